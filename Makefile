@@ -1,0 +1,89 @@
+# Every target works from a fresh clone: the virtual environment is made when it
+# is missing, and brought up to date when pyproject.toml or the lock changes.
+
+VENV  := .venv
+BIN   := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PIP   := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
+
+# `make lock` keeps the locked versions that still fit; to raise them all:
+# make lock LOCK_FLAGS=--upgrade
+LOCK_VENV  := .venv-lock
+LOCK_TOOL  := uv==0.13.7
+LOCK_FLAGS ?=
+
+# PYTHON=… chooses the interpreter for the virtual environment; otherwise the
+# first of these that is new enough.
+PYTHON     ?=
+CANDIDATES := python3 python3.13 python3.12 python3.11
+SUITABLE   := import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))
+
+define find_python
+found=; \
+for candidate in $(or $(PYTHON),$(CANDIDATES)); do \
+	if "$$candidate" -c '$(SUITABLE)' >/dev/null 2>&1; then found=$$candidate; break; fi; \
+done; \
+if [ -z "$$found" ]; then \
+	echo "setup: wirelake needs Python 3.11 or newer with venv (on Debian: python3-venv); tried: $(or $(PYTHON),$(CANDIDATES))" >&2; \
+	exit 1; \
+fi
+endef
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup demo test check bench soak lock clean
+
+help: ## show this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | while IFS='	' read -r name text; do printf '  make %-6s %s\n' "$$name" "$$text"; done
+
+setup: $(STAMP) ## make .venv from the lock; install tshark where that is possible
+	@scripts/setup-system
+
+$(STAMP): pyproject.toml requirements.lock
+	@$(find_python); \
+	if ! $(BIN)/python -c '$(SUITABLE)' >/dev/null 2>&1; then \
+		echo "setup: making $(VENV) with $$("$$found" --version)"; \
+		"$$found" -m venv --clear $(VENV); \
+	fi
+	@echo "setup: installing the locked packages"
+	@$(PIP) install --only-binary :all: --require-hashes -r requirements.lock
+	@$(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@
+	@echo "setup: $(VENV) is ready"
+
+demo: $(STAMP) ## run the demonstration
+	@$(BIN)/wirelake demo
+
+test: setup ## run the tests
+	@$(BIN)/python -m pytest
+
+check: $(STAMP) ## lint, formatting, types, generated documents
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/python scripts/generate_docs.py --check
+
+bench: $(STAMP) ## run the benchmarks
+	@$(BIN)/python -m benchmarks
+
+soak: $(STAMP) ## run what takes minutes by nature
+	@$(BIN)/python -m benchmarks.soak
+
+# The lock is universal (every platform, Python 3.11 and newer), has hashes, and
+# names no index, no host and no local path.
+lock: ## renew requirements.lock from pyproject.toml
+	@$(find_python); \
+	[ -x $(LOCK_VENV)/bin/python ] || "$$found" -m venv $(LOCK_VENV)
+	@$(LOCK_VENV)/bin/python -m pip --quiet --disable-pip-version-check install '$(LOCK_TOOL)'
+	@env -u PIP_FIND_LINKS -u UV_FIND_LINKS UV_PYTHON_DOWNLOADS=never \
+		$(LOCK_VENV)/bin/uv pip compile --quiet --python $(LOCK_VENV)/bin/python \
+		--universal --generate-hashes --python-version 3.11 \
+		--no-header --no-emit-index-url --no-emit-find-links \
+		--extra columnar --extra net --group dev $(LOCK_FLAGS) \
+		pyproject.toml --output-file requirements.lock
+	@if grep -nE '://|^-' requirements.lock; then echo "lock: the lines above must not be in requirements.lock" >&2; exit 1; fi
+	@echo "lock: $$(grep -c '^[a-z0-9].*==' requirements.lock) packages in requirements.lock"
+
+clean: ## remove the virtual environments, caches and build output
+	@rm -rf $(VENV) $(LOCK_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks
+	@find . -name .git -prune -o -name __pycache__ -type d -exec rm -rf {} +

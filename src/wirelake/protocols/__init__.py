@@ -1,0 +1,66 @@
+"""The built-in protocols, loaded on first use, and the way to a user's own.
+
+A protocol is named ``casual``, ``dsa``, ``mb``, ``ceda``, or ``path/to/file.py:NAME`` for a declaration of yours. Installed
+packages can offer more through the entry point group ``wirelake.protocols``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import sys
+from functools import lru_cache
+from pathlib import Path
+
+from ..errors import SpecError
+from ..spec.nodes import Protocol
+
+BUILT_IN = ("casual", "dsa", "mb", "ceda")
+
+
+def load(name: str | Protocol) -> Protocol:
+    """The protocol of this name; ValueError says which ones there are."""
+    return name if isinstance(name, Protocol) else _load(name)
+
+
+@lru_cache(maxsize=64)
+def _load(name: str) -> Protocol:
+    if name in BUILT_IN:
+        return _protocol(importlib.import_module(f".{name}", __name__), "PROTOCOL", name)
+    path, colon, attribute = name.rpartition(":")
+    if colon and path.endswith(".py"):
+        return _protocol(_import_file(Path(path)), attribute, name)
+    from importlib.metadata import entry_points  # noqa: PLC0415  (slow, and only needed for names that are not ours)
+
+    for entry in entry_points(group="wirelake.protocols"):
+        if entry.name == name:
+            found = entry.load()
+            if isinstance(found, Protocol):
+                return found
+            raise SpecError(f"the entry point {name!r} is not a Protocol")
+    raise ValueError(f"unknown protocol {name!r}: one of {', '.join(BUILT_IN)}, or path/to/file.py:NAME")
+
+
+def _protocol(module: object, attribute: str, name: str) -> Protocol:
+    found = getattr(module, attribute, None)
+    if not isinstance(found, Protocol):
+        raise ValueError(f"{name}: {attribute!r} is not a protocol declaration")
+    return found
+
+
+def _import_file(path: Path) -> object:
+    if not path.is_file():
+        raise ValueError(f"no such file: {path}")
+    digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]
+    module_name = f"wirelake_user_{path.stem}_{digest}"
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[module_name]
+        raise
+    return module

@@ -1,0 +1,334 @@
+"""Class syntax that yields descriptions. Field order is wire order, and the class *is* the record that users hold.
+
+    class Reading(Message, code=1, kind="event"):
+        '''One measurement.'''
+        sensor: str = field(text(be.u8), "which sensor")
+        value: float = field(be.f64, "what it measured")
+
+``field(Wire[T]) -> T`` lets a type checker see that annotation and wire type agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar, Literal, TypeVar, dataclass_transform
+
+import msgspec
+
+from ..errors import SpecError
+from . import nodes as n
+
+T = TypeVar("T")
+
+UNSET = msgspec.UNSET
+"""A free-form value that is not there at all (None is a value that is null)."""
+
+
+class Order:
+    """Wire types of one byte order: ``be.u16``, ``le.i32`` ..."""
+
+    def __init__(self, little: bool) -> None:
+        self.u8, self.u16, self.u24, self.u32, self.u64 = (n.Int(size, False, little) for size in (1, 2, 3, 4, 8))
+        self.i8, self.i16, self.i32, self.i64 = (n.Int(size, True, little) for size in (1, 2, 4, 8))
+        self.f32 = n.Float(4, little)
+        self.f64 = n.Float(8, little)
+
+
+be = Order(little=False)
+le = Order(little=True)
+u8 = be.u8
+bool8 = n.Bool()
+flag8 = n.Bool(lenient=True)
+uuid = n.Fixed(16)
+
+
+def fixed(size: int) -> n.Wire[bytes]:
+    return n.Fixed(size)
+
+
+def labelled(wire: n.Int, labels: n.Labels) -> n.Int:
+    """An integer whose values have names."""
+    return replace(wire, labels=labels)
+
+
+def within(wire: n.Int, low: int, high: int, rule: str) -> n.Int:
+    """An integer that must lie in a range."""
+    return replace(wire, low=low, high=high, rule=rule)
+
+
+def text(length: n.Int, *, strict: bool = False, least: int = 0, most: int | None = None) -> n.Wire[str]:
+    """UTF-8 with its length in bytes before it. Not UTF-8: kept (surrogate escapes), or refused if strict."""
+    return n.Run(length, "strict_text" if strict else "text", least, most)
+
+
+def blob(length: n.Int, *, most: int | None = None) -> n.Wire[bytes]:
+    """Bytes with their number before them."""
+    return n.Run(length, "bytes", 0, most)
+
+
+def sized_by(name: str) -> n.Wire[bytes]:
+    """Bytes whose number stands in an earlier ``length`` field."""
+    return n.Run(name, "bytes")
+
+
+rest: n.Wire[bytes] = n.Run(None, "bytes")
+rest_text: n.Wire[str] = n.Run(None, "text")
+
+
+def msgpack(
+    length: n.Int | None = None,
+    *,
+    is_map: bool = False,
+    most: int | None = None,
+    null_if_empty: bool = False,
+    absent_if_empty: bool = False,
+) -> n.Wire[Any]:
+    """One MessagePack object, with its length before it or to the end of the range."""
+    content: Literal["msgpack_map", "msgpack"] = "msgpack_map" if is_map else "msgpack"
+    return n.Run(
+        length, content, most=most, null_if_empty=null_if_empty, absent_if_empty=absent_if_empty
+    )
+
+
+def nested(struct: type[T], *, flat: bool = True) -> n.Wire[T]:
+    return n.Nested(struct, flat)
+
+
+def many(element: n.Wire[T], count: n.Int | int | None) -> n.Wire[tuple[T, ...]]:
+    return n.Many(element, count)
+
+
+def word(pattern: Any, rule: str, **details: Any) -> n.Wire[str]:
+    """One word of a header line."""
+    return n.Word(pattern, rule, **details)
+
+
+def number(pattern: Any, rule: str, low: int, high: int, **details: Any) -> n.Wire[int]:
+    """A word of a header line that is a number; group 1 of the pattern holds its digits."""
+    return n.Word(pattern, rule, number=True, low=low, high=high, **details)
+
+
+def choose(option: str, **cases: Any) -> Any:
+    """A value that depends on a reading option; ``_`` in a case's name stands for ``-``."""
+    return n.Choose(option, {name.replace("_", "-"): value for name, value in cases.items()})
+
+
+def field(
+    wire: n.Wire[T],
+    doc: str = "",
+    *,
+    json: str = "",
+    column: str = "",
+    role: n.Role | None = None,
+    published: str = "",
+    unit: str = "",
+    when: n.Condition | None = None,
+    only: tuple[str, Any] | None = None,
+    default: Any = ...,
+) -> T:
+    """A field of a structure or message."""
+    made: Any = n.Field("", wire, doc, json, column, role, published, unit, when, only, "", default)
+    return made  # type: ignore[no-any-return]
+
+
+def optional(wire: n.Wire[T], doc: str = "", *, default: T | None = None, **details: Any) -> T | None:
+    """A field that may be absent."""
+    return field(wire, doc, default=default, **details)
+
+
+def view(wire: n.Wire[T], doc: str = "", *, of: str, default: Any = ..., **details: Any) -> T:
+    """The decoded form of a ``Body`` field, kept beside its raw bytes."""
+    made: Any = field(wire, doc, default=default, **details)
+    return replace(made, view_of=of)  # type: ignore[no-any-return]
+
+
+def length(wire: n.Int, of: str, *, when: n.Condition | None = None, published: str = "") -> Any:
+    """The length of a later ``sized_by`` field; on the wire only."""
+    return n.Field("", n.Length(wire, of), when=when, published=published)
+
+
+def derived(how: n.Derived, doc: str = "", *, only: tuple[str, Any] | None = None) -> Any:
+    """A value that is computed, not written."""
+    return n.DerivedField("", how, doc, only)
+
+
+class _StructMeta(msgspec.StructMeta):
+    """Takes the field declarations out of a class body and leaves a frozen msgspec struct."""
+
+    def __new__(mcls, name: str, bases: tuple[type, ...], ns: dict[str, Any], **kwargs: Any) -> Any:
+        own: dict[str, n.Field] = {}
+        derived_fields: dict[str, n.DerivedField] = {}
+        for key, value in list(ns.items()):
+            if isinstance(value, n.Field):
+                own[key] = replace(value, name=key)
+                if isinstance(value.wire, n.Length) or value.default is ...:
+                    del ns[key]
+                else:
+                    ns[key] = value.default
+            elif isinstance(value, n.DerivedField):
+                derived_fields[key] = replace(value, name=key)
+                del ns[key]
+        inherited: dict[str, n.Field] = {}
+        inherited_derived: dict[str, n.DerivedField] = {}
+        for base in reversed(bases):
+            inherited |= {f.name: f for f in getattr(base, "__wire_fields__", ())}
+            inherited_derived |= {d.name: d for d in getattr(base, "__derived_fields__", ())}
+        limits = kwargs.pop("limits", ())
+        cls: Any = super().__new__(mcls, name, bases, ns, frozen=True, **kwargs)
+        cls.__wire_fields__ = tuple((inherited | own).values())
+        cls.__derived_fields__ = tuple((inherited_derived | derived_fields).values())
+        cls.__sum_limits__ = tuple(limits)
+        for made in derived_fields.values():
+            setattr(cls, made.name, property(_derive(made.how), doc=made.doc))
+        return cls
+
+
+def _derive(how: n.Derived) -> Any:
+    def value(self: Any) -> Any:
+        from .derive import derive  # noqa: PLC0415  (derive reads records, which are made here)
+
+        return derive(how, self)
+
+    return value
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field, optional, view, length))
+class Struct(msgspec.Struct, metaclass=_StructMeta):
+    """Base of structures that are part of messages."""
+
+    __wire_fields__: ClassVar[tuple[n.Field, ...]]
+    __derived_fields__: ClassVar[tuple[n.DerivedField, ...]]
+    __sum_limits__: ClassVar[tuple[n.SumLimit, ...]]
+
+
+def _snake(name: str) -> str:
+    return "".join("_" + c.lower() if c.isupper() and i else c.lower() for i, c in enumerate(name))
+
+
+class _MessageMeta(_StructMeta):
+    def __new__(
+        mcls,
+        name: str,
+        bases: tuple[type, ...],
+        ns: dict[str, Any],
+        *,
+        code: int | None = None,
+        kind: n.Kind = "event",
+        answer: int | None = None,
+        sent_by: Literal["client", "server", "both"] = "both",
+        word: str = "",
+        as_name: str = "",
+        head_least: Any = 0,
+        head_rule: str = "head_length",
+        padding: n.Padding | None = None,
+        published: str = "",
+        **kwargs: Any,
+    ) -> Any:
+        cls = super().__new__(mcls, name, bases, ns, **kwargs)
+        cls.__message__ = {
+            "code": code,
+            "name": as_name or _snake(name),
+            "kind": kind,
+            "answer": answer,
+            "sent_by": sent_by,
+            "word": word,
+            "head_least": head_least,
+            "head_rule": head_rule,
+            "padding": padding,
+            "published": published,
+        }
+        cls.__protocol__ = None
+        return cls
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field, optional, view, length))
+class Message(msgspec.Struct, metaclass=_MessageMeta, kw_only=True):
+    """Base of messages: an immutable record with the fields of the specification.
+
+    ``wire_length`` is the number of bytes of the frame it was decoded from (0 for one that was made), ``notes`` names the
+    tolerated oddities that were seen, ``layout`` is the reading (dialect, profile) that it was decoded with.
+    """
+
+    __wire_fields__: ClassVar[tuple[n.Field, ...]]
+    __derived_fields__: ClassVar[tuple[n.DerivedField, ...]]
+    __sum_limits__: ClassVar[tuple[n.SumLimit, ...]]
+    __message__: ClassVar[Mapping[str, Any]]
+    __protocol__: ClassVar[n.Protocol | None]
+
+    wire_length: int = 0
+    notes: tuple[str, ...] = ()
+    layout: Any = None
+
+    def __eq__(self, other: object) -> bool:
+        """Two messages are equal if their fields are; how they were framed does not count."""
+        if type(self) is not type(other):
+            return NotImplemented
+        return all(getattr(self, f.name) == getattr(other, f.name) for f in self.__wire_fields__ if f.view_of == "")
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in self.__wire_fields__ if hasattr(self, f.name))
+        return f"{type(self).__name__}({shown})"
+
+    def to_json(self) -> dict[str, Any]:
+        """The object that ``wirelake decode`` prints."""
+        from ..codec.json import to_json  # noqa: PLC0415  (the codec reads records, which are made here)
+
+        return to_json(self)
+
+
+def tag(
+    code: int,
+    wire: n.Wire[T] | None,
+    allowed: frozenset[int],
+    doc: str = "",
+    *,
+    title: str = "",
+    required: frozenset[int] = frozenset(),
+    default: Any = None,
+) -> T | None:
+    """A row of a tag table; absent is None."""
+    made: Any = n.Field("", n.Tag(code, "", wire, allowed, required, doc, title), doc, default=default)
+    return made  # type: ignore[no-any-return]
+
+
+def flag(code: int, allowed: frozenset[int], doc: str = "", *, title: str = "", default: bool = False) -> bool:
+    """A row of a tag table without a value."""
+    made: Any = n.Field("", n.Tag(code, "", None, allowed, frozenset(), doc, title), doc, default=default)
+    return made  # type: ignore[no-any-return]
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(tag, flag))
+class TagTable(Struct, kw_only=True):
+    """A table of tagged values; ``order`` holds their names in wire order, repeated ones as often as they occurred."""
+
+    order: tuple[str, ...] = ()
+
+
+def tag_rows(table: type[TagTable]) -> tuple[n.Tag, ...]:
+    """The rows of a tag table, with their names."""
+    return tuple(replace(f.wire, name=f.name) for f in table.__wire_fields__ if isinstance(f.wire, n.Tag))
+
+
+class Cell(msgspec.Struct, frozen=True):
+    """One value of a ``Cells`` record. ``bits`` holds the IEEE bits where the value does not (a NaN)."""
+
+    fid: int
+    type: str
+    value: Any = None
+    bits: int | None = None
+    group_bit: bool = False
+
+
+def declare(protocol: n.Protocol) -> n.Protocol:
+    """Check a protocol's declaration and tie its messages to it."""
+    from .check import check  # noqa: PLC0415
+
+    check(protocol)
+    for message in protocol.messages:
+        if message.__protocol__ is not None:
+            raise SpecError(f"{message.__name__} already belongs to {message.__protocol__.name}")
+        message.__protocol__ = protocol
+    return protocol

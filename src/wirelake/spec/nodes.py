@@ -1,0 +1,516 @@
+"""The vocabulary of descriptions: frozen nodes that say what bytes mean and never touch one.
+
+A *wire* node describes the bytes of one value. A *part* node describes a piece of the frame around a message. ``Choose``
+stands for a value that depends on a reading option (a dialect, a profile) and is replaced by ``resolve`` before any
+reader sees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, TypeVar
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Wire(Generic[T_co]):
+    """What a field looks like on the wire; ``T_co`` is what it is in Python."""
+
+
+@dataclass(frozen=True)
+class Choose:
+    """One value per setting of a reading option."""
+
+    option: str
+    cases: Mapping[Any, Any]
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Names of an enumeration or of the bits of a set. Unknown numbers are data, never an error."""
+
+    name: str
+    names: Mapping[int, str]
+    bits: bool = False
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+# --- scalars
+
+
+@dataclass(frozen=True)
+class Int(Wire[int]):
+    size: int
+    signed: bool
+    little: bool
+    labels: Labels | None = None
+    low: int | None = None
+    high: int | None = None
+    rule: str = "int_range"
+
+
+@dataclass(frozen=True)
+class Bool(Wire[bool]):
+    """One byte, 0 or 1; ``lenient`` reads any other value as true."""
+
+    lenient: bool = False
+
+
+@dataclass(frozen=True)
+class Float(Wire[float]):
+    size: int
+    little: bool
+
+
+@dataclass(frozen=True)
+class Fixed(Wire[bytes]):
+    """A fixed number of raw bytes; ``uuid`` is one of 16."""
+
+    size: int
+
+
+# --- runs of bytes
+
+Content = Literal["bytes", "text", "strict_text", "msgpack", "msgpack_map", "json"]
+
+
+@dataclass(frozen=True)
+class Run(Wire[T_co]):
+    """Bytes whose number is written before them, in an earlier ``Length`` field, or which end with their range.
+
+    ``text`` is UTF-8 that keeps bytes that are not; ``strict_text`` refuses those. ``msgpack`` and ``json`` are
+    free-form values. ``null_if_empty``: no bytes mean null, ``absent_if_empty``: no bytes mean no value.
+    """
+
+    length: Int | str | None
+    content: Content = "bytes"
+    least: int = 0
+    most: int | None = None
+    null_if_empty: bool = False
+    absent_if_empty: bool = False
+
+
+@dataclass(frozen=True)
+class Length(Wire[int]):
+    """The length of later runs, written apart from them. It is not part of the record."""
+
+    wire: Int
+    of: str
+
+
+# --- composites
+
+
+@dataclass(frozen=True)
+class Nested(Wire[T_co]):
+    """A structure. ``flat``: in JSON its fields appear as ``outer.inner``."""
+
+    struct: Any
+    flat: bool = True
+
+
+@dataclass(frozen=True)
+class Many(Wire[T_co]):
+    """Elements one after the other: as many as a count says, a fixed number, or until their range ends."""
+
+    element: Wire[Any]
+    count: Int | int | None
+
+
+@dataclass(frozen=True)
+class CellType:
+    name: str
+    wire: Int | Float | Run[Any] | None
+
+
+@dataclass(frozen=True)
+class Cells(Wire[T_co]):
+    """Typed, numbered values until the range ends; number and type share the bits of one head."""
+
+    head: Int
+    id_shift: int
+    type_shift: int
+    type_mask: int
+    flag_mask: int
+    id_max: int
+    types: tuple[CellType, ...]
+
+
+@dataclass(frozen=True)
+class Form:
+    """One shape of a signature: how long it is, and which index it has."""
+
+    size: int
+    struct: Any
+    first: bool
+
+
+@dataclass(frozen=True)
+class Signature(Wire[T_co]):
+    """A structure inside the last cell of a given number, recognised by its length, its kind and its index."""
+
+    cells: str
+    fid: int
+    kind: int
+    forms: tuple[Form, ...]
+
+
+@dataclass(frozen=True)
+class Tag:
+    """One row of a tag table. ``wire`` None is a flag: its presence is the value."""
+
+    code: int
+    name: str
+    wire: Wire[Any] | None
+    allowed: frozenset[int]
+    required: frozenset[int] = frozenset()
+    doc: str = ""
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Tags(Wire[T_co]):
+    """Key byte, value, key byte, value ... until the head ends.
+
+    ``anywhere``: any known key on any message. ``waived``: a required tag may be missing when this tag is positive.
+    """
+
+    struct: Any
+    anywhere: Any = False
+    demand: Any = True
+    waived: str | None = None
+
+
+@dataclass(frozen=True)
+class Word(Wire[T_co]):
+    """One word of a header line.
+
+    ``pattern`` must match the whole word. The value is its text, or, with ``number``, the integer in group 1 of the pattern
+    (``low`` .. ``high``). ``quick`` is a pattern of plain cases that needs no second look; what it does not match is looked at closely.
+    """
+
+    pattern: Any
+    rule: str
+    most: Any = None
+    number: bool = False
+    low: int | None = None
+    high: int | None = None
+    parts_most: int | None = None
+    optional: bool = False
+    only: frozenset[int] | None = None
+    only_rule: str = ""
+    quick: Any = None
+
+
+@dataclass(frozen=True)
+class Body(Wire[bytes]):
+    """What the frame leaves: kept raw, and read once more through the fields that are views of it.
+
+    ``exactly`` bounds its size; ``empty`` says whether an empty one is read, means nothing, or is refused (unless
+    ``empty_if`` holds); ``opaque_if`` names a number that, when it is not zero, keeps the views from looking.
+    """
+
+    text: bool = False
+    exactly: int | None = None
+    most: Any = None
+    most_rule: str = "body_limit"
+    empty: Literal["read", "absent", "refused"] = "read"
+    empty_if: AtLeast | None = None
+    opaque_if: str | None = None
+    prefix: bytes = b""
+    prefix_rule: str = ""
+    prefix_needs: tuple[str, ...] = ()
+
+
+# --- derived values: not written, but worth showing
+
+
+@dataclass(frozen=True)
+class FrameLength:
+    """Bytes of the whole frame, less those of a run."""
+
+    less: str = ""
+
+
+@dataclass(frozen=True)
+class PayloadLength:
+    """What the frame's length field says."""
+
+
+@dataclass(frozen=True)
+class LengthOf:
+    field: str
+
+
+@dataclass(frozen=True)
+class AtLeast:
+    """A number reaches a limit; an absent one counts as 0."""
+
+    field: str
+    limit: int
+
+
+@dataclass(frozen=True)
+class Present:
+    """There are bytes for this view of the body; not told where the body was not looked into."""
+
+    field: str
+
+
+@dataclass(frozen=True)
+class Empty:
+    field: str
+
+
+@dataclass(frozen=True)
+class OrderOf:
+    """The names in a tag table in wire order."""
+
+    field: str
+
+
+@dataclass(frozen=True)
+class Wide:
+    """The frame's length took the wide form."""
+
+    limit: int
+
+
+@dataclass(frozen=True)
+class Masked:
+    """The frame was masked."""
+
+
+Derived = FrameLength | PayloadLength | LengthOf | AtLeast | Present | Empty | OrderOf | Wide | Masked
+
+
+# --- conditions
+
+
+@dataclass(frozen=True)
+class Unless:
+    """Present unless an earlier field has one of these values."""
+
+    field: str
+    values: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class HeadReaches:
+    """Present if the head is at least this long."""
+
+    size: int
+
+
+@dataclass(frozen=True)
+class IfLeft:
+    """Present if there are bytes left."""
+
+
+@dataclass(frozen=True)
+class With:
+    """Present if another field is."""
+
+    field: str
+
+
+Condition = Unless | HeadReaches | IfLeft | With
+
+
+# --- frame parts
+
+
+@dataclass(frozen=True)
+class Magic:
+    value: bytes
+    name: str = "magic"
+
+
+@dataclass(frozen=True)
+class Escaped:
+    """A short length whose highest value announces a wide one; optionally with a mask bit."""
+
+    escape: int
+    wide: Any
+    reserved: tuple[int, ...] = ()
+    mask_bit: Any = 0
+    mask_key: str = "mask_key"
+
+
+@dataclass(frozen=True)
+class Size:
+    """How long the frame is: ``whole`` counts from its first byte, ``after`` the bytes that follow the length."""
+
+    name: str
+    wire: Any
+    counts: Literal["whole", "after"]
+    least: int = 0
+    most: Any = None
+    rule: str = "frame_limit"
+
+
+@dataclass(frozen=True)
+class Head:
+    """The length of the head, the first part of the frame; what follows it is the body."""
+
+    name: str
+    wire: Int
+    least: int
+    most: int
+    body_most: Any = None
+
+
+@dataclass(frozen=True)
+class Code:
+    """Which message this is. ``early``: judged as soon as it is there, else when the frame is whole."""
+
+    name: str
+    wire: Int
+    early: bool = False
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A field of the message that travels in the frame's header."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Line:
+    """A header line of words. The first ``end`` must lie within ``window`` bytes; ``fewest`` .. ``most`` words;
+    word ``code`` is one of the messages' words."""
+
+    separator: bytes
+    end: bytes
+    window: int
+    fewest: int
+    most: Any
+    code: str
+    code_rule: str
+
+
+Part = Magic | Size | Head | Code | Kept | Line
+
+
+@dataclass(frozen=True)
+class Frame:
+    parts: tuple[Part, ...] = ()
+
+
+# --- fields, messages, protocols
+
+
+Role = Literal["address", "correlation", "status", "payload", "xid", "execution", "version", "timeout"]
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of a structure or message: its Python name, its wire node and what the other readers need to know."""
+
+    name: str
+    wire: Any
+    doc: str = ""
+    json: str = ""
+    column: str = ""
+    role: Role | None = None
+    published: str = ""
+    unit: str = ""
+    when: Condition | None = None
+    only: tuple[str, Any] | None = None
+    view_of: str = ""
+    default: Any = ...
+
+    @property
+    def key(self) -> str:
+        """The name in JSON and in error paths."""
+        return self.json or self.name
+
+
+@dataclass(frozen=True)
+class DerivedField:
+    name: str
+    how: Derived
+    doc: str = ""
+    only: tuple[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class SumLimit:
+    """Several runs together may not exceed a limit."""
+
+    fields: tuple[str, ...]
+    most: int
+    rule: str
+
+
+@dataclass(frozen=True)
+class Padding:
+    """Bytes after the last field that a peer is known to add."""
+
+    value: bytes
+    note: str
+
+
+Kind = Literal["request", "response", "event", "control"]
+
+
+@dataclass(frozen=True)
+class Option:
+    """A reading option: its settings, the default first meant."""
+
+    values: tuple[Any, ...]
+    default: Any
+    doc: str = ""
+    auto: str = ""
+    """Fallback when ``default`` is ``auto``: the setting is then found from the bytes."""
+
+
+@dataclass(frozen=True)
+class Topics:
+    """How topic patterns match topics: ``levels`` (MB) or ``segments`` (CEDA)."""
+
+    style: Literal["levels", "segments"]
+    one: str
+    rest: str
+
+
+@dataclass(frozen=True)
+class LifeCycle:
+    """Who may send what in which state: state -> side -> message -> next state. What is absent is forbidden."""
+
+    initial: str
+    client: Mapping[str, Mapping[str, str]]
+    server: Mapping[str, Mapping[str, str]]
+    doc: str = ""
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """One declaration; everything else is a reader of it."""
+
+    name: str
+    title: str
+    frame: Frame | Choose
+    messages: tuple[Any, ...]
+    options: Mapping[str, Option] = field(default_factory=dict)
+    labels: tuple[Labels, ...] = ()
+    topics: Topics | None = None
+    life_cycle: LifeCycle | None = None
+    ports: Mapping[str, int] = field(default_factory=dict)
+    doc: str = ""
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other

@@ -1,0 +1,148 @@
+"""Protocol + reading options -> Layout: the description without choices, which every reader reads.
+
+``auto`` options are resolved to their candidates: see ``candidates``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from ..errors import SpecError
+from . import nodes as n
+
+
+@dataclass(frozen=True, eq=False)
+class MessageNode:
+    """One message of a layout."""
+
+    cls: Any
+    code: int
+    name: str
+    kind: n.Kind
+    answer: int | None
+    sent_by: str
+    word: str
+    head_least: int
+    head_rule: str
+    padding: n.Padding | None
+    published: str
+    fields: tuple[n.Field, ...]
+    derived: tuple[n.DerivedField, ...]
+
+    @property
+    def doc(self) -> str:
+        return (self.cls.__doc__ or "").strip()
+
+    def field(self, name: str) -> n.Field:
+        return next(f for f in self.fields if f.name == name)
+
+    @property
+    def body(self) -> n.Field | None:
+        return next((f for f in self.fields if isinstance(f.wire, n.Body)), None)
+
+    @property
+    def views(self) -> tuple[n.Field, ...]:
+        return tuple(f for f in self.fields if f.view_of)
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """A protocol as read with certain options. ``shown`` are the options as they are reported with decoded data."""
+
+    protocol: n.Protocol
+    options: Mapping[str, Any]
+    frame: n.Frame
+    messages: Mapping[int, MessageNode]
+    shown: Mapping[str, Any]
+
+    def __reduce__(self) -> Any:
+        return resolve, (self.protocol, tuple(self.options.items()), tuple(self.shown.items()))
+
+    def named(self, name: str) -> MessageNode | None:
+        return next((m for m in self.messages.values() if m.name == name), None)
+
+    def of(self, message: Any) -> MessageNode:
+        return self.messages[message.__message__["code"]]
+
+
+def settle(protocol: n.Protocol, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The given options completed with defaults; unknown ones are refused."""
+    chosen = {name: option.default for name, option in protocol.options.items()}
+    for name, value in options.items():
+        if name not in protocol.options:
+            known = ", ".join(protocol.options) or "none"
+            raise ValueError(f"{protocol.name} has no option {name!r}; it has: {known}")
+        allowed = protocol.options[name].values
+        if value not in allowed:
+            raise ValueError(f"{protocol.name}: {name} is one of {', '.join(map(str, allowed))}, not {value!r}")
+        chosen[name] = value
+    return chosen
+
+
+def layout(protocol: n.Protocol, **options: Any) -> Layout:
+    """The layout for these options; an ``auto`` option takes its fallback and is shown as undecided."""
+    chosen = settle(protocol, options)
+    shown = dict(chosen)
+    for name, option in protocol.options.items():
+        if option.auto and chosen[name] == "auto":
+            chosen[name], shown[name] = option.auto, "undecided"
+    return resolve(protocol, tuple(chosen.items()), tuple(shown.items()))
+
+
+def candidates(protocol: n.Protocol, **options: Any) -> tuple[Layout, ...]:
+    """The layouts among which ``auto`` must find the right one; a single one if nothing is left open."""
+    chosen = settle(protocol, options)
+    for name, option in protocol.options.items():
+        if option.auto and chosen[name] == "auto":
+            return tuple(layout(protocol, **(chosen | {name: value})) for value in option.values if value != "auto")
+    return (layout(protocol, **chosen),)
+
+
+@lru_cache(maxsize=256)
+def resolve(protocol: n.Protocol, options: tuple[tuple[str, Any], ...], shown: tuple[tuple[str, Any], ...]) -> Layout:
+    chosen = dict(options)
+    frame = _choose(protocol.frame, chosen)
+    messages = {cls.__message__["code"]: _message(cls, chosen) for cls in protocol.messages}
+    return Layout(protocol, chosen, frame, messages, dict(shown))
+
+
+def _message(cls: Any, chosen: Mapping[str, Any]) -> MessageNode:
+    about = {key: _choose(value, chosen) for key, value in cls.__message__.items()}
+    return MessageNode(
+        cls=cls,
+        fields=resolve_fields(cls, chosen),
+        derived=tuple(d for d in cls.__derived_fields__ if _holds(d.only, chosen)),
+        **about,
+    )
+
+
+def resolve_fields(cls: Any, chosen: Mapping[str, Any]) -> tuple[n.Field, ...]:
+    return tuple(
+        replace(f, wire=_choose(f.wire, chosen)) for f in cls.__wire_fields__ if _holds(f.only, chosen)
+    )
+
+
+def _holds(only: tuple[str, Any] | None, chosen: Mapping[str, Any]) -> bool:
+    return only is None or chosen[only[0]] == only[1]
+
+
+def _choose(node: Any, chosen: Mapping[str, Any]) -> Any:
+    """The node with every ``Choose`` in it replaced."""
+    if isinstance(node, n.Choose):
+        if node.option not in chosen:
+            raise SpecError(f"a choice depends on the option {node.option!r}, which is not declared")
+        return _choose(node.cases[chosen[node.option]], chosen)
+    if isinstance(node, tuple):
+        return tuple(_choose(item, chosen) for item in node)
+    if is_dataclass(node) and not isinstance(node, type) and not isinstance(node, n.Labels):
+        changed = {}
+        for f in fields(node):
+            old = getattr(node, f.name)
+            new = _choose(old, chosen)
+            if new is not old:
+                changed[f.name] = new
+        return replace(node, **changed) if changed else node
+    return node
