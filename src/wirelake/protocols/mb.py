@@ -41,7 +41,7 @@ PUBLISH, REQUEST, RESPONSE = 1, 2, 3
 LEVEL = "[A-Za-z][0-9A-Za-z]*"
 TOPIC = rf"{LEVEL}(?:\.{LEVEL}){{0,4}}"
 
-_NUMBER = "(?:0|[1-9][0-9]*)"
+_NUMBER = "(0|[1-9][0-9]*)"
 _PRE = "(?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
 _BUILD = "[0-9A-Za-z-]+"
 SEMVER = rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-{_PRE}(?:\.{_PRE})*)?(?:\+{_BUILD}(?:\.{_BUILD})*)?"
@@ -55,7 +55,7 @@ ANY_UUID = rf"{_HEX}{{8}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{12}}"
 _SPACE = "[\t\x0b\x0c\r \xa0\ufeff\u2028\u2029\u1680\u2000-\u200a\u202f\u205f\u3000]*"
 LAX_SEMVER = rf"{_SPACE}v?{SEMVER}{_SPACE}"
 DIGITS = "([0-9]{1,7})"
-LAX_INTEGER = rf"{_SPACE}([+-]?(?:0[xX][0-9a-fA-F]+|(?!0[xX])[0-9]+|0(?=[xX])))(?s:.*)"
+LAX_INTEGER = rf"{_SPACE}([+-]?(?:0[xX][0-9a-fA-F]+|(?!0[xX])[0-9]+))(?s:.*)"
 
 VERSION = word(
     choose("profile", strict=SEMVER, upstream=LAX_SEMVER),

@@ -1,0 +1,347 @@
+"""Free-form values: MessagePack, JSON, and CFIELD buffers.
+
+The MessagePack library decodes; ``check_msgpack`` is asked only when it refuses, to name the rule and the byte. Depth is limited
+so that no frame can exhaust a stack.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any
+
+import msgpack
+import msgspec
+
+from ..errors import BadValue, DecodeError, EncodeError, LimitExceeded, Truncated
+
+MAX_DEPTH = 256
+
+
+# --- MessagePack
+
+
+def _no_extension(code: int, data: bytes) -> None:
+    """Extension types are read as null."""
+
+
+def read_msgpack(data: bytes, *, is_map: bool = False) -> Any:
+    """One MessagePack object that fills ``data`` exactly. Errors have offsets relative to ``data``."""
+    try:
+        value = msgpack.unpackb(
+            data, strict_map_key=False, unicode_errors="surrogateescape", ext_hook=_no_extension, timestamp=0
+        )
+    except (ValueError, TypeError, OverflowError) as error:
+        raise _named(data, error) from None
+    if is_map and not isinstance(value, dict):
+        raise BadValue("the metadata is not a map", rule="msgpack_map", offset=0)
+    if len(data) > MAX_DEPTH:
+        check_msgpack(data)
+    return value
+
+
+def _named(data: bytes, error: Exception) -> DecodeError:
+    try:
+        check_msgpack(data)
+    except DecodeError as named:
+        return named
+    return BadValue(f"not MessagePack: {error}", rule="msgpack", offset=0)
+
+
+_FIXED_SIZES = {
+    0xC0: 0, 0xC2: 0, 0xC3: 0, 0xCA: 4, 0xCB: 8, 0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8, 0xD0: 1, 0xD1: 2, 0xD2: 4, 0xD3: 8,
+    0xD4: 2, 0xD5: 3, 0xD6: 5, 0xD7: 9, 0xD8: 17,
+}  # fmt: skip
+_SIZED = {0xC4: (1, 0), 0xC5: (2, 0), 0xC6: (4, 0), 0xC7: (1, 1), 0xC8: (2, 1), 0xC9: (4, 1), 0xD9: (1, 0), 0xDA: (2, 0), 0xDB: (4, 0)}  # fmt: skip
+_COUNTED = {0xDC: (2, 1), 0xDD: (4, 1), 0xDE: (2, 2), 0xDF: (4, 2)}
+
+
+def check_msgpack(data: bytes) -> None:
+    """Raises unless ``data`` is exactly one well-formed object: iterative, no allocation beyond its depth."""
+    at = 0
+    end = len(data)
+    open_counts = [1]
+    open_maps = [False]
+    while open_counts:
+        if open_counts[-1] == 0:
+            open_counts.pop()
+            open_maps.pop()
+            continue
+        is_key = open_maps[-1] and open_counts[-1] % 2 == 0
+        open_counts[-1] -= 1
+        if at >= end:
+            raise Truncated("the MessagePack object is cut off", rule="msgpack", offset=at, needed=1, available=0)
+        lead = data[at]
+        start = at
+        at += 1
+        children = -1
+        per_child = 1
+        if lead <= 0x7F or lead >= 0xE0:
+            size = 0
+        elif lead <= 0x8F:
+            size, children, per_child = 0, lead & 0x0F, 2
+        elif lead <= 0x9F:
+            size, children = 0, lead & 0x0F
+        elif lead <= 0xBF:
+            size = lead & 0x1F
+        elif lead in _FIXED_SIZES:
+            size = _FIXED_SIZES[lead]
+        elif lead in _SIZED or lead in _COUNTED:
+            width, extra = _SIZED.get(lead) or _COUNTED[lead]
+            if at + width > end:
+                raise Truncated("the MessagePack object is cut off", rule="msgpack", offset=at, needed=width, available=end - at)
+            number = int.from_bytes(data[at : at + width], "big")
+            at += width
+            if lead in _SIZED:
+                size = number + extra
+            else:
+                size, children, per_child = 0, number, extra
+        else:
+            raise BadValue(f"byte {lead:#04x} is not MessagePack", rule="msgpack", offset=start)
+        if children >= 0:
+            if is_key:
+                raise BadValue("an array or map is used as a map key", rule="msgpack", offset=start)
+            if children * per_child > end - at:
+                raise Truncated(
+                    "the MessagePack object is cut off", rule="msgpack", offset=at, needed=children, available=end - at
+                )
+            if len(open_counts) > MAX_DEPTH:
+                raise LimitExceeded(
+                    f"nested deeper than {MAX_DEPTH}",
+                    rule="msgpack_depth",
+                    offset=start,
+                    limit=MAX_DEPTH,
+                    actual=len(open_counts),
+                )
+            open_counts.append(children * per_child)
+            open_maps.append(per_child == 2)
+        elif at + size > end:
+            raise Truncated(
+                "the MessagePack object is cut off", rule="msgpack", offset=at, needed=size, available=end - at
+            )
+        else:
+            at += size
+    if at != end:
+        raise BadValue(f"{end - at} bytes behind the MessagePack object", rule="msgpack_trailing", offset=at)
+
+
+def show_free(value: Any) -> Any:
+    """A MessagePack value as JSON can hold it."""
+    if isinstance(value, str):
+        return show_text(value)
+    if isinstance(value, (bytes, bytearray)):
+        return {"$bin": value.hex()}
+    if isinstance(value, dict):
+        return {_show_key(key): show_free(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [show_free(item) for item in value]
+    if isinstance(value, float):
+        return show_float(value)
+    if isinstance(value, msgpack.Timestamp):
+        return None
+    return value
+
+
+def _show_key(key: Any) -> str:
+    shown = show_free(key)
+    return shown if isinstance(shown, str) else json.dumps(shown, ensure_ascii=False)
+
+
+def read_shown_free(value: Any) -> Any:
+    """The inverse of ``show_free`` as far as JSON allows."""
+    if isinstance(value, dict):
+        if len(value) == 1:
+            if isinstance(value.get("$bin"), str):
+                return bytes.fromhex(value["$bin"])
+            if isinstance(value.get("hex"), str):
+                return bytes.fromhex(value["hex"]).decode("utf-8", "surrogateescape")
+        return {key: read_shown_free(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [read_shown_free(item) for item in value]
+    return value
+
+
+def write_msgpack(value: Any) -> bytes:
+    try:
+        packed: bytes = msgpack.packb(value, unicode_errors="surrogateescape")
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise EncodeError(f"cannot be written as MessagePack: {error}", rule="msgpack") from None
+    return packed
+
+
+# --- text and numbers in JSON
+
+
+def show_text(value: str) -> Any:
+    """The text, or its bytes where it is not UTF-8."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return {"hex": value.encode("utf-8", "surrogateescape").hex()}
+    return value
+
+
+def read_shown_text(shown: Any) -> str:
+    if isinstance(shown, str):
+        return shown
+    if isinstance(shown, dict) and isinstance(shown.get("hex"), str):
+        return bytes.fromhex(shown["hex"]).decode("utf-8", "surrogateescape")
+    raise ValueError('text is a string or {"hex": ...}')
+
+
+def show_float(value: float) -> float | str:
+    if value != value:
+        return "NaN"
+    if value in (float("inf"), float("-inf")):
+        return "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+def read_shown_float(shown: Any) -> float:
+    if isinstance(shown, bool) or not isinstance(shown, (int, float, str)):
+        raise ValueError("a number, NaN, Infinity or -Infinity")
+    return float(shown)
+
+
+# --- JSON payloads
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _int(digits: str) -> int | float:
+    return int(digits) if len(digits) < 4000 else float(digits)
+
+
+def read_json(data: bytes) -> Any:
+    """Strict RFC 8259; bad octets are replaced first. No text at all is UNSET."""
+    text = data.decode("utf-8", "replace")
+    if not text:
+        return msgspec.UNSET
+    if text.count("[") + text.count("{") > MAX_DEPTH:
+        _check_json_depth(text)
+    try:
+        return json.loads(text, parse_constant=_no_constant, parse_int=_int)
+    except json.JSONDecodeError as error:
+        offset = len(text[: error.pos].encode()) if "\ufffd" not in text else 0
+        raise BadValue(f"not JSON: {error.msg}", rule="payload_json", offset=offset) from None
+    except ValueError as error:
+        raise BadValue(f"not JSON: {error}", rule="payload_json", offset=0) from None
+
+
+def _check_json_depth(text: str) -> None:
+    depth = 0
+    in_text = escaped = False
+    for at, c in enumerate(text):
+        if in_text:
+            if escaped:
+                escaped = False
+            elif c == "\\":
+                escaped = True
+            elif c == '"':
+                in_text = False
+        elif c == '"':
+            in_text = True
+        elif c in "[{":
+            depth += 1
+            if depth > MAX_DEPTH:
+                raise LimitExceeded(
+                    f"nested deeper than {MAX_DEPTH}", rule="payload_json", offset=at, limit=MAX_DEPTH, actual=depth
+                )
+        elif c in "]}":
+            depth -= 1
+
+
+# --- CFIELD, the fielded buffer of casual
+
+FIELD_BASE = 0x2000000
+_CFIELD = {1: ("short", ">h"), 2: ("long", ">q"), 4: ("float", ">f"), 5: ("double", ">d")}
+
+
+class FieldValue(msgspec.Struct, frozen=True):
+    """One field of a CFIELD buffer; ``id`` holds type and number, the type decides what ``value`` is."""
+
+    id: int
+    type: str
+    value: Any
+
+
+def read_cfield(data: bytes, charset: str = "utf-8") -> tuple[FieldValue, ...]:
+    """The fields of a CFIELD payload in buffer order."""
+    found: list[FieldValue] = []
+    at, end = 0, len(data)
+    while at < end:
+        path = f"[{len(found)}]"
+        if end - at < 16:
+            raise Truncated("no room for id and size", rule="cfield_fits", path=path, offset=at, needed=16, available=end - at)
+        fid, size = struct.unpack_from(">qq", data, at)
+        if size < 0 or size > end - at - 16:
+            raise Truncated(
+                f"field of {size} bytes, {end - at - 16} left",
+                rule="cfield_fits",
+                path=path,
+                offset=at + 8,
+                needed=size,
+                available=end - at - 16,
+            )
+        raw = data[at + 16 : at + 16 + size]
+        found.append(_read_field(fid, raw, path, at, charset))
+        at += 16 + size
+    return tuple(found)
+
+
+def _read_field(fid: int, raw: bytes, path: str, at: int, charset: str) -> FieldValue:
+    kind = fid // FIELD_BASE
+    if kind in _CFIELD:
+        name, form = _CFIELD[kind]
+        if len(raw) != struct.calcsize(form):
+            raise BadValue(f"{name} of {len(raw)} bytes", rule="cfield_size", path=path, offset=at + 8)
+        return FieldValue(fid, name, struct.unpack(form, raw)[0])
+    if kind == 3:
+        if len(raw) != 1:
+            raise BadValue(f"char of {len(raw)} bytes", rule="cfield_size", path=path, offset=at + 8)
+        return FieldValue(fid, "char", raw.decode("latin-1"))
+    if kind == 6:
+        if not raw.endswith(b"\0"):
+            raise BadValue("string without NUL at its end", rule="cfield_nul", path=path, offset=at + 16 + len(raw))
+        return FieldValue(fid, "string", raw[:-1].decode(charset, "surrogateescape"))
+    if kind == 7:
+        return FieldValue(fid, "binary", raw)
+    raise BadValue(f"field id {fid:#x} has no known type", rule="cfield_type", path=path, offset=at)
+
+
+def write_cfield(values: tuple[FieldValue, ...], charset: str = "utf-8") -> bytes:
+    out = bytearray()
+    for i, item in enumerate(values):
+        kind = item.id // FIELD_BASE
+        try:
+            if kind in _CFIELD:
+                raw = struct.pack(_CFIELD[kind][1], item.value)
+            elif kind == 3:
+                raw = item.value.encode("latin-1")
+            elif kind == 6:
+                raw = item.value.encode(charset, "surrogateescape") + b"\0"
+            elif kind == 7:
+                raw = bytes(item.value)
+            else:
+                raise ValueError(f"field id {item.id:#x} has no known type")
+        except (struct.error, ValueError, AttributeError, TypeError) as error:
+            raise EncodeError(f"{item.value!r} does not fit: {error}", rule="cfield_type", path=f"[{i}]") from None
+        out += struct.pack(">qq", item.id, len(raw)) + raw
+    return bytes(out)
+
+
+def show_cfield(values: tuple[FieldValue, ...]) -> list[dict[str, Any]]:
+    """A CFIELD buffer as JSON."""
+    shown = []
+    for item in values:
+        value = item.value
+        if isinstance(value, bytes):
+            value = value.hex()
+        elif isinstance(value, str):
+            value = show_text(value)
+        elif isinstance(value, float):
+            value = show_float(value)
+        shown.append({"id": item.id, "type": item.type, "value": value})
+    return shown

@@ -1,0 +1,114 @@
+"""Which of several dialects a connection speaks, found from its bytes.
+
+Each dialect is a layout; the frame at hand is read with all of them. A verdict is a proof: only one reading is possible. While
+nothing is proved, all layouts read the frames alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import DecodeError, Incomplete
+from ..spec import nodes as n
+from ..spec.resolve import Layout
+from .frame import Buffer, Header, measure, plausible
+from .walk import walk
+
+
+@dataclass(slots=True)
+class Verdict:
+    """``layout`` if it is proved. ``wait``: more bytes are needed before anything can be said about this frame."""
+
+    layout: Layout | None = None
+    wait: bool = False
+
+
+def detect(layouts: tuple[Layout, ...], data: Buffer, start: int, end: int, *, final: bool) -> Verdict:
+    """The verdict of the frame at ``start``. ``final``: no more bytes will come."""
+    headers: list[tuple[Layout, Header]] = []
+    waiting = False
+    for layout in layouts:
+        try:
+            headers.append((layout, measure(layout, data, start, end)))
+        except Incomplete:
+            waiting = True
+        except DecodeError:
+            pass
+    if waiting:
+        # The header itself is cut off. A layout that already fails is out; one that stands alone is proved.
+        return Verdict(None, wait=True)
+    if not headers:
+        return Verdict()
+    if len(headers) == 1:
+        return Verdict(headers[0][0])
+    if len({header.length for _, header in headers}) == 1:
+        return _same_length(headers, data, start, end)
+    return _by_length(layouts, headers, data, start, end, final)
+
+
+def _same_length(headers: list[tuple[Layout, Header]], data: Buffer, start: int, end: int) -> Verdict:
+    length = headers[0][1].length
+    if end - start < length:
+        return Verdict(None, wait=True)
+    frame = bytes(data[start : start + length])
+    outcomes = [(layout, *_outcome(layout, frame)) for layout, _ in headers]
+    clean = [layout for layout, is_clean, _ in outcomes if is_clean]
+    if len(clean) == 1:
+        return Verdict(clean[0])
+    knows = [layout for layout, _, rule in outcomes if rule != "leftover_bytes"]
+    if len(knows) == 1:
+        return Verdict(knows[0])
+    return Verdict()
+
+
+def _by_length(
+    layouts: tuple[Layout, ...],
+    headers: list[tuple[Layout, Header]],
+    data: Buffer,
+    start: int,
+    end: int,
+    final: bool,
+) -> Verdict:
+    (small, header), *_, (large, _) = sorted(headers, key=lambda pair: pair[1].length)
+    behind = start + header.length
+    if end < behind:
+        return Verdict(None, wait=True)
+    follows = _looks_like_frame(layouts, data, behind, end)
+    if follows is None and not final:
+        return Verdict(None, wait=True)
+    if follows is False:
+        return Verdict(large)
+    is_clean, rule = _outcome(small, bytes(data[start:behind]))
+    if is_clean or (rule == "body" and follows is True):
+        return Verdict(small)
+    return Verdict(large)
+
+
+def _looks_like_frame(layouts: tuple[Layout, ...], data: Buffer, start: int, end: int) -> bool | None:
+    """What one of the layouts takes for a frame; None while it cannot be told (also at the very end)."""
+    answers = [plausible(layout, data, start, end) for layout in layouts]
+    if any(answer is True for answer in answers):
+        return True
+    return None if any(answer is None for answer in answers) else False
+
+
+def _outcome(layout: Layout, frame: bytes) -> tuple[bool, str]:
+    """Whether the frame parses cleanly, else the rule it breaks (``body`` for anything inside its body)."""
+    try:
+        message = walk(layout, frame)
+    except DecodeError as error:
+        return False, "body" if error.body_only else error.rule
+    return is_clean(message), ""
+
+
+def is_clean(message: Any) -> bool:
+    """No oddity that real senders never produce: cells without value, with the group bit, or with the same number twice."""
+    for field in message.__wire_fields__:
+        if isinstance(field.wire, n.Cells):
+            cells = getattr(message, field.name)
+            if len({cell.fid for cell in cells}) != len(cells):
+                return False
+            if any(cell.value is None or cell.group_bit for cell in cells):
+                return False
+    return True

@@ -1,0 +1,367 @@
+"""Records to bytes: one frame per message. Lengths, counts and codes are computed; limits are those of the wire."""
+
+from __future__ import annotations
+
+import os
+import struct
+from typing import Any, assert_never
+
+import msgspec
+
+from ..errors import EncodeError
+from ..spec import nodes as n
+from ..spec.declare import Cell, tag_rows
+from ..spec.derive import derive, reach
+from ..spec.resolve import Layout, MessageNode
+from .content import write_msgpack
+from .frame import apply_mask, kept_fields, struct_fields
+from .walk import read_word
+
+UNSET = msgspec.UNSET
+
+
+def encode_frame(layout: Layout, message: Any) -> bytes:
+    """The bytes of a message; EncodeError with path and rule if it cannot be written."""
+    node = layout.messages.get(message.__message__["code"])
+    if node is None or node.cls is not type(message):
+        raise EncodeError(f"{type(message).__name__} is not a message of {layout.protocol.name}", rule="unknown_message")
+    try:
+        return _Writer(layout, node, message).frame()
+    except EncodeError as error:
+        error.protocol, error.message = layout.protocol.name, node.name
+        raise
+
+
+class _Writer:
+    def __init__(self, layout: Layout, node: MessageNode, message: Any) -> None:
+        self.layout = layout
+        self.node = node
+        self.message = message
+        self.out = bytearray()
+        self.head_end: int | None = None
+
+    def frame(self) -> bytes:
+        payload = self._payload()
+        out = bytearray()
+        patches: list[tuple[n.Size | n.Head, int]] = []
+        mask_key: bytes | None = None
+        for part in self.layout.frame.parts:
+            match part:
+                case n.Magic(value=value):
+                    out += value
+                case n.Size(wire=n.Escaped() as escaped):
+                    mask_key = self._mask(escaped)
+                    behind = self._behind(part)
+                    out += self._escaped(escaped, behind + len(payload), part, mask_key)
+                case n.Size(wire=wire) | n.Head(wire=wire):
+                    patches.append((part, len(out)))
+                    out += bytes(wire.size)
+                case n.Code(wire=wire):
+                    out += self._int_bytes(wire, self.node.code, "")
+                case n.Kept(name=name):
+                    out += self._fixed(self.node.field(name).wire, getattr(self.message, name), name)
+                case n.Line():
+                    out += self._line(part)
+                case _:
+                    assert_never(part)
+        head_end = len(out) + self.head_end if self.head_end is not None else None
+        out += payload
+        for patched, at in patches:
+            if isinstance(patched, n.Head):
+                assert head_end is not None
+                self._check_head(patched, head_end, len(out))
+                value = head_end
+            else:
+                value = len(out) if patched.counts == "whole" else len(out) - at - patched.wire.size
+                self._check_size(patched, value)
+            out[at : at + patched.wire.size] = self._int_bytes(patched.wire, value, patched.name)
+        if mask_key is not None:
+            at = self._mask_at(out)
+            return bytes(out[:at]) + mask_key + apply_mask(bytes(out[at:]), mask_key)
+        return bytes(out)
+
+    # --- frame parts
+
+    def _behind(self, size: n.Size) -> int:
+        """Bytes of frame parts behind the length, which it counts."""
+        parts = self.layout.frame.parts
+        return sum(p.wire.size for p in parts[parts.index(size) + 1 :] if isinstance(p, n.Code))
+
+    def _mask(self, escaped: n.Escaped) -> bytes | None:
+        key: bytes | None = getattr(self.message, escaped.mask_key, None)
+        if key is None:
+            return None
+        if not escaped.mask_bit:
+            raise EncodeError("masking is not allowed here", rule="mask_not_allowed", path=escaped.mask_key)
+        if len(key) not in (0, 4):
+            raise EncodeError("the mask key has 4 bytes", rule="bytes_fits", path=escaped.mask_key)
+        return key or os.urandom(4)
+
+    def _mask_at(self, out: bytearray) -> int:
+        at = 0
+        for part in self.layout.frame.parts:
+            if isinstance(part, n.Magic):
+                at += len(part.value)
+            elif isinstance(part, n.Size) and isinstance(part.wire, n.Escaped):
+                escape = out[at] & ~part.wire.mask_bit == part.wire.escape
+                return at + 1 + (int(part.wire.wide.size) if escape else 0)
+        raise AssertionError("only an escaped length carries a mask")
+
+    def _escaped(self, wire: n.Escaped, value: int, part: n.Size, mask_key: bytes | None) -> bytes:
+        self._check_size(part, value)
+        bit = wire.mask_bit if mask_key is not None else 0
+        if value < wire.escape:
+            return bytes([value | bit])
+        return bytes([wire.escape | bit]) + self._int_bytes(wire.wide, value, part.name)
+
+    def _check_size(self, part: n.Size, value: int) -> None:
+        if value < part.least or (part.most is not None and value > part.most):
+            raise EncodeError(
+                f"length {value} is not within {part.least}..{part.most}", rule=part.rule, path=part.name
+            )
+
+    def _check_head(self, part: n.Head, head_end: int, total: int) -> None:
+        if not part.least <= head_end <= part.most:
+            raise EncodeError(
+                f"header of {head_end} bytes, {part.least}..{part.most} are allowed", rule="head_length", path=part.name
+            )
+        if head_end < self.node.head_least:
+            raise EncodeError(f"{self.node.name} needs its ids", rule=self.node.head_rule, path="request_id")
+        if part.body_most is not None and total - head_end > part.body_most:
+            raise EncodeError(
+                f"body of {total - head_end} bytes, at most {part.body_most}", rule="body_limit", path="body"
+            )
+
+    def _line(self, line: n.Line) -> bytes:
+        words = [self.node.word]
+        for field in self.node.fields:
+            if isinstance(field.wire, n.Word):
+                words.append(self._word(field.wire, getattr(self.message, field.name), field.key))
+        while len(words) > line.fewest and words[-1] == "":
+            words.pop()
+        raw = line.separator.join(word.encode("utf-8") for word in words)
+        if len(raw) >= line.window:
+            raise EncodeError(
+                f"header line of {len(raw)} bytes, at most {line.window - 1}", rule="no_newline", path=line.code
+            )
+        return raw + line.end
+
+    def _word(self, wire: n.Word[Any], value: Any, path: str) -> str:
+        if value is None:
+            if wire.optional:
+                return ""
+            raise EncodeError("is missing", rule="field_missing", path=path)
+        if wire.only is not None and self.node.code not in wire.only:
+            raise EncodeError(f"is not allowed on {self.node.name}", rule=wire.only_rule, path=path)
+        text = str(value)
+        if wire.number:
+            if not (wire.low or 0) <= value <= (wire.high or value):
+                raise EncodeError(f"{value} is not within {wire.low}..{wire.high}", rule=wire.rule, path=path)
+        elif read_word(wire, text) is None or "\n" in text or ":" in text:
+            raise EncodeError(f"{text[:80]!r} is not valid", rule=wire.rule, path=path)
+        return text
+
+    # --- payload
+
+    def _payload(self) -> bytes:
+        in_frame = kept_fields(self.layout)
+        has_head = any(isinstance(p, n.Head) for p in self.layout.frame.parts)
+        for field in self.node.fields:
+            if field.view_of or field.name in in_frame or isinstance(field.wire, n.Word):
+                continue
+            value = getattr(self.message, field.name)
+            if isinstance(field.wire, n.Body):
+                if has_head:
+                    self.head_end = len(self.out)
+                self._body(field, value)
+            elif self._present(field, value):
+                self._write(field.wire, value, field.key)
+        if has_head and self.head_end is None:
+            self.head_end = len(self.out)
+        return bytes(self.out)
+
+    def _present(self, field: n.Field, value: Any) -> bool:
+        match field.when:
+            case None:
+                return True
+            case n.Unless(field=name, values=excluded):
+                return reach(self.message, name) not in excluded
+            case n.HeadReaches():
+                ids = [f.name for f in self.node.fields if f.when == field.when]
+                given = [getattr(self.message, name) is not None for name in ids]
+                if any(given) and not all(given):
+                    raise EncodeError("the ids come together or not at all", rule="ids_missing", path=field.key)
+                return value is not None
+            case n.IfLeft() | n.With():
+                return value is not None
+            case _:
+                assert_never(field.when)
+
+    def _write(self, wire: Any, value: Any, path: str) -> None:
+        match wire:
+            case n.Int():
+                self.out += self._int_bytes(wire, value, path)
+            case n.Bool():
+                self.out.append(1 if value else 0)
+            case n.Float(size=size, little=little):
+                self.out += self._pack(("<" if little else ">") + ("f" if size == 4 else "d"), value, path)
+            case n.Fixed():
+                self.out += self._fixed(wire, value, path)
+            case n.Run():
+                self._run(wire, value, path)
+            case n.Nested(struct=cls):
+                self._struct(cls, value, path)
+            case n.Many(element=element, count=count):
+                if isinstance(count, n.Int):
+                    self.out += self._int_bytes(count, len(value), path)
+                elif count is not None and count != len(value):
+                    raise EncodeError(f"{count} elements are needed, {len(value)} given", rule="count_fits", path=path)
+                for i, item in enumerate(value):
+                    self._write(element, item, f"{path}[{i}]")
+            case n.Cells():
+                for i, cell in enumerate(value):
+                    self._cell(wire, cell, f"{path}[{i}]")
+            case n.Tags():
+                self._tags(wire, value, path)
+            case _:
+                raise AssertionError(f"{wire!r} is not a wire node")
+
+    def _struct(self, cls: Any, value: Any, path: str) -> None:
+        prefix = f"{path}." if path else ""
+        fields = struct_fields(cls, self.layout)
+        for limit in cls.__sum_limits__:
+            total = sum(len(getattr(value, name)) for name in limit.fields)
+            if total > limit.most:
+                raise EncodeError(f"{total} bytes, at most {limit.most}", rule=limit.rule, path=path)
+        for field in fields:
+            if isinstance(field.when, n.Unless) and getattr(value, field.when.field) in field.when.values:
+                if not isinstance(field.wire, n.Length) and getattr(value, field.name) != field.default:
+                    raise EncodeError("must be empty in a null value", rule="field_not_allowed", path=prefix + field.key)
+                continue
+            if isinstance(field.wire, n.Length):
+                size = len(getattr(value, field.wire.of))
+                self.out += self._int_bytes(field.wire.wire, size, prefix + field.key)
+            else:
+                self._write(field.wire, getattr(value, field.name), prefix + field.key)
+
+    def _int_bytes(self, wire: n.Int, value: Any, path: str) -> bytes:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise EncodeError(f"{value!r} is not an integer", rule="int_range", path=path)
+        if wire.low is not None and value < wire.low or wire.high is not None and value > wire.high:
+            raise EncodeError(f"{value} is not within {wire.low}..{wire.high}", rule=wire.rule, path=path)
+        try:
+            return value.to_bytes(wire.size, "little" if wire.little else "big", signed=wire.signed)
+        except OverflowError:
+            raise EncodeError(f"{value} does not fit in {wire.size} bytes", rule="int_range", path=path) from None
+
+    def _pack(self, form: str, value: Any, path: str) -> bytes:
+        try:
+            return struct.pack(form, value)
+        except (struct.error, OverflowError) as error:
+            raise EncodeError(f"{value!r}: {error}", rule="int_range", path=path) from None
+
+    def _fixed(self, wire: n.Fixed, value: Any, path: str) -> bytes:
+        if not isinstance(value, bytes) or len(value) != wire.size:
+            raise EncodeError(f"{wire.size} bytes are needed", rule="bytes_fits", path=path)
+        return value
+
+    def _run(self, wire: n.Run[Any], value: Any, path: str, rules: str = "") -> None:
+        raw = self._content(wire, value, path)
+        kind = rules or ("text" if wire.content in ("text", "strict_text") else "bytes")
+        if len(raw) < wire.least:
+            raise EncodeError("must not be empty", rule="text_empty", path=path)
+        if wire.most is not None and len(raw) > wire.most:
+            raise EncodeError(f"{len(raw)} bytes, at most {wire.most}", rule=f"{kind}_limit", path=path)
+        if isinstance(wire.length, n.Int):
+            self.out += self._int_bytes(wire.length, len(raw), path)
+        self.out += raw
+
+    def _content(self, wire: n.Run[Any], value: Any, path: str) -> bytes:
+        if value is UNSET:
+            return b"\xc0" if wire.null_if_empty else b""
+        try:
+            match wire.content:
+                case "bytes":
+                    return bytes(value)
+                case "text":
+                    return bytes(value.encode("utf-8", "surrogateescape"))
+                case "strict_text":
+                    return bytes(value.encode("utf-8"))
+                case "msgpack" | "msgpack_map":
+                    if wire.content == "msgpack_map" and not isinstance(value, dict):
+                        raise EncodeError("the metadata is not a map", rule="msgpack_map")
+                    return write_msgpack(value)
+                case "json":
+                    return msgspec.json.encode(value)
+                case _:
+                    assert_never(wire.content)
+        except EncodeError as error:
+            error.path = path
+            raise
+        except UnicodeEncodeError:
+            raise EncodeError("is not UTF-8", rule="text_utf8", path=path) from None
+        except (TypeError, AttributeError, ValueError) as error:
+            raise EncodeError(f"{value!r}: {error}"[:300], rule="field_type", path=path) from None
+
+    def _cell(self, wire: n.Cells[Any], cell: Cell, path: str) -> None:
+        code, kind = next(((i, k) for i, k in enumerate(wire.types) if k.name == cell.type), (None, None))
+        if code is None or kind is None:
+            raise EncodeError(f"{cell.type!r} is not a field type", rule="cell_type", path=path)
+        if not 0 <= cell.fid <= wire.id_max:
+            raise EncodeError(f"field id {cell.fid} is not within 0..{wire.id_max}", rule="cell_id", path=path)
+        head = cell.fid << wire.id_shift | code << wire.type_shift | (wire.flag_mask if cell.group_bit else 0)
+        self.out += self._int_bytes(wire.head, head, path)
+        match kind.wire:
+            case None:
+                pass
+            case n.Run() as run:
+                self._run(run, cell.value, path, "cell")
+            case n.Float(size=size, little=little) if cell.bits is not None:
+                self.out += self._int_bytes(n.Int(size, False, little), cell.bits, path)
+            case other:
+                self._write(other, cell.value, path)
+
+    def _tags(self, wire: n.Tags[Any], value: Any, path: str) -> None:
+        rows = {row.name: row for row in tag_rows(wire.struct)}
+        present = [name for name in rows if getattr(value, name) is not None and getattr(value, name) is not False]
+        ordered = dict.fromkeys([name for name in value.order if name in present] + present)
+        for name in ordered:
+            row = rows[name]
+            here = f"{path}.{name}"
+            if not wire.anywhere and self.node.code not in row.allowed:
+                raise EncodeError(
+                    f"{row.title} is not allowed on {self.node.name}", rule="header_not_allowed", path=here
+                )
+            self.out.append(row.code)
+            if row.wire is not None:
+                self._write(row.wire, getattr(value, name), here)
+        page = getattr(value, wire.waived) if wire.waived else None
+        if wire.demand and not (page or 0) > 0:
+            for name, row in rows.items():
+                if self.node.code in row.required and name not in present:
+                    raise EncodeError(f"{self.node.name} needs {row.title}", rule="header_required", path=f"{path}.{name}")
+
+    def _body(self, field: n.Field, value: bytes | None) -> None:
+        wire: n.Body = field.wire
+        start = len(self.out)
+        if value is not None:
+            self.out += value
+        elif field.when is None or self._present(field, b""):
+            self._write_views(wire)
+        size = len(self.out) - start
+        if wire.exactly is not None and size != wire.exactly:
+            raise EncodeError(f"the body has {size} bytes, not {wire.exactly}", rule="body_length", path=field.key)
+        if wire.most is not None and size > wire.most:
+            raise EncodeError(f"{size} bytes, at most {wire.most}", rule=wire.most_rule, path=field.key)
+
+    def _write_views(self, body: n.Body) -> None:
+        if body.empty_if is not None and derive(body.empty_if, self.message):
+            return
+        views = [view for view in self.node.views if not isinstance(view.wire, n.Signature)]
+        values = [getattr(self.message, view.name) for view in views]
+        if body.empty != "read" and all(value is UNSET for value in values):
+            return
+        for view, value in zip(views, values, strict=True):
+            if value is UNSET and not isinstance(view.wire, n.Run):
+                raise EncodeError("is missing", rule="field_missing", path=view.key)
+            self._write(view.wire, value, view.key)

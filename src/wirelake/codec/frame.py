@@ -1,0 +1,316 @@
+"""Where a frame begins and ends: its header, read exactly, in the order in which the protocol looks.
+
+``read_header`` judges a header as soon as the bytes that show a fault are there, and asks for more (``Incomplete``) only while
+nothing is wrong.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, assert_never
+
+from ..errors import BadValue, DecodeError, Incomplete, LimitExceeded
+from ..spec import nodes as n
+from ..spec.resolve import Layout, MessageNode, resolve_fields
+
+Buffer = bytes | bytearray | memoryview
+
+
+@dataclass(slots=True)
+class Header:
+    """What a frame's header says. Positions are relative to the start of the frame."""
+
+    length: int
+    payload: int
+    code: int | None = None
+    code_at: int | None = None
+    head_end: int | None = None
+    mask_at: int | None = None
+    kept: dict[str, int] | None = None
+
+
+def read_int(wire: n.Int, data: Buffer, at: int) -> int:
+    return int.from_bytes(data[at : at + wire.size], "little" if wire.little else "big", signed=wire.signed)
+
+
+def read_header(layout: Layout, data: Buffer, start: int, end: int) -> Header:
+    """The header of the frame at ``start``; Incomplete while it, or the frame, is not all there."""
+    header = measure(layout, data, start, end)
+    available = end - start
+    if available < header.length:
+        raise Incomplete(
+            f"{available} of {header.length} bytes are there",
+            rule="frame_incomplete",
+            path=next((p.name for p in layout.frame.parts if isinstance(p, n.Size)), ""),
+            offset=available,
+            needed=header.length,
+            available=available,
+        )
+    return header
+
+
+def measure(layout: Layout, data: Buffer, start: int, end: int) -> Header:
+    """The header of the frame at ``start``, whether or not the rest of the frame is there."""
+    at = 0
+    available = end - start
+    header = Header(length=available, payload=0)
+    for part in layout.frame.parts:
+        match part:
+            case n.Magic(value=value, name=name):
+                for i in range(min(len(value), available - at)):
+                    if data[start + at + i] != value[i]:
+                        raise BadValue(
+                            f"starts with {bytes(data[start : start + 4]).hex(' ')}, not with {value.hex(' ')}",
+                            rule="magic",
+                            path=name,
+                            offset=at + i,
+                        )
+                _need(at + len(value), available, name, at)
+                at += len(value)
+            case n.Size():
+                at = _read_size(part, data, start, at, available, header)
+            case n.Head():
+                _need(at + part.wire.size, available, part.name, at)
+                _read_head(part, data, start, at, header)
+                at += part.wire.size
+            case n.Code(name=name, wire=wire, early=early):
+                if early:
+                    _need(at + wire.size, available, name, at)
+                    header.code = read_int(wire, data, start + at)
+                    _judge_code(layout, header, name, at)
+                header.code_at = at
+                at += wire.size
+            case n.Kept(name=name):
+                header.kept = (header.kept or {}) | {name: at}
+                at += _kept_size(layout, name)
+            case n.Line():
+                pass
+            case _:
+                assert_never(part)
+    header.payload = at
+    return header
+
+
+def plausible(layout: Layout, data: Buffer, start: int, end: int) -> bool | None:
+    """Whether a frame seems to begin at ``start``: its header is good and its message known. None: too few bytes to tell."""
+    try:
+        header = measure(layout, data, start, end)
+    except Incomplete:
+        return None
+    except DecodeError:
+        return False
+    if header.code_at is None:
+        return _plausible_line(layout, data, start + header.payload, min(end, start + header.length), end)
+    if header.mask_at is not None:
+        return True
+    part = next(p for p in layout.frame.parts if isinstance(p, n.Code))
+    if header.code_at + part.wire.size > end - start:
+        return None
+    node = layout.messages.get(read_int(part.wire, data, start + header.code_at))
+    return node is not None and header.length - header.payload >= least_payload(layout, node)
+
+
+def _plausible_line(layout: Layout, data: Buffer, start: int, frame_end: int, end: int) -> bool | None:
+    """Whether one of the messages' words, with its separator, begins here."""
+    line = next(p for p in layout.frame.parts if isinstance(p, n.Line))
+    undecided = False
+    for node in layout.messages.values():
+        word = node.word.encode() + line.separator
+        given = bytes(data[start : min(frame_end, start + len(word))]).lower()
+        if given == word:
+            return True
+        undecided |= word.startswith(given) and frame_end == end
+    return None if undecided else False
+
+
+@lru_cache(maxsize=1024)
+def least_payload(layout: Layout, node: MessageNode) -> int:
+    """The fewest bytes that can follow the frame header of this message."""
+    named = kept_fields(layout)
+    return sum(
+        smallest(f.wire, layout) for f in node.fields if f.when is None and not f.view_of and f.name not in named
+    )
+
+
+@lru_cache(maxsize=64)
+def kept_fields(layout: Layout) -> frozenset[str]:
+    """Names of the message fields that travel in the frame's header."""
+    names = set()
+    for part in layout.frame.parts:
+        if isinstance(part, n.Kept):
+            names.add(part.name)
+        elif isinstance(part, n.Size) and isinstance(part.wire, n.Escaped) and part.wire.mask_bit:
+            names.add(part.wire.mask_key)
+    return frozenset(names)
+
+
+@lru_cache(maxsize=4096)
+def smallest(wire: Any, layout: Layout) -> int:
+    """The smallest number of bytes that a value of this kind takes."""
+    match wire:
+        case n.Int(size=size) | n.Float(size=size) | n.Fixed(size=size):
+            return size
+        case n.Bool():
+            return 1
+        case n.Run(length=n.Int(size=size), least=least):
+            return size + least
+        case n.Run() | n.Cells() | n.Tags() | n.Word() | n.Body():
+            return 0
+        case n.Length(wire=inner):
+            return inner.size
+        case n.Nested(struct=struct):
+            return sum(smallest(f.wire, layout) for f in struct_fields(struct, layout) if f.when is None)
+        case n.Many(count=n.Int(size=size)):
+            return size
+        case n.Many(element=element, count=int() as count):
+            return count * smallest(element, layout)
+        case n.Many():
+            return 0
+        case _:
+            raise AssertionError(f"{wire!r} is not a wire node")
+
+
+@lru_cache(maxsize=1024)
+def struct_fields(cls: Any, layout: Layout) -> tuple[n.Field, ...]:
+    """The fields of a structure as this layout reads them."""
+    return resolve_fields(cls, layout.options)
+
+
+def _need(needed: int, available: int, path: str, at: int) -> None:
+    if available < needed:
+        raise Incomplete(
+            f"the header goes on behind byte {available}",
+            rule="frame_incomplete",
+            path=path,
+            offset=available,
+            needed=needed,
+            available=available,
+        )
+
+
+def _kept_size(layout: Layout, name: str) -> int:
+    wire = next(iter(layout.messages.values())).field(name).wire
+    size: int = wire.size
+    return size
+
+
+def _read_size(part: n.Size, data: Buffer, start: int, at: int, available: int, header: Header) -> int:
+    """Sets the length of the frame; gives the position behind the length (and behind a mask key)."""
+    if isinstance(part.wire, n.Escaped):
+        value, behind = _read_escaped(part.wire, part.name, data, start, at, available, header)
+    else:
+        _need(at + part.wire.size, available, part.name, at)
+        value, behind = read_int(part.wire, data, start + at), at + part.wire.size
+    if value < part.least:
+        raise LimitExceeded(
+            f"length {value} is below {part.least}",
+            rule=part.rule,
+            path=part.name,
+            offset=at,
+            limit=part.least,
+            actual=value,
+        )
+    if part.most is not None and value > part.most:
+        raise LimitExceeded(
+            f"length {value} is above the limit of {part.most}",
+            rule=part.rule,
+            path=part.name,
+            offset=at,
+            limit=part.most,
+            actual=value,
+        )
+    if header.mask_at is not None:
+        _need(behind + 4, available, "mask_key", behind)
+        behind += 4
+    header.length = value if part.counts == "whole" else value + behind
+    return behind
+
+
+def _read_escaped(
+    wire: n.Escaped, name: str, data: Buffer, start: int, at: int, available: int, header: Header
+) -> tuple[int, int]:
+    _need(at + 1, available, name, at)
+    short: int = data[start + at]
+    behind = at + 1
+    if wire.mask_bit and short & wire.mask_bit:
+        short &= ~wire.mask_bit
+        header.mask_at = behind
+    elif short & 0x80:
+        raise BadValue("the mask bit is set", rule="mask_not_allowed", path=name, offset=at)
+    if short in wire.reserved:
+        raise BadValue(f"length code {short} does not exist", rule="length_code", path=name, offset=at)
+    if short != wire.escape:
+        if header.mask_at is not None:
+            header.mask_at = behind
+        return short, behind
+    _need(behind + wire.wide.size, available, name, behind)
+    value = read_int(wire.wide, data, start + behind)
+    if value < wire.escape:
+        raise BadValue(
+            f"length {value} must be written in one byte", rule="length_not_minimal", path=name, offset=behind
+        )
+    behind += wire.wide.size
+    if header.mask_at is not None:
+        header.mask_at = behind
+    return value, behind
+
+
+def _read_head(part: n.Head, data: Buffer, start: int, at: int, header: Header) -> None:
+    value = read_int(part.wire, data, start + at)
+    if not part.least <= value <= part.most:
+        raise LimitExceeded(
+            f"header length {value} is not within {part.least}..{part.most}",
+            rule="head_length",
+            path=part.name,
+            offset=at,
+            limit=part.most,
+            actual=value,
+        )
+    if value > header.length:
+        raise BadValue(
+            f"header length {value} is above the total length {header.length}",
+            rule="head_length",
+            path=part.name,
+            offset=at,
+        )
+    if part.body_most is not None and header.length - value > part.body_most:
+        raise LimitExceeded(
+            f"body of {header.length - value} bytes is above the limit of {part.body_most}",
+            rule="body_limit",
+            path="body",
+            offset=at,
+            limit=part.body_most,
+            actual=header.length - value,
+        )
+    header.head_end = value
+
+
+def _judge_code(layout: Layout, header: Header, name: str, at: int) -> None:
+    node = layout.messages.get(header.code or 0)
+    if node is None:
+        raise unknown_code(header.code or 0, name, at)
+    if header.head_end is not None and header.head_end < node.head_least:
+        raise BadValue(
+            f"{node.name} has a header of at least {node.head_least} bytes, this one has {header.head_end}",
+            rule=node.head_rule,
+            path="request_id",
+            offset=at,
+        )
+
+
+def unknown_code(code: int, name: str, at: int) -> DecodeError:
+    return BadValue(f"{code} ({code:#x}) is not a known {name}", rule="unknown_code", path=name, offset=at)
+
+
+def unmask(data: Buffer, start: int, header: Header) -> bytes:
+    """The frame with its payload unmasked; the key stays where it was."""
+    assert header.mask_at is not None
+    frame = bytes(data[start : start + header.length])
+    at = header.mask_at
+    return frame[: at + 4] + apply_mask(frame[at + 4 :], frame[at : at + 4])
+
+
+def apply_mask(payload: bytes, key: bytes) -> bytes:
+    repeated = (key * (len(payload) // 4 + 1))[: len(payload)]
+    return (int.from_bytes(payload, "big") ^ int.from_bytes(repeated, "big")).to_bytes(len(payload), "big")

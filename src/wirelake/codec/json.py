@@ -1,0 +1,319 @@
+"""Messages as the JSON objects that the command line prints, and back.
+
+One shape for every protocol: integers are numbers, text is a string (or ``{"hex"}`` where it is not UTF-8), bytes are lower-case hex,
+absent fields are omitted.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, assert_never
+
+import msgspec
+
+from ..errors import EncodeError, WireError
+from ..spec import nodes as n
+from ..spec.declare import Cell, tag_rows
+from ..spec.derive import derive, looked_into
+from ..spec.resolve import Layout, MessageNode
+from .content import read_shown_float, read_shown_free, read_shown_text, show_float, show_free, show_text
+from .frame import struct_fields
+
+UNSET = msgspec.UNSET
+
+
+def to_json(message: Any) -> dict[str, Any]:
+    """The object for a decoded message. One that was made is encoded first, so that its lengths are known."""
+    if message.layout is None:
+        from . import decode, encode  # noqa: PLC0415
+
+        message = decode(message.__protocol__, encode(message))
+    layout: Layout = message.layout
+    node = layout.of(message)
+    shown: dict[str, Any] = {
+        "ok": True,
+        "protocol": layout.protocol.name,
+        "message": node.name,
+        "code": node.code,
+        "length": message.wire_length,
+        "fields": show_fields(message, node, layout),
+    }
+    if message.notes:
+        shown["notes"] = list(message.notes)
+    return shown
+
+
+def error_json(error: WireError, protocol: str) -> dict[str, Any]:
+    """The object for bytes that could not be decoded."""
+    return {
+        "ok": False,
+        "protocol": protocol,
+        "verdict": "incomplete" if getattr(error, "incomplete", False) else "error",
+        "rule": error.rule,
+        "path": error.path,
+        "offset": error.offset,
+        "detail": error.detail,
+    }
+
+
+def show_fields(message: Any, node: MessageNode, layout: Layout) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for option, value in layout.shown.items():
+        if layout.protocol.options[option].auto:
+            fields[option] = value
+    line = next((p for p in layout.frame.parts if isinstance(p, n.Line)), None)
+    if line is not None:
+        fields[line.code] = node.word
+    looked = looked_into(message)
+    body_absent = node.body is not None and getattr(message, node.body.name) is None
+    for field in node.fields:
+        if field.view_of and (not looked or body_absent):
+            continue
+        value = getattr(message, field.name)
+        if value is UNSET:
+            if getattr(field.wire, "null_if_empty", False):
+                fields[field.key] = None
+            continue
+        if value is not None or isinstance(field.wire, n.Run) and field.view_of:
+            _show_into(fields, field.key, field.wire, value, layout)
+    for made in node.derived:
+        value = derive(made.how, message)
+        if value is not None:
+            fields[made.name] = value
+    return fields
+
+
+def _show_into(fields: dict[str, Any], key: str, wire: Any, value: Any, layout: Layout) -> None:
+    if isinstance(wire, n.Nested) and wire.flat:
+        for inner in struct_fields(wire.struct, layout):
+            if not isinstance(inner.wire, n.Length):
+                _show_into(fields, f"{key}.{inner.key}", inner.wire, getattr(value, inner.name), layout)
+    else:
+        fields[key] = _show(wire, value, layout)
+
+
+def _show(wire: Any, value: Any, layout: Layout) -> Any:
+    match wire:
+        case n.Int() | n.Bool():
+            return value
+        case n.Float():
+            return show_float(value)
+        case n.Fixed():
+            return value.hex()
+        case n.Run(content=content):
+            match content:
+                case "bytes":
+                    return value.hex()
+                case "text" | "strict_text":
+                    return show_text(value)
+                case "msgpack" | "msgpack_map" | "json":
+                    return show_free(value)
+                case _:
+                    assert_never(content)
+        case n.Nested(struct=cls):
+            return _show_struct(cls, value, layout)
+        case n.Many(element=element):
+            return [_show(element, item, layout) for item in value]
+        case n.Cells():
+            return [show_cell(wire, cell) for cell in value]
+        case n.Signature():
+            return _show_struct(type(value), value, layout)
+        case n.Tags(struct=table):
+            return {
+                row.name: True if row.wire is None else _show(row.wire, getattr(value, row.name), layout)
+                for row in tag_rows(table)
+                if row.name in value.order
+            }
+        case n.Word():
+            return value
+        case n.Body(text=text):
+            return show_text(value.decode("utf-8", "surrogateescape")) if text else value.hex()
+        case _:
+            raise AssertionError(f"{wire!r} is not a wire node")
+
+
+def _show_struct(cls: Any, value: Any, layout: Layout) -> dict[str, Any]:
+    shown: dict[str, Any] = {}
+    for field in struct_fields(cls, layout):
+        if isinstance(field.wire, n.Length):
+            continue
+        inner = getattr(value, field.name)
+        if inner is not UNSET:
+            _show_into(shown, field.key, field.wire, inner, layout)
+    for made in cls.__derived_fields__:
+        shown[made.name] = derive(made.how, value)
+    return shown
+
+
+def show_cell(wire: n.Cells[Any], cell: Cell) -> dict[str, Any]:
+    shown: dict[str, Any] = {"fid": cell.fid, "type": cell.type}
+    kind = next(k.wire for k in wire.types if k.name == cell.type)
+    match kind:
+        case None:
+            shown["value"] = None
+        case n.Float(size=size):
+            shown["value"] = show_float(cell.value)
+            bits = cell.bits if cell.bits is not None else float_bits(cell.value, size)
+            shown["bits"] = f"{bits:0{size * 2}x}"
+        case n.Run(content="bytes"):
+            shown["value"] = cell.value.hex()
+        case n.Run():
+            shown["value"] = show_text(cell.value)
+        case n.Int():
+            shown["value"] = cell.value
+        case _:
+            assert_never(kind)
+    if cell.group_bit:
+        shown["group_bit"] = 1
+    return shown
+
+
+def float_bits(value: float, size: int) -> int:
+    return int.from_bytes(struct.pack(">f" if size == 4 else ">d", value), "big")
+
+
+# --- back
+
+
+def from_json(layout: Layout, shown: Any) -> Any:
+    """The message that such an object describes. Lengths in it are computed anew when it is encoded."""
+    if not isinstance(shown, dict) or not isinstance(shown.get("fields"), dict):
+        raise EncodeError('an object with "message" and "fields" is needed', rule="json_shape")
+    node = layout.named(shown.get("message", ""))
+    if node is None:
+        node = layout.messages.get(shown.get("code", -1))
+    if node is None:
+        raise EncodeError(
+            f"{shown.get('message')!r} is not a message of {layout.protocol.name}", rule="unknown_message", path="message"
+        )
+    fields = shown["fields"]
+    values: dict[str, Any] = {}
+    for field in node.fields:
+        value = _read_from(fields, field.key, field, layout)
+        if value is not UNSET:
+            values[field.name] = value
+    try:
+        return node.cls(**values, layout=layout)
+    except TypeError as error:
+        raise EncodeError(f"{node.name}: {error}", rule="field_missing") from None
+
+
+def _read_from(fields: dict[str, Any], key: str, field: n.Field, layout: Layout) -> Any:
+    wire = field.wire
+    if isinstance(wire, n.Nested) and wire.flat:
+        return _read_struct(wire.struct, fields, f"{key}.", layout)
+    if key not in fields or (fields[key] is None and not field.view_of):
+        if isinstance(wire, n.Length):
+            return UNSET
+        if field.default is ... and not isinstance(wire, n.Body):
+            raise EncodeError("is missing", rule="field_missing", path=key)
+        return UNSET
+    try:
+        if isinstance(wire, n.Tags):
+            return _read_tags(wire, fields[key], fields.get("header_order"), layout)
+        return _read(wire, fields[key], layout)
+    except EncodeError as error:
+        error.path = f"{key}.{error.path}" if error.path and not error.path.startswith("[") else key + error.path
+        raise
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+        raise EncodeError(f"{fields[key]!r}: {error}"[:300], rule="json_shape", path=key) from None
+
+
+def _read_struct(cls: Any, fields: dict[str, Any], prefix: str, layout: Layout) -> Any:
+    values = {}
+    for field in struct_fields(cls, layout):
+        if isinstance(field.wire, n.Length):
+            continue
+        value = _read_from(fields, prefix + field.key, field, layout)
+        if value is not UNSET:
+            values[field.name] = value
+    return cls(**values)
+
+
+def _read(wire: Any, shown: Any, layout: Layout) -> Any:
+    match wire:
+        case n.Int():
+            if isinstance(shown, bool) or not isinstance(shown, int):
+                raise ValueError("an integer is needed")
+            return shown
+        case n.Bool():
+            if not isinstance(shown, bool):
+                raise ValueError("true or false is needed")
+            return shown
+        case n.Float():
+            return read_shown_float(shown)
+        case n.Fixed():
+            return bytes.fromhex(shown)
+        case n.Run(content=content):
+            match content:
+                case "bytes":
+                    return bytes.fromhex(shown)
+                case "text" | "strict_text":
+                    return read_shown_text(shown)
+                case "msgpack" | "msgpack_map" | "json":
+                    return read_shown_free(shown)
+                case _:
+                    assert_never(content)
+        case n.Nested(struct=cls):
+            return _read_struct(cls, shown, "", layout)
+        case n.Many(element=element):
+            return tuple(_read(element, item, layout) for item in shown)
+        case n.Cells():
+            return tuple(_read_cell(wire, item) for item in shown)
+        case n.Signature():
+            return UNSET
+        case n.Word(number=number):
+            if number != (isinstance(shown, int) and not isinstance(shown, bool)) or not number and not isinstance(shown, str):
+                raise ValueError("a number is needed" if number else "text is needed")
+            return shown
+        case n.Body(text=text):
+            if text:
+                return read_shown_text(shown).encode("utf-8", "surrogateescape")
+            return bytes.fromhex(shown)
+        case _:
+            raise AssertionError(f"{wire!r} is not a wire node")
+
+
+def _read_tags(wire: n.Tags[Any], shown: Any, order: Any, layout: Layout) -> Any:
+    rows = {row.name: row for row in tag_rows(wire.struct)}
+    values: dict[str, Any] = {}
+    for name, value in shown.items():
+        if name not in rows:
+            raise EncodeError("is not a known header", rule="unknown_header", path=name)
+        row = rows[name]
+        if row.wire is None:
+            if value is not True:
+                raise EncodeError("a flag is true or absent", rule="json_shape", path=name)
+            values[name] = True
+        else:
+            values[name] = _read(row.wire, value, layout)
+    listed = tuple(dict.fromkeys(name for name in order or () if name in values))
+    return wire.struct(**values, order=listed + tuple(name for name in values if name not in listed))
+
+
+def _read_cell(wire: n.Cells[Any], shown: dict[str, Any]) -> Cell:
+    kind = next((k for k in wire.types if k.name == shown["type"]), None)
+    if kind is None:
+        raise ValueError(f"{shown['type']!r} is not a field type")
+    value = shown.get("value")
+    bits = None
+    match kind.wire:
+        case None:
+            value = None
+        case n.Float():
+            if "bits" in shown:
+                bits = int(shown["bits"], 16)
+            value = read_shown_float(value) if value is not None else 0.0
+        case n.Run(content="bytes"):
+            value = bytes.fromhex(shown["value"])
+        case n.Run():
+            value = read_shown_text(value)
+        case n.Int():
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise ValueError("an integer is needed")
+        case other:
+            assert_never(other)
+    fid = shown["fid"]
+    if isinstance(fid, bool) or not isinstance(fid, int):
+        raise ValueError("fid is an integer")
+    return Cell(fid, kind.name, value, bits, bool(shown.get("group_bit")))

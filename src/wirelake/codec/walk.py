@@ -1,0 +1,662 @@
+"""The exact reader: one frame, node by node, with path and offset of everything it sees.
+
+It is the oracle. The generated decoder (compile.py) is faster and knows only "fine" and "look closely"; whatever is not fine
+comes here, where faults get their rule, path and offset, and tolerated oddities their note. ``inspect`` draws its trace.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, assert_never
+
+import msgspec
+
+from ..errors import BadValue, DecodeError, LimitExceeded, Truncated
+from ..spec import nodes as n
+from ..spec.declare import Cell, tag_rows
+from ..spec.derive import derive, reach
+from ..spec.resolve import Layout, MessageNode
+from .content import read_json, read_msgpack
+from .frame import Header, kept_fields, read_header, read_int, smallest, struct_fields, unknown_code, unmask
+
+UNSET = msgspec.UNSET
+
+
+@dataclass(slots=True)
+class Seen:
+    """One thing the reader saw: for annotated hex."""
+
+    path: str
+    offset: int
+    length: int
+    value: Any
+    what: str
+    labels: n.Labels | None = None
+
+
+def walk(layout: Layout, data: bytes, trace: list[Seen] | None = None) -> Any:
+    """The message in ``data``, which must be exactly one frame. Errors are DecodeErrors with rule, path and offset."""
+    reader = Reader(layout, trace)
+    try:
+        header = read_header(layout, data, 0, len(data))
+        if len(data) > header.length:
+            frame = data[: header.length]
+        else:
+            frame = data
+        message = reader.read(frame, header)
+        if len(data) > header.length:
+            raise BadValue(
+                f"{len(data) - header.length} bytes behind the frame", rule="trailing_bytes", offset=header.length
+            )
+        return message
+    except DecodeError as error:
+        raise error.locate(layout.protocol.name, reader.name, reader.data or data) from None
+
+
+class Reader:
+    """Reads one frame. ``at`` moves forward, ``end`` bounds the range that is being read."""
+
+    def __init__(self, layout: Layout, trace: list[Seen] | None = None) -> None:
+        self.layout = layout
+        self.trace = trace
+        self.data = b""
+        self.at = 0
+        self.end = 0
+        self.name = ""
+        self.code = 0
+        self.head_end: int | None = None
+        self.words: list[tuple[int, bytes]] = []
+        self.scope: dict[str, Any] = {}
+
+    # --- the frame
+
+    def read(self, frame: bytes, header: Header) -> Any:
+        mask_key = None
+        if header.mask_at is not None:
+            frame = unmask(frame, 0, header)
+            mask_key = frame[header.mask_at : header.mask_at + 4]
+        self.data = frame
+        self.at, self.end = header.payload, header.length
+        self.head_end = header.head_end
+        self._trace_header(header)
+        node = self._message_node(header)
+        self.name, self.code = node.name, node.code
+        values: dict[str, Any] = {}
+        for name, at in (header.kept or {}).items():
+            values[name] = self._kept(node.field(name), at)
+        if mask_key is not None:
+            values[_mask_name(self.layout)] = mask_key
+        self._fields(node.fields, values, "")
+        notes = self._finish(node)
+        message = node.cls(**values, wire_length=header.length, notes=notes, layout=self.layout)
+        return self._views(node, message)
+
+    def _message_node(self, header: Header) -> MessageNode:
+        line = next((p for p in self.layout.frame.parts if isinstance(p, n.Line)), None)
+        if line is not None:
+            return self._line(line)
+        part = next(p for p in self.layout.frame.parts if isinstance(p, n.Code))
+        assert header.code_at is not None
+        code = read_int(part.wire, self.data, header.code_at)
+        node = self.layout.messages.get(code)
+        if node is None:
+            raise unknown_code(code, part.name, header.code_at)
+        return node
+
+    def _kept(self, field: n.Field, at: int) -> bytes:
+        value = self.data[at : at + field.wire.size]
+        self._see(field.key, at, field.wire.size, value, "bytes")
+        return value
+
+    def _finish(self, node: MessageNode) -> tuple[str, ...]:
+        left = self.data[self.at : self.end]
+        if not left:
+            return ()
+        if node.padding is not None and left == node.padding.value:
+            self._see("", self.at, len(left), left, f"padding ({node.padding.note})")
+            return (node.padding.note,)
+        raise BadValue(
+            f"{len(left)} bytes are left behind the last field", rule="leftover_bytes", path="", offset=self.at
+        )
+
+    # --- fields
+
+    def _fields(self, fields: tuple[n.Field, ...], values: dict[str, Any], prefix: str) -> None:
+        outer, self.scope = self.scope, values
+        for field in fields:
+            if field.view_of or field.name in values or field.name in kept_fields(self.layout):
+                continue
+            if not self._present(field.when, values):
+                continue
+            value = self._value(field.wire, prefix + field.key)
+            if value is not UNSET:
+                values[field.name] = value
+        self.scope = outer
+
+    def _present(self, when: n.Condition | None, values: dict[str, Any]) -> bool:
+        match when:
+            case None:
+                return True
+            case n.Unless(field=name, values=excluded):
+                return values[name] not in excluded
+            case n.HeadReaches(size=size):
+                assert self.head_end is not None
+                return self.head_end >= size
+            case n.IfLeft():
+                return self.at < self.end
+            case n.With(field=name):
+                return name in values
+            case _:
+                assert_never(when)
+
+    def _struct(self, cls: Any, path: str) -> Any:
+        values: dict[str, Any] = {}
+        fields = struct_fields(cls, self.layout)
+        lengths = {f.name for f in fields if isinstance(f.wire, n.Length)}
+        self._limits(cls, fields, values, path)
+        self._fields(fields, values, f"{path}." if path else "")
+        return cls(**{name: value for name, value in values.items() if name not in lengths})
+
+    def _limits(self, cls: Any, fields: tuple[n.Field, ...], values: dict[str, Any], path: str) -> None:
+        """Reads up to and including the lengths that a sum limit binds, then applies it."""
+        for limit in cls.__sum_limits__:
+            lengths = [f for f in fields if isinstance(f.wire, n.Length) and f.wire.of in limit.fields]
+            before = fields[: fields.index(lengths[-1]) + 1]
+            self._fields(before, values, f"{path}." if path else "")
+            total = sum(values.get(f.name, 0) for f in lengths)
+            if total > limit.most:
+                raise LimitExceeded(
+                    f"{' and '.join(limit.fields)} together have {total} bytes, at most {limit.most} are allowed",
+                    rule=limit.rule,
+                    path=path,
+                    offset=self.at,
+                    limit=limit.most,
+                    actual=total,
+                )
+
+    def _value(self, wire: Any, path: str) -> Any:
+        match wire:
+            case n.Int():
+                return self._int(wire, path)
+            case n.Bool(lenient=lenient):
+                return self._bool(lenient, path)
+            case n.Float():
+                return self._float(wire, path)
+            case n.Fixed(size=size):
+                raw = self._take(size, path, "bytes_fits")
+                self._see(path, self.at - size, size, raw, "bytes")
+                return raw
+            case n.Run():
+                return self._run(wire, path)
+            case n.Length(wire=inner):
+                at = self.at
+                value = self._int(inner, path)
+                if value < 0:
+                    raise BadValue(f"length {value} is negative", rule="negative_length", path=path, offset=at)
+                return value
+            case n.Nested(struct=struct):
+                return self._struct(struct, path)
+            case n.Many():
+                return self._many(wire, path)
+            case n.Cells():
+                return self._cells(wire, path)
+            case n.Tags():
+                return self._tags(wire, path)
+            case n.Word():
+                return self._word(wire, path)
+            case n.Body():
+                return self._body(wire, path)
+            case _:
+                raise AssertionError(f"{wire!r} is not a wire node")
+
+    def _take(self, size: int, path: str, rule: str) -> bytes:
+        if size > self.end - self.at:
+            left = self.end - self.at
+            raise Truncated(
+                f"{size} bytes are needed, {left} left", rule=rule, path=path, offset=self.at, needed=size, available=left
+            )
+        raw = self.data[self.at : self.at + size]
+        self.at += size
+        return raw
+
+    def _int(self, wire: n.Int, path: str, what: str = "") -> int:
+        at = self.at
+        raw = self._take(wire.size, path, "int_fits")
+        value = int.from_bytes(raw, "little" if wire.little else "big", signed=wire.signed)
+        self._see(path, at, wire.size, value, what or _int_name(wire), wire.labels)
+        if wire.low is not None and value < wire.low or wire.high is not None and value > wire.high:
+            raise BadValue(f"{value} is not within {wire.low}..{wire.high}", rule=wire.rule, path=path, offset=at)
+        return value
+
+    def _bool(self, lenient: bool, path: str) -> bool:
+        at = self.at
+        raw = self._take(1, path, "int_fits")[0]
+        if raw > 1 and not lenient:
+            raise BadValue(f"{raw} is neither 0 nor 1", rule="bool_value", path=path, offset=at)
+        self._see(path, at, 1, bool(raw), "bool")
+        return bool(raw)
+
+    def _float(self, wire: n.Float, path: str) -> float:
+        at = self.at
+        raw = self._take(wire.size, path, "int_fits")
+        value: float = struct.unpack(("<" if wire.little else ">") + ("f" if wire.size == 4 else "d"), raw)[0]
+        self._see(path, at, wire.size, value, f"float{wire.size * 8}")
+        return value
+
+    def _run(self, wire: n.Run[Any], path: str, rules: str = "") -> Any:
+        at = self.at
+        size = self._run_length(wire, path)
+        kind = "text" if wire.content in ("text", "strict_text") else "bytes"
+        if size < wire.least:
+            raise BadValue(f"{kind} of {size} bytes, at least {wire.least}", rule="text_empty", path=path, offset=at)
+        if wire.most is not None and size > wire.most:
+            raise LimitExceeded(
+                f"{kind} of {size} bytes, at most {wire.most}",
+                rule=f"{rules or kind}_limit",
+                path=path,
+                offset=at,
+                limit=wire.most,
+                actual=size,
+            )
+        if size > self.end - self.at:
+            left = self.end - self.at
+            raise Truncated(
+                f"{kind} of {size} bytes, {left} left",
+                rule=f"{rules or kind}_fits",
+                path=path,
+                offset=at,
+                needed=size,
+                available=left,
+            )
+        start = self.at
+        raw = self.data[start : start + size]
+        self.at += size
+        return self._content(wire, raw, start, path, rules)
+
+    def _run_length(self, wire: n.Run[Any], path: str) -> int:
+        if wire.length is None:
+            return self.end - self.at
+        if isinstance(wire.length, str):
+            length: int = self.scope[wire.length]
+            return length
+        at = self.at
+        size = self._int(wire.length, path, "length")
+        if size < 0:
+            raise BadValue(f"length {size} is negative", rule="negative_length", path=path, offset=at)
+        return size
+
+    def _content(self, wire: n.Run[Any], raw: bytes, at: int, path: str, rules: str) -> Any:
+        if not raw and (wire.null_if_empty or wire.absent_if_empty):
+            return UNSET
+        try:
+            match wire.content:
+                case "bytes":
+                    value: Any = raw
+                case "text":
+                    value = raw.decode("utf-8", "surrogateescape")
+                case "strict_text":
+                    value = _strict(raw, rules)
+                case "msgpack":
+                    value = read_msgpack(raw)
+                case "msgpack_map":
+                    value = read_msgpack(raw, is_map=True)
+                case "json":
+                    value = read_json(raw)
+                case _:
+                    assert_never(wire.content)
+        except DecodeError as error:
+            error.path = path
+            error.offset = at + (error.offset or 0)
+            raise
+        self._see(path, at, len(raw), value, wire.content.replace("strict_", ""))
+        return value
+
+    def _many(self, wire: n.Many[Any], path: str) -> tuple[Any, ...]:
+        found = []
+        if wire.count is None:
+            while self.at < self.end:
+                found.append(self._value(wire.element, f"{path}[{len(found)}]"))
+            return tuple(found)
+        at = self.at
+        count = wire.count if isinstance(wire.count, int) else self._int(wire.count, path, "count")
+        if count < 0:
+            raise BadValue(f"count {count} is negative", rule="negative_count", path=path, offset=at)
+        least = smallest(wire.element, self.layout)
+        if count * least > self.end - self.at:
+            raise Truncated(
+                f"{count} elements of at least {least} bytes, {self.end - self.at} left",
+                rule="count_fits",
+                path=path,
+                offset=at,
+                needed=count * least,
+                available=self.end - self.at,
+            )
+        for i in range(count):
+            found.append(self._value(wire.element, f"{path}[{i}]"))
+        return tuple(found)
+
+    # --- cells
+
+    def _cells(self, wire: n.Cells[Any], path: str) -> tuple[Cell, ...]:
+        found: list[Cell] = []
+        while self.at < self.end:
+            found.append(self._cell(wire, f"{path}[{len(found)}]"))
+        return tuple(found)
+
+    def _cell(self, wire: n.Cells[Any], path: str) -> Cell:
+        at = self.at
+        raw = self._take(wire.head.size, path, "cell_fits")
+        head = int.from_bytes(raw, "little" if wire.head.little else "big")
+        fid = head >> wire.id_shift
+        kind = wire.types[head >> wire.type_shift & wire.type_mask]
+        group_bit = bool(head & wire.flag_mask)
+        self._see(f"{path}.head", at, wire.head.size, head, f"field {fid} {kind.name}")
+        if fid > wire.id_max:
+            raise BadValue(f"field id {fid} is above {wire.id_max}", rule="cell_id", path=path, offset=at)
+        bits = None
+        match kind.wire:
+            case None:
+                value: Any = None
+            case n.Run() as run:
+                value = self._run(run, path, "cell")
+            case n.Int() as number:
+                start = self.at
+                raw = self._take(number.size, path, "cell_fits")
+                value = int.from_bytes(raw, "little" if number.little else "big", signed=number.signed)
+                self._see(path, start, number.size, value, kind.name)
+            case n.Float() as number:
+                start = self.at
+                raw = self._take(number.size, path, "cell_fits")
+                value = struct.unpack(("<" if number.little else ">") + ("f" if number.size == 4 else "d"), raw)[0]
+                if value != value:
+                    bits = int.from_bytes(raw, "little" if number.little else "big")
+                self._see(path, start, number.size, value, kind.name)
+            case other:
+                assert_never(other)
+        return Cell(fid, kind.name, value, bits, group_bit)
+
+    # --- tag tables
+
+    def _tags(self, wire: n.Tags[Any], path: str) -> Any:
+        rows = {row.code: row for row in tag_rows(wire.struct)}
+        values: dict[str, Any] = {}
+        order: list[str] = []
+        frame_end, self.end = self.end, self.head_end if self.head_end is not None else self.end
+        while self.at < self.end:
+            at = self.at
+            code = self._take(1, path, "header_fits")[0]
+            row = rows.get(code)
+            if row is None:
+                raise BadValue(f"header code {code:#04x} is not known", rule="unknown_header", path=path, offset=at)
+            here = f"{path}.{row.name}"
+            self._see(f"{here}.code", at, 1, code, row.title or row.name)
+            if not wire.anywhere and self.code not in row.allowed:
+                raise BadValue(
+                    f"{row.title or row.name} is not allowed on {self.name}",
+                    rule="header_not_allowed",
+                    path=here,
+                    offset=at,
+                )
+            values[row.name] = self._tag_value(row, here)
+            order.append(row.name)
+        self.end = frame_end
+        self._required(wire, rows.values(), values, path)
+        return wire.struct(**values, order=tuple(order))
+
+    def _tag_value(self, row: n.Tag, path: str) -> Any:
+        if row.wire is None:
+            return True
+        try:
+            return self._value(row.wire, path)
+        except Truncated as error:
+            error.rule = "header_fits"
+            raise
+
+    def _required(self, wire: n.Tags[Any], rows: Any, values: dict[str, Any], path: str) -> None:
+        if not wire.demand or (wire.waived and (values.get(wire.waived) or 0) > 0):
+            return
+        for row in rows:
+            if self.code in row.required and row.name not in values:
+                raise BadValue(
+                    f"{self.name} needs {row.title or row.name}",
+                    rule="header_required",
+                    path=f"{path}.{row.name}",
+                    offset=self.at,
+                )
+
+    # --- header lines
+
+    def _line(self, line: n.Line) -> MessageNode:
+        end = self.data.find(line.end, self.at, min(self.end, self.at + line.window))
+        if end < 0:
+            raise BadValue(
+                f"no line end within {line.window} bytes",
+                rule="no_newline",
+                path="",
+                offset=min(self.end, self.at + line.window),
+            )
+        at = self.at
+        for raw in self.data[at:end].split(line.separator):
+            self.words.append((at, raw))
+            at += len(raw) + len(line.separator)
+        count = len(self.words)
+        if count < line.fewest:
+            raise BadValue(
+                f"{count} fields, at least {line.fewest} are needed", rule="missing_fields", path="", offset=self.at
+            )
+        if line.most is not None and count > line.most:
+            raise BadValue(
+                f"{count} fields, at most {line.most} are allowed",
+                rule="extra_fields",
+                path="",
+                offset=self.words[line.most][0],
+            )
+        at, raw = self.words.pop(0)
+        given = raw.decode("utf-8", "replace")
+        for node in self.layout.messages.values():
+            if node.word == _ascii_lower(given):
+                self._see(line.code, at, len(raw), node.word, "word")
+                self.at = end + len(line.end)
+                return node
+        raise BadValue(f"{given!r} is no {line.code}", rule=line.code_rule, path=line.code, offset=at)
+
+    def _word(self, wire: n.Word[Any], path: str) -> Any:
+        if not self.words:
+            return UNSET
+        at, raw = self.words.pop(0)
+        if not raw and wire.optional:
+            return UNSET
+        if wire.only is not None and self.code not in wire.only:
+            raise BadValue(f"{path} is not allowed on {self.name}", rule=wire.only_rule, path=path, offset=at)
+        value = read_word(wire, raw.decode("utf-8", "replace"))
+        if value is None:
+            raise BadValue(f"{raw[:80]!r} is not a valid {path}", rule=wire.rule, path=path, offset=at)
+        self._see(path, at, len(raw), value, "word")
+        return value
+
+    # --- bodies
+
+    def _body(self, wire: n.Body, path: str) -> bytes:
+        size = self.end - self.at
+        if wire.exactly is not None and size != wire.exactly:
+            detail = "must be empty" if wire.exactly == 0 else f"must have {wire.exactly} bytes"
+            raise BadValue(f"the body {detail}, it has {size}", rule="body_length", path=path, offset=self.at)
+        if wire.most is not None and size > wire.most:
+            raise LimitExceeded(
+                f"{size} bytes, at most {wire.most}",
+                rule=wire.most_rule,
+                path=path,
+                offset=self.at,
+                limit=wire.most,
+                actual=size,
+            )
+        at = self.at
+        self.at = self.end
+        raw = self.data[at : self.end]
+        self._see(path, at, size, raw, "body")
+        return raw
+
+    def _views(self, node: MessageNode, message: Any) -> Any:
+        """The message with its body read once more through its views."""
+        field = node.body
+        if field is None or not node.views:
+            return message
+        raw = getattr(message, field.name)
+        body = field.wire
+        if raw is None or (body.opaque_if and reach(message, body.opaque_if)):
+            return message
+        self.end = len(self.data)
+        self.at = self.end - len(raw)
+        if not raw:
+            if body.empty == "refused":
+                raise self._as_body(BadValue("the body is empty", rule="body_empty", path=field.key, offset=self.at))
+            if body.empty == "absent" or (body.empty_if is not None and derive(body.empty_if, message)):
+                return message
+        try:
+            values = self._read_views(node, body, raw)
+        except DecodeError as error:
+            raise self._as_body(error) from None
+        return msgspec.structs.replace(message, **values)
+
+    def _read_views(self, node: MessageNode, body: n.Body, raw: bytes) -> dict[str, Any]:
+        prefixed = bool(body.prefix) and raw.startswith(body.prefix)
+        if prefixed:
+            self.at += len(body.prefix)
+        values: dict[str, Any] = {}
+        for view in node.views:
+            if isinstance(view.wire, n.Signature):
+                values[view.name] = read_signature(view.wire, values[view.wire.cells], self.layout)
+                continue
+            start = self.at
+            value = self._value(view.wire, view.key)
+            if prefixed and not _has_all(value, body.prefix_needs):
+                raise BadValue(
+                    f"an object with {', '.join(body.prefix_needs)} must follow {body.prefix.decode()!r}",
+                    rule=body.prefix_rule,
+                    path=view.key,
+                    offset=start,
+                )
+            if value is not UNSET:
+                values[view.name] = value
+        if self.at != self.end:
+            raise BadValue(
+                f"{self.end - self.at} bytes are left in the body", rule="leftover_bytes", path="body", offset=self.at
+            )
+        return values
+
+    @staticmethod
+    def _as_body(error: DecodeError) -> DecodeError:
+        error.body_only = True
+        return error
+
+    # --- trace
+
+    def _see(
+        self, path: str, at: int, length: int, value: Any, what: str, labels: n.Labels | None = None
+    ) -> None:
+        if self.trace is not None:
+            self.trace.append(Seen(path, at, length, value, what, labels))
+
+    def _trace_header(self, header: Header) -> None:
+        if self.trace is None:
+            return
+        at = 0
+        for part in self.layout.frame.parts:
+            match part:
+                case n.Magic(value=value, name=name):
+                    self._see(name, at, len(value), value, "magic")
+                    at += len(value)
+                case n.Size(name=name, wire=n.Escaped() as escaped):
+                    size = (header.mask_at or header.payload - self._code_size()) - at
+                    raw = self.data[at] & ~escaped.mask_bit if size == 1 else read_int(escaped.wide, self.data, at + 1)
+                    self._see(name, at, size, raw, "length")
+                    at += size
+                    if header.mask_at is not None:
+                        self._see(escaped.mask_key, at, 4, self.data[at : at + 4], "mask key, payload shown unmasked")
+                        at += 4
+                case n.Size(name=name, wire=wire) | n.Head(name=name, wire=wire):
+                    self._see(name, at, wire.size, read_int(wire, self.data, at), "length")
+                    at += wire.size
+                case n.Code(name=name, wire=wire):
+                    value = read_int(wire, self.data, at)
+                    node = self.layout.messages.get(value)
+                    self._see(name, at, wire.size, value, node.name if node else "unknown")
+                    at += wire.size
+                case n.Kept(name=name):
+                    at += next(iter(self.layout.messages.values())).field(name).wire.size
+                case n.Line():
+                    pass
+                case _:
+                    assert_never(part)
+
+    def _code_size(self) -> int:
+        return sum(part.wire.size for part in self.layout.frame.parts if isinstance(part, n.Code))
+
+
+# --- what the parts need
+
+
+def _strict(raw: bytes, rules: str) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        raise BadValue("is not UTF-8", rule=f"{rules or 'text'}_utf8", offset=error.start) from None
+
+
+def _ascii_lower(text: str) -> str:
+    """Lower case as the known broker does it: only what is still ASCII afterwards can match."""
+    return text.lower()
+
+
+def _int_name(wire: n.Int) -> str:
+    return f"{'int' if wire.signed else 'uint'}{wire.size * 8}"
+
+
+def _has_all(value: Any, names: tuple[str, ...]) -> bool:
+    return isinstance(value, dict) and all(_full(value.get(name)) for name in names)
+
+
+def _full(value: Any) -> bool:
+    return value is not None and value is not False and value != "" and not (value == 0 and not isinstance(value, bool))
+
+
+@lru_cache(maxsize=1024)
+def _pattern(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
+
+
+def read_word(wire: n.Word[Any], text: str) -> Any:
+    """The value of a word, or None if it breaks the word's rule."""
+    if wire.most is not None and len(text) > wire.most:
+        return None
+    found = _pattern(wire.pattern).fullmatch(text)
+    if found is None:
+        return None
+    if wire.number:
+        digits = found.group(1)
+        number = int(digits, 16 if "x" in digits.lower() else 10)
+        return number if (wire.low or 0) <= number <= (wire.high or number) else None
+    if wire.parts_most is not None and any(int(part) > wire.parts_most for part in found.groups() if part):
+        return None
+    return text
+
+
+def read_signature(wire: n.Signature[Any], cells: tuple[Cell, ...], layout: Layout) -> Any:
+    """The signature in the last cell of the given number, or None."""
+    last = next((cell for cell in reversed(cells) if cell.fid == wire.fid), None)
+    if last is None or last.type != "BYTES" or not last.value or last.value[0] != wire.kind:
+        return None
+    for form in wire.forms:
+        if form.size == len(last.value):
+            reader = Reader(layout)
+            reader.data, reader.end = last.value, len(last.value)
+            made = reader._struct(form.struct, "")
+            return made if (made.index == 0 if form.first else made.index > 0) else None
+    return None
+
+
+def _mask_name(layout: Layout) -> str:
+    return next(p.wire.mask_key for p in layout.frame.parts if isinstance(p, n.Size) and isinstance(p.wire, n.Escaped))
