@@ -7,12 +7,11 @@ from typing import Any
 
 from ..errors import DecodeError
 from ..protocols import load
-from ..spec.nodes import Protocol
+from ..spec.nodes import Protocol, Size
 from ..spec.resolve import Layout, candidates, layout
-from .compile import DOUBTS, compile_layout
+from .compile import DOUBTS, compile_layout, compile_measure
 from .detect import detect
 from .encode import encode_frame
-from .frame import read_header
 from .walk import walk
 
 
@@ -22,17 +21,14 @@ class Codec:
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         self.quick = compile_layout(layout)
+        self.measure = compile_measure(layout)
+        self.bare = not any(isinstance(part, Size) for part in layout.frame.parts)
 
     def decode(self, data: bytes) -> Any:
         """The message in ``data``, exactly one frame."""
-        if self.quick is not None:
-            try:
-                if read_header(self.layout, data, 0, len(data)).length == len(data):
-                    message = self.quick(data, len(data))
-                    if message is not None:
-                        return message
-            except DOUBTS:
-                pass
+        length = len(data)
+        if self.bare or self.measure(data, 0, length) == length:
+            return self.decode_frame(data)
         return walk(self.layout, data)
 
     def decode_frame(self, frame: bytes) -> Any:

@@ -690,3 +690,102 @@ def _line_decoder(layout: Layout, line: n.Line) -> Quick | None:
 
 def _uncaptured(pattern: str) -> str:
     return re.sub(r"(?<!\\)\((?!\?)", "(?:", pattern)
+
+
+# --- frame headers
+
+
+def compile_measure(layout: Layout) -> Callable[[bytes | bytearray, int, int], int]:
+    """A function ``(buffer, start, end) -> length``: of a frame that is all there and whose header is good, else 0 (look closely)."""
+    size = next((p for p in layout.frame.parts if isinstance(p, n.Size)), None)
+    if size is None:
+        return lambda buffer, start, end: 0
+    if isinstance(size.wire, n.Escaped):
+        return _measure_escaped(layout, size, size.wire)
+    order = _order(size.wire)
+    form, names = order, []
+    for part in layout.frame.parts:
+        match part:
+            case n.Magic(value=value):
+                form += f"{len(value)}s"
+                names.append(part)
+            case n.Size(wire=wire) | n.Head(wire=wire):
+                form += _FORMATS[wire.size, wire.signed]
+                names.append(part)
+            case n.Code(wire=wire, early=early):
+                form += _FORMATS[wire.size, wire.signed] if early else f"{wire.size}x"
+                if early:
+                    names.append(part)
+            case n.Kept(name=name):
+                form += f"{next(iter(layout.messages.values())).field(name).wire.size}x"
+            case n.Line():
+                pass
+            case _:
+                assert_never(part)
+    shape = struct.Struct(form)
+    unpack, header_size = shape.unpack_from, shape.size
+    least, most = size.least, size.most if size.most is not None else 1 << 62
+    counted = 0 if size.counts == "whole" else _end_of(layout, size)
+    head = next((p for p in layout.frame.parts if isinstance(p, n.Head)), None)
+    magic = next((p.value for p in layout.frame.parts if isinstance(p, n.Magic)), None)
+    size_at = names.index(size)
+    magic_at = next((i for i, p in enumerate(names) if isinstance(p, n.Magic)), -1)
+    head_at = names.index(head) if head is not None else -1
+    code_at = next((i for i, p in enumerate(names) if isinstance(p, n.Code)), -1)
+    head_least = {code: node.head_least for code, node in layout.messages.items()}
+    body_most = (head.body_most if head is not None else None) or 1 << 62
+
+    def measure(buffer: bytes | bytearray, start: int, end: int) -> int:
+        if end - start < header_size:
+            return 0
+        values = unpack(buffer, start)
+        value: int = values[size_at]
+        if value < least or value > most or (magic_at >= 0 and values[magic_at] != magic):
+            return 0
+        length = value + counted
+        if length > end - start or length < header_size:
+            return 0
+        if head is not None:
+            reach = values[head_at]
+            if not head.least <= reach <= head.most or reach > length or length - reach > body_most:
+                return 0
+            if reach < head_least.get(values[code_at], 1 << 62):
+                return 0
+        return length
+
+    return measure
+
+
+def _end_of(layout: Layout, size: n.Size) -> int:
+    at = 0
+    for part in layout.frame.parts:
+        match part:
+            case n.Magic(value=value):
+                at += len(value)
+            case n.Size(wire=wire) | n.Head(wire=wire) | n.Code(wire=wire):
+                at += wire.size
+            case n.Kept(name=name):
+                at += next(iter(layout.messages.values())).field(name).wire.size
+            case _:
+                pass
+        if part is size:
+            return at
+    raise AssertionError("the size is a part of the frame")
+
+
+def _measure_escaped(
+    layout: Layout, size: n.Size, wire: n.Escaped
+) -> Callable[[bytes | bytearray, int, int], int]:
+    magic = b"".join(p.value for p in layout.frame.parts if isinstance(p, n.Magic))
+    at = len(magic)
+    least, escape = max(size.least, 1), wire.escape
+
+    def measure(buffer: bytes | bytearray, start: int, end: int) -> int:
+        if end - start <= at or not buffer.startswith(magic, start):
+            return 0
+        short: int = buffer[start + at]
+        if not least <= short < escape or short + at + 1 > end - start:
+            return 0
+        return short + at + 1
+
+    return measure

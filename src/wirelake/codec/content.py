@@ -144,7 +144,26 @@ def show_free(value: Any) -> Any:
 
 def _show_key(key: Any) -> str:
     shown = show_free(key)
-    return shown if isinstance(shown, str) else json.dumps(shown, ensure_ascii=False)
+    return shown if isinstance(shown, str) else dump_json(shown)
+
+
+def show_json(value: Any) -> Any:
+    """A value that was JSON, as JSON: numbers beyond a double's range have no other form than a word."""
+    if isinstance(value, dict):
+        return {key: show_json(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [show_json(item) for item in value]
+    return show_float(value) if isinstance(value, float) else value
+
+
+def dump_json(value: Any) -> str:
+    """One line of JSON; characters are escaped only where UTF-8 cannot hold them (lone surrogates)."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":"))
+    return text
 
 
 def read_shown_free(value: Any) -> Any:

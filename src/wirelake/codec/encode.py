@@ -13,7 +13,7 @@ from ..spec import nodes as n
 from ..spec.declare import Cell, tag_rows
 from ..spec.derive import derive, reach
 from ..spec.resolve import Layout, MessageNode
-from .content import write_msgpack
+from .content import dump_json, write_msgpack
 from .frame import apply_mask, kept_fields, struct_fields
 from .walk import read_word
 
@@ -292,7 +292,7 @@ class _Writer:
                         raise EncodeError("the metadata is not a map", rule="msgpack_map")
                     return write_msgpack(value)
                 case "json":
-                    return msgspec.json.encode(value)
+                    return dump_json(value).encode()
                 case _:
                     assert_never(wire.content)
         except EncodeError as error:

@@ -16,7 +16,7 @@ from ..spec import nodes as n
 from ..spec.declare import Cell, tag_rows
 from ..spec.derive import derive, looked_into
 from ..spec.resolve import Layout, MessageNode
-from .content import read_shown_float, read_shown_free, read_shown_text, show_float, show_free, show_text
+from .content import read_shown_float, read_shown_free, read_shown_text, show_float, show_free, show_json, show_text
 from .frame import struct_fields
 
 UNSET = msgspec.UNSET
@@ -106,8 +106,10 @@ def _show(wire: Any, value: Any, layout: Layout) -> Any:
                     return value.hex()
                 case "text" | "strict_text":
                     return show_text(value)
-                case "msgpack" | "msgpack_map" | "json":
+                case "msgpack" | "msgpack_map":
                     return show_free(value)
+                case "json":
+                    return show_json(value)
                 case _:
                     assert_never(content)
         case n.Nested(struct=cls):
@@ -250,8 +252,10 @@ def _read(wire: Any, shown: Any, layout: Layout) -> Any:
                     return bytes.fromhex(shown)
                 case "text" | "strict_text":
                     return read_shown_text(shown)
-                case "msgpack" | "msgpack_map" | "json":
+                case "msgpack" | "msgpack_map":
                     return read_shown_free(shown)
+                case "json":
+                    return shown
                 case _:
                     assert_never(content)
         case n.Nested(struct=cls):

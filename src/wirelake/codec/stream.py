@@ -1,0 +1,291 @@
+"""A byte stream -> messages and quarantined ranges, whatever the pieces it comes in.
+
+Every byte ends up in exactly one place: a message, a quarantined range, or the pending tail. What is found at a position is a
+pure function of the bytes from there on (and of the dialect that was proved before), so that any split gives the same events.
+
+A clean frame is believed at once, whatever follows: payloads may look like frames, and the last message of an idle connection must not
+wait. A frame that is not clean costs itself if a frame seems to begin at the end it claims; otherwise the search for the next frame
+begins at its second byte: a place where a whole frame decodes cleanly and another seems to follow.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, assert_never
+
+from ..errors import DecodeError, Incomplete
+from ..protocols import load
+from ..spec import nodes as n
+from ..spec.resolve import Layout, candidates, layout
+from . import Codec, codec_for
+from .detect import detect, is_clean
+from .frame import Header, measure, plausible, read_header
+
+MAX_QUARANTINE = 1 << 20
+"""A longer bad range is told in pieces, so that memory stays bounded."""
+_COMPACT = 1 << 16
+
+
+@dataclass(slots=True)
+class Decoded:
+    """A message and where its frame began in the stream."""
+
+    offset: int
+    message: Any
+
+    @property
+    def length(self) -> int:
+        length: int = self.message.wire_length
+        return length
+
+
+@dataclass(slots=True)
+class Quarantined:
+    """A range of bytes that is no message, and why. ``error.offset`` counts from the start of the range."""
+
+    offset: int
+    length: int
+    error: DecodeError
+    data: bytes
+
+
+Event = Decoded | Quarantined
+
+
+class StreamDecoder:
+    """Feed it bytes as they come; ``finish`` says that no more will.
+
+    ``bytes_decoded + bytes_quarantined + pending == bytes_in`` holds at every moment.
+    """
+
+    def __init__(self, protocol: str | n.Protocol, **options: Any) -> None:
+        declared = load(protocol)
+        if "framing" in declared.options and "framing" not in options:
+            options["framing"] = "tcp"
+        self._choices = candidates(declared, **options)
+        self._layout: Layout | None = self._choices[0] if len(self._choices) == 1 else None
+        self._fallback = layout(declared, **options)
+        if not any(isinstance(part, n.Size) for part in self._fallback.frame.parts):
+            raise ValueError(f"frames of {declared.name} without a length cannot be told apart in a stream")
+        self._codec: Codec = codec_for(self._fallback)
+        self._buffer = bytearray()
+        self._at = 0
+        self._base = 0
+        self._scan = -1
+        self._error: DecodeError | None = None
+        self.bytes_in = 0
+        self.bytes_decoded = 0
+        self.bytes_quarantined = 0
+        self.messages = 0
+
+    @property
+    def pending(self) -> int:
+        """Bytes that nothing could be said about yet."""
+        return len(self._buffer) - self._at
+
+    @property
+    def layout(self) -> Layout:
+        """The reading in use: the proved dialect, or the fallback."""
+        return self._layout or self._fallback
+
+    def feed(self, data: bytes | bytearray | memoryview) -> list[Event]:
+        """The events that these bytes complete."""
+        self._buffer += data
+        self.bytes_in += len(data)
+        events = self._run(final=False)
+        if self._at > _COMPACT or self._at == len(self._buffer):
+            del self._buffer[: self._at]
+            self._base += self._at
+            if self._scan >= 0:
+                self._scan -= self._at
+            self._at = 0
+        return events
+
+    def finish(self) -> list[Event]:
+        """The events of the pending tail; afterwards nothing is pending."""
+        return self._run(final=True)
+
+    # --- one position after the other
+
+    def _run(self, final: bool) -> list[Event]:
+        events: list[Event] = []
+        while self._at < len(self._buffer):
+            event = self._search(final) if self._scan >= 0 else self._next(final)
+            if event is None:
+                break
+            events.append(event)
+        return events
+
+    def _next(self, final: bool) -> Event | None:
+        buffer, at, end = self._buffer, self._at, len(self._buffer)
+        if self._layout is not None:
+            length = self._codec.measure(buffer, at, end)
+            if length:
+                return self._frame(length, final)
+        else:
+            verdict = detect(self._choices, buffer, at, end, final=final)
+            if verdict.wait and not final:
+                return None
+            if verdict.layout is not None:
+                self._prove(verdict.layout)
+        try:
+            header = read_header(self.layout, buffer, at, end)
+        except Incomplete as error:
+            return self._lose(error, final) if final else None
+        except DecodeError as error:
+            return self._lose(error, final)
+        return self._frame(header.length, final)
+
+    def _prove(self, proved: Layout) -> None:
+        self._layout = proved
+        self._codec = codec_for(proved)
+
+    def _frame(self, length: int, final: bool) -> Event | None:
+        at = self._at
+        frame = bytes(self._buffer[at : at + length])
+        try:
+            message = self._codec.decode_frame(frame)
+        except DecodeError as error:
+            follows = self._follows(at + length, final)
+            if follows is None:
+                return None
+            return self._quarantine(length, error) if follows else self._lose(error, final)
+        self._at += length
+        self.bytes_decoded += length
+        self.messages += 1
+        return Decoded(self._base + at, message)
+
+    def _follows(self, at: int, final: bool) -> bool | None:
+        """Whether a frame seems to begin at ``at``, or the stream ends there."""
+        answers = [plausible(choice, self._buffer, at, len(self._buffer)) for choice in self._readings()]
+        if True in answers:
+            return True
+        if None not in answers:
+            return False
+        return True if final else None
+
+    def _readings(self) -> tuple[Layout, ...]:
+        return (self._layout,) if self._layout is not None else self._choices
+
+    def _quarantine(self, length: int, error: DecodeError) -> Quarantined:
+        at = self._at
+        data = bytes(self._buffer[at : at + length])
+        self._at += length
+        self.bytes_quarantined += length
+        return Quarantined(self._base + at, length, error.locate(self.layout.protocol.name, "", data), data)
+
+    # --- after broken bytes
+
+    def _lose(self, error: DecodeError, final: bool) -> Event | None:
+        self._error = error
+        self._scan = self._at + 1
+        return self._search(final)
+
+    def _search(self, final: bool) -> Event | None:
+        """Looks for the next frame from ``_scan`` on; the range from ``_at`` up to it is quarantined."""
+        assert self._error is not None
+        end = len(self._buffer)
+        while True:
+            found = self._candidate(final)
+            if found is None and not final:
+                if self._scan - self._at < MAX_QUARANTINE:
+                    return None
+                return self._quarantine(MAX_QUARANTINE, self._error)
+            stop = found if found is not None else end
+            if stop - self._at > MAX_QUARANTINE:
+                return self._quarantine(MAX_QUARANTINE, self._error)
+            error, self._error, self._scan = self._error, None, -1
+            return self._quarantine(stop - self._at, error)
+
+    def _candidate(self, final: bool) -> int | None:
+        """The position of the next frame; None if there is none in what has come (``_scan`` is how far that is sure)."""
+        end = len(self._buffer)
+        while self._scan < end:
+            place = self._place()
+            if place is None:
+                self._scan = end if final else max(self._scan, end - _widest(self._readings()) + 1)
+                return None
+            self._scan = place
+            answer = self._starts(place, final)
+            if answer is None:
+                return None
+            if answer:
+                return place
+            self._scan += 1
+        return None
+
+    def _place(self) -> int | None:
+        """The next position whose first bytes could be a header."""
+        places = [start_pattern(choice).search(self._buffer, self._scan) for choice in self._readings()]
+        return min((found.start() for found in places if found is not None), default=None)
+
+    def _starts(self, at: int, final: bool) -> bool | None:
+        """Whether a whole, clean frame is at ``at`` and another seems to follow it; None: wait for more bytes."""
+        end = len(self._buffer)
+        chosen = self.layout
+        proved = self._layout
+        if proved is None:
+            verdict = detect(self._choices, self._buffer, at, end, final=final)
+            if verdict.wait and not final:
+                return None
+            proved = verdict.layout
+            chosen = proved or chosen
+        answer = plausible(chosen, self._buffer, at, end)
+        if answer is not True:
+            return None if answer is None and not final else False
+        header: Header = measure(chosen, self._buffer, at, end)
+        if at + header.length > end:
+            return False if final else None
+        try:
+            message = codec_for(chosen).decode_frame(bytes(self._buffer[at : at + header.length]))
+        except DecodeError:
+            return False
+        if not is_clean(message):
+            return False
+        follows = self._follows(at + header.length, final)
+        if follows and self._layout is None and proved is not None:
+            self._prove(proved)
+        return follows
+
+
+@lru_cache(maxsize=64)
+def start_pattern(layout: Layout) -> re.Pattern[bytes]:
+    """What the first bytes of a frame look like: a quick sieve for the search."""
+    pattern = b""
+    for part in layout.frame.parts:
+        match part:
+            case n.Magic(value=value):
+                pattern += re.escape(value)
+            case n.Size(wire=n.Escaped()):
+                return re.compile(b"(?s)(?=" + pattern + b".)")
+            case n.Size(wire=wire, most=most):
+                pattern += _bounded(wire, most)
+            case n.Head(wire=wire, most=most):
+                pattern += _bounded(wire, most)
+            case n.Code(wire=wire):
+                order = "little" if wire.little else "big"
+                codes = [code.to_bytes(wire.size, order, signed=wire.signed) for code in layout.messages]
+                pattern += b"(?:" + b"|".join(re.escape(code) for code in codes) + b")"
+            case n.Kept(name=name):
+                pattern += b".{%d}" % next(iter(layout.messages.values())).field(name).wire.size
+            case n.Line(separator=separator):
+                words = [re.escape(node.word.encode()) for node in layout.messages.values()]
+                pattern += b"(?i:" + b"|".join(words) + b")" + re.escape(separator)
+            case _:
+                assert_never(part)
+    return re.compile(b"(?s)(?=" + pattern + b")")
+
+
+def _bounded(wire: n.Int, most: int | None) -> bytes:
+    """Any value of this width, with the zeros that a limit leaves."""
+    zeros = 0 if most is None else wire.size - (most.bit_length() + 7) // 8
+    rest = b".{%d}" % (wire.size - zeros)
+    return rest + b"\\x00" * zeros if wire.little else b"\\x00" * zeros + rest
+
+
+@lru_cache(maxsize=64)
+def _widest(layouts: tuple[Layout, ...]) -> int:
+    """No start pattern looks further than this many bytes."""
+    return 64

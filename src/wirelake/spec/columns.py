@@ -1,0 +1,196 @@
+"""Protocol -> the columns of its table: one per distinct field, whatever the reading options.
+
+Fields of the same name and shape share a column; dotted names become nested structures. Types are names here (``int32``,
+``string`` ...), so that Arrow, Spark and the documentation can each spell them their way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Literal
+
+from ..errors import SpecError
+from . import nodes as n
+from .declare import tag_rows
+from .resolve import layout
+
+ENVELOPE = (
+    ("capture", "string", "the file or tap it came from"),
+    ("connection", "string", "the connection, the same in every run"),
+    ("direction", "string", "to_server or to_client"),
+    ("offset", "int64", "first byte of the frame in its stream"),
+    ("length", "int32", "bytes of the frame"),
+    ("ts", "timestamp", "when the frame was complete"),
+    ("message", "string", "which message"),
+    ("code", "int32", "its code on the wire"),
+    ("notes", "list<string>", "tolerated oddities that were seen"),
+    ("raw_text", "map<string,binary>", "bytes of texts that are not UTF-8, by path"),
+)
+RESERVED = frozenset(name for name, _, _ in ENVELOPE)
+
+Kind = Literal["value", "struct", "list", "cells", "order", "option", "word", "derived"]
+
+
+@dataclass(eq=False)
+class Column:
+    """A column, or a part of one. ``type`` names the type of a value; lists have one child named ``element``."""
+
+    name: str
+    kind: Kind
+    type: str = ""
+    doc: str = ""
+    children: dict[str, Column] = field(default_factory=dict)
+    free: bool = False
+    how: n.Derived | None = None
+    messages: set[int] = field(default_factory=set)
+    wire: Any = None
+    number: int = -1
+
+    @property
+    def has_free(self) -> bool:
+        """Whether free-form values are in it, which are rendered only when it is asked for."""
+        return self.free or any(child.has_free for child in self.children.values())
+
+    def shape(self) -> str:
+        """The type, spelled out."""
+        match self.kind:
+            case "struct":
+                return f"struct<{','.join(f'{c.name}:{c.shape()}' for c in self.children.values())}>"
+            case "list":
+                return f"list<{self.children['element'].shape()}>"
+            case "cells":
+                return "list<struct<fid:int32,type:string,long:int64,double:double,text:string,bytes:binary>>"
+            case "order":
+                return "list<string>"
+            case _:
+                return self.type
+
+
+def int_type(wire: n.Int) -> str:
+    """The signed type that holds every value: engines without unsigned types read these tables too."""
+    bits = wire.size * 8 + (0 if wire.signed else 1)
+    return next((f"int{width}" for width in (16, 32, 64) if bits <= width), "decimal")
+
+
+@lru_cache(maxsize=64)
+def columns(protocol: n.Protocol) -> dict[str, Column]:
+    """The columns of a protocol's table behind the envelope, by name."""
+    found: dict[str, Column] = {}
+    defaults = layout(protocol)
+    for option, about in protocol.options.items():
+        if about.auto:
+            _add(found, Column(option, "option", "string", about.doc), protocol, "")
+    line = next((p for p in defaults.frame.parts if isinstance(p, n.Line)), None)
+    if line is not None:
+        _add(found, Column(line.code, "word", "string", "the first word of the line"), protocol, "")
+    for index, cls in enumerate(protocol.messages):
+        for declared in cls.__wire_fields__:
+            wire = _settled(declared.wire, defaults)
+            name = declared.column or declared.key
+            made = _column(name, wire, declared.doc, defaults)
+            made.messages.add(index)
+            _add(found, made, protocol, cls.__message__["name"])
+        for derived in cls.__derived_fields__:
+            made = _derived(derived)
+            made.messages.add(index)
+            _add(found, made, protocol, cls.__message__["name"])
+    for i, column in enumerate(found.values()):
+        column.number = i
+    return found
+
+
+def _settled(wire: Any, defaults: Any) -> Any:
+    from .resolve import _choose  # noqa: PLC0415
+
+    return _choose(wire, defaults.options)
+
+
+def _add(found: dict[str, Column], made: Column, protocol: n.Protocol, message: str) -> None:
+    if made.name in RESERVED:
+        raise SpecError(
+            f"{protocol.name} {message}: the column {made.name!r} is part of every table; give the field another with column="
+        )
+    if made.name in found:
+        _merge(found[made.name], made, f"{protocol.name} {message} {made.name}")
+    else:
+        found[made.name] = made
+
+
+def _merge(old: Column, new: Column, where: str) -> None:
+    if old.kind != new.kind or old.type != new.type or old.free != new.free:
+        raise SpecError(
+            f"{where}: another field of that name is {old.shape()}, this one {new.shape()}; give one of them column="
+        )
+    old.messages |= new.messages
+    for name, child in new.children.items():
+        if name in old.children:
+            _merge(old.children[name], child, f"{where}.{name}")
+        elif old.kind == "list":
+            raise SpecError(f"{where}: lists of different elements; give one of them column=")
+        else:
+            old.children[name] = child
+
+
+def _column(name: str, wire: Any, doc: str, defaults: Any) -> Column:
+    match wire:
+        case n.Int():
+            return Column(name, "value", int_type(wire), doc, wire=wire)
+        case n.Bool():
+            return Column(name, "value", "bool", doc, wire=wire)
+        case n.Float():
+            return Column(name, "value", "double", doc, wire=wire)
+        case n.Fixed():
+            return Column(name, "value", "binary", doc, wire=wire)
+        case n.Run(content=content):
+            if content in ("msgpack", "msgpack_map", "json"):
+                return Column(name, "value", "string", doc, free=True, wire=wire)
+            return Column(name, "value", "binary" if content == "bytes" else "string", doc, wire=wire)
+        case n.Body():
+            return Column(name, "value", "binary", doc, wire=wire)
+        case n.Word(number=number):
+            return Column(name, "value", "int32" if number else "string", doc, wire=wire)
+        case n.Nested(struct=cls):
+            return _struct(name, cls, doc, defaults)
+        case n.Many(element=element):
+            inner = _column("element", element, doc, defaults)
+            return Column(name, "list", "", doc, {"element": inner}, wire=wire)
+        case n.Cells():
+            return Column(name, "cells", "", doc, wire=wire)
+        case n.Signature(forms=forms):
+            made = Column(name, "struct", "", doc, wire=wire)
+            for form in forms:
+                for child in _struct(name, form.struct, doc, defaults).children.values():
+                    made.children.setdefault(child.name, child)
+            return made
+        case n.Tags(struct=table):
+            made = Column(name, "struct", "", doc, wire=wire)
+            for row in tag_rows(table):
+                if row.wire is None:
+                    made.children[row.name] = Column(row.name, "value", "bool", row.doc, wire=n.Bool())
+                else:
+                    made.children[row.name] = _column(row.name, row.wire, row.doc, defaults)
+            return made
+        case _:
+            raise SpecError(f"{name}: {wire!r} has no column")
+
+
+def _struct(name: str, cls: Any, doc: str, defaults: Any) -> Column:
+    made = Column(name, "struct", "", doc or (cls.__doc__ or "").strip())
+    for inner in cls.__wire_fields__:
+        if not isinstance(inner.wire, n.Length):
+            child = _column(inner.column or inner.key, _settled(inner.wire, defaults), inner.doc, defaults)
+            made.children[child.name] = child
+    for derived in cls.__derived_fields__:
+        made.children[derived.name] = _derived(derived)
+    return made
+
+
+def _derived(made: n.DerivedField) -> Column:
+    match made.how:
+        case n.OrderOf():
+            return Column(made.name, "order", "", made.doc, how=made.how)
+        case n.FrameLength() | n.PayloadLength() | n.LengthOf():
+            return Column(made.name, "derived", "int32", made.doc, how=made.how)
+        case _:
+            return Column(made.name, "derived", "bool", made.doc, how=made.how)
