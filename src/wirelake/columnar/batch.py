@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, assert_never
 
 import numpy as np
@@ -14,6 +15,7 @@ from ..kernels import columns as k
 from ..spec import nodes as n
 from ..spec.columns import Column
 from ..spec.declare import tag_rows
+from ..spec.resolve import MessageNode
 from .lower import Program, Slots
 from .rows import render
 from .schema import CELL, arrow_type
@@ -31,8 +33,6 @@ class Filled:
     program: Program
     buf: NDArray[np.uint8]
     out: NDArray[np.int64]
-    out_len: NDArray[np.int64]
-    out_row: NDArray[np.int64]
     base: NDArray[np.int64]
     fill: NDArray[np.int64]
     elements: NDArray[np.int64]
@@ -43,14 +43,18 @@ class Filled:
     frames: NDArray[np.int64]
     """Which frame each row is."""
 
+    def entries(self, slot: int) -> NDArray[np.int64]:
+        """The slot's entries: value or position, length, row; one after the other."""
+        return self.out[self.base[slot] : self.fill[slot]]
+
     def values(self, slot: int) -> NDArray[np.int64]:
-        return self.out[self.base[slot] : self.base[slot] + self.fill[slot]]
+        return self.entries(slot)[::3]
 
     def spans(self, slot: int) -> NDArray[np.int64]:
-        return self.out_len[self.base[slot] : self.base[slot] + self.fill[slot]]
+        return self.entries(slot)[1::3]
 
     def where(self, slot: int) -> NDArray[np.int64]:
-        return self.out_row[self.base[slot] : self.base[slot] + self.fill[slot]]
+        return self.entries(slot)[2::3]
 
     # --- columns
 
@@ -70,10 +74,9 @@ class Filled:
         """Rows whose message has this column. A signature is never in a plain frame: the record codec reads those."""
         if isinstance(column.wire, n.Signature):
             return np.zeros(self.rows, np.bool_)
-        if len(column.messages) == len(self.program.names):
+        lookup = np.array([column.name in _names(node) for node in self.program.layout.messages.values()])
+        if lookup.all():
             return None
-        lookup = np.zeros(len(self.program.names), np.bool_)
-        lookup[list(column.messages)] = True
         mask: NDArray[np.bool_] = lookup[self.row_message[: self.rows]]
         return None if mask.all() else mask
 
@@ -111,7 +114,7 @@ class Filled:
 
     def _value(self, made: Slots, rows: int) -> pa.Array:
         column, slot = made.column, made.slot
-        count = int(self.fill[slot])
+        count = int(self.fill[slot] - self.base[slot]) // 3
         if count == 0:
             return pa.nulls(rows, arrow_type(column))
         if column.free:
@@ -124,9 +127,9 @@ class Filled:
         elif column.type == "bool":
             full = values != 0
         elif column.type == "decimal":
-            full = values.view(np.uint64)
+            full = values.copy().view(np.uint64)
         else:
-            full = values.astype(_NUMPY[column.type], copy=count == rows)
+            full = values.astype(_NUMPY[column.type])
         if count == rows:
             array = pa.array(full)
         else:
@@ -142,7 +145,7 @@ class Filled:
         dense = np.zeros(count + 1, np.int64)
         np.cumsum(lengths, out=dense[1:])
         data = np.empty(int(dense[-1]), np.uint8)
-        k.gather(self.buf, self.values(slot), lengths, dense, data)
+        k.gather(self.buf, self.entries(slot), dense, data)
         if count == rows:
             offsets, bitmap = dense.astype(np.int32), None
         else:
@@ -186,7 +189,7 @@ class Filled:
         return pa.StructArray.from_arrays(
             [
                 pa.array(self.values(first).astype(np.int32)),
-                names.take(pa.array(self.values(first + 1))),
+                names.take(pa.array(np.ascontiguousarray(self.values(first + 1)))),
                 self._spread(first + 2, rows, self.values(first + 2)),
                 self._spread(first + 3, rows, _doubles(self.values(first + 3), self.spans(first + 3))),
                 self._bytes(first + 4, rows, pa.string()),
@@ -197,7 +200,7 @@ class Filled:
 
     def _spread(self, slot: int, rows: int, values: NDArray[Any]) -> pa.Array:
         if len(values) == rows:
-            return pa.array(values)
+            return pa.array(np.ascontiguousarray(values))
         spread = np.zeros(rows, values.dtype)
         where = self.where(slot)
         spread[where] = values
@@ -210,7 +213,7 @@ class Filled:
         names: list[str | None] = [None] * 256
         for row in tag_rows(declared.wire.struct):
             names[row.code] = row.name
-        return pa.array(names, pa.string()).take(pa.array(self.values(made.children["keys"].slot)))
+        return pa.array(names, pa.string()).take(pa.array(np.ascontiguousarray(self.values(made.children["keys"].slot))))
 
     # --- derived
 
@@ -289,6 +292,12 @@ class Filled:
         return None if looked.all() else looked
 
 
+@lru_cache(maxsize=1024)
+def _names(node: MessageNode) -> frozenset[str]:
+    """The columns that a message has in this reading."""
+    return frozenset(x.column or x.key for x in node.fields) | frozenset(d.name for d in node.derived)
+
+
 def _both(a: Mask, b: Mask, rows: int) -> NDArray[np.bool_]:
     both = np.ones(rows, np.bool_)
     for mask in (a, b):
@@ -311,7 +320,7 @@ def _bitmap(rows: int, where: NDArray[np.int64]) -> pa.Buffer:
 
 def _doubles(bits: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.float64]:
     """Numbers from their IEEE bits, of 4 or 8 bytes."""
-    doubles = bits.view(np.float64).copy()
+    doubles = bits.copy().view(np.float64)
     single = sizes == 4
     doubles[single] = bits[single].astype(np.uint32).view(np.float32).astype(np.float64)
     return doubles

@@ -74,6 +74,8 @@ class Batch:
 
 
 def _concat(batches: list[pa.RecordBatch], kind: pa.Schema) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
     whole = pa.Table.from_batches(batches, kind).combine_chunks().to_batches()
     return whole[0] if whole else pa.RecordBatch.from_pylist([], kind)
 

@@ -49,27 +49,26 @@ class Fast:
         p = self.program
         count = len(frames.starts) - first
         while True:
-            cap = np.full(p.n_slots, count, np.int64)
-            cap[p.element_slots] = (4 * count + 1024) * self.growth
-            base = np.zeros(p.n_slots, np.int64)
-            base[1:] = np.cumsum(cap)[:-1]
-            total = int(cap.sum())
-            out, out_len, out_row = np.empty(total, np.int64), np.empty(total, np.int64), np.empty(total, np.int64)
-            fill = np.zeros(p.n_slots, np.int64)
+            cap = np.full(p.n_slots, 3 * count, np.int64)
+            cap[p.element_slots] = 3 * (4 * count + 1024) * self.growth
+            room = np.cumsum(cap)
+            base = room - cap
+            out = np.empty(int(cap.sum()), np.int64)
+            fill = base.copy()
             elements = np.zeros(max(p.n_lists, 1), np.int64)
             status = np.zeros(len(frames.starts), np.int8)
             row_message = np.empty(count, np.int64)
             stop, rows = k.run_program(
                 p.prog, p.entries, p.tags, p.cells, p.dfa, p.dfa_accept, p.words, p.word_bytes,
                 buf, frames.starts, frames.lengths, frames.payloads, frames.heads, frames.messages, first,
-                out, out_len, out_row, base, cap, fill, elements, status, row_message, 0,
+                out, room, fill, elements, status, row_message, 0,
             )  # fmt: skip
             if stop > first or count == 0:
                 break
             self.growth *= 4
         accepted = np.flatnonzero(status[first:stop] == k.ACCEPTED) + first
         filled = Filled(
-            p, buf, out, out_len, out_row, base, fill, elements, rows, row_message,
+            p, buf, out, base, fill, elements, rows, row_message,
             frames.lengths[accepted], frames.payloads[accepted], accepted,
         )  # fmt: skip
         return filled, status[first:stop], stop

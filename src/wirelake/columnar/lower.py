@@ -68,8 +68,8 @@ class Lowering:
         self.wanted = wanted
         self.table = columns(layout.protocol)
         self.ops: list[list[int]] = []
-        self.tags: list[list[list[int]]] = []
-        self.cells: list[list[list[int]]] = []
+        self.tags: list[int] = []
+        self.cells: list[int] = []
         self.patterns: list[str] = []
         self.n_slots = 0
         self.n_lists = 0
@@ -175,10 +175,10 @@ class Lowering:
         return Program(
             layout=self.layout,
             wanted=self.wanted,
-            prog=np.array(self.ops, np.int64),
+            prog=np.array(self.ops, np.int64).reshape(-1),
             entries=np.array(entries, np.int64),
-            tags=np.array(self.tags or [[[0] * 6] * 256], np.int64),
-            cells=_ragged(self.cells),
+            tags=np.array(self.tags or [0], np.int64),
+            cells=np.array(self.cells or [0], np.int64),
             dfa=dfa,
             dfa_accept=accept,
             words=np.array(words or [[0, 0, 0, 0]], np.int64),
@@ -392,33 +392,24 @@ class Lowering:
         self.ops[at][6] = len(self.ops)
 
     def _cells(self, wire: n.Cells[Any], made: Slots | None, closer: int) -> None:
-        rows = [
-            [
-                wire.head.size,
-                _flags(wire.head),
-                wire.id_shift,
-                wire.type_shift,
-                wire.type_mask,
-                wire.flag_mask,
-                wire.id_max,
-            ]
-        ]
+        table = len(self.cells)
+        self.cells += [wire.head.size, _flags(wire.head), wire.id_shift, wire.type_shift, wire.type_mask]
+        self.cells += [wire.flag_mask, wire.id_max]
         for kind in wire.types:
             match kind.wire:
                 case n.Int(size=size) as number:
-                    rows.append([k.KIND_INT, size, _flags(number), 0, 0, 0, 0])
+                    self.cells += [k.KIND_INT, size, _flags(number), 0]
                 case n.Float(size=size, little=little):
-                    rows.append([k.KIND_FLOAT, size, k.LITTLE if little else 0, 0, 0, 0, 0])
+                    self.cells += [k.KIND_FLOAT, size, k.LITTLE if little else 0, 0]
                 case n.Run(length=n.Int() as length, content=content, most=most):
                     code = k.KIND_BYTES if content == "bytes" else k.KIND_TEXT
-                    rows.append([code, length.size, _flags(length), most or NO_LIMIT, 0, 0, 0])
+                    self.cells += [code, length.size, _flags(length), most or NO_LIMIT]
                 case _:
-                    rows.append([k.KIND_ODD, 0, 0, 0, 0, 0, 0])
-        self.cells.append(rows)
+                    self.cells += [k.KIND_ODD, 0, 0, 0]
         list_id = made.list_id if made is not None else self._list()
         first = made.children["first"].slot if made is not None else -1
         slot = made.slot if made is not None else -1
-        self.emit(k.CELLS, slot, len(self.cells) - 1, first, list_id, closer)
+        self.emit(k.CELLS, slot, table, first, list_id, closer)
 
     def _tags(self, declared: n.Field, node: MessageNode) -> None:
         wire: n.Tags[Any] = declared.wire
@@ -444,13 +435,14 @@ class Lowering:
                     table[row.code] = [k.KIND_TEXT, length.size, _flags(length), slot, most or NO_LIMIT, register]
                 case _:
                     pass
-        self.tags.append(table)
+        start = len(self.tags)
+        self.tags += [number for row_ in table for number in row_]
         order = next((s for s in self.slots.values() if isinstance(s.column.how, n.OrderOf) and s.column.how.field == declared.name), None)  # fmt: skip
         waiver = self.registers.get(f"{declared.name}.{wire.waived}", -1)
         self.emit(
             k.TAGS,
             order.slot if order else -1,
-            len(self.tags) - 1,
+            start,
             order.children["keys"].slot if order else -1,
             order.list_id if order else 0,
             required,
@@ -545,7 +537,7 @@ class Lowering:
                     rows.append([f.LINE, 0, 0, 0, 0, 0])
                 case _:
                     assert_never(part)
-        return np.array(rows, np.int64), np.frombuffer(magic or b"\0", np.uint8)
+        return np.array(rows, np.int64).reshape(-1), np.frombuffer(magic or b"\0", np.uint8)
 
 
 def _alike(a: MessageNode, b: MessageNode) -> bool:
@@ -567,11 +559,3 @@ def _content(wire: n.Run[Any]) -> tuple[int, int, int, int]:
 
 def _wrapped(code: int) -> int:
     return code if code < 1 << 63 else code - (1 << 64)
-
-
-def _ragged(tables: list[list[list[int]]]) -> Ints:
-    widest = max((len(table) for table in tables), default=1)
-    made = np.zeros((max(len(tables), 1), widest, 7), np.int64)
-    for i, table in enumerate(tables):
-        made[i, : len(table)] = table
-    return made

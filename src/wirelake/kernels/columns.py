@@ -1,8 +1,8 @@
 """The columnar kernel: runs a program of integers over many frames and fills dense columns.
 
-A program is a table with one row per operation: ``op, slot, a, b, c, d, e, f`` (see ``columnar/lower.py``, which writes them). Every column is a
-slot: a dense run of values (or of positions and lengths in the buffer), each with the row it belongs to. Elements of lists
-number their rows through all messages of the batch.
+A program has eight numbers per operation: ``op, slot, a, b, c, d, e, f`` (see ``columnar/lower.py``, which writes them). Every column is a
+slot: a dense run of entries ``value or position, length, row``. Elements of lists number their rows through all messages of the
+batch.
 
 The kernel never raises. A frame that is not plain in every respect is *declined*: its half-written entries are taken back and the
 record codec looks at it. A full column ends the batch at the last whole message.
@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
+
+from .memory import at, copy, load_little, store, swapped
 
 # Operations; their operands are named beside the code that runs them.
 END, INT, FIXED, RUN, RUN_REG, RUN_REST, JUMP, JUMP_IN, EMPTY, SUM_MOST = range(10)
@@ -33,46 +35,51 @@ REGISTERS = 16
 ACCEPTED, DECLINED, FULL = 0, 1, 2
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def read_int(buf, p, size, flags):
     """An integer of 1..8 bytes, sign-extended to 64 bits (unsigned 64-bit values wrap)."""
-    value = np.uint64(0)
-    if flags & LITTLE:
-        for i in range(size - 1, -1, -1):
-            value = (value << np.uint64(8)) | np.uint64(buf[p + i])
+    shift = np.uint64(64 - 8 * size)
+    if p + 8 <= buf.shape[0]:
+        word = load_little(buf, p)
+        if flags & LITTLE:
+            word = word << shift
+        else:
+            word = (swapped(word) >> shift) << shift
     else:
+        word = np.uint64(0)
         for i in range(size):
-            value = (value << np.uint64(8)) | np.uint64(buf[p + i])
-    if flags & SIGNED and size < 8:
-        top = np.uint64(1) << np.uint64(8 * size - 1)
-        if value & top:
-            value |= ~((top << np.uint64(1)) - np.uint64(1))
-    return np.int64(value)
+            k = size - 1 - i if flags & LITTLE else i
+            word = (word << np.uint64(8)) | np.uint64(at(buf, p + k))
+        word = word << shift
+    # The value stands at the top of the word; shifting it down extends its sign or not.
+    if flags & SIGNED:
+        return np.int64(word) >> np.int64(shift)
+    return np.int64(word >> shift)
 
 
 @njit(cache=True, nogil=True)
 def is_utf8(buf, p, end):
     """Whether these bytes are well-formed UTF-8 (no surrogates, no overlong forms)."""
     while p < end:
-        c = buf[p]
+        c = at(buf, p)
         if c < 0x80:
             p += 1
         elif c < 0xC2:
             return False
         elif c < 0xE0:
-            if p + 1 >= end or buf[p + 1] & 0xC0 != 0x80:
+            if p + 1 >= end or at(buf, p + 1) & 0xC0 != 0x80:
                 return False
             p += 2
         elif c < 0xF0:
-            if p + 2 >= end or buf[p + 1] & 0xC0 != 0x80 or buf[p + 2] & 0xC0 != 0x80:
+            if p + 2 >= end or at(buf, p + 1) & 0xC0 != 0x80 or at(buf, p + 2) & 0xC0 != 0x80:
                 return False
-            if (c == 0xE0 and buf[p + 1] < 0xA0) or (c == 0xED and buf[p + 1] > 0x9F):
+            if (c == 0xE0 and at(buf, p + 1) < 0xA0) or (c == 0xED and at(buf, p + 1) > 0x9F):
                 return False
             p += 3
         elif c < 0xF5:
-            if p + 3 >= end or buf[p + 1] & 0xC0 != 0x80 or buf[p + 2] & 0xC0 != 0x80 or buf[p + 3] & 0xC0 != 0x80:
+            if p + 3 >= end or at(buf, p + 1) & 0xC0 != 0x80 or at(buf, p + 2) & 0xC0 != 0x80 or at(buf, p + 3) & 0xC0 != 0x80:
                 return False
-            if (c == 0xF0 and buf[p + 1] < 0x90) or (c == 0xF4 and buf[p + 1] > 0x8F):
+            if (c == 0xF0 and at(buf, p + 1) < 0x90) or (c == 0xF4 and at(buf, p + 1) > 0x8F):
                 return False
             p += 4
         else:
@@ -85,7 +92,7 @@ def is_msgpack(buf, p, end, need_map, counts, maps):
     """Whether exactly one MessagePack object fills the range. Extensions of the reserved type are left to a closer look."""
     if p >= end:
         return False
-    lead = buf[p]
+    lead = at(buf, p)
     if need_map and not (0x80 <= lead <= 0x8F or lead == 0xDE or lead == 0xDF):
         return False
     depth = 0
@@ -99,7 +106,7 @@ def is_msgpack(buf, p, end, need_map, counts, maps):
         counts[depth] -= 1
         if p >= end:
             return False
-        lead = buf[p]
+        lead = at(buf, p)
         p += 1
         size = np.int64(0)
         children = np.int64(-1)
@@ -124,7 +131,7 @@ def is_msgpack(buf, p, end, need_map, counts, maps):
             size = read_int(buf, p, width, 0)
             p += width
             if 0xC7 <= lead <= 0xC9:
-                if p >= end or buf[p] == 0xFF:
+                if p >= end or at(buf, p) == 0xFF:
                     return False
                 size += 1
         elif lead <= 0xCB:
@@ -132,7 +139,7 @@ def is_msgpack(buf, p, end, need_map, counts, maps):
         elif lead <= 0xD3:
             size = np.int64(1) << np.int64((lead - 0xCC) % 4)
         elif lead <= 0xD8:
-            if p >= end or buf[p] == 0xFF:
+            if p >= end or at(buf, p) == 0xFF:
                 return False
             size = (np.int64(1) << np.int64(lead - 0xD4)) + 1
         else:
@@ -157,17 +164,16 @@ def is_msgpack(buf, p, end, need_map, counts, maps):
     return p == end
 
 
-@njit(cache=True, nogil=True, inline="always")
-def put(out, out_len, out_row, base, cap, fill, slot, row, value, length):
-    """Appends an entry; false if the column is full."""
-    k = fill[slot]
-    if k >= cap[slot]:
+@njit(cache=True, nogil=True)
+def put(out, room, fill, slot, row, value, length):
+    """Appends an entry (value, length, row) where the slot is filled up to; false if the column is full."""
+    place = at(fill, slot)
+    if place >= at(room, slot):
         return False
-    at = base[slot] + k
-    out[at] = value
-    out_len[at] = length
-    out_row[at] = row
-    fill[slot] = k + 1
+    store(out, place, value)
+    store(out, place + 1, length)
+    store(out, place + 2, row)
+    store(fill, slot, place + 3)
     return True
 
 
@@ -175,7 +181,7 @@ def put(out, out_len, out_row, base, cap, fill, slot, row, value, length):
 def run_program(
     prog, entries, tags, cells, dfa, dfa_accept, words, word_bytes,
     buf, starts, lengths, payloads, heads, messages, first,
-    out, out_len, out_row, base, cap, fill, elements, status, row_message, row0,
+    out, room, fill, elements, status, row_message, row0,
 ):  # fmt: skip
     """Decodes frames from ``first`` on. Returns the number of the first frame that was not looked at.
 
@@ -204,62 +210,67 @@ def run_program(
             status[i] = DECLINED
             i += 1
             continue
-        saved[:] = fill
-        saved_elements[:] = elements
+        for s in range(fill.shape[0]):
+            store(saved, s, at(fill, s))
+        for s in range(elements.shape[0]):
+            store(saved_elements, s, at(elements, s))
         start = starts[i]
         end = start + lengths[i]
         lim = end
         p = start + payloads[i]
         head_end = start + heads[i]
+        for r in range(REGISTERS):
+            store(regs, r, 0)
         pc = entries[message]
         level = 0
         ordinal[0] = row
         n_words = 0
         outcome = -1
         while outcome < 0:
-            op = prog[pc, 0]
-            slot = prog[pc, 1]
+            pc8 = pc * 8
+            op = at(prog, pc8)
+            slot = at(prog, pc8 + 1)
             if op == INT:
                 # a size, b flags, c low, d high, e register
-                size = prog[pc, 2]
-                flags = prog[pc, 3]
+                size = at(prog, pc8 + 2)
+                flags = at(prog, pc8 + 3)
                 if p + size > lim:
                     outcome = DECLINED
                     break
                 value = read_int(buf, p, size, flags)
                 p += size
-                if flags & RANGED and (value < prog[pc, 4] or value > prog[pc, 5]):
+                if flags & RANGED and (value < at(prog, pc8 + 4) or value > at(prog, pc8 + 5)):
                     outcome = DECLINED
                     break
-                if prog[pc, 6] >= 0:
-                    regs[prog[pc, 6]] = value
-                if slot >= 0 and not put(out, out_len, out_row, base, cap, fill, slot, ordinal[level], value, 0):
+                if at(prog, pc8 + 6) >= 0:
+                    store(regs, at(prog, pc8 + 6), value)
+                if slot >= 0 and not put(out, room, fill, slot, at(ordinal, level), value, 0):
                     outcome = FULL
                     break
                 pc += 1
             elif op == RUN or op == RUN_REG or op == RUN_REST:
                 # RUN: a size of length, b flags; RUN_REG: a register; all: c content, d least, e most
                 if op == RUN:
-                    size = prog[pc, 2]
+                    size = at(prog, pc8 + 2)
                     if p + size > lim:
                         outcome = DECLINED
                         break
-                    length = read_int(buf, p, size, prog[pc, 3])
+                    length = read_int(buf, p, size, at(prog, pc8 + 3))
                     p += size
                 elif op == RUN_REG:
-                    length = regs[prog[pc, 2]]
+                    length = at(regs, at(prog, pc8 + 2))
                 else:
                     length = lim - p
-                if length < 0 or length > lim - p or length < prog[pc, 5] or length > prog[pc, 6]:
+                if length < 0 or length > lim - p or length < at(prog, pc8 + 5) or length > at(prog, pc8 + 6):
                     outcome = DECLINED
                     break
-                content = prog[pc, 4]
+                content = at(prog, pc8 + 4)
                 if content == TEXT:
                     if not is_utf8(buf, p, p + length):
                         outcome = DECLINED
                         break
                 elif content >= MSGPACK:
-                    if length == 0 and prog[pc, 7]:
+                    if length == 0 and at(prog, pc8 + 7):
                         p += length
                         pc += 1
                         continue
@@ -268,18 +279,18 @@ def run_program(
                     ):
                         outcome = DECLINED
                         break
-                if slot >= 0 and not put(out, out_len, out_row, base, cap, fill, slot, ordinal[level], p, length):
+                if slot >= 0 and not put(out, room, fill, slot, at(ordinal, level), p, length):
                     outcome = FULL
                     break
                 p += length
                 pc += 1
             elif op == FIXED:
                 # a size
-                size = prog[pc, 2]
+                size = at(prog, pc8 + 2)
                 if p + size > lim:
                     outcome = DECLINED
                     break
-                if slot >= 0 and not put(out, out_len, out_row, base, cap, fill, slot, ordinal[level], p, size):
+                if slot >= 0 and not put(out, room, fill, slot, at(ordinal, level), p, size):
                     outcome = FULL
                     break
                 p += size
@@ -288,34 +299,34 @@ def run_program(
                 outcome = ACCEPTED if p == end else DECLINED
             elif op == JUMP_IN:
                 # a register, b and c values, d target: jumps if the register has one of the values
-                value = regs[prog[pc, 2]]
-                pc = prog[pc, 5] if value == prog[pc, 3] or value == prog[pc, 4] else pc + 1
+                value = at(regs, at(prog, pc8 + 2))
+                pc = at(prog, pc8 + 5) if value == at(prog, pc8 + 3) or value == at(prog, pc8 + 4) else pc + 1
             elif op == JUMP:
-                pc = prog[pc, 2]
+                pc = at(prog, pc8 + 2)
             elif op == EMPTY:
-                if slot >= 0 and not put(out, out_len, out_row, base, cap, fill, slot, ordinal[level], 0, 0):
+                if slot >= 0 and not put(out, room, fill, slot, at(ordinal, level), 0, 0):
                     outcome = FULL
                     break
                 pc += 1
             elif op == SUM_MOST:
                 # a and b registers, c most
-                if regs[prog[pc, 2]] < 0 or regs[prog[pc, 3]] < 0:
+                if at(regs, at(prog, pc8 + 2)) < 0 or at(regs, at(prog, pc8 + 3)) < 0:
                     outcome = DECLINED
                     break
-                if regs[prog[pc, 2]] + regs[prog[pc, 3]] > prog[pc, 4]:
+                if at(regs, at(prog, pc8 + 2)) + at(regs, at(prog, pc8 + 3)) > at(prog, pc8 + 4):
                     outcome = DECLINED
                     break
                 pc += 1
             elif op == LIST:
                 # a size of count (0: until the range ends; -n: n elements), b flags, c least element, d list, e end target
-                size = prog[pc, 2]
+                size = at(prog, pc8 + 2)
                 if size > 0:
                     if p + size > lim:
                         outcome = DECLINED
                         break
-                    count = read_int(buf, p, size, prog[pc, 3])
+                    count = read_int(buf, p, size, at(prog, pc8 + 3))
                     p += size
-                    if count < 0 or count > lim - p or count * prog[pc, 4] > lim - p:
+                    if count < 0 or count > lim - p or count * at(prog, pc8 + 4) > lim - p:
                         outcome = DECLINED
                         break
                 elif size < 0:
@@ -323,43 +334,43 @@ def run_program(
                 else:
                     count = np.int64(-1)
                 if count == 0 or (count < 0 and p >= lim):
-                    if slot >= 0 and not put(out, out_len, out_row, base, cap, fill, slot, ordinal[level], 0, 0):
+                    if slot >= 0 and not put(out, room, fill, slot, at(ordinal, level), 0, 0):
                         outcome = FULL
                         break
-                    pc = prog[pc, 6]
+                    pc = at(prog, pc8 + 6)
                 else:
                     loop_pc[level] = pc + 1
                     loop_left[level] = count
                     loop_count[level] = 1
                     loop_slot[level] = slot
-                    loop_list[level] = prog[pc, 5]
+                    loop_list[level] = at(prog, pc8 + 5)
                     level += 1
-                    ordinal[level] = elements[prog[pc, 5]]
-                    elements[prog[pc, 5]] += 1
+                    store(ordinal, level, elements[at(prog, pc8 + 5)])
+                    elements[at(prog, pc8 + 5)] += 1
                     pc += 1
             elif op == NEXT:
                 inner = level - 1
                 more = p < lim if loop_left[inner] < 0 else loop_count[inner] < loop_left[inner]
                 if more:
                     loop_count[inner] += 1
-                    ordinal[level] = elements[loop_list[inner]]
+                    store(ordinal, level, elements[loop_list[inner]])
                     elements[loop_list[inner]] += 1
                     pc = loop_pc[inner]
                 else:
                     level -= 1
                     if loop_slot[level] >= 0 and not put(
-                        out, out_len, out_row, base, cap, fill, loop_slot[level], ordinal[level], loop_count[level], 0
+                        out, room, fill, loop_slot[level], at(ordinal, level), loop_count[level], 0
                     ):
                         outcome = FULL
                         break
                     pc += 1
             elif op == BOOL:
                 # a lenient
-                if p >= lim or (buf[p] > 1 and prog[pc, 2] == 0):
+                if p >= lim or (at(buf, p) > 1 and at(prog, pc8 + 2) == 0):
                     outcome = DECLINED
                     break
                 if slot >= 0 and not put(
-                    out, out_len, out_row, base, cap, fill, slot, ordinal[level], 1 if buf[p] != 0 else 0, 0
+                    out, room, fill, slot, at(ordinal, level), 1 if at(buf, p) != 0 else 0, 0
                 ):
                     outcome = FULL
                     break
@@ -368,71 +379,71 @@ def run_program(
             elif op == TAGS:
                 # slot: count of keys, a table, b slot of keys, c list of keys, d required tag or -1, e register that waives it
                 outcome, p = run_tags(
-                    tags, prog[pc, 2], slot, prog[pc, 3], prog[pc, 4], prog[pc, 5], prog[pc, 6], seen, i,
-                    buf, p, head_end, ordinal[level], out, out_len, out_row, base, cap, fill, elements, regs,
+                    tags, at(prog, pc8 + 2), slot, at(prog, pc8 + 3), at(prog, pc8 + 4), at(prog, pc8 + 5), at(prog, pc8 + 6), seen, i,
+                    buf, p, head_end, at(ordinal, level), out, room, fill, elements, regs,
                 )  # fmt: skip
                 pc += 1
             elif op == CELLS:
                 # slot: count, a table, b first slot of (fid, type, long, double, text, bytes), c list, d number that needs a closer look
                 outcome = run_cells(
-                    cells, prog[pc, 2], slot, prog[pc, 3], prog[pc, 4], prog[pc, 5],
-                    buf, p, lim, ordinal[level], out, out_len, out_row, base, cap, fill, elements,
+                    cells, at(prog, pc8 + 2), slot, at(prog, pc8 + 3), at(prog, pc8 + 4), at(prog, pc8 + 5),
+                    buf, p, lim, at(ordinal, level), out, room, fill, elements,
                 )  # fmt: skip
                 p = lim
                 pc += 1
             elif op == BODY:
                 # a exactly or -1, b most or -1: the views that follow read it again
                 size = lim - p
-                if (prog[pc, 2] >= 0 and size != prog[pc, 2]) or (prog[pc, 3] >= 0 and size > prog[pc, 3]):
+                if (at(prog, pc8 + 2) >= 0 and size != at(prog, pc8 + 2)) or (at(prog, pc8 + 3) >= 0 and size > at(prog, pc8 + 3)):
                     outcome = DECLINED
                     break
-                if slot >= 0 and not put(out, out_len, out_row, base, cap, fill, slot, ordinal[level], p, size):
+                if slot >= 0 and not put(out, room, fill, slot, at(ordinal, level), p, size):
                     outcome = FULL
                     break
                 pc += 1
             elif op == IF_REG:
                 # a register, b target: jumps if it is not zero
-                pc = prog[pc, 3] if regs[prog[pc, 2]] != 0 else pc + 1
+                pc = at(prog, pc8 + 3) if at(regs, at(prog, pc8 + 2)) != 0 else pc + 1
             elif op == IF_EMPTY:
                 # a target: jumps if nothing is left
-                pc = prog[pc, 2] if p >= lim else pc + 1
+                pc = at(prog, pc8 + 2) if p >= lim else pc + 1
             elif op == END_VIEWS:
                 # the views were skipped: the body counts as read
                 p = lim
                 pc += 1
             elif op == HEAD_REACHES:
                 # a size, b target: jumps if the head is shorter; sets registers to zero in any case by not touching them
-                pc = prog[pc, 3] if head_end - start < prog[pc, 2] else pc + 1
+                pc = at(prog, pc8 + 3) if head_end - start < at(prog, pc8 + 2) else pc + 1
             elif op == IF_LEFT:
                 # a target: jumps if nothing is left
-                pc = prog[pc, 2] if p >= lim else pc + 1
+                pc = at(prog, pc8 + 2) if p >= lim else pc + 1
             elif op == BACK:
                 # a distance, b size: a field of the frame header, which lies before the payload
                 if slot >= 0 and not put(
-                    out, out_len, out_row, base, cap, fill, slot, ordinal[level], p - prog[pc, 2], prog[pc, 3]
+                    out, room, fill, slot, at(ordinal, level), p - at(prog, pc8 + 2), at(prog, pc8 + 3)
                 ):
                     outcome = FULL
                     break
                 pc += 1
             elif op == DECLINE_IF_LESS:
                 # a bytes: declines if fewer are left
-                if lim - p < prog[pc, 2]:
+                if lim - p < at(prog, pc8 + 2):
                     outcome = DECLINED
                     break
                 pc += 1
             elif op == LINE:
                 # a separator, b end, c window, d fewest, e most
-                stop = min(lim, p + prog[pc, 4])
+                stop = min(lim, p + at(prog, pc8 + 4))
                 q = p
                 n_words = 0
                 word_at[0] = p
                 found = False
                 while q < stop:
-                    c = buf[q]
-                    if c == prog[pc, 3]:
+                    c = at(buf, q)
+                    if c == at(prog, pc8 + 3):
                         found = True
                         break
-                    if c == prog[pc, 2]:
+                    if c == at(prog, pc8 + 2):
                         word_len[n_words] = q - word_at[n_words]
                         n_words += 1
                         if n_words >= MAX_WORDS:
@@ -444,7 +455,7 @@ def run_program(
                     break
                 word_len[n_words] = q - word_at[n_words]
                 n_words += 1
-                if n_words < prog[pc, 5] or n_words > prog[pc, 6]:
+                if n_words < at(prog, pc8 + 5) or n_words > at(prog, pc8 + 6):
                     outcome = DECLINED
                     break
                 p = q + 1
@@ -469,19 +480,19 @@ def run_program(
                 pc = words[found_message, 3]
             elif op == WORD:
                 # a word, b automaton, c most, d flags (1 optional, 2 number, 4 forbidden), e low, f high
-                w = prog[pc, 2]
-                flags = prog[pc, 5]
+                w = at(prog, pc8 + 2)
+                flags = at(prog, pc8 + 5)
                 length = word_len[w] if w < n_words else 0
                 if length == 0 and flags & 1:
                     pc += 1
                     continue
-                if w >= n_words or length == 0 or flags & 4 or length > prog[pc, 4]:
+                if w >= n_words or length == 0 or flags & 4 or length > at(prog, pc8 + 4):
                     outcome = DECLINED
                     break
-                state = dfa_accept[prog[pc, 3], 0]
+                state = dfa_accept[at(prog, pc8 + 3), 0]
                 value = np.int64(0)
                 for k in range(word_at[w], word_at[w] + length):
-                    c = buf[k]
+                    c = at(buf, k)
                     state = dfa[state, c]
                     if state == 0:
                         break
@@ -490,12 +501,12 @@ def run_program(
                     outcome = DECLINED
                     break
                 if flags & 2:
-                    if value < prog[pc, 6] or value > prog[pc, 7]:
+                    if value < at(prog, pc8 + 6) or value > at(prog, pc8 + 7):
                         outcome = DECLINED
                         break
                 else:
                     value = word_at[w]
-                if slot >= 0 and not put(out, out_len, out_row, base, cap, fill, slot, ordinal[level], value, length):
+                if slot >= 0 and not put(out, room, fill, slot, at(ordinal, level), value, length):
                     outcome = FULL
                     break
                 pc += 1
@@ -519,52 +530,50 @@ def run_program(
 @njit(cache=True, nogil=True)
 def run_tags(
     tags, table, slot, key_slot, key_list, required, waiver, seen, frame,
-    buf, p, end, row, out, out_len, out_row, base, cap, fill, elements, regs,
+    buf, p, end, row, out, room, fill, elements, regs,
 ):  # fmt: skip
-    """A tag table up to ``end``. Registers of tags that are absent are zero. ``tags[table, code] = kind, size, flags, slot, most, register``."""
-    for code in range(256):
-        if tags[table, code, 5] >= 0:
-            regs[tags[table, code, 5]] = 0
+    """A tag table up to ``end``; ``tags`` from ``table`` on has six numbers per code: kind, size, flags, slot, most, register."""
     count = 0
     found_required = required < 0
     while p < end:
-        code = buf[p]
+        code = at(buf, p)
         p += 1
-        kind = tags[table, code, 0]
+        tag = table + np.int64(code) * 6
+        kind = at(tags, tag)
         if kind == KIND_ODD or seen[code] == frame:
             return DECLINED, p
         seen[code] = frame
         if code == required:
             found_required = True
-        tag_slot = tags[table, code, 3]
+        tag_slot = at(tags, tag + 3)
         if kind == KIND_FLAG:
-            if tag_slot >= 0 and not put(out, out_len, out_row, base, cap, fill, tag_slot, row, 1, 0):
+            if tag_slot >= 0 and not put(out, room, fill, tag_slot, row, 1, 0):
                 return FULL, p
         else:
-            size = tags[table, code, 1]
+            size = at(tags, tag + 1)
             if p + size > end:
                 return DECLINED, p
-            value = read_int(buf, p, size, tags[table, code, 2])
+            value = read_int(buf, p, size, at(tags, tag + 2))
             p += size
             length = np.int64(0)
             if kind == KIND_TEXT:
                 length = value
-                if length > tags[table, code, 4] or length > end - p or not is_utf8(buf, p, p + length):
+                if length > at(tags, tag + 4) or length > end - p or not is_utf8(buf, p, p + length):
                     return DECLINED, p
                 value = p
                 p += length
-            if tags[table, code, 5] >= 0:
-                regs[tags[table, code, 5]] = value
-            if tag_slot >= 0 and not put(out, out_len, out_row, base, cap, fill, tag_slot, row, value, length):
+            if at(tags, tag + 5) >= 0:
+                regs[at(tags, tag + 5)] = value
+            if tag_slot >= 0 and not put(out, room, fill, tag_slot, row, value, length):
                 return FULL, p
         if key_slot >= 0:
-            if not put(out, out_len, out_row, base, cap, fill, key_slot, elements[key_list], code, 0):
+            if not put(out, room, fill, key_slot, elements[key_list], code, 0):
                 return FULL, p
             elements[key_list] += 1
         count += 1
     if not found_required and not (waiver >= 0 and regs[waiver] > 0):
         return DECLINED, p
-    if slot >= 0 and not put(out, out_len, out_row, base, cap, fill, slot, row, count, 0):
+    if slot >= 0 and not put(out, room, fill, slot, row, count, 0):
         return FULL, p
     return -1, p
 
@@ -572,31 +581,37 @@ def run_tags(
 @njit(cache=True, nogil=True)
 def run_cells(
     cells, table, slot, first, cell_list, closer,
-    buf, p, end, row, out, out_len, out_row, base, cap, fill, elements,
+    buf, p, end, row, out, room, fill, elements,
 ):  # fmt: skip
-    """Typed, numbered values until ``end``. ``cells[table, 0] = head size, flags, id shift, type shift, type mask, flag mask, id max``;
-    then a row per type: ``kind, size, flags, most``."""
-    head_size = cells[table, 0, 0]
-    head_flags = cells[table, 0, 1]
+    """Typed, numbered values until ``end``; ``cells`` from ``table`` on: head size, flags, id shift, type shift, type mask, flag mask,
+    id max, and then four numbers per type: kind, size, flags, most."""
+    id_shift = at(cells, table + 2)
+    type_shift = at(cells, table + 3)
+    type_mask = at(cells, table + 4)
+    flag_mask = at(cells, table + 5)
+    id_max = at(cells, table + 6)
+    head_size = at(cells, table)
+    head_flags = at(cells, table + 1)
     count = 0
     while p < end:
         if p + head_size > end:
             return DECLINED
         head = read_int(buf, p, head_size, head_flags)
         p += head_size
-        fid = head >> cells[table, 0, 2]
-        code = (head >> cells[table, 0, 3]) & cells[table, 0, 4]
-        if head & cells[table, 0, 5] or fid > cells[table, 0, 6]:
+        fid = head >> id_shift
+        code = (head >> type_shift) & type_mask
+        if head & flag_mask or fid > id_max:
             return DECLINED
-        kind = cells[table, 1 + code, 0]
-        size = cells[table, 1 + code, 1]
+        kind_at = table + 7 + 4 * code
+        kind = at(cells, kind_at)
+        size = at(cells, kind_at + 1)
         if kind == KIND_ODD or p + size > end:
             return DECLINED
-        value = read_int(buf, p, size, cells[table, 1 + code, 2])
+        value = read_int(buf, p, size, at(cells, kind_at + 2))
         p += size
         element = elements[cell_list]
         if kind == KIND_INT:
-            if first >= 0 and not put(out, out_len, out_row, base, cap, fill, first + 2, element, value, 0):
+            if first >= 0 and not put(out, room, fill, first + 2, element, value, 0):
                 return FULL
         elif kind == KIND_FLOAT:
             if size == 4:
@@ -604,39 +619,36 @@ def run_cells(
                     return DECLINED
             elif value & 0x7FF0000000000000 == 0x7FF0000000000000 and value & 0xFFFFFFFFFFFFF:
                 return DECLINED
-            if first >= 0 and not put(out, out_len, out_row, base, cap, fill, first + 3, element, value, size):
+            if first >= 0 and not put(out, room, fill, first + 3, element, value, size):
                 return FULL
         else:
-            if value > cells[table, 1 + code, 3] or value > end - p:
+            if value > at(cells, kind_at + 3) or value > end - p:
                 return DECLINED
             if kind == KIND_TEXT:
                 if not is_utf8(buf, p, p + value):
                     return DECLINED
-                if first >= 0 and not put(out, out_len, out_row, base, cap, fill, first + 4, element, p, value):
+                if first >= 0 and not put(out, room, fill, first + 4, element, p, value):
                     return FULL
             else:
                 if fid == closer:
                     return DECLINED
-                if first >= 0 and not put(out, out_len, out_row, base, cap, fill, first + 5, element, p, value):
+                if first >= 0 and not put(out, room, fill, first + 5, element, p, value):
                     return FULL
             p += value
         if first >= 0:
-            if not put(out, out_len, out_row, base, cap, fill, first, element, fid, 0):
+            if not put(out, room, fill, first, element, fid, 0):
                 return FULL
-            if not put(out, out_len, out_row, base, cap, fill, first + 1, element, code, 0):
+            if not put(out, room, fill, first + 1, element, code, 0):
                 return FULL
         elements[cell_list] += 1
         count += 1
-    if slot >= 0 and not put(out, out_len, out_row, base, cap, fill, slot, row, count, 0):
+    if slot >= 0 and not put(out, room, fill, slot, row, count, 0):
         return FULL
     return -1
 
 
 @njit(cache=True, nogil=True)
-def gather(buf, starts, lengths, offsets, data):
-    """Copies the spans one after the other into ``data``."""
-    for k in range(starts.shape[0]):
-        at = offsets[k]
-        s = starts[k]
-        for j in range(lengths[k]):
-            data[at + j] = buf[s + j]
+def gather(buf, entries, offsets, data):
+    """Copies the spans of a slot one after the other into ``data``."""
+    for k in range(entries.shape[0] // 3):
+        copy(data, at(offsets, k), buf, at(entries, 3 * k), at(entries, 3 * k + 1))
