@@ -1,8 +1,8 @@
 """wirelake speaks, records and analyses message-middleware protocols.
 
-    >>> import wirelake
-    >>> wirelake.decode("ceda", bytes.fromhex("820101")).to_json()["message"]
-    'heartbeat'
+>>> import wirelake
+>>> wirelake.decode("ceda", bytes.fromhex("820101")).to_json()["message"]
+'heartbeat'
 """
 
 from __future__ import annotations

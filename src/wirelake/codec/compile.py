@@ -39,7 +39,9 @@ def compile_layout(layout: Layout) -> Quick | None:
         return _line_decoder(layout, line)
     by_code: dict[int, Quick] = {code: _MessageSource(layout, node).compile() for code, node in layout.messages.items()}
     code_part, at = _code_position(layout)
-    escaped = next((p.wire for p in layout.frame.parts if isinstance(p, n.Size) and isinstance(p.wire, n.Escaped)), None)
+    escaped = next(
+        (p.wire for p in layout.frame.parts if isinstance(p, n.Size) and isinstance(p.wire, n.Escaped)), None
+    )
     read_code = struct.Struct(_order(code_part.wire) + _FORMATS[code_part.wire.size, code_part.wire.signed]).unpack_from
     if escaped is None:
 
@@ -202,7 +204,9 @@ class _Source:
         if wire.size == 3:
             self.queue("", "3s", variable)
             self.flush()
-            self.emit(f"{variable} = from_bytes({variable}, {'little' if wire.little else 'big'!r}, signed={wire.signed})")
+            self.emit(
+                f"{variable} = from_bytes({variable}, {'little' if wire.little else 'big'!r}, signed={wire.signed})"
+            )
         else:
             self.queue(_order(wire), _FORMATS[wire.size, wire.signed], variable)
         if wire.low is not None or wire.high is not None:
@@ -773,9 +777,7 @@ def _end_of(layout: Layout, size: n.Size) -> int:
     raise AssertionError("the size is a part of the frame")
 
 
-def _measure_escaped(
-    layout: Layout, size: n.Size, wire: n.Escaped
-) -> Callable[[bytes | bytearray, int, int], int]:
+def _measure_escaped(layout: Layout, size: n.Size, wire: n.Escaped) -> Callable[[bytes | bytearray, int, int], int]:
     magic = b"".join(p.value for p in layout.frame.parts if isinstance(p, n.Magic))
     at = len(magic)
     least, escape = max(size.least, 1), wire.escape

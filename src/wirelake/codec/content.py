@@ -89,7 +89,9 @@ def check_msgpack(data: bytes) -> None:
         elif lead in _SIZED or lead in _COUNTED:
             width, extra = _SIZED.get(lead) or _COUNTED[lead]
             if at + width > end:
-                raise Truncated("the MessagePack object is cut off", rule="msgpack", offset=at, needed=width, available=end - at)
+                raise Truncated(
+                    "the MessagePack object is cut off", rule="msgpack", offset=at, needed=width, available=end - at
+                )
             number = int.from_bytes(data[at : at + width], "big")
             at += width
             if lead in _SIZED:
@@ -293,7 +295,9 @@ def read_cfield(data: bytes, charset: str = "utf-8") -> tuple[FieldValue, ...]:
     while at < end:
         path = f"[{len(found)}]"
         if end - at < 16:
-            raise Truncated("no room for id and size", rule="cfield_fits", path=path, offset=at, needed=16, available=end - at)
+            raise Truncated(
+                "no room for id and size", rule="cfield_fits", path=path, offset=at, needed=16, available=end - at
+            )
         fid, size = struct.unpack_from(">qq", data, at)
         if size < 0 or size > end - at - 16:
             raise Truncated(

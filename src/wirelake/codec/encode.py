@@ -24,7 +24,9 @@ def encode_frame(layout: Layout, message: Any) -> bytes:
     """The bytes of a message; EncodeError with path and rule if it cannot be written."""
     node = layout.messages.get(message.__message__["code"])
     if node is None or node.cls is not type(message):
-        raise EncodeError(f"{type(message).__name__} is not a message of {layout.protocol.name}", rule="unknown_message")
+        raise EncodeError(
+            f"{type(message).__name__} is not a message of {layout.protocol.name}", rule="unknown_message"
+        )
     try:
         return _Writer(layout, node, message).frame()
     except EncodeError as error:
@@ -116,9 +118,7 @@ class _Writer:
 
     def _check_size(self, part: n.Size, value: int) -> None:
         if value < part.least or (part.most is not None and value > part.most):
-            raise EncodeError(
-                f"length {value} is not within {part.least}..{part.most}", rule=part.rule, path=part.name
-            )
+            raise EncodeError(f"length {value} is not within {part.least}..{part.most}", rule=part.rule, path=part.name)
 
     def _check_head(self, part: n.Head, head_end: int, total: int) -> None:
         if not part.least <= head_end <= part.most:
@@ -236,7 +236,9 @@ class _Writer:
         for field in fields:
             if isinstance(field.when, n.Unless) and getattr(value, field.when.field) in field.when.values:
                 if not isinstance(field.wire, n.Length) and getattr(value, field.name) != field.default:
-                    raise EncodeError("must be empty in a null value", rule="field_not_allowed", path=prefix + field.key)
+                    raise EncodeError(
+                        "must be empty in a null value", rule="field_not_allowed", path=prefix + field.key
+                    )
                 continue
             if isinstance(field.wire, n.Length):
                 size = len(getattr(value, field.wire.of))
@@ -339,7 +341,9 @@ class _Writer:
         if wire.demand and not (page or 0) > 0:
             for name, row in rows.items():
                 if self.node.code in row.required and name not in present:
-                    raise EncodeError(f"{self.node.name} needs {row.title}", rule="header_required", path=f"{path}.{name}")
+                    raise EncodeError(
+                        f"{self.node.name} needs {row.title}", rule="header_required", path=f"{path}.{name}"
+                    )
 
     def _body(self, field: n.Field, value: bytes | None) -> None:
         wire: n.Body = field.wire

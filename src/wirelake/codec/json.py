@@ -186,7 +186,9 @@ def from_json(layout: Layout, shown: Any) -> Any:
         node = layout.messages.get(shown.get("code", -1))
     if node is None:
         raise EncodeError(
-            f"{shown.get('message')!r} is not a message of {layout.protocol.name}", rule="unknown_message", path="message"
+            f"{shown.get('message')!r} is not a message of {layout.protocol.name}",
+            rule="unknown_message",
+            path="message",
         )
     fields = shown["fields"]
     values: dict[str, Any] = {}
@@ -267,7 +269,11 @@ def _read(wire: Any, shown: Any, layout: Layout) -> Any:
         case n.Signature():
             return UNSET
         case n.Word(number=number):
-            if number != (isinstance(shown, int) and not isinstance(shown, bool)) or not number and not isinstance(shown, str):
+            if (
+                number != (isinstance(shown, int) and not isinstance(shown, bool))
+                or not number
+                and not isinstance(shown, str)
+            ):
                 raise ValueError("a number is needed" if number else "text is needed")
             return shown
         case n.Body(text=text):

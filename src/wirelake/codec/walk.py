@@ -216,7 +216,12 @@ class Reader:
         if size > self.end - self.at:
             left = self.end - self.at
             raise Truncated(
-                f"{size} bytes are needed, {left} left", rule=rule, path=path, offset=self.at, needed=size, available=left
+                f"{size} bytes are needed, {left} left",
+                rule=rule,
+                path=path,
+                offset=self.at,
+                needed=size,
+                available=left,
             )
         raw = self.data[self.at : self.at + size]
         self.at += size
@@ -554,9 +559,7 @@ class Reader:
 
     # --- trace
 
-    def _see(
-        self, path: str, at: int, length: int, value: Any, what: str, labels: n.Labels | None = None
-    ) -> None:
+    def _see(self, path: str, at: int, length: int, value: Any, what: str, labels: n.Labels | None = None) -> None:
         if self.trace is not None:
             self.trace.append(Seen(path, at, length, value, what, labels))
 

@@ -92,7 +92,9 @@ class Filled:
                     return pa.nulls(rows, pa.struct(fields))
                 return pa.StructArray.from_arrays(children, fields=fields, mask=None if has is None else pa.array(~has))
             case "list":
-                return self._list(made, rows, self._array(made.children["element"], int(self.elements[made.list_id]), None))
+                return self._list(
+                    made, rows, self._array(made.children["element"], int(self.elements[made.list_id]), None)
+                )
             case "cells":
                 return self._list(made, rows, self._cells(made))
             case "order":
@@ -178,7 +180,9 @@ class Filled:
             offsets[where + 1] = counts
             np.cumsum(offsets, out=offsets)
             bitmap = _bitmap(rows, where)
-        return pa.Array.from_buffers(kind, rows, [bitmap, pa.py_buffer(offsets)], rows - len(counts), children=[elements])
+        return pa.Array.from_buffers(
+            kind, rows, [bitmap, pa.py_buffer(offsets)], rows - len(counts), children=[elements]
+        )
 
     def _cells(self, made: Slots) -> pa.Array:
         rows = int(self.elements[made.list_id])
@@ -213,7 +217,9 @@ class Filled:
         names: list[str | None] = [None] * 256
         for row in tag_rows(declared.wire.struct):
             names[row.code] = row.name
-        return pa.array(names, pa.string()).take(pa.array(np.ascontiguousarray(self.values(made.children["keys"].slot))))
+        return pa.array(names, pa.string()).take(
+            pa.array(np.ascontiguousarray(self.values(made.children["keys"].slot)))
+        )
 
     # --- derived
 

@@ -222,16 +222,16 @@ class ColumnarDecoder:
         if fast is None:
             return self._trouble(buffer, at, final)
         buf = np.frombuffer(buffer, np.uint8)
-        limit = min(len(buffer), at + max(self.batch_bytes, 1))
-        frames, stop, outcome = fast.walk(buf, at, limit, self.batch_frames)
-        if outcome != 0 and limit < len(buffer) and stop == at:
-            frames, stop, outcome = fast.walk(buf, at, len(buffer), self.batch_frames)
-        if len(frames.starts) == 0:
+        limit = min(len(buffer), at + self.batch_bytes)
+        frames, filled, status, stop = fast.stream(buf, at, limit, self.batch_frames)
+        if stop == at and limit < len(buffer):
+            frames, filled, status, stop = fast.stream(buf, at, len(buffer), 1)
+        if stop == at:
             return self._trouble(buffer, at, final)
-        return self._run(fast, buf, buffer, frames, final)
+        return self._run(buffer, frames, filled, status, final)
 
-    def _run(self, fast: Any, buf: NDArray[np.uint8], buffer: bytes, frames: Any, final: bool) -> int:
-        filled, status, stop = fast.decode(buf, frames, 0)
+    def _run(self, buffer: bytes, frames: Any, filled: Any, status: NDArray[np.int8], final: bool) -> int:
+        stop = len(status)
         declined = np.flatnonzero(status)
         slow: list[tuple[int, Any]] = []
         lost: set[int] = set()

@@ -14,6 +14,9 @@ from .batch import Filled
 from .lower import Lowering, Program
 
 Ints = NDArray[np.int64]
+Status = NDArray[np.int8]
+_STRIDE = 4096
+_FULL = -1
 
 
 @lru_cache(maxsize=128)
@@ -28,50 +31,82 @@ class Fast:
         self.program = program
         self.growth = 1
 
-    def walk(self, buf: NDArray[np.uint8], start: int, end: int, most: int) -> tuple[Frames, int, int]:
-        """Frames from ``start`` on by their headers alone; where that ends, and why (frames.GOOD, SHORT or ODD)."""
-        frames = Frames.empty(most)
+    def stream(self, buf: NDArray[np.uint8], start: int, end: int, most: int) -> tuple[Frames, Filled, Status, int]:
+        """Finds and decodes frames from ``start`` on: the frames, what they hold, a status for each, and where that ended.
+
+        It ends at the first header that is not good, at a full column, or after ``most`` frames. Headers are walked a few thousand at
+        a time, so that the frames are still in the cache when they are decoded.
+        """
         p = self.program
-        count, position, outcome = f.walk_frames(
-            p.parts, p.magic, p.codes, p.code_heads, buf, start, end, *frames.arrays()
-        )
-        return frames.head(count), position, outcome
+        most = max(1, min(most, (end - start) // 2))
+        while True:
+            frames = Frames.empty(most)
+            work = _Work(p, most, self.growth)
+            count, position, outcome = 0, start, f.GOOD
+            while count < most and outcome == f.GOOD and position < end:
+                ahead = min(_STRIDE, most - count)
+                found, position, outcome = f.read_frames(
+                    p.parts, p.magic, p.codes, p.code_heads, buf, position, end, False,
+                    *frames.part(count, count + ahead),
+                )  # fmt: skip
+                stop = work.run(buf, frames.head(count + found), count)
+                if stop < count + found:
+                    position, outcome = int(frames.starts[stop]), _FULL
+                count = stop
+            if count or outcome != _FULL:
+                break
+            self.growth *= 4
+        frames = frames.head(count)
+        return frames, work.filled(buf, frames, 0), work.status[:count], position
 
     def judge(self, buf: NDArray[np.uint8], starts: Ints, lengths: Ints) -> Frames:
         """Frames whose boundaries are given."""
         frames = Frames.of(starts, lengths)
         p = self.program
-        f.judge_frames(p.parts, p.magic, p.codes, p.code_heads, buf, *frames.arrays())
+        f.read_frames(p.parts, p.magic, p.codes, p.code_heads, buf, 0, 0, True, *frames.arrays())
         return frames
 
-    def decode(self, buf: NDArray[np.uint8], frames: Frames, first: int) -> tuple[Filled, NDArray[np.int8], int]:
-        """Decodes from frame ``first`` on: the filled slots, a status per frame, and the first frame that was not looked at."""
-        p = self.program
-        count = len(frames.starts) - first
+    def decode(self, buf: NDArray[np.uint8], frames: Frames, first: int) -> tuple[Filled, Status, int]:
+        """Decodes given frames from ``first`` on: what they hold, a status for each, and the first one that was not looked at."""
+        count = len(frames.starts)
         while True:
-            cap = np.full(p.n_slots, 3 * count, np.int64)
-            cap[p.element_slots] = 3 * (4 * count + 1024) * self.growth
-            room = np.cumsum(cap)
-            base = room - cap
-            out = np.empty(int(cap.sum()), np.int64)
-            fill = base.copy()
-            elements = np.zeros(max(p.n_lists, 1), np.int64)
-            status = np.zeros(len(frames.starts), np.int8)
-            row_message = np.empty(count, np.int64)
-            stop, rows = k.run_program(
-                p.prog, p.entries, p.tags, p.cells, p.dfa, p.dfa_accept, p.words, p.word_bytes,
-                buf, frames.starts, frames.lengths, frames.payloads, frames.heads, frames.messages, first,
-                out, room, fill, elements, status, row_message, 0,
-            )  # fmt: skip
-            if stop > first or count == 0:
-                break
+            work = _Work(self.program, count, self.growth)
+            stop = work.run(buf, frames, first)
+            if stop > first or first == count:
+                return work.filled(buf, frames.head(stop), first), work.status[first:stop], stop
             self.growth *= 4
-        accepted = np.flatnonzero(status[first:stop] == k.ACCEPTED) + first
-        filled = Filled(
-            p, buf, out, base, fill, elements, rows, row_message,
+
+
+class _Work:
+    """The arrays that the kernel fills. Pages that no entry reaches are never touched."""
+
+    def __init__(self, program: Program, most: int, growth: int) -> None:
+        p = self.program = program
+        cap = np.full(p.n_slots, 3 * most, np.int64)
+        cap[p.element_slots] = 3 * (4 * most + 1024) * growth
+        self.room = np.cumsum(cap)
+        self.base = self.room - cap
+        self.out = np.empty(int(cap.sum()), np.int64)
+        self.fill = self.base.copy()
+        self.elements = np.zeros(max(p.n_lists, 1), np.int64)
+        self.status = np.zeros(most, np.int8)
+        self.row_message = np.empty(most, np.int64)
+        self.rows = 0
+
+    def run(self, buf: NDArray[np.uint8], frames: Frames, first: int) -> int:
+        p = self.program
+        stop, self.rows = k.run_program(
+            p.prog, p.entries, p.tags, p.cells, p.dfa, p.dfa_accept, p.words, p.word_bytes, buf, *frames.arrays(), first,
+            self.out, self.room, self.fill, self.elements, self.status, self.row_message, self.rows,
+        )  # fmt: skip
+        return int(stop)
+
+    def filled(self, buf: NDArray[np.uint8], frames: Frames, first: int) -> Filled:
+        accepted = np.flatnonzero(self.status[first : len(frames.starts)] == k.ACCEPTED) + first
+        return Filled(
+            self.program, buf, self.out, self.base, self.fill, self.elements, self.rows, self.row_message,
             frames.lengths[accepted], frames.payloads[accepted], accepted,
         )  # fmt: skip
-        return filled, status[first:stop], stop
 
 
 class Frames:
@@ -90,6 +125,9 @@ class Frames:
 
     def arrays(self) -> tuple[Ints, Ints, Ints, Ints, Ints]:
         return self.starts, self.lengths, self.payloads, self.heads, self.messages
+
+    def part(self, first: int, stop: int) -> list[Ints]:
+        return [array[first:stop] for array in self.arrays()]
 
     def head(self, count: int) -> Frames:
         return Frames(*(array[:count] for array in self.arrays()))

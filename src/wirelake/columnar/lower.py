@@ -166,11 +166,13 @@ class Lowering:
                 words.append([len(word_bytes), len(node.word), index, entries[index]])
                 word_bytes += node.word.encode()
             most = line.most if line.most is not None else k.MAX_WORDS
-            entries = [
-                self.emit(k.LINE, -1, line.separator[0], line.end[0], line.window, line.fewest, most)
-            ] * len(nodes)
+            entries = [self.emit(k.LINE, -1, line.separator[0], line.end[0], line.window, line.fewest, most)] * len(
+                nodes
+            )
             self.emit(k.WORD_CODE)
-        dfa, accept = build(self.patterns) if self.patterns else (np.zeros((1, 256), np.int16), np.zeros((1, 2), np.int16))
+        dfa, accept = (
+            build(self.patterns) if self.patterns else (np.zeros((1, 256), np.int16), np.zeros((1, 2), np.int16))
+        )
         parts, magic = self._parts()
         return Program(
             layout=self.layout,
@@ -529,8 +531,8 @@ class Lowering:
                 case n.Head(wire=wire, least=least, most=most, body_most=body_most):
                     limit = body_most if body_most is not None else NO_LIMIT
                     rows.append([f.HEAD, wire.size, _flags(wire), least, most, limit])
-                case n.Code(wire=wire, early=early):
-                    rows.append([f.CODE_EARLY if early else f.CODE, wire.size, _flags(wire), 0, 0, 0])
+                case n.Code(wire=wire):
+                    rows.append([f.CODE, wire.size, _flags(wire), 0, 0, 0])
                 case n.Kept(name=name):
                     rows.append([f.KEPT, next(iter(self.layout.messages.values())).field(name).wire.size, 0, 0, 0, 0])
                 case n.Line():

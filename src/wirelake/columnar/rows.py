@@ -97,7 +97,9 @@ def _struct(column: Column, value: Any, path: str, raw_text: dict[str, bytes]) -
 
 
 def _typed(cell: Any) -> dict[str, Any]:
-    kind = {"FLOAT": "double", "DOUBLE": "double", "STRING": "text", "BYTES": "bytes", "NONE": ""}.get(cell.type, "long")
+    kind = {"FLOAT": "double", "DOUBLE": "double", "STRING": "text", "BYTES": "bytes", "NONE": ""}.get(
+        cell.type, "long"
+    )
     typed: dict[str, Any] = {"fid": cell.fid, "type": cell.type}
     if kind:
         typed[kind] = cell.value

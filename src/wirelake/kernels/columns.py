@@ -77,7 +77,12 @@ def is_utf8(buf, p, end):
                 return False
             p += 3
         elif c < 0xF5:
-            if p + 3 >= end or at(buf, p + 1) & 0xC0 != 0x80 or at(buf, p + 2) & 0xC0 != 0x80 or at(buf, p + 3) & 0xC0 != 0x80:
+            if (
+                p + 3 >= end
+                or at(buf, p + 1) & 0xC0 != 0x80
+                or at(buf, p + 2) & 0xC0 != 0x80
+                or at(buf, p + 3) & 0xC0 != 0x80
+            ):
                 return False
             if (c == 0xF0 and at(buf, p + 1) < 0x90) or (c == 0xF4 and at(buf, p + 1) > 0x8F):
                 return False
@@ -369,9 +374,7 @@ def run_program(
                 if p >= lim or (at(buf, p) > 1 and at(prog, pc8 + 2) == 0):
                     outcome = DECLINED
                     break
-                if slot >= 0 and not put(
-                    out, room, fill, slot, at(ordinal, level), 1 if at(buf, p) != 0 else 0, 0
-                ):
+                if slot >= 0 and not put(out, room, fill, slot, at(ordinal, level), 1 if at(buf, p) != 0 else 0, 0):
                     outcome = FULL
                     break
                 p += 1
@@ -394,7 +397,9 @@ def run_program(
             elif op == BODY:
                 # a exactly or -1, b most or -1: the views that follow read it again
                 size = lim - p
-                if (at(prog, pc8 + 2) >= 0 and size != at(prog, pc8 + 2)) or (at(prog, pc8 + 3) >= 0 and size > at(prog, pc8 + 3)):
+                if (at(prog, pc8 + 2) >= 0 and size != at(prog, pc8 + 2)) or (
+                    at(prog, pc8 + 3) >= 0 and size > at(prog, pc8 + 3)
+                ):
                     outcome = DECLINED
                     break
                 if slot >= 0 and not put(out, room, fill, slot, at(ordinal, level), p, size):

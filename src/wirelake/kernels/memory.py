@@ -78,3 +78,20 @@ def copy(typingctx, target, target_index, source, source_index, count):
         return context.get_dummy_value()
 
     return signature, codegen
+
+
+@intrinsic
+def prefetch(typingctx, array, index):
+    """Asks for the bytes at ``array[index]``, which need not exist, to be brought nearer."""
+    signature = types.void(array, types.int64)
+
+    def codegen(context, builder, sig, args):
+        place = builder.gep(_data(context, builder, sig.args[0], args[0]), [args[1]])
+        kind = ir.FunctionType(ir.VoidType(), [place.type, ir.IntType(32), ir.IntType(32), ir.IntType(32)])
+        name = f"llvm.prefetch.p0{'i8' if not getattr(place.type, 'is_opaque', False) else ''}"
+        function = cgutils.get_or_insert_function(builder.module, kind, name)
+        number = ir.IntType(32)
+        builder.call(function, [place, number(0), number(3), number(1)])
+        return context.get_dummy_value()
+
+    return signature, codegen

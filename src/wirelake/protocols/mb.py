@@ -73,7 +73,10 @@ class MbMessage(Message):
     topic: str = field(word(TOPIC, "topic", most=255), "where it is routed", role="address")
     version: str = field(VERSION, "semantic version of the payload's format", role="version")
     request_id: str | None = optional(
-        word(ID, "request_id", optional=True), "ties a response to its request", published="requestId", role="correlation"
+        word(ID, "request_id", optional=True),
+        "ties a response to its request",
+        published="requestId",
+        role="correlation",
     )
     parent_request_id: str | None = optional(
         word(ID, "parent_request_id", optional=True), "the request this one serves", published="parentRequestId"
@@ -167,7 +170,9 @@ PROTOCOL = declare(
         ),
         messages=(Publish, Request, Response),
         options={
-            "profile": Option(("strict", "upstream"), "strict", "the published rules, or what the known broker accepts"),
+            "profile": Option(
+                ("strict", "upstream"), "strict", "the published rules, or what the known broker accepts"
+            ),
             "framing": Option(("message", "tcp"), "message", "one bare message, or a 4-byte length before it"),
             "json_payload": Option((False, True), False, "require the payload to be JSON and show it"),
         },

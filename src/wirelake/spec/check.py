@@ -1,1 +1,2 @@
-def check(protocol): pass
+def check(protocol):
+    pass

@@ -86,9 +86,7 @@ def msgpack(
 ) -> n.Wire[Any]:
     """One MessagePack object, with its length before it or to the end of the range."""
     content: Literal["msgpack_map", "msgpack"] = "msgpack_map" if is_map else "msgpack"
-    return n.Run(
-        length, content, most=most, null_if_empty=null_if_empty, absent_if_empty=absent_if_empty
-    )
+    return n.Run(length, content, most=most, null_if_empty=null_if_empty, absent_if_empty=absent_if_empty)
 
 
 def nested(struct: type[T], *, flat: bool = True) -> n.Wire[T]:

@@ -120,9 +120,7 @@ def _message(cls: Any, chosen: Mapping[str, Any]) -> MessageNode:
 
 
 def resolve_fields(cls: Any, chosen: Mapping[str, Any]) -> tuple[n.Field, ...]:
-    return tuple(
-        replace(f, wire=_choose(f.wire, chosen)) for f in cls.__wire_fields__ if _holds(f.only, chosen)
-    )
+    return tuple(replace(f, wire=_choose(f.wire, chosen)) for f in cls.__wire_fields__ if _holds(f.only, chosen))
 
 
 def _holds(only: tuple[str, Any] | None, chosen: Mapping[str, Any]) -> bool:
