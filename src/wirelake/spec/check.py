@@ -1,2 +1,280 @@
-def check(protocol):
-    pass
+"""Refuses an ill-formed description when it is imported, and says what is wrong with which field.
+
+Every setting of every reading option is tried, so that a dialect nobody uses today cannot be broken either.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+from typing import Any
+
+from ..errors import SpecError
+from . import nodes as n
+from .columns import columns
+from .declare import tag_rows
+from .resolve import Layout, MessageNode, layout, resolve_fields
+
+
+def check(protocol: n.Protocol) -> None:
+    """Raises SpecError unless every reader can read the description."""
+    try:
+        _check_options(protocol)
+        _check_messages(protocol)
+        settings = [[(name, v) for v in option.values if v != "auto"] for name, option in protocol.options.items()]
+        for chosen in product(*settings):
+            _check_layout(layout(protocol, **dict(chosen)))
+        _check_life_cycle(protocol)
+        columns(protocol)
+    except SpecError as error:
+        raise SpecError(f"protocol {protocol.name}: {error}") from None
+
+
+def _require(condition: Any, detail: str) -> None:
+    if not condition:
+        raise SpecError(detail)
+
+
+def _check_options(protocol: n.Protocol) -> None:
+    for name, option in protocol.options.items():
+        _require(option.default in option.values, f"option {name}: the default {option.default!r} is not one of its values")
+        if option.auto:
+            _require("auto" in option.values, f"option {name} has a fallback but no value 'auto'")
+            _require(option.auto in option.values, f"option {name}: the fallback {option.auto!r} is not one of its values")
+    for choice in _choices((protocol.frame, *(cls.__wire_fields__ for cls in protocol.messages))):
+        _require(choice.option in protocol.options, f"a choice depends on the option {choice.option!r}, which is not declared")
+        missing = [v for v in protocol.options[choice.option].values if v != "auto" and v not in choice.cases]
+        _require(not missing, f"a choice by {choice.option} has no case for {', '.join(map(str, missing))}")
+
+
+def _choices(node: Any) -> list[n.Choose]:
+    if isinstance(node, n.Choose):
+        return [node, *(c for case in node.cases.values() for c in _choices(case))]
+    if isinstance(node, tuple):
+        return [c for item in node for c in _choices(item)]
+    if hasattr(node, "__dataclass_fields__") and not isinstance(node, type):
+        return [c for name in node.__dataclass_fields__ for c in _choices(getattr(node, name))]
+    return []
+
+
+def _check_messages(protocol: n.Protocol) -> None:
+    _require(protocol.messages, "it has no messages")
+    codes: dict[int, str] = {}
+    names: dict[str, str] = {}
+    for cls in protocol.messages:
+        about = getattr(cls, "__message__", None)
+        _require(about is not None, f"{cls!r} is not a Message")
+        code, name = about["code"], about["name"]
+        _require(code is not None, f"{cls.__name__} has no code")
+        _require(code not in codes, f"{cls.__name__} and {codes.get(code)} have the same code {code}")
+        _require(name not in names, f"{cls.__name__} and {names.get(name)} have the same name {name!r}")
+        codes[code], names[name] = cls.__name__, cls.__name__
+    for cls in protocol.messages:
+        answer = cls.__message__["answer"]
+        _require(answer is None or answer in codes, f"{cls.__name__} is answered by {answer}, which is no message")
+
+
+def _check_life_cycle(protocol: n.Protocol) -> None:
+    cycle = protocol.life_cycle
+    if cycle is None:
+        return
+    known = {cls.__message__["name"] for cls in protocol.messages}
+    states = set(cycle.client) | set(cycle.server)
+    _require(cycle.initial in states, f"the life cycle begins in {cycle.initial!r}, which is no state")
+    for side in (cycle.client, cycle.server):
+        for state, moves in side.items():
+            for message, after in moves.items():
+                _require(message in known, f"life cycle, state {state}: {message!r} is no message")
+                _require(after in states, f"life cycle, state {state}: {message} leads to {after!r}, which is no state")
+
+
+# --- one layout
+
+
+def _check_layout(made: Layout) -> None:
+    parts = made.frame.parts
+    codes = [p for p in parts if isinstance(p, n.Code)]
+    lines = [p for p in parts if isinstance(p, n.Line)]
+    _require(len(codes) + len(lines) == 1, "a frame has one Code, or one Line that holds the message's word")
+    for kind in (n.Size, n.Head):
+        _require(sum(isinstance(p, kind) for p in parts) <= 1, f"a frame has at most one {kind.__name__}")
+    if codes:
+        low, high = _bounds(codes[0].wire)
+        for node in made.messages.values():
+            _require(low <= node.code <= high, f"{node.name}: the code {node.code} does not fit in {codes[0].name}")
+    if lines:
+        _require(parts[-1] is lines[0], "a header line is the last part of a frame")
+        words = [node.word for node in made.messages.values()]
+        _require(all(words), "every message needs a word, since the frame has a header line")
+        _require(len(set(words)) == len(words), "two messages have the same word")
+    for part in parts:
+        if isinstance(part, n.Kept):
+            for node in made.messages.values():
+                _require(any(f.name == part.name for f in node.fields), f"{node.name} has no field {part.name!r} for the frame")
+                _require(isinstance(node.field(part.name).wire, n.Fixed), f"{part.name}: a field in the frame has a fixed size")
+    for node in made.messages.values():
+        _check_message(made, node)
+
+
+def _bounds(wire: n.Int) -> tuple[int, int]:
+    bits = wire.size * 8
+    return (-(1 << bits - 1), (1 << bits - 1) - 1) if wire.signed else (0, (1 << bits) - 1)
+
+
+def _check_message(made: Layout, node: MessageNode) -> None:
+    has_head = any(isinstance(p, n.Head) for p in made.frame.parts)
+    in_frame = {p.name for p in made.frame.parts if isinstance(p, n.Kept)}
+    plain = [f for f in node.fields if not f.view_of and f.name not in in_frame]
+    bodies = [f for f in plain if isinstance(f.wire, n.Body)]
+    _require(len(bodies) <= 1, f"{node.name} has more than one body")
+    _require(not bodies or plain[-1] is bodies[0], f"{node.name}: a body is the last field")
+    views = [f for f in node.fields if f.view_of]
+    for view in views:
+        where = f"{node.name}.{view.name}"
+        _require(bodies and view.view_of == bodies[0].name, f"{where} is a view of {view.view_of!r}, which is no body")
+        if isinstance(view.wire, n.Signature):
+            target = next((v for v in views if v.name == view.wire.cells), None)
+            _require(target is not None and isinstance(target.wire, n.Cells), f"{where}: {view.wire.cells!r} are no cells")
+    for f in plain:
+        if isinstance(f.wire, n.Tags):
+            _require(has_head, f"{node.name}.{f.name}: a tag table needs a Head in the frame, which ends it")
+            _check_tags(made, node, f)
+        if isinstance(f.wire, n.Word):
+            _require(any(isinstance(p, n.Line) for p in made.frame.parts), f"{node.name}.{f.name}: a word needs a Line")
+        if isinstance(f.when, n.HeadReaches):
+            _require(has_head, f"{node.name}.{f.name} depends on the head, but the frame has none")
+    _check_fields(made, plain, node.name)
+    _check_fields(made, [v for v in views if not isinstance(v.wire, n.Signature)], node.name)
+    _check_roles(node)
+    known = {f.name for f in node.fields}
+    for derived in node.derived:
+        for attribute in ("field", "less"):
+            path = getattr(derived.how, attribute, "")
+            _require(not path or path.split(".")[0] in known, f"{node.name}.{derived.name}: there is no field {path!r}")
+
+
+def _check_roles(node: MessageNode) -> None:
+    seen: dict[str, str] = {}
+    for f in _with_nested(node.fields):
+        if f.role is not None and f.role != "payload":
+            _require(f.role not in seen, f"{node.name}: {f.name} and {seen.get(f.role)} both are its {f.role}")
+            seen[f.role] = f.name
+
+
+def _with_nested(fields: tuple[n.Field, ...]) -> list[n.Field]:
+    found = []
+    for f in fields:
+        found.append(f)
+        if isinstance(f.wire, n.Nested):
+            found += _with_nested(f.wire.struct.__wire_fields__)
+    return found
+
+
+def _check_tags(made: Layout, node: MessageNode, declared: n.Field) -> None:
+    seen: dict[int, str] = {}
+    names = {row.name for row in tag_rows(declared.wire.struct)}
+    for row in tag_rows(declared.wire.struct):
+        where = f"{declared.wire.struct.__name__}.{row.name}"
+        _require(0 <= row.code <= 255, f"{where}: the code {row.code} does not fit in a byte")
+        _require(row.code not in seen, f"{where} and {seen.get(row.code)} have the same code {row.code:#04x}")
+        seen[row.code] = row.name
+        unknown = (row.allowed | row.required) - set(made.messages)
+        _require(not unknown, f"{where} is allowed on {', '.join(f'{c:#04x}' for c in unknown)}, which is no message")
+        _require(row.required <= row.allowed, f"{where} is required where it is not allowed")
+        _require(row.wire is None or isinstance(row.wire, n.Int | n.Run), f"{where}: a tag is a flag, an integer or a run")
+        if row.wire is not None:
+            _check_wire(made, row.wire, where)
+    waived = declared.wire.waived
+    _require(waived is None or waived in names, f"{node.name}.{declared.name}: there is no tag {waived!r}")
+
+
+def _check_fields(made: Layout, fields: list[n.Field], where: str) -> None:
+    earlier: set[str] = set()
+    for i, f in enumerate(fields):
+        here = f"{where}.{f.name}"
+        match f.when:
+            case n.Unless(field=name, values=values):
+                _require(name in earlier, f"{here} depends on {name!r}, which does not come before it")
+                _require(1 <= len(values) <= 2, f"{here}: a condition names one or two values")
+            case n.With(field=name):
+                _require(name in earlier, f"{here} depends on {name!r}, which does not come before it")
+            case _:
+                pass
+        if isinstance(f.wire, n.Length):
+            target = next((x for x in fields[i + 1 :] if x.name == f.wire.of), None)
+            _require(target is not None, f"{here} is the length of {f.wire.of!r}, which does not come after it")
+            _require(
+                target is not None and isinstance(target.wire, n.Run) and target.wire.length == f.name,
+                f"{here} is the length of {f.wire.of!r}, which is not sized by it",
+            )
+        if isinstance(f.wire, n.Run) and isinstance(f.wire.length, str):
+            _require(f.wire.length in earlier, f"{here} is sized by {f.wire.length!r}, which does not come before it")
+        if _open_ended(f.wire):
+            _require(i == len(fields) - 1, f"{here} takes the rest, so nothing can follow it")
+        if not isinstance(f.wire, n.Body | n.Tags | n.Word):
+            _check_wire(made, f.wire, here)
+        elif isinstance(f.wire, n.Word):
+            _check_word(f.wire, here)
+        earlier.add(f.name)
+
+
+def _open_ended(wire: Any) -> bool:
+    match wire:
+        case n.Run(length=None) | n.Many(count=None) | n.Cells() | n.Body():
+            return True
+        case n.Nested(struct=cls):
+            return any(_open_ended(f.wire) for f in cls.__wire_fields__)
+        case n.Many(element=element):
+            return _open_ended(element)
+        case _:
+            return False
+
+
+def _check_word(wire: n.Word[Any], where: str) -> None:
+    for pattern in (wire.pattern, wire.quick):
+        if pattern is None:
+            continue
+        try:
+            compiled = re.compile(pattern)
+        except re.error as error:
+            raise SpecError(f"{where}: the pattern {pattern!r} is not one: {error}") from None
+        if wire.number and pattern is wire.pattern:
+            _require(compiled.groups >= 1, f"{where}: the pattern of a number has its digits in group 1")
+
+
+def _check_wire(made: Layout, wire: Any, where: str) -> None:
+    match wire:
+        case n.Int(size=size, low=low, high=high):
+            _require(size in (1, 2, 3, 4, 8), f"{where}: integers have 1, 2, 3, 4 or 8 bytes, not {size}")
+            least, most = _bounds(wire)
+            _require(low is None or least <= low <= most, f"{where}: {low} does not fit in its {size} bytes")
+            _require(high is None or least <= high <= most, f"{where}: {high} does not fit in its {size} bytes")
+            _require(low is None or high is None or low <= high, f"{where}: no value lies within {low}..{high}")
+        case n.Float(size=size):
+            _require(size in (4, 8), f"{where}: floating-point numbers have 4 or 8 bytes, not {size}")
+        case n.Fixed(size=size):
+            _require(size > 0, f"{where}: a fixed size is positive, not {size}")
+        case n.Bool():
+            pass
+        case n.Run(length=length, least=least, most=most):
+            _require(most is None or least <= most, f"{where}: no length lies within {least}..{most}")
+            if isinstance(length, n.Int):
+                _check_wire(made, length, where)
+        case n.Length(wire=inner):
+            _check_wire(made, inner, where)
+        case n.Nested(struct=cls):
+            fields = resolve_fields(cls, made.options)
+            _check_fields(made, list(fields), cls.__name__)
+            names = {f.name for f in fields}
+            for limit in cls.__sum_limits__:
+                _require(set(limit.fields) <= names, f"{cls.__name__}: a limit on {', '.join(limit.fields)}, not all of which exist")
+        case n.Many(element=element, count=count):
+            _require(not isinstance(element, n.Body | n.Tags | n.Word | n.Length), f"{where}: this cannot be an element")
+            if isinstance(count, n.Int):
+                _check_wire(made, count, where)
+            _check_wire(made, element, where)
+        case n.Cells(types=types, type_mask=mask, id_shift=shift, type_shift=type_shift):
+            _require(len(types) == mask + 1, f"{where}: {mask + 1} type codes need as many types, not {len(types)}")
+            _require(shift > type_shift, f"{where}: the number lies above the type")
+        case _:
+            raise SpecError(f"{where}: {type(wire).__name__} cannot be a field here")

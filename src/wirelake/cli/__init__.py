@@ -1,0 +1,46 @@
+"""The command line: verbs that call the library and print what it returns.
+
+Machine-readable on stdout, people on stderr. Exit status: 0 all went well, 1 some input was bad, 2 the command was used wrongly.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from .. import __version__
+from .describe import completion, describe, dissector
+from .inspect import inspect
+from .wire import decode, encode, match
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="wirelake")
+def cli() -> None:
+    """Speak, inspect and analyse message-middleware protocols.
+
+    Built in: casual (casual domain protocol 1000), dsa (DSA 2.0), mb (MB Server Node), ceda (CEDA4). Your own
+    declaration works wherever these do: -p path/to/file.py:PROTOCOL.
+
+    \b
+    Look at one frame      wirelake inspect -p ceda --hex 820101
+    Decode a stream        wirelake decode -p casual capture.raw
+    Decode hex, a line     echo 820101 | wirelake decode -p ceda --hex -
+    And back               wirelake decode -p mb --hex x | wirelake encode -p mb --hex -
+    See a protocol         wirelake describe casual service_call_request
+    """
+
+
+for command in (decode, encode, inspect, describe, match, dissector, completion):
+    cli.add_command(command)
+
+
+def main() -> None:
+    """Entry point: a closed pipe (``wirelake ... | head``) is no error."""
+    try:
+        cli()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)

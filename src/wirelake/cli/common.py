@@ -1,0 +1,107 @@
+"""What several verbs share: the protocol, its reading options, input files, one line of JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
+
+import click
+
+from ..codec.content import dump_json
+from ..errors import SpecError
+from ..protocols import BUILT_IN, load
+from ..spec.nodes import Protocol
+from ..spec.resolve import settle
+
+F = TypeVar("F", bound=Callable[..., Any])
+CHUNK = 1 << 20
+
+
+class ProtocolName(click.ParamType):
+    """A built-in protocol, or path/to/file.py:NAME."""
+
+    name = "protocol"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Protocol:
+        if isinstance(value, Protocol):
+            return value
+        try:
+            return load(value)
+        except (ValueError, SpecError) as error:
+            self.fail(str(error), param, ctx)
+        except Exception as error:  # a user's declaration may raise anything while it is imported
+            self.fail(f"{value}: {type(error).__name__}: {error}", param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+        return [click.shell_completion.CompletionItem(name) for name in BUILT_IN if name.startswith(incomplete)]
+
+
+protocol_option = click.option(
+    "-p", "--protocol", type=ProtocolName(), required=True, metavar="P", help="casual, dsa, mb, ceda or file.py:NAME."
+)
+
+
+def reading_options(command: F) -> F:
+    """The reading options of all protocols; those of another protocol are refused."""
+    for option in (
+        click.option("--profile", metavar="WORD", help="casual: document or late; mb: strict or upstream."),
+        click.option("--mode", metavar="WORD", help="dsa: strict or compat."),
+        click.option("--dialect", metavar="WORD", help="ceda: ceda4, ceda4-ws or auto."),
+        click.option("--framing", metavar="WORD", help="mb: message or tcp."),
+        click.option("--json-payload", is_flag=True, default=None, help="mb: require JSON payloads and show them."),
+        click.option("--frame-only", is_flag=True, default=None, help="dsa: do not look into bodies."),
+        click.option("-o", "--option", "more", multiple=True, metavar="NAME=VALUE", help="Any reading option."),
+    ):
+        command = option(command)
+    return command
+
+
+READING = ("profile", "mode", "dialect", "framing", "json_payload", "frame_only")
+
+
+def take_options(protocol: Protocol, given: dict[str, Any]) -> dict[str, Any]:
+    """The reading options among a command's arguments, checked."""
+    more = given.pop("more", ())
+    chosen = {name: given.pop(name) for name in READING}
+    chosen = {name: value for name, value in chosen.items() if value is not None}
+    for item in more:
+        name, equals, value = item.partition("=")
+        if not equals:
+            raise click.UsageError(f"-o takes NAME=VALUE, not {item!r}")
+        chosen[name.replace("-", "_")] = {"true": True, "false": False}.get(value, value)
+    try:
+        settle(protocol, chosen)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    return chosen
+
+
+def open_inputs(files: tuple[str, ...]) -> Iterator[tuple[str, BinaryIO]]:
+    """The named files one after the other; ``-`` or nothing is standard input."""
+    for name in files or ("-",):
+        if name == "-":
+            yield name, sys.stdin.buffer
+            continue
+        path = Path(name)
+        try:
+            with path.open("rb") as file:
+                yield name, file
+        except OSError as error:
+            raise click.UsageError(f"cannot read {name}: {error.strerror}") from None
+
+
+def emit(shown: dict[str, Any]) -> None:
+    """One object, one line."""
+    sys.stdout.write(dump_json(shown) + "\n")
+
+
+def read_lines(file: BinaryIO) -> Iterator[str]:
+    for raw in file:
+        yield raw.decode("utf-8", "replace")
+
+
+def parse_json(line: str) -> Any:
+    return json.loads(line)

@@ -1,0 +1,186 @@
+"""inspect: annotated hex, every field with offset, bytes, name and value."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, BinaryIO
+
+import click
+
+from ..codec.content import dump_json, show_free, show_text
+from ..codec.detect import detect
+from ..codec.stream import Decoded, StreamDecoder
+from ..codec.walk import Seen, walk
+from ..errors import DecodeError
+from ..spec.nodes import Labels, Protocol
+from ..spec.resolve import Layout, candidates, layout
+from .common import CHUNK, open_inputs, protocol_option, reading_options, take_options
+
+WIDTH = 12
+MOST_LINES = 4
+
+
+@click.command()
+@protocol_option
+@click.option("--hex", "digits", metavar="HEX", help="One frame in hex instead of a file.")
+@click.option("-n", "--count", default=10, show_default=True, help="How many frames of a file; 0 is all.")
+@click.option("--all-bytes", is_flag=True, help="Do not shorten long fields.")
+@click.option("--color/--no-color", default=None, help="Colour; by default on a terminal.")
+@reading_options
+@click.argument("files", nargs=-1, metavar="[FILE...|-]")
+def inspect(
+    protocol: Protocol,
+    digits: str | None,
+    count: int,
+    all_bytes: bool,
+    color: bool | None,
+    files: tuple[str, ...],
+    **given: Any,
+) -> None:
+    """Annotated hex: every field with its offset, bytes, name and value, or the byte and the rule that is broken.
+
+    \b
+    wirelake inspect -p ceda --hex "82 1c 13 03 7c 00 04 00 70 79 2d 31 ..."
+    wirelake inspect -p casual capture.raw --count 3
+    """
+    options = take_options(protocol, given)
+    if digits is not None and files:
+        raise click.UsageError("give either --hex or files")
+    draw = Drawing(protocol, options, MOST_LINES if not all_bytes else 1 << 30)
+    if digits is not None:
+        try:
+            data = bytes.fromhex("".join(digits.split()))
+        except ValueError as error:
+            raise click.UsageError(f"--hex: {error}") from None
+        draw.frame(data, 0)
+    else:
+        for _, file in open_inputs(files):
+            draw.stream(file, count or None)
+    for line in draw.lines:
+        click.echo(line, color=color if color is not None else sys.stdout.isatty())
+    if draw.bad:
+        sys.exit(1)
+
+
+class Drawing:
+    """Lines of annotated hex."""
+
+    def __init__(self, protocol: Protocol, options: dict[str, Any], most_lines: int) -> None:
+        self.protocol = protocol
+        self.options = options
+        self.most_lines = most_lines
+        self.lines: list[str] = []
+        self.bad = False
+
+    def frame(self, data: bytes, offset: int) -> None:
+        """One frame, judged alone."""
+        choices = candidates(self.protocol, **self.options)
+        found = choices[0] if len(choices) == 1 else detect(choices, data, 0, len(data), final=True).layout
+        self._walk(found or layout(self.protocol, **self.options), data, offset)
+
+    def stream(self, file: BinaryIO, count: int | None) -> None:
+        """The frames of a stream, and what is between them."""
+        try:
+            decoder = StreamDecoder(self.protocol, **self.options)
+        except ValueError as error:
+            raise click.UsageError(str(error)) from None
+        drawn = 0
+        keep = bytearray()
+        base = 0
+        while True:
+            chunk = file.read(CHUNK)
+            keep += chunk
+            for event in decoder.feed(chunk) if chunk else decoder.finish():
+                start = event.offset - base
+                data = bytes(keep[start : start + event.length])
+                if isinstance(event, Decoded):
+                    self._walk(event.message.layout, data, event.offset)
+                else:
+                    self._walk(decoder.layout, data, event.offset, event.error)
+                drawn += 1
+                if drawn == count:
+                    return
+            done = decoder.bytes_decoded + decoder.bytes_quarantined - base
+            del keep[:done]
+            base += done
+            if not chunk:
+                return
+
+    def _walk(self, made: Layout, data: bytes, offset: int, known: DecodeError | None = None) -> None:
+        trace: list[Seen] = []
+        error: DecodeError | None = known
+        title = "no message"
+        try:
+            message = walk(made, data, trace)
+            title = f"{message.__message__['name']} ({made.of(message).code})"
+            if known is None and message.notes:
+                title += f", {', '.join(message.notes)}"
+        except DecodeError as found:
+            error = known or found
+            title = found.message or title
+        where = f" at offset {offset}" if offset else ""
+        dialect = "".join(
+            f", {made.shown[name]}" for name, option in made.protocol.options.items() if option.auto
+        )
+        self.lines.append(click.style(f"{made.protocol.name} {title}, {len(data)} bytes{dialect}{where}", bold=True))
+        views = any(seen.what == "body" for seen in trace[:-1])
+        for seen in sorted(trace, key=lambda s: (s.offset, s.length > 0, -s.length)):
+            if not (seen.what == "body" and views):
+                self._field(seen, data)
+        if error is not None:
+            self.bad = True
+            self._error(error, data)
+        self.lines.append("")
+
+    def _field(self, seen: Seen, data: bytes) -> None:
+        rows = [data[seen.offset + i : seen.offset + min(i + WIDTH, seen.length)] for i in range(0, seen.length, WIDTH)]
+        value = describe_value(seen.value, seen.labels)
+        kind = click.style(f"{seen.what}", dim=True)
+        path = f"{seen.path} ({seen.what})" if seen.what in ("length", "count") else seen.path or "-"
+        name = click.style(path, fg="cyan")
+        kind = "" if seen.what in ("length", "count") else kind
+        first = rows[0].hex(" ") if rows else ""
+        self.lines.append(f"{_offset(seen.offset)}  {first:<{WIDTH * 3 - 1}}  {name} = {value}  {kind}")
+        for i, row in enumerate(rows[1 : self.most_lines], start=1):
+            self.lines.append(f"{_offset(seen.offset + i * WIDTH)}  {row.hex(' ')}")
+        if len(rows) > self.most_lines:
+            hidden = seen.length - self.most_lines * WIDTH
+            self.lines.append(f"{'':8}  ... {hidden} more bytes")
+
+    def _error(self, error: DecodeError, data: bytes) -> None:
+        at = error.offset or 0
+        verdict = "incomplete" if error.incomplete else "error"
+        rest = data[at : at + WIDTH].hex(" ") or "(end)"
+        where = f"{error.path}: " if error.path else ""
+        text = f"{_offset(at)}  {rest:<{WIDTH * 3 - 1}}  {verdict}: {where}{error.detail} [{error.rule}]"
+        self.lines.append(click.style(text, fg="red", bold=True))
+
+
+def _offset(at: int) -> str:
+    return f"{at:>5} {at:04x}"[:10]
+
+
+def describe_value(value: Any, labels: Labels | None) -> str:
+    """The value as a person reads it: with its name, text in quotes, long bytes short."""
+    if labels is not None and isinstance(value, int):
+        return f"{value} {_label(value, labels)}".rstrip()
+    if isinstance(value, bytes):
+        shown = value[:24].hex()
+        text = f" {value.decode()!r}" if 0 < len(value) <= 48 and _printable(value) else ""
+        return (shown if len(value) <= 24 else f"{shown}... ({len(value)} bytes)") + text
+    if isinstance(value, str):
+        return dump_json(show_text(value))[:100]
+    if isinstance(value, dict | list):
+        return dump_json(show_free(value))[:100]
+    return str(value)
+
+
+def _printable(value: bytes) -> bool:
+    return value.isascii() and value.decode().isprintable()
+
+
+def _label(value: int, labels: Labels) -> str:
+    if not labels.bits:
+        return labels.names.get(value, "")
+    names = [name for bit, name in labels.names.items() if value & bit]
+    return " | ".join(names)

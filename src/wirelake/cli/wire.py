@@ -1,0 +1,285 @@
+"""decode, encode, match: JSON lines against bytes."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, BinaryIO
+
+import click
+
+from ..codec import decode as decode_one
+from ..codec.encode import encode_frame
+from ..codec.json import error_json, from_json, to_json
+from ..codec.stream import Decoded, StreamDecoder
+from ..codec.topics import TopicError, match_topic
+from ..errors import BadValue, DecodeError, EncodeError
+from ..spec.nodes import Protocol
+from ..spec.resolve import layout
+from .common import CHUNK, emit, open_inputs, parse_json, protocol_option, read_lines, reading_options, take_options
+
+_SPACE = re.compile(r"\s+")
+_DIGIT = re.compile("[0-9a-fA-F]")
+BATCH_LINES = 4096
+
+
+class Tally:
+    """Whether anything was bad."""
+
+    def __init__(self) -> None:
+        self.bad = 0
+
+    def error(self, error: DecodeError, protocol: Protocol, **more: Any) -> None:
+        self.bad += 1
+        emit(error_json(error, protocol.name) | more)
+
+    def exit(self) -> None:
+        sys.stdout.flush()
+        if self.bad:
+            sys.exit(1)
+
+
+@click.command()
+@protocol_option
+@click.option("--hex", "is_hex", is_flag=True, help="Each line is one frame in hex, judged alone.")
+@click.option(
+    "--engine", type=click.Choice(["record", "columnar"]), default="record", show_default=True, help="Which decoder."
+)
+@reading_options
+@click.argument("files", nargs=-1, metavar="[FILE...|-]")
+def decode(protocol: Protocol, is_hex: bool, engine: str, files: tuple[str, ...], **given: Any) -> None:
+    """Bytes to JSON lines, one object per message.
+
+    Without --hex the input is a byte stream of frames of any size: each object has the offset of its frame, and each
+    range of bytes that is no message becomes one object with "ok": false, the rule it breaks, offset and length.
+
+    \b
+    wirelake decode -p casual capture.raw
+    echo 0b0000000700f822000000 | wirelake decode -p dsa --hex -
+    wirelake decode -p mb --profile upstream --json-payload --hex frames.txt
+    wirelake decode -p examples/sensor.py:PROTOCOL readings.bin
+    """
+    options = take_options(protocol, given)
+    tally = Tally()
+    several = len(files) > 1
+    for name, file in open_inputs(files):
+        more = {"file": name} if several else {}
+        if is_hex:
+            run = _hex_records if engine == "record" else _hex_columns
+            run(protocol, options, file, tally, more)
+        elif engine == "record":
+            _stream_records(protocol, options, file, tally, more)
+        else:
+            _stream_columns(protocol, options, file, tally, more)
+    tally.exit()
+
+
+def _frames(file: BinaryIO) -> Iterator[bytes | DecodeError]:
+    """One frame per line with a digit in it."""
+    for line in read_lines(file):
+        if not _DIGIT.search(line):
+            continue
+        digits = _SPACE.sub("", line)
+        try:
+            yield bytes.fromhex(digits)
+        except ValueError:
+            odd = next((i for i, c in enumerate(digits) if not _DIGIT.match(c)), len(digits))
+            what = f"{digits[odd]!r} is no hex digit" if odd < len(digits) else "an odd number of hex digits"
+            yield BadValue(what, rule="not_hex", offset=odd // 2)
+
+
+def _hex_records(protocol: Protocol, options: dict[str, Any], file: BinaryIO, tally: Tally, more: dict[str, Any]) -> None:
+    for frame in _frames(file):
+        if isinstance(frame, DecodeError):
+            tally.error(frame, protocol, **more)
+            continue
+        try:
+            emit(to_json(decode_one(protocol, frame, **options)) | more)
+        except DecodeError as error:
+            tally.error(error, protocol, **more)
+
+
+def _hex_columns(protocol: Protocol, options: dict[str, Any], file: BinaryIO, tally: Tally, more: dict[str, Any]) -> None:
+    from ..columnar import decode_frames
+    from ..columnar.show import all_columns, show_rows
+
+    nodes = {node.name: node for node in layout(protocol, **options).messages.values()}
+    lines = _frames(file)
+    while group := list(islice(lines, BATCH_LINES)):
+        frames = [frame if isinstance(frame, bytes) else b"" for frame in group]
+        batch = decode_frames(protocol, frames, all_columns(protocol), **options)
+        assert batch.row_frames is not None and batch.reject_frames is not None
+        shown = dict(zip(batch.row_frames.tolist(), show_rows(protocol, nodes, batch), strict=True))
+        rejected = dict(zip(batch.reject_frames.tolist(), batch.rejects.to_pylist(), strict=True))
+        for i, frame in enumerate(group):
+            if isinstance(frame, DecodeError):
+                tally.error(frame, protocol, **more)
+            elif i in shown:
+                emit(shown[i] | more)
+            else:
+                tally.bad += 1
+                emit(_rejected(rejected[i], protocol, rejected[i]["error_offset"]) | more)
+
+
+def _rejected(row: dict[str, Any], protocol: Protocol, offset: int) -> dict[str, Any]:
+    return {
+        "ok": False,
+        "protocol": protocol.name,
+        "verdict": row["verdict"],
+        "rule": row["rule"],
+        "path": row["path"],
+        "offset": offset,
+        "detail": row["detail"],
+    }
+
+
+def _stream_records(
+    protocol: Protocol, options: dict[str, Any], file: BinaryIO, tally: Tally, more: dict[str, Any]
+) -> None:
+    decoder = _streamed(protocol, options)
+    for events in _events(decoder, file):
+        for event in events:
+            if isinstance(event, Decoded):
+                emit(to_json(event.message) | {"offset": event.offset} | more)
+            else:
+                tally.error(event.error, protocol, offset=event.offset, length=event.length, **more)
+
+
+def _streamed(protocol: Protocol, options: dict[str, Any]) -> StreamDecoder:
+    try:
+        return StreamDecoder(protocol, **options)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _events(decoder: StreamDecoder, file: BinaryIO) -> Iterator[list[Any]]:
+    while chunk := file.read(CHUNK):
+        yield decoder.feed(chunk)
+    yield decoder.finish()
+
+
+def _stream_columns(
+    protocol: Protocol, options: dict[str, Any], file: BinaryIO, tally: Tally, more: dict[str, Any]
+) -> None:
+    from ..columnar import decode_stream
+    from ..columnar.show import all_columns, show_rows
+
+    _streamed(protocol, options)
+    nodes = {node.name: node for node in layout(protocol, **options).messages.values()}
+    chunks = iter(lambda: file.read(CHUNK), b"")
+    for batch in decode_stream(protocol, chunks, all_columns(protocol), batch_bytes=CHUNK, **options):
+        offsets = batch.records.column("offset").to_pylist()
+        rows = [
+            (at, shown | {"offset": at}) for at, shown in zip(offsets, show_rows(protocol, nodes, batch), strict=True)
+        ]
+        for row in batch.rejects.to_pylist():
+            tally.bad += 1
+            rows.append((row["offset"], _rejected(row, protocol, row["offset"]) | {"length": row["length"]}))
+        for _, shown in sorted(rows, key=lambda pair: pair[0]):
+            emit(shown | more)
+
+
+@click.command()
+@protocol_option
+@click.option("--hex", "is_hex", is_flag=True, help="Print each frame as a line of hex.")
+@reading_options
+@click.argument("files", nargs=-1, metavar="[FILE...|-]")
+def encode(protocol: Protocol, is_hex: bool, files: tuple[str, ...], **given: Any) -> None:
+    """JSON lines to bytes: the inverse of decode.
+
+    Lengths in the objects are computed anew. Where an object holds raw bytes and their decoded form, the raw bytes are
+    written. An object that cannot be encoded becomes an object with "ok": false (with --hex) or a message on stderr.
+
+    \b
+    wirelake decode -p casual --hex frames.txt | wirelake encode -p casual --hex -
+    wirelake encode -p ceda --dialect ceda4-ws messages.jsonl > stream.raw
+    """
+    options = take_options(protocol, given)
+    if not is_hex and "framing" in protocol.options:
+        options.setdefault("framing", "tcp")
+    tally = Tally()
+    for _, file in open_inputs(files):
+        for line in read_lines(file):
+            if line.strip():
+                _encode_line(protocol, options, line, is_hex, tally)
+    sys.stdout.buffer.flush()
+    tally.exit()
+
+
+def _encode_line(protocol: Protocol, options: dict[str, Any], line: str, is_hex: bool, tally: Tally) -> None:
+    try:
+        shown = _parse(line)
+        made = layout(protocol, **(_told(protocol, shown) | options))
+        frame = encode_frame(made, from_json(made, shown))
+    except EncodeError as error:
+        tally.bad += 1
+        if is_hex:
+            emit(error_json(error, protocol.name))
+        else:
+            click.echo(f"wirelake encode: {error}", err=True)
+        return
+    if is_hex:
+        sys.stdout.write(frame.hex() + "\n")
+    else:
+        sys.stdout.buffer.write(frame)
+
+
+def _parse(line: str) -> Any:
+    try:
+        shown = parse_json(line)
+    except ValueError as error:
+        raise EncodeError(f"not JSON: {error}", rule="json_shape") from None
+    if isinstance(shown, dict) and shown.get("ok") is False:
+        raise EncodeError("an object with \"ok\": false holds no message", rule="json_shape", path="ok")
+    return shown
+
+
+def _told(protocol: Protocol, shown: Any) -> dict[str, Any]:
+    """Options that the object itself tells: the dialect that ``auto`` found."""
+    found: dict[str, Any] = {}
+    fields = shown.get("fields") if isinstance(shown, dict) else None
+    for name, option in protocol.options.items():
+        if option.auto:
+            value = fields.get(name) if isinstance(fields, dict) else None
+            found[name] = value if value in option.values and value != "auto" else option.auto
+    return found
+
+
+@click.command()
+@protocol_option
+@click.argument("files", nargs=-1, metavar="[FILE...|-]")
+def match(protocol: Protocol, files: tuple[str, ...]) -> None:
+    """Topic patterns against topics: JSON lines {"pattern", "topic"} to {"matches"}.
+
+    An invalid pattern or topic matches nothing and is named in "error".
+
+    \b
+    echo '{"pattern": "orders.#", "topic": "orders.created"}' | wirelake match -p mb -
+    """
+    if protocol.topics is None:
+        raise click.UsageError(f"{protocol.name} has no topics to match")
+    tally = Tally()
+    for _, file in open_inputs(files):
+        for line in read_lines(file):
+            if line.strip():
+                emit(_match(protocol, line, tally))
+    tally.exit()
+
+
+def _match(protocol: Protocol, line: str, tally: Tally) -> dict[str, Any]:
+    try:
+        asked = parse_json(line)
+        pattern, topic = asked["pattern"], asked["topic"]
+        if not isinstance(pattern, str) or not isinstance(topic, str):
+            raise TypeError
+    except (ValueError, TypeError, KeyError):
+        tally.bad += 1
+        return {"matches": False, "error": "json_shape"}
+    try:
+        return {"matches": match_topic(protocol, pattern, topic)}
+    except TopicError as error:
+        tally.bad += 1
+        return {"matches": False, "error": error.rule}
+
