@@ -29,7 +29,7 @@ _HOME = {
 
 def __getattr__(name: str) -> Any:
     """Loads the rooms of the house when they are first entered."""
-    import importlib  # noqa: PLC0415
+    import importlib
 
     if name in _HOME:
         value = getattr(importlib.import_module(_HOME[name], __name__), name)

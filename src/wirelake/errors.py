@@ -1,8 +1,7 @@
 """The one exception family.
 
-Few classes, rich fields: ``rule`` is a stable name from docs/rules.md, ``path`` the dotted field path, ``offset`` the byte
-in the frame where the rule was broken, ``excerpt`` the bytes around it.
-"""
+Few classes, rich fields: ``rule`` is a stable name from docs/rules.md, ``path`` the dotted field path, ``offset`` the
+byte in the frame where the rule was broken, ``excerpt`` the bytes around it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The command line: verbs that call the library and print what it returns.
 
-Machine-readable on stdout, people on stderr. Exit status: 0 all went well, 1 some input was bad, 2 the command was used wrongly.
-"""
+Machine-readable on stdout, people on stderr. Exit status: 0 all went well, 1 some input was bad, 2 the command was
+used wrongly."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 CHUNK = 1 << 20
 
 
-class ProtocolName(click.ParamType):
+class ProtocolName(click.ParamType[Protocol, Any]):
     """A built-in protocol, or path/to/file.py:NAME."""
 
     name = "protocol"

@@ -119,9 +119,7 @@ class Drawing:
             error = known or found
             title = found.message or title
         where = f" at offset {offset}" if offset else ""
-        dialect = "".join(
-            f", {made.shown[name]}" for name, option in made.protocol.options.items() if option.auto
-        )
+        dialect = "".join(f", {made.shown[name]}" for name, option in made.protocol.options.items() if option.auto)
         self.lines.append(click.style(f"{made.protocol.name} {title}, {len(data)} bytes{dialect}{where}", bold=True))
         views = any(seen.what == "body" for seen in trace[:-1])
         for seen in sorted(trace, key=lambda s: (s.offset, s.length > 0, -s.length)):

@@ -90,7 +90,9 @@ def _frames(file: BinaryIO) -> Iterator[bytes | DecodeError]:
             yield BadValue(what, rule="not_hex", offset=odd // 2)
 
 
-def _hex_records(protocol: Protocol, options: dict[str, Any], file: BinaryIO, tally: Tally, more: dict[str, Any]) -> None:
+def _hex_records(
+    protocol: Protocol, options: dict[str, Any], file: BinaryIO, tally: Tally, more: dict[str, Any]
+) -> None:
     for frame in _frames(file):
         if isinstance(frame, DecodeError):
             tally.error(frame, protocol, **more)
@@ -101,7 +103,9 @@ def _hex_records(protocol: Protocol, options: dict[str, Any], file: BinaryIO, ta
             tally.error(error, protocol, **more)
 
 
-def _hex_columns(protocol: Protocol, options: dict[str, Any], file: BinaryIO, tally: Tally, more: dict[str, Any]) -> None:
+def _hex_columns(
+    protocol: Protocol, options: dict[str, Any], file: BinaryIO, tally: Tally, more: dict[str, Any]
+) -> None:
     from ..columnar import decode_frames
     from ..columnar.show import all_columns, show_rows
 
@@ -232,7 +236,7 @@ def _parse(line: str) -> Any:
     except ValueError as error:
         raise EncodeError(f"not JSON: {error}", rule="json_shape") from None
     if isinstance(shown, dict) and shown.get("ok") is False:
-        raise EncodeError("an object with \"ok\": false holds no message", rule="json_shape", path="ok")
+        raise EncodeError('an object with "ok": false holds no message', rule="json_shape", path="ok")
     return shown
 
 
@@ -282,4 +286,3 @@ def _match(protocol: Protocol, line: str, tally: Tally) -> dict[str, Any]:
     except TopicError as error:
         tally.bad += 1
         return {"matches": False, "error": error.rule}
-

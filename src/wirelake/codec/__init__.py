@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 from ..errors import DecodeError
 from ..protocols import load
-from ..spec.nodes import Protocol, Size
+from ..spec.nodes import Protocol
 from ..spec.resolve import Layout, candidates, layout
 from .compile import DOUBTS, compile_layout, compile_measure
 from .detect import detect
@@ -22,24 +23,15 @@ class Codec:
         self.layout = layout
         self.quick = compile_layout(layout)
         self.measure = compile_measure(layout)
-        self.bare = not any(isinstance(part, Size) for part in layout.frame.parts)
 
-    def decode(self, data: bytes) -> Any:
-        """The message in ``data``, exactly one frame."""
-        length = len(data)
-        if self.bare or self.measure(data, 0, length) == length:
-            return self.decode_frame(data)
-        return walk(self.layout, data)
-
-    def decode_frame(self, frame: bytes) -> Any:
-        """Like ``decode``, for a frame whose header has been judged already."""
-        if self.quick is not None:
-            try:
-                message = self.quick(frame, len(frame))
-                if message is not None:
-                    return message
-            except DOUBTS:
-                pass
+    def decode(self, frame: bytes) -> Any:
+        """The message in ``frame``, exactly one frame."""
+        try:
+            message = self.quick(frame, len(frame))
+            if message is not None:
+                return message
+        except DOUBTS:
+            pass
         return walk(self.layout, frame)
 
 
@@ -50,14 +42,23 @@ def codec_for(layout: Layout) -> Codec:
 
 def decode(protocol: str | Protocol, data: bytes | bytearray | memoryview, **options: Any) -> Any:
     """The one message in ``data``. Raises DecodeError with rule, path, offset and excerpt."""
+    return _reader(protocol, tuple(options.items()))(bytes(data))
+
+
+@lru_cache(maxsize=256)
+def _reader(protocol: str | Protocol, options: tuple[tuple[str, Any], ...]) -> Callable[[bytes], Any]:
+    """What decodes frames with these options."""
     declared = load(protocol)
-    frame = bytes(data)
-    choices = candidates(declared, **options)
+    choices = candidates(declared, **dict(options))
     if len(choices) == 1:
-        return codec_for(choices[0]).decode(frame)
-    verdict = detect(choices, frame, 0, len(frame), final=True)
-    found = verdict.layout or layout(declared, **options)
-    return codec_for(found).decode(frame)
+        return codec_for(choices[0]).decode
+    fallback = layout(declared, **dict(options))
+
+    def decode_any(frame: bytes) -> Any:
+        verdict = detect(choices, frame, 0, len(frame), final=True)
+        return codec_for(verdict.layout or fallback).decode(frame)
+
+    return decode_any
 
 
 def encode(message: Any, **options: Any) -> bytes:

@@ -8,10 +8,11 @@ Fixed-size neighbours are read by one ``struct`` call; a run of bytes costs one 
 
 from __future__ import annotations
 
+import inspect
 import re
 import struct
 from collections.abc import Callable
-from typing import Any, assert_never
+from typing import Any, Literal, assert_never
 
 import msgpack
 import msgspec
@@ -32,38 +33,47 @@ DOUBTS = (struct.error, ValueError, TypeError, IndexError, KeyError, OverflowErr
 _FORMATS = {(1, False): "B", (1, True): "b", (2, False): "H", (2, True): "h", (4, False): "I", (4, True): "i", (8, False): "Q", (8, True): "q"}  # fmt: skip
 
 
-def compile_layout(layout: Layout) -> Quick | None:
-    """A function ``(frame, length) -> message or None`` for frames whose header has been judged; None if it cannot be made."""
+def compile_layout(layout: Layout) -> Quick:
+    """A function ``(frame, length) -> message or None`` that judges a whole frame, header and all; None if it cannot be made."""
     line = next((p for p in layout.frame.parts if isinstance(p, n.Line)), None)
     if line is not None:
         return _line_decoder(layout, line)
-    by_code: dict[int, Quick] = {code: _MessageSource(layout, node).compile() for code, node in layout.messages.items()}
-    code_part, at = _code_position(layout)
-    escaped = next(
-        (p.wire for p in layout.frame.parts if isinstance(p, n.Size) and isinstance(p.wire, n.Escaped)), None
-    )
-    read_code = struct.Struct(_order(code_part.wire) + _FORMATS[code_part.wire.size, code_part.wire.signed]).unpack_from
-    if escaped is None:
+    by_code = {code: _MessageSource(layout, node).compile() for code, node in layout.messages.items()}
+    part, start = _code_position(layout)
+    stop = start + part.wire.size
+    order: Literal["little", "big"] = "little" if part.wire.little else "big"
+    makers = {code.to_bytes(part.wire.size, order, signed=part.wire.signed): made for code, made in by_code.items()}
+    escaped = next((p for p in layout.frame.parts if isinstance(p, n.Size) and isinstance(p.wire, n.Escaped)), None)
+    if escaped is not None:
+        return _escaped_decoder(layout, escaped, makers, start, stop)
 
-        def decode(frame: bytes, length: int) -> Any:
-            found = by_code.get(read_code(frame, at)[0])
-            return found(frame, length) if found is not None else None
+    def decode(frame: bytes, length: int) -> Any:
+        return makers[frame[start:stop]](frame, length)
 
-        return decode
-    escape, wide, mask_bit = escaped.escape, escaped.wide.size, escaped.mask_bit
+    return decode
 
-    def decode_escaped(frame: bytes, length: int) -> Any:
-        # Messages are compiled for the short header; a wide one is the same frame with the surplus cut out.
-        short = frame[at - 1]
-        if short & 0x80 and mask_bit:
+
+def _escaped_decoder(layout: Layout, size: n.Size, makers: dict[bytes, Quick], start: int, stop: int) -> Quick:
+    """Messages are compiled for the short header; a wide one is the same frame with the surplus cut out."""
+    magic = b"".join(p.value for p in layout.frame.parts if isinstance(p, n.Magic))
+    at, escape, wide = len(magic), size.wire.escape, size.wire.wide
+    read_wide = struct.Struct(_order(wide) + _FORMATS[wide.size, wide.signed]).unpack_from
+    surplus, least, most = wide.size, size.least, size.most if size.most is not None else 1 << 62
+
+    def decode(frame: bytes, length: int) -> Any:
+        if not frame.startswith(magic):
             return None
-        if short == escape:
-            found = by_code.get(frame[at + wide])
-            return found(frame[wide:], length) if found is not None else None
-        found = by_code.get(frame[at])
-        return found(frame, length) if found is not None else None
+        short = frame[at]
+        if short < escape:
+            if short != length - at - 1 or short < least:
+                return None
+            return makers[frame[start:stop]](frame, length)
+        (value,) = read_wide(frame, at + 1)
+        if short != escape or value != length - at - 1 - surplus or not max(escape, least) <= value <= most:
+            return None
+        return makers[frame[start + surplus : stop + surplus]](frame[surplus:], length)
 
-    return decode_escaped
+    return decode
 
 
 def _code_position(layout: Layout) -> tuple[n.Code, int]:
@@ -105,7 +115,7 @@ class _Source:
         self.offset = 0
         self.pending: list[tuple[str, str]] = []
         self.pending_order = ""
-        self.end = "n"
+        self.doubts: list[str] = []
 
     def emit(self, text: str) -> None:
         self.lines.append("    " * self.depth + text)
@@ -119,6 +129,15 @@ class _Source:
         self.names[name] = value
         return name
 
+    def made(self, name: str) -> Quick:
+        """The function whose source is complete now."""
+        source = "def decode(b, n):\n" + "\n".join(self.lines) + "\n"
+        namespace = dict(self.names)
+        exec(compile(source, f"<wirelake {self.layout.protocol.name} {name}>", "exec"), namespace)
+        made: Quick = namespace["decode"]
+        made.__doc__ = source
+        return made
+
     # --- fixed-size neighbours
 
     def queue(self, order: str, form: str, variable: str) -> None:
@@ -126,6 +145,18 @@ class _Source:
             self.flush()
         self.pending_order = self.pending_order or order
         self.pending.append((form, variable))
+
+    def queue_size(self, part: n.Size) -> None:
+        """The frame's length, which must be that of the frame at hand."""
+        size = self.fresh("l")
+        self.queue(_order(part.wire), _FORMATS[part.wire.size, part.wire.signed], size)
+        counted = 0 if part.counts == "whole" else _end_of(self.layout, part)
+        self.doubt(f"{size} != n - {counted}" if counted else f"{size} != n")
+        self.bounds(part, size)
+
+    def doubt(self, condition: str) -> None:
+        """Leaves the frame to a closer look if the condition holds for what is being read."""
+        self.doubts.append(condition)
 
     def flush(self) -> None:
         if not self.pending:
@@ -136,17 +167,30 @@ class _Source:
         if variables:
             unpack = self.give("s", shape.unpack_from)
             self.emit(f"{', '.join(variables)}, = {unpack}(b, {self.cursor()})")
-            if self.end != "n":
-                self.emit(f"if {self.cursor(shape.size)} > {self.end}: return None")
         else:
-            self.emit(f"if {self.cursor(shape.size)} > {self.end}: return None")
+            self.doubt(f"{self.cursor(shape.size)} > n")
         self.offset += shape.size
+        self.settle_doubts()
+
+    def settle_doubts(self) -> None:
+        if self.doubts:
+            self.emit(f"if {' or '.join(self.doubts)}: return None")
+            self.doubts = []
 
     def cursor(self, more: int = 0) -> str:
         offset = self.offset + more
         if not self.dynamic:
             return str(offset)
         return f"p + {offset}" if offset else "p"
+
+    def here(self) -> str:
+        """The cursor as a constant or as a variable that stays."""
+        self.flush()
+        if not self.dynamic:
+            return str(self.offset)
+        start = self.fresh("a")
+        self.emit(f"{start} = {self.cursor()}")
+        return start
 
     def settle(self) -> None:
         """Makes `p` the cursor."""
@@ -165,9 +209,8 @@ class _Source:
             case n.Bool(lenient=lenient):
                 variable = self.fresh("v")
                 self.queue("", "B", variable)
-                self.flush()
                 if not lenient:
-                    self.emit(f"if {variable} > 1: return None")
+                    self.doubt(f"{variable} > 1")
                 return f"{variable} != 0"
             case n.Float():
                 variable = self.fresh("v")
@@ -186,15 +229,14 @@ class _Source:
             case n.Cells():
                 self.settle()
                 variable = self.fresh("v")
-                self.emit(f"{variable} = {self.give('cells', cells_reader(wire))}(b, p, {self.end})")
+                self.emit(f"{variable} = {self.give('cells', cells_reader(wire))}(b, p, n)")
                 self.emit(f"if {variable} is None: return None")
-                self.emit(f"p = {self.end}")
+                self.emit("p = n")
                 return variable
             case n.Length(wire=inner):
                 variable = self.integer(inner)
-                self.flush()
                 if inner.signed:
-                    self.emit(f"if {variable} < 0: return None")
+                    self.doubt(f"{variable} < 0")
                 return variable
             case _:
                 raise AssertionError(f"{wire!r} is not a wire node")
@@ -210,39 +252,36 @@ class _Source:
         else:
             self.queue(_order(wire), _FORMATS[wire.size, wire.signed], variable)
         if wire.low is not None or wire.high is not None:
-            self.flush()
             low = wire.low if wire.low is not None else -(1 << 64)
             high = wire.high if wire.high is not None else 1 << 64
-            self.emit(f"if not {low} <= {variable} <= {high}: return None")
+            self.doubt(f"not {low} <= {variable} <= {high}")
         return variable
 
     def run(self, wire: n.Run[Any], scope: dict[str, str] | None = None) -> str:
         if wire.length is None:
             self.settle()
-            start, size = "p", f"{self.end} - p"
-            if wire.least or wire.most is not None:
-                self.bounds(wire, f"({size})")
-            stop = self.end
+            start, stop = "p", "n"
+            self.bounds(wire, "n - p")
         else:
             length = (scope or {})[wire.length] if isinstance(wire.length, str) else self.integer(wire.length)
-            self.settle()
-            start = self.fresh("a")
-            self.emit(f"{start} = p")
-            self.emit(f"p += {length}")
-            negative = isinstance(wire.length, n.Int) and wire.length.signed
-            self.emit(f"if p > {self.end}{f' or {length} < 0' if negative else ''}: return None")
+            start, stop = self.here(), "p"
+            self.emit(f"p = {start} + {length}")
+            self.dynamic, self.offset = True, 0
+            self.doubt("p > n")
+            if isinstance(wire.length, n.Int) and wire.length.signed:
+                self.doubt(f"{length} < 0")
             self.bounds(wire, length)
-            stop = "p"
+        self.settle_doubts()
         made = self.content(wire, start, stop)
         if wire.length is None:
-            self.emit(f"p = {self.end}")
+            self.emit("p = n")
         return made
 
-    def bounds(self, wire: n.Run[Any], length: str) -> None:
+    def bounds(self, wire: n.Run[Any] | n.Size, length: str) -> None:
         if wire.least:
-            self.emit(f"if {length} < {wire.least}: return None")
+            self.doubt(f"{length} < {wire.least}")
         if wire.most is not None:
-            self.emit(f"if {length} > {wire.most}: return None")
+            self.doubt(f"{length} > {wire.most}")
 
     def content(self, wire: n.Run[Any], start: str, stop: str) -> str:
         variable = self.fresh("v")
@@ -266,17 +305,14 @@ class _Source:
         return variable
 
     def struct(self, cls: Any) -> str:
+        """An expression, so that fixed-size values around a structure's end are read together."""
         fields = struct_fields(cls, self.layout)
         made = self.fields(fields)
         for limit in cls.__sum_limits__:
             total = " + ".join(f"len({made[name]})" for name in limit.fields)
-            self.flush()
             self.emit(f"if {total} > {limit.most}: return None")
-        self.flush()
-        arguments = ", ".join(made[f.name] for f in fields if not isinstance(f.wire, n.Length))
-        variable = self.fresh("v")
-        self.emit(f"{variable} = {self.give(cls.__name__, cls)}({arguments})")
-        return variable
+        values = {f.name: made[f.name] for f in fields if not isinstance(f.wire, n.Length)}
+        return f"{self.give(cls.__name__, cls)}({_arguments(cls, values)})"
 
     def fields(self, fields: tuple[n.Field, ...]) -> dict[str, str]:
         """Emits the reading of fields in order; neighbours under one condition share one branch."""
@@ -284,7 +320,7 @@ class _Source:
         i = 0
         while i < len(fields):
             field = fields[i]
-            if field.when is None:
+            if field.when is None or self.always(field.when):
                 made[field.name] = self.scoped(field.wire, made)
                 i += 1
                 continue
@@ -294,6 +330,10 @@ class _Source:
             self.branch(field.when, group, made)
             i += len(group)
         return made
+
+    def always(self, when: n.Condition) -> bool:
+        """Whether a condition holds for every frame of this message."""
+        return False
 
     def scoped(self, wire: Any, made: dict[str, str]) -> str:
         return self.run(wire, made) if isinstance(wire, n.Run) and isinstance(wire.length, str) else self.value(wire)
@@ -306,26 +346,27 @@ class _Source:
             case n.HeadReaches(size=size):
                 test = f"h >= {size}"
             case n.IfLeft():
-                test = f"p < {self.end}"
+                test = "p < n"
             case n.With(field=name):
                 test = f"{made[name]} is not None"
             case _:
                 assert_never(when)
-        kept = {field.name: self.fresh("c") for field in group}
+        kept = {field.name: self.fresh("c") for field in group if not isinstance(field.wire, n.Length)}
         self.emit(f"if {test}:")
         self.depth += 1
         inner = dict(made)
         for field in group:
             inner[field.name] = self.scoped(field.wire, inner)
         self.settle()
-        for field in group:
-            self.emit(f"{kept[field.name]} = {inner[field.name]}")
+        for name, variable in kept.items():
+            self.emit(f"{variable} = {inner[name]}")
         self.depth -= 1
         self.emit("else:")
         self.depth += 1
         for field in group:
-            default = field.default if field.default is not ... else None
-            self.emit(f"{kept[field.name]} = {'UNSET' if default is UNSET else repr(default)}")
+            if field.name in kept:
+                default = field.default if field.default is not ... else None
+                self.emit(f"{kept[field.name]} = {'UNSET' if default is UNSET else repr(default)}")
         self.depth -= 1
         made.update(kept)
 
@@ -335,7 +376,7 @@ class _Source:
         if wire.count is None:
             self.settle()
             self.emit(f"{variable} = []")
-            self.emit(f"while p < {self.end}:")
+            self.emit("while p < n:")
             self.loop_body(element, variable)
             return f"tuple({variable})"
         if isinstance(wire.count, n.Int):
@@ -343,7 +384,7 @@ class _Source:
             self.settle()
             least = smallest(element, self.layout)
             negative = f"{count} < 0 or " if wire.count.signed else ""
-            self.emit(f"if {negative}{count} * {least} > {self.end} - p: return None")
+            self.emit(f"if {negative}{count} * {least} > n - p: return None")
         else:
             count = str(wire.count)
             self.settle()
@@ -352,7 +393,7 @@ class _Source:
             unpack = self.give("unpack", struct.unpack_from)
             self.emit(f"{variable} = {unpack}(f'{_order(element)}{{{count}}}{form}', b, p)")
             self.emit(f"p += {count} * {element.size}")
-            self.emit(f"if p > {self.end}: return None")
+            self.emit("if p > n: return None")
             return variable
         self.emit(f"{variable} = []")
         self.emit(f"for _ in range({count}):")
@@ -374,18 +415,17 @@ class _MessageSource(_Source):
         self.total = "n"
 
     def compile(self) -> Quick:
-        arguments = self.message()
+        values = self.message()
         constructor = self.give("Message", self.node.cls)
         layout = self.give("layout", self.layout)
-        self.emit(f"return {constructor}({arguments}wire_length={self.total}, layout={layout})")
-        source = "def decode(b, n):\n" + "\n".join(self.lines) + "\n"
-        namespace = dict(self.names)
-        exec(compile(source, f"<wirelake {self.layout.protocol.name} {self.node.name}>", "exec"), namespace)
-        made: Quick = namespace["decode"]
-        made.__doc__ = source
-        return made
+        arguments = _arguments(self.node.cls, values | {"wire_length": self.total, "layout": layout})
+        self.emit(f"return {constructor}({arguments})")
+        return self.made(self.node.name)
 
-    def message(self) -> str:
+    def always(self, when: n.Condition) -> bool:
+        return isinstance(when, n.HeadReaches) and when.size <= self.node.head_least
+
+    def message(self) -> dict[str, str]:
         values = self.header()
         in_frame = kept_fields(self.layout)
         rest = tuple(f for f in self.node.fields if not f.view_of and f.name not in in_frame)
@@ -398,25 +438,32 @@ class _MessageSource(_Source):
                 self.body(field, values)
         if self.node.body is None:
             self.flush()
-            self.emit(f"if {self.cursor()} != {self.end}: return None")
-        return "".join(f"{name}={value}, " for name, value in values.items())
+            self.emit(f"if {self.cursor()} != n: return None")
+        return values
 
     def header(self) -> dict[str, str]:
         values: dict[str, str] = {}
         for part in self.layout.frame.parts:
             match part:
                 case n.Magic(value=value):
-                    self.queue("", f"{len(value)}x", "")
+                    variable = self.fresh("m")
+                    self.queue("", f"{len(value)}s", variable)
+                    self.doubt(f"{variable} != {value!r}")
                 case n.Size(wire=n.Escaped()):
-                    self.queue("", "1x", "")
-                    self.flush()
-                    # A wide frame comes with the surplus of its length cut out: shorter than what it was.
+                    # The magic and the length were judged already. A wide frame comes with its surplus cut out: shorter than what it was.
+                    self.pending, self.doubts = [], []
+                    self.offset = 1 + sum(len(p.value) for p in self.layout.frame.parts if isinstance(p, n.Magic))
                     self.total = "total"
                     self.emit("total, n = n, len(b)")
-                case n.Size(wire=wire) | n.Code(wire=wire):
+                case n.Size():
+                    self.queue_size(part)
+                case n.Code(wire=wire):
                     self.queue("", f"{wire.size}x", "")
                 case n.Head(wire=wire):
                     self.queue(_order(wire), _FORMATS[wire.size, wire.signed], "h")
+                    self.doubt(f"h < {max(part.least, self.node.head_least)} or h > {part.most} or h > n")
+                    if part.body_most is not None:
+                        self.doubt(f"n - h > {part.body_most}")
                 case n.Kept(name=name):
                     values[name] = self.value(self.node.field(name).wire)
                 case n.Line():
@@ -426,13 +473,60 @@ class _MessageSource(_Source):
         return values
 
     def tags(self, wire: n.Tags[Any]) -> str:
+        """A loop with one branch per tag that this message may have; what a message must have comes first."""
+        rows = [row for row in tag_rows(wire.struct) if wire.anywhere or self.node.code in row.allowed]
+        rows.sort(key=lambda row: self.node.code not in row.required)
+        found = {row.name: self.fresh("t") for row in rows}
+        for field in wire.struct.__wire_fields__:
+            if field.name in found:
+                self.emit(f"{found[field.name]} = {field.default!r}")
+        order = self.fresh("o")
+        self.emit(f"{order} = []")
         self.settle()
+        self.emit("while p < h:")
+        self.depth += 1
+        self.emit("c = b[p]")
+        for i, row in enumerate(rows):
+            self.emit(f"{'elif' if i else 'if'} c == {row.code}:")
+            self.depth += 1
+            self.tag(row, found[row.name])
+            self.emit(f"{order}.append({row.name!r})")
+            self.depth -= 1
+        self.emit("else: return None" if rows else "return None")
+        self.depth -= 1
+        self.emit("if p != h: return None")
+        for row in rows:
+            if wire.demand and self.node.code in row.required:
+                waived = f" and not ({found[wire.waived]} or 0) > 0" if wire.waived in found else ""
+                self.emit(f"if {found[row.name]} is None{waived}: return None")
+        table = self.give(wire.struct.__name__, wire.struct)
         variable = self.fresh("v")
-        reader = self.give("tags", tags_reader(wire, self.node))
-        self.emit(f"{variable} = {reader}(b, p, h)")
-        self.emit(f"if {variable} is None: return None")
-        self.emit("p = h")
+        self.emit(f"{variable} = {table}({_arguments(wire.struct, found | {'order': f'tuple({order})'})})")
         return variable
+
+    def tag(self, row: n.Tag, variable: str) -> None:
+        """One tag behind its code; whether it ended in time is asked when all are read."""
+        match row.wire:
+            case None:
+                self.emit(f"{variable} = True")
+                self.emit("p += 1")
+            case n.Int(size=1, signed=False):
+                self.emit(f"{variable} = b[p + 1]")
+                self.emit("p += 2")
+            case n.Int(size=size, signed=signed) as number:
+                unpack = self.give("s", struct.Struct(_order(number) + _FORMATS[size, signed]).unpack_from)
+                self.emit(f"{variable}, = {unpack}(b, p + 1)")
+                self.emit(f"p += {1 + size}")
+            case n.Run(length=n.Int(size=size) as length, content="text", most=most):
+                unpack = self.give("s", struct.Struct(_order(length) + _FORMATS[size, False]).unpack_from)
+                self.emit(f"{variable}, = {unpack}(b, p + 1)")
+                if most is not None:
+                    self.emit(f"if {variable} > {most}: return None")
+                self.emit(f"a = p + {1 + size}")
+                self.emit(f"p = a + {variable}")
+                self.emit(f"{variable} = b[a:p].decode()")
+            case _:
+                self.emit("return None")
 
     def body(self, field: n.Field, values: dict[str, str]) -> None:
         wire: n.Body = field.wire
@@ -440,14 +534,14 @@ class _MessageSource(_Source):
         if field.when is not None:
             assert isinstance(field.when, n.With)
             self.emit(f"if {values[field.when.field]} is not None: return None")
-            self.emit(f"if p != {self.end}: return None")
+            self.emit("if p != n: return None")
             return
         variable = self.fresh("v")
         if wire.exactly is not None:
-            self.emit(f"if {self.end} - p != {wire.exactly}: return None")
+            self.emit(f"if n - p != {wire.exactly}: return None")
         if wire.most is not None:
-            self.emit(f"if {self.end} - p > {wire.most}: return None")
-        self.emit(f"{variable} = b[p:{self.end}]")
+            self.emit(f"if n - p > {wire.most}: return None")
+        self.emit(f"{variable} = b[p:n]")
         values[field.name] = variable
         self.views(wire, values)
 
@@ -458,11 +552,11 @@ class _MessageSource(_Source):
         tests = [f"{_path(values, body.opaque_if)}"] if body.opaque_if else []
         unread = " or ".join(tests)
         if body.empty == "absent":
-            unread = f"{unread} or p == {self.end}" if unread else f"p == {self.end}"
+            unread = f"{unread} or p == n" if unread else f"p == n"
         elif body.empty == "refused":
-            self.emit(f"if p == {self.end}: return None")
+            self.emit("if p == n: return None")
         elif body.empty_if is not None:
-            self.emit(f"if p == {self.end}: return None")
+            self.emit("if p == n: return None")
         kept = {view.name: self.fresh("w") for view in views}
         if unread:
             self.emit(f"if {unread}:")
@@ -483,12 +577,23 @@ class _MessageSource(_Source):
             else:
                 inner[view.name] = self.value(view.wire)
         self.settle()
-        self.emit(f"if p != {self.end}: return None")
+        self.emit("if p != n: return None")
         for view in views:
             self.emit(f"{kept[view.name]} = {inner[view.name]}")
         if unread:
             self.depth -= 1
         values |= kept
+
+
+def _arguments(cls: Any, values: dict[str, str]) -> str:
+    """How a record is made of these values: by position as far as that goes, which is quicker than by name."""
+    given = []
+    for name, parameter in inspect.signature(cls).parameters.items():
+        if parameter.kind is parameter.KEYWORD_ONLY or name not in values:
+            break
+        given.append(values[name])
+    positional = cls.__struct_fields__[: len(given)]
+    return ", ".join(given + [f"{name}={value}" for name, value in values.items() if name not in positional])
 
 
 def _path(values: dict[str, str], path: str) -> str:
@@ -579,117 +684,101 @@ def cells_reader(wire: n.Cells[Any]) -> Callable[[bytes, int, int], tuple[Cell, 
     return read
 
 
-def tags_reader(wire: n.Tags[Any], node: MessageNode) -> Callable[[bytes, int, int], Any]:
-    table = wire.struct
-    rows: dict[int, tuple[str, Any, int, bool, int]] = {}
-    for row in tag_rows(table):
-        if not wire.anywhere and node.code not in row.allowed:
-            continue
-        match row.wire:
-            case None:
-                rows[row.code] = (row.name, None, 0, False, 0)
-            case n.Int(size=size, signed=signed) as number:
-                unpack = struct.Struct(_order(number) + _FORMATS[size, signed]).unpack_from
-                rows[row.code] = (row.name, unpack, size, False, 0)
-            case n.Run(length=n.Int() as length, content="text", most=most):
-                unpack = struct.Struct(_order(length) + _FORMATS[length.size, False]).unpack_from
-                rows[row.code] = (row.name, unpack, length.size, True, most or 1 << 62)
-            case _:
-                pass
-    required = [row.name for row in tag_rows(table) if wire.demand and node.code in row.required]
-    empty = table() if not required else None
-    waived = wire.waived
-
-    def read(b: bytes, p: int, end: int) -> Any:
-        if p == end and empty is not None:
-            return empty
-        values: dict[str, Any] = {}
-        order = []
-        while p < end:
-            name, unpack, size, is_text, most = rows[b[p]]
-            p += 1
-            if unpack is None:
-                values[name] = True
-            else:
-                (value,) = unpack(b, p)
-                p += size
-                if is_text:
-                    start = p
-                    p += value
-                    if value > most:
-                        return None
-                    value = b[start:p].decode()
-                values[name] = value
-            order.append(name)
-        if p != end:
-            return None
-        for name in required:
-            if name not in values and not (waived and (values.get(waived) or 0) > 0):
-                return None
-        return table(**values, order=tuple(order))
-
-    return read
-
-
 # --- header lines: one regular expression for the whole line
 
 
-def _line_decoder(layout: Layout, line: n.Line) -> Quick | None:
-    nodes = {node.word: node for node in layout.messages.values()}
-    some = next(iter(nodes.values()))
-    words = [f for f in some.fields if isinstance(f.wire, n.Word)]
-    body = some.body
-    pattern = f"({'|'.join(re.escape(word) for word in nodes)})"
-    separator = re.escape(line.separator.decode())
-    tail = ""
-    for i, field in enumerate(words):
-        part = f"{separator}({_uncaptured(field.wire.quick or field.wire.pattern)}){'?' if field.wire.optional else ''}"
-        if i + 2 > line.fewest:
-            pattern += f"(?:{part}"
-            tail += ")?"
-        else:
-            pattern += part
-    match = re.compile((pattern + tail + re.escape(line.end.decode())).encode()).match
-    head = sum(p.wire.size for p in layout.frame.parts if isinstance(p, n.Size))
-    makers = {word.encode(): node.cls for word, node in nodes.items()}
-    limits = [(i + 2, f.wire.most) for i, f in enumerate(words) if f.wire.most is not None]
-    numbers = [i + 1 for i, f in enumerate(words) if f.wire.number]
-    forbidden = {
-        word.encode(): [i + 1 for i, f in enumerate(words) if f.wire.only is not None and node.code not in f.wire.only]
-        for word, node in nodes.items()
-    }
-    window, most = line.window, body.wire.most if body else None
-    views = some.views
-    if len(views) > 1 or any(not isinstance(v.wire, n.Run) or v.wire.content != "json" for v in views):
-        return None
-    prefix = body.wire.prefix if body else b""
+def _look_closely(frame: bytes, length: int) -> None:
+    """The decoder where none can be made."""
 
-    def decode(frame: bytes, length: int) -> Any:
-        found = match(frame, head)
-        if found is None:
-            return None
-        at = found.end()
-        if at - head > window or (most is not None and length - at > most):
-            return None
-        for group, limit in limits:
-            if found.end(group) - found.start(group) > limit:
-                return None
-        word, *values = found.groups()
-        for i in forbidden[word]:
-            if values[i - 1]:
-                return None
-        made = [value.decode() if value is not None else None for value in values]
-        for i in numbers:
-            if made[i - 1] is not None:
-                made[i - 1] = int(made[i - 1])
-        payload = frame[at:]
-        if views and payload:
-            if payload.startswith(prefix):
-                return None
-            return makers[word](*made, payload, read_json(payload), wire_length=length, layout=layout)
-        return makers[word](*made, payload, wire_length=length, layout=layout)
 
-    return decode
+def _line_decoder(layout: Layout, line: n.Line) -> Quick:
+    some = next(iter(layout.messages.values()))
+    words = [f.wire for f in some.fields if isinstance(f.wire, n.Word)]
+    if any(wire.quick is None and (wire.number or wire.parts_most is not None) for wire in words):
+        return _look_closely
+    if some.body is None or any(not isinstance(v.wire, n.Run) or v.wire.content != "json" for v in some.views):
+        return _look_closely
+    return _LineSource(layout, line, words, some).compile()
+
+
+class _LineSource(_Source):
+    """A decoder for all messages that begin with this line: they differ in their word, and in which words they may have."""
+
+    def __init__(self, layout: Layout, line: n.Line, words: list[n.Word[Any]], some: MessageNode) -> None:
+        super().__init__(layout)
+        self.line, self.words, self.some = line, words, some
+
+    def compile(self) -> Quick:
+        head = self.size()
+        given = [self.fresh("g") for _ in self.words]
+        self.emit(f"e = b.find({self.line.end!r}, {head}, {head + self.line.window})")
+        self.emit("if e < 0: return None")
+        self.emit(f"m = {self.give('match', self.pattern().fullmatch)}(b[{head}:e].decode())")
+        self.emit("if m is None: return None")
+        self.emit(f"w, {', '.join(given)}, = m.groups()")
+        self.limits(given, head)
+        for wire, variable in zip(self.words, given, strict=True):
+            self.word(wire, variable)
+        values = dict(zip((f.name for f in self.some.fields), given, strict=False))
+        self.payload(values)
+        makers = self.give("makers", {node.word: node.cls for node in self.layout.messages.values()})
+        arguments = _arguments(self.some.cls, values | {"wire_length": "n", "layout": self.give("layout", self.layout)})
+        self.emit(f"return {makers}[w]({arguments})")
+        return self.made("line")
+
+    def size(self) -> int:
+        """The length before the line, if there is one; gives where the line begins."""
+        for part in self.layout.frame.parts:
+            if isinstance(part, n.Size):
+                self.queue_size(part)
+        self.flush()
+        return self.offset
+
+    def pattern(self) -> re.Pattern[str]:
+        separator = re.escape(self.line.separator.decode())
+        text = f"({'|'.join(re.escape(node.word) for node in self.layout.messages.values())})"
+        tail = ""
+        for i, wire in enumerate(self.words):
+            part = f"{separator}({_uncaptured(wire.quick or wire.pattern)}){'?' if wire.optional else ''}"
+            if i + 2 > self.line.fewest:
+                text += f"(?:{part}"
+                tail += ")?"
+            else:
+                text += part
+        return re.compile(text + tail)
+
+    def limits(self, given: list[str], head: int) -> None:
+        """Words may be too long only if the line is at least as long."""
+        limited = [(wire.most, variable) for wire, variable in zip(self.words, given, strict=True) if wire.most is not None]
+        if limited:
+            tests = " or ".join(f"len({variable} or '') > {most}" for most, variable in limited)
+            self.emit(f"if e > {head + min(most for most, _ in limited)} and ({tests}): return None")
+
+    def word(self, wire: n.Word[Any], variable: str) -> None:
+        refusing = {node.word for node in self.layout.messages.values() if wire.only and node.code not in wire.only}
+        if not refusing and not wire.number:
+            return
+        self.emit(f"if {variable} is not None:")
+        self.depth += 1
+        if refusing:
+            self.emit(f"if w in {self.give('refusing', frozenset(refusing))}: return None")
+        if wire.number:
+            low, high = (limit if limit is not None else sign * (1 << 64) for limit, sign in ((wire.low, -1), (wire.high, 1)))
+            self.emit(f"{variable} = int({variable})")
+            self.emit(f"if not {low} <= {variable} <= {high}: return None")
+        self.depth -= 1
+
+    def payload(self, values: dict[str, str]) -> None:
+        body = self.some.body
+        assert body is not None
+        if body.wire.most is not None:
+            self.emit(f"if n - e > {body.wire.most + len(self.line.end)}: return None")
+        values[body.name] = variable = self.fresh("v")
+        self.emit(f"{variable} = b[e + {len(self.line.end)}:]")
+        for view in self.some.views:
+            if body.wire.prefix:
+                self.emit(f"if {variable}.startswith({body.wire.prefix!r}): return None")
+            values[view.name] = f"{self.give('read_json', read_json)}({variable}) if {variable} else UNSET"
 
 
 def _uncaptured(pattern: str) -> str:

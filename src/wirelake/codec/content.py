@@ -1,8 +1,7 @@
 """Free-form values: MessagePack, JSON, and CFIELD buffers.
 
-The MessagePack library decodes; ``check_msgpack`` is asked only when it refuses, to name the rule and the byte. Depth is limited
-so that no frame can exhaust a stack.
-"""
+The MessagePack library decodes; ``check_msgpack`` is asked only when it refuses, to name the rule and the byte. Depth
+is limited so that no frame can exhaust a stack."""
 
 from __future__ import annotations
 
@@ -52,7 +51,10 @@ _FIXED_SIZES = {
     0xC0: 0, 0xC2: 0, 0xC3: 0, 0xCA: 4, 0xCB: 8, 0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8, 0xD0: 1, 0xD1: 2, 0xD2: 4, 0xD3: 8,
     0xD4: 2, 0xD5: 3, 0xD6: 5, 0xD7: 9, 0xD8: 17,
 }  # fmt: skip
-_SIZED = {0xC4: (1, 0), 0xC5: (2, 0), 0xC6: (4, 0), 0xC7: (1, 1), 0xC8: (2, 1), 0xC9: (4, 1), 0xD9: (1, 0), 0xDA: (2, 0), 0xDB: (4, 0)}  # fmt: skip
+_SIZED = {
+    0xC4: (1, 0), 0xC5: (2, 0), 0xC6: (4, 0), 0xC7: (1, 1), 0xC8: (2, 1), 0xC9: (4, 1),
+    0xD9: (1, 0), 0xDA: (2, 0), 0xDB: (4, 0),
+}  # fmt: skip
 _COUNTED = {0xDC: (2, 1), 0xDD: (4, 1), 0xDE: (2, 2), 0xDF: (4, 2)}
 
 

@@ -1,8 +1,7 @@
 """Which of several dialects a connection speaks, found from its bytes.
 
-Each dialect is a layout; the frame at hand is read with all of them. A verdict is a proof: only one reading is possible. While
-nothing is proved, all layouts read the frames alike.
-"""
+Each dialect is a layout; the frame at hand is read with all of them. A verdict is a proof: only one reading is
+possible. While nothing is proved, all layouts read the frames alike."""
 
 from __future__ import annotations
 
@@ -103,7 +102,9 @@ def _outcome(layout: Layout, frame: bytes) -> tuple[bool, str]:
 
 
 def is_clean(message: Any) -> bool:
-    """No oddity that real senders never produce: cells without value, with the group bit, or with the same number twice."""
+    """No oddity that real senders never produce: cells without value, with the group bit, or with the same number
+    twice.
+    """
     for field in message.__wire_fields__:
         if isinstance(field.wire, n.Cells):
             cells = getattr(message, field.name)

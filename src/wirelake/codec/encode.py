@@ -72,11 +72,11 @@ class _Writer:
             if isinstance(patched, n.Head):
                 assert head_end is not None
                 self._check_head(patched, head_end, len(out))
-                value = head_end
+                number = head_end
             else:
-                value = len(out) if patched.counts == "whole" else len(out) - at - patched.wire.size
-                self._check_size(patched, value)
-            out[at : at + patched.wire.size] = self._int_bytes(patched.wire, value, patched.name)
+                number = len(out) if patched.counts == "whole" else len(out) - at - patched.wire.size
+                self._check_size(patched, number)
+            out[at : at + patched.wire.size] = self._int_bytes(patched.wire, number, patched.name)
         if mask_key is not None:
             at = self._mask_at(out)
             return bytes(out[:at]) + mask_key + apply_mask(bytes(out[at:]), mask_key)
@@ -249,7 +249,7 @@ class _Writer:
     def _int_bytes(self, wire: n.Int, value: Any, path: str) -> bytes:
         if isinstance(value, bool) or not isinstance(value, int):
             raise EncodeError(f"{value!r} is not an integer", rule="int_range", path=path)
-        if wire.low is not None and value < wire.low or wire.high is not None and value > wire.high:
+        if (wire.low is not None and value < wire.low) or (wire.high is not None and value > wire.high):
             raise EncodeError(f"{value} is not within {wire.low}..{wire.high}", rule=wire.rule, path=path)
         try:
             return value.to_bytes(wire.size, "little" if wire.little else "big", signed=wire.signed)

@@ -1,8 +1,7 @@
 """Where a frame begins and ends: its header, read exactly, in the order in which the protocol looks.
 
-``read_header`` judges a header as soon as the bytes that show a fault are there, and asks for more (``Incomplete``) only while
-nothing is wrong.
-"""
+``read_header`` judges a header as soon as the bytes that show a fault are there, and asks for more (``Incomplete``)
+only while nothing is wrong."""
 
 from __future__ import annotations
 
@@ -93,7 +92,9 @@ def measure(layout: Layout, data: Buffer, start: int, end: int) -> Header:
 
 
 def plausible(layout: Layout, data: Buffer, start: int, end: int) -> bool | None:
-    """Whether a frame seems to begin at ``start``: its header is good and its message known. None: too few bytes to tell."""
+    """Whether a frame seems to begin at ``start``: its header is good and its message known. None: too few bytes to
+    tell.
+    """
     try:
         header = measure(layout, data, start, end)
     except Incomplete:

@@ -1,8 +1,7 @@
 """Messages as the JSON objects that the command line prints, and back.
 
-One shape for every protocol: integers are numbers, text is a string (or ``{"hex"}`` where it is not UTF-8), bytes are lower-case hex,
-absent fields are omitted.
-"""
+One shape for every protocol: integers are numbers, text is a string (or ``{"hex"}`` where it is not UTF-8), bytes are
+lower-case hex, absent fields are omitted."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ UNSET = msgspec.UNSET
 def to_json(message: Any) -> dict[str, Any]:
     """The object for a decoded message. One that was made is encoded first, so that its lengths are known."""
     if message.layout is None:
-        from . import decode, encode  # noqa: PLC0415
+        from . import decode, encode
 
         message = decode(message.__protocol__, encode(message))
     layout: Layout = message.layout
@@ -74,7 +73,7 @@ def show_fields(message: Any, node: MessageNode, layout: Layout) -> dict[str, An
             if getattr(field.wire, "null_if_empty", False):
                 fields[field.key] = None
             continue
-        if value is not None or isinstance(field.wire, n.Run) and field.view_of:
+        if value is not None or (isinstance(field.wire, n.Run) and field.view_of):
             _show_into(fields, field.key, field.wire, value, layout)
     for made in node.derived:
         value = derive(made.how, message)
@@ -269,10 +268,8 @@ def _read(wire: Any, shown: Any, layout: Layout) -> Any:
         case n.Signature():
             return UNSET
         case n.Word(number=number):
-            if (
-                number != (isinstance(shown, int) and not isinstance(shown, bool))
-                or not number
-                and not isinstance(shown, str)
+            if number != (isinstance(shown, int) and not isinstance(shown, bool)) or (
+                not number and not isinstance(shown, str)
             ):
                 raise ValueError("a number is needed" if number else "text is needed")
             return shown

@@ -1,11 +1,13 @@
 """A byte stream -> messages and quarantined ranges, whatever the pieces it comes in.
 
-Every byte ends up in exactly one place: a message, a quarantined range, or the pending tail. What is found at a position is a
-pure function of the bytes from there on (and of the dialect that was proved before), so that any split gives the same events.
+Every byte ends up in exactly one place: a message, a quarantined range, or the pending tail. What is found at a
+position is a pure function of the bytes from there on (and of the dialect that was proved before), so that any split
+gives the same events.
 
-A clean frame is believed at once, whatever follows: payloads may look like frames, and the last message of an idle connection must not
-wait. A frame that is not clean costs itself if a frame seems to begin at the end it claims; otherwise the search for the next frame
-begins at its second byte: a place where a whole frame decodes cleanly and another seems to follow.
+A clean frame is believed at once, whatever follows: payloads may look like frames, and the last message of an idle
+connection must not wait. A frame that is not clean costs itself if a frame seems to begin at the end it claims;
+otherwise the search for the next frame begins at its second byte: a place where a whole frame decodes cleanly and
+another seems to follow.
 """
 
 from __future__ import annotations
@@ -146,7 +148,7 @@ class StreamDecoder:
         at = self._at
         frame = bytes(self._buffer[at : at + length])
         try:
-            message = self._codec.decode_frame(frame)
+            message = self._codec.decode(frame)
         except DecodeError as error:
             follows = self._follows(at + length, final)
             if follows is None:
@@ -186,21 +188,19 @@ class StreamDecoder:
     def _search(self, final: bool) -> Event | None:
         """Looks for the next frame from ``_scan`` on; the range from ``_at`` up to it is quarantined."""
         assert self._error is not None
-        end = len(self._buffer)
-        while True:
-            found = self._candidate(final)
-            if found is None and not final:
-                if self._scan - self._at < MAX_QUARANTINE:
-                    return None
-                return self._quarantine(MAX_QUARANTINE, self._error)
-            stop = found if found is not None else end
-            if stop - self._at > MAX_QUARANTINE:
-                return self._quarantine(MAX_QUARANTINE, self._error)
-            error, self._error, self._scan = self._error, None, -1
-            return self._quarantine(stop - self._at, error)
+        found = self._candidate(final)
+        stop = found if found is not None else len(self._buffer) if final else self._scan
+        if stop - self._at > MAX_QUARANTINE:
+            return self._quarantine(MAX_QUARANTINE, self._error)
+        if found is None and not final:
+            return None
+        error, self._error, self._scan = self._error, None, -1
+        return self._quarantine(stop - self._at, error)
 
     def _candidate(self, final: bool) -> int | None:
-        """The position of the next frame; None if there is none in what has come (``_scan`` is how far that is sure)."""
+        """The position of the next frame; None if there is none in what has come: then ``_scan`` is how far that is
+        sure.
+        """
         end = len(self._buffer)
         while self._scan < end:
             place = self._place()
@@ -239,7 +239,7 @@ class StreamDecoder:
         if at + header.length > end:
             return False if final else None
         try:
-            message = codec_for(chosen).decode_frame(bytes(self._buffer[at : at + header.length]))
+            message = codec_for(chosen).decode(bytes(self._buffer[at : at + header.length]))
         except DecodeError:
             return False
         if not is_clean(message):
@@ -265,8 +265,10 @@ def start_pattern(layout: Layout) -> re.Pattern[bytes]:
             case n.Head(wire=wire, most=most):
                 pattern += _bounded(wire, most)
             case n.Code(wire=wire):
-                order = "little" if wire.little else "big"
-                codes = [code.to_bytes(wire.size, order, signed=wire.signed) for code in layout.messages]
+                codes = [
+                    code.to_bytes(wire.size, "little" if wire.little else "big", signed=wire.signed)
+                    for code in layout.messages
+                ]
                 pattern += b"(?:" + b"|".join(re.escape(code) for code in codes) + b")"
             case n.Kept(name=name):
                 pattern += b".{%d}" % next(iter(layout.messages.values())).field(name).wire.size
@@ -288,4 +290,23 @@ def _bounded(wire: n.Int, most: int | None) -> bytes:
 @lru_cache(maxsize=64)
 def _widest(layouts: tuple[Layout, ...]) -> int:
     """No start pattern looks further than this many bytes."""
-    return 64
+    return max(_width(layout) for layout in layouts)
+
+
+def _width(layout: Layout) -> int:
+    width = 0
+    for part in layout.frame.parts:
+        match part:
+            case n.Magic(value=value):
+                width += len(value)
+            case n.Size(wire=n.Escaped()):
+                width += 1
+            case n.Size(wire=wire) | n.Head(wire=wire) | n.Code(wire=wire):
+                width += wire.size
+            case n.Kept(name=name):
+                width += next(iter(layout.messages.values())).field(name).wire.size
+            case n.Line(separator=separator):
+                width += max(len(node.word) for node in layout.messages.values()) + len(separator)
+            case _:
+                assert_never(part)
+    return width

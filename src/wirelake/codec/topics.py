@@ -90,7 +90,9 @@ def _match_segments(rules: Topics, pattern: str, topic: str) -> bool:
 
 
 def match_strictly(rules: Topics, pattern: str, topic: str) -> bool:
-    """The documented reading of segments: ``*`` is exactly one, ``**`` the rest (none or more), all before it must be there."""
+    """The documented reading of segments: ``*`` is exactly one, ``**`` the rest (none or more), all before it must be
+    there.
+    """
     wanted, given = pattern.split("."), topic.split(".")
     for i, want in enumerate(wanted):
         if want == rules.rest:

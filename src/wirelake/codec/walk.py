@@ -1,8 +1,8 @@
 """The exact reader: one frame, node by node, with path and offset of everything it sees.
 
-It is the oracle. The generated decoder (compile.py) is faster and knows only "fine" and "look closely"; whatever is not fine
-comes here, where faults get their rule, path and offset, and tolerated oddities their note. ``inspect`` draws its trace.
-"""
+It is the oracle. The generated decoder (compile.py) is faster and knows only "fine" and "look closely"; whatever is
+not fine comes here, where faults get their rule, path and offset, and tolerated oddities their note. ``inspect``
+draws its trace."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ class Reader:
         raw = self._take(wire.size, path, "int_fits")
         value = int.from_bytes(raw, "little" if wire.little else "big", signed=wire.signed)
         self._see(path, at, wire.size, value, what or _int_name(wire), wire.labels)
-        if wire.low is not None and value < wire.low or wire.high is not None and value > wire.high:
+        if (wire.low is not None and value < wire.low) or (wire.high is not None and value > wire.high):
             raise BadValue(f"{value} is not within {wire.low}..{wire.high}", rule=wire.rule, path=path, offset=at)
         return value
 
@@ -320,7 +320,7 @@ class Reader:
         return value
 
     def _many(self, wire: n.Many[Any], path: str) -> tuple[Any, ...]:
-        found = []
+        found: list[Any] = []
         if wire.count is None:
             while self.at < self.end:
                 found.append(self._value(wire.element, f"{path}[{len(found)}]"))
@@ -584,9 +584,9 @@ class Reader:
                     self._see(name, at, wire.size, read_int(wire, self.data, at), "length")
                     at += wire.size
                 case n.Code(name=name, wire=wire):
-                    value = read_int(wire, self.data, at)
-                    node = self.layout.messages.get(value)
-                    self._see(name, at, wire.size, value, node.name if node else "unknown")
+                    code = read_int(wire, self.data, at)
+                    node = self.layout.messages.get(code)
+                    self._see(name, at, wire.size, code, node.name if node else "unknown")
                     at += wire.size
                 case n.Kept(name=name):
                     at += next(iter(self.layout.messages.values())).field(name).wire.size

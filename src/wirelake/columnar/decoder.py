@@ -243,7 +243,7 @@ class ColumnarDecoder:
                 break
             frame = buffer[start : start + length]
             try:
-                slow.append((i, codec_for(self.layout).decode_frame(frame)))
+                slow.append((i, codec_for(self.layout).decode(frame)))
             except DecodeError as error:
                 follows = plausible(self.layout, buffer, start + length, len(buffer))
                 if follows is None and final:

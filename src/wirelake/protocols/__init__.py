@@ -1,8 +1,7 @@
 """The built-in protocols, loaded on first use, and the way to a user's own.
 
-A protocol is named ``casual``, ``dsa``, ``mb``, ``ceda``, or ``path/to/file.py:NAME`` for a declaration of yours. Installed
-packages can offer more through the entry point group ``wirelake.protocols``.
-"""
+A protocol is named ``casual``, ``dsa``, ``mb``, ``ceda``, or ``path/to/file.py:NAME`` for a declaration of yours.
+Installed packages can offer more through the entry point group ``wirelake.protocols``."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ def _load(name: str) -> Protocol:
     path, colon, attribute = name.rpartition(":")
     if colon and path.endswith(".py"):
         return _protocol(_import_file(Path(path)), attribute, name)
-    from importlib.metadata import entry_points  # noqa: PLC0415  (slow, and only needed for names that are not ours)
+    from importlib.metadata import entry_points
 
     for entry in entry_points(group="wirelake.protocols"):
         if entry.name == name:

@@ -1,9 +1,8 @@
 """casual domain protocol, version 1000: transaction middleware.
 
-All integers are big endian. Every integer field is signed although the published document calls them unsigned: both known
-implementations use signed types and negative numbers occur. Lengths and counts are signed on the wire too, and a
-negative one is an error.
-"""
+All integers are big endian. Every integer field is signed although the published document calls them unsigned: both
+known implementations use signed types and negative numbers occur. Lengths and counts are signed on the wire too, and
+a negative one is an error."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """CEDA4: a trading bus. Small binary frames, little endian but for one length in one dialect.
 
-Two dialects: ``ceda4`` is what the published document says, ``ceda4-ws`` what the deployed Java programs put on the wire: they
-differ in the byte order of the extended length, in masking, in the reply topic of group_pub and in the body of logout.
-"""
+Two dialects: ``ceda4`` is what the published document says, ``ceda4-ws`` what the deployed Java programs put on the
+wire: they differ in the byte order of the extended length, in masking, in the reply topic of group_pub and in the
+body of logout."""
 
 from __future__ import annotations
 

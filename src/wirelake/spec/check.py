@@ -37,12 +37,19 @@ def _require(condition: Any, detail: str) -> None:
 
 def _check_options(protocol: n.Protocol) -> None:
     for name, option in protocol.options.items():
-        _require(option.default in option.values, f"option {name}: the default {option.default!r} is not one of its values")
+        _require(
+            option.default in option.values, f"option {name}: the default {option.default!r} is not one of its values"
+        )
         if option.auto:
             _require("auto" in option.values, f"option {name} has a fallback but no value 'auto'")
-            _require(option.auto in option.values, f"option {name}: the fallback {option.auto!r} is not one of its values")
+            _require(
+                option.auto in option.values, f"option {name}: the fallback {option.auto!r} is not one of its values"
+            )
     for choice in _choices((protocol.frame, *(cls.__wire_fields__ for cls in protocol.messages))):
-        _require(choice.option in protocol.options, f"a choice depends on the option {choice.option!r}, which is not declared")
+        _require(
+            choice.option in protocol.options,
+            f"a choice depends on the option {choice.option!r}, which is not declared",
+        )
         missing = [v for v in protocol.options[choice.option].values if v != "auto" and v not in choice.cases]
         _require(not missing, f"a choice by {choice.option} has no case for {', '.join(map(str, missing))}")
 
@@ -63,7 +70,8 @@ def _check_messages(protocol: n.Protocol) -> None:
     names: dict[str, str] = {}
     for cls in protocol.messages:
         about = getattr(cls, "__message__", None)
-        _require(about is not None, f"{cls!r} is not a Message")
+        if about is None:
+            raise SpecError(f"{cls!r} is not a Message")
         code, name = about["code"], about["name"]
         _require(code is not None, f"{cls.__name__} has no code")
         _require(code not in codes, f"{cls.__name__} and {codes.get(code)} have the same code {code}")
@@ -110,8 +118,14 @@ def _check_layout(made: Layout) -> None:
     for part in parts:
         if isinstance(part, n.Kept):
             for node in made.messages.values():
-                _require(any(f.name == part.name for f in node.fields), f"{node.name} has no field {part.name!r} for the frame")
-                _require(isinstance(node.field(part.name).wire, n.Fixed), f"{part.name}: a field in the frame has a fixed size")
+                _require(
+                    any(f.name == part.name for f in node.fields),
+                    f"{node.name} has no field {part.name!r} for the frame",
+                )
+                _require(
+                    isinstance(node.field(part.name).wire, n.Fixed),
+                    f"{part.name}: a field in the frame has a fixed size",
+                )
     for node in made.messages.values():
         _check_message(made, node)
 
@@ -134,7 +148,9 @@ def _check_message(made: Layout, node: MessageNode) -> None:
         _require(bodies and view.view_of == bodies[0].name, f"{where} is a view of {view.view_of!r}, which is no body")
         if isinstance(view.wire, n.Signature):
             target = next((v for v in views if v.name == view.wire.cells), None)
-            _require(target is not None and isinstance(target.wire, n.Cells), f"{where}: {view.wire.cells!r} are no cells")
+            _require(
+                target is not None and isinstance(target.wire, n.Cells), f"{where}: {view.wire.cells!r} are no cells"
+            )
     for f in plain:
         if isinstance(f.wire, n.Tags):
             _require(has_head, f"{node.name}.{f.name}: a tag table needs a Head in the frame, which ends it")
@@ -181,7 +197,9 @@ def _check_tags(made: Layout, node: MessageNode, declared: n.Field) -> None:
         unknown = (row.allowed | row.required) - set(made.messages)
         _require(not unknown, f"{where} is allowed on {', '.join(f'{c:#04x}' for c in unknown)}, which is no message")
         _require(row.required <= row.allowed, f"{where} is required where it is not allowed")
-        _require(row.wire is None or isinstance(row.wire, n.Int | n.Run), f"{where}: a tag is a flag, an integer or a run")
+        _require(
+            row.wire is None or isinstance(row.wire, n.Int | n.Run), f"{where}: a tag is a flag, an integer or a run"
+        )
         if row.wire is not None:
             _check_wire(made, row.wire, where)
     waived = declared.wire.waived
@@ -267,9 +285,14 @@ def _check_wire(made: Layout, wire: Any, where: str) -> None:
             _check_fields(made, list(fields), cls.__name__)
             names = {f.name for f in fields}
             for limit in cls.__sum_limits__:
-                _require(set(limit.fields) <= names, f"{cls.__name__}: a limit on {', '.join(limit.fields)}, not all of which exist")
+                _require(
+                    set(limit.fields) <= names,
+                    f"{cls.__name__}: a limit on {', '.join(limit.fields)}, not all of which exist",
+                )
         case n.Many(element=element, count=count):
-            _require(not isinstance(element, n.Body | n.Tags | n.Word | n.Length), f"{where}: this cannot be an element")
+            _require(
+                not isinstance(element, n.Body | n.Tags | n.Word | n.Length), f"{where}: this cannot be an element"
+            )
             if isinstance(count, n.Int):
                 _check_wire(made, count, where)
             _check_wire(made, element, where)

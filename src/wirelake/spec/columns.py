@@ -1,7 +1,7 @@
 """Protocol -> the columns of its table: one per distinct field, whatever the reading options.
 
-Fields of the same name and shape share a column; dotted names become nested structures. Types are names here (``int32``,
-``string`` ...), so that Arrow, Spark and the documentation can each spell them their way.
+Fields of the same name and shape share a column; dotted names become nested structures. Types are names here
+(``int32``, ``string`` ...), so that Arrow, Spark and the documentation can each spell them their way.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def columns(protocol: n.Protocol) -> dict[str, Column]:
 
 
 def _settled(wire: Any, defaults: Any) -> Any:
-    from .resolve import _choose  # noqa: PLC0415
+    from .resolve import _choose
 
     return _choose(wire, defaults.options)
 
@@ -109,7 +109,7 @@ def _settled(wire: Any, defaults: Any) -> Any:
 def _add(found: dict[str, Column], made: Column, protocol: n.Protocol, message: str) -> None:
     if made.name in RESERVED:
         raise SpecError(
-            f"{protocol.name} {message}: the column {made.name!r} is part of every table; give the field another with column="
+            f"{message}: the column {made.name!r} is part of every table; give the field another with column="
         )
     if made.name in found:
         _merge(found[made.name], made, f"{protocol.name} {message} {made.name}")

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, ClassVar, Literal, TypeVar, dataclass_transform
 
 import msgspec
@@ -184,14 +185,14 @@ class _StructMeta(msgspec.StructMeta):
 
 def _derive(how: n.Derived) -> Any:
     def value(self: Any) -> Any:
-        from .derive import derive  # noqa: PLC0415  (derive reads records, which are made here)
+        from .derive import derive
 
         return derive(how, self)
 
     return value
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(field, optional, view, length))
+@dataclass_transform(field_specifiers=(field, optional, view, length))
 class Struct(msgspec.Struct, metaclass=_StructMeta):
     """Base of structures that are part of messages."""
 
@@ -240,12 +241,12 @@ class _MessageMeta(_StructMeta):
         return cls
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(field, optional, view, length))
+@dataclass_transform(field_specifiers=(field, optional, view, length))
 class Message(msgspec.Struct, metaclass=_MessageMeta, kw_only=True):
     """Base of messages: an immutable record with the fields of the specification.
 
-    ``wire_length`` is the number of bytes of the frame it was decoded from (0 for one that was made), ``notes`` names the
-    tolerated oddities that were seen, ``layout`` is the reading (dialect, profile) that it was decoded with.
+    ``wire_length`` is the number of bytes of the frame it was decoded from (0 for one that was made), ``notes`` names
+    the tolerated oddities that were seen, ``layout`` is the reading (dialect, profile) that it was decoded with.
     """
 
     __wire_fields__: ClassVar[tuple[n.Field, ...]]
@@ -272,7 +273,7 @@ class Message(msgspec.Struct, metaclass=_MessageMeta, kw_only=True):
 
     def to_json(self) -> dict[str, Any]:
         """The object that ``wirelake decode`` prints."""
-        from ..codec.json import to_json  # noqa: PLC0415  (the codec reads records, which are made here)
+        from ..codec.json import to_json
 
         return to_json(self)
 
@@ -298,13 +299,14 @@ def flag(code: int, allowed: frozenset[int], doc: str = "", *, title: str = "", 
     return made  # type: ignore[no-any-return]
 
 
-@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(tag, flag))
+@dataclass_transform(kw_only_default=True, field_specifiers=(tag, flag))
 class TagTable(Struct, kw_only=True):
     """A table of tagged values; ``order`` holds their names in wire order, repeated ones as often as they occurred."""
 
     order: tuple[str, ...] = ()
 
 
+@lru_cache(maxsize=256)
 def tag_rows(table: type[TagTable]) -> tuple[n.Tag, ...]:
     """The rows of a tag table, with their names."""
     return tuple(replace(f.wire, name=f.name) for f in table.__wire_fields__ if isinstance(f.wire, n.Tag))
@@ -322,7 +324,7 @@ class Cell(msgspec.Struct, frozen=True):
 
 def declare(protocol: n.Protocol) -> n.Protocol:
     """Check a protocol's declaration and tie its messages to it."""
-    from .check import check  # noqa: PLC0415
+    from .check import check
 
     check(protocol)
     for message in protocol.messages:

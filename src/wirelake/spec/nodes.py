@@ -1,9 +1,8 @@
 """The vocabulary of descriptions: frozen nodes that say what bytes mean and never touch one.
 
-A *wire* node describes the bytes of one value. A *part* node describes a piece of the frame around a message. ``Choose``
-stands for a value that depends on a reading option (a dialect, a profile) and is replaced by ``resolve`` before any
-reader sees it.
-"""
+A *wire* node describes the bytes of one value. A *part* node describes a piece of the frame around a message.
+``Choose`` stands for a value that depends on a reading option (a dialect, a profile) and is replaced by ``resolve``
+before any reader sees it."""
 
 from __future__ import annotations
 
@@ -191,8 +190,8 @@ class Tags(Wire[T_co]):
 class Word(Wire[T_co]):
     """One word of a header line.
 
-    ``pattern`` must match the whole word. The value is its text, or, with ``number``, the integer in group 1 of the pattern
-    (``low`` .. ``high``). ``quick`` is a pattern of plain cases that needs no second look; what it does not match is looked at closely.
+    ``pattern`` must match the whole word. The value is its text, or, with ``number``, the integer in group 1 of the
+    pattern (``low`` .. ``high``). ``quick`` is a pattern of plain cases; what it does not match is looked at closely.
     """
 
     pattern: Any

@@ -1,4 +1,6 @@
-"""Description -> tables in the shape of a published protocol document: for ``wirelake describe`` and for docs/protocols/."""
+"""Description -> tables in the shape of a published protocol document: for ``wirelake describe`` and for
+docs/protocols/.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +95,9 @@ def _frame_rows(made: Layout) -> tuple[tuple[str, ...], ...]:
                 rows.append((name, "uint8", "1", f"bytes that follow; {escaped.escape} announces a wide length"))
                 rows.append((f"{name}.wide", wide, str(escaped.wide.size), f"from {escaped.escape} on"))
                 if escaped.mask_bit:
-                    rows.append((escaped.mask_key, "fixed array", "4", f"if bit {escaped.mask_bit:#x} of the length is set"))
+                    rows.append(
+                        (escaped.mask_key, "fixed array", "4", f"if bit {escaped.mask_bit:#x} of the length is set")
+                    )
             case n.Size(name=name, wire=wire, counts=counts, least=least, most=most):
                 what = "bytes of the whole frame" if counts == "whole" else "bytes that follow"
                 limit = f", {least}..{most}" if most is not None else ""
@@ -108,7 +112,14 @@ def _frame_rows(made: Layout) -> tuple[tuple[str, ...], ...]:
             case n.Line(separator=separator, end=end, window=window, code=code):
                 words = ", ".join(node.word for node in made.messages.values())
                 rows.append((code, "word", "dynamic", f"one of {words}"))
-                rows.append(("line", "text", f"< {window}", f"words joined by {separator.decode()!r}, ended by {end.decode()!r}"))
+                rows.append(
+                    (
+                        "line",
+                        "text",
+                        f"< {window}",
+                        f"words joined by {separator.decode()!r}, ended by {end.decode()!r}",
+                    )
+                )
             case _:
                 assert_never(part)
     return tuple(rows)
@@ -123,7 +134,7 @@ def _overview(made: Layout) -> Table:
 
 
 def _first_line(text: str) -> str:
-    return text.split("\n")[0]
+    return text.split("\n", maxsplit=1)[0]
 
 
 def _code(made: Layout, node: MessageNode) -> str:
@@ -148,7 +159,9 @@ def _message(made: Layout, node: MessageNode) -> Table:
 
 def _framed(made: Layout) -> set[str]:
     names = {p.name for p in made.frame.parts if isinstance(p, n.Kept)}
-    return names | {p.wire.mask_key for p in made.frame.parts if isinstance(p, n.Size) and isinstance(p.wire, n.Escaped)}
+    return names | {
+        p.wire.mask_key for p in made.frame.parts if isinstance(p, n.Size) and isinstance(p.wire, n.Escaped)
+    }
 
 
 def _all_fields(protocol: n.Protocol, node: MessageNode) -> tuple[n.Field, ...]:
@@ -290,7 +303,9 @@ def _tag_table(made: Layout, field: n.Field) -> Table:
     for row in tag_rows(field.wire.struct):
         kind, size = ("flag", "0") if row.wire is None else type_and_size(row.wire)
         marks = ["always" if node.code in row.required else "x" if node.code in row.allowed else "-" for node in nodes]
-        rows.append((f"{row.code:02X}", row.title or row.name, row.name, size if size != "dynamic" else "Str", kind, *marks))
+        rows.append(
+            (f"{row.code:02X}", row.title or row.name, row.name, size if size != "dynamic" else "Str", kind, *marks)
+        )
     header = ("code", "name", "key", "len", "type", *(f"{node.code:02X}" for node in nodes))
     return Table(f"Dynamic headers: {field.key}", field.doc, header, tuple(rows))
 
