@@ -50,6 +50,8 @@ def reading_options(command: F) -> F:
         click.option("--profile", metavar="WORD", help="casual: document or late; mb: strict or upstream."),
         click.option("--mode", metavar="WORD", help="dsa: strict or compat."),
         click.option("--dialect", metavar="WORD", help="ceda: ceda4, ceda4-ws or auto."),
+        click.option("--charset", metavar="NAME", help="ceda: character set of texts in records, such as gbk."),
+        click.option("--errors", metavar="WORD", help="ceda: strict or replace, for texts not in that set."),
         click.option("--framing", metavar="WORD", help="mb: message or tcp."),
         click.option("--json-payload", is_flag=True, default=None, help="mb: require JSON payloads and show them."),
         click.option("--frame-only", is_flag=True, default=None, help="dsa: do not look into bodies."),
@@ -59,7 +61,7 @@ def reading_options(command: F) -> F:
     return command
 
 
-READING = ("profile", "mode", "dialect", "framing", "json_payload", "frame_only")
+READING = ("profile", "mode", "dialect", "framing", "charset", "errors", "json_payload", "frame_only")
 
 
 def take_options(protocol: Protocol, given: dict[str, Any]) -> dict[str, Any]:

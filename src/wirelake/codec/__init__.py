@@ -17,12 +17,16 @@ from .walk import walk
 
 
 class Codec:
-    """Decodes whole frames of one layout: the generated decoder first, the exact one where that has doubts."""
+    """Decodes whole frames of one layout: the generated decoder first, the exact one where that has doubts.
 
-    def __init__(self, layout: Layout) -> None:
+    ``measure`` gives the length of a frame that may be decoded without further thought, else 0; while it is
+    ``undecided`` between layouts, that is one which they all read alike.
+    """
+
+    def __init__(self, layout: Layout, undecided: tuple[Layout, ...] = ()) -> None:
         self.layout = layout
         self.quick = compile_layout(layout)
-        self.measure = compile_measure(layout)
+        self.measure = compile_measure(layout, undecided)
 
     def decode(self, frame: bytes) -> Any:
         """The message in ``frame``, exactly one frame."""
@@ -36,27 +40,30 @@ class Codec:
 
 
 @lru_cache(maxsize=64)
-def codec_for(layout: Layout) -> Codec:
-    return Codec(layout)
+def codec_for(layout: Layout, undecided: tuple[Layout, ...] = ()) -> Codec:
+    return Codec(layout, undecided)
 
 
 def decode(protocol: str | Protocol, data: bytes | bytearray | memoryview, **options: Any) -> Any:
     """The one message in ``data``. Raises DecodeError with rule, path, offset and excerpt."""
-    return _reader(protocol, tuple(options.items()))(bytes(data))
+    return _reader(protocol, **options)(data if type(data) is bytes else bytes(data))
 
 
 @lru_cache(maxsize=256)
-def _reader(protocol: str | Protocol, options: tuple[tuple[str, Any], ...]) -> Callable[[bytes], Any]:
+def _reader(protocol: str | Protocol, **options: Any) -> Callable[[bytes], Any]:
     """What decodes frames with these options."""
     declared = load(protocol)
-    choices = candidates(declared, **dict(options))
+    choices = candidates(declared, **options)
     if len(choices) == 1:
         return codec_for(choices[0]).decode
-    fallback = layout(declared, **dict(options))
+    fallback = codec_for(layout(declared, **options), choices)
 
     def decode_any(frame: bytes) -> Any:
+        if fallback.measure(frame, 0, len(frame)) == len(frame):
+            return fallback.decode(frame)
         verdict = detect(choices, frame, 0, len(frame), final=True)
-        return codec_for(verdict.layout or fallback).decode(frame)
+        codec = codec_for(verdict.layout) if verdict.layout is not None else fallback
+        return codec.decode(frame)
 
     return decode_any
 

@@ -1,9 +1,11 @@
 """Description -> Python source of a decoder for complete, ordinary frames.
 
-The generated function answers with the message, or with None (or any error) for "look closely": then walk.py reads the frame again and
-says what is the matter. So no rule is named here, and nothing that is accepted here may be refused there.
+The generated function judges a whole frame, header and all. It answers with the message, or with None (or any error)
+for "look closely": then walk.py reads the frame again and says what is the matter. So no rule is named here, and
+nothing that is accepted here may be refused there.
 
-Fixed-size neighbours are read by one ``struct`` call; a run of bytes costs one length check and one slice.
+Fixed-size neighbours are read by one ``struct`` call, also across the end of a structure; a run of bytes costs one
+length check and one slice. The source of a decoder is its ``__doc__``.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import inspect
 import re
 import struct
 from collections.abc import Callable
-from typing import Any, Literal, assert_never
+from typing import Any, assert_never
 
 import msgpack
 import msgspec
@@ -22,27 +24,31 @@ from ..spec import nodes as n
 from ..spec.declare import Cell, tag_rows
 from ..spec.resolve import Layout, MessageNode
 from .content import MAX_DEPTH, _no_extension, read_json, read_msgpack
+from .detect import undisputed
 from .frame import kept_fields, smallest, struct_fields
 from .walk import read_signature
 
 UNSET = msgspec.UNSET
 Quick = Callable[[bytes, int], Any]
+Measure = Callable[[bytes | bytearray, int, int], int]
 DOUBTS = (struct.error, ValueError, TypeError, IndexError, KeyError, OverflowError, DecodeError)
 """What a generated decoder may raise instead of answering None."""
 
-_FORMATS = {(1, False): "B", (1, True): "b", (2, False): "H", (2, True): "h", (4, False): "I", (4, True): "i", (8, False): "Q", (8, True): "q"}  # fmt: skip
+_FORMATS = {
+    (1, False): "B", (2, False): "H", (4, False): "I", (8, False): "Q",
+    (1, True): "b", (2, True): "h", (4, True): "i", (8, True): "q",
+}  # fmt: skip
 
 
 def compile_layout(layout: Layout) -> Quick:
-    """A function ``(frame, length) -> message or None`` that judges a whole frame, header and all; None if it cannot be made."""
+    """A function ``(frame, length) -> message or None``."""
     line = next((p for p in layout.frame.parts if isinstance(p, n.Line)), None)
     if line is not None:
         return _line_decoder(layout, line)
     by_code = {code: _MessageSource(layout, node).compile() for code, node in layout.messages.items()}
     part, start = _code_position(layout)
     stop = start + part.wire.size
-    order: Literal["little", "big"] = "little" if part.wire.little else "big"
-    makers = {code.to_bytes(part.wire.size, order, signed=part.wire.signed): made for code, made in by_code.items()}
+    makers = {_code_bytes(part, code): made for code, made in by_code.items()}
     escaped = next((p for p in layout.frame.parts if isinstance(p, n.Size) and isinstance(p.wire, n.Escaped)), None)
     if escaped is not None:
         return _escaped_decoder(layout, escaped, makers, start, stop)
@@ -95,6 +101,10 @@ def _code_position(layout: Layout) -> tuple[n.Code, int]:
             case _:
                 assert_never(part)
     raise AssertionError("a frame without a code has a header line")
+
+
+def _code_bytes(part: n.Code, code: int) -> bytes:
+    return code.to_bytes(part.wire.size, "little" if part.wire.little else "big", signed=part.wire.signed)
 
 
 def _order(wire: n.Int | n.Float) -> str:
@@ -251,11 +261,14 @@ class _Source:
             )
         else:
             self.queue(_order(wire), _FORMATS[wire.size, wire.signed], variable)
-        if wire.low is not None or wire.high is not None:
-            low = wire.low if wire.low is not None else -(1 << 64)
-            high = wire.high if wire.high is not None else 1 << 64
-            self.doubt(f"not {low} <= {variable} <= {high}")
+        self.within(wire, variable)
         return variable
+
+    def within(self, wire: n.Int | n.Word[Any], variable: str) -> None:
+        if wire.low is not None:
+            self.doubt(f"{variable} < {wire.low}")
+        if wire.high is not None:
+            self.doubt(f"{variable} > {wire.high}")
 
     def run(self, wire: n.Run[Any], scope: dict[str, str] | None = None) -> str:
         if wire.length is None:
@@ -290,7 +303,7 @@ class _Source:
             case "bytes":
                 read = raw
             case "text" | "strict_text":
-                read = f"{raw}.decode()"
+                read = f"{raw}.decode({decoding(wire)})"
             case "msgpack":
                 read = f"unpackb({raw})"
             case "msgpack_map":
@@ -450,7 +463,8 @@ class _MessageSource(_Source):
                     self.queue("", f"{len(value)}s", variable)
                     self.doubt(f"{variable} != {value!r}")
                 case n.Size(wire=n.Escaped()):
-                    # The magic and the length were judged already. A wide frame comes with its surplus cut out: shorter than what it was.
+                    # Magic and length were judged already. A wide frame comes with its surplus cut out: shorter than
+                    # what it was.
                     self.pending, self.doubts = [], []
                     self.offset = 1 + sum(len(p.value) for p in self.layout.frame.parts if isinstance(p, n.Magic))
                     self.total = "total"
@@ -552,10 +566,8 @@ class _MessageSource(_Source):
         tests = [f"{_path(values, body.opaque_if)}"] if body.opaque_if else []
         unread = " or ".join(tests)
         if body.empty == "absent":
-            unread = f"{unread} or p == n" if unread else f"p == n"
-        elif body.empty == "refused":
-            self.emit("if p == n: return None")
-        elif body.empty_if is not None:
+            unread = f"{unread} or p == n" if unread else "p == n"
+        elif body.empty == "refused" or body.empty_if is not None:
             self.emit("if p == n: return None")
         kept = {view.name: self.fresh("w") for view in views}
         if unread:
@@ -629,6 +641,11 @@ def _signature_reader(wire: n.Signature[Any], layout: Layout) -> Callable[[tuple
     return read
 
 
+def decoding(wire: n.Run[Any]) -> str:
+    """The arguments of ``decode`` that read this text; none for strict UTF-8."""
+    return "" if (wire.charset, wire.errors) == ("utf-8", "strict") else f"{wire.charset!r}, {wire.errors!r}"
+
+
 def cells_reader(wire: n.Cells[Any]) -> Callable[[bytes, int, int], tuple[Cell, ...] | None]:
     head = struct.Struct(_order(wire.head) + _FORMATS[wire.head.size, False]).unpack_from
     head_size = wire.head.size
@@ -652,7 +669,11 @@ def cells_reader(wire: n.Cells[Any]) -> Callable[[bytes, int, int], tuple[Cell, 
                 readers.append((kind.name, unpack, size, False, False, 0))
             case n.Run(length=n.Int() as length, content=content, most=most):
                 unpack = struct.Struct(_order(length) + _FORMATS[length.size, False]).unpack_from
-                readers.append((kind.name, unpack, length.size, True, content != "bytes", most or 1 << 62))
+                # A text in another character set gets a closer look.
+                plain = content == "bytes" or not decoding(kind.wire)
+                readers.append(
+                    (kind.name, unpack, length.size, True, content != "bytes", (most or 1 << 62) if plain else -1)
+                )
             case _:
                 raise AssertionError(f"{kind!r} is not a cell type")
 
@@ -702,7 +723,7 @@ def _line_decoder(layout: Layout, line: n.Line) -> Quick:
 
 
 class _LineSource(_Source):
-    """A decoder for all messages that begin with this line: they differ in their word, and in which words they may have."""
+    """A decoder for all messages: they differ in their first word, and in which other words they may have."""
 
     def __init__(self, layout: Layout, line: n.Line, words: list[n.Word[Any]], some: MessageNode) -> None:
         super().__init__(layout)
@@ -749,10 +770,12 @@ class _LineSource(_Source):
 
     def limits(self, given: list[str], head: int) -> None:
         """Words may be too long only if the line is at least as long."""
-        limited = [(wire.most, variable) for wire, variable in zip(self.words, given, strict=True) if wire.most is not None]
+        limited = {
+            variable: wire.most for wire, variable in zip(self.words, given, strict=True) if wire.most is not None
+        }
         if limited:
-            tests = " or ".join(f"len({variable} or '') > {most}" for most, variable in limited)
-            self.emit(f"if e > {head + min(most for most, _ in limited)} and ({tests}): return None")
+            tests = " or ".join(f"len({variable} or '') > {most}" for variable, most in limited.items())
+            self.emit(f"if e > {head + min(limited.values())} and ({tests}): return None")
 
     def word(self, wire: n.Word[Any], variable: str) -> None:
         refusing = {node.word for node in self.layout.messages.values() if wire.only and node.code not in wire.only}
@@ -763,9 +786,9 @@ class _LineSource(_Source):
         if refusing:
             self.emit(f"if w in {self.give('refusing', frozenset(refusing))}: return None")
         if wire.number:
-            low, high = (limit if limit is not None else sign * (1 << 64) for limit, sign in ((wire.low, -1), (wire.high, 1)))
             self.emit(f"{variable} = int({variable})")
-            self.emit(f"if not {low} <= {variable} <= {high}: return None")
+            self.within(wire, variable)
+            self.settle_doubts()
         self.depth -= 1
 
     def payload(self, values: dict[str, str]) -> None:
@@ -788,15 +811,18 @@ def _uncaptured(pattern: str) -> str:
 # --- frame headers
 
 
-def compile_measure(layout: Layout) -> Callable[[bytes | bytearray, int, int], int]:
-    """A function ``(buffer, start, end) -> length``: of a frame that is all there and whose header is good, else 0 (look closely)."""
+def compile_measure(layout: Layout, undecided: tuple[Layout, ...] = ()) -> Measure:
+    """A function ``(buffer, start, end) -> length``: of a frame that is all there and whose header is good, else 0."""
     size = next((p for p in layout.frame.parts if isinstance(p, n.Size)), None)
     if size is None:
         return lambda buffer, start, end: 0
+    if undecided:
+        return _measure_undisputed(layout, undecided)
     if isinstance(size.wire, n.Escaped):
         return _measure_escaped(layout, size, size.wire)
     order = _order(size.wire)
-    form, names = order, []
+    form = order
+    names: list[n.Part] = []
     for part in layout.frame.parts:
         match part:
             case n.Magic(value=value):
@@ -866,7 +892,20 @@ def _end_of(layout: Layout, size: n.Size) -> int:
     raise AssertionError("the size is a part of the frame")
 
 
-def _measure_escaped(layout: Layout, size: n.Size, wire: n.Escaped) -> Callable[[bytes | bytearray, int, int], int]:
+def _measure_undisputed(layout: Layout, undecided: tuple[Layout, ...]) -> Measure:
+    """Measures only what all layouts read alike."""
+    measure = compile_measure(layout)
+    part, start = _code_position(layout)
+    stop = start + part.wire.size
+    known = {_code_bytes(part, code) for code in undisputed(undecided)}
+
+    def measure_undisputed(buffer: bytes | bytearray, at: int, end: int) -> int:
+        return measure(buffer, at, end) if bytes(buffer[at + start : at + stop]) in known else 0
+
+    return measure_undisputed
+
+
+def _measure_escaped(layout: Layout, size: n.Size, wire: n.Escaped) -> Measure:
     magic = b"".join(p.value for p in layout.frame.parts if isinstance(p, n.Magic))
     at = len(magic)
     least, escape = max(size.least, 1), wire.escape

@@ -5,12 +5,13 @@ possible. While nothing is proved, all layouts read the frames alike."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from ..errors import DecodeError, Incomplete
 from ..spec import nodes as n
-from ..spec.resolve import Layout
+from ..spec.resolve import Layout, MessageNode
 from .frame import Buffer, Header, measure, plausible
 from .walk import walk
 
@@ -21,6 +22,37 @@ class Verdict:
 
     layout: Layout | None = None
     wait: bool = False
+
+
+@lru_cache(maxsize=64)
+def undisputed(layouts: tuple[Layout, ...]) -> frozenset[int]:
+    """The messages that all layouts read alike where the frame's length is short; such a frame proves nothing."""
+    first, *others = layouts
+    if any(not _same_header(first, other) for other in others):
+        return frozenset()
+    return frozenset(
+        code
+        for code, node in first.messages.items()
+        if all(code in other.messages and _same_fields(node, other.messages[code]) for other in others)
+    )
+
+
+def _same_header(a: Layout, b: Layout) -> bool:
+    """Whether headers with a short length are the same."""
+    return [_short(part) for part in a.frame.parts] == [_short(part) for part in b.frame.parts]
+
+
+def _short(part: n.Part) -> n.Part:
+    if isinstance(part, n.Size) and isinstance(part.wire, n.Escaped):
+        return replace(part, wire=replace(part.wire, wide=None, mask_bit=0))
+    return part
+
+
+def _same_fields(a: MessageNode, b: MessageNode) -> bool:
+    """Whether a message is laid out the same (masks apart, which no short length announces)."""
+    return [(f.name, f.wire) for f in a.fields if f.name != "mask_key"] == [
+        (f.name, f.wire) for f in b.fields if f.name != "mask_key"
+    ]
 
 
 def detect(layouts: tuple[Layout, ...], data: Buffer, start: int, end: int, *, final: bool) -> Verdict:

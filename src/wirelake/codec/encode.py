@@ -125,7 +125,7 @@ class _Writer:
             raise EncodeError(
                 f"header of {head_end} bytes, {part.least}..{part.most} are allowed", rule="head_length", path=part.name
             )
-        if head_end < self.node.head_least:
+        if head_end < self.node.head_least and head_end != self.node.head_or:
             raise EncodeError(f"{self.node.name} needs its ids", rule=self.node.head_rule, path="request_id")
         if part.body_most is not None and total - head_end > part.body_most:
             raise EncodeError(
@@ -136,7 +136,7 @@ class _Writer:
         words = [self.node.word]
         for field in self.node.fields:
             if isinstance(field.wire, n.Word):
-                words.append(self._word(field.wire, getattr(self.message, field.name), field.key))
+                words.append(self._word(line, field.wire, getattr(self.message, field.name), field.key))
         while len(words) > line.fewest and words[-1] == "":
             words.pop()
         raw = line.separator.join(word.encode("utf-8") for word in words)
@@ -146,7 +146,7 @@ class _Writer:
             )
         return raw + line.end
 
-    def _word(self, wire: n.Word[Any], value: Any, path: str) -> str:
+    def _word(self, line: n.Line, wire: n.Word[Any], value: Any, path: str) -> str:
         if value is None:
             if wire.optional:
                 return ""
@@ -157,7 +157,7 @@ class _Writer:
         if wire.number:
             if not (wire.low or 0) <= value <= (wire.high or value):
                 raise EncodeError(f"{value} is not within {wire.low}..{wire.high}", rule=wire.rule, path=path)
-        elif read_word(wire, text) is None or "\n" in text or ":" in text:
+        elif read_word(wire, text) is None or line.end.decode() in text or line.separator.decode() in text:
             raise EncodeError(f"{text[:80]!r} is not valid", rule=wire.rule, path=path)
         return text
 
@@ -288,7 +288,7 @@ class _Writer:
                 case "text":
                     return bytes(value.encode("utf-8", "surrogateescape"))
                 case "strict_text":
-                    return bytes(value.encode("utf-8"))
+                    return bytes(value.encode(wire.charset))
                 case "msgpack" | "msgpack_map":
                     if wire.content == "msgpack_map" and not isinstance(value, dict):
                         raise EncodeError("the metadata is not a map", rule="msgpack_map")
@@ -301,7 +301,7 @@ class _Writer:
             error.path = path
             raise
         except UnicodeEncodeError:
-            raise EncodeError("is not UTF-8", rule="text_utf8", path=path) from None
+            raise EncodeError(f"is not {wire.charset.upper()}", rule="text_utf8", path=path) from None
         except (TypeError, AttributeError, ValueError) as error:
             raise EncodeError(f"{value!r}: {error}"[:300], rule="field_type", path=path) from None
 

@@ -291,7 +291,7 @@ def _judge_code(layout: Layout, header: Header, name: str, at: int) -> None:
     node = layout.messages.get(header.code or 0)
     if node is None:
         raise unknown_code(header.code or 0, name, at)
-    if header.head_end is not None and header.head_end < node.head_least:
+    if header.head_end is not None and header.head_end < node.head_least and header.head_end != node.head_or:
         raise BadValue(
             f"{node.name} has a header of at least {node.head_least} bytes, this one has {header.head_end}",
             rule=node.head_rule,

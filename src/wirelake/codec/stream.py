@@ -71,7 +71,7 @@ class StreamDecoder:
         self._fallback = layout(declared, **options)
         if not any(isinstance(part, n.Size) for part in self._fallback.frame.parts):
             raise ValueError(f"frames of {declared.name} without a length cannot be told apart in a stream")
-        self._codec: Codec = codec_for(self._fallback)
+        self._codec: Codec = codec_for(self._fallback, self._choices if self._layout is None else ())
         self._buffer = bytearray()
         self._at = 0
         self._base = 0
@@ -122,11 +122,10 @@ class StreamDecoder:
 
     def _next(self, final: bool) -> Event | None:
         buffer, at, end = self._buffer, self._at, len(self._buffer)
-        if self._layout is not None:
-            length = self._codec.measure(buffer, at, end)
-            if length:
-                return self._frame(length, final)
-        else:
+        length = self._codec.measure(buffer, at, end)
+        if length:
+            return self._frame(length, final)
+        if self._layout is None:
             verdict = detect(self._choices, buffer, at, end, final=final)
             if verdict.wait and not final:
                 return None

@@ -303,7 +303,7 @@ class Reader:
                 case "text":
                     value = raw.decode("utf-8", "surrogateescape")
                 case "strict_text":
-                    value = _strict(raw, rules)
+                    value = _strict(raw, wire, rules)
                 case "msgpack":
                     value = read_msgpack(raw)
                 case "msgpack_map":
@@ -602,11 +602,12 @@ class Reader:
 # --- what the parts need
 
 
-def _strict(raw: bytes, rules: str) -> str:
+def _strict(raw: bytes, wire: n.Run[Any], rules: str) -> str:
     try:
-        return raw.decode()
+        return raw.decode(wire.charset, wire.errors)
     except UnicodeDecodeError as error:
-        raise BadValue("is not UTF-8", rule=f"{rules or 'text'}_utf8", offset=error.start) from None
+        detail = f"is not {wire.charset.upper()}"
+        raise BadValue(detail, rule=f"{rules or 'text'}_utf8", offset=error.start) from None
 
 
 def _ascii_lower(text: str) -> str:

@@ -12,6 +12,7 @@ from typing import Any, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
+from ..codec.detect import undisputed
 from ..codec.frame import kept_fields, smallest, struct_fields
 from ..kernels import columns as k
 from ..kernels import frames as f
@@ -154,7 +155,7 @@ class Lowering:
             self.registers = {}
             start = len(self.ops)
             try:
-                if any(not _alike(node, other.messages[node.code]) for other in self.undecided):
+                if self.undecided and node.code not in undisputed(self.undecided):
                     raise Unsupported("dialects differ")
                 self._message(node)
             except Unsupported:
@@ -403,7 +404,7 @@ class Lowering:
                     self.cells += [k.KIND_INT, size, _flags(number), 0]
                 case n.Float(size=size, little=little):
                     self.cells += [k.KIND_FLOAT, size, k.LITTLE if little else 0, 0]
-                case n.Run(length=n.Int() as length, content=content, most=most):
+                case n.Run(length=n.Int() as length, content=content, most=most, charset="utf-8", errors="strict"):
                     code = k.KIND_BYTES if content == "bytes" else k.KIND_TEXT
                     self.cells += [code, length.size, _flags(length), most or NO_LIMIT]
                 case _:
@@ -540,13 +541,6 @@ class Lowering:
                 case _:
                     assert_never(part)
         return np.array(rows, np.int64).reshape(-1), np.frombuffer(magic or b"\0", np.uint8)
-
-
-def _alike(a: MessageNode, b: MessageNode) -> bool:
-    """Whether two dialects have the same layout for a message (masks apart, which no plain frame has)."""
-    return [(f.name, f.wire) for f in a.fields if f.name != "mask_key"] == [
-        (f.name, f.wire) for f in b.fields if f.name != "mask_key"
-    ]
 
 
 def _flags(wire: n.Int) -> int:

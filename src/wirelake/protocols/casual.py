@@ -489,8 +489,8 @@ class ConversationConnectRequest(
 ):
     """Opens a conversation with a service."""
 
-    service: Service = field(nested(Service), published="service.name")
-    parent: Parent = field(nested(Parent), published="parent")
+    service: Service = field(nested(Service))
+    parent: Parent = field(nested(Parent))
     xid: Xid = field(XID, "transaction of the conversation", role="xid", published="transaction.trid.xid")
     flags: int = field(labelled(be.i64, XATMI_FLAGS), "exactly one of TPSENDONLY, TPRECVONLY")
     recording: Nodes = field(nested(Nodes), "path travelled so far")

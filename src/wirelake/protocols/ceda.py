@@ -25,6 +25,7 @@ from ..spec import (
     PayloadLength,
     Protocol,
     Run,
+    Setting,
     Signature,
     Size,
     Struct,
@@ -83,7 +84,10 @@ RECORD: Cells[tuple[Cell, ...]] = Cells(
         CellType("SHORT", le.i16),
         CellType("FLOAT", le.f32),
         CellType("DOUBLE", le.f64),
-        CellType("STRING", Run(le.u16, "strict_text", most=MAX_CELL_BYTES)),
+        CellType(
+            "STRING",
+            Run(le.u16, "strict_text", most=MAX_CELL_BYTES, charset=Setting("charset"), errors=Setting("errors")),
+        ),
         CellType("BYTES", Run(le.u16, "bytes", most=MAX_CELL_BYTES)),
     ),
 )
@@ -251,7 +255,9 @@ PROTOCOL = declare(
                 "auto",
                 "the document's dialect, the deployed one, or found out per connection",
                 auto="ceda4",
-            )
+            ),
+            "charset": Option((), "utf-8", "character set of texts in records; old traffic may need gbk"),
+            "errors": Option(("strict", "replace"), "strict", "refuse texts that are not in that set, or replace"),
         },
         labels=(CONTROL_CODES,),
         topics=Topics("segments", one="*", rest="**"),

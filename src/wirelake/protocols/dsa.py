@@ -284,7 +284,8 @@ class Close(
     Stream,
     code=CLOSE,
     kind="control",
-    head_least=choose("mode", strict=LONG_HEAD, compat=SHORT_HEAD),
+    head_least=LONG_HEAD,
+    head_or=choose("mode", strict=None, compat=SHORT_HEAD),
     head_rule="ids_missing",
 ):
     """Ends a stream; no answer."""

@@ -21,7 +21,10 @@ def check(protocol: n.Protocol) -> None:
     try:
         _check_options(protocol)
         _check_messages(protocol)
-        settings = [[(name, v) for v in option.values if v != "auto"] for name, option in protocol.options.items()]
+        settings = [
+            [(name, v) for v in option.values or (option.default,) if v != "auto"]
+            for name, option in protocol.options.items()
+        ]
         for chosen in product(*settings):
             _check_layout(layout(protocol, **dict(chosen)))
         _check_life_cycle(protocol)
@@ -37,6 +40,8 @@ def _require(condition: Any, detail: str) -> None:
 
 def _check_options(protocol: n.Protocol) -> None:
     for name, option in protocol.options.items():
+        if not option.values:
+            continue
         _require(
             option.default in option.values, f"option {name}: the default {option.default!r} is not one of its values"
         )

@@ -29,6 +29,13 @@ class Choose:
 
 
 @dataclass(frozen=True)
+class Setting:
+    """The value of a reading option itself."""
+
+    option: str
+
+
+@dataclass(frozen=True)
 class Labels:
     """Names of an enumeration or of the bits of a set. Unknown numbers are data, never an error."""
 
@@ -83,7 +90,8 @@ Content = Literal["bytes", "text", "strict_text", "msgpack", "msgpack_map", "jso
 class Run(Wire[T_co]):
     """Bytes whose number is written before them, in an earlier ``Length`` field, or which end with their range.
 
-    ``text`` is UTF-8 that keeps bytes that are not; ``strict_text`` refuses those. ``msgpack`` and ``json`` are
+    ``text`` is UTF-8 that keeps bytes that are not; ``strict_text`` refuses those (or reads another
+    ``charset``). ``msgpack`` and ``json`` are
     free-form values. ``null_if_empty``: no bytes mean null, ``absent_if_empty``: no bytes mean no value.
     """
 
@@ -93,6 +101,8 @@ class Run(Wire[T_co]):
     most: int | None = None
     null_if_empty: bool = False
     absent_if_empty: bool = False
+    charset: Any = "utf-8"
+    errors: Any = "strict"
 
 
 @dataclass(frozen=True)
@@ -462,7 +472,7 @@ Kind = Literal["request", "response", "event", "control"]
 
 @dataclass(frozen=True)
 class Option:
-    """A reading option: its settings, the default first meant."""
+    """A reading option and its settings; none named: the name of a character set."""
 
     values: tuple[Any, ...]
     default: Any

@@ -4,14 +4,18 @@ docs/protocols/.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, assert_never
 
 from . import nodes as n
 from .declare import tag_rows
-from .resolve import Layout, MessageNode, candidates, layout, resolve_fields
+from .resolve import Layout, MessageNode, layout, resolve_fields
 
-ROLE_HEADER = ("role name", "network type", "network size", "description")
+FRAME_HEADER = ("role name", "network type", "network size", "description")
+ROLE_HEADER = ("role name", "network type", "network size", "field", "description")
+Row = tuple[str, ...]
 
 
 @dataclass
@@ -21,7 +25,7 @@ class Table:
     title: str
     text: str
     header: tuple[str, ...] = ()
-    rows: tuple[tuple[str, ...], ...] = ()
+    rows: tuple[Row, ...] = ()
     level: int = 2
 
 
@@ -37,7 +41,10 @@ def tables(protocol: n.Protocol, message: str | None = None) -> list[Table]:
     found = [Table(protocol.title, protocol.doc, level=1), *_options(protocol), *_frames(protocol)]
     found.append(_overview(made))
     found += _tag_tables(made)
-    found += [_message(made, node) for node in made.messages.values()]
+    shared = _shared(made)
+    found += [_message(made, node, without=shared) for node in made.messages.values()]
+    found += _records(made)
+    found += [_computed(shared)] if shared else []
     found += [_labels(labels) for labels in protocol.labels]
     if protocol.life_cycle is not None:
         found.append(_life_cycle(protocol.life_cycle))
@@ -70,22 +77,31 @@ def _word(value: Any) -> str:
 
 def _frames(protocol: n.Protocol) -> list[Table]:
     """The frame header; once per reading where readings differ."""
-    shown: dict[tuple[tuple[str, ...], ...], list[str]] = {}
-    options = [name for name, option in protocol.options.items() if any(v != "auto" for v in option.values)]
-    for name in options or [""]:
-        values = [v for v in protocol.options[name].values if v != "auto"] if name else [None]
-        for value in values:
-            made = candidates(protocol, **({name: value} if name else {}))[0]
-            shown.setdefault(_frame_rows(made), []).append(f"{name} {_word(value)}" if name else "")
-    several = len(shown) > 1
-    return [
-        Table(f"Frame ({', '.join(which)})" if several else "Frame", "", ROLE_HEADER, rows)
-        for rows, which in shown.items()
-    ]
+    shown: dict[tuple[Row, ...], list[dict[str, Any]]] = {}
+    for setting in _settings(protocol):
+        shown.setdefault(_frame_rows(layout(protocol, **setting)), []).append(setting)
+    return [Table(_frame_title(protocol, alike), "", FRAME_HEADER, rows) for rows, alike in shown.items()]
 
 
-def _frame_rows(made: Layout) -> tuple[tuple[str, ...], ...]:
-    rows: list[tuple[str, ...]] = []
+def _settings(protocol: n.Protocol) -> Iterator[dict[str, Any]]:
+    """Every combination of the reading options."""
+    values = [[v for v in option.values if v != "auto"] for option in protocol.options.values()]
+    for chosen in product(*values):
+        yield dict(zip(protocol.options, chosen, strict=True))
+
+
+def _frame_title(protocol: n.Protocol, alike: list[dict[str, Any]]) -> str:
+    """Says with which options a frame looks like this; those that change nothing are not named."""
+    told = []
+    for name, option in protocol.options.items():
+        seen = list(dict.fromkeys(setting[name] for setting in alike))
+        if len(seen) < len([v for v in option.values if v != "auto"]):
+            told.append(f"{name} {' or '.join(map(_word, seen))}")
+    return f"Frame ({', '.join(told)})" if told else "Frame"
+
+
+def _frame_rows(made: Layout) -> tuple[Row, ...]:
+    rows: list[Row] = []
     for part in made.frame.parts:
         match part:
             case n.Magic(value=value, name=name):
@@ -142,19 +158,39 @@ def _code(made: Layout, node: MessageNode) -> str:
     return f"0x{node.code:02X}" if part is not None and part.wire.size == 1 else str(node.code)
 
 
-def _message(made: Layout, node: MessageNode) -> Table:
+def _shared(made: Layout) -> tuple[n.DerivedField, ...]:
+    """The computed values that every message has."""
+    first, *others = [node.cls.__derived_fields__ for node in made.messages.values()]
+    return tuple(derived for derived in first if all(derived in other for other in others))
+
+
+def _computed(shared: tuple[n.DerivedField, ...]) -> Table:
+    rows = tuple((derived.name, derived.doc) for derived in shared)
+    return Table("Computed in every message", "Not on the wire, but shown.", ("field", "description"), rows)
+
+
+def _message(made: Layout, node: MessageNode, without: tuple[n.DerivedField, ...] = ()) -> Table:
     title = f"{node.name} ({_code(made, node)})"
-    published = f" ({node.published})" if node.published else ""
-    rows: list[tuple[str, ...]] = []
+    published = f" Published as `{node.published}`." if node.published else ""
+    rows: list[Row] = []
     for field in _all_fields(made.protocol, node):
-        if not (isinstance(field.wire, n.Tags) or field.name in _framed(made)):
-            rows += _rows(made, field, field.key, "", _note(field))
-    if any(isinstance(f.wire, n.Tags) for f in node.fields):
-        rows = _with_tags(made, node, rows)
+        if isinstance(field.wire, n.Tags):
+            rows += _tag_entries(node, field)
+        elif _belongs(made, node, field):
+            rows += _rows(made, field, "", "", "")
     if node.padding is not None:
         size = len(node.padding.value)
-        rows.append(("", "fixed array", str(size), f"tolerated and not written: {node.padding.note}"))
+        rows.append(("", "fixed array", str(size), "", f"tolerated, not written; noted as {node.padding.note}"))
+    computed = [derived for derived in node.cls.__derived_fields__ if derived not in without]
+    rows += [("", "computed", "", derived.name, derived.doc) for derived in computed]
     return Table(title, f"{node.doc}{published}", ROLE_HEADER, tuple(rows), level=3)
+
+
+def _belongs(made: Layout, node: MessageNode, field: n.Field) -> bool:
+    """Whether the field stands in this message, and not in the frame around it."""
+    if isinstance(field.wire, n.Word) and field.wire.only is not None and node.code not in field.wire.only:
+        return False
+    return field.name not in _framed(made)
 
 
 def _framed(made: Layout) -> set[str]:
@@ -176,7 +212,8 @@ def _all_fields(protocol: n.Protocol, node: MessageNode) -> tuple[n.Field, ...]:
     return tuple(found)
 
 
-def _note(field: n.Field) -> str:
+def _notes(field: n.Field) -> list[str]:
+    """When the field is there, and within which limits."""
     notes = []
     if field.only is not None:
         notes.append(f"only with {field.only[0]} {_word(field.only[1])}")
@@ -195,58 +232,89 @@ def _note(field: n.Field) -> str:
             assert_never(field.when)
     if field.view_of:
         notes.append(f"read from {field.view_of}")
-    return f" ({'; '.join(notes)})" if notes else ""
+    if field.json and field.json != field.name:
+        notes.append(f"{field.name} in Python")
+    return notes + _limits(field.wire)
 
 
-def _with_tags(made: Layout, node: MessageNode, rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    field = next(f for f in node.fields if isinstance(f.wire, n.Tags))
-    own: list[tuple[str, ...]] = []
+def _limits(wire: Any) -> list[str]:
+    match wire:
+        case n.Int(low=int() as low, high=int() as high) | n.Word(number=True, low=int() as low, high=int() as high):
+            optional = isinstance(wire, n.Word) and wire.optional
+            return [f"{low}..{high}", *(["optional"] if optional else [])]
+        case n.Run(least=0, most=int() as most):
+            return [f"at most {most} bytes"]
+        case n.Run(least=least, most=most) if least:
+            return [f"at least {least} bytes" if most is None else f"{least}..{most} bytes"]
+        case n.Body(most=int() as most):
+            return [f"at most {most} bytes"]
+        case n.Word(optional=True):
+            return ["optional"]
+        case _:
+            return []
+
+
+def _doc(field: n.Field, notes: list[str]) -> str:
+    doc = field.doc + (f" [{field.unit}]" if field.unit else "")
+    return f"{doc} ({'; '.join(notes)})".strip() if notes else doc
+
+
+def _tag_entries(node: MessageNode, field: n.Field) -> list[Row]:
+    """The tags that this message may carry."""
+    found: list[Row] = []
     for row in tag_rows(field.wire.struct):
         if node.code in row.allowed:
             kind, size = ("flag", "0") if row.wire is None else type_and_size(row.wire)
             must = "required; " if node.code in row.required else ""
-            own.append((f"{field.key}.{row.name}", f"{kind}, tag {row.code:#04x}", size, must + row.doc))
-    at = next((i for i, row in enumerate(rows) if row[0] == "body"), len(rows))
-    return rows[:at] + own + rows[at:]
+            name = f"{field.key}.{row.name}"
+            found.append((name, f"{kind}, tag {row.code:#04x}", size, name, must + row.doc))
+    return found
 
 
-def _rows(made: Layout, field: n.Field, name: str, prefix: str, note: str) -> list[tuple[str, ...]]:
-    """The rows of a field: sizes and data of runs apart, elements of arrays indented by their name."""
-    full = prefix + (field.published or name) if not prefix else prefix + name
-    doc = field.doc + (f" [{field.unit}]" if field.unit else "") + note
+def _rows(made: Layout, field: n.Field, prefix: str, path: str, note: str) -> list[Row]:
+    """The rows of a field, sizes and data apart; ``prefix`` leads to it in the published names, ``path`` in ours."""
+    name = field.published or prefix + field.key
+    ours = path + field.key
+    notes = ([note] if note else []) + _notes(field)
     wire = field.wire
     match wire:
         case n.Nested(struct=cls):
-            found = []
-            for inner in resolve_fields(cls, made.options):
-                found += _rows(made, inner, inner.key, f"{full}.", note or _note(inner))
-            return found
+            return _struct_rows(made, cls, f"{name}.", f"{ours}.", "; ".join(notes))
         case n.Length(wire=inner_wire, of=of):
-            return [(full, int_name(inner_wire), str(inner_wire.size), f"bytes of {of}{note}")]
+            return [
+                (name, int_name(inner_wire), str(inner_wire.size), "", _doc(n.Field("", None, f"bytes of {of}"), notes))
+            ]
         case n.Run(length=n.Int() as length):
             kind, _ = type_and_size(wire)
             return [
-                (f"{full}.size", int_name(length), str(length.size), f"bytes of {full}"),
-                (f"{full}.data", kind, "dynamic", doc),
+                (f"{name}.size", int_name(length), str(length.size), "", f"bytes of {name}"),
+                (f"{name}.data", kind, "dynamic", ours, _doc(field, notes)),
             ]
+        case n.Many(element=n.Nested(struct=cls), count=count):
+            inner = _struct_rows(made, cls, f"{name}.element.", f"{ours}[].", "; ".join(notes))
+            return _count_rows(name, count) + inner
         case n.Many(element=element, count=count):
-            found = []
-            if isinstance(count, n.Int):
-                found.append((f"{full}.size", int_name(count), str(count.size), f"number of elements of {full}"))
-            how = "until the end" if count is None else doc
-            return found + _element_rows(made, element, f"{full}.element", doc or how, note)
+            if not isinstance(count, n.Int):
+                notes.append("until the end" if count is None else f"{count} of them")
+            single = n.Field(f"{name}.element", element, _doc(field, notes))
+            inner = [(*row[:3], f"{ours}[]" if row[3] else "", row[4]) for row in _rows(made, single, "", "", "")]
+            return _count_rows(name, count) + inner
         case _:
             kind, size = type_and_size(wire)
-            return [(full, kind, size, doc)]
+            return [(name, kind, size, ours, _doc(field, notes))]
 
 
-def _element_rows(made: Layout, element: Any, name: str, doc: str, note: str) -> list[tuple[str, ...]]:
-    if isinstance(element, n.Nested):
-        found = []
-        for inner in resolve_fields(element.struct, made.options):
-            found += _rows(made, inner, inner.key, f"{name}.", note)
-        return found
-    return _rows(made, n.Field(name, element, doc), name, "", note)
+def _struct_rows(made: Layout, cls: Any, prefix: str, path: str, note: str) -> list[Row]:
+    found: list[Row] = []
+    for inner in resolve_fields(cls, made.options):
+        found += _rows(made, inner, prefix, path, note)
+    return found + [("", "computed", "", path + derived.name, derived.doc) for derived in cls.__derived_fields__]
+
+
+def _count_rows(name: str, count: n.Int | int | None) -> list[Row]:
+    if not isinstance(count, n.Int):
+        return []
+    return [(f"{name}.size", int_name(count), str(count.size), "", f"number of elements of {name}")]
 
 
 def int_name(wire: n.Int) -> str:
@@ -261,17 +329,17 @@ def type_and_size(wire: Any) -> tuple[str, str]:
             return int_name(wire) + (f" ({labels.name})" if labels is not None else ""), str(size)
         case n.Bool():
             return "bool8", "1"
-        case n.Float(size=size):
-            return f"float{size * 8}", str(size)
+        case n.Float(size=size, little=little):
+            return f"float{size * 8}{' le' if little else ''}", str(size)
         case n.Fixed(size=size):
             return "fixed array", str(size)
         case n.Run(content=content):
             names = {"bytes": "dynamic array", "text": "text", "strict_text": "text", "json": "JSON"}
             return names.get(content, "MessagePack"), "dynamic"
-        case n.Cells(types=types):
-            return f"record of {', '.join(t.name for t in types)}", "dynamic"
-        case n.Signature():
-            return "structure", "in field 0"
+        case n.Cells():
+            return "record", "dynamic"
+        case n.Signature(forms=forms, fid=fid):
+            return f"signature in field {fid}", " or ".join(str(form.size) for form in forms)
         case n.Word(number=number):
             return "number word" if number else "word", "dynamic" if wire.most is None else f"<= {wire.most}"
         case n.Body(exactly=exactly):
@@ -307,24 +375,65 @@ def _tag_table(made: Layout, field: n.Field) -> Table:
             (f"{row.code:02X}", row.title or row.name, row.name, size if size != "dynamic" else "Str", kind, *marks)
         )
     header = ("code", "name", "key", "len", "type", *(f"{node.code:02X}" for node in nodes))
-    return Table(f"Dynamic headers: {field.key}", field.doc, header, tuple(rows))
+    about = "x: allowed, always: required, -: refused. A column per message, by its code."
+    return Table(f"Dynamic headers: {field.key}", about, header, tuple(rows))
+
+
+def _records(made: Layout) -> list[Table]:
+    """What records of typed, numbered values are made of, and the signatures in them."""
+    found: dict[Any, list[Table]] = {}
+    for node in made.messages.values():
+        for field in node.fields:
+            if isinstance(field.wire, n.Cells):
+                found.setdefault(field.wire, [_cell_table(field)])
+            elif isinstance(field.wire, n.Signature):
+                found.setdefault(field.wire, [_form_table(made, field, form) for form in field.wire.forms])
+    return [table for several in found.values() for table in several]
+
+
+def _cell_table(field: n.Field) -> Table:
+    wire: n.Cells[Any] = field.wire
+    text = (
+        f"Values one after the other, each behind a head, {int_name(wire.head)}: field id (0..{wire.id_max}) from bit "
+        f"{wire.id_shift} on, type code in the {wire.type_mask.bit_length()} bits from bit {wire.type_shift} on."
+    )
+    rows: list[Row] = []
+    for code, kind in enumerate(wire.types):
+        match kind.wire:
+            case None:
+                rows.append((str(code), kind.name, "none", "0"))
+            case n.Run(length=n.Int() as length, most=most):
+                content, _ = type_and_size(kind.wire)
+                rows.append((str(code), kind.name, content, f"{int_name(length)} length, at most {most} bytes"))
+            case other:
+                rows.append((str(code), kind.name, *type_and_size(other)))
+    return Table(f"Records: {field.key}", text, ("code", "type", "network type", "network size"), tuple(rows))
+
+
+def _form_table(made: Layout, field: n.Field, form: n.Form) -> Table:
+    rows = _struct_rows(made, form.struct, "", f"{field.key}.", "")
+    about = (form.struct.__doc__ or "").strip()
+    text = f"{about} {form.size} bytes, the first is {field.wire.kind}, index {'0' if form.first else 'above 0'}."
+    return Table(f"Signature of {form.size} bytes: {field.key}", text, ROLE_HEADER, tuple(rows), level=3)
 
 
 def _labels(labels: n.Labels) -> Table:
-    form = "{:#x}" if labels.bits else "{}"
-    rows = tuple((form.format(value), name) for value, name in labels.names.items())
-    return Table(f"Values of {labels.name}", "bit set" if labels.bits else "", ("value", "name"), rows, level=3)
+    if labels.bits:
+        bits = tuple((f"{value:#x}", name) for value, name in labels.names.items())
+        return Table(f"Bits of {labels.name}", "", ("bit", "name"), bits, level=3)
+    rows = tuple((str(value), f"{value:#04x}" if value >= 0 else "", name) for value, name in labels.names.items())
+    return Table(f"Values of {labels.name}", "", ("value", "hex", "name"), rows, level=3)
 
 
 def _life_cycle(cycle: n.LifeCycle) -> Table:
-    rows = [
-        (state, side, message, after)
-        for side, moves in (("client", cycle.client), ("server", cycle.server))
-        for state, allowed in moves.items()
-        for message, after in allowed.items()
-    ]
+    moves: dict[tuple[str, str, str], list[str]] = {}
+    for side, states in (("client", cycle.client), ("server", cycle.server)):
+        for state, allowed in states.items():
+            for message, after in allowed.items():
+                moves.setdefault((state, side, after), []).append(message)
+    rows = tuple((state, side, ", ".join(messages), after) for (state, side, after), messages in moves.items())
     text = f"{cycle.doc} It begins in state `{cycle.initial}`; what is not listed is forbidden."
-    return Table("Life cycle", text, ("state", "side", "may send", "next state"), tuple(rows))
+    return Table("Life cycle", text, ("state", "side", "may send", "next state"), rows)
 
 
 # --- output

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import lru_cache
@@ -26,6 +27,7 @@ class MessageNode:
     sent_by: str
     word: str
     head_least: int
+    head_or: int | None
     head_rule: str
     padding: n.Padding | None
     published: str
@@ -76,10 +78,19 @@ def settle(protocol: n.Protocol, options: Mapping[str, Any]) -> dict[str, Any]:
             known = ", ".join(protocol.options) or "none"
             raise ValueError(f"{protocol.name} has no option {name!r}; it has: {known}")
         allowed = protocol.options[name].values
-        if value not in allowed:
+        if not allowed:
+            _check_charset(protocol, name, value)
+        elif value not in allowed:
             raise ValueError(f"{protocol.name}: {name} is one of {', '.join(map(str, allowed))}, not {value!r}")
         chosen[name] = value
     return chosen
+
+
+def _check_charset(protocol: n.Protocol, name: str, value: Any) -> None:
+    try:
+        codecs.lookup(value)
+    except (LookupError, TypeError):
+        raise ValueError(f"{protocol.name}: {name} is a character set, and {value!r} is not a known one") from None
 
 
 def layout(protocol: n.Protocol, **options: Any) -> Layout:
@@ -133,6 +144,8 @@ def _choose(node: Any, chosen: Mapping[str, Any]) -> Any:
         if node.option not in chosen:
             raise SpecError(f"a choice depends on the option {node.option!r}, which is not declared")
         return _choose(node.cases[chosen[node.option]], chosen)
+    if isinstance(node, n.Setting):
+        return chosen[node.option]
     if isinstance(node, tuple):
         return tuple(_choose(item, chosen) for item in node)
     if is_dataclass(node) and not isinstance(node, type) and not isinstance(node, n.Labels):

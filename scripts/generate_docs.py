@@ -1,0 +1,223 @@
+"""Writes the documents that are made from the source: the protocols' tables, the columns, the command line.
+
+python scripts/generate_docs.py           writes them
+python scripts/generate_docs.py --check   says which are not up to date, and fails if any is not
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from wirelake.cli import cli
+from wirelake.protocols import BUILT_IN, load
+from wirelake.spec.columns import ENVELOPE, Column, columns
+from wirelake.spec.nodes import Field, Many, Nested, Protocol, Signature
+from wirelake.spec.render import as_markdown, tables
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+MADE = "<!-- made by scripts/generate_docs.py, do not edit -->\n"
+HELP_WIDTH = 100
+
+
+def documents() -> dict[Path, str]:
+    """Every generated document with what it should say."""
+    found = {DOCS / "protocols" / f"{name}.md": protocol_page(load(name)) for name in BUILT_IN}
+    found[DOCS / "tables.md"] = tables_page()
+    found[DOCS / "command-line.md"] = command_line_page()
+    return found
+
+
+# --- protocols
+
+
+def protocol_page(protocol: Protocol) -> str:
+    return "\n".join([MADE, as_markdown(tables(protocol))])
+
+
+# --- columns
+
+
+TABLES_HEAD = """\
+# Columns
+
+Messages become rows: one table per protocol. The columns of the envelope come first and are the same everywhere;
+after them comes one column per distinct field of the protocol. Fields of the same name and type share a column, and a
+message that has no such field has null there. Fields with dotted names are nested: `service.name` is the member
+`name` of the column `service`, `services[].name` the member `name` of every element of the list `services`.
+
+`wirelake.columnar.decode` gives the columns of the envelope that belong to the bytes themselves: `offset`, `length`,
+`message`, `code`, `notes`, `raw_text`. The others (`capture`, `connection`, `direction`, `ts`) are names that are
+kept free for what is known about a whole capture.
+
+Integers are signed and wide enough for every value; an unsigned 64-bit integer is a decimal of 20 digits. A column
+marked *JSON text* holds a free-form value, rendered only if the column is asked for by name. Text that is not UTF-8
+is null in its column, and `raw_text` has its bytes.
+"""
+
+
+def tables_page() -> str:
+    lines = [MADE, TABLES_HEAD, "## Envelope", ""]
+    envelope = ((f"`{name}`", f"`{kind}`", doc) for name, kind, doc in ENVELOPE)
+    lines += _markdown_table(("column", "type", "meaning"), envelope)
+    for name in BUILT_IN:
+        protocol = load(name)
+        lines += ["", f"## {name}", "", f"{protocol.title}; see [its messages](protocols/{name}.md).", ""]
+        lines += _markdown_table(("column", "type", "meaning", "messages"), column_rows(protocol))
+    return "\n".join(lines) + "\n"
+
+
+def column_rows(protocol: Protocol) -> Iterator[tuple[str, ...]]:
+    said = meanings(protocol)
+    for column in columns(protocol).values():
+        owners = _owners(protocol, column)
+        for path, part in _parts(column, column.name):
+            free = ", JSON text" if part.free else ""
+            meaning = "; ".join(said.get(path, ())) or part.doc
+            yield f"`{path}`", f"`{_kind(part)}`{free}", meaning, owners
+            owners = ""
+
+
+def _parts(column: Column, path: str) -> Iterator[tuple[str, Column]]:
+    """A column and, if it is a structure or a list of structures, its members."""
+    yield path, column
+    if column.kind == "list":
+        column, path = column.children["element"], f"{path}[]"
+    for child in column.children.values():
+        yield from _parts(child, f"{path}.{child.name}")
+
+
+def _kind(column: Column) -> str:
+    match column.kind:
+        case "struct":
+            return "struct"
+        case "list" if column.children["element"].kind == "struct":
+            return "list<struct>"
+        case _:
+            return column.shape().replace(",", ", ").replace(":", ": ")
+
+
+def _owners(protocol: Protocol, column: Column) -> str:
+    """Which messages have the column."""
+    names = [cls.__message__["name"] for cls in protocol.messages]
+    if not column.messages or len(column.messages) == len(names):
+        return "all"
+    absent = [name for index, name in enumerate(names) if index not in column.messages]
+    if len(absent) <= 2:
+        return f"all but {' and '.join(absent)}"
+    return ", ".join(name for index, name in enumerate(names) if index in column.messages)
+
+
+def meanings(protocol: Protocol) -> dict[str, dict[str, None]]:
+    """What the messages say about each column: a shared one can mean several things."""
+    found: dict[str, dict[str, None]] = {}
+    for cls in protocol.messages:
+        for declared in cls.__wire_fields__:
+            _collect(found, declared.column or declared.key, declared.wire, _said(declared))
+    return found
+
+
+def _said(declared: Field) -> str:
+    return declared.doc + (f" [{declared.unit}]" if declared.unit else "")
+
+
+def _collect(found: dict[str, dict[str, None]], path: str, wire: Any, doc: str) -> None:
+    if doc:
+        found.setdefault(path, {})[doc] = None
+    match wire:
+        case Nested(struct=cls):
+            inner = cls.__wire_fields__
+        case Many(element=Nested(struct=cls)):
+            path, inner = f"{path}[]", cls.__wire_fields__
+        case Signature(forms=forms):
+            inner = [declared for form in forms for declared in form.struct.__wire_fields__]
+        case _:
+            inner = ()
+    for declared in inner:
+        _collect(found, f"{path}.{declared.column or declared.key}", declared.wire, _said(declared))
+
+
+def _markdown_table(header: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> list[str]:
+    cells = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    return ["| " + " | ".join(header) + " |", "|" + "---|" * len(header), *cells]
+
+
+# --- command line
+
+
+COMMAND_LINE_HEAD = """\
+# Command line
+
+What each verb prints for `--help`. Data goes to standard output, words for people to standard error. Exit status: 0
+everything was read, 1 some of the input was bad, 2 the command was used wrongly.
+
+What `decode` prints is described in [the README](../README.md#command-line), the rules that it names in
+[rules.md](rules.md).
+"""
+
+
+def command_line_page() -> str:
+    lines = [MADE, COMMAND_LINE_HEAD]
+    for name, command in [("", cli), *sorted(cli.commands.items())]:
+        lines += [f"## wirelake {name}".rstrip(), "", "```text", help_text(command, name), "```", ""]
+    return "\n".join(lines)
+
+
+def help_text(command: click.Command, name: str) -> str:
+    settings: dict[str, object] = dict(cli.context_settings) | {"terminal_width": HELP_WIDTH}
+    parent = click.Context(cli, info_name="wirelake", **settings)  # type: ignore[arg-type]
+    context = click.Context(command, info_name=name, parent=parent, **settings) if name else parent  # type: ignore[arg-type]
+    return command.get_help(context)
+
+
+# --- writing and comparing
+
+
+def stale() -> Iterator[str]:
+    """What differs between the documents and what they should say; nothing if all is well."""
+    for path, wanted in documents().items():
+        there = path.read_text(encoding="utf-8") if path.exists() else ""
+        name = str(path.relative_to(ROOT))
+        yield from difflib.unified_diff(
+            there.splitlines(), wanted.splitlines(), name, f"{name} (made now)", lineterm=""
+        )
+    known = set(documents())
+    for page in sorted((DOCS / "protocols").glob("*.md")):
+        if page not in known:
+            yield f"{page.relative_to(ROOT)}: no such protocol"
+
+
+def check() -> int:
+    differences = list(stale())
+    for line in differences[:60]:
+        print(line)
+    if differences:
+        print("the documents are not up to date: run scripts/generate_docs.py", file=sys.stderr)
+    return 1 if differences else 0
+
+
+def write() -> int:
+    for path, text in documents().items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        print(path.relative_to(ROOT))
+    return 0
+
+
+def main(arguments: list[str]) -> int:
+    actions: dict[tuple[str, ...], Callable[[], int]] = {(): write, ("--check",): check}
+    action = actions.get(tuple(arguments))
+    if action is None:
+        print(__doc__, file=sys.stderr)
+        return 2
+    return action()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

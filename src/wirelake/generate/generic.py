@@ -1,0 +1,154 @@
+"""A conversation from the declaration alone: requests are answered, events are sent, the life cycle is obeyed.
+
+For protocols that have no script of their own. Values are random, but an answer carries the correlation of its request.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from ..spec import nodes as n
+from ..spec.resolve import MessageNode
+from .simulation import Link, Process, Stage
+from .truth import Direction, Exchange
+from .values import random_message
+
+PORT = 9000
+_UNANSWERED = 0.02
+
+
+def begin(stage: Stage) -> None:
+    port = stage.layout.protocol.ports.get("tcp", PORT)
+    for number in range(stage.connections):
+        stage.start(_connection(stage, number, port), stage.pause(50_000))
+
+
+def _connection(stage: Stage, number: int, port: int) -> Process:
+    link = stage.connect(number, port=port)
+    talk = _Talk(stage, link)
+    yield stage.delay(500)
+    while stage.more and (choices := talk.choices()):
+        yield stage.pause(20_000)
+        talk.step(*stage.pick(choices))
+    while talk.open:
+        yield stage.delay(2_000)
+        if not talk.answer():
+            break
+    yield stage.delay(1_000)
+    link.close()
+
+
+class _Talk:
+    """One connection: its state in the life cycle and its open requests."""
+
+    def __init__(self, stage: Stage, link: Link) -> None:
+        self.stage = stage
+        self.link = link
+        self.layout = stage.layout
+        self.cycle = stage.layout.protocol.life_cycle
+        self.state = self.cycle.initial if self.cycle is not None else ""
+        self.open: deque[tuple[Exchange, MessageNode, Any]] = deque()
+        self.answers = {node.answer for node in self.layout.messages.values() if node.answer is not None}
+
+    def choices(self) -> list[tuple[Direction, MessageNode | None]]:
+        """What may come next; None stands for an answer to an open request."""
+        found: list[tuple[Direction, MessageNode | None]] = [
+            (direction, node) for direction, node in self._permitted() if node.code not in self.answers
+        ]
+        if any(self._may_answer(entry) for entry in self.open):
+            found += [("to_client", None)] * max(1, len(found))
+        return found or list(self._permitted())
+
+    def _permitted(self) -> Iterator[tuple[Direction, MessageNode]]:
+        sides: tuple[tuple[Direction, str], ...] = (("to_server", "client"), ("to_client", "server"))
+        for direction, side in sides:
+            for node in self.layout.messages.values():
+                if node.sent_by in (side, "both") and self._next(direction, node) is not None:
+                    yield direction, node
+
+    def _next(self, direction: Direction, node: MessageNode) -> str | None:
+        """The state behind this message; None if it is not allowed now."""
+        if self.cycle is None:
+            return ""
+        side = self.cycle.client if direction == "to_server" else self.cycle.server
+        return side.get(self.state, {}).get(node.name)
+
+    def step(self, direction: Direction, node: MessageNode | None) -> None:
+        if node is None:
+            self.answer()
+            return
+        message = random_message(self.layout, node, self.stage.rng)
+        if node.answer is None:
+            self.link.send(direction, message)
+        else:
+            correlation = _read(message, _path(node, "correlation"))
+            address = _read(message, _path(node, "address"))
+            exchange = self.link.ask(direction, message, _shown(address), _shown(correlation))
+            if not self.stage.chance(_UNANSWERED):
+                self.open.append((exchange, self.layout.messages[node.answer], correlation))
+        self.state = self._next(direction, node) or self.state
+
+    def _may_answer(self, entry: tuple[Exchange, MessageNode, Any]) -> bool:
+        return self._next(_back(entry[0].direction), entry[1]) is not None
+
+    def answer(self) -> bool:
+        """Answers one open request, not always the oldest."""
+        possible = [entry for entry in self.open if self._may_answer(entry)]
+        if not possible:
+            return False
+        entry = self.stage.pick(possible[:4])
+        self.open.remove(entry)
+        exchange, node, correlation = entry
+        message = random_message(self.layout, node, self.stage.rng)
+        path = _path(node, "correlation")
+        if path and correlation is not None:
+            message = _write(message, path, correlation)
+        self.link.answer(exchange, message, status=None)
+        self.state = self._next(_back(exchange.direction), node) or self.state
+        return True
+
+
+def _back(direction: Direction) -> Direction:
+    return "to_client" if direction == "to_server" else "to_server"
+
+
+def _path(node: MessageNode, role: str) -> tuple[str, ...]:
+    """Where the field with this role is, also inside structures."""
+    return _find(node.fields, role) or ()
+
+
+def _find(fields: tuple[n.Field, ...], role: str) -> tuple[str, ...] | None:
+    for field in fields:
+        if field.role == role:
+            return (field.name,)
+        if isinstance(field.wire, n.Nested):
+            inner = _find(field.wire.struct.__wire_fields__, role)
+            if inner is not None:
+                return (field.name, *inner)
+    return None
+
+
+def _read(record: Any, path: tuple[str, ...]) -> Any:
+    if not path:
+        return None
+    for name in path:
+        record = getattr(record, name)
+    return record
+
+
+def _write(record: Any, path: tuple[str, ...], value: Any) -> Any:
+    first, *rest = path
+    inner = _write(getattr(record, first), tuple(rest), value) if rest else value
+    return msgspec.structs.replace(record, **{first: inner})
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return ""
+    return value.hex() if isinstance(value, bytes) else str(value)
+
+

@@ -1,0 +1,261 @@
+"""Simulated time, and connections on which messages are sent in it.
+
+A *process* is a generator that yields how many microseconds it waits. A protocol's script is a set of processes that connect, send and
+wait; the simulation runs them in the order of their times. Nothing here looks at the clock, and all chance comes from the seed.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from itertools import count
+from random import Random
+from typing import Any, Literal, NamedTuple
+
+from ..codec import codec_for
+from ..codec.encode import encode_frame
+from ..spec.nodes import Protocol
+from ..spec.resolve import Layout
+from .frames import damage, pad
+from .truth import Damage, Direction, Exchange, Outcome, Session, Truth
+
+Process = Generator[int, None, None]
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """One TCP connection. Its number is its place in the order of connecting."""
+
+    number: int
+    layout: Layout
+    client: tuple[str, int]
+    server: tuple[str, int]
+
+    @property
+    def protocol(self) -> Protocol:
+        return self.layout.protocol
+
+    @property
+    def name(self) -> str:
+        return f"{self.client[0]}:{self.client[1]}-{self.server[0]}:{self.server[1]}"
+
+
+class Event(NamedTuple):
+    """A message on its way. ``frame`` is what is on the wire: not the message's bytes if there is ``damage``."""
+
+    ts_us: int
+    connection: Connection
+    direction: Direction
+    message: Any
+    frame: bytes
+    damage: Damage | None = None
+
+
+class Opened(NamedTuple):
+    ts_us: int
+    connection: Connection
+
+
+class Closed(NamedTuple):
+    """``by`` is the side that closes first."""
+
+    ts_us: int
+    connection: Connection
+    by: Literal["client", "server"]
+    how: Literal["closed", "reset"]
+
+
+Item = Event | Opened | Closed
+
+
+class Gone(Exception):
+    """The connection on which a process wanted to send has ended; so does the process."""
+
+
+class Simulation:
+    """Runs processes in the order of their times and hands out what they send."""
+
+    def __init__(self, start_us: int, truth: Truth | None = None, corrupt: float = 0.0, chance: Random | None = None) -> None:
+        self.now = start_us
+        self.truth = truth
+        self.corrupt = corrupt
+        self.chance = chance or Random(0)
+        self.events = 0
+        self.connections = 0
+        self.out: list[Item] = []
+        self._waiting: list[tuple[int, int, Process]] = []
+        self._order = count()
+
+    def start(self, process: Process, after_us: int = 0) -> None:
+        heapq.heappush(self._waiting, (self.now + after_us, next(self._order), process))
+
+    def run(self) -> Iterator[Item]:
+        waiting = self._waiting
+        while waiting:
+            self.now, _, process = heapq.heappop(waiting)
+            try:
+                wait = next(process)
+            except (StopIteration, Gone):
+                pass
+            else:
+                heapq.heappush(waiting, (self.now + wait, next(self._order), process))
+            if self.out:
+                out, self.out = self.out, []
+                yield from out
+
+
+class Stage:
+    """Where one protocol's script plays: its dials, its chance, its connections."""
+
+    def __init__(
+        self, simulation: Simulation, layout: Layout, rng: Random, *, messages: int, connections: int, network: int
+    ) -> None:
+        self.simulation = simulation
+        self.layout = layout
+        self.rng = rng
+        self.messages = messages
+        self.connections = connections
+        self.network = network
+        self.sent = 0
+
+    @property
+    def now(self) -> int:
+        return self.simulation.now
+
+    @property
+    def more(self) -> bool:
+        """Whether new exchanges may begin. Those under way are always finished."""
+        return self.sent < self.messages
+
+    def start(self, process: Process, after_us: int = 0) -> None:
+        self.simulation.start(process, after_us)
+
+    def delay(self, median_us: float, spread: float = 0.5) -> int:
+        """A waiting time as services have them: never nothing, mostly near the median, sometimes much longer."""
+        return 1 + int(self.rng.lognormvariate(math.log(median_us), spread))
+
+    def pause(self, mean_us: float) -> int:
+        """The time until the next of many independent events."""
+        return 1 + int(self.rng.expovariate(1 / mean_us))
+
+    def chance(self, probability: float) -> bool:
+        return self.rng.random() < probability
+
+    def pick(self, items: Any) -> Any:
+        return items[int(self.rng.random() * len(items))]
+
+    def connect(self, client: int, server: int = 0, *, port: int, layout: Layout | None = None) -> Link:
+        """Opens a connection between two hosts of this protocol's network."""
+        number = self.simulation.connections
+        self.simulation.connections += 1
+        network = f"10.{self.network}"
+        host = f"{network}.{1 + client // 250}.{1 + client % 250}"
+        connection = Connection(
+            number, layout or self.layout, (host, 32768 + number * 7 % 28000), (f"{network}.0.{10 + server}", port)
+        )
+        return Link(self, connection)
+
+
+class Link:
+    """A connection as its script uses it."""
+
+    def __init__(self, stage: Stage, connection: Connection) -> None:
+        self.stage = stage
+        self.simulation = stage.simulation
+        self.connection = connection
+        self.layout = connection.layout
+        self.codec = codec_for(connection.layout)
+        self.name = connection.protocol.name
+        self.is_open = True
+        self.busy = 0
+        self.last_us = {"to_server": self.simulation.now, "to_client": self.simulation.now}
+        self.session = Session(connection.number, self.name, connection.client, connection.server, self.simulation.now)
+        if self.simulation.truth is not None:
+            self.simulation.truth.sessions.append(self.session)
+        self.simulation.out.append(Opened(self.simulation.now, connection))
+
+    def start(self, process: Process, after_us: int = 0) -> None:
+        """A process that counts as work under way on this connection."""
+        self.simulation.start(self._counted(process), after_us)
+        self.busy += 1
+
+    def _counted(self, process: Process) -> Process:
+        try:
+            yield from process
+        finally:
+            self.busy -= 1
+
+    def send(self, direction: Direction, message: Any, *, padded: bool = False) -> int:
+        """Puts a message on the wire; gives the number of the event."""
+        if not self.is_open:
+            raise Gone
+        simulation = self.simulation
+        frame = encode_frame(self.layout, message)
+        if padded:
+            frame = pad(self.layout, frame, self.layout.of(message).padding.value)  # type: ignore[union-attr]
+        message = self.codec.decode_frame(frame)
+        harm: Damage | None = None
+        if simulation.corrupt and simulation.chance.random() < simulation.corrupt:
+            frame, harm = damage(self.layout, frame, simulation.chance)
+            if simulation.truth is not None:
+                simulation.truth.damages[simulation.events] = harm
+        session = self.session
+        if direction == "to_server":
+            session.messages_to_server += 1
+            session.bytes_to_server += len(frame)
+        else:
+            session.messages_to_client += 1
+            session.bytes_to_client += len(frame)
+        self.last_us[direction] = simulation.now
+        simulation.out.append(Event(simulation.now, self.connection, direction, message, frame, harm))
+        simulation.events += 1
+        self.stage.sent += 1
+        return simulation.events - 1
+
+    def ask(
+        self,
+        direction: Direction,
+        message: Any,
+        address: str,
+        correlation: str,
+        *,
+        limit_us: int = 0,
+        padded: bool = False,
+    ) -> Exchange:
+        """Sends a request and opens the record of what becomes of it."""
+        number = self.send(direction, message, padded=padded)
+        exchange = Exchange(
+            self.name,
+            self.connection.number,
+            direction,
+            message.__message__["name"],
+            address,
+            correlation,
+            number,
+            self.simulation.now,
+            limit_us,
+        )
+        if self.simulation.truth is not None:
+            self.simulation.truth.exchanges.append(exchange)
+        return exchange
+
+    def answer(self, exchange: Exchange, message: Any, outcome: Outcome = "ok", status: Any = 0) -> int:
+        """Sends a reply, in the other direction, and notes it."""
+        number = self.send("to_client" if exchange.direction == "to_server" else "to_server", message)
+        exchange.replies += 1
+        if exchange.reply is None:
+            exchange.reply, exchange.reply_us = number, self.simulation.now
+            exchange.reply_message = message.__message__["name"]
+            exchange.status = status
+        if exchange.outcome == "unanswered":
+            exchange.outcome = outcome
+        return number
+
+    def close(self, by: Literal["client", "server"] = "client", how: Literal["closed", "reset"] = "closed") -> None:
+        if not self.is_open:
+            return
+        self.is_open = False
+        self.session.closed_us, self.session.ended = self.simulation.now, how
+        self.simulation.out.append(Closed(self.simulation.now, self.connection, by, how))

@@ -1,0 +1,141 @@
+"""``generate``: protocols and dials -> traffic that can be played as often as one likes, always the same."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from random import Random
+from typing import Any
+
+from ..protocols import BUILT_IN, load
+from ..spec import nodes as n
+from ..spec.resolve import Layout, layout, settle
+from . import generic
+from .simulation import Event, Item, Simulation, Stage
+from .truth import Truth
+
+START_US = 1_704_067_200_000_000
+"""2024-01-01 00:00 UTC."""
+CONNECTIONS = 4
+
+Script = Callable[[Stage], None]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One protocol's part of the traffic."""
+
+    layout: Layout
+    script: Script
+    messages: int
+    connections: int
+
+
+class Traffic:
+    """Generated traffic. Iterating plays it from the start, in the order of time, and keeps nothing."""
+
+    def __init__(self, scenes: tuple[Scene, ...], *, seed: int, start_us: int, corrupt: float) -> None:
+        self.scenes = scenes
+        self.seed = seed
+        self.start_us = start_us
+        self.corrupt = corrupt
+
+    @property
+    def protocols(self) -> tuple[n.Protocol, ...]:
+        return tuple(scene.layout.protocol for scene in self.scenes)
+
+    def __iter__(self) -> Iterator[Event]:
+        return (item for item in self.timeline() if isinstance(item, Event))
+
+    def timeline(self, truth: Truth | None = None) -> Iterator[Item]:
+        """Messages, and where connections open and close. ``truth`` is filled while it is played; it grows with the traffic."""
+        simulation = Simulation(self.start_us, truth, self.corrupt, Random(f"{self.seed} damage"))
+        for i, scene in enumerate(self.scenes):
+            rng = Random(f"{self.seed} {scene.layout.protocol.name}")
+            stage = Stage(
+                simulation, scene.layout, rng, messages=scene.messages, connections=scene.connections, network=i + 1
+            )
+            scene.script(stage)
+        return simulation.run()
+
+    @cached_property
+    def truth(self) -> Truth:
+        """What happened in the traffic: found by playing it once."""
+        truth = Truth()
+        for _ in self.timeline(truth):
+            pass
+        return truth
+
+
+def generate(
+    protocol: str | n.Protocol | Iterable[str | n.Protocol],
+    *,
+    seed: int = 0,
+    messages: int = 1000,
+    connections: int = CONNECTIONS,
+    start_us: int = START_US,
+    corrupt: float = 0.0,
+    **options: Any,
+) -> Traffic:
+    """Traffic of one protocol, or of several at the same time.
+
+    When ``messages`` have been sent (shared between the protocols), nothing new begins, what is under way is finished and the
+    connections close, so there are a few more. ``connections`` is their number per protocol. ``corrupt`` is the share of frames that is damaged. ``options``
+    are reading options of the protocols (``profile``, ``dialect`` ...): what the peers speak.
+    """
+    if not 0.0 <= corrupt <= 1.0:
+        raise ValueError(f"corrupt is a share between 0 and 1, not {corrupt}")
+    if messages < 0 or connections < 1:
+        raise ValueError("messages and connections are positive numbers")
+    names = [protocol] if isinstance(protocol, (str, n.Protocol)) else list(protocol)
+    declared = [load(name) for name in names]
+    if not declared:
+        raise ValueError("at least one protocol is needed")
+    _check_options(declared, options)
+    share = -(-messages // len(declared))
+    scenes = tuple(
+        Scene(_stream_layout(one, options), _script(one), share, connections) for one in declared
+    )
+    return Traffic(scenes, seed=seed, start_us=start_us, corrupt=corrupt)
+
+
+def _check_options(declared: list[n.Protocol], options: dict[str, Any]) -> None:
+    """Each option must suit at least one of the protocols."""
+    if len(declared) == 1:
+        settle(declared[0], options)
+    for name, value in options.items():
+        if not any(_suits(one, name, value) for one in declared):
+            raise ValueError(f"none of {', '.join(one.name for one in declared)} has {name}={value!r}")
+
+
+def _suits(declared: n.Protocol, name: str, value: Any) -> bool:
+    return name in declared.options and value in declared.options[name].values
+
+
+def _stream_layout(declared: n.Protocol, options: dict[str, Any]) -> Layout:
+    """The layout for these options; where nothing else is said, one whose frames can be told apart in a stream."""
+    chosen = {name: value for name, value in options.items() if _suits(declared, name, value)}
+    made = layout(declared, **chosen)
+    if is_stream(made):
+        return made
+    for name, option in declared.options.items():
+        for value in option.values if name not in chosen else ():
+            other = layout(declared, **(chosen | {name: value}))
+            if is_stream(other):
+                return other
+    return made
+
+
+def is_stream(made: Layout) -> bool:
+    """Whether frames say how long they are."""
+    return any(isinstance(part, n.Size) for part in made.frame.parts)
+
+
+def _script(declared: n.Protocol) -> Script:
+    """The script of a built-in protocol; any other is played from its declaration alone."""
+    if declared.name in BUILT_IN and load(declared.name) is declared:
+        begin: Script = importlib.import_module(f".{declared.name}", __package__).begin
+        return begin
+    return generic.begin

@@ -1,0 +1,127 @@
+"""What really happened in generated traffic: the answers against which tables made from it are checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Direction = Literal["to_server", "to_client"]
+Outcome = Literal["ok", "error", "timeout", "unanswered"]
+
+
+@dataclass(slots=True)
+class Exchange:
+    """A request and what became of it. ``request`` and ``reply`` are numbers of events, counted from 0 over the whole traffic.
+
+    ``timeout``: the requester's own limit passed first (a reply may still have come, late). ``unanswered``: the connection or the traffic
+    ended before. ``replies`` counts all answers, where a request has a stream of them; ``reply`` is the first.
+    """
+
+    protocol: str
+    connection: int
+    direction: Direction
+    message: str
+    address: str
+    correlation: str
+    request: int
+    request_us: int
+    limit_us: int = 0
+    reply: int | None = None
+    reply_us: int | None = None
+    reply_message: str = ""
+    replies: int = 0
+    outcome: Outcome = "unanswered"
+    status: Any = None
+    other_leg: int | None = None
+    """Number of the request that a broker made of this one, or of which it made this one."""
+
+    @property
+    def latency_us(self) -> int | None:
+        """Time to the first reply."""
+        return None if self.reply_us is None else self.reply_us - self.request_us
+
+
+@dataclass(slots=True)
+class Branch:
+    """The part of a transaction that one peer has. Numbers are XA return codes; None: no such answer came."""
+
+    connection: int
+    bqual: bytes
+    calls: int = 0
+    vote: int | None = None
+    prepare_sent: bool = False
+    decision: Literal["commit", "rollback", ""] = ""
+    one_phase: bool = False
+    result: int | None = None
+
+
+@dataclass(slots=True)
+class Transaction:
+    """One global transaction and its branches."""
+
+    format: int
+    gtrid: bytes
+    begun_us: int
+    branches: list[Branch] = field(default_factory=list)
+    ended_us: int | None = None
+
+    @property
+    def outcome(self) -> Literal["committed", "rolled_back", "read_only", "in_doubt", "open"]:
+        """``in_doubt``: a branch was prepared and its end was not seen. ``open``: not even a vote is missing yet."""
+        outcomes = {_outcome(branch) for branch in self.branches}
+        for worst in ("in_doubt", "open", "rolled_back", "committed"):
+            if worst in outcomes:
+                return worst  # type: ignore[return-value]
+        return "read_only"
+
+
+XA_OK, XA_RDONLY = 0, 3
+_ROLLED_BACK = range(100, 108)
+
+
+def _outcome(branch: Branch) -> str:
+    if branch.vote == XA_RDONLY or (branch.one_phase and branch.result == XA_RDONLY):
+        return "read_only"
+    if branch.vote in _ROLLED_BACK or (branch.one_phase and branch.result in _ROLLED_BACK):
+        return "rolled_back"
+    if branch.decision and branch.result == XA_OK:
+        return "committed" if branch.decision == "commit" else "rolled_back"
+    prepared = branch.vote == XA_OK or (branch.decision == "commit" and branch.result is None)
+    return "in_doubt" if prepared else "open"
+
+
+@dataclass(slots=True)
+class Session:
+    """One connection: who, when, how much, and what the peers told about themselves."""
+
+    connection: int
+    protocol: str
+    client: tuple[str, int]
+    server: tuple[str, int]
+    opened_us: int
+    closed_us: int | None = None
+    ended: Literal["closed", "reset", ""] = ""
+    messages_to_server: int = 0
+    messages_to_client: int = 0
+    bytes_to_server: int = 0
+    bytes_to_client: int = 0
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """What was done to a frame after it had been encoded. ``original`` are its bytes before."""
+
+    kind: Literal["flip", "cut", "insert", "length"]
+    offset: int
+    length: int
+    original: bytes
+
+
+@dataclass(slots=True)
+class Truth:
+    exchanges: list[Exchange] = field(default_factory=list)
+    transactions: list[Transaction] = field(default_factory=list)
+    sessions: list[Session] = field(default_factory=list)
+    damages: dict[int, Damage] = field(default_factory=dict)
+    """By number of the event."""

@@ -1,0 +1,83 @@
+"""Annotated hex: every byte is drawn once, with its field."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from tests.cli.test_wire import CALL
+
+from wirelake.cli import cli
+
+
+def inspect(*arguments: str, given: bytes = b"") -> tuple[int, str]:
+    result = CliRunner().invoke(cli, ["inspect", "--no-color", *arguments], input=given)
+    return result.exit_code, result.stdout
+
+
+def drawn(text: str) -> bytes:
+    """The bytes in the hex columns, in order."""
+    found = re.findall(r"^ *\d+ [0-9a-f]{4}  ((?:[0-9a-f]{2} )*[0-9a-f]{2})(?: |$)", text, re.M)
+    return bytes.fromhex("".join(found))
+
+
+def test_every_field_has_offset_bytes_name_and_value() -> None:
+    code, text = inspect("-p", "casual", "--hex", CALL)
+    assert code == 0
+    assert "casual service_call_request (3100), 117 bytes" in text
+    assert re.search(r"^ +56 0038  65 63 68 6f +service\.name = \"echo\"  text$", text, re.M)
+    assert re.search(r"^ +76 004c  (ff ){7}ff +xid\.format = -1  int64$", text, re.M)
+    assert drawn(text) == bytes.fromhex(CALL)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "frame"),
+    [
+        ("ceda", "821c13037c00040070792d315c000600733363726574 4c00040064656d6f"),
+        ("dsa", "41000000180082050000001f00000000002021030070756203002469730500a4756e6974040074656d700e0081a52474797065a66e756d62657203006f6c640000"),
+        ("dsa", "0b0000000700f822000000"),
+    ],
+)  # fmt: skip
+def test_every_byte_is_drawn_once(protocol: str, frame: str) -> None:
+    code, text = inspect("-p", protocol, "--hex", frame)
+    assert code == 0
+    assert drawn(text) == bytes.fromhex(frame)
+
+
+def test_labels_stand_beside_numbers() -> None:
+    _, text = inspect("-p", "ceda", "--hex", "8203110d00")
+    assert "control_code = 13 SUB_BATCH" in text
+    _, text = inspect("-p", "casual", "--hex", CALL.replace("ffffffffffffffff0000000000000000", "ffffffffffffffff000000000000000c"))
+    assert "flags = 12 TPNOREPLY | TPNOTRAN" in text
+
+
+def test_a_fault_is_drawn_at_its_byte_behind_what_was_read() -> None:
+    code, text = inspect("-p", "mb", "--hex", b"publish:a.b:1.0z\n{}".hex())
+    assert code == 1
+    assert 'topic = "a.b"' in text
+    assert re.search(r"^ +12 000c  31 2e 30 7a .*error: version: .* \[version\]$", text, re.M)
+
+
+def test_a_file_is_drawn_frame_by_frame_with_what_lies_between(tmp_path: Path) -> None:
+    path = tmp_path / "x.raw"
+    path.write_bytes(bytes.fromhex("820101") + b"junk" + bytes.fromhex("820114820101"))
+    code, text = inspect("-p", "ceda", str(path))
+    assert code == 1
+    titles = [line for line in text.splitlines() if line.startswith("ceda ")]
+    assert titles == [
+        "ceda heartbeat (1), 3 bytes, undecided",
+        "ceda no message, 4 bytes, undecided at offset 3",
+        "ceda logout (20), 3 bytes, undecided at offset 7",
+        "ceda heartbeat (1), 3 bytes, undecided at offset 10",
+    ]
+    assert inspect("-p", "ceda", "-n", "1", str(path))[0] == 0
+
+
+def test_long_fields_are_shortened_unless_asked_for() -> None:
+    frame = CALL.replace("00000000000000035b315d", "00000000000000675b" + "31" * 100 + "5d20").replace("0000000000000055", "00000000000000b9")
+    _, text = inspect("-p", "casual", "--hex", frame)
+    assert "... 55 more bytes" in text
+    _, text = inspect("-p", "casual", "--all-bytes", "--hex", frame)
+    assert drawn(text) == bytes.fromhex(frame)
