@@ -16,6 +16,7 @@ from tests.differential import valid_frames
 import wirelake
 from wirelake import columnar
 from wirelake.columnar import decode, decode_frames, decode_stream
+from wirelake.columnar.show import all_columns
 from wirelake.protocols import load
 from wirelake.protocols.casual import (
     Buffer,
@@ -76,6 +77,17 @@ def test_a_subset_of_columns_is_that_subset_in_the_order_asked_for() -> None:
     assert some.schema.names == ["service", "offset", "dequeued"]
     for name in some.schema.names:
         assert some.column(name).equals(whole.column(name))
+
+
+@pytest.mark.parametrize("protocol", ["casual", "dsa", "mb", "ceda"])
+def test_each_column_alone_is_what_it_is_among_all(protocol: str) -> None:
+    options = {"dialect": "ceda4"} if protocol == "ceda" else {}
+    frames = valid_frames(protocol, 300, random.Random(6), **options)
+    names = all_columns(load(protocol))
+    whole = decode_frames(protocol, frames, names, **options).records
+    for name in names:
+        alone = decode_frames(protocol, frames, [name], **options).records
+        assert repr(alone.column(0).to_pylist()) == repr(whole.column(name).to_pylist()), name
 
 
 def test_an_unknown_column_is_refused_with_the_known_ones() -> None:

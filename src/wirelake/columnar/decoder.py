@@ -97,8 +97,10 @@ class _Rows:
     def of_messages(self, messages: list[tuple[int, Any]]) -> pa.RecordBatch:
         """A batch from (offset, message) pairs."""
         rows = []
+        # Which texts are not UTF-8 does not depend on which columns are wanted.
+        wanted = None if "raw_text" in self.names else self.wanted
         for offset, message in messages:
-            row = row_of(message, self.wanted)
+            row = row_of(message, wanted)
             row["offset"] = offset
             rows.append({name: row.get(name) for name in self.names})
         return pa.RecordBatch.from_pylist(rows, self.schema)
@@ -306,8 +308,6 @@ class ColumnarDecoder:
         recovery = self._recovery
         assert recovery is not None
         while True:
-            taken = at - (self._recovery_base - self._base) if at >= self._recovery_base - self._base else 0
-            del taken
             fed = self._recovery_base + recovery.bytes_in - self._base
             chunk = buffer[fed : fed + _RECOVERY_BYTES]
             last = final and fed + len(chunk) >= len(buffer)
@@ -323,8 +323,9 @@ class ColumnarDecoder:
                     self._n_bytes += event.length
                 else:
                     self._one(offset, event)
-                    if recovery._layout is not None:
-                        self._layout = recovery._layout
+                    if event.message.layout in self._choices:
+                        # The decoder may have proved more from later bytes; up to this message, only this is sure.
+                        self._layout = event.message.layout
                     self._recovery = None
                     return offset + event.length - self._base
                 at = offset + event.length - self._base

@@ -85,6 +85,12 @@ class Lowering:
                 path = getattr(how, attribute, "")
                 if path:
                     needed.add(self._column_of(path))
+            if isinstance(how, n.Present):
+                for node in layout.messages.values():
+                    if node.body is not None:
+                        needed.add(self._column_of(node.body.name))
+                        if node.body.wire.opaque_if:
+                            needed.add(self._column_of(node.body.wire.opaque_if))
         for name in self.table:
             if name in needed:
                 self.slots[name] = self._assign(self.table[name], in_list=False)

@@ -1,0 +1,30 @@
+"""Seeded traffic: realistic conversations of the built-in protocols, and of any other from its declaration alone.
+
+>>> from wirelake.generate import generate
+>>> [event.message.to_json()["message"] for event in generate("ceda", messages=2, connections=1)][:2]
+['login', 'login']
+"""
+
+from __future__ import annotations
+
+from .simulation import Closed, Connection, Event, Opened
+from .traffic import Traffic, generate
+from .truth import Branch, Damage, Exchange, Session, Transaction, Truth
+from .values import random_frame, random_message
+
+__all__ = [
+    "Branch",
+    "Closed",
+    "Connection",
+    "Damage",
+    "Event",
+    "Exchange",
+    "Opened",
+    "Session",
+    "Traffic",
+    "Transaction",
+    "Truth",
+    "generate",
+    "random_frame",
+    "random_message",
+]

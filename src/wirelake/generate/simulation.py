@@ -14,6 +14,8 @@ from itertools import count
 from random import Random
 from typing import Any, Literal, NamedTuple
 
+from msgspec.structs import force_setattr
+
 from ..codec import codec_for
 from ..codec.encode import encode_frame
 from ..spec.nodes import Protocol
@@ -192,10 +194,7 @@ class Link:
         if not self.is_open:
             raise Gone
         simulation = self.simulation
-        frame = encode_frame(self.layout, message)
-        if padded:
-            frame = pad(self.layout, frame, self.layout.of(message).padding.value)  # type: ignore[union-attr]
-        message = self.codec.decode_frame(frame)
+        message, frame = self._sealed(message, padded)
         harm: Damage | None = None
         if simulation.corrupt and simulation.chance.random() < simulation.corrupt:
             frame, harm = damage(self.layout, frame, simulation.chance)
@@ -213,6 +212,20 @@ class Link:
         simulation.events += 1
         self.stage.sent += 1
         return simulation.events - 1
+
+    def _sealed(self, message: Any, padded: bool) -> tuple[Any, bytes]:
+        """The message as a reader of the wire will see it, and its bytes."""
+        frame = encode_frame(self.layout, message)
+        node = self.layout.of(message)
+        if padded:
+            assert node.padding is not None
+            frame = pad(self.layout, frame, node.padding.value)
+            force_setattr(message, "notes", (node.padding.note,))
+        if node.body is not None:
+            return self.codec.decode(frame), frame
+        force_setattr(message, "layout", self.layout)
+        force_setattr(message, "wire_length", len(frame))
+        return message, frame
 
     def ask(
         self,

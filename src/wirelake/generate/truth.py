@@ -67,7 +67,7 @@ class Transaction:
 
     @property
     def outcome(self) -> Literal["committed", "rolled_back", "read_only", "in_doubt", "open"]:
-        """``in_doubt``: a branch was prepared and its end was not seen. ``open``: not even a vote is missing yet."""
+        """``in_doubt``: a branch was prepared and its end was not seen. ``open``: it was not prepared, and no end was seen."""
         outcomes = {_outcome(branch) for branch in self.branches}
         for worst in ("in_doubt", "open", "rolled_back", "committed"):
             if worst in outcomes:

@@ -1,0 +1,455 @@
+"""dsa: links around a broker. Responders offer the points of devices, dashboards subscribe them, pollers come by now and then.
+
+The broker forwards with request ids and ack ids of its own, merges subscriptions of the same point, and answers for its own tree.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from base64 import urlsafe_b64encode
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Any, NamedTuple
+
+import msgpack
+
+from ..protocols import dsa as p
+from .simulation import Link, Process, Stage
+from .truth import Direction, Exchange, Outcome
+
+OK, INITIALIZING, NOT_AVAILABLE, CLOSED = 0x00, 0x01, 0x0E, 0x20
+DENIED, NOT_SUPPORTED, BAD_PARAMETER, BAD_AUTH = 0x40, 0x41, 0x45, 0xC9
+PING_AFTER_US = 30_000_000
+MAX_SUBSCRIPTIONS = 12
+DEVICES = ("boiler 1", "boiler 2", "pump", "meter", "gate")
+POINTS = (("temp", "number"), ("pressure", "number"), ("on", "bool"), ("state", "string"), ("flow", "number"))
+
+
+@dataclass
+class Subscription:
+    """What the broker subscribed at a responder, and for whom."""
+
+    rid: int
+    path: str
+    kind: str
+    level: float
+    subscribers: list[tuple[Wire, Exchange, int]] = field(default_factory=list)
+
+
+class Request(NamedTuple):
+    """A request on its way: the requester's leg, and the broker's leg to the responder if there is one."""
+
+    near: Wire
+    asked: Exchange
+    rid: int
+    far: Wire | None
+    forwarded: Exchange | None
+    far_rid: int
+
+
+class Wire:
+    """One link's connection, with the numbers that both sides count."""
+
+    def __init__(self, stage: Stage, link: Link, name: str) -> None:
+        self.stage = stage
+        self.link = link
+        self.name = name
+        self.ready = False
+        self.acks: dict[Direction, int] = {"to_server": 0, "to_client": 0}
+        self.rids: dict[Direction, int] = {"to_server": 0, "to_client": 0}
+        self.acking: dict[Direction, bool] = {"to_server": False, "to_client": False}
+        self.subscriptions: dict[str, Subscription] = {}
+
+    def next_rid(self, direction: Direction) -> int:
+        self.rids[direction] += 1
+        return self.rids[direction]
+
+    def make(self, direction: Direction, cls: Any, rid: int, headers: p.Headers, **content: Any) -> Any:
+        """A message with the sender's next ack id; the receiver will acknowledge it in a while."""
+        self.acks[direction] += 1
+        if not self.acking[direction]:
+            self.acking[direction] = True
+            self.stage.start(self._ack(direction), self.stage.delay(60_000))
+        return cls(request_id=rid, ack_id=self.acks[direction], headers=headers, **content)
+
+    def send(self, direction: Direction, cls: Any, rid: int, headers: p.Headers, **content: Any) -> int:
+        return self.link.send(direction, self.make(direction, cls, rid, headers, **content))
+
+    def _ack(self, direction: Direction) -> Process:
+        self.acking[direction] = False
+        if self.link.is_open:
+            self.link.send(_back(direction), p.Ack(acked_id=self.acks[direction]))
+        yield from ()
+
+    def keep_alive(self, direction: Direction) -> Process:
+        """Pings when this side has sent nothing for a while."""
+        while self.link.is_open:
+            quiet = self.stage.now - self.link.last_us[direction]
+            if quiet >= PING_AFTER_US:
+                if not self.stage.more:
+                    return
+                self.link.send(direction, p.Ping())
+                quiet = 0
+            yield PING_AFTER_US - quiet + 1
+
+
+def _back(direction: Direction) -> Direction:
+    return "to_client" if direction == "to_server" else "to_server"
+
+
+def begin(stage: Stage) -> None:
+    play = _Play(stage)
+    for number in range(stage.connections):
+        stage.start(play.session(number), stage.pause(300_000))
+
+
+class _Play:
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.rng = stage.rng
+        self.compat = stage.layout.options["mode"] == "compat"
+        self.broker_key = b"\x04" + self.rng.randbytes(64)
+        self.responders: list[Wire] = []
+        self.requesting = 0
+        self.large = [self._large_body(size) for size in (60_000, 110_000)]
+
+    def _large_body(self, size: int) -> bytes:
+        rows = [[i, round(self.rng.gauss(20, 3), 3), "ok"] for i in range(size // 14)]
+        packed: bytes = msgpack.packb({"columns": [{"name": "n"}, {"name": "value"}, {"name": "state"}], "rows": rows})
+        return packed
+
+    # --- connections
+
+    def session(self, number: int) -> Process:
+        stage = self.stage
+        responder = number % 2 == 1
+        name = f"{'plant' if responder else 'panel' if number % 4 == 0 else 'report'}{number + 1}"
+        wire = Wire(stage, stage.connect(number, port=4120), name)
+        refused = number > 3 and stage.chance(0.05)
+        yield stage.delay(800)
+        yield from self._handshake(wire, responder, refused)
+        if refused:
+            yield stage.delay(300)
+            wire.link.close(by="server")
+            return
+        sides: tuple[Direction, ...] = ("to_server", "to_client")
+        for side in sides:
+            stage.start(wire.keep_alive(side), PING_AFTER_US)
+        wire.ready = True
+        if responder:
+            yield from self._respond(wire)
+        else:
+            yield from self._request(wire, poller=number % 4 == 2)
+        yield stage.delay(100_000)
+        wire.link.close()
+
+    def _handshake(self, wire: Wire, responder: bool, refused: bool) -> Process:
+        stage, rng, link = self.stage, self.rng, wire.link
+        key = b"\x04" + rng.randbytes(64)
+        client, broker = _dsid(wire.name, key), _dsid("broker", self.broker_key)
+        link.send("to_server", p.ClientHello(handshake=p.HandshakeF0((2, 0), client, key, rng.randbytes(32))))
+        yield stage.delay(1_500)
+        link.send("to_client", p.ServerHello(handshake=p.HandshakeF1(broker, self.broker_key, rng.randbytes(32))))
+        yield stage.delay(2_500)
+        token = "" if stage.chance(0.7) else _text(rng.getrandbits(60), 16) + _hash(rng.randbytes(16))
+        link.send("to_server", p.ClientProof(handshake=p.HandshakeF2(token, responder, "", rng.randbytes(32))))
+        yield stage.delay(2_000)
+        path = f"downstream/{wire.name}" if responder else ""
+        if refused:
+            link.send("to_client", p.ServerProof(request_id=0, ack_id=0, headers=p.Headers(status=BAD_AUTH), body=b""))
+        else:
+            link.send("to_client", p.ServerProof(handshake=p.HandshakeF3(True, path, rng.randbytes(32))))
+        link.session.facts.update(
+            client_dsid=client, server_dsid=broker, is_responder=responder, path=path, refused=refused
+        )
+
+    def _respond(self, wire: Wire) -> Process:
+        """A responder stays as long as there are requesters."""
+        self.responders.append(wire)
+        while self.stage.more or self.requesting:
+            yield 100_000
+        self.responders.remove(wire)
+        while wire.link.busy:
+            yield 50_000
+
+    def _request(self, wire: Wire, poller: bool) -> Process:
+        stage = self.stage
+        self.requesting += 1
+        yield stage.delay(200_000)
+        wire.link.start(self.list_path(wire, None, ""))
+        active = [0]
+        while stage.more:
+            yield stage.pause(15_000_000 if poller else 400_000)
+            far: Wire | None = stage.pick(self.responders) if self.responders and stage.chance(0.9) else None
+            kind = self.rng.random()
+            if kind < 0.5 and not poller:
+                if active[0] < MAX_SUBSCRIPTIONS:
+                    active[0] += 1
+                    wire.link.start(self.subscribe(wire, far, active))
+            elif kind < 0.65:
+                wire.link.start(self.list_path(wire, far, f"main/{stage.pick(DEVICES)}"))
+            elif kind < 0.85:
+                wire.link.start(self.invoke(wire, far))
+            elif kind < 0.98 or self.compat:
+                wire.link.start(self.set_value(wire, far))
+            else:
+                wire.link.start(self.preflight(wire, far))
+        while wire.link.busy:
+            yield 50_000
+        self.requesting -= 1
+
+    # --- requests, and their way through the broker
+
+    def _ask(
+        self, near: Wire, far: Wire | None, cls: Any, path: str, headers: dict[str, Any], **content: Any
+    ) -> tuple[Exchange, int, str]:
+        """The requester's leg. Its path leads through the broker's tree."""
+        full = f"downstream/{far.name}/{path}".rstrip("/") if far is not None else path
+        rid = near.next_rid("to_server")
+        target = {} if self.compat and not full else {"target_path": full}
+        message = near.make("to_server", cls, rid, p.Headers(**target, **headers), **content)
+        return near.link.ask("to_server", message, full, str(rid)), rid, full
+
+    def _forward(
+        self, asked: Exchange, far: Wire, cls: Any, path: str, headers: dict[str, Any], **content: Any
+    ) -> tuple[Exchange, int]:
+        """The broker's leg to the responder, with a request id of its own."""
+        rid = far.next_rid("to_client")
+        message = far.make("to_client", cls, rid, p.Headers(target_path=path, **headers), **content)
+        forwarded = far.link.ask("to_client", message, path, str(rid))
+        asked.other_leg, forwarded.other_leg = forwarded.request, asked.request
+        return forwarded, rid
+
+    def _answer(self, wire: Wire, asked: Exchange, cls: Any, rid: int, headers: dict[str, Any], **content: Any) -> None:
+        status = headers.get("status", OK)
+        outcome: Outcome = "error" if status > CLOSED else "ok"
+        back = _back(asked.direction)
+        wire.link.answer(asked, wire.make(back, cls, rid, p.Headers(**headers), **content), outcome, status)
+
+    # --- subscribe
+
+    def subscribe(self, near: Wire, far: Wire | None, active: list[int]) -> Process:
+        stage = self.stage
+        device = stage.pick(DEVICES)
+        point, kind = stage.pick(POINTS)
+        path = f"main/{device}/{point}" if far is not None else "sys/clients/count"
+        headers: dict[str, Any] = {}
+        if stage.chance(0.3):
+            headers = {"qos": stage.pick((1, 2, 3)), "queue_size": 4096, "queue_duration": 600}
+        if stage.chance(0.05):
+            headers["priority"] = True
+        asked, rid, _ = self._ask(near, far, p.SubscribeRequest, path, headers)
+        yield stage.delay(700)
+        if stage.chance(0.02):
+            self._answer(near, asked, p.SubscribeResponse, rid, {"status": NOT_SUPPORTED}, body=b"")
+        else:
+            yield from self._follow(near, far, asked, rid, path, kind, headers)
+        active[0] -= 1
+
+    def _follow(
+        self, near: Wire, far: Wire | None, asked: Exchange, rid: int, path: str, kind: str, headers: dict[str, Any]
+    ) -> Process:
+        """From the first value until the requester has seen enough."""
+        stage = self.stage
+        owner = far or near
+        source = owner.subscriptions.get(path)
+        if source is None:
+            source = owner.subscriptions[path] = Subscription(0, path, kind, self.rng.gauss(20, 5))
+            source.subscribers.append((near, asked, rid))
+            if far is not None:
+                forwarded, source.rid = self._forward(asked, far, p.SubscribeRequest, path, headers)
+                yield stage.delay(4_000)
+                stage.start(self._updates(far, forwarded, source))
+            else:
+                stage.start(self._updates(near, None, source))
+        else:
+            self._value(near, asked, rid, source)
+            source.subscribers.append((near, asked, rid))
+        until = stage.now + stage.pause(20_000_000)
+        while stage.more and stage.now < until:
+            yield 250_000
+        near.send("to_server", p.Close, rid, p.Headers())
+        yield stage.delay(400)
+        source.subscribers = [one for one in source.subscribers if one[1] is not asked]
+
+    def _updates(self, owner: Wire, forwarded: Exchange | None, source: Subscription) -> Process:
+        """Values of one point, sent on to all who subscribed it, until nobody does."""
+        stage = self.stage
+        owner.link.busy += 1
+        try:
+            while source.subscribers:
+                source.level += self.rng.gauss(0, 0.3)
+                offline = stage.chance(0.02)
+                if forwarded is not None:
+                    self._value(owner, forwarded, source.rid, source, offline)
+                    yield stage.delay(250, 0.3)
+                for near, asked, rid in list(source.subscribers):
+                    if near.link.is_open:
+                        self._value(near, asked, rid, source, offline)
+                yield stage.pause(1_500_000) if stage.more else 10_000
+            del owner.subscriptions[source.path]
+            if forwarded is not None:
+                owner.send("to_client", p.Close, source.rid, p.Headers())
+        finally:
+            owner.link.busy -= 1
+
+    def _value(self, wire: Wire, asked: Exchange, rid: int, source: Subscription, offline: bool = False) -> None:
+        if offline:
+            self._answer(wire, asked, p.SubscribeResponse, rid, {"status": NOT_AVAILABLE}, body=b"")
+            return
+        level = source.level
+        match source.kind:
+            case "number":
+                value: Any = round(level, 2)
+            case "bool":
+                value = level > 20
+            case _:
+                value = "heiß" if level > 24 else "normal" if level > 15 else "kalt"
+        headers = {} if self.compat else {"status": OK}
+        meta = {"ts": _iso(self.stage.now)}
+        self._answer(wire, asked, p.SubscribeResponse, rid, headers, value_meta=meta, value=value)
+
+    # --- list
+
+    def list_path(self, near: Wire, far: Wire | None, path: str) -> Process:
+        stage = self.stage
+        once = stage.chance(0.4)
+        headers = {"no_stream": True} if once else {}
+        asked, rid, full = self._ask(near, far, p.ListRequest, path, headers)
+        yield stage.delay(900)
+        if stage.chance(0.01):
+            return  # some brokers never answer a list of what they do not know
+        forwarded: Exchange | None = None
+        far_rid = 0
+        if far is not None:
+            forwarded, far_rid = self._forward(asked, far, p.ListRequest, path, headers)
+            yield stage.delay(3_000)
+        parts = list(self._entries(full))
+        for i, entries in enumerate(parts):
+            last = i == len(parts) - 1
+            status = INITIALIZING if not last else CLOSED if once else OK
+            head: dict[str, Any] = {"status": status}
+            if i == 0:
+                head |= {"refreshed": True}
+            if far is not None and forwarded is not None:
+                self._answer(far, forwarded, p.ListResponse, far_rid, head, entries=entries)
+                yield stage.delay(200, 0.3)
+            self._answer(near, asked, p.ListResponse, rid, head, entries=entries)
+        if once:
+            return
+        for _ in range(int(self.rng.random() * 3)):
+            yield stage.pause(3_000_000)
+            change = self._change()
+            if far is not None and forwarded is not None:
+                self._answer(far, forwarded, p.ListResponse, far_rid, {"status": OK}, entries=change)
+                yield stage.delay(200, 0.3)
+            self._answer(near, asked, p.ListResponse, rid, {"status": OK}, entries=change)
+        yield stage.pause(2_000_000)
+        near.send("to_server", p.Close, rid, p.Headers())
+        if far is not None:
+            yield stage.delay(300)
+            far.send("to_client", p.Close, far_rid, p.Headers())
+
+    def _entries(self, path: str) -> Iterator[tuple[p.Entry, ...]]:
+        if not path:
+            yield tuple(p.Entry(name, {}) for name in ("downstream", "upstream", "home", "sys", "pub"))
+            return
+        yield (p.Entry("$is", "device"), p.Entry("@vendor", "Åkerström"), p.Entry("@installed", 2019))
+        yield tuple(p.Entry(name, {"$type": kind, "$writable": "write"}) for name, kind in POINTS)
+
+    def _change(self) -> tuple[p.Entry, ...]:
+        if self.stage.chance(0.3):
+            return (p.Entry("spare", p.UNSET),)
+        return (p.Entry("@serviced", _iso(self.stage.now)), p.Entry("alarm", {"$type": "bool"}))
+
+    # --- invoke
+
+    def invoke(self, near: Wire, far: Wire | None) -> Process:
+        stage = self.stage
+        large = far is not None and stage.chance(0.03)
+        path = "main/export" if large else "main/reset" if far is not None else "sys/tokens/add"
+        parameters = {"from": _iso(stage.now), "limit": int(self.rng.random() * 500)}
+        asked, rid, _ = self._ask(near, far, p.InvokeRequest, path, {"max_permission": 0x30} if stage.chance(0.2) else {}, value=parameters)
+        yield stage.delay(800)
+        forwarded: Exchange | None = None
+        far_rid = 0
+        if far is not None:
+            forwarded, far_rid = self._forward(asked, far, p.InvokeRequest, path, {}, value=parameters)
+            yield stage.delay(15_000, 0.8)
+        request = Request(near, asked, rid, far, forwarded, far_rid)
+        if stage.chance(0.05):
+            yield from self._result(request, {"status": BAD_PARAMETER} | self._detail("limit is too high"), body=b"")
+        elif large:
+            yield from self._pages(request, stage.pick(self.large))
+        else:
+            for _ in range(int(self.rng.random() * 3)):
+                yield from self._result(request, {"status": OK}, value={"progress": int(self.rng.random() * 100)})
+                yield stage.delay(30_000)
+            yield from self._result(request, {"status": CLOSED}, value={"rows": [[1, "done"]]})
+
+    def _detail(self, text: str) -> dict[str, Any]:
+        return {} if self.compat else {"error_detail": text}
+
+    def _result(self, request: Request, headers: dict[str, Any], **content: Any) -> Process:
+        if request.far is not None and request.forwarded is not None:
+            self._answer(request.far, request.forwarded, p.InvokeResponse, request.far_rid, headers, **content)
+            yield self.stage.delay(250, 0.3)
+        self._answer(request.near, request.asked, p.InvokeResponse, request.rid, headers, **content)
+
+    def _pages(self, request: Request, body: bytes) -> Process:
+        """A body that is too large for one message, cut in pages."""
+        pages = [body[at : at + p.MAX_BODY] for at in range(0, len(body), p.MAX_BODY)]
+        for i, page in enumerate(pages):
+            headers = {
+                "status": CLOSED if i == len(pages) - 1 else OK,
+                "sequence_id": 1,
+                "page_id": i or -len(pages),
+            }
+            yield from self._result(request, headers, body=page)
+            yield self.stage.delay(1_000)
+
+    # --- set and preflight
+
+    def set_value(self, near: Wire, far: Wire | None) -> Process:
+        stage = self.stage
+        path = f"main/{stage.pick(DEVICES)}/on" if far is not None else "sys/quarantine/enabled"
+        headers: dict[str, Any] = {"attribute_field": "@unit"} if stage.chance(0.2) else {}
+        value: Any = "K" if headers else stage.chance(0.5)
+        asked, rid, _ = self._ask(near, far, p.SetRequest, path, headers, value_meta={"ts": _iso(stage.now)}, value=value)
+        yield stage.delay(700)
+        fate = self.rng.random()
+        head: dict[str, Any] = {"status": CLOSED}
+        if fate < 0.05:
+            head = {"status": DENIED}
+        elif fate < 0.1:
+            head = {"status": BAD_PARAMETER} | self._detail("unit not known")
+        if far is not None and fate >= 0.05:
+            forwarded, far_rid = self._forward(asked, far, p.SetRequest, path, headers, value_meta={"ts": _iso(stage.now)}, value=value)
+            yield stage.delay(6_000)
+            self._answer(far, forwarded, p.SetResponse, far_rid, head)
+            yield stage.delay(250, 0.3)
+        self._answer(near, asked, p.SetResponse, rid, head)
+
+    def preflight(self, near: Wire, far: Wire | None) -> Process:
+        headers = {"permission_token": _hash(self.rng.randbytes(8))}
+        asked, rid, _ = self._ask(near, far, p.PreflightRequest, f"main/{self.stage.pick(DEVICES)}", headers)
+        yield self.stage.delay(900)
+        status = CLOSED if self.stage.chance(0.8) else DENIED
+        self._answer(near, asked, p.PreflightResponse, rid, {"status": status})
+
+
+def _hash(data: bytes) -> str:
+    return urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
+
+
+def _dsid(name: str, key: bytes) -> str:
+    return f"{name}-{_hash(key)}"
+
+
+def _text(number: int, length: int) -> str:
+    return f"{number:0{length}x}"[-length:]
+
+
+def _iso(now_us: int) -> str:
+    return datetime.fromtimestamp(now_us / 1e6, timezone.utc).isoformat(timespec="milliseconds")
