@@ -9,20 +9,22 @@ from wirelake.spec import Body, Frame, Line, Message, Protocol, Size, Topics, be
 
 NAME = "[a-z][a-z0-9]*"
 BOARD = word(rf"{NAME}(?:\.{NAME}){{0,4}}", "board", most=64)
+PRIORITY = number("([0-9]{1,2})", "priority", 1, 10, optional=True)
 
 
 class Post(Message, code=1, word="post", kind="event", sent_by="client"):
     """Puts a notice on a board."""
 
     board: str = field(BOARD, "where it goes", role="address")
-    priority: int | None = optional(number("([0-9]{1,2})", "priority", 1, 10, optional=True), "10 goes first")
+    priority: int | None = optional(PRIORITY, "10 goes first")
     text: bytes = field(Body(text=True, most=1024), "the notice", default=b"", role="payload")
 
 
 class Clear(Message, code=2, word="clear", kind="event", sent_by="client"):
-    """Takes everything off a board."""
+    """Takes notices off a board."""
 
     board: str = field(BOARD, "which", role="address")
+    below: int | None = optional(PRIORITY, "only those of a lower priority")
 
 
 PROTOCOL = declare(

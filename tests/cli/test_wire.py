@@ -209,7 +209,7 @@ def test_wrong_use_exits_with_2_and_says_what_would_be_right(arguments: list[str
     assert text in " ".join(result.stderr.split())
 
 
-@pytest.mark.parametrize("verb", ["decode", "encode", "inspect", "describe", "match", "dissector", "completion"])
+@pytest.mark.parametrize("verb", sorted(cli.commands))
 def test_help_of_every_verb_teaches_by_example(verb: str) -> None:
     result = run(verb, "--help")
     assert result.exit_code == 0

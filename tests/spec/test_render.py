@@ -50,7 +50,7 @@ def ours(code: str, role: str) -> list[str]:
 
 def as_published(kind: str) -> str:
     """Our network type in the document's words: it knows no signed numbers, no booleans and no text."""
-    kind = kind.split(" (")[0]
+    kind = kind.split(" (", maxsplit=1)[0]
     return {"text": "dynamic array", "bool8": "uint8"}.get(kind, re.sub(r"^int", "uint", kind))
 
 

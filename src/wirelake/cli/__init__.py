@@ -11,7 +11,9 @@ import sys
 import click
 
 from .. import __version__
+from .demo import demo
 from .describe import completion, describe, dissector
+from .generate import generate
 from .inspect import inspect
 from .wire import decode, encode, match
 
@@ -30,10 +32,12 @@ def cli() -> None:
     Decode hex, a line     echo 820101 | wirelake decode -p ceda --hex -
     And back               wirelake decode -p mb --hex x | wirelake encode -p mb --hex -
     See a protocol         wirelake describe casual service_call_request
+    Make some traffic      wirelake generate -p dsa -n 5000 -o traffic.pcap
+    All of it at once      wirelake demo
     """
 
 
-for command in (decode, encode, inspect, describe, match, dissector, completion):
+for command in (decode, encode, inspect, describe, match, generate, dissector, demo, completion):
     cli.add_command(command)
 
 

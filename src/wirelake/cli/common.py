@@ -55,7 +55,7 @@ def reading_options(command: F) -> F:
         click.option("--framing", metavar="WORD", help="mb: message or tcp."),
         click.option("--json-payload", is_flag=True, default=None, help="mb: require JSON payloads and show them."),
         click.option("--frame-only", is_flag=True, default=None, help="dsa: do not look into bodies."),
-        click.option("-o", "--option", "more", multiple=True, metavar="NAME=VALUE", help="Any reading option."),
+        click.option("--option", "more", multiple=True, metavar="NAME=VALUE", help="Any reading option."),
     ):
         command = option(command)
     return command
@@ -72,7 +72,7 @@ def take_options(protocol: Protocol, given: dict[str, Any]) -> dict[str, Any]:
     for item in more:
         name, equals, value = item.partition("=")
         if not equals:
-            raise click.UsageError(f"-o takes NAME=VALUE, not {item!r}")
+            raise click.UsageError(f"--option takes NAME=VALUE, not {item!r}")
         chosen[name.replace("-", "_")] = {"true": True, "false": False}.get(value, value)
     try:
         settle(protocol, chosen)

@@ -70,7 +70,7 @@ class Wire:
         self.acks[direction] += 1
         if not self.acking[direction]:
             self.acking[direction] = True
-            self.stage.start(self._ack(direction), self.stage.delay(60_000))
+            self.stage.start(self._ack(direction), self.stage.delay(400_000))
         return cls(request_id=rid, ack_id=self.acks[direction], headers=headers, **content)
 
     def send(self, direction: Direction, cls: Any, rid: int, headers: p.Headers, **content: Any) -> int:
@@ -268,7 +268,7 @@ class _Play:
             source.subscribers.append((near, asked, rid))
         until = stage.now + stage.pause(20_000_000)
         while stage.more and stage.now < until:
-            yield 250_000
+            yield 2_000_000
         near.send("to_server", p.Close, rid, p.Headers())
         yield stage.delay(400)
         source.subscribers = [one for one in source.subscribers if one[1] is not asked]

@@ -1,0 +1,38 @@
+"""Decode a file of frames as columns and write them as Parquet: one file for the messages, one for what is no message.
+
+python examples/to_parquet.py PROTOCOL FILE MESSAGES.parquet REJECTS.parquet [COLUMN ...]
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from wirelake import columnar, load
+from wirelake.columnar.schema import REJECT
+
+
+def chunks(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while chunk := file.read(1 << 20):
+            yield chunk
+
+
+def main(protocol: str, name: str, messages: str, rejects: str, *wanted: str) -> None:
+    columns = wanted or columnar.default_columns(load(protocol))
+    schema = columnar.schema(load(protocol), columns)
+    read = refused = 0
+    with pq.ParquetWriter(messages, schema) as good, pq.ParquetWriter(rejects, REJECT) as bad:
+        for batch in columnar.decode_stream(protocol, chunks(Path(name)), columns):
+            good.write_batch(batch.records)
+            bad.write_batch(batch.rejects)
+            read += batch.records.num_rows
+            refused += batch.rejects.num_rows
+    print(f"{read} messages, {refused} rejects, {len(columns)} columns")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
