@@ -16,7 +16,7 @@ class Post(Message, code=1, word="post", kind="event", sent_by="client"):
     """Puts a notice on a board."""
 
     board: str = field(BOARD, "where it goes", role="address")
-    priority: int | None = optional(PRIORITY, "10 goes first")
+    priority: int | None = optional(PRIORITY, "10 goes first", default=None)
     text: bytes = field(Body(text=True, most=1024), "the notice", default=b"", role="payload")
 
 
@@ -24,7 +24,7 @@ class Clear(Message, code=2, word="clear", kind="event", sent_by="client"):
     """Takes notices off a board."""
 
     board: str = field(BOARD, "which", role="address")
-    below: int | None = optional(PRIORITY, "only those of a lower priority")
+    below: int | None = optional(PRIORITY, "only those of a lower priority", default=None)
 
 
 PROTOCOL = declare(

@@ -28,7 +28,7 @@ def main(protocol: str, name: str) -> None:
     for event in events(protocol, Path(name)):
         if isinstance(event, Decoded):
             shown = event.message.to_json()
-            print(event.offset, shown["message"], json.dumps(shown["fields"]))
+            print(event.offset, shown["message"], json.dumps(shown["fields"]), flush=True)
         else:
             print(f"{event.length} bytes at {event.offset}: {event.error}", file=sys.stderr)
 

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import socket
 import threading
-from uuid import UUID
 
 from wirelake import StreamDecoder, encode
-from wirelake.codec.stream import Decoded
+from wirelake.codec.stream import Decoded, Event, Quarantined
 from wirelake.protocols.mb import Publish, Request
 
 MESSAGES = (
@@ -38,15 +37,15 @@ def follow(end: socket.socket) -> None:
     print(f"{decoder.bytes_in} bytes: {decoder.bytes_decoded} decoded, {decoder.bytes_quarantined} quarantined")
 
 
-def tell(events: list[object]) -> None:
+def tell(events: list[Event]) -> None:
     for event in events:
         match event:
-            case Decoded(offset=offset, message=Request(topic=topic, request_id=str() as request_id)):
-                print(f"{offset:>4} a request to {topic}, id {UUID(request_id).hex[:8]}")
+            case Decoded(offset=offset, message=Request(topic=topic, request_id=request_id)):
+                print(f"{offset:>4} a request to {topic}, id {request_id}")
             case Decoded(offset=offset, message=message):
-                print(f"{offset:>4} {message}")
-            case _:
-                print(f"{event.offset:>4} {event.length} bytes are no message: {event.error.rule}")
+                print(f"{offset:>4} {message.topic}: {message.payload.decode()}")
+            case Quarantined(offset=offset, length=length, error=error):
+                print(f"{offset:>4} {length} bytes are no message: {error.rule}")
 
 
 def main() -> None:

@@ -49,7 +49,9 @@ def test_every_byte_is_drawn_once(protocol: str, frame: str) -> None:
 def test_labels_stand_beside_numbers() -> None:
     _, text = inspect("-p", "ceda", "--hex", "8203110d00")
     assert "control_code = 13 SUB_BATCH" in text
-    _, text = inspect("-p", "casual", "--hex", CALL.replace("ffffffffffffffff0000000000000000", "ffffffffffffffff000000000000000c"))
+    _, text = inspect(
+        "-p", "casual", "--hex", CALL.replace("ffffffffffffffff0000000000000000", "ffffffffffffffff000000000000000c")
+    )
     assert "flags = 12 TPNOREPLY | TPNOTRAN" in text
 
 
@@ -76,7 +78,9 @@ def test_a_file_is_drawn_frame_by_frame_with_what_lies_between(tmp_path: Path) -
 
 
 def test_long_fields_are_shortened_unless_asked_for() -> None:
-    frame = CALL.replace("00000000000000035b315d", "00000000000000675b" + "31" * 100 + "5d20").replace("0000000000000055", "00000000000000b9")
+    frame = CALL.replace("00000000000000035b315d", "00000000000000675b" + "31" * 100 + "5d20").replace(
+        "0000000000000055", "00000000000000b9"
+    )
     _, text = inspect("-p", "casual", "--hex", frame)
     assert "... 55 more bytes" in text
     _, text = inspect("-p", "casual", "--all-bytes", "--hex", frame)

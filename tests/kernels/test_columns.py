@@ -26,7 +26,7 @@ def test_integers_are_read_as_python_reads_them(size: int, signed: bool, little:
             want -= 1 << 64
         for padding in (b"", bytes(16)):
             buf = np.frombuffer(b"x" + raw + padding, np.uint8)
-            assert k.read_int(buf, 1, size, flags) == want
+            assert k.read_int(buf, len(buf), 1, size, flags) == want
 
 
 def test_utf8_is_what_python_accepts() -> None:
@@ -34,18 +34,23 @@ def test_utf8_is_what_python_accepts() -> None:
     cases = [bytes([a, b, c, d]) for a in (0xC0, 0xC2, 0xE0, 0xED, 0xF0, 0xF4, 0xF5) for b in (0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF) for c in (0x7F, 0x80) for d in (0x80, 0xC0)]  # fmt: skip
     cases += [rng.randbytes(rng.randrange(8)) for _ in range(3000)]
     cases += ["".join(chr(rng.choice((65, 0xE9, 0x20AC, 0x1F600))) for _ in range(5)).encode() for _ in range(200)]
+    cases += [b"a" * i + raw for i in (0, 30, 31, 32, 33, 63, 64, 65) for raw in (b"", b"\xc3\xa9", b"\xa9", b"\xc3")]
     for raw in cases:
         try:
             raw.decode()
             valid = True
         except UnicodeDecodeError:
             valid = False
-        assert k.is_utf8(np.frombuffer(raw + b"\x80", np.uint8), 0, len(raw)) == valid, raw.hex()
+        # Texts are looked at in blocks where the buffer has room for one behind them, else byte by byte.
+        for padding in (b"\x80", b"\x80" * 40):
+            buf = np.frombuffer(raw + padding, np.uint8)
+            assert k.is_utf8(buf, len(buf), 0, len(raw)) == valid, raw.hex()
 
 
 def _accepts(raw: bytes, need_map: bool = False) -> bool:
     counts, maps = np.zeros(k.MAX_DEPTH + 1, np.int64), np.zeros(k.MAX_DEPTH + 1, np.int64)
-    return bool(k.is_msgpack(np.frombuffer(raw + b"\0", np.uint8), 0, len(raw), need_map, counts, maps))
+    buf = np.frombuffer(raw + b"\0", np.uint8)
+    return bool(k.is_msgpack(buf, len(buf), 0, len(raw), need_map, counts, maps))
 
 
 def test_messagepack_that_is_accepted_is_well_formed() -> None:
@@ -85,3 +90,25 @@ def test_messagepack_deeper_than_the_limit_is_left_to_the_record_codec() -> None
     assert not _accepts(deep)
     with pytest.raises(DecodeError):
         check_msgpack(b"\x91" * (k.MAX_DEPTH + 1) + b"\xc0")
+
+
+def _split(line: bytes, window: int, padding: bytes) -> list[bytes]:
+    buf = np.frombuffer(line + padding, np.uint8)
+    at, length = np.zeros(k.MAX_WORDS + 1, np.int64), np.zeros(k.MAX_WORDS + 1, np.int64)
+    count, behind = k.split_line(buf, len(buf), 0, min(window, len(line)), ord(":"), ord("\n"), at, length)
+    words = [line[at[i] : at[i] + length[i]] for i in range(count)]
+    assert not words or behind == line.index(b"\n") + 1
+    return words
+
+
+def test_lines_are_split_as_python_splits_them() -> None:
+    rng = random.Random(4)
+    for _ in range(2000):
+        line = bytes(
+            rng.choice(b"abc:::\n" if rng.random() < 0.3 else b"abcdefghijklmnop:") for _ in range(rng.randrange(120))
+        )
+        window = rng.choice((20, 64, 1000))
+        found, _, _ = line[:window].partition(b"\n")
+        want = found.split(b":") if b"\n" in line[:window] else []
+        for padding in (b"", b":\n" * 20):
+            assert _split(line, window, padding) == (want if len(want) <= k.MAX_WORDS else [])

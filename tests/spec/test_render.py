@@ -159,6 +159,10 @@ def test_frames_are_shown_once_per_reading_that_changes_them():
         "Frame (profile upstream, framing tcp)",
     ]
     assert [t.title for t in tables(casual.PROTOCOL) if t.title.startswith("Frame")] == ["Frame"]
+    assert [t.title for t in tables(ceda.PROTOCOL) if t.title.startswith("Frame")] == [
+        "Frame (dialect ceda4)",
+        "Frame (dialect ceda4-ws)",
+    ]
 
 
 def test_a_word_that_a_message_may_not_have_is_not_in_its_table():

@@ -46,15 +46,16 @@ def demo(messages: int, seed: int, keep: Path | None) -> None:
 
 
 def _run(folder: Path, messages: int, seed: int, kept: bool) -> None:
-    from ..generate import generate
-    from ..generate.write import write_pcap, write_raw
+    from ..generate import generate, write_pcap, write_raw
 
     traffic = generate(BUILT_IN, seed=seed, messages=messages, corrupt=CORRUPT)
     started = time.perf_counter()
     capture = folder / "mixed.pcap"
     write_pcap(traffic, capture)
     click.echo(f"1. generated {capture.name}: {capture.stat().st_size:,} bytes of TCP, all four protocols mixed")
-    written = write_raw(traffic, folder / "streams")
+    streams = folder / "streams"
+    streams.mkdir(exist_ok=True)
+    written = write_raw(traffic, streams)
     click.echo(f"   and its {len(written)} byte streams ({time.perf_counter() - started:.1f} s)")
     started = time.perf_counter()
     found = _decode(written)
@@ -68,15 +69,18 @@ def _run(folder: Path, messages: int, seed: int, kept: bool) -> None:
     accounted = whole - sum(line.quarantined for line in found.values())
     click.echo(f"\n   {accounted:,} bytes in messages + {whole - accounted:,} quarantined = {whole:,} bytes in")
     if kept:
-        click.echo(f"\nLook closer: wirelake inspect -p casual {folder}/streams/... ; open {capture} in Wireshark")
+        click.echo(
+            f"\nLook closer: wirelake inspect -p casual {folder}/streams/0000-casual-to_server.bin; open {capture} in Wireshark"
+        )
 
 
-def _decode(written: list[tuple[str, Path]]) -> dict[str, Line]:
+def _decode(written: list[Path]) -> dict[str, Line]:
     """Each stream through the columnar decoder, in pieces as they would come from a socket."""
     from ..columnar import decode_stream
 
     found = {name: Line() for name in BUILT_IN}
-    for name, path in written:
+    for path in written:
+        name = path.name.split("-")[1]
         line = found[name]
         line.streams += 1
         line.size += path.stat().st_size

@@ -54,7 +54,7 @@ def generate(
     wirelake generate -p dsa --format raw -o streams/
     """
     from ..generate import generate as make
-    from ..generate.write import write_jsonl, write_pcap, write_raw
+    from ..generate import write_jsonl, write_pcap, write_raw
 
     options = take_options(protocols[0], given) if len(protocols) == 1 else _mixed(given)
     try:
@@ -66,6 +66,7 @@ def generate(
             case "pcap":
                 write_pcap(traffic, output)
             case "raw":
+                output.mkdir(parents=True, exist_ok=True)
                 write_raw(traffic, output)
             case _:
                 write_jsonl(traffic, output)

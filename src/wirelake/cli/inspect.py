@@ -134,9 +134,10 @@ class Drawing:
         rows = [data[seen.offset + i : seen.offset + min(i + WIDTH, seen.length)] for i in range(0, seen.length, WIDTH)]
         value = describe_value(seen.value, seen.labels)
         kind = click.style(f"{seen.what}", dim=True)
-        path = f"{seen.path} ({seen.what})" if seen.what in ("length", "count") else seen.path or "-"
+        counts = seen.what in ("length", "count")
+        path = f"{seen.path} ({seen.what})" if counts and "length" not in seen.path else seen.path or "-"
         name = click.style(path, fg="cyan")
-        kind = "" if seen.what in ("length", "count") else kind
+        kind = "" if counts else kind
         first = rows[0].hex(" ") if rows else ""
         self.lines.append(f"{_offset(seen.offset)}  {first:<{WIDTH * 3 - 1}}  {name} = {value}  {kind}")
         for i, row in enumerate(rows[1 : self.most_lines], start=1):

@@ -10,7 +10,6 @@ length check and one slice. The source of a decoder is its ``__doc__``.
 
 from __future__ import annotations
 
-import inspect
 import re
 import struct
 from collections.abc import Callable
@@ -600,8 +599,8 @@ class _MessageSource(_Source):
 def _arguments(cls: Any, values: dict[str, str]) -> str:
     """How a record is made of these values: by position as far as that goes, which is quicker than by name."""
     given = []
-    for name, parameter in inspect.signature(cls).parameters.items():
-        if parameter.kind is parameter.KEYWORD_ONLY or name not in values:
+    for name in cls.__match_args__:  # those that can be given by position
+        if name not in values:
             break
         given.append(values[name])
     positional = cls.__struct_fields__[: len(given)]

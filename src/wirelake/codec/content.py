@@ -12,7 +12,7 @@ from typing import Any
 import msgpack
 import msgspec
 
-from ..errors import BadValue, DecodeError, EncodeError, LimitExceeded, Truncated
+from ..errors import BadValue, EncodeError, LimitExceeded, Truncated
 
 MAX_DEPTH = 256
 
@@ -27,11 +27,9 @@ def _no_extension(code: int, data: bytes) -> None:
 def read_msgpack(data: bytes, *, is_map: bool = False) -> Any:
     """One MessagePack object that fills ``data`` exactly. Errors have offsets relative to ``data``."""
     try:
-        value = msgpack.unpackb(
-            data, strict_map_key=False, unicode_errors="surrogateescape", ext_hook=_no_extension, timestamp=0
-        )
-    except (ValueError, TypeError, OverflowError) as error:
-        raise _named(data, error) from None
+        value = _unpack(data)
+    except (ValueError, TypeError, OverflowError):
+        value = _unpack_closely(data)
     if is_map and not isinstance(value, dict):
         raise BadValue("the metadata is not a map", rule="msgpack_map", offset=0)
     if len(data) > MAX_DEPTH:
@@ -39,12 +37,21 @@ def read_msgpack(data: bytes, *, is_map: bool = False) -> Any:
     return value
 
 
-def _named(data: bytes, error: Exception) -> DecodeError:
+def _unpack(data: bytes) -> Any:
+    return msgpack.unpackb(
+        data, strict_map_key=False, unicode_errors="surrogateescape", ext_hook=_no_extension, timestamp=0
+    )
+
+
+def _unpack_closely(data: bytes) -> Any:
+    """What the library refused: named, or a time stamp that makes no sense, which is an extension like any other."""
+    plain = bytearray(data)
+    for at in check_msgpack(data):
+        plain[at] = 0
     try:
-        check_msgpack(data)
-    except DecodeError as named:
-        return named
-    return BadValue(f"not MessagePack: {error}", rule="msgpack", offset=0)
+        return _unpack(bytes(plain))
+    except (ValueError, TypeError, OverflowError) as error:
+        raise BadValue(f"not MessagePack: {error}", rule="msgpack", offset=0) from None
 
 
 _FIXED_SIZES = {
@@ -58,10 +65,17 @@ _SIZED = {
 _COUNTED = {0xDC: (2, 1), 0xDD: (4, 1), 0xDE: (2, 2), 0xDF: (4, 2)}
 
 
-def check_msgpack(data: bytes) -> None:
-    """Raises unless ``data`` is exactly one well-formed object: iterative, no allocation beyond its depth."""
+_EXTENSIONS = frozenset((0xC7, 0xC8, 0xC9, 0xD4, 0xD5, 0xD6, 0xD7, 0xD8))
+
+
+def check_msgpack(data: bytes) -> list[int]:
+    """Raises unless ``data`` is exactly one well-formed object: iterative, no allocation beyond its depth.
+
+    Gives the positions where extensions say that they are time stamps.
+    """
     at = 0
     end = len(data)
+    timestamps = []
     open_counts = [1]
     open_maps = [False]
     while open_counts:
@@ -124,9 +138,12 @@ def check_msgpack(data: bytes) -> None:
                 "the MessagePack object is cut off", rule="msgpack", offset=at, needed=size, available=end - at
             )
         else:
+            if lead in _EXTENSIONS and data[at] == 0xFF:
+                timestamps.append(at)
             at += size
     if at != end:
         raise BadValue(f"{end - at} bytes behind the MessagePack object", rule="msgpack_trailing", offset=at)
+    return timestamps
 
 
 def show_free(value: Any) -> Any:

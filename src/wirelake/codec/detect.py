@@ -58,17 +58,17 @@ def _same_fields(a: MessageNode, b: MessageNode) -> bool:
 def detect(layouts: tuple[Layout, ...], data: Buffer, start: int, end: int, *, final: bool) -> Verdict:
     """The verdict of the frame at ``start``. ``final``: no more bytes will come."""
     headers: list[tuple[Layout, Header]] = []
-    waiting = False
+    waiting: list[Layout] = []
     for layout in layouts:
         try:
             headers.append((layout, measure(layout, data, start, end)))
         except Incomplete:
-            waiting = True
+            waiting.append(layout)
         except DecodeError:
             pass
     if waiting:
         # The header itself is cut off. A layout that already fails is out; one that stands alone is proved.
-        return Verdict(None, wait=True)
+        return Verdict(None, wait=True) if len(waiting) + len(headers) > 1 else Verdict(waiting[0])
     if not headers:
         return Verdict()
     if len(headers) == 1:

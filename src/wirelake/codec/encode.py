@@ -27,11 +27,23 @@ def encode_frame(layout: Layout, message: Any) -> bytes:
         raise EncodeError(
             f"{type(message).__name__} is not a message of {layout.protocol.name}", rule="unknown_message"
         )
+    writer = _Writer(layout, node, message)
     try:
-        return _Writer(layout, node, message).frame()
+        return writer.frame()
     except EncodeError as error:
         error.protocol, error.message = layout.protocol.name, node.name
         raise
+    except (TypeError, AttributeError) as error:
+        wrong = EncodeError(f"has the wrong type: {error}", rule="field_type", path=writer.where)
+        wrong.protocol, wrong.message = layout.protocol.name, node.name
+        raise wrong from None
+
+
+def _octets(value: Any) -> bytes:
+    """Bytes as they are: ``bytes`` itself would also take numbers and lists."""
+    if not isinstance(value, bytes | bytearray | memoryview):
+        raise TypeError(f"bytes are needed, not {type(value).__name__}")
+    return bytes(value)
 
 
 class _Writer:
@@ -41,6 +53,7 @@ class _Writer:
         self.message = message
         self.out = bytearray()
         self.head_end: int | None = None
+        self.where = ""
 
     def frame(self) -> bytes:
         payload = self._payload()
@@ -136,6 +149,7 @@ class _Writer:
         words = [self.node.word]
         for field in self.node.fields:
             if isinstance(field.wire, n.Word):
+                self.where = field.key
                 words.append(self._word(line, field.wire, getattr(self.message, field.name), field.key))
         while len(words) > line.fewest and words[-1] == "":
             words.pop()
@@ -170,6 +184,7 @@ class _Writer:
             if field.view_of or field.name in in_frame or isinstance(field.wire, n.Word):
                 continue
             value = getattr(self.message, field.name)
+            self.where = field.key
             if isinstance(field.wire, n.Body):
                 if has_head:
                     self.head_end = len(self.out)
@@ -284,7 +299,7 @@ class _Writer:
         try:
             match wire.content:
                 case "bytes":
-                    return bytes(value)
+                    return _octets(value)
                 case "text":
                     return bytes(value.encode("utf-8", "surrogateescape"))
                 case "strict_text":
@@ -349,14 +364,20 @@ class _Writer:
         wire: n.Body = field.wire
         start = len(self.out)
         if value is not None:
-            self.out += value
+            self.out += _octets(value)
         elif field.when is None or self._present(field, b""):
             self._write_views(wire)
         size = len(self.out) - start
         if wire.exactly is not None and size != wire.exactly:
             raise EncodeError(f"the body has {size} bytes, not {wire.exactly}", rule="body_length", path=field.key)
+        if size == 0 and wire.empty == "refused" and self.node.views and not self._opaque(wire):
+            raise EncodeError("the body is empty", rule="body_empty", path=field.key)
         if wire.most is not None and size > wire.most:
             raise EncodeError(f"{size} bytes, at most {wire.most}", rule=wire.most_rule, path=field.key)
+
+    def _opaque(self, wire: n.Body) -> bool:
+        """Whether the body is a piece that nobody looks into."""
+        return bool(wire.opaque_if and reach(self.message, wire.opaque_if))
 
     def _write_views(self, body: n.Body) -> None:
         if body.empty_if is not None and derive(body.empty_if, self.message):
@@ -366,6 +387,7 @@ class _Writer:
         if body.empty != "read" and all(value is UNSET for value in values):
             return
         for view, value in zip(views, values, strict=True):
+            self.where = view.key
             if value is UNSET and not isinstance(view.wire, n.Run):
                 raise EncodeError("is missing", rule="field_missing", path=view.key)
             self._write(view.wire, value, view.key)

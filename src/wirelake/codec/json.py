@@ -6,6 +6,7 @@ lower-case hex, absent fields are omitted."""
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import Any, assert_never
 
 import msgspec
@@ -195,6 +196,8 @@ def from_json(layout: Layout, shown: Any) -> Any:
         value = _read_from(fields, field.key, field, layout)
         if value is not UNSET:
             values[field.name] = value
+        elif isinstance(field.wire, n.Body):
+            values[field.name] = None  # not empty but missing: it is made from its views
     try:
         return node.cls(**values, layout=layout)
     except TypeError as error:
@@ -262,9 +265,9 @@ def _read(wire: Any, shown: Any, layout: Layout) -> Any:
         case n.Nested(struct=cls):
             return _read_struct(cls, shown, "", layout)
         case n.Many(element=element):
-            return tuple(_read(element, item, layout) for item in shown)
+            return _read_each(shown, lambda item: _read(element, item, layout))
         case n.Cells():
-            return tuple(_read_cell(wire, item) for item in shown)
+            return _read_each(shown, lambda item: _read_cell(wire, item))
         case n.Signature():
             return UNSET
         case n.Word(number=number):
@@ -279,6 +282,22 @@ def _read(wire: Any, shown: Any, layout: Layout) -> Any:
             return bytes.fromhex(shown)
         case _:
             raise AssertionError(f"{wire!r} is not a wire node")
+
+
+def _read_each(shown: Any, read: Callable[[Any], Any]) -> tuple[Any, ...]:
+    if not isinstance(shown, list):
+        raise ValueError("a list is needed")
+    found = []
+    for i, item in enumerate(shown):
+        try:
+            found.append(read(item))
+        except EncodeError as error:
+            inner = f".{error.path}" if error.path and not error.path.startswith("[") else error.path
+            error.path = f"[{i}]{inner}"
+            raise
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+            raise EncodeError(f"{item!r}: {error}"[:300], rule="json_shape", path=f"[{i}]") from None
+    return tuple(found)
 
 
 def _read_tags(wire: n.Tags[Any], shown: Any, order: Any, layout: Layout) -> Any:

@@ -87,20 +87,30 @@ def _set(items: Any) -> frozenset[int]:
     return frozenset(found)
 
 
-def build(patterns: list[str]) -> tuple[NDArray[np.int16], NDArray[np.int16]]:
-    """One table for all patterns. State 0 is dead. ``accept[k, 0]`` is the start state of pattern k, ``accept[s, 1]`` whether s accepts."""
+def build(patterns: list[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """One table for all patterns, as the kernel's ``matches`` reads it, and two numbers per pattern: start and chain."""
     rows: list[list[int]] = [[0] * 256]
     accepting = [0]
-    starts: list[int] = []
+    about: list[int] = []
     for pattern in patterns:
         nfa = _Nfa()
         first = nfa.state()
         last = nfa.add(sre_parser.parse(pattern), first)
-        starts.append(_determine(nfa, first, last, rows, accepting))
-    accept = np.zeros((max(len(rows), len(starts)), 2), np.int16)
-    accept[: len(starts), 0] = starts
-    accept[: len(accepting), 1] = accepting
-    return np.array(rows, np.int16), accept
+        start = _determine(nfa, first, last, rows, accepting)
+        about += [256 * start, _chain(rows, accepting, start)]
+    table = np.array(rows, np.int32)
+    return (256 * table + np.array(accepting, np.int32)[table]).reshape(-1), np.array(about, np.int64)
+
+
+def _chain(rows: list[list[int]], accepting: list[int], start: int) -> int:
+    """How long every match is, if each state only leads to the next one; else 0."""
+    for state in range(start, len(rows)):
+        targets = set(rows[state]) - {0}
+        if not targets:
+            return state - start if accepting[state] else 0
+        if targets != {state + 1} or accepting[state]:
+            return 0
+    return 0
 
 
 def _determine(nfa: _Nfa, first: int, last: int, rows: list[list[int]], accepting: list[int]) -> int:

@@ -25,7 +25,8 @@ from .rows import row_of
 from .schema import FRONT_NAMES, REJECT, default_columns, schema
 
 MAX_BATCH_BYTES = 64 << 20
-MAX_BATCH_FRAMES = 50_000
+MAX_BATCH_ROWS = 500_000
+STEP_FRAMES = 50_000
 _RECOVERY_BYTES = 1 << 16
 
 
@@ -149,7 +150,7 @@ class ColumnarDecoder:
         columns: Sequence[str] | None = None,
         *,
         batch_bytes: int = MAX_BATCH_BYTES,
-        batch_frames: int = MAX_BATCH_FRAMES,
+        batch_rows: int = MAX_BATCH_ROWS,
         **options: Any,
     ) -> None:
         declared = load(protocol)
@@ -165,7 +166,7 @@ class ColumnarDecoder:
         self._tail = b""
         self._base = 0
         self.batch_bytes = batch_bytes
-        self.batch_frames = batch_frames
+        self.batch_rows = batch_rows
         self._start()
 
     @property
@@ -209,7 +210,7 @@ class ColumnarDecoder:
             if moved is None:
                 break
             at = moved
-            if self._n_bytes >= self.batch_bytes:
+            if self._n_bytes >= self.batch_bytes or self._n_rows >= self.batch_rows:
                 yield self._flush()
         self._tail = buffer[at:]
         self._base += at
@@ -225,7 +226,7 @@ class ColumnarDecoder:
             return self._trouble(buffer, at, final)
         buf = np.frombuffer(buffer, np.uint8)
         limit = min(len(buffer), at + self.batch_bytes)
-        frames, filled, status, stop = fast.stream(buf, at, limit, self.batch_frames)
+        frames, filled, status, stop = fast.stream(buf, at, limit, STEP_FRAMES)
         if stop == at and limit < len(buffer):
             frames, filled, status, stop = fast.stream(buf, at, len(buffer), 1)
         if stop == at:

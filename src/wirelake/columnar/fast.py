@@ -91,13 +91,18 @@ class _Work:
         self.elements = np.zeros(max(p.n_lists, 1), np.int64)
         self.status = np.zeros(most, np.int8)
         self.row_message = np.empty(most, np.int64)
+        self.saved = np.empty_like(self.fill)
+        self.saved_elements = np.empty_like(self.elements)
+        self.scratch = k.new_scratch()
         self.rows = 0
 
     def run(self, buf: NDArray[np.uint8], frames: Frames, first: int) -> int:
         p = self.program
         stop, self.rows = k.run_program(
-            p.prog, p.entries, p.tags, p.cells, p.dfa, p.dfa_accept, p.words, p.word_bytes, buf, *frames.arrays(), first,
+            p.prog, p.entries, p.tags, p.cells, p.dfa, p.patterns, p.words, p.word_bytes,
+            buf, *frames.arrays(), first, len(frames.starts),
             self.out, self.room, self.fill, self.elements, self.status, self.row_message, self.rows,
+            self.saved, self.saved_elements, self.scratch,
         )  # fmt: skip
         return int(stop)
 

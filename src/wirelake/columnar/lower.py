@@ -46,8 +46,8 @@ class Program:
     entries: Ints
     tags: Ints
     cells: Ints
-    dfa: NDArray[np.int16]
-    dfa_accept: NDArray[np.int16]
+    dfa: NDArray[np.int32]
+    patterns: Ints
     words: Ints
     word_bytes: NDArray[np.uint8]
     parts: Ints
@@ -177,9 +177,7 @@ class Lowering:
                 nodes
             )
             self.emit(k.WORD_CODE)
-        dfa, accept = (
-            build(self.patterns) if self.patterns else (np.zeros((1, 256), np.int16), np.zeros((1, 2), np.int16))
-        )
+        dfa, patterns = build(self.patterns)
         parts, magic = self._parts()
         return Program(
             layout=self.layout,
@@ -189,8 +187,8 @@ class Lowering:
             tags=np.array(self.tags or [0], np.int64),
             cells=np.array(self.cells or [0], np.int64),
             dfa=dfa,
-            dfa_accept=accept,
-            words=np.array(words or [[0, 0, 0, 0]], np.int64),
+            patterns=patterns,
+            words=np.array(words, np.int64).reshape(-1),
             word_bytes=np.frombuffer(word_bytes or b"\0", np.uint8),
             parts=parts,
             magic=magic,
@@ -505,12 +503,14 @@ class Lowering:
 
     def _word(self, wire: n.Word[Any], made: Slots | None, index: int, node: MessageNode) -> None:
         pattern = wire.quick or wire.pattern
+        if wire.quick is None and (wire.number or wire.parts_most is not None):
+            raise Unsupported("a word that holds numbers, without a pattern of plain cases")
         if pattern not in self.patterns:
             build([pattern])
             self.patterns.append(pattern)
-        flags = (1 if wire.optional else 0) | (2 if wire.number else 0)
+        flags = (k.OPTIONAL if wire.optional else 0) | (k.NUMBER if wire.number else 0)
         if wire.only is not None and node.code not in wire.only:
-            flags |= 4
+            flags |= k.FORBIDDEN
         most = wire.most if wire.most is not None else NO_LIMIT
         low = wire.low if wire.low is not None else -NO_LIMIT
         high = wire.high if wire.high is not None else NO_LIMIT

@@ -11,6 +11,7 @@ from .simulation import Closed, Connection, Event, Opened
 from .traffic import Traffic, generate
 from .truth import Branch, Damage, Exchange, Session, Transaction, Truth
 from .values import random_frame, random_message
+from .writers import stream_name, write_jsonl, write_pcap, write_raw
 
 __all__ = [
     "Branch",
@@ -27,4 +28,8 @@ __all__ = [
     "generate",
     "random_frame",
     "random_message",
+    "stream_name",
+    "write_jsonl",
+    "write_pcap",
+    "write_raw",
 ]

@@ -1,6 +1,7 @@
-"""dsa: links around a broker. Responders offer the points of devices, dashboards subscribe them, pollers come by now and then.
+"""dsa: links around a broker. Responders offer the points of devices, panels subscribe them, reporters drop in.
 
-The broker forwards with request ids and ack ids of its own, merges subscriptions of the same point, and answers for its own tree.
+The broker forwards with request ids and ack ids of its own, merges subscriptions of the same point, and answers for its
+own tree.
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ import hashlib
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import msgpack
 
 from ..protocols import dsa as p
+from ..spec import UNSET
 from .simulation import Link, Process, Stage
 from .truth import Direction, Exchange, Outcome
 
@@ -207,7 +209,7 @@ class _Play:
         """The requester's leg. Its path leads through the broker's tree."""
         full = f"downstream/{far.name}/{path}".rstrip("/") if far is not None else path
         rid = near.next_rid("to_server")
-        target = {} if self.compat and not full else {"target_path": full}
+        target: dict[str, Any] = {} if self.compat and not full else {"target_path": full}
         message = near.make("to_server", cls, rid, p.Headers(**target, **headers), **content)
         return near.link.ask("to_server", message, full, str(rid)), rid, full
 
@@ -280,19 +282,23 @@ class _Play:
         try:
             while source.subscribers:
                 source.level += self.rng.gauss(0, 0.3)
-                offline = stage.chance(0.02)
-                if forwarded is not None:
-                    self._value(owner, forwarded, source.rid, source, offline)
-                    yield stage.delay(250, 0.3)
-                for near, asked, rid in list(source.subscribers):
-                    if near.link.is_open:
-                        self._value(near, asked, rid, source, offline)
-                yield stage.pause(1_500_000) if stage.more else 10_000
+                yield from self._update(owner, forwarded, source, offline=stage.chance(0.02))
+                yield stage.pause(1_500_000)
+                while source.subscribers and not stage.more:
+                    yield 100_000
             del owner.subscriptions[source.path]
             if forwarded is not None:
                 owner.send("to_client", p.Close, source.rid, p.Headers())
         finally:
             owner.link.busy -= 1
+
+    def _update(self, owner: Wire, forwarded: Exchange | None, source: Subscription, offline: bool) -> Process:
+        if forwarded is not None:
+            self._value(owner, forwarded, source.rid, source, offline)
+            yield self.stage.delay(250, 0.3)
+        for near, asked, rid in list(source.subscribers):
+            if near.link.is_open:
+                self._value(near, asked, rid, source, offline)
 
     def _value(self, wire: Wire, asked: Exchange, rid: int, source: Subscription, offline: bool = False) -> None:
         if offline:
@@ -360,7 +366,7 @@ class _Play:
 
     def _change(self) -> tuple[p.Entry, ...]:
         if self.stage.chance(0.3):
-            return (p.Entry("spare", p.UNSET),)
+            return (p.Entry("spare", UNSET),)
         return (p.Entry("@serviced", _iso(self.stage.now)), p.Entry("alarm", {"$type": "bool"}))
 
     # --- invoke
@@ -370,7 +376,9 @@ class _Play:
         large = far is not None and stage.chance(0.03)
         path = "main/export" if large else "main/reset" if far is not None else "sys/tokens/add"
         parameters = {"from": _iso(stage.now), "limit": int(self.rng.random() * 500)}
-        asked, rid, _ = self._ask(near, far, p.InvokeRequest, path, {"max_permission": 0x30} if stage.chance(0.2) else {}, value=parameters)
+        asked, rid, _ = self._ask(
+            near, far, p.InvokeRequest, path, {"max_permission": 0x30} if stage.chance(0.2) else {}, value=parameters
+        )
         yield stage.delay(800)
         forwarded: Exchange | None = None
         far_rid = 0
@@ -416,7 +424,9 @@ class _Play:
         path = f"main/{stage.pick(DEVICES)}/on" if far is not None else "sys/quarantine/enabled"
         headers: dict[str, Any] = {"attribute_field": "@unit"} if stage.chance(0.2) else {}
         value: Any = "K" if headers else stage.chance(0.5)
-        asked, rid, _ = self._ask(near, far, p.SetRequest, path, headers, value_meta={"ts": _iso(stage.now)}, value=value)
+        asked, rid, _ = self._ask(
+            near, far, p.SetRequest, path, headers, value_meta={"ts": _iso(stage.now)}, value=value
+        )
         yield stage.delay(700)
         fate = self.rng.random()
         head: dict[str, Any] = {"status": CLOSED}
@@ -425,7 +435,9 @@ class _Play:
         elif fate < 0.1:
             head = {"status": BAD_PARAMETER} | self._detail("unit not known")
         if far is not None and fate >= 0.05:
-            forwarded, far_rid = self._forward(asked, far, p.SetRequest, path, headers, value_meta={"ts": _iso(stage.now)}, value=value)
+            forwarded, far_rid = self._forward(
+                asked, far, p.SetRequest, path, headers, value_meta={"ts": _iso(stage.now)}, value=value
+            )
             yield stage.delay(6_000)
             self._answer(far, forwarded, p.SetResponse, far_rid, head)
             yield stage.delay(250, 0.3)
@@ -452,4 +464,4 @@ def _text(number: int, length: int) -> str:
 
 
 def _iso(now_us: int) -> str:
-    return datetime.fromtimestamp(now_us / 1e6, timezone.utc).isoformat(timespec="milliseconds")
+    return datetime.fromtimestamp(now_us / 1e6, UTC).isoformat(timespec="milliseconds")

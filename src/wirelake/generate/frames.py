@@ -53,7 +53,9 @@ def damage(layout: Layout, frame: bytes, rng: Random) -> tuple[bytes, Damage]:
     found = size_field(layout) if kind == 3 else None
     if found is not None:
         return _false_length(frame, *found, rng)
-    return frame[:at] + bytes([frame[at] ^ (1 + int(rng.random() * 255))]) + frame[at + 1 :], Damage("flip", at, 1, frame)
+    return frame[:at] + bytes([frame[at] ^ (1 + int(rng.random() * 255))]) + frame[at + 1 :], Damage(
+        "flip", at, 1, frame
+    )
 
 
 def _false_length(frame: bytes, at: int, part: n.Size, rng: Random) -> tuple[bytes, Damage]:

@@ -150,5 +150,3 @@ def _shown(value: Any) -> str:
     if value is None:
         return ""
     return value.hex() if isinstance(value, bytes) else str(value)
-
-

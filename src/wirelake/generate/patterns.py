@@ -1,7 +1,8 @@
 """A regular expression -> random texts that it matches.
 
-The pattern is parsed by Python's own parser and every construct becomes a small function that writes one text. What only looks around
-(anchors, look-aheads) writes nothing, so a caller checks the text against the pattern and asks again if it does not match.
+The pattern is parsed by Python's own parser and every construct becomes a small function that writes one text. What
+only looks around (anchors, look-aheads) writes nothing, so a caller checks the text against the pattern and asks again
+if it does not match.
 """
 
 from __future__ import annotations

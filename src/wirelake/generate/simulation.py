@@ -1,7 +1,8 @@
 """Simulated time, and connections on which messages are sent in it.
 
-A *process* is a generator that yields how many microseconds it waits. A protocol's script is a set of processes that connect, send and
-wait; the simulation runs them in the order of their times. Nothing here looks at the clock, and all chance comes from the seed.
+A *process* is a generator that yields how many microseconds it waits. A protocol's script is a set of processes that
+connect, send and wait; the simulation runs them in the order of their times. Nothing here looks at the clock, and all
+chance comes from the seed.
 """
 
 from __future__ import annotations
@@ -79,7 +80,9 @@ class Gone(Exception):
 class Simulation:
     """Runs processes in the order of their times and hands out what they send."""
 
-    def __init__(self, start_us: int, truth: Truth | None = None, corrupt: float = 0.0, chance: Random | None = None) -> None:
+    def __init__(
+        self, start_us: int, truth: Truth | None = None, corrupt: float = 0.0, chance: Random | None = None
+    ) -> None:
         self.now = start_us
         self.truth = truth
         self.corrupt = corrupt

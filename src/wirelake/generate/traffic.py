@@ -50,7 +50,7 @@ class Traffic:
         return (item for item in self.timeline() if isinstance(item, Event))
 
     def timeline(self, truth: Truth | None = None) -> Iterator[Item]:
-        """Messages, and where connections open and close. ``truth`` is filled while it is played; it grows with the traffic."""
+        """Messages, and where connections open and close. ``truth`` is filled while it is played, and grows with it."""
         simulation = Simulation(self.start_us, truth, self.corrupt, Random(f"{self.seed} damage"))
         for i, scene in enumerate(self.scenes):
             rng = Random(f"{self.seed} {scene.layout.protocol.name}")
@@ -81,9 +81,10 @@ def generate(
 ) -> Traffic:
     """Traffic of one protocol, or of several at the same time.
 
-    When ``messages`` have been sent (shared between the protocols), nothing new begins, what is under way is finished and the
-    connections close, so there are a few more. ``connections`` is their number per protocol. ``corrupt`` is the share of frames that is damaged. ``options``
-    are reading options of the protocols (``profile``, ``dialect`` ...): what the peers speak.
+    When ``messages`` have been sent (shared between the protocols), nothing new begins, what is under way is finished
+    and the connections close, so there are a few more. ``connections`` is their number per protocol. ``corrupt`` is the
+    share of frames that is damaged. ``options`` are reading options of the protocols (``profile``, ``dialect`` ...):
+    what the peers speak.
     """
     if not 0.0 <= corrupt <= 1.0:
         raise ValueError(f"corrupt is a share between 0 and 1, not {corrupt}")
@@ -95,9 +96,7 @@ def generate(
         raise ValueError("at least one protocol is needed")
     _check_options(declared, options)
     share = -(-messages // len(declared))
-    scenes = tuple(
-        Scene(_stream_layout(one, options), _script(one), share, connections) for one in declared
-    )
+    scenes = tuple(Scene(_stream_layout(one, options), _script(one), share, connections) for one in declared)
     return Traffic(scenes, seed=seed, start_us=start_us, corrupt=corrupt)
 
 

@@ -7,14 +7,16 @@ from typing import Any, Literal
 
 Direction = Literal["to_server", "to_client"]
 Outcome = Literal["ok", "error", "timeout", "unanswered"]
+TransactionOutcome = Literal["committed", "rolled_back", "read_only", "in_doubt", "open"]
 
 
 @dataclass(slots=True)
 class Exchange:
-    """A request and what became of it. ``request`` and ``reply`` are numbers of events, counted from 0 over the whole traffic.
+    """A request and what became of it. ``request`` and ``reply`` are numbers of events, counted over the whole traffic.
 
-    ``timeout``: the requester's own limit passed first (a reply may still have come, late). ``unanswered``: the connection or the traffic
-    ended before. ``replies`` counts all answers, where a request has a stream of them; ``reply`` is the first.
+    ``timeout``: the requester's own limit passed first (a reply may still have come, late). ``unanswered``: the
+    connection or the traffic ended before. ``replies`` counts all answers, where a request has a stream of them;
+    ``reply`` is the first.
     """
 
     protocol: str
@@ -66,20 +68,18 @@ class Transaction:
     ended_us: int | None = None
 
     @property
-    def outcome(self) -> Literal["committed", "rolled_back", "read_only", "in_doubt", "open"]:
-        """``in_doubt``: a branch was prepared and its end was not seen. ``open``: it was not prepared, and no end was seen."""
+    def outcome(self) -> TransactionOutcome:
+        """``in_doubt``: a branch was prepared and its end was not seen. ``open``: not prepared, and no end seen."""
         outcomes = {_outcome(branch) for branch in self.branches}
-        for worst in ("in_doubt", "open", "rolled_back", "committed"):
-            if worst in outcomes:
-                return worst  # type: ignore[return-value]
-        return "read_only"
+        worst_first: tuple[TransactionOutcome, ...] = ("in_doubt", "open", "rolled_back", "committed")
+        return next((outcome for outcome in worst_first if outcome in outcomes), "read_only")
 
 
 XA_OK, XA_RDONLY = 0, 3
 _ROLLED_BACK = range(100, 108)
 
 
-def _outcome(branch: Branch) -> str:
+def _outcome(branch: Branch) -> TransactionOutcome:
     if branch.vote == XA_RDONLY or (branch.one_phase and branch.result == XA_RDONLY):
         return "read_only"
     if branch.vote in _ROLLED_BACK or (branch.one_phase and branch.result in _ROLLED_BACK):

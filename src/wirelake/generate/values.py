@@ -1,16 +1,15 @@
 """A description -> random valid messages: every value that the description allows can occur, and nothing else.
 
-Each node becomes, once, a function that draws a value of its kind; a message is drawn field by field. Sizes are random and mostly small;
-``size`` is the dial. A message that comes out larger than its frame may be is drawn again at half the size.
+Each node becomes, once, a function that draws a value of its kind; a message is drawn field by field. Sizes are random
+and mostly small; ``size`` is the dial. A message that comes out larger than its frame may be is drawn again at half the
+size.
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable
 from functools import lru_cache
 from random import Random
-from typing import Any, NamedTuple, assert_never
+from typing import Any, assert_never
 
 import msgspec
 
@@ -18,27 +17,27 @@ from ..codec import codec_for
 from ..codec.content import dump_json
 from ..codec.encode import encode_frame
 from ..codec.frame import smallest, struct_fields
-from ..codec.walk import read_word
 from ..errors import EncodeError
 from ..spec import nodes as n
 from ..spec.declare import Cell, tag_rows
 from ..spec.resolve import Layout, MessageNode
-from .patterns import texts
+from .draws import (
+    TRIES,
+    Draw,
+    Maker,
+    Step,
+    Values,
+    cells_maker,
+    field_step,
+    random_free,
+    random_length,
+    random_text,
+    switch_maker,
+    value_maker,
+    word_maker,
+)
 
 UNSET = msgspec.UNSET
-_TRIES = 24
-
-Values = dict[str, Any]
-
-
-class Draw(NamedTuple):
-    """Where random values come from, and how large they are."""
-
-    rng: Random
-    size: float = 1.0
-
-
-Maker = Callable[[Draw], Any]
 
 
 def random_message(layout: Layout, node: MessageNode, rng: Random, *, size: float = 1.0) -> Any:
@@ -49,7 +48,7 @@ def random_message(layout: Layout, node: MessageNode, rng: Random, *, size: floa
 def random_frame(layout: Layout, node: MessageNode, rng: Random, *, size: float = 1.0) -> tuple[Any, bytes]:
     """A valid message and its bytes."""
     make = message_maker(layout, node)
-    for _ in range(_TRIES):
+    for _ in range(TRIES):
         try:
             return make(Draw(rng, size))
         except EncodeError as error:
@@ -63,404 +62,6 @@ def message_maker(layout: Layout, node: MessageNode) -> _MessageMaker:
     return _MessageMaker(layout, node)
 
 
-# --- scalars
-
-
-def _pick(rng: Random, items: Any) -> Any:
-    return items[int(rng.random() * len(items))]
-
-
-def int_bounds(wire: n.Int) -> tuple[int, int]:
-    bits = wire.size * 8
-    low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if wire.signed else (0, (1 << bits) - 1)
-    return (low if wire.low is None else wire.low), (high if wire.high is None else wire.high)
-
-
-def _int(wire: n.Int) -> Maker:
-    """Named values, extremes, small numbers, and anything."""
-    low, high = int_bounds(wire)
-    span = high - low + 1
-    bits = span.bit_length()
-    near = min(max(0, low), high)
-    edges = sorted({value for value in (low, low + 1, high - 1, high, -1, 0, 1, 127, 128, 255) if low <= value <= high})
-    labels = wire.labels
-    named = tuple(value for value in labels.names if low <= value <= high) if labels is not None else ()
-    is_set = labels is not None and labels.bits
-
-    def make(draw: Draw) -> int:
-        rng = draw.rng
-        kind = rng.random()
-        if named and kind < 0.5:
-            value: int = _pick(rng, named)
-            return value | _pick(rng, named) if is_set and kind < 0.25 else value
-        if kind < 0.65:
-            return edges[int(rng.random() * len(edges))]
-        if kind < 0.85:
-            return near + int(rng.random() * min(span, high - near + 1, 1000))
-        return low + rng.getrandbits(bits) % span
-
-    return make
-
-
-def _float(wire: n.Float) -> Maker:
-    narrow = struct.Struct("<f")
-
-    def make(draw: Draw) -> float:
-        rng = draw.rng
-        value = rng.gauss(0, 1000) if rng.random() < 0.8 else _pick(rng, (0.0, -0.0, 1.0, 5e-324, 1e38, float("inf"), float("-inf")))
-        return float(narrow.unpack(narrow.pack(value))[0]) if wire.size == 4 else value
-
-    return make
-
-
-def _fixed(size: int) -> Maker:
-    nil = bytes(size)
-    return lambda draw: draw.rng.randbytes(size) if draw.rng.random() > 0.05 else nil
-
-
-# --- runs of bytes
-
-_ALPHABETS = (
-    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/ ",
-    "äöüßéèñçåøÆÐþ¿§±µ",
-    "日本語中文字符한국어กขค",
-    "😀🚆🧪𝔘𝄞",
-    "\x00\x01\t\n\r\x1b\x7f\x80\ufeff\u2028{}[]\"'\\:,",
-)
-_SAMPLES = tuple("".join(Random(f"{i}").choices(alphabet, k=4096)) for i, alphabet in enumerate(_ALPHABETS))
-
-
-def _length(draw: Draw, most: int | None) -> int:
-    """Mostly short, sometimes nothing, sometimes long, sometimes all that fits."""
-    kind = draw.rng.random()
-    if kind < 0.08:
-        return 0
-    if kind > 0.99 and most is not None and most <= 256 * draw.size:
-        return most
-    mean = 8 if kind < 0.9 else 80
-    length = int(draw.rng.expovariate(1 / mean) * draw.size)
-    return length if most is None or length <= most else most
-
-
-def random_text(draw: Draw, least: int = 0, most: int | None = None) -> str:
-    """Text that takes ``least`` .. ``most`` bytes as UTF-8."""
-    length = max(least, _length(draw, most))
-    kind = draw.rng.random()
-    sample = _SAMPLES[0] if kind < 0.7 else _pick(draw.rng, _SAMPLES)
-    start = int(draw.rng.random() * 2048)
-    text = sample[start : start + length]
-    while len(text) < length:
-        text += sample[: length - len(text)]
-    if sample is _SAMPLES[0] or most is None:
-        return text
-    raw = text.encode()
-    return text if len(raw) <= most else raw[:most].decode("utf-8", "ignore").ljust(least, "x")
-
-
-def _loose_text(draw: Draw, least: int, most: int | None) -> str:
-    """Text that need not be UTF-8."""
-    if draw.rng.random() > 0.05:
-        return random_text(draw, least, most)
-    return draw.rng.randbytes(max(least, _length(draw, most))).decode("utf-8", "surrogateescape")
-
-
-def random_free(draw: Draw, *, binary: bool, depth: int = 0) -> Any:
-    """A free-form value as MessagePack (``binary``) or JSON can hold it."""
-    rng = draw.rng
-    match int(rng.random() * (9 if depth < 3 else 6)):
-        case 0:
-            return None
-        case 1:
-            return rng.random() < 0.5
-        case 2:
-            return _pick(rng, (0, 1, -1, 127, 128, -32, -33, 255, 256, 65535, 65536, 2**32, 2**53, 2**63 - 1, -(2**63)))
-        case 3:
-            return rng.gauss(0, 1000)
-        case 4:
-            return random_text(draw)
-        case 5:
-            return rng.randbytes(_length(draw, None)) if binary else int(rng.random() * 1000)
-        case 6:
-            return [random_free(draw, binary=binary, depth=depth + 1) for _ in range(int(rng.random() * 5 * min(draw.size, 4)))]
-        case _:
-            return random_map(draw, binary=binary, depth=depth)
-
-
-def random_map(draw: Draw, *, binary: bool, depth: int = 0) -> dict[Any, Any]:
-    count = int(draw.rng.random() * 5 * min(draw.size, 4))
-    found: dict[Any, Any] = {}
-    for _ in range(count):
-        key: Any = random_text(draw)
-        if binary and draw.rng.random() < 0.05:
-            key = int(draw.rng.random() * 300)
-        found[key] = random_free(draw, binary=binary, depth=depth + 1)
-    return found
-
-
-def _run(wire: n.Run[Any], most: int | None = None) -> Maker:
-    least = wire.least
-    limits = [limit for limit in (wire.most, most) if limit is not None]
-    if isinstance(wire.length, n.Int):
-        limits.append(int_bounds(wire.length)[1])
-    limit = min(limits, default=None)
-    may_be_absent = wire.absent_if_empty
-    match wire.content:
-        case "bytes":
-            return lambda draw: draw.rng.randbytes(max(least, _length(draw, limit)))
-        case "text":
-            return lambda draw: _loose_text(draw, least, limit)
-        case "strict_text":
-            return lambda draw: random_text(draw, least, limit)
-        case "msgpack":
-            return lambda draw: UNSET if may_be_absent and draw.rng.random() < 0.2 else random_free(draw, binary=True)
-        case "msgpack_map":
-            return lambda draw: UNSET if may_be_absent and draw.rng.random() < 0.2 else random_map(draw, binary=True)
-        case "json":
-            return lambda draw: random_free(draw, binary=False)
-        case _:
-            assert_never(wire.content)
-
-
-# --- composites
-
-
-def _maker(wire: Any, layout: Layout) -> Maker:
-    match wire:
-        case n.Int():
-            return _int(wire)
-        case n.Bool():
-            return lambda draw: draw.rng.random() < 0.5
-        case n.Float():
-            return _float(wire)
-        case n.Fixed(size=size):
-            return _fixed(size)
-        case n.Run():
-            return _run(wire)
-        case n.Nested(struct=cls):
-            return _struct(cls, layout)
-        case n.Many():
-            return _many(wire, layout)
-        case n.Cells():
-            return _cells(wire)
-        case _:
-            raise AssertionError(f"{wire!r} is not a wire node")
-
-
-def _many(wire: n.Many[Any], layout: Layout) -> Maker:
-    element = _maker(wire.element, layout)
-    count = wire.count
-    if isinstance(count, int):
-        return lambda draw: tuple([element(draw) for _ in range(count)])
-    most = None if count is None else int_bounds(count)[1]
-
-    def make(draw: Draw) -> tuple[Any, ...]:
-        kind = draw.rng.random()
-        length = 0 if kind < 0.2 else int(draw.rng.expovariate(0.5 if kind < 0.95 else 0.05) * draw.size)
-        return tuple([element(draw) for _ in range(length if most is None else min(length, most))])
-
-    return make
-
-
-def _struct(cls: Any, layout: Layout) -> Maker:
-    fields = struct_fields(cls, layout)
-    steps = tuple(_steps(fields, layout))
-    limits = cls.__sum_limits__
-
-    def make(draw: Draw) -> Any:
-        values: Values = {}
-        for step in steps:
-            step(draw, values)
-        for limit in limits:
-            _shorten(draw, values, limit)
-        return cls(**values)
-
-    return make
-
-
-def _shorten(draw: Draw, values: Values, limit: n.SumLimit) -> None:
-    """Keeps runs that share a limit within it; the first ones may take all of it."""
-    left = limit.most
-    for name in limit.fields:
-        if name in values:
-            values[name] = values[name][:left]
-            left -= len(values[name])
-
-
-Step = Callable[[Draw, Values], None]
-
-
-def _steps(fields: tuple[n.Field, ...], layout: Layout) -> list[Step]:
-    """One function per field that puts its value, if it has one, among those drawn before it."""
-    switches = {f.when.field: f.when.values for f in fields if isinstance(f.when, n.Unless)}
-    lengths = {f.name: f.wire.wire for f in fields if isinstance(f.wire, n.Length)}
-    steps: list[Step] = []
-    for field in fields:
-        if isinstance(field.wire, n.Length):
-            continue
-        wire = field.wire
-        if isinstance(wire, n.Run) and isinstance(wire.length, str):
-            make = _run(wire, int_bounds(lengths[wire.length])[1])
-        else:
-            make = _maker(wire, layout)
-        if field.name in switches:
-            make = _switch(make, switches[field.name])
-        steps.append(_conditional(field, make))
-    return steps
-
-
-def _switch(make: Maker, off: tuple[int, ...]) -> Maker:
-    """A field that decides whether others are there: often it says no."""
-    return lambda draw: _pick(draw.rng, off) if draw.rng.random() < 0.3 else make(draw)
-
-
-def _conditional(field: n.Field, make: Maker) -> Step:
-    name = field.name
-
-    def always(draw: Draw, values: Values) -> None:
-        values[name] = make(draw)
-
-    match field.when:
-        case None:
-            return always
-        case n.Unless(field=other, values=off):
-
-            def unless(draw: Draw, values: Values) -> None:
-                if values[other] not in off:
-                    values[name] = make(draw)
-
-            return unless
-        case n.IfLeft():
-
-            def if_left(draw: Draw, values: Values) -> None:
-                if draw.rng.random() < 0.5 and not values.get("", False):
-                    value = make(draw)
-                    if value not in (b"", "", ()):
-                        values[name] = value
-                        return
-                values[""] = True
-
-            return if_left
-        case n.With(field=other):
-
-            def together(draw: Draw, values: Values) -> None:
-                if values.get(other) is not None:
-                    values[name] = make(draw)
-
-            return together
-        case n.HeadReaches():
-            raise AssertionError("only a message has a head")
-        case _:
-            assert_never(field.when)
-
-
-# --- cells
-
-
-def _cells(wire: n.Cells[Any], signature: n.Signature[Any] | None = None, layout: Layout | None = None) -> Maker:
-    kinds = [(kind.name, None if kind.wire is None else _cell_value(kind.wire)) for kind in wire.types]
-    usual = [kind for kind in kinds if kind[1] is not None]
-    signed = _signature_cell(signature, layout) if signature is not None and layout is not None else None
-
-    def make(draw: Draw) -> tuple[Cell, ...]:
-        rng = draw.rng
-        cells = []
-        fid = int(rng.random() * 4)
-        for _ in range(int(rng.expovariate(0.25) * draw.size)):
-            name, value = _pick(rng, usual if rng.random() < 0.97 else kinds)
-            drawn, bits = (None, None) if value is None else value(draw)
-            if signature is None or fid != signature.fid or name != "BYTES":
-                cells.append(Cell(min(fid, wire.id_max), name, drawn, bits, rng.random() < 0.01))
-            fid = fid + 1 + int(rng.expovariate(0.5)) if rng.random() < 0.97 else int(rng.random() * (wire.id_max + 1))
-        if signed is not None and rng.random() < 0.2:
-            assert signature is not None
-            cells = [cell for cell in cells if cell.fid != signature.fid]
-            cells.insert(int(rng.random() * (len(cells) + 1)), signed(draw))
-        return tuple(cells)
-
-    return make
-
-
-def _cell_value(wire: n.Int | n.Float | n.Run[Any]) -> Callable[[Draw], tuple[Any, int | None]]:
-    match wire:
-        case n.Int():
-            number = _int(wire)
-            return lambda draw: (number(draw), None)
-        case n.Run():
-            run = _run(wire)
-            return lambda draw: (run(draw), None)
-        case n.Float(size=size):
-            real = _float(wire)
-            quiet, other = (0x7FC00000, 0xFFC12345) if size == 4 else (0x7FF8000000000000, 0xFFF8000000ABCDEF)
-
-            def make(draw: Draw) -> tuple[float, int | None]:
-                kind = draw.rng.random()
-                return (float("nan"), quiet if kind < 0.01 else other) if kind < 0.02 else (real(draw), None)
-
-            return make
-        case _:
-            assert_never(wire)
-
-
-def _signature_cell(signature: n.Signature[Any], layout: Layout) -> Callable[[Draw], Cell]:
-    forms = [(form, [_int(f.wire) for f in struct_fields(form.struct, layout)]) for form in signature.forms]
-
-    def make(draw: Draw) -> Cell:
-        form, numbers = _pick(draw.rng, forms)
-        raw = b""
-        for field, number in zip(struct_fields(form.struct, layout), numbers, strict=True):
-            value = number(draw)
-            if field.name == "kind":
-                value = signature.kind
-            elif field.name == "index":
-                value = 0 if form.first else 1 + int(draw.rng.random() * 1000)
-            raw += value.to_bytes(field.wire.size, "little" if field.wire.little else "big", signed=field.wire.signed)
-        return Cell(signature.fid, "BYTES", raw)
-
-    return make
-
-
-# --- words of a header line
-
-
-def _word(wire: n.Word[Any], code: int, line: n.Line) -> Maker:
-    if wire.only is not None and code not in wire.only:
-        return lambda draw: None
-    make = _number(wire) if wire.number else _text_word(wire, line)
-    if not wire.optional:
-        return make
-    return lambda draw: make(draw) if draw.rng.random() < 0.6 else None
-
-
-def _number(wire: n.Word[Any]) -> Maker:
-    low, high = wire.low or 0, 999_999 if wire.high is None else wire.high
-
-    def make(draw: Draw) -> int:
-        kind = draw.rng.random()
-        if kind < 0.1:
-            return low if kind < 0.05 else high
-        return low + int(draw.rng.random() * min(high - low + 1, 10_000 if kind < 0.6 else high))
-
-    return make
-
-
-def _text_word(wire: n.Word[Any], line: n.Line) -> Maker:
-    write = texts(wire.pattern)
-    forbidden = (line.separator.decode(), line.end.decode())
-
-    def fresh(draw: Draw) -> str:
-        size = min(draw.size, 8.0)
-        for _ in range(_TRIES):
-            text = write(draw.rng, size)
-            if read_word(wire, text) is not None and not any(mark in text for mark in forbidden):
-                return text
-            size *= 0.8
-        raise ValueError(f"no text found for the pattern {wire.pattern!r}")
-
-    # To write a text by its pattern is slow, so most are taken from a stock.
-    stock = [fresh(Draw(Random(i))) for i in range(200)]
-    return lambda draw: _pick(draw.rng, stock) if draw.size >= 1 and draw.rng.random() < 0.8 else fresh(draw)
-
-
 # --- tag tables
 
 
@@ -470,7 +71,7 @@ class _TagMaker:
     def __init__(self, wire: n.Tags[Any], code: int, layout: Layout) -> None:
         self.wire = wire
         self.rows = [
-            (row, None if row.wire is None else _maker(row.wire, layout))
+            (row, None if row.wire is None else value_maker(row.wire, layout))
             for row in tag_rows(wire.struct)
             if wire.anywhere or code in row.allowed
         ]
@@ -545,7 +146,12 @@ class _MessageMaker:
         return message, frame
 
     def _must_have_tags(self) -> bool:
-        return any(self.node.code in row.required for f in self.node.fields if isinstance(f.wire, n.Tags) for row in tag_rows(f.wire.struct))
+        return any(
+            self.node.code in row.required
+            for f in self.node.fields
+            if isinstance(f.wire, n.Tags)
+            for row in tag_rows(f.wire.struct)
+        )
 
     # --- fields
 
@@ -558,11 +164,11 @@ class _MessageMaker:
                 return self._tags(field)
             case n.Word():
                 line = next(p for p in self.layout.frame.parts if isinstance(p, n.Line))
-                return _conditional(field, _word(field.wire, self.node.code, line))
+                return field_step(field, word_maker(field.wire, self.node.code, line))
             case _:
-                make = _maker(field.wire, self.layout)
+                make = value_maker(field.wire, self.layout)
         if name in self._mask_keys():
-            return _conditional(field, lambda draw: make(draw) if draw.rng.random() < 0.4 else None)
+            return field_step(field, lambda draw: make(draw) if draw.rng.random() < 0.4 else None)
         if isinstance(field.when, n.HeadReaches):
 
             def with_ids(draw: Draw, values: Values) -> None:
@@ -572,8 +178,8 @@ class _MessageMaker:
             return with_ids
         if any(isinstance(f.when, n.Unless) and f.when.field == name for f in self.node.fields):
             off = next(f.when.values for f in self.node.fields if isinstance(f.when, n.Unless) and f.when.field == name)
-            make = _switch(make, off)
-        return _conditional(field, make)
+            make = switch_maker(make, off)
+        return field_step(field, make)
 
     def _when(self, field: n.Field, step: Step) -> Step:
         if field.when is None:
@@ -608,9 +214,9 @@ class _MessageMaker:
         signatures = {v.wire.cells: v.wire for v in self.node.views if isinstance(v.wire, n.Signature)}
         for view in self.node.views:
             if isinstance(view.wire, n.Cells):
-                makers.append((view.name, _cells(view.wire, signatures.get(view.name), self.layout)))
+                makers.append((view.name, cells_maker(view.wire, signatures.get(view.name), self.layout)))
             elif not isinstance(view.wire, n.Signature):
-                makers.append((view.name, _maker(view.wire, self.layout)))
+                makers.append((view.name, value_maker(view.wire, self.layout)))
         return makers
 
     def _body(self, field: n.Field) -> Step:
@@ -625,7 +231,9 @@ class _MessageMaker:
             if not self.views or (body.opaque_if and _reach(values, body.opaque_if)):
                 values[name] = _raw_body(draw, body)
                 return
-            if (body.empty_if is not None and _holds(values, body.empty_if)) or (body.empty == "absent" and rng.random() < 0.3):
+            if (body.empty_if is not None and _holds(values, body.empty_if)) or (
+                body.empty == "absent" and rng.random() < 0.3
+            ):
                 values[name] = b""
                 return
             if body.prefix and rng.random() < 0.15:
@@ -639,8 +247,8 @@ class _MessageMaker:
             if nullable and last is not None and (values[last.name] is UNSET or rng.random() < 0.1):
                 values[last.name] = None
                 values["empty_tail"] = last.name
-            for view in signatures:
-                values[view.name] = _find_signature(view.wire, values[view.wire.cells], self.layout)
+            for signature in signatures:
+                values[signature.name] = _find_signature(signature.wire, values[signature.wire.cells], self.layout)
 
         return step
 
@@ -649,8 +257,12 @@ def _raw_body(draw: Draw, body: n.Body) -> bytes:
     if body.exactly is not None:
         return draw.rng.randbytes(body.exactly)
     if body.text and draw.rng.random() < 0.7:
-        return dump_json(random_free(draw, binary=False)).encode() if draw.rng.random() < 0.5 else random_text(draw, 0, body.most).encode()
-    return draw.rng.randbytes(_length(draw, body.most))
+        return (
+            dump_json(random_free(draw, binary=False)).encode()
+            if draw.rng.random() < 0.5
+            else random_text(draw, 0, body.most).encode()
+        )
+    return draw.rng.randbytes(random_length(draw, body.most))
 
 
 def _find_signature(wire: n.Signature[Any], cells: tuple[Cell, ...], layout: Layout) -> Any:

@@ -1,11 +1,11 @@
 """The columnar kernel: runs a program of integers over many frames and fills dense columns.
 
-A program has eight numbers per operation: ``op, slot, a, b, c, d, e, f`` (see ``columnar/lower.py``, which writes them). Every column is a
-slot: a dense run of entries ``value or position, length, row``. Elements of lists number their rows through all messages of the
-batch.
+A program has eight numbers per operation: ``op, slot, a, b, c, d, e, f`` (see ``columnar/lower.py``, which writes
+them). Every column is a slot: a dense run of entries ``value or position, length, row``. Elements of lists number their
+rows through all messages of the batch.
 
-The kernel never raises. A frame that is not plain in every respect is *declined*: its half-written entries are taken back and the
-record codec looks at it. A full column ends the batch at the last whole message.
+The kernel never raises. A frame that is not plain in every respect is *declined*: its half-written entries are taken
+back and the record codec looks at it. A full column ends the batch at the last whole message.
 """
 
 from __future__ import annotations
@@ -13,7 +13,19 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .memory import at, copy, load_little, store, swapped
+from .memory import (
+    BLOCK,
+    at,
+    behind,
+    copy,
+    equal_bits,
+    high_bits,
+    load_little,
+    lowest_bit,
+    pointer,
+    store,
+    swapped,
+)
 
 # Operations; their operands are named beside the code that runs them.
 END, INT, FIXED, RUN, RUN_REG, RUN_REST, JUMP, JUMP_IN, EMPTY, SUM_MOST = range(10)
@@ -26,6 +38,8 @@ SIGNED, LITTLE, RANGED = 1, 2, 4
 RAW, TEXT, MSGPACK, MSGPACK_MAP, NEVER = range(5)
 # Types of a tag or a cell.
 KIND_ODD, KIND_FLAG, KIND_INT, KIND_FLOAT, KIND_TEXT, KIND_BYTES = range(6)
+# Flags of a word.
+OPTIONAL, NUMBER, FORBIDDEN = 1, 2, 4
 
 MAX_NESTING = 8
 MAX_WORDS = 16
@@ -33,13 +47,43 @@ MAX_DEPTH = 256
 REGISTERS = 16
 
 ACCEPTED, DECLINED, FULL = 0, 1, 2
+GOES_ON = -1
+
+# Where things are in the scratch memory that a caller provides.
+AT_LOOPS = REGISTERS
+AT_ORDINAL = AT_LOOPS + 5 * MAX_NESTING
+AT_WORDS = AT_ORDINAL + MAX_NESTING + 1
+AT_DEPTH = AT_WORDS + 2 * (MAX_WORDS + 1)
+AT_SEEN = AT_DEPTH + 2 * (MAX_DEPTH + 1)
+SCRATCH = AT_SEEN + 256
 
 
-@njit(cache=True, nogil=True)
-def read_int(buf, p, size, flags):
+def new_scratch():
+    """Memory that one batch of frames needs; it keeps which tags were seen in which frame."""
+    scratch = np.zeros(SCRATCH, np.int64)
+    scratch[AT_SEEN:] = -1
+    return scratch
+
+
+def _msgpack_sizes():
+    """Bytes behind the lead of each MessagePack object that has neither a length of its own nor parts; others -1."""
+    sizes = np.full(256, -1, np.int64)
+    sizes[0x00:0x80] = sizes[0xE0:0x100] = 0
+    sizes[0xA0:0xC0] = np.arange(32)
+    sizes[[0xC0, 0xC2, 0xC3]] = 0
+    sizes[[0xCA, 0xCB]] = (4, 8)
+    sizes[0xCC:0xD4] = (1, 2, 4, 8, 1, 2, 4, 8)
+    return sizes
+
+
+MSGPACK_SIZES = _msgpack_sizes()
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def read_int(buf, size_of_buf, p, size, flags):
     """An integer of 1..8 bytes, sign-extended to 64 bits (unsigned 64-bit values wrap)."""
     shift = np.uint64(64 - 8 * size)
-    if p + 8 <= buf.shape[0]:
+    if p + 8 <= size_of_buf:
         word = load_little(buf, p)
         if flags & LITTLE:
             word = word << shift
@@ -57,9 +101,28 @@ def read_int(buf, p, size, flags):
     return np.int64(word >> shift)
 
 
+@njit(cache=True, nogil=True, forceinline=True)
+def lowest(count):
+    """That many bits, 0 to 32 of them."""
+    return (np.uint64(1) << np.uint64(count)) - np.uint64(1)
+
+
+@njit(cache=True, nogil=True, forceinline=True)
+def is_utf8(buf, size_of_buf, p, end):
+    """Whether these bytes are well-formed UTF-8. Most text is short and ASCII: one look at 32 bytes shows that."""
+    while p + BLOCK <= size_of_buf:
+        count = min(end - p, BLOCK)
+        if high_bits(buf, p) & lowest(count):
+            break
+        p += count
+        if p == end:
+            return True
+    return is_utf8_beyond_ascii(buf, p, end)
+
+
 @njit(cache=True, nogil=True)
-def is_utf8(buf, p, end):
-    """Whether these bytes are well-formed UTF-8 (no surrogates, no overlong forms)."""
+def is_utf8_beyond_ascii(buf, p, end):
+    """Byte by byte: no surrogates, no overlong forms."""
     while p < end:
         c = at(buf, p)
         if c < 0x80:
@@ -93,75 +156,72 @@ def is_utf8(buf, p, end):
 
 
 @njit(cache=True, nogil=True)
-def is_msgpack(buf, p, end, need_map, counts, maps):
-    """Whether exactly one MessagePack object fills the range. Extensions of the reserved type are left to a closer look."""
+def is_msgpack(buf, size_of_buf, p, end, need_map, counts, maps):
+    """Whether exactly one MessagePack object fills the range.
+
+    Extensions of the reserved type are left to a closer look. ``counts`` and ``maps`` hold, per depth, how many objects
+    are still to come, and whether they are those of a map.
+    """
     if p >= end:
         return False
     lead = at(buf, p)
     if need_map and not (0x80 <= lead <= 0x8F or lead == 0xDE or lead == 0xDF):
         return False
     depth = 0
-    counts[0] = 1
-    maps[0] = 0
+    store(counts, 0, 1)
+    store(maps, 0, 0)
     while depth >= 0:
-        if counts[depth] == 0:
+        left = at(counts, depth)
+        if left == 0:
             depth -= 1
             continue
-        is_key = maps[depth] == 1 and counts[depth] % 2 == 0
-        counts[depth] -= 1
+        store(counts, depth, left - 1)
         if p >= end:
             return False
         lead = at(buf, p)
         p += 1
-        size = np.int64(0)
+        size = at(MSGPACK_SIZES, lead)
         children = np.int64(-1)
-        is_map = 0
-        if lead <= 0x7F or lead >= 0xE0:
+        is_map = np.int64(0)
+        if size >= 0:
             pass
         elif lead <= 0x8F:
             children = np.int64(lead & 0x0F) * 2
             is_map = 1
         elif lead <= 0x9F:
             children = np.int64(lead & 0x0F)
-        elif lead <= 0xBF:
-            size = np.int64(lead & 0x1F)
-        elif lead == 0xC0 or lead == 0xC2 or lead == 0xC3:
-            pass
         elif lead == 0xC1:
             return False
         elif lead <= 0xC9 or 0xD9 <= lead <= 0xDB:
-            width = 1 << ((lead - 0xC4) % 3 if lead <= 0xC9 else lead - 0xD9)
+            width = np.int64(1) << np.int64((lead - 0xC4) % 3 if lead <= 0xC9 else lead - 0xD9)
             if p + width > end:
                 return False
-            size = read_int(buf, p, width, 0)
+            size = read_int(buf, size_of_buf, p, width, 0)
             p += width
             if 0xC7 <= lead <= 0xC9:
                 if p >= end or at(buf, p) == 0xFF:
                     return False
                 size += 1
-        elif lead <= 0xCB:
-            size = np.int64(4 if lead == 0xCA else 8)
-        elif lead <= 0xD3:
-            size = np.int64(1) << np.int64((lead - 0xCC) % 4)
         elif lead <= 0xD8:
             if p >= end or at(buf, p) == 0xFF:
                 return False
             size = (np.int64(1) << np.int64(lead - 0xD4)) + 1
         else:
-            width = 2 if lead == 0xDC or lead == 0xDE else 4
+            width = np.int64(2 if lead == 0xDC or lead == 0xDE else 4)
             if p + width > end:
                 return False
-            children = read_int(buf, p, width, 0)
+            children = read_int(buf, size_of_buf, p, width, 0)
             p += width
             if lead >= 0xDE:
                 children *= 2
                 is_map = 1
         if children >= 0:
+            is_key = at(maps, depth) == 1 and left % 2 == 0
             if is_key or children > end - p or depth + 1 >= MAX_DEPTH:
                 return False
             depth += 1
-            counts[depth] = children
-            maps[depth] = is_map
+            store(counts, depth, children)
+            store(maps, depth, is_map)
         else:
             if size > end - p:
                 return False
@@ -169,7 +229,7 @@ def is_msgpack(buf, p, end, need_map, counts, maps):
     return p == end
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def put(out, room, fill, slot, row, value, length):
     """Appends an entry (value, length, row) where the slot is filled up to; false if the column is full."""
     place = at(fill, slot)
@@ -184,57 +244,73 @@ def put(out, room, fill, slot, row, value, length):
 
 @njit(cache=True, nogil=True)
 def run_program(
-    prog, entries, tags, cells, dfa, dfa_accept, words, word_bytes,
-    buf, starts, lengths, payloads, heads, messages, first,
-    out, room, fill, elements, status, row_message, row0,
+    prog, entries, tags, cells, dfa, patterns, words, word_bytes,
+    buf, starts, lengths, payloads, heads, messages, first, stop,
+    out, room, fill, elements, status, row_message, row0, saved, saved_elements, scratch,
 ):  # fmt: skip
-    """Decodes frames from ``first`` on. Returns the number of the first frame that was not looked at.
+    """Decodes frames from ``first`` up to ``stop``.
 
-    ``status[i]`` becomes ACCEPTED or DECLINED; accepted frames get rows ``row0, row0 + 1, ...`` and their message in ``row_message``.
+    Returns the number of the first frame that was not looked at, and the row behind the last one.
+
+    ``status[i]`` becomes ACCEPTED or DECLINED; accepted frames get rows ``row0, row0 + 1, ...`` and their message in
+    ``row_message``.
     """
-    regs = np.zeros(REGISTERS, np.int64)
-    saved = fill.copy()
-    saved_elements = elements.copy()
-    loop_pc = np.zeros(MAX_NESTING, np.int64)
-    loop_left = np.zeros(MAX_NESTING, np.int64)
-    loop_count = np.zeros(MAX_NESTING, np.int64)
-    loop_slot = np.zeros(MAX_NESTING, np.int64)
-    loop_list = np.zeros(MAX_NESTING, np.int64)
-    ordinal = np.zeros(MAX_NESTING + 1, np.int64)
-    word_at = np.zeros(MAX_WORDS, np.int64)
-    word_len = np.zeros(MAX_WORDS, np.int64)
-    depth_counts = np.zeros(MAX_DEPTH + 1, np.int64)
-    depth_maps = np.zeros(MAX_DEPTH + 1, np.int64)
-    seen = np.full(256, -1, np.int64)
+    return _run(
+        pointer(prog), pointer(entries), pointer(tags), pointer(cells), pointer(dfa), pointer(patterns),
+        pointer(words), words.shape[0] // 4, pointer(word_bytes),
+        pointer(buf), buf.shape[0], pointer(starts), pointer(lengths), pointer(payloads), pointer(heads),
+        pointer(messages), first, stop,
+        pointer(out), pointer(room), pointer(fill), fill.shape[0], pointer(elements), elements.shape[0],
+        pointer(status), pointer(row_message), row0, pointer(saved), pointer(saved_elements), pointer(scratch),
+    )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def _run(
+    prog, entries, tags, cells, dfa, patterns, words, n_messages, word_bytes,
+    buf, size_of_buf, starts, lengths, payloads, heads, messages, first, stop,
+    out, room, fill, n_slots, elements, n_lists, status, row_message, row0, saved, saved_elements, regs,
+):  # fmt: skip
+    loop_pc = behind(regs, AT_LOOPS)
+    loop_left = behind(loop_pc, MAX_NESTING)
+    loop_count = behind(loop_left, MAX_NESTING)
+    loop_slot = behind(loop_count, MAX_NESTING)
+    loop_list = behind(loop_slot, MAX_NESTING)
+    ordinal = behind(regs, AT_ORDINAL)
+    word_at = behind(regs, AT_WORDS)
+    word_len = behind(word_at, MAX_WORDS + 1)
+    depth_counts = behind(regs, AT_DEPTH)
+    depth_maps = behind(depth_counts, MAX_DEPTH + 1)
+    seen = behind(regs, AT_SEEN)
     row = row0
-    n_frames = starts.shape[0]
     i = first
-    while i < n_frames:
-        message = messages[i]
+    while i < stop:
+        message = at(messages, i)
         if message < 0:
-            status[i] = DECLINED
+            store(status, i, DECLINED)
             i += 1
             continue
-        for s in range(fill.shape[0]):
+        for s in range(n_slots):
             store(saved, s, at(fill, s))
-        for s in range(elements.shape[0]):
+        for s in range(n_lists):
             store(saved_elements, s, at(elements, s))
-        start = starts[i]
-        end = start + lengths[i]
+        start = at(starts, i)
+        end = start + at(lengths, i)
         lim = end
-        p = start + payloads[i]
-        head_end = start + heads[i]
+        p = start + at(payloads, i)
+        head_end = start + at(heads, i)
         for r in range(REGISTERS):
             store(regs, r, 0)
-        pc = entries[message]
+        pc = at(entries, message)
         level = 0
-        ordinal[0] = row
-        n_words = 0
-        outcome = -1
-        while outcome < 0:
+        store(ordinal, 0, row)
+        n_words = np.int64(0)
+        outcome = np.int64(GOES_ON)
+        while True:
             pc8 = pc * 8
             op = at(prog, pc8)
             slot = at(prog, pc8 + 1)
+            pc += 1
             if op == INT:
                 # a size, b flags, c low, d high, e register
                 size = at(prog, pc8 + 2)
@@ -242,7 +318,7 @@ def run_program(
                 if p + size > lim:
                     outcome = DECLINED
                     break
-                value = read_int(buf, p, size, flags)
+                value = read_int(buf, size_of_buf, p, size, flags)
                 p += size
                 if flags & RANGED and (value < at(prog, pc8 + 4) or value > at(prog, pc8 + 5)):
                     outcome = DECLINED
@@ -252,35 +328,32 @@ def run_program(
                 if slot >= 0 and not put(out, room, fill, slot, at(ordinal, level), value, 0):
                     outcome = FULL
                     break
-                pc += 1
             elif op == RUN or op == RUN_REG or op == RUN_REST:
-                # RUN: a size of length, b flags; RUN_REG: a register; all: c content, d least, e most
+                # RUN: a size of length, b flags; RUN_REG: a register; all: c content, d least, e most, f may be empty
                 if op == RUN:
                     size = at(prog, pc8 + 2)
                     if p + size > lim:
                         outcome = DECLINED
                         break
-                    length = read_int(buf, p, size, at(prog, pc8 + 3))
+                    length = read_int(buf, size_of_buf, p, size, at(prog, pc8 + 3))
                     p += size
                 elif op == RUN_REG:
                     length = at(regs, at(prog, pc8 + 2))
                 else:
                     length = lim - p
-                if length < 0 or length > lim - p or length < at(prog, pc8 + 5) or length > at(prog, pc8 + 6):
+                if length > lim - p or length < at(prog, pc8 + 5) or length > at(prog, pc8 + 6):
                     outcome = DECLINED
                     break
                 content = at(prog, pc8 + 4)
                 if content == TEXT:
-                    if not is_utf8(buf, p, p + length):
+                    if not is_utf8(buf, size_of_buf, p, p + length):
                         outcome = DECLINED
                         break
                 elif content >= MSGPACK:
                     if length == 0 and at(prog, pc8 + 7):
-                        p += length
-                        pc += 1
                         continue
                     if content == NEVER or not is_msgpack(
-                        buf, p, p + length, content == MSGPACK_MAP, depth_counts, depth_maps
+                        buf, size_of_buf, p, p + length, content == MSGPACK_MAP, depth_counts, depth_maps
                     ):
                         outcome = DECLINED
                         break
@@ -288,7 +361,6 @@ def run_program(
                     outcome = FULL
                     break
                 p += length
-                pc += 1
             elif op == FIXED:
                 # a size
                 size = at(prog, pc8 + 2)
@@ -299,37 +371,36 @@ def run_program(
                     outcome = FULL
                     break
                 p += size
-                pc += 1
             elif op == END:
                 outcome = ACCEPTED if p == end else DECLINED
+                break
             elif op == JUMP_IN:
                 # a register, b and c values, d target: jumps if the register has one of the values
                 value = at(regs, at(prog, pc8 + 2))
-                pc = at(prog, pc8 + 5) if value == at(prog, pc8 + 3) or value == at(prog, pc8 + 4) else pc + 1
+                if value == at(prog, pc8 + 3) or value == at(prog, pc8 + 4):
+                    pc = at(prog, pc8 + 5)
             elif op == JUMP:
                 pc = at(prog, pc8 + 2)
             elif op == EMPTY:
                 if slot >= 0 and not put(out, room, fill, slot, at(ordinal, level), 0, 0):
                     outcome = FULL
                     break
-                pc += 1
             elif op == SUM_MOST:
                 # a and b registers, c most
-                if at(regs, at(prog, pc8 + 2)) < 0 or at(regs, at(prog, pc8 + 3)) < 0:
+                one = at(regs, at(prog, pc8 + 2))
+                other = at(regs, at(prog, pc8 + 3))
+                most = at(prog, pc8 + 4)
+                if one < 0 or other < 0 or one > most or other > most - one:
                     outcome = DECLINED
                     break
-                if at(regs, at(prog, pc8 + 2)) + at(regs, at(prog, pc8 + 3)) > at(prog, pc8 + 4):
-                    outcome = DECLINED
-                    break
-                pc += 1
             elif op == LIST:
-                # a size of count (0: until the range ends; -n: n elements), b flags, c least element, d list, e end target
+                # a size of count (0: until the range ends; -n: n elements), b flags, c least element, d list, e end
                 size = at(prog, pc8 + 2)
                 if size > 0:
                     if p + size > lim:
                         outcome = DECLINED
                         break
-                    count = read_int(buf, p, size, at(prog, pc8 + 3))
+                    count = read_int(buf, size_of_buf, p, size, at(prog, pc8 + 3))
                     p += size
                     if count < 0 or count > lim - p or count * at(prog, pc8 + 4) > lim - p:
                         outcome = DECLINED
@@ -344,31 +415,32 @@ def run_program(
                         break
                     pc = at(prog, pc8 + 6)
                 else:
-                    loop_pc[level] = pc + 1
-                    loop_left[level] = count
-                    loop_count[level] = 1
-                    loop_slot[level] = slot
-                    loop_list[level] = at(prog, pc8 + 5)
+                    which = at(prog, pc8 + 5)
+                    store(loop_pc, level, pc)
+                    store(loop_left, level, count)
+                    store(loop_count, level, 1)
+                    store(loop_slot, level, slot)
+                    store(loop_list, level, which)
                     level += 1
-                    store(ordinal, level, elements[at(prog, pc8 + 5)])
-                    elements[at(prog, pc8 + 5)] += 1
-                    pc += 1
+                    store(ordinal, level, at(elements, which))
+                    store(elements, which, at(elements, which) + 1)
             elif op == NEXT:
                 inner = level - 1
-                more = p < lim if loop_left[inner] < 0 else loop_count[inner] < loop_left[inner]
+                left = at(loop_left, inner)
+                count = at(loop_count, inner)
+                more = p < lim if left < 0 else count < left
                 if more:
-                    loop_count[inner] += 1
-                    store(ordinal, level, elements[loop_list[inner]])
-                    elements[loop_list[inner]] += 1
-                    pc = loop_pc[inner]
+                    which = at(loop_list, inner)
+                    store(loop_count, inner, count + 1)
+                    store(ordinal, level, at(elements, which))
+                    store(elements, which, at(elements, which) + 1)
+                    pc = at(loop_pc, inner)
                 else:
-                    level -= 1
-                    if loop_slot[level] >= 0 and not put(
-                        out, room, fill, loop_slot[level], at(ordinal, level), loop_count[level], 0
-                    ):
+                    level = inner
+                    slot = at(loop_slot, level)
+                    if slot >= 0 and not put(out, room, fill, slot, at(ordinal, level), count, 0):
                         outcome = FULL
                         break
-                    pc += 1
             elif op == BOOL:
                 # a lenient
                 if p >= lim or (at(buf, p) > 1 and at(prog, pc8 + 2) == 0):
@@ -378,50 +450,50 @@ def run_program(
                     outcome = FULL
                     break
                 p += 1
-                pc += 1
             elif op == TAGS:
-                # slot: count of keys, a table, b slot of keys, c list of keys, d required tag or -1, e register that waives it
+                # slot: count of keys, a table, b slot of keys, c list of keys, d required tag or -1, e waiving register
                 outcome, p = run_tags(
-                    tags, at(prog, pc8 + 2), slot, at(prog, pc8 + 3), at(prog, pc8 + 4), at(prog, pc8 + 5), at(prog, pc8 + 6), seen, i,
-                    buf, p, head_end, at(ordinal, level), out, room, fill, elements, regs,
+                    behind(tags, at(prog, pc8 + 2)), slot, at(prog, pc8 + 3), at(prog, pc8 + 4),
+                    at(prog, pc8 + 5), at(prog, pc8 + 6), seen, i, buf, size_of_buf, p, head_end,
+                    at(ordinal, level), out, room, fill, elements, regs,
                 )  # fmt: skip
-                pc += 1
+                if outcome != GOES_ON:
+                    break
             elif op == CELLS:
-                # slot: count, a table, b first slot of (fid, type, long, double, text, bytes), c list, d number that needs a closer look
+                # slot: count, a table, b first slot of (fid, type, long, double, text, bytes), c list, d closer look
                 outcome = run_cells(
-                    cells, at(prog, pc8 + 2), slot, at(prog, pc8 + 3), at(prog, pc8 + 4), at(prog, pc8 + 5),
-                    buf, p, lim, at(ordinal, level), out, room, fill, elements,
+                    behind(cells, at(prog, pc8 + 2)), slot, at(prog, pc8 + 3), at(prog, pc8 + 4), at(prog, pc8 + 5),
+                    buf, size_of_buf, p, lim, at(ordinal, level), out, room, fill, elements,
                 )  # fmt: skip
+                if outcome != GOES_ON:
+                    break
                 p = lim
-                pc += 1
             elif op == BODY:
                 # a exactly or -1, b most or -1: the views that follow read it again
                 size = lim - p
-                if (at(prog, pc8 + 2) >= 0 and size != at(prog, pc8 + 2)) or (
-                    at(prog, pc8 + 3) >= 0 and size > at(prog, pc8 + 3)
-                ):
+                exactly = at(prog, pc8 + 2)
+                most = at(prog, pc8 + 3)
+                if (exactly >= 0 and size != exactly) or (most >= 0 and size > most):
                     outcome = DECLINED
                     break
                 if slot >= 0 and not put(out, room, fill, slot, at(ordinal, level), p, size):
                     outcome = FULL
                     break
-                pc += 1
             elif op == IF_REG:
                 # a register, b target: jumps if it is not zero
-                pc = at(prog, pc8 + 3) if at(regs, at(prog, pc8 + 2)) != 0 else pc + 1
-            elif op == IF_EMPTY:
+                if at(regs, at(prog, pc8 + 2)) != 0:
+                    pc = at(prog, pc8 + 3)
+            elif op == IF_EMPTY or op == IF_LEFT:
                 # a target: jumps if nothing is left
-                pc = at(prog, pc8 + 2) if p >= lim else pc + 1
+                if p >= lim:
+                    pc = at(prog, pc8 + 2)
             elif op == END_VIEWS:
                 # the views were skipped: the body counts as read
                 p = lim
-                pc += 1
             elif op == HEAD_REACHES:
-                # a size, b target: jumps if the head is shorter; sets registers to zero in any case by not touching them
-                pc = at(prog, pc8 + 3) if head_end - start < at(prog, pc8 + 2) else pc + 1
-            elif op == IF_LEFT:
-                # a target: jumps if nothing is left
-                pc = at(prog, pc8 + 2) if p >= lim else pc + 1
+                # a size, b target: jumps if the head is shorter
+                if head_end - start < at(prog, pc8 + 2):
+                    pc = at(prog, pc8 + 3)
             elif op == BACK:
                 # a distance, b size: a field of the frame header, which lies before the payload
                 if slot >= 0 and not put(
@@ -429,192 +501,159 @@ def run_program(
                 ):
                     outcome = FULL
                     break
-                pc += 1
             elif op == DECLINE_IF_LESS:
                 # a bytes: declines if fewer are left
                 if lim - p < at(prog, pc8 + 2):
                     outcome = DECLINED
                     break
-                pc += 1
             elif op == LINE:
                 # a separator, b end, c window, d fewest, e most
-                stop = min(lim, p + at(prog, pc8 + 4))
-                q = p
-                n_words = 0
-                word_at[0] = p
-                found = False
-                while q < stop:
-                    c = at(buf, q)
-                    if c == at(prog, pc8 + 3):
-                        found = True
-                        break
-                    if c == at(prog, pc8 + 2):
-                        word_len[n_words] = q - word_at[n_words]
-                        n_words += 1
-                        if n_words >= MAX_WORDS:
-                            break
-                        word_at[n_words] = q + 1
-                    q += 1
-                if not found:
-                    outcome = DECLINED
-                    break
-                word_len[n_words] = q - word_at[n_words]
-                n_words += 1
+                n_words, p = split_line(
+                    buf, size_of_buf, p, min(lim, p + at(prog, pc8 + 4)), at(prog, pc8 + 2), at(prog, pc8 + 3),
+                    word_at, word_len,
+                )  # fmt: skip
                 if n_words < at(prog, pc8 + 5) or n_words > at(prog, pc8 + 6):
                     outcome = DECLINED
                     break
-                p = q + 1
-                pc += 1
             elif op == WORD_CODE:
                 # finds the message whose word is the first one
-                found_message = np.int64(-1)
-                for m in range(words.shape[0]):
-                    if words[m, 1] == word_len[0]:
-                        same = True
-                        for k in range(word_len[0]):
-                            if word_bytes[words[m, 0] + k] != buf[word_at[0] + k]:
-                                same = False
-                                break
-                        if same:
-                            found_message = m
-                            break
-                if found_message < 0:
+                message = same_word(buf, at(word_at, 0), at(word_len, 0), words, n_messages, word_bytes)
+                if message < 0:
                     outcome = DECLINED
                     break
-                message = words[found_message, 2]
-                pc = words[found_message, 3]
+                pc = at(words, 4 * message + 3)
+                message = at(words, 4 * message + 2)
             elif op == WORD:
-                # a word, b automaton, c most, d flags (1 optional, 2 number, 4 forbidden), e low, f high
+                # a word, b pattern, c most, d flags, e low, f high
                 w = at(prog, pc8 + 2)
                 flags = at(prog, pc8 + 5)
-                length = word_len[w] if w < n_words else 0
-                if length == 0 and flags & 1:
-                    pc += 1
+                length = at(word_len, w) if w < n_words else 0
+                if length == 0 and flags & OPTIONAL:
                     continue
-                if w >= n_words or length == 0 or flags & 4 or length > at(prog, pc8 + 4):
+                value = at(word_at, w)
+                if (
+                    length == 0
+                    or flags & FORBIDDEN
+                    or length > at(prog, pc8 + 4)
+                    or not matches(buf, value, length, dfa, behind(patterns, 2 * at(prog, pc8 + 3)))
+                ):
                     outcome = DECLINED
                     break
-                state = dfa_accept[at(prog, pc8 + 3), 0]
-                value = np.int64(0)
-                for k in range(word_at[w], word_at[w] + length):
-                    c = at(buf, k)
-                    state = dfa[state, c]
-                    if state == 0:
-                        break
-                    value = value * 10 + np.int64(c) - 48
-                if state == 0 or dfa_accept[state, 1] == 0:
-                    outcome = DECLINED
-                    break
-                if flags & 2:
+                if flags & NUMBER:
+                    value = decimal(buf, value, length)
                     if value < at(prog, pc8 + 6) or value > at(prog, pc8 + 7):
                         outcome = DECLINED
                         break
-                else:
-                    value = word_at[w]
                 if slot >= 0 and not put(out, room, fill, slot, at(ordinal, level), value, length):
                     outcome = FULL
                     break
-                pc += 1
             else:
                 outcome = DECLINED
+                break
         if outcome == ACCEPTED:
-            status[i] = ACCEPTED
-            row_message[row] = message
+            store(status, i, ACCEPTED)
+            store(row_message, row, message)
             row += 1
             i += 1
         else:
-            fill[:] = saved
-            elements[:] = saved_elements
+            for s in range(n_slots):
+                store(fill, s, at(saved, s))
+            for s in range(n_lists):
+                store(elements, s, at(saved_elements, s))
             if outcome == FULL:
                 return i, row
-            status[i] = DECLINED
+            store(status, i, DECLINED)
             i += 1
     return i, row
 
 
 @njit(cache=True, nogil=True)
 def run_tags(
-    tags, table, slot, key_slot, key_list, required, waiver, seen, frame,
-    buf, p, end, row, out, room, fill, elements, regs,
+    tags, slot, key_slot, key_list, required, waiver, seen, frame,
+    buf, size_of_buf, p, end, row, out, room, fill, elements, regs,
 ):  # fmt: skip
-    """A tag table up to ``end``; ``tags`` from ``table`` on has six numbers per code: kind, size, flags, slot, most, register."""
+    """A tag table up to ``end``; ``tags`` has six numbers per code: kind, size, flags, slot, most, register."""
     count = 0
     found_required = required < 0
     while p < end:
-        code = at(buf, p)
+        code = np.int64(at(buf, p))
         p += 1
-        tag = table + np.int64(code) * 6
-        kind = at(tags, tag)
-        if kind == KIND_ODD or seen[code] == frame:
+        tag = behind(tags, 6 * code)
+        kind = at(tag, 0)
+        if kind == KIND_ODD or at(seen, code) == frame:
             return DECLINED, p
-        seen[code] = frame
+        store(seen, code, frame)
         if code == required:
             found_required = True
-        tag_slot = at(tags, tag + 3)
+        tag_slot = at(tag, 3)
         if kind == KIND_FLAG:
             if tag_slot >= 0 and not put(out, room, fill, tag_slot, row, 1, 0):
                 return FULL, p
         else:
-            size = at(tags, tag + 1)
+            size = at(tag, 1)
             if p + size > end:
                 return DECLINED, p
-            value = read_int(buf, p, size, at(tags, tag + 2))
+            value = read_int(buf, size_of_buf, p, size, at(tag, 2))
             p += size
             length = np.int64(0)
             if kind == KIND_TEXT:
                 length = value
-                if length > at(tags, tag + 4) or length > end - p or not is_utf8(buf, p, p + length):
+                if length > at(tag, 4) or length > end - p or not is_utf8(buf, size_of_buf, p, p + length):
                     return DECLINED, p
                 value = p
                 p += length
-            if at(tags, tag + 5) >= 0:
-                regs[at(tags, tag + 5)] = value
+            if at(tag, 5) >= 0:
+                store(regs, at(tag, 5), value)
             if tag_slot >= 0 and not put(out, room, fill, tag_slot, row, value, length):
                 return FULL, p
         if key_slot >= 0:
-            if not put(out, room, fill, key_slot, elements[key_list], code, 0):
+            element = at(elements, key_list)
+            if not put(out, room, fill, key_slot, element, code, 0):
                 return FULL, p
-            elements[key_list] += 1
+            store(elements, key_list, element + 1)
         count += 1
-    if not found_required and not (waiver >= 0 and regs[waiver] > 0):
+    if not found_required and not (waiver >= 0 and at(regs, waiver) > 0):
         return DECLINED, p
     if slot >= 0 and not put(out, room, fill, slot, row, count, 0):
         return FULL, p
-    return -1, p
+    return GOES_ON, p
 
 
 @njit(cache=True, nogil=True)
 def run_cells(
-    cells, table, slot, first, cell_list, closer,
-    buf, p, end, row, out, room, fill, elements,
+    cells, slot, first, cell_list, closer,
+    buf, size_of_buf, p, end, row, out, room, fill, elements,
 ):  # fmt: skip
-    """Typed, numbered values until ``end``; ``cells`` from ``table`` on: head size, flags, id shift, type shift, type mask, flag mask,
-    id max, and then four numbers per type: kind, size, flags, most."""
-    id_shift = at(cells, table + 2)
-    type_shift = at(cells, table + 3)
-    type_mask = at(cells, table + 4)
-    flag_mask = at(cells, table + 5)
-    id_max = at(cells, table + 6)
-    head_size = at(cells, table)
-    head_flags = at(cells, table + 1)
+    """Typed, numbered values until ``end``.
+
+    ``cells`` holds head size, flags, id shift, type shift, type mask, flag mask, id max, and then four numbers per
+    type: kind, size, flags, most.
+    """
+    head_size = at(cells, 0)
+    head_flags = at(cells, 1)
+    id_shift = at(cells, 2)
+    type_shift = at(cells, 3)
+    type_mask = at(cells, 4)
+    flag_mask = at(cells, 5)
+    id_max = at(cells, 6)
     count = 0
+    element = at(elements, cell_list)
     while p < end:
         if p + head_size > end:
             return DECLINED
-        head = read_int(buf, p, head_size, head_flags)
+        head = read_int(buf, size_of_buf, p, head_size, head_flags)
         p += head_size
         fid = head >> id_shift
         code = (head >> type_shift) & type_mask
         if head & flag_mask or fid > id_max:
             return DECLINED
-        kind_at = table + 7 + 4 * code
-        kind = at(cells, kind_at)
-        size = at(cells, kind_at + 1)
+        about = behind(cells, 7 + 4 * code)
+        kind = at(about, 0)
+        size = at(about, 1)
         if kind == KIND_ODD or p + size > end:
             return DECLINED
-        value = read_int(buf, p, size, at(cells, kind_at + 2))
+        value = read_int(buf, size_of_buf, p, size, at(about, 2))
         p += size
-        element = elements[cell_list]
         if kind == KIND_INT:
             if first >= 0 and not put(out, room, fill, first + 2, element, value, 0):
                 return FULL
@@ -627,10 +666,10 @@ def run_cells(
             if first >= 0 and not put(out, room, fill, first + 3, element, value, size):
                 return FULL
         else:
-            if value > at(cells, kind_at + 3) or value > end - p:
+            if value > at(about, 3) or value > end - p:
                 return DECLINED
             if kind == KIND_TEXT:
-                if not is_utf8(buf, p, p + value):
+                if not is_utf8(buf, size_of_buf, p, p + value):
                     return DECLINED
                 if first >= 0 and not put(out, room, fill, first + 4, element, p, value):
                     return FULL
@@ -645,11 +684,97 @@ def run_cells(
                 return FULL
             if not put(out, room, fill, first + 1, element, code, 0):
                 return FULL
-        elements[cell_list] += 1
+        element += 1
         count += 1
+    store(elements, cell_list, element)
     if slot >= 0 and not put(out, room, fill, slot, row, count, 0):
         return FULL
+    return GOES_ON
+
+
+@njit(cache=True, nogil=True)
+def split_line(buf, size_of_buf, p, stop, separator, end, word_at, word_len):
+    """Cuts a line into words: how many there are (0 if the line does not end in time, or has too many), and what follows.
+
+    Looks for separators in 32 bytes at a time, and in single bytes at the end of the buffer.
+    """
+    n_words = 0
+    begin = p
+    while p < stop:
+        if p + BLOCK <= size_of_buf:
+            width = min(stop - p, BLOCK)
+            separators = equal_bits(buf, p, separator) & lowest(width)
+            ends = equal_bits(buf, p, end) & lowest(width)
+        else:
+            width = np.int64(1)
+            separators = np.uint64(at(buf, p) == separator)
+            ends = np.uint64(at(buf, p) == end)
+        if ends:
+            # Only those before the first end count.
+            separators &= lowest(lowest_bit(ends))
+        while separators:
+            here = p + lowest_bit(separators)
+            separators &= separators - np.uint64(1)
+            store(word_at, n_words, begin)
+            store(word_len, n_words, here - begin)
+            begin = here + 1
+            n_words += 1
+            if n_words == MAX_WORDS:
+                return 0, p
+        if ends:
+            here = p + lowest_bit(ends)
+            store(word_at, n_words, begin)
+            store(word_len, n_words, here - begin)
+            return n_words + 1, here + 1
+        p += width
+    return 0, p
+
+
+@njit(cache=True, nogil=True)
+def same_word(buf, start, length, words, n_messages, word_bytes):
+    """Which of the words this is, or -1. ``words`` has four numbers each: position, length, message, program."""
+    for m in range(n_messages):
+        if at(words, 4 * m + 1) == length:
+            place = at(words, 4 * m)
+            k = 0
+            while k < length and at(word_bytes, place + k) == at(buf, start + k):
+                k += 1
+            if k == length:
+                return m
     return -1
+
+
+@njit(cache=True, nogil=True)
+def matches(buf, p, length, dfa, pattern):
+    """Whether a word matches a pattern: its first state, and its length if each place has its own set of bytes, else 0.
+
+    States are numbered by 256 and stand in the table as such; 0 is dead, the lowest bit means "may end here".
+    """
+    state = at(pattern, 0)
+    chain = at(pattern, 1)
+    if chain > 0:
+        # Every byte can be looked up at once: the state at each place is known before.
+        if length != chain:
+            return False
+        dead = 0
+        for k in range(chain):
+            dead |= at(dfa, state + 256 * k + np.int64(at(buf, p + k))) == 0
+        return dead == 0
+    state = np.int64(state)
+    for k in range(p, p + length):
+        state = np.int64(at(dfa, (state & ~1) + np.int64(at(buf, k))))
+    return state & 1 != 0
+
+
+@njit(cache=True, nogil=True)
+def decimal(buf, p, length):
+    """The number that these digits are; of more than 18 the lowest that is too large."""
+    if length > 18:
+        return np.int64(1) << np.int64(62)
+    value = np.int64(0)
+    for k in range(p, p + length):
+        value = value * 10 + np.int64(at(buf, k)) - 48
+    return value
 
 
 @njit(cache=True, nogil=True)

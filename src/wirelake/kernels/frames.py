@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from .columns import read_int
-from .memory import at, prefetch, store
+from .memory import at, pointer, prefetch, store
 
 MAGIC, SIZE_WHOLE, SIZE_AFTER, ESCAPED, HEAD, CODE, KEPT, LINE = range(8)
 
@@ -27,6 +27,8 @@ def read_frames(
 
     One function and not two: a call in this loop would cost more than the header.
     """
+    data = pointer(buf)
+    size_of_buf = buf.shape[0]
     n = 0
     most = starts.shape[0]
     outcome = GOOD
@@ -54,14 +56,14 @@ def read_frames(
                 code_part = part
             elif kind == SIZE_WHOLE or kind == SIZE_AFTER:
                 # a least, b most
-                value = read_int(buf, behind, size, at(parts, part + 2))
+                value = read_int(data, size_of_buf, behind, size, at(parts, part + 2))
                 if value < at(parts, part + 3) or value > at(parts, part + 4):
                     outcome = ODD
                     break
                 length = value if kind == SIZE_WHOLE else value + behind + size - position
             elif kind == ESCAPED:
                 # a least, b escape, c wide size (-1: not to be read); flags are those of the wide form
-                value = np.int64(at(buf, behind))
+                value = np.int64(at(data, behind))
                 if value == at(parts, part + 4):
                     size += at(parts, part + 5)
                     if size < 2:
@@ -70,7 +72,7 @@ def read_frames(
                     if behind + size > end:
                         outcome = SHORT
                         break
-                    value = read_int(buf, behind + 1, size - 1, at(parts, part + 2))
+                    value = read_int(data, size_of_buf, behind + 1, size - 1, at(parts, part + 2))
                     if value < at(parts, part + 4):
                         outcome = ODD
                         break
@@ -80,7 +82,7 @@ def read_frames(
                 length = value + behind + size - position
             elif kind == HEAD:
                 # a least, b most, c body most
-                head = read_int(buf, behind, size, at(parts, part + 2))
+                head = read_int(data, size_of_buf, behind, size, at(parts, part + 2))
                 if head < at(parts, part + 3) or head > at(parts, part + 4) or head > length:
                     outcome = ODD
                     break
@@ -89,7 +91,7 @@ def read_frames(
                     break
             elif kind == MAGIC:
                 for j in range(size):
-                    if at(buf, behind + j) != at(magic, at(parts, part + 3) + j):
+                    if at(data, behind + j) != at(magic, at(parts, part + 3) + j):
                         outcome = ODD
                 if outcome == ODD:
                     break
@@ -98,7 +100,7 @@ def read_frames(
             behind += size
         if outcome == GOOD:
             if code_at >= 0:
-                code = read_int(buf, code_at, at(parts, code_part + 1), at(parts, code_part + 2))
+                code = read_int(data, size_of_buf, code_at, at(parts, code_part + 1), at(parts, code_part + 2))
                 for m in range(codes.shape[0]):
                     if at(codes, m) == code:
                         message = m
@@ -122,5 +124,5 @@ def read_frames(
         n += 1
         position += length
         # Traffic repeats itself: frames of this length are the best guess of where headers will be.
-        prefetch(buf, position + 6 * length)
+        prefetch(data, position + 6 * length)
     return n, position, outcome

@@ -1,7 +1,8 @@
-"""Plain memory access for the kernels: no bounds check, no negative indices, unaligned loads.
+"""Plain memory access for the kernels: no bounds check, no negative indices, unaligned loads, 32 bytes at a time.
 
-Numba's own indexing asks at every access whether the index is negative; in loops over bytes that is most of the work. Callers check
-their bounds once per field.
+Numba's own indexing asks at every access whether the index is negative; in loops over bytes that is most of the work.
+Callers check their bounds once per field. All functions take an array or a ``pointer`` to one: arrays that are passed
+on to another function have their references counted, each time by two locked instructions; pointers do not.
 """
 
 from __future__ import annotations
@@ -11,9 +12,36 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+BLOCK = 32
+"""How many bytes ``high_bits`` and ``equal_bits`` look at."""
+
 
 def _data(context, builder, kind, value):
+    if isinstance(kind, types.CPointer):
+        return value
     return context.make_array(kind)(context, builder, value).data
+
+
+@intrinsic
+def pointer(typingctx, array):
+    """Where the array's data begin. Whoever holds the pointer must hold the array, too."""
+    signature = types.CPointer(array.dtype)(array)
+
+    def codegen(context, builder, sig, args):
+        return _data(context, builder, sig.args[0], args[0])
+
+    return signature, codegen
+
+
+@intrinsic
+def behind(typingctx, start, count):
+    """The pointer that many items further."""
+    signature = start(start, types.int64)
+
+    def codegen(context, builder, sig, args):
+        return builder.gep(args[0], [args[1]])
+
+    return signature, codegen
 
 
 @intrinsic
@@ -51,6 +79,58 @@ def load_little(typingctx, array, index):
         word = builder.load(builder.bitcast(place, ir.IntType(64).as_pointer()))
         word.align = 1
         return word
+
+    return signature, codegen
+
+
+def _block(context, builder, sig, args):
+    """The 32 bytes at an index as a vector."""
+    place = builder.gep(_data(context, builder, sig.args[0], args[0]), [args[1]])
+    vector = ir.VectorType(ir.IntType(8), BLOCK)
+    block = builder.load(builder.bitcast(place, vector.as_pointer()))
+    block.align = 1
+    return block
+
+
+def _bits(builder, flags):
+    """One bit for each flag of a vector, the first the lowest."""
+    return builder.zext(builder.bitcast(flags, ir.IntType(BLOCK)), ir.IntType(64))
+
+
+@intrinsic
+def high_bits(typingctx, array, index):
+    """Which of the 32 bytes at ``array[index]`` are above 127, as bits."""
+    signature = types.uint64(array, types.int64)
+
+    def codegen(context, builder, sig, args):
+        block = _block(context, builder, sig, args)
+        return _bits(builder, builder.icmp_signed("<", block, ir.Constant(block.type, None)))
+
+    return signature, codegen
+
+
+@intrinsic
+def equal_bits(typingctx, array, index, value):
+    """Which of the 32 bytes at ``array[index]`` have this value, as bits."""
+    signature = types.uint64(array, types.int64, types.uint8)
+
+    def codegen(context, builder, sig, args):
+        block = _block(context, builder, sig, args)
+        one = builder.insert_element(ir.Constant(block.type, ir.Undefined), args[2], ir.IntType(32)(0))
+        mask = ir.Constant(ir.VectorType(ir.IntType(32), BLOCK), None)
+        every = builder.shuffle_vector(one, ir.Constant(block.type, ir.Undefined), mask)
+        return _bits(builder, builder.icmp_unsigned("==", block, every))
+
+    return signature, codegen
+
+
+@intrinsic
+def lowest_bit(typingctx, bits):
+    """The number of the lowest bit that is set; some bit must be."""
+    signature = types.int64(types.uint64)
+
+    def codegen(context, builder, sig, args):
+        return builder.cttz(args[0], ir.IntType(1)(1))
 
     return signature, codegen
 

@@ -121,7 +121,7 @@ GROUP: Signature[FirstPiece | NextPiece] = Signature(
 class CedaMessage(Message, kw_only=True):
     """What every frame has; the mask key only behind a WebSocket client."""
 
-    mask_key: bytes | None = optional(fixed(4), "mask of a WebSocket client", only=WS)
+    mask_key: bytes | None = optional(fixed(4), "mask of a WebSocket client", only=WS, default=None)
     payload_length = derived(PayloadLength(), "bytes behind the frame header")
     extended_length = derived(Wide(EXTENDED), "the length took the two-byte form")
     masked = derived(Masked(), "the payload was masked")
@@ -152,7 +152,9 @@ class Login(Control, code=0x13, kind="control"):
 class Logout(CedaMessage, code=0x14, kind="control"):
     """The peer leaves."""
 
-    control_code: int | None = optional(labelled(u8, CONTROL_CODES), "defined, never sent", only=WS, when=IfLeft())
+    control_code: int | None = optional(
+        labelled(u8, CONTROL_CODES), "defined, never sent", only=WS, when=IfLeft(), default=None
+    )
     body: bytes | None = field(
         Body(),
         "the record as it came",
@@ -217,7 +219,7 @@ class GroupPub(CedaMessage, code=0x65, kind="event"):
     connection_id: int = field(le.u24, "the sender's connection")
     server_id: str = field(STR8, "usually empty")
     signal_id: str = field(STR8, "usually empty")
-    reply_topic: str | None = optional(STR8, "key of the group", only=WS)
+    reply_topic: str | None = optional(STR8, "key of the group", only=WS, default=None)
     body: bytes | None = field(Body(), "the record as it came", json="body_hex", default=None, role="payload")
     record: tuple[Cell, ...] = view(RECORD, "typed, numbered values in wire order", of="body", default=())
     group: FirstPiece | NextPiece | None = view(GROUP, "piece of a split message", of="body", default=None)

@@ -218,17 +218,23 @@ class Stream(DsaMessage):
     """A message that belongs to a stream: its ids are always there."""
 
     request_id: int | None = optional(
-        REQUEST_ID, "the stream, chosen by the requester", when=WITH_IDS, role="correlation"
+        REQUEST_ID,
+        "the stream, chosen by the requester",
+        when=WITH_IDS,
+        role="correlation",
+        default=None,
     )
-    ack_id: int | None = optional(le.u32, "number of this message of its sender, 0 = no ack wanted", when=WITH_IDS)
+    ack_id: int | None = optional(
+        le.u32, "number of this message of its sender, 0 = no ack wanted", when=WITH_IDS, default=None
+    )
     headers: Headers = field(HEADERS, "dynamic headers", default=Headers())
 
 
 class ControlMessage(DsaMessage):
     """Handshake, ack and ping: the ids come together or not at all."""
 
-    request_id: int | None = optional(le.u32, "no meaning here", when=WITH_IDS)
-    ack_id: int | None = optional(le.u32, "no meaning here", when=WITH_IDS)
+    request_id: int | None = optional(le.u32, "no meaning here", when=WITH_IDS, default=None)
+    ack_id: int | None = optional(le.u32, "no meaning here", when=WITH_IDS, default=None)
     headers: Headers = field(HEADERS, "dynamic headers", default=Headers())
 
 

@@ -77,9 +77,13 @@ class MbMessage(Message):
         "ties a response to its request",
         published="requestId",
         role="correlation",
+        default=None,
     )
     parent_request_id: str | None = optional(
-        word(ID, "parent_request_id", optional=True), "the request this one serves", published="parentRequestId"
+        word(ID, "parent_request_id", optional=True),
+        "the request this one serves",
+        published="parentRequestId",
+        default=None,
     )
     timeout: int | None = optional(
         number(
@@ -95,6 +99,7 @@ class MbMessage(Message):
         "how long the requester waits",
         unit="ms",
         role="timeout",
+        default=None,
     )
     payload: bytes = field(
         Body(

@@ -65,7 +65,7 @@ def _options(protocol: n.Protocol) -> list[Table]:
     if not protocol.options:
         return []
     rows = tuple(
-        (name, ", ".join(_word(v) for v in option.values), _word(option.default), option.doc)
+        (name, ", ".join(_word(v) for v in option.values) or "any", _word(option.default), option.doc)
         for name, option in protocol.options.items()
     )
     return [Table("Reading options", "", ("option", "values", "default", "meaning"), rows)]
@@ -85,9 +85,13 @@ def _frames(protocol: n.Protocol) -> list[Table]:
 
 def _settings(protocol: n.Protocol) -> Iterator[dict[str, Any]]:
     """Every combination of the reading options."""
-    values = [[v for v in option.values if v != "auto"] for option in protocol.options.values()]
-    for chosen in product(*values):
+    for chosen in product(*map(_values, protocol.options.values())):
         yield dict(zip(protocol.options, chosen, strict=True))
+
+
+def _values(option: n.Option) -> list[Any]:
+    """The settings that make a difference; one that takes any word stands for itself."""
+    return [v for v in option.values if v != "auto"] or [option.default]
 
 
 def _frame_title(protocol: n.Protocol, alike: list[dict[str, Any]]) -> str:
@@ -95,7 +99,7 @@ def _frame_title(protocol: n.Protocol, alike: list[dict[str, Any]]) -> str:
     told = []
     for name, option in protocol.options.items():
         seen = list(dict.fromkeys(setting[name] for setting in alike))
-        if len(seen) < len([v for v in option.values if v != "auto"]):
+        if len(seen) < len(_values(option)):
             told.append(f"{name} {' or '.join(map(_word, seen))}")
     return f"Frame ({', '.join(told)})" if told else "Frame"
 

@@ -1,0 +1,203 @@
+"""pcap files: packets of TCP connections over Ethernet and IPv4.
+
+``TcpWriter`` plays both ends of each connection: handshake, sequence and acknowledgement numbers, segments of at most
+one MSS, delayed acknowledgements, FIN or RST. Packets leave in the order of their times; only those that are due a
+little later are kept.
+"""
+
+from __future__ import annotations
+
+import heapq
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+from typing import BinaryIO
+
+MAGIC_US = 0xA1B2C3D4
+LINKTYPE_ETHERNET = 1
+SNAP_LENGTH = 262144
+MSS = 1460
+WINDOW = 64240
+WINDOW_SCALE = 7
+ACK_DELAY_US = 40
+STEP_US = 60
+"""Time between the packets of a handshake or a farewell."""
+
+FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
+
+Address = tuple[str, int]
+
+
+class PcapWriter:
+    """A pcap file with times in microseconds."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.packets = 0
+        file.write(struct.pack("<IHHiIII", MAGIC_US, 2, 4, 0, 0, SNAP_LENGTH, LINKTYPE_ETHERNET))
+
+    def packet(self, ts_us: int, data: bytes) -> None:
+        seconds, microseconds = divmod(ts_us, 1_000_000)
+        self._file.write(struct.pack("<IIII", seconds, microseconds, len(data), len(data)) + data)
+        self.packets += 1
+
+
+@dataclass(slots=True)
+class _End:
+    """One end of a connection: where it is, and what it has sent. ``next`` is the number of the next byte it sends."""
+
+    host: bytes
+    port: int
+    mac: bytes
+    next: int
+    owes_ack: bool = False
+    packets: int = 0
+
+
+@dataclass(slots=True)
+class _Flow:
+    client: _End
+    server: _End
+    pending: bytearray = field(default_factory=bytearray)
+    pending_from_client: bool = True
+
+
+class TcpWriter:
+    """TCP connections as packets. Times must not go back from call to call."""
+
+    def __init__(self, writer: PcapWriter) -> None:
+        self._writer = writer
+        self._flows: dict[int, _Flow] = {}
+        self._due: list[tuple[int, int, Callable[[int], None]]] = []
+        self._order = count()
+        self._waiting: list[_Flow] = []
+        """Flows with bytes that may still be joined by others of the same moment."""
+        self._waiting_us = 0
+
+    def open(self, key: int, client: Address, server: Address, ts_us: int) -> None:
+        """A connection begins; ``key`` names it in later calls."""
+        self._advance(ts_us)
+        flow = _Flow(_end(client, 1_000_000_007 * (key + 1)), _end(server, 2_000_000_011 * (key + 1)))
+        self._flows[key] = flow
+        self._emit(ts_us, flow, True, SYN)
+        self._later(ts_us + STEP_US, lambda at: self._emit(at, flow, False, SYN | ACK))
+        self._later(ts_us + 2 * STEP_US, lambda at: self._emit(at, flow, True, ACK))
+
+    def send(self, key: int, from_client: bool, data: bytes, ts_us: int) -> None:
+        """Bytes of one side. What it sends at the same moment shares segments."""
+        self._advance(ts_us)
+        flow = self._flows[key]
+        if flow.pending and flow.pending_from_client != from_client:
+            self._flush(flow)
+        if not flow.pending:
+            self._waiting.append(flow)
+            self._waiting_us = ts_us
+            flow.pending_from_client = from_client
+        flow.pending += data
+
+    def close(self, key: int, by_client: bool, reset: bool, ts_us: int) -> None:
+        self._advance(ts_us)
+        flow = self._flows.pop(key)
+        self._flush(flow)
+        if reset:
+            self._emit(ts_us, flow, by_client, RST | ACK)
+            flow.client.owes_ack = flow.server.owes_ack = False
+            return
+        self._emit(ts_us, flow, by_client, FIN | ACK)
+        self._later(ts_us + STEP_US, lambda at: self._emit(at, flow, not by_client, FIN | ACK))
+        self._later(ts_us + 2 * STEP_US, lambda at: self._emit(at, flow, by_client, ACK))
+
+    def finish(self) -> None:
+        """Writes what is still due."""
+        self._flush_all()
+        while self._due:
+            at, _, act = heapq.heappop(self._due)
+            act(at)
+
+    # --- time
+
+    def _later(self, ts_us: int, act: Callable[[int], None]) -> None:
+        heapq.heappush(self._due, (ts_us, next(self._order), act))
+
+    def _advance(self, ts_us: int) -> None:
+        """Writes everything that comes before this time."""
+        if self._waiting and self._waiting_us < ts_us:
+            self._flush_all()
+        while self._due and self._due[0][0] <= ts_us:
+            at, _, act = heapq.heappop(self._due)
+            act(at)
+
+    def _flush_all(self) -> None:
+        for flow in self._waiting:
+            self._flush(flow)
+        self._waiting.clear()
+
+    # --- segments
+
+    def _flush(self, flow: _Flow) -> None:
+        data, flow.pending = bytes(flow.pending), bytearray()
+        for at in range(0, len(data), MSS):
+            last = at + MSS >= len(data)
+            self._emit(
+                self._waiting_us, flow, flow.pending_from_client, ACK | (PSH if last else 0), data[at : at + MSS]
+            )
+        receiver = flow.server if flow.pending_from_client else flow.client
+        if data and not receiver.owes_ack:
+            receiver.owes_ack = True
+            from_client = not flow.pending_from_client
+            self._later(self._waiting_us + ACK_DELAY_US, lambda at: self._acknowledge(at, flow, from_client))
+
+    def _acknowledge(self, ts_us: int, flow: _Flow, from_client: bool) -> None:
+        """An acknowledgement of its own, unless data has carried it meanwhile."""
+        if (flow.client if from_client else flow.server).owes_ack:
+            self._emit(ts_us, flow, from_client, ACK)
+
+    def _emit(self, ts_us: int, flow: _Flow, from_client: bool, flags: int, data: bytes = b"") -> None:
+        sender, receiver = (flow.client, flow.server) if from_client else (flow.server, flow.client)
+        sender.owes_ack = False
+        acknowledged = receiver.next if flags & ACK else 0
+        self._writer.packet(ts_us, _packet(sender, receiver, sender.next, acknowledged, flags, data))
+        sender.next = (sender.next + len(data) + (1 if flags & (SYN | FIN) else 0)) & 0xFFFFFFFF
+        sender.packets += 1
+
+
+def _end(address: Address, first: int) -> _End:
+    host = bytes(int(part) for part in address[0].split("."))
+    if len(host) != 4:
+        raise ValueError(f"{address[0]!r} is not an IPv4 address")
+    return _End(host, address[1], b"\x02\x00" + host, first & 0xFFFFFFFF)
+
+
+def _packet(sender: _End, receiver: _End, sequence: int, acknowledged: int, flags: int, data: bytes) -> bytes:
+    options = struct.pack(">BBHBBBB", 2, 4, MSS, 1, 3, 3, WINDOW_SCALE) if flags & SYN else b""
+    offset = (20 + len(options)) // 4 << 4
+    head = struct.pack(">HHIIBBH", sender.port, receiver.port, sequence, acknowledged, offset, flags, WINDOW)
+    length = len(head) + 4 + len(options) + len(data)
+    pseudo = sender.host + receiver.host + struct.pack(">HH", 6, length)
+    tcp_sum = checksum(pseudo + head + b"\0\0\0\0" + options + data)
+    ip = struct.pack(">BBHHHBB", 0x45, 0, 20 + length, sender.packets & 0xFFFF, 0x4000, 64, 6)
+    ip_sum = checksum(ip + b"\0\0" + sender.host + receiver.host)
+    return b"".join(
+        (
+            receiver.mac,
+            sender.mac,
+            b"\x08\x00",
+            ip,
+            ip_sum.to_bytes(2, "big"),
+            sender.host,
+            receiver.host,
+            head,
+            tcp_sum.to_bytes(2, "big"),
+            b"\0\0",
+            options,
+            data,
+        )
+    )
+
+
+def checksum(data: bytes) -> int:
+    """The internet checksum: 65536 leaves 1 when divided by 65535, the remainder is the sum of words with carries."""
+    if len(data) % 2:
+        data += b"\0"
+    return 0xFFFF - (int.from_bytes(data, "big") % 0xFFFF or 0xFFFF)

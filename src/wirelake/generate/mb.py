@@ -1,0 +1,327 @@
+"""mb: services around a broker. Everyone registers, subscribes, publishes and asks; the broker forwards with own ids.
+
+An exchange has two legs, requester to broker and broker to service, whose ids differ; within a leg the id pairs request
+and response.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from random import Random
+from typing import Any
+
+from ..protocols import mb as p
+from .simulation import Link, Process, Stage
+from .truth import Exchange, Outcome
+
+DEFAULT_LIMIT_MS = 5000
+HEARTBEAT_US = 30_000_000
+EVENTS = ("market.tick", "orders.created", "sensor.reading.room1", "audit.log")
+QUESTIONS = ("math.add", "orders.create", "users.get")
+SYSTEM = ("system.service.list", "system.topic.list", "system.metrics", "system.service.subscriptions")
+SUCCESS = b'{"status":"success"}'
+_MEDIAN_US = {"math.add": 700, "orders.create": 12_000, "users.get": 3_000}
+
+
+def uuid_text(rng: Random) -> str:
+    digits = f"{rng.getrandbits(128):032x}"
+    return (
+        f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{'89ab'[int(digits[16], 16) & 3]}{digits[17:20]}-{digits[20:]}"
+    )
+
+
+def begin(stage: Stage) -> None:
+    play = _Play(stage)
+    for number in range(stage.connections):
+        stage.start(play.session(number), stage.pause(100_000))
+
+
+class _Play:
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.rng = stage.rng
+        self.upstream = stage.layout.options["profile"] == "upstream"
+        self.listeners: dict[str, list[Link]] = {topic: [] for topic in EVENTS}
+        self.handlers: dict[str, list[Link]] = {topic: [] for topic in QUESTIONS}
+        self.names: dict[int, str] = {}
+        self.talking = 0
+
+    # --- connections
+
+    def session(self, number: int) -> Process:
+        stage = self.stage
+        link = stage.connect(number, port=3001)
+        quiet = number % 4 == 3
+        yield stage.delay(700)
+        link.send("to_client", p.Publish(topic="system.initialize", version="1.0.0", payload=b"{}"))
+        yield stage.delay(900)
+        yield from self._introduce(link, number)
+        stage.start(self._heartbeats(link), HEARTBEAT_US)
+        self.talking += 1
+        while stage.more:
+            yield stage.pause(4_000_000 if quiet else 500_000)
+            if not quiet:
+                link.start(self._activity(link))
+        self.talking -= 1
+        while self.talking or link.busy:
+            yield 100_000
+        yield stage.delay(50_000)
+        for links in (*self.listeners.values(), *self.handlers.values()):
+            if link in links:
+                links.remove(link)
+        link.close()
+
+    def _introduce(self, link: Link, number: int) -> Process:
+        """Registers and subscribes, all at once; the broker answers one after the other."""
+        stage = self.stage
+        name = f"service{number + 1}"
+        self.names[link.connection.number] = uuid_text(self.rng)
+        asked = [
+            self._ask_system(link, "system.service.register", {"name": name, "description": f"Dienst {number + 1} ✓"})
+        ]
+        events = [EVENTS[number % len(EVENTS)], EVENTS[(number + 1) % len(EVENTS)]]
+        questions = [QUESTIONS[number % 3], QUESTIONS[(number + 1) % 3]] if number % 2 == 0 else []
+        for topic in events:
+            asked.append(self._ask_system(link, "system.topic.subscribe", {"action": "publish", "topic": topic}))
+        for topic in questions:
+            asked.append(
+                self._ask_system(link, "system.topic.subscribe", {"action": "request", "topic": topic, "priority": 1})
+            )
+        for exchange in asked:
+            yield stage.delay(250)
+            self._answer(link, exchange, SUCCESS)
+        for topic in events:
+            self.listeners[topic].append(link)
+        for topic in questions:
+            self.handlers[topic].append(link)
+        link.session.facts.update(name=name, publish_topics=tuple(events), request_topics=tuple(questions))
+
+    def _heartbeats(self, link: Link) -> Process:
+        """The broker asks a service that has been silent; the service answers."""
+        while link.is_open:
+            silent = self.stage.now - link.last_us["to_server"]
+            if silent >= HEARTBEAT_US:
+                if not self.stage.more:
+                    return
+                link.send("to_client", p.Request(topic="system.heartbeat", version="1.0.0", payload=b"{}"))
+                yield self.stage.delay(1_000)
+                link.send("to_server", p.Response(topic="system.heartbeat", version="1.0.0", payload=b"{}"))
+                silent = 0
+            yield HEARTBEAT_US - silent + 1
+
+    def _activity(self, link: Link) -> Process:
+        kind = self.rng.random()
+        if kind < 0.5:
+            yield from self.publish(link)
+        elif kind < 0.95:
+            yield from self.request(link)
+        else:
+            yield from self.system_request(link)
+
+    # --- publish
+
+    def publish(self, link: Link) -> Process:
+        stage, rng = self.stage, self.rng
+        topic = "nobody.listens" if stage.chance(0.02) else stage.pick(EVENTS)
+        version = self._version()
+        payload = self._event(topic)
+        rid = uuid_text(rng) if stage.chance(0.3) else None
+        message = p.Publish(topic=topic, version=version, request_id=rid, payload=payload)
+        asked = link.ask("to_server", message, topic, rid) if rid is not None else None
+        if asked is None:
+            link.send("to_server", message)
+        yield stage.delay(300)
+        listeners = [other for other in self.listeners.get(topic, ()) if other.is_open]
+        if not listeners:
+            answer = self._error(topic, version, rid or uuid_text(rng), "NO_ROUTE_FOUND", "nobody listens")
+            if asked is not None:
+                link.answer(asked, answer, "error", "NO_ROUTE_FOUND")
+            else:
+                link.send("to_client", answer)
+            return
+        forward = uuid_text(rng)
+        for other in listeners:
+            other.send("to_client", p.Publish(topic=topic, version=version, request_id=forward, payload=payload))
+        if asked is not None:
+            self._answer(link, asked, SUCCESS, topic=topic, version=version)
+
+    def _event(self, topic: str) -> bytes:
+        number = self.rng.getrandbits(32)
+        if number % 50 == 0:
+            return b""
+        return (
+            f'{{"source":"{topic}","sequence":{number},"value":{number % 100_000 / 100},'
+            f'"note":"größer als {number % 10}"}}'
+        ).encode()
+
+    # --- request and response
+
+    def request(self, near: Link) -> Process:
+        stage, rng = self.stage, self.rng
+        topic = stage.pick(QUESTIONS)
+        version = self._version()
+        rid = uuid_text(rng) if stage.chance(0.95) else None
+        timeout = int(rng.random() * 5000) + 1000 if stage.chance(0.4) else None
+        limit = (timeout or DEFAULT_LIMIT_MS) * 1000
+        payload = f'{{"x":{rng.getrandbits(16)},"y":{rng.getrandbits(16)},"user":"u{rng.getrandbits(10)}"}}'.encode()
+        message = p.Request(
+            topic=topic,
+            version=version,
+            request_id=rid,
+            parent_request_id=uuid_text(rng) if stage.chance(0.1) else None,
+            timeout=timeout,
+            payload=payload,
+        )
+        asked = near.ask("to_server", message, topic, rid or "", limit_us=limit if rid else 0)
+        yield stage.delay(350)
+        handlers = [link for link in self.handlers[topic] if link.is_open]
+        if not handlers:
+            answer = self._error(topic, version, rid or uuid_text(rng), "NO_ROUTE_FOUND", "nobody answers this")
+            near.answer(asked, answer, "error", "NO_ROUTE_FOUND")
+            return
+        far: Link = stage.pick(handlers)
+        far.busy += 1
+        try:
+            yield from self._serve(near, asked, far, topic, version, payload, limit)
+        finally:
+            far.busy -= 1
+
+    def _serve(
+        self, near: Link, asked: Exchange, far: Link, topic: str, version: str, payload: bytes, limit_us: int
+    ) -> Process:
+        """The broker's leg to the service that it picked, and the way back."""
+        stage, rng = self.stage, self.rng
+        rid = asked.correlation
+        own = uuid_text(rng)
+        message = p.Request(topic=topic, version=version, request_id=own, payload=payload)
+        forwarded = far.ask("to_client", message, topic, own, limit_us=limit_us)
+        asked.other_leg, forwarded.other_leg = forwarded.request, asked.request
+        if rid and stage.chance(0.02):
+            yield from self._time_out(near, asked, far, forwarded, topic, version)
+            return
+        yield stage.delay(_MEDIAN_US[topic], 0.7)
+        result, outcome = self._result(topic)
+        far.answer(
+            forwarded, p.Response(topic=topic, version=version, request_id=own, payload=result), outcome, outcome
+        )
+        yield stage.delay(250)
+        if rid:
+            near.answer(
+                asked, p.Response(topic=topic, version=version, request_id=rid, payload=result), outcome, outcome
+            )
+
+    def _result(self, topic: str) -> tuple[bytes, Outcome]:
+        fate = self.rng.random()
+        if fate < 0.02:
+            return b"error:" + _dump(self._problem("OUT_OF_STOCK", "not available")), "error"
+        if fate < 0.05:
+            return _dump({"error": self._problem("NOT_FOUND", "no such thing")}), "error"
+        return f'{{"result":{self.rng.getrandbits(24)},"from":"{topic}"}}'.encode(), "ok"
+
+    def _time_out(
+        self, near: Link, asked: Exchange, far: Link, forwarded: Exchange, topic: str, version: str
+    ) -> Process:
+        """Nothing comes in time: the requester is told so. A service that answers later is told that nobody waits."""
+        yield max(1, asked.limit_us - (self.stage.now - asked.request_us))
+        asked.outcome = forwarded.outcome = "timeout"
+        target = {"targetServiceId": self.names[far.connection.number]}
+        answer = self._error(topic, version, asked.correlation, "TIMEOUT", "no response in time", target)
+        near.answer(asked, answer, "timeout", "TIMEOUT")
+        if self.stage.chance(0.5):
+            yield self.stage.delay(800_000)
+            own = forwarded.correlation
+            far.answer(forwarded, p.Response(topic=topic, version=version, request_id=own, payload=b'{"late":true}'))
+            yield self.stage.delay(250)
+            far.send("to_client", self._error(topic, version, own, "INVALID_REQUEST_ID", "nobody waits for this"))
+
+    # --- system topics
+
+    def _ask_system(self, link: Link, topic: str, arguments: dict[str, Any]) -> Exchange:
+        rid = uuid_text(self.rng)
+        message = p.Request(topic=topic, version="1.0.0", request_id=rid, payload=_dump(arguments))
+        return link.ask("to_server", message, topic, rid, limit_us=DEFAULT_LIMIT_MS * 1000)
+
+    def system_request(self, link: Link) -> Process:
+        stage = self.stage
+        fate = self.rng.random()
+        if fate < 0.1:
+            exchange = self._ask_system(link, "system.nonsense", {})
+            yield stage.delay(300)
+            self._refuse(link, exchange, "TOPIC_NOT_SUPPORTED", "unknown system topic", None)
+        elif fate < 0.2:
+            exchange = self._ask_system(link, "system.topic.subscribe", {"action": "both", "topic": "orders.created"})
+            yield stage.delay(300)
+            self._refuse(link, exchange, "INVALID_REQUEST", "no such action", {"action": "both"})
+        elif fate < 0.4:
+            exchange = self._ask_system(link, "system.heartbeat", {})
+            yield stage.delay(200)
+            self._answer(link, exchange, SUCCESS)
+        else:
+            topic = stage.pick(SYSTEM)
+            exchange = self._ask_system(link, topic, {})
+            yield stage.delay(600)
+            self._answer(link, exchange, _dump(self._listing(topic)))
+
+    def _listing(self, topic: str) -> dict[str, Any]:
+        now = self._timestamp()
+        match topic:
+            case "system.service.list":
+                services = [
+                    {
+                        "id": known,
+                        "name": f"service{number + 1}",
+                        "description": "",
+                        "connectedAt": now,
+                        "lastHeartbeat": now,
+                    }
+                    for number, known in list(self.names.items())[:20]
+                ]
+                return {"services": services}
+            case "system.topic.list":
+                return {
+                    "topics": [{"action": "publish", "topic": topic, "subscribers": []} for topic in sorted(EVENTS)]
+                }
+            case "system.metrics":
+                return {"metrics": {"connection.active": len(self.names), "router.message.count": self.stage.sent}}
+            case _:
+                return {"subscriptions": [{"action": "publish", "topic": EVENTS[0]}]}
+
+    # --- answers
+
+    def _answer(
+        self, link: Link, exchange: Exchange, payload: bytes, *, topic: str = "", version: str = "1.0.0"
+    ) -> None:
+        topic = topic or exchange.address
+        link.answer(
+            exchange, p.Response(topic=topic, version=version, request_id=exchange.correlation, payload=payload)
+        )
+
+    def _refuse(self, link: Link, exchange: Exchange, code: str, text: str, details: dict[str, Any] | None) -> None:
+        answer = self._error(exchange.address, "1.0.0", exchange.correlation, code, text, details)
+        link.answer(exchange, answer, "error", code)
+
+    def _error(
+        self, topic: str, version: str, rid: str, code: str, text: str, details: dict[str, Any] | None = None
+    ) -> p.Response:
+        payload = _dump({"error": self._problem(code, text, details)})
+        return p.Response(topic=topic, version=version, request_id=rid, payload=payload)
+
+    def _problem(self, code: str, text: str, details: dict[str, Any] | None = None) -> dict[str, Any]:
+        problem: dict[str, Any] = {"code": code, "message": text, "timestamp": self._timestamp()}
+        return problem if details is None else problem | {"details": details}
+
+    def _timestamp(self) -> str:
+        return datetime.fromtimestamp(self.stage.now / 1e6, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+
+    def _version(self) -> str:
+        kind = self.rng.random()
+        if kind < 0.9:
+            return "1.0.0"
+        if self.upstream and kind < 0.93:
+            return "v1.0.0"
+        return "1.2.3" if kind < 0.97 else "2.0.0-beta.1"
+
+
+def _dump(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()

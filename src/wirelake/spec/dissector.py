@@ -1,0 +1,851 @@
+"""Protocol -> a Wireshark dissector in Lua.
+
+The declaration becomes Lua tables (names of values, fields, structures, messages), node by node; the Lua in ``lua/``, which is
+the same for every protocol, reads those tables. Only the pieces that a declaration needs are written out. Reading options
+stay open in the tables and become preferences; an option that decides whether a stream can be cut into frames at all is
+settled here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import Any, assert_never
+
+from ..errors import SpecError
+from . import nodes as n
+from .declare import tag_rows
+from .resolve import layout
+
+WIDTH = 96
+"""Longer tables go on several lines; the name of a member comes on top of it."""
+TRANSPORTS = {"tcp": ("tcp.port", "ports", "TCP ports"), "tls": ("tls.port", "tls_ports", "TLS ports")}
+CHARSETS = ("utf-8", "gbk", "gb18030", "euc-kr", "iso-8859-1", "iso-8859-15", "windows-1251", "windows-1252")
+PIECES = (
+    "helpers",
+    "text",
+    "msgpack",
+    "json",
+    "values",
+    "cells",
+    "tags",
+    "words",
+    "body",
+    "derived",
+    "frame",
+    "options",
+    "find",
+    "wireshark",
+)
+
+
+def dissector(protocol: n.Protocol) -> str:
+    """The source of a dissector for this protocol."""
+    return _Writer(protocol).write()
+
+
+# --- Lua text
+
+
+@dataclass(frozen=True)
+class Ref:
+    """A Lua expression that names something."""
+
+    text: str
+
+
+def _lua(value: Any, indent: int = 0) -> str:
+    """A value as a Lua literal: on one line where it fits, else one member per line."""
+    match value:
+        case Ref(text=text):
+            return text
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return str(value)
+        case str():
+            return _quoted(value.encode())
+        case bytes():
+            return _quoted(value)
+        case dict():
+            return _table([f"{_key(k)} = {_lua(v, indent + 1)}" for k, v in value.items() if v is not None], indent)
+        case list() | tuple():
+            return _table([_lua(item, indent + 1) for item in value], indent)
+        case _:
+            raise SpecError(f"{value!r} cannot be written in Lua")
+
+
+def _quoted(raw: bytes) -> str:
+    shown = (_ESCAPED.get(b) or (chr(b) if 32 <= b < 127 else f"\\{b:03d}") for b in raw)
+    return f'"{"".join(shown)}"'
+
+
+_ESCAPED = {ord("\n"): "\\n", ord('"'): '\\"', ord("\\"): "\\\\"}
+
+
+def _key(key: Any) -> str:
+    if isinstance(key, str) and re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", key) and key not in _RESERVED:
+        return key
+    return f"[{_lua(key)}]"
+
+
+_RESERVED = frozenset(
+    "and break do else elseif end false for function goto if in local nil not or repeat return then true until while".split()
+)
+
+
+def _table(members: list[str], indent: int) -> str:
+    line = ", ".join(members)
+    if len(line) + 4 * indent < WIDTH and "\n" not in line:
+        return f"{{ {line} }}" if line else "{}"
+    inner = "    " * (indent + 1)
+    return "{\n" + "".join(f"{inner}{member},\n" for member in members) + "    " * indent + "}"
+
+
+def _comment(text: str) -> str:
+    return f"-- {' '.join(text.split())}".rstrip()
+
+
+# --- fields of the display filter
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What kind of ProtoField it is. Two fields of one name share it if their shapes are equal."""
+
+    type: str
+    base: str = ""
+    labels: str = ""
+    mask: int = 0
+    width: int = 0
+
+
+@dataclass
+class Fields:
+    """The ProtoFields of a protocol by name. A second shape of a name gets a number, and where its type is another one, a filter
+    name with the message in it, because one name in a filter can have only one type."""
+
+    protocol: str
+    shapes: dict[str, Shape] = field(default_factory=dict)
+    lines: dict[str, str] = field(default_factory=dict)
+    filters: dict[str, str] = field(default_factory=dict)
+
+    def claim(self, key: str, shape: Shape, doc: str, message: str = "") -> str:
+        """The name under which the tables refer to this field."""
+        name, number = key, 1
+        while name in self.shapes and self.shapes[name] != shape:
+            number += 1
+            name = f"{key}~{number}"
+        if name not in self.shapes:
+            self.shapes[name] = shape
+            self.lines[name] = self._line(key, shape, doc, message)
+        return name
+
+    def _line(self, key: str, shape: Shape, doc: str, message: str) -> str:
+        filter_name = _filter_name(f"{self.protocol}.{key}")
+        if self.filters.setdefault(filter_name, _family(shape.type)) != _family(shape.type):
+            filter_name = _filter_name(f"{self.protocol}.{message}.{key}")
+        label = key.rsplit(".", 1)[-1]
+        return f"ProtoField.{shape.type}({', '.join(_arguments(filter_name, label, shape, doc))})"
+
+
+def _arguments(filter_name: str, label: str, shape: Shape, doc: str) -> Iterator[str]:
+    yield from (_lua(filter_name), _lua(label))
+    match shape.type:
+        case "string":
+            yield "base.UNICODE"
+        case "bytes":
+            yield "base.NONE"
+        case "guid" | "float" | "double":
+            pass
+        case "bool":
+            yield str(shape.width) if shape.mask else "base.NONE"
+            yield "nil"
+            yield f"0x{shape.mask:x}"
+        case _:
+            yield f"base.{shape.base or 'DEC'}"
+            yield shape.labels or "nil"
+            yield f"0x{shape.mask:x}"
+    if doc:
+        yield _lua(" ".join(doc.split()))
+
+
+def _family(type_name: str) -> str:
+    """Types that one filter name may stand for: integers of up to 32 bits are one family."""
+    return re.sub("int(8|16|24)$", "int32", type_name)
+
+
+def _filter_name(text: str) -> str:
+    return re.sub("[^A-Za-z0-9_.-]", "_", text)
+
+
+def _int_type(wire: n.Int, signed: bool) -> str:
+    bits = next(width for width in (8, 16, 24, 32, 64) if wire.size * 8 <= width)
+    return f"{'int' if signed else 'uint'}{bits}"
+
+
+# --- the writer
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in the declaration the writer is: names of fields begin with ``key``."""
+
+    message: str
+    key: str
+    doc: str = ""
+
+    def inner(self, name: str, doc: str) -> Place:
+        return Place(self.message, f"{self.key}.{name}" if self.key else name, doc)
+
+
+class _Writer:
+    """Reads the nodes of one protocol; what it has seen decides which pieces of Lua are needed."""
+
+    def __init__(self, protocol: n.Protocol) -> None:
+        self.protocol = protocol
+        self.name = re.sub("[^a-z0-9_-]", "_", protocol.name.lower())
+        self.settled = _streaming(protocol)
+        self.fields = Fields(self.name)
+        self.labels: dict[str, str] = {}
+        self.label_names: dict[tuple[str, bool], str] = {}
+        self.ints: dict[str, str] = {}
+        self.tables: dict[str, str] = {}
+        self.options_used: set[str] = set()
+        self.features: set[str] = set()
+        self.parts: set[str] = set()
+
+    def write(self) -> str:
+        self._claim_own()
+        frame = self._frame(self.protocol.frame)
+        messages = [self._message(cls) for cls in self.protocol.messages]
+        options = [self._option(name) for name in self.protocol.options if name in self.options_used]
+        tables = [
+            f"local NAME = {_lua(self.name)}",
+            f"local TITLE = {_lua(self.protocol.title or self.protocol.name)}",
+            f"local PORTS = {_lua(self._ports())}",
+            f"local OPTIONS = {_lua(options)}",
+            "",
+            "-- ================================================================ names of values",
+            "",
+            *_assignments("L", self.labels),
+            "",
+            "-- ================================================================ fields, as display filters name them",
+            "",
+            *_assignments("F", self.fields.lines),
+            "",
+            "-- ================================================================ structures",
+            "",
+            *(f"local {name} = {text}" for name, text in self.ints.items()),
+            "",
+            *_assignments("T", self.tables),
+            "",
+            "-- ================================================================ frame and messages",
+            "",
+            f"local FRAME = {_lua(frame)}",
+            "",
+            "local MESSAGES = {",
+            *(line for cls, message in zip(self.protocol.messages, messages, strict=True) for line in _entry(cls, message)),
+            "}",
+        ]
+        return "\n".join([*self._introduction(), "", *tables, "", *self._runtime()]) + "\n"
+
+    def _introduction(self) -> list[str]:
+        name = self.name
+        decode_as = f"Analyze > Decode As... (tshark: -d tcp.port==PORT,{name})"
+        lines = [
+            f"{self.protocol.title or name}: a Wireshark dissector, made from its declaration by `wirelake dissector`.",
+            "",
+            f"To install, put this file as {name}.lua into the folder that Help > About Wireshark > Folders calls",
+            "Personal Lua Plugins, and restart Wireshark; or for one run: "
+            f"tshark -X lua_script:{name}.lua -r capture.pcap",
+            f"Ports are a preference (Edit > Preferences > Protocols > {name.upper()}); any other port: {decode_as}.",
+            f"Fields are named {name}.<name in the specification>; {name}.malformed finds what breaks a rule.",
+            "Works with Wireshark 4.0 and newer.",
+        ]
+        return [f"-- {line}".rstrip() for line in lines]
+
+    def _ports(self) -> list[dict[str, str]]:
+        declared = {"tcp": "", **{kind: str(port) for kind, port in self.protocol.ports.items()}}
+        return [
+            {"name": name, "title": title, "table": table, "range": declared[kind]}
+            for kind, (table, name, title) in TRANSPORTS.items()
+            if kind in declared
+        ]
+
+    def _option(self, name: str) -> dict[str, Any]:
+        option = self.protocol.options[name]
+        values = option.values or CHARSETS
+        is_bool = all(isinstance(value, bool) for value in values)
+        if option.auto:
+            self.features.add("auto")
+            self.fields.claim(name, Shape("string"), option.doc)
+        return {
+            "name": name,
+            "values": None if is_bool else [str(value) for value in values],
+            "default": option.default if is_bool else str(option.default),
+            "fallback": option.auto or None,
+            "doc": option.doc,
+        }
+
+    def _claim_own(self) -> None:
+        """What the dissector tells besides the fields of the declaration."""
+        self.fields.filters |= {f"{self.name}.{own}": "expert" for own in ("malformed", "note", "incomplete")}
+        self.fields.claim("malformed.rule", Shape("string"), "the rule that is broken")
+        self.fields.claim("malformed.path", Shape("string"), "the field that breaks it")
+        self.fields.claim("malformed.offset", Shape("uint32"), "the byte of the frame where it is broken")
+        self.fields.claim("note.name", Shape("string"), "an oddity that is tolerated")
+        self.fields.claim("raw_text", Shape("bytes"), "the bytes of a text that is not UTF-8 or has zero bytes")
+
+    def _runtime(self) -> Iterator[str]:
+        folder = files(__package__).joinpath("lua")
+        for piece in PIECES:
+            yield from _needed(folder.joinpath(f"{piece}.lua").read_text("utf-8").splitlines(), self.features)
+
+    # --- choices
+
+    def _choice(self, node: n.Choose, write: Any) -> Any:
+        """What ``write`` makes of each case, left open for the preferences unless the option is settled here."""
+        if node.option in self.settled:
+            return write(node.cases[self.settled[node.option]])
+        if node.option not in self.protocol.options:
+            raise SpecError(f"a choice depends on the option {node.option!r}, which is not declared")
+        self.options_used.add(node.option)
+        return {"choose": node.option, "cases": {case: _maybe(write, value) for case, value in node.cases.items()}}
+
+    def _plain(self, value: Any) -> Any:
+        """A number or text that may depend on an option."""
+        match value:
+            case n.Choose():
+                return self._choice(value, self._plain)
+            case n.Setting(option=option) if option not in self.settled:
+                self.options_used.add(option)
+                return {"setting": option}
+            case n.Setting(option=option):
+                return self.settled[option]
+            case _:
+                return value
+
+    def _only(self, only: tuple[str, Any] | None) -> dict[str, Any] | None:
+        if only is None:
+            return None
+        self.options_used.add(only[0])
+        return {"option": only[0], "is": only[1]}
+
+    def _ruled_out(self, only: tuple[str, Any] | None) -> bool:
+        return only is not None and only[0] in self.settled and self.settled[only[0]] != only[1]
+
+    # --- the frame
+
+    def _frame(self, frame: n.Frame | n.Choose) -> Any:
+        if isinstance(frame, n.Choose):
+            return self._choice(frame, self._frame)
+        return [self._part(part) for part in frame.parts]
+
+    def _part(self, part: n.Part | n.Choose) -> Any:
+        match part:
+            case n.Choose():
+                return self._choice(part, self._part)
+            case n.Magic(value=value, name=name):
+                self.features.add("magic")
+                return {"kind": "magic", "name": self._header_field(name, Shape("bytes")), "value": value}
+            case n.Size(wire=n.Escaped() as escaped):
+                return self._escaped(part, escaped)
+            case n.Size(name=name, wire=wire):
+                return {"kind": "size", "name": name, **self._size(part), "wire": self._header_int(name, wire)}
+            case n.Head(name=name, wire=wire, least=least, most=most, body_most=body_most):
+                self.features.add("head")
+                limits = {"least": least, "most": most, "body_most": self._plain(body_most)}
+                return {"kind": "head", "name": name, **limits, "wire": self._header_int(name, wire)}
+            case n.Code(name=name, wire=wire, early=early):
+                self.features.add("code")
+                return {"kind": "code", "name": name, "early": early or None, "wire": self._code_int(name, wire)}
+            case n.Kept(name=name):
+                return self._kept(name)
+            case n.Line():
+                return self._line(part)
+            case _:
+                assert_never(part)
+
+    def _header_field(self, name: str, shape: Shape, doc: str = "") -> str:
+        self.parts.add(name)
+        return self.fields.claim(name, shape, doc)
+
+    def _header_int(self, name: str, wire: Any) -> Any:
+        if isinstance(wire, n.Choose):
+            return self._choice(wire, lambda case: self._header_int(name, case))
+        self._header_field(name, Shape(_int_type(wire, wire.signed)))
+        return self._int(wire)
+
+    def _code_int(self, name: str, wire: n.Int) -> Any:
+        names = {cls.__message__["code"]: cls.__message__["name"] for cls in self.protocol.messages}
+        labels = self._labels(n.Labels("messages", names), wire)
+        base = "HEX" if wire.size == 1 and not wire.signed else ""
+        self._header_field(name, Shape(_int_type(wire, wire.signed), base, labels), "which message")
+        return self._int(wire)
+
+    def _size(self, part: n.Size) -> dict[str, Any]:
+        return {"counts": part.counts, "least": part.least or None, "most": self._plain(part.most), "rule": part.rule}
+
+    def _escaped(self, part: n.Size, escaped: n.Escaped) -> dict[str, Any]:
+        self.features.add("escaped")
+        self._header_field(part.name, Shape("uint32"), "bytes that follow the frame's header")
+        self.fields.claim(escaped.mask_key, Shape("bytes"), "mask of the payload, which is shown without it")
+        return {
+            "kind": "escaped",
+            "name": part.name,
+            **self._size(part),
+            "escape": escaped.escape,
+            "wide": self._maybe_int(escaped.wide),
+            "reserved": list(escaped.reserved) or None,
+            "mask_bit": self._plain(escaped.mask_bit),
+            "mask_key": escaped.mask_key,
+        }
+
+    def _kept(self, name: str) -> dict[str, Any]:
+        self.features.add("kept")
+        declared = next(f for f in self.protocol.messages[0].__wire_fields__ if f.name == name)
+        made = self._wire(declared.wire, Place("", declared.key, declared.doc))
+        return {"kind": "kept", "name": name, "field": made.field, "size": declared.wire.size}
+
+    def _line(self, line: n.Line) -> dict[str, Any]:
+        self.features.add("words")
+        self._header_field(line.code, Shape("string"), "the first word of the line")
+        return {
+            "kind": "line",
+            "separator": line.separator,
+            "stop": line.end,
+            "window": line.window,
+            "fewest": line.fewest,
+            "most": self._plain(line.most),
+            "code": line.code,
+            "code_rule": line.code_rule,
+        }
+
+    # --- messages and structures
+
+    def _message(self, cls: Any) -> dict[str, Any]:
+        about = cls.__message__
+        place = Place(about["name"], "")
+        declared = [f for f in cls.__wire_fields__ if not self._ruled_out(f.only)]
+        padding = about["padding"]
+        return {
+            "code": about["code"],
+            "name": about["name"],
+            "word": about["word"] or None,
+            "address": _address(cls),
+            "head_least": self._plain(about["head_least"]),
+            "head_or": self._plain(about["head_or"]),
+            "head_rule": self._plain(about["head_rule"]),
+            "padding": padding and {"value": padding.value, "note": padding.note},
+            "fields": [self._row(f, place) for f in declared if not f.view_of],
+            "views": [self._row(f, place) for f in declared if f.view_of] or None,
+            "derived": self._derived_rows(cls, place, self.parts) or None,
+        }
+
+    def _row(self, declared: n.Field, place: Place) -> dict[str, Any]:
+        doc = f"{declared.doc} [{declared.unit}]" if declared.unit else declared.doc
+        made = self._wire(declared.wire, place.inner(declared.key, doc))
+        return {
+            "name": declared.name,
+            "key": declared.key if declared.key != declared.name else None,
+            "field": made.field or None,
+            "only": self._only(declared.only),
+            "when": self._condition(declared.when),
+            "wire": made.wire,
+        }
+
+    def _struct(self, cls: Any, place: Place) -> Ref:
+        """A table for the fields of a structure at this place; equal ones are written once."""
+        declared = [f for f in cls.__wire_fields__ if not self._ruled_out(f.only)]
+        limits = [self._limit(limit, declared) for limit in cls.__sum_limits__]
+        return self._shared(
+            place,
+            {
+                "fields": [self._row(f, place) for f in declared],
+                "limits": limits or None,
+                "derived": self._derived_rows(cls, place, set()) or None,
+            },
+        )
+
+    def _limit(self, limit: n.SumLimit, declared: Iterable[n.Field]) -> dict[str, Any]:
+        lengths = [f.name for f in declared if isinstance(f.wire, n.Length) and f.wire.of in limit.fields]
+        return {"lengths": lengths, "most": limit.most, "rule": limit.rule}
+
+    def _shared(self, place: Place, table: Any) -> Ref:
+        text = _lua(table)
+        name, number = place.key, 1
+        while self.tables.get(name, text) != text:
+            number += 1
+            name = f"{place.key}~{number}"
+        self.tables[name] = text
+        return Ref(f"T{_index(name)}")
+
+    def _condition(self, when: n.Condition | None) -> dict[str, Any] | None:
+        match when:
+            case None:
+                return None
+            case n.Unless(field=name, values=values):
+                return {"kind": "unless", "field": name, "values": list(values)}
+            case n.HeadReaches(size=size):
+                return {"kind": "head_reaches", "size": size}
+            case n.IfLeft():
+                return {"kind": "if_left"}
+            case n.With(field=name):
+                return {"kind": "with", "field": name}
+            case _:
+                assert_never(when)
+
+    # --- wires
+
+    def _wire(self, wire: Any, place: Place) -> Made:
+        """The table of a wire node, and the name of its field."""
+        match wire:
+            case n.Choose():
+                return self._chosen_wire(wire, place)
+            case n.Int():
+                return self._int_wire(wire, place)
+            case n.Bool(lenient=lenient):
+                return self._simple("bool", Shape("bool"), place, lenient=lenient or None)
+            case n.Float(size=size, little=little):
+                return self._simple("float", Shape("float" if size == 4 else "double"), place, size=size, little=little)
+            case n.Fixed(size=size):
+                return self._simple("fixed", Shape("guid" if size == 16 else "bytes"), place, size=size)
+            case n.Run():
+                return self._run(wire, place)
+            case n.Length(wire=inner):
+                made = self._int_wire(inner, place)
+                return Made({"kind": "length", "wire": made.wire}, made.field)
+            case n.Nested(struct=struct):
+                return Made({"kind": "nested", "struct": self._struct(struct, place)}, "")
+            case n.Many():
+                return self._many(wire, place)
+            case n.Cells():
+                return self._cells(wire, place)
+            case n.Signature():
+                return self._signature(wire, place)
+            case n.Tags():
+                return self._tags(wire, place)
+            case n.Word():
+                return self._word(wire, place)
+            case n.Body():
+                return self._body(wire, place)
+            case _:
+                raise SpecError(f"{place.key}: {wire!r} is not a wire node")
+
+    def _chosen_wire(self, choice: n.Choose, place: Place) -> Made:
+        """Every case must be the same kind of field: only its bytes may depend on an option."""
+        made = {case: self._wire(wire, place) for case, wire in choice.cases.items()}
+        names = {one.field for one in made.values()}
+        if len(names) > 1:
+            raise SpecError(f"{place.key}: a field whose type depends on {choice.option} has no single display filter")
+        table = self._choice(n.Choose(choice.option, {case: one.wire for case, one in made.items()}), lambda one: one)
+        return Made(table, names.pop())
+
+    def _simple(self, kind: str, shape: Shape, place: Place, **details: Any) -> Made:
+        self.features.add(kind)
+        return Made({"kind": kind, **details}, self._claim(place, shape))
+
+    def _claim(self, place: Place, shape: Shape, suffix: str = "", doc: str = "") -> str:
+        return self.fields.claim(place.key + suffix, shape, doc or place.doc, place.message)
+
+    def _int(self, wire: n.Int, bits: list[str] | None = None) -> Any:
+        """A plain integer has a name, so that tables stay short."""
+        table = {"kind": "int", "size": wire.size, "signed": wire.signed, "little": wire.little and wire.size > 1}
+        if wire.low is not None or wire.high is not None:
+            return {**table, "low": wire.low, "high": wire.high, "rule": wire.rule}
+        if bits:
+            return {**table, "bits": bits}
+        order = "" if wire.size == 1 else "_le" if wire.little else "_be"
+        name = f"{'i' if wire.signed else 'u'}{wire.size * 8}{order}"
+        self.ints[name] = _lua(table)
+        return Ref(name)
+
+    def _maybe_int(self, wire: Any) -> Any:
+        return self._choice(wire, self._maybe_int) if isinstance(wire, n.Choose) else self._int(wire)
+
+    def _int_wire(self, wire: n.Int, place: Place) -> Made:
+        labels = wire.labels
+        if labels is None:
+            return Made(self._int(wire), self._claim(place, Shape(_int_type(wire, wire.signed))))
+        if not labels.bits:
+            shape = Shape(_int_type(wire, wire.signed), "", self._labels(labels, wire))
+            return Made(self._int(wire), self._claim(place, shape))
+        name = self._claim(place, Shape(_int_type(wire, False), "HEX"))
+        return Made(self._int(wire, [self._bit(bit, label, wire, place) for bit, label in labels.names.items()]), name)
+
+    def _bit(self, mask: int, label: str, wire: n.Int, place: Place) -> str:
+        return self._claim(place, Shape("bool", mask=mask, width=wire.size * 8), f".{label.lower()}", label)
+
+    def _labels(self, labels: n.Labels, wire: n.Int) -> str:
+        """A table of names. Wireshark compares narrow numbers as 32 bits without sign, so negative ones are written so."""
+        wide = wire.size > 4
+        text = _lua({value if wide or value >= 0 else value + (1 << 32): name for value, name in labels.names.items()})
+        name, number = labels.name, 1
+        while self.labels.get(name, text) != text:
+            number += 1
+            name = f"{labels.name}~{number}"
+        self.labels[name] = text
+        return f"L{_index(name)}"
+
+    def _run(self, wire: n.Run[Any], place: Place) -> Made:
+        self.features.add("run")
+        match wire.content:
+            case "bytes":
+                shape = Shape("bytes")
+            case "text" | "strict_text":
+                self.features.add("text")
+                shape = Shape("string")
+            case "msgpack" | "msgpack_map":
+                self.features.add("msgpack")
+                shape = Shape("string")
+            case "json":
+                self.features |= {"json", "text"}
+                shape = Shape("string")
+            case _:
+                assert_never(wire.content)
+        name = self._claim(place, shape)
+        length, beside = self._prefix(wire.length, place, name, "_length", "bytes that follow")
+        table = {
+            "kind": "run",
+            "content": wire.content,
+            "length": length,
+            "length_field": beside,
+            "least": wire.least or None,
+            "most": wire.most,
+            "empty": "null" if wire.null_if_empty else "absent" if wire.absent_if_empty else None,
+            "charset": self._plain(wire.charset) if wire.charset != "utf-8" else None,
+            "errors": self._plain(wire.errors) if wire.errors != "strict" else None,
+        }
+        return Made(table, name)
+
+    def _prefix(self, wire: Any, place: Place, name: str, suffix: str, doc: str) -> tuple[Any, str | None]:
+        """A length or count that is written before a value. Its field is named after the value's, or else told."""
+        if not isinstance(wire, n.Int):
+            return wire, None
+        given = self._claim(place, Shape(_int_type(wire, wire.signed)), suffix, doc)
+        return self._int(wire), None if given == name + suffix else given
+
+    def _many(self, wire: n.Many[Any], place: Place) -> Made:
+        element = self._wire(wire.element, place)
+        name = element.field or place.key
+        count, beside = self._prefix(wire.count, place, name, "_count", "elements that follow")
+        return Made({"kind": "many", "count": count, "count_field": beside, "element": element.wire}, name)
+
+    def _cells(self, wire: n.Cells[Any], place: Place) -> Made:
+        self.features |= {"cells", "run"}
+        head = _int_type(wire.head, False)
+        every = (1 << wire.head.size * 8) - 1
+        kinds = self._labels(n.Labels(f"{place.key} types", dict(enumerate(kind.name for kind in wire.types))), wire.head)
+        flag = Shape("bool", mask=wire.flag_mask, width=wire.head.size * 8)
+        shown = [
+            self._claim(place, Shape(head, mask=every >> wire.id_shift << wire.id_shift), ".fid", "number of the field"),
+            self._claim(place, Shape(head, "", kinds, wire.type_mask << wire.type_shift), ".type", "type of the field"),
+            self._claim(place, flag, ".group_bit", "the bit that no sender sets"),
+        ]
+        types = [self._cell_type(kind, place) for kind in wire.types]
+        table = {
+            "kind": "cells",
+            "head": self._int(wire.head),
+            "shown": shown,
+            "id_shift": wire.id_shift,
+            "type_shift": wire.type_shift,
+            "type_mask": wire.type_mask,
+            "flag_mask": wire.flag_mask,
+            "id_max": wire.id_max,
+            "types": types,
+        }
+        return Made(self._shared(place, table), place.key)
+
+    def _cell_type(self, kind: n.CellType, place: Place) -> dict[str, Any]:
+        if kind.wire is None:
+            return {"name": kind.name}
+        name = kind.name.lower()
+        made = self._wire(kind.wire, place.inner(name, f"value of type {kind.name}"))
+        return {"name": kind.name, "field": made.field, "wire": made.wire}
+
+    def _signature(self, wire: n.Signature[Any], place: Place) -> Made:
+        self.features.add("signature")
+        forms = [
+            {"size": form.size, "first": form.first, "struct": self._struct(form.struct, place)} for form in wire.forms
+        ]
+        table = {"kind": "signature", "cells": wire.cells, "fid": wire.fid, "lead": wire.kind, "forms": forms}
+        return Made(self._shared(place.inner("forms", ""), table), "")
+
+    def _tags(self, wire: n.Tags[Any], place: Place) -> Made:
+        self.features |= {"tags", "bool"}
+        rows = tag_rows(wire.struct)
+        names = self._labels(n.Labels(place.key, {row.code: row.title or row.name for row in rows}), n.Int(1, False, False))
+        table = {
+            "kind": "tags",
+            "code_field": self._claim(place, Shape("uint8", "HEX", names), "_code", "which header"),
+            "anywhere": self._plain(wire.anywhere),
+            "demand": self._plain(wire.demand),
+            "waived": wire.waived,
+            "rows": [self._tag(row, place) for row in rows],
+        }
+        return Made(self._shared(place, table), place.key)
+
+    def _tag(self, row: n.Tag, place: Place) -> dict[str, Any]:
+        here = place.inner(row.name, row.doc)
+        made = self._wire(row.wire, here) if row.wire is not None else Made(None, self._claim(here, Shape("bool")))
+        return {
+            "code": row.code,
+            "name": row.name,
+            "field": made.field or None,
+            "wire": made.wire,
+            "allowed": sorted(row.allowed),
+            "required": sorted(row.required) or None,
+        }
+
+    def _word(self, wire: n.Word[Any], place: Place) -> Made:
+        self.features.add("words")
+        is_small = wire.number and wire.high is not None and wire.high < 1 << 32 and (wire.low or 0) >= 0
+        table = {
+            "kind": "word",
+            "pattern": self._plain(wire.pattern),
+            "rule": wire.rule,
+            "most": self._plain(wire.most),
+            "number": wire.number or None,
+            "low": wire.low,
+            "high": wire.high,
+            "parts_most": wire.parts_most,
+            "optional": wire.optional or None,
+            "codes": sorted(wire.only) if wire.only is not None else None,
+            "only_rule": wire.only_rule or None,
+        }
+        name = self._claim(place, Shape("uint32" if is_small else "double" if wire.number else "string"))
+        return Made(self._shared(place, table), name)
+
+    def _body(self, wire: n.Body, place: Place) -> Made:
+        self.features |= {"body", "text"} if wire.text else {"body"}
+        empty_if = wire.empty_if
+        table = {
+            "kind": "body",
+            "text": wire.text or None,
+            "exactly": wire.exactly,
+            "most": self._plain(wire.most),
+            "most_rule": wire.most_rule if wire.most is not None else None,
+            "empty": wire.empty if wire.empty != "read" else None,
+            "empty_if": {"field": empty_if.field, "limit": empty_if.limit} if empty_if is not None else None,
+            "opaque_if": wire.opaque_if,
+            "prefix": wire.prefix or None,
+            "prefix_rule": wire.prefix_rule or None,
+            "prefix_needs": list(wire.prefix_needs) or None,
+        }
+        return Made(table, self._claim(place, Shape("string" if wire.text else "bytes")))
+
+    # --- computed values
+
+    def _derived_rows(self, cls: Any, place: Place, shown: set[str]) -> list[dict[str, Any]]:
+        """Those that no part of the frame's header shows anyway."""
+        return [
+            self._derived(made, place)
+            for made in cls.__derived_fields__
+            if made.name not in shown and not self._ruled_out(made.only)
+        ]
+
+    def _derived(self, made: n.DerivedField, place: Place) -> dict[str, Any]:
+        kind, shape, details = _how(made.how)
+        return {
+            "field": self._claim(place.inner(made.name, made.doc), shape),
+            "only": self._only(made.only),
+            "how": {"kind": kind, **details},
+        }
+
+
+@dataclass(frozen=True)
+class Made:
+    """The Lua table of a wire node, and the name of its field (none for what has only parts)."""
+
+    wire: Any
+    field: str
+
+
+def _how(how: n.Derived) -> tuple[str, Shape, dict[str, Any]]:
+    match how:
+        case n.FrameLength(less=less):
+            return "frame_length", Shape("uint32"), {"less": less or None}
+        case n.PayloadLength():
+            return "payload_length", Shape("uint32"), {}
+        case n.LengthOf(field=name):
+            return "length_of", Shape("uint32"), {"field": name}
+        case n.AtLeast(field=name, limit=limit):
+            return "at_least", Shape("bool"), {"field": name, "limit": limit}
+        case n.Present(field=name):
+            return "present", Shape("bool"), {"field": name}
+        case n.Empty(field=name):
+            return "empty", Shape("bool"), {"field": name}
+        case n.OrderOf(field=name):
+            return "order_of", Shape("string"), {"field": name}
+        case n.Wide(limit=limit):
+            return "wide", Shape("bool"), {"limit": limit}
+        case n.Masked():
+            return "masked", Shape("bool"), {}
+        case _:
+            assert_never(how)
+
+
+# --- what the writer needs to know
+
+
+def _streaming(protocol: n.Protocol) -> dict[str, Any]:
+    """The options that must be set so that frames say how long they are; a stream cannot be cut without that."""
+    if _has_size(protocol, {}):
+        return {}
+    for name, option in protocol.options.items():
+        for value in option.values:
+            if _has_size(protocol, {name: value}):
+                return {name: value}
+    raise ValueError(f"frames of {protocol.name} without a length cannot be told apart in a stream")
+
+
+def _has_size(protocol: n.Protocol, options: Mapping[str, Any]) -> bool:
+    return any(isinstance(part, n.Size) for part in layout(protocol, **options).frame.parts)
+
+
+def _address(cls: Any) -> str | None:
+    """The path of the field that says where a message goes."""
+    for declared in cls.__wire_fields__:
+        wire = declared.wire
+        if declared.role == "address":
+            return str(declared.name)
+        inner = wire.struct if isinstance(wire, n.Nested | n.Tags) else None
+        found = _address(inner) if inner is not None else None
+        if found is not None:
+            return f"{declared.name}.{found}"
+    return None
+
+
+def _maybe(write: Any, value: Any) -> Any:
+    return None if value is None else write(value)
+
+
+def _index(name: str) -> str:
+    return f".{name}" if re.fullmatch("[a-z_][a-z0-9_]*", name) and name not in _RESERVED else f"[{_lua(name)}]"
+
+
+def _assignments(table: str, members: Mapping[str, str]) -> Iterator[str]:
+    yield f"local {table} = {{}}"
+    for name, text in members.items():
+        yield f"{table}{_index(name)} = {text}"
+
+
+def _entry(cls: Any, message: dict[str, Any]) -> Iterator[str]:
+    yield f"    {_comment(cls.__doc__ or '')}"
+    yield f"    {_lua(message, 1)},"
+
+
+def _needed(lines: Iterable[str], features: set[str]) -> Iterator[str]:
+    """The lines of a piece without the parts ``--@ when ... --@ end`` whose features nobody uses."""
+    wanted = [True]
+    for line in lines:
+        mark = line.strip().split()
+        if mark[:2] == ["--@", "when"]:
+            wanted.append(wanted[-1] and not features.isdisjoint(mark[2:]))
+        elif mark[:2] == ["--@", "end"]:
+            wanted.pop()
+        elif wanted[-1]:
+            yield line

@@ -1,0 +1,149 @@
+
+-- ================================================================ where frames begin
+
+local function code_part(layout)
+    for _, part in ipairs(layout.frame) do
+        if part.kind == "code" then return part end
+    end
+end
+--@ when words
+
+-- Whether one of the messages' words, with its separator, begins here.
+local function plausible_line(layout, tvb, start, frame_stop, stop)
+    local undecided = false
+    for _, part in ipairs(layout.frame) do
+        for _, message in ipairs(part.kind == "line" and layout.messages or {}) do
+            local word = message.word .. part.separator
+            local size = math.min(frame_stop, start + #word) - start
+            local given = size > 0 and tvb:raw(start, size):lower() or ""
+            if given == word then return true end
+            undecided = undecided or (word:sub(1, #given) == given and frame_stop == stop)
+        end
+    end
+    if undecided then return nil end
+    return false
+end
+--@ end
+
+-- Whether a frame seems to begin at `start`; nothing: too few bytes to tell.
+local function plausible(layout, tvb, start, stop)
+    local h, fault = attempt(measure, layout, tvb, start, stop)
+    if fault then return false end
+    if not h then return nil end
+--@ when words
+    if not h.code_at then return plausible_line(layout, tvb, start + h.payload, math.min(stop, start + h.length), stop) end
+--@ end
+    if h.mask_at then return true end
+    local part = code_part(layout)
+    if h.code_at + part.wire.size > h.available then return nil end
+    local message = message_of(layout, number(tvb, part.wire, start + h.code_at))
+    return message ~= nil and h.length - h.payload >= message.least
+end
+
+-- Whether a frame seems to begin at `at`, or nothing tells that none does.
+local function follows(choices, tvb, at, stop)
+    for _, layout in ipairs(choices) do
+        if at >= stop or plausible(layout, tvb, at, stop) ~= false then return true end
+    end
+    return false
+end
+--@ when auto
+
+-- ---------------------------------------------------------------- which reading a connection has
+
+-- The readings whose header is not bad, shortest frame first; and whether a header is cut off.
+local function possible(tvb, at, stop)
+    local found, is_cut = {}, false
+    for index, layout in ipairs(readings()) do
+        local h, fault = attempt(measure, layout, tvb, at, stop)
+        is_cut = is_cut or not (h or fault)
+        if not fault then found[#found + 1] = { index = index, layout = layout, header = h or { length = 0 } } end
+    end
+    table.sort(found, function(a, b)
+        if a.header.length ~= b.header.length then return a.header.length < b.header.length end
+        return a.index < b.index
+    end)
+    return found, is_cut
+end
+
+-- All readings agree on the length: the only one that is clean, or the only one that leaves no bytes over.
+local function by_content(found, tvb, at)
+    local clean, full = {}, {}
+    for _, one in ipairs(found) do
+        local is_clean, fault = judge(one.layout, tvb, at, one.header)
+        if is_clean then clean[#clean + 1] = one.layout end
+        if not fault or fault.body_only or fault.rule ~= "leftover_bytes" then full[#full + 1] = one.layout end
+    end
+    if #clean == 1 then return clean[1] end
+    return #full == 1 and full[1] or nil
+end
+
+-- The shorter reading is right if it fits and what follows looks like a frame; else the longest is.
+local function by_length(found, tvb, at, stop)
+    local short, long = found[1], found[#found]
+    local behind = at + short.header.length
+    if not follows(readings(), tvb, behind, stop) then return long.layout end
+    local is_clean, fault = judge(short.layout, tvb, at, short.header)
+    local certain = false
+    for _, layout in ipairs(readings()) do
+        certain = certain or (behind < stop and plausible(layout, tvb, behind, stop) == true)
+    end
+    if is_clean or (fault and fault.body_only and certain) then return short.layout end
+    return long.layout
+end
+
+-- The reading that the frame at `at` proves, if any; and how many bytes are missing before that can be said.
+local function detect(tvb, at, stop)
+    local found, is_cut = possible(tvb, at, stop)
+    if #found <= 1 then return found[1] and found[1].layout end
+    if is_cut then return nil, DESEGMENT_ONE_MORE_SEGMENT end
+    local missing = found[1].header.length - (stop - at)
+    if missing > 0 then return nil, missing end
+    if found[1].header.length == found[#found].header.length then return by_content(found, tvb, at) end
+    return by_length(found, tvb, at, stop)
+end
+
+local stream_number = Field.new("tcp.stream")
+local proved = {}
+
+-- Both directions of a connection share a reading.
+local function connection(pinfo)
+    local numbers = { stream_number() }
+    if #numbers > 0 then return tostring(numbers[#numbers]) end
+    local ends = { tostring(pinfo.src) .. ":" .. pinfo.src_port, tostring(pinfo.dst) .. ":" .. pinfo.dst_port }
+    table.sort(ends)
+    return table.concat(ends, " ")
+end
+--@ end
+
+-- The reading for the frame at `at`; or nothing, and how many bytes are missing before it is known.
+local function reading(tvb, pinfo, at, stop)
+--@ when auto
+    if #readings() > 1 then
+        local key = connection(pinfo)
+        if not proved[key] then
+            local layout, missing = detect(tvb, at, stop)
+            if missing then return nil, missing end
+            proved[key] = layout
+        end
+        return proved[key] or readings().fallback
+    end
+--@ end
+    return readings().fallback
+end
+
+-- The next position where a whole, clean frame begins and another seems to follow; else the end.
+local function search(choices, tvb, from, stop)
+    for at = from, stop - 1 do
+        for _, layout in ipairs(choices) do
+            if plausible(layout, tvb, at, stop) then
+                local h = attempt(measure, layout, tvb, at, stop)
+                if h and at + h.length <= stop and judge(layout, tvb, at, h)
+                    and follows(choices, tvb, at + h.length, stop) then
+                    return at
+                end
+            end
+        end
+    end
+    return stop
+end

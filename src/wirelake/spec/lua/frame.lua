@@ -1,0 +1,239 @@
+
+-- ================================================================ the frame around a message
+
+-- Each part of the header moves `h.at`, or returns true while its bytes are not there. Positions count from the frame's start.
+local part_of = {}
+
+local function header_fail(h, rule, path, offset)
+    error({ rule = rule, path = path, offset = offset }, 0)
+end
+
+local function message_of(layout, code)
+    return layout.by_code[code]
+end
+--@ when magic
+
+function part_of.magic(h, part)
+    local given = h.tvb:raw(h.start + h.at, math.min(#part.value, h.available - h.at))
+    for i = 1, #given do
+        if given:byte(i) ~= part.value:byte(i) then header_fail(h, "magic", part.name, h.at + i - 1) end
+    end
+    h.at = h.at + #part.value
+    return h.at > h.available
+end
+--@ end
+
+local function check_size(h, part, at, size)
+    if size < (part.least or 0) or (part.most and size > part.most) then header_fail(h, part.rule, part.name, at) end
+    h.size = size
+    h.length = part.counts == "whole" and size or size + h.at
+    return h.at > h.available
+end
+
+function part_of.size(h, part)
+    local at = h.at
+    h.at = at + part.wire.size
+    if h.at > h.available then return true end
+    return check_size(h, part, at, number(h.tvb, part.wire, h.start + at))
+end
+--@ when escaped
+
+function part_of.escaped(h, part)
+    local at = h.at
+    if at + 1 > h.available then return true end
+    local size = h.tvb(h.start + at, 1):uint()
+    local masked = part.mask_bit ~= 0 and bit.band(size, part.mask_bit) ~= 0
+    if masked then
+        size = size - part.mask_bit
+    elseif size >= 0x80 then
+        header_fail(h, "mask_not_allowed", part.name, at)
+    end
+    if contains(part.reserved or {}, size) then header_fail(h, "length_code", part.name, at) end
+    h.at = at + 1
+    if size == part.escape then
+        if h.at + part.wide.size > h.available then return true end
+        size = number(h.tvb, part.wide, h.start + h.at)
+        if size < part.escape then header_fail(h, "length_not_minimal", part.name, h.at) end
+        h.at = h.at + part.wide.size
+    end
+    if masked then
+        h.mask_at = h.at
+        h.at = h.at + 4
+    end
+    return check_size(h, part, at, size)
+end
+--@ end
+--@ when head
+
+function part_of.head(h, part)
+    local at = h.at
+    h.at = at + part.wire.size
+    if h.at > h.available then return true end
+    local size = number(h.tvb, part.wire, h.start + at)
+    if size < part.least or size > part.most or size > h.length then header_fail(h, "head_length", part.name, at) end
+    if part.body_most and h.length - size > part.body_most then header_fail(h, "body_limit", "body", at) end
+    h.head_stop = size
+end
+--@ end
+--@ when code
+
+function part_of.code(h, part, layout)
+    h.code_at = h.at
+    h.at = h.at + part.wire.size
+    if not part.early then return false end
+    if h.at > h.available then return true end
+    local message = message_of(layout, number(h.tvb, part.wire, h.start + h.code_at))
+    if not message then header_fail(h, "unknown_code", part.name, h.code_at) end
+    if h.head_stop and h.head_stop < message.head_least and h.head_stop ~= message.head_or then
+        header_fail(h, message.head_rule, "request_id", h.code_at)
+    end
+end
+--@ end
+--@ when kept
+
+function part_of.kept(h, part)
+    h.kept[#h.kept + 1] = { part = part, at = h.at }
+    h.at = h.at + part.size
+end
+--@ end
+--@ when words
+
+function part_of.line() end
+--@ end
+
+-- The header of the frame at `start`; nothing while it is not all there. Whether the frame is, is another question.
+local function measure(layout, tvb, start, stop)
+    local h = { tvb = tvb, start = start, available = stop - start, at = 0, kept = {} }
+    for _, part in ipairs(layout.frame) do
+        if part_of[part.kind](h, part, layout) then return nil end
+    end
+    h.payload = h.at
+    if h.length < h.payload then header_fail(h, "frame_limit", "", 0) end
+    return h
+end
+
+-- Items of the header, as each part lies in the frame.
+local show_part = {}
+
+local function show_int_part(c, part, at)
+    show(c, part.name, at, part.wire.size, part.wire.little)
+    return at + part.wire.size
+end
+
+show_part.size, show_part.code = show_int_part, show_int_part
+--@ when head
+show_part.head = show_int_part
+--@ end
+--@ when magic
+
+function show_part.magic(c, part, at)
+    show(c, part.name, at, #part.value)
+    return at + #part.value
+end
+--@ end
+--@ when escaped
+
+function show_part.escaped(c, part, at)
+    local h = c.header
+    local size = h.size < part.escape and 1 or 1 + part.wide.size
+    c.tree:add(F[part.name], c.tvb(at, size), h.size)
+    if not h.mask_at then return at + size end
+    show(c, part.mask_key, h.mask_at, 4)
+    return h.mask_at + 4
+end
+--@ end
+--@ when kept
+
+function show_part.kept(c, part, at)
+    show(c, part.field, at, part.size)
+    return at + part.size
+end
+--@ end
+--@ when words
+
+function show_part.line(c, part, at)
+    return at
+end
+--@ end
+--@ when escaped
+
+-- The frame with the mask taken off its payload, as a tab of its own.
+local function unmasked(tvb, key_at)
+    local raw = tvb:raw()
+    local key = { raw:byte(key_at + 1, key_at + 4) }
+    local bytes = { raw:sub(1, key_at + 4) }
+    for i = key_at + 5, #raw do
+        bytes[#bytes + 1] = string.char(bit.bxor(raw:byte(i), key[(i - key_at - 5) % 4 + 1]))
+    end
+    return ByteArray.new(table.concat(bytes), true):tvb("unmasked")
+end
+--@ end
+
+local function coded_message(c)
+    for _, part in ipairs(c.layout.frame) do
+--@ when words
+        if part.kind == "line" then return read_line(c, part) end
+--@ end
+        if part.kind == "code" then
+            local code = number(c.tvb, part.wire, c.header.code_at)
+            local message = message_of(c.layout, code)
+            if not message then fail(c, "unknown_code", part.name, c.header.code_at) end
+            return message
+        end
+    end
+end
+
+-- What is left behind the last field: nothing, or the padding that a peer is known to add.
+local function finish(c)
+    local left = c.stop - c.at
+    if left == 0 then return end
+    local padding = c.message.padding
+    if not padding or c.tvb:raw(c.at, left) ~= padding.value then fail(c, "leftover_bytes", "", c.at) end
+    if c.tree then
+        local item = c.tree:add(F["note.name"], c.tvb(c.at, left), padding.note)
+        item:add_proto_expert_info(E.note, "note: " .. padding.note)
+    end
+    c.at = c.stop
+end
+
+local function read_frame(c)
+    local h = c.header
+--@ when escaped
+    if h.mask_at then c.tvb = unmasked(c.tvb, h.mask_at) end
+--@ end
+    if c.tree then
+        local at = 0
+        for _, part in ipairs(c.layout.frame) do at = show_part[part.kind](c, part, at) end
+    end
+    c.at, c.stop, c.head_stop = h.payload, h.length, h.head_stop
+    c.message = coded_message(c)
+    c.code = c.message.code
+    local scope = {}
+    for _, kept in ipairs(h.kept) do scope[kept.part.name] = { at = kept.at, length = kept.part.size } end
+--@ when escaped
+    for _, part in ipairs(c.layout.frame) do
+        if part.kind == "escaped" and part.mask_bit ~= 0 then
+            scope[part.mask_key] = h.mask_at and { at = h.mask_at, length = 4 } or false
+        end
+    end
+--@ end
+    c.values = scope
+    read_fields(c, c.message, "", scope)
+    finish(c)
+--@ when body
+    read_views(c, scope)
+--@ end
+    show_derived(c, c.message.derived, scope)
+    return true
+end
+
+local function cursor(layout, tvb, at, header, tree)
+    return { layout = layout, tvb = tvb(at, header.length):tvb(), header = header, tree = tree, at = 0, stop = 0 }
+end
+
+-- Judges the whole frame without showing it: whether it is good and without oddities, and else its fault.
+local function judge(layout, tvb, at, header)
+    local c = cursor(layout, tvb, at, header, nil)
+    local _, fault = attempt(read_frame, c)
+    return not fault and not c.odd, fault
+end

@@ -1,0 +1,159 @@
+
+-- ================================================================ what Wireshark calls
+
+local function show_fault(root, tvb, at, fault)
+    local offset = math.min(at + fault.offset, tvb:len())
+    local item = root:add(F["malformed.rule"], tvb(offset, 0), fault.rule)
+    item:set_generated()
+    root:add(F["malformed.path"], tvb(offset, 0), fault.path):set_generated()
+    root:add(F["malformed.offset"], tvb(offset, 0), fault.offset):set_generated()
+    local where = fault.path == "" and "" or fault.path .. " "
+    item:add_proto_expert_info(E.malformed, ("malformed: %s (%sat byte %d)"):format(fault.rule, where, fault.offset))
+end
+
+-- Says in the tree and in the packet list what was found; a packet may hold several messages.
+local function tell(pinfo, root, text)
+    root:append_text(": " .. text)
+    if tostring(pinfo.cols.protocol) == NAME:upper() then
+        pinfo.cols.info:append(", " .. text)
+    else
+        pinfo.cols.protocol = NAME:upper()
+        pinfo.cols.info = text
+    end
+    pinfo.cols.info:fence()
+end
+
+-- Name and address of a message.
+local function title(c)
+    local text = c.message.name
+    local address = c.message.address and reach(c.values, c.message.address)
+    if address and address.length > 0 then
+        text = text .. " " .. c.tvb(address.at, address.length):string(ENC_UTF_8)
+    end
+    return text
+end
+
+local function show_settings(root, tvb, at, layout)
+    for _, option in ipairs(OPTIONS) do
+        if layout.shown[option.name] then
+            root:add(F[option.name], tvb(at, 0), layout.shown[option.name]):set_generated()
+        end
+    end
+end
+
+-- Shows the frame at `at`; returns where the next one begins, or nothing and how many bytes are missing.
+local function dissect_frame(tvb, pinfo, tree, at)
+    local stop = tvb:len()
+    local layout, missing = reading(tvb, pinfo, at, stop)
+    if not layout then return nil, missing end
+    local h, fault = attempt(measure, layout, tvb, at, stop)
+    if not h and not fault then return nil, DESEGMENT_ONE_MORE_SEGMENT end
+    if h and at + h.length > stop then return nil, at + h.length - stop end
+
+    local behind = h and at + h.length or stop
+    local root = tree:add(proto, tvb(at, behind - at))
+    show_settings(root, tvb, at, layout)
+    if h then
+        local c = cursor(layout, tvb, at, h, root)
+        local _, found = attempt(read_frame, c)
+        fault = found
+        if c.message then tell(pinfo, root, title(c)) end
+    end
+    if not fault then return behind end
+
+    -- A bad frame costs itself if another seems to follow; otherwise its length is not believed either.
+    local choices = layout == readings().fallback and readings() or { layout }
+    if not h or not follows(choices, tvb, behind, stop) then behind = search(choices, tvb, at + 1, stop) end
+    root:set_len(behind - at)
+    show_fault(root, tvb, at, fault)
+    tell(pinfo, root, "[malformed: " .. fault.rule .. "]")
+    return behind
+end
+
+-- Asks for the rest of the frame at `at`, or says that it cannot be had.
+local function wait_for(tvb, pinfo, tree, at, missing)
+    if pinfo.can_desegment > 0 and tvb:len() == tvb:reported_len() then
+        pinfo.desegment_offset = at
+        pinfo.desegment_len = missing
+        return
+    end
+    tree:add(proto, tvb(at)):add_proto_expert_info(E.incomplete)
+end
+
+function proto.dissector(tvb, pinfo, tree)
+    local at = 0
+    while at < tvb:len() do
+        local behind, missing = dissect_frame(tvb, pinfo, tree, at)
+        if not behind then
+            wait_for(tvb, pinfo, tree, at, missing)
+            return tvb:len()
+        end
+        at = behind
+    end
+    return at
+end
+
+-- On request only: a stream on any port whose first bytes are one whole, clean frame, and another seems to follow.
+local function heuristic(tvb, pinfo, tree)
+    if not proto.prefs.any_port then return false end
+    local stop = tvb:len()
+    for _, layout in ipairs(readings()) do
+        local h = plausible(layout, tvb, 0, stop) and attempt(measure, layout, tvb, 0, stop)
+        if h and h.length >= 8 and h.length <= stop and judge(layout, tvb, 0, h)
+            and follows(readings(), tvb, h.length, stop) then
+            pinfo.conversation = proto
+            proto.dissector(tvb, pinfo, tree)
+            return true
+        end
+    end
+    return false
+end
+
+-- ---------------------------------------------------------------- preferences
+
+for _, option in ipairs(OPTIONS) do
+    if option.values then
+        local choices, default = {}, 1
+        for index, setting in ipairs(option.values) do
+            choices[index] = { setting, setting, index }
+            if setting == option.default then default = index end
+        end
+        proto.prefs[option.name] = Pref.enum(option.name, default, option.doc, choices, false)
+    else
+        proto.prefs[option.name] = Pref.bool(option.name, option.default, option.doc)
+    end
+end
+for _, port in ipairs(PORTS) do
+    proto.prefs[port.name] = Pref.range(port.title, port.range, "Ports whose streams are " .. NAME, 65535)
+end
+proto.prefs.any_port = Pref.bool(
+    "Look on any port", false, "Try every TCP stream: one that begins with a whole, clean frame is taken for " .. NAME)
+
+local listening = {}
+
+local function listen()
+    for _, port in ipairs(PORTS) do
+        local ports, before, now = DissectorTable.get(port.table), listening[port.name], tostring(proto.prefs[port.name])
+        if now ~= before then
+            if before and before ~= "" then ports:remove(before, proto) end
+            if now ~= "" then ports:add(now, proto) end
+            listening[port.name] = now
+        end
+    end
+end
+
+function proto.prefs_changed()
+    layouts = nil
+    listen()
+end
+
+function proto.init()
+    layouts = nil
+--@ when auto
+    proved = {}
+--@ end
+end
+
+listen()
+DissectorTable.get("tcp.port"):add_for_decode_as(proto)
+proto:register_heuristic("tcp", heuristic)

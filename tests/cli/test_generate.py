@@ -1,0 +1,65 @@
+"""generate and demo: files that decode."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from wirelake.cli import cli
+
+
+@pytest.mark.parametrize("protocol", ["casual", "dsa", "mb", "ceda"])
+def test_raw_streams_decode_without_a_fault(protocol: str, tmp_path: Path) -> None:
+    runner = CliRunner()
+    made = runner.invoke(cli, ["generate", "-p", protocol, "-n", "200", "--format", "raw", "-o", str(tmp_path / "s")])
+    assert made.exit_code == 0, made.output
+    files = sorted(map(str, (tmp_path / "s").iterdir()))
+    shown = runner.invoke(cli, ["decode", "-p", protocol, *files])
+    assert shown.exit_code == 0
+    messages = [json.loads(line) for line in shown.stdout.splitlines()]
+    assert len(messages) >= 200
+    assert {m["protocol"] for m in messages} == {protocol}
+    assert {m["file"] for m in messages} == set(files)
+
+
+def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
+    for name, seed in (("a", "7"), ("b", "7"), ("c", "8")):
+        arguments = ["generate", "-p", "mb", "-p", "ceda", "-n", "300", "--seed", seed, "-o", str(tmp_path / name)]
+        assert CliRunner().invoke(cli, arguments).exit_code == 0
+    a, b, c = ((tmp_path / name).read_bytes() for name in "abc")
+    assert a == b != c
+    assert a[:4] in (b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4")
+
+
+def test_json_lines_are_what_decode_prints(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    assert (
+        CliRunner().invoke(cli, ["generate", "-p", "dsa", "-n", "50", "--format", "jsonl", "-o", str(path)]).exit_code
+        == 0
+    )
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert all(line["ok"] and line["protocol"] == "dsa" for line in lines)
+    back = CliRunner().invoke(cli, ["encode", "-p", "dsa", "--hex", str(path)])
+    assert back.exit_code == 0
+    assert len(back.stdout.splitlines()) == len(lines)
+
+
+def test_wrong_dials_are_refused(tmp_path: Path) -> None:
+    result = CliRunner().invoke(cli, ["generate", "-p", "mb", "--corrupt", "2", "-o", str(tmp_path / "x")])
+    assert result.exit_code == 2
+    assert "corrupt is a share between 0 and 1" in result.stderr
+
+
+def test_the_demo_accounts_for_every_byte() -> None:
+    result = CliRunner().invoke(cli, ["demo", "-n", "800"])
+    assert result.exit_code == 0, result.output
+    numbers = re.search(r"([\d,]+) bytes in messages \+ ([\d,]+) quarantined = ([\d,]+) bytes in", result.stdout)
+    assert numbers is not None
+    good, bad, whole = (int(group.replace(",", "")) for group in numbers.groups())
+    assert good + bad == whole
+    for protocol in ("casual", "dsa", "mb", "ceda"):
+        assert re.search(rf"^ +{protocol} .*[1-9]", result.stdout, re.M)
