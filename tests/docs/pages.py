@@ -50,7 +50,10 @@ def written_pages() -> list[Path]:
 
 
 def blocks(page: Path) -> list[Block]:
-    text = page.read_text(encoding="utf-8")
+    return blocks_of(page.read_text(encoding="utf-8"))
+
+
+def blocks_of(text: str) -> list[Block]:
     found: list[Block] = []
     end = 0
     for fence in FENCE.finditer(text):

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from scripts import generate_docs
-from tests.docs.pages import ROOT, Block, agrees, blocks, commands, pages, written_pages
+from tests.docs.pages import ROOT, agrees, blocks, blocks_of, commands, pages, written_pages
+from tests.docs.refresh import refresh
+from tests.docs.running import run_page
 
 RUNNABLE = [page for page in written_pages() if any(b.language in ("python", "console") for b in blocks(page))]
 LANGUAGES = {"python", "console", "text", "json"}
@@ -23,56 +20,14 @@ def name_of(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-@pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty directory that looks like a checkout: the examples are there, and the commands of the environment."""
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
-    bin_dir = tmp_path / ".venv" / "bin"
-    bin_dir.mkdir(parents=True)
-    (bin_dir / "wirelake").write_text(f"#!{sys.executable}\nfrom wirelake.cli import main\nmain()\n", encoding="utf-8")
-    (bin_dir / "wirelake").chmod(0o755)
-    (bin_dir / "python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n', encoding="utf-8")
-    (bin_dir / "python").chmod(0o755)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(ROOT))
-    monkeypatch.setenv("PATH", f"{bin_dir}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    return tmp_path
-
-
 @pytest.mark.parametrize("page", RUNNABLE, ids=name_of)
-def test_the_blocks_of_a_page_print_what_it_shows(page: Path, desk: Path):
-    names: dict[str, object] = {"__name__": "__page__"}
-    for block in blocks(page):
-        if block.is_run and block.language == "python":
-            run_python(page, block, names)
-        elif block.is_run and block.language == "console":
-            run_console(page, block, desk)
-
-
-def run_python(page: Path, block: Block, names: dict[str, object]) -> None:
-    printed = io.StringIO()
-    source = "\n" * block.line + block.text
-    with contextlib.redirect_stdout(printed):
-        exec(compile(source, name_of(page), "exec"), names)
-    compare(page, block.line, (block.output or "").splitlines(), printed.getvalue())
-
-
-def run_console(page: Path, block: Block, desk: Path) -> None:
-    for command in commands(block):
-        result = subprocess.run(
-            ["bash", "-o", "pipefail", "-c", command.line],
-            cwd=desk, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, check=False,
-        )  # fmt: skip
-        assert result.returncode in (0, 1, 2), f"{name_of(page)}: {command.line}: {result.stdout}"
-        compare(page, block.line, command.output, result.stdout)
-
-
-def compare(page: Path, line: int, wanted: list[str], printed: str) -> None:
-    found = printed.splitlines()
-    if not agrees(wanted, found):
-        shown = "\n".join(found)
-        pytest.fail(f"{name_of(page)}, the block in line {line} prints:\n{shown}", pytrace=False)
+def test_the_blocks_of_a_page_print_what_it_shows(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    for outcome in run_page(page, tmp_path):
+        if not agrees(outcome.wanted, outcome.printed):
+            what = outcome.command.line if outcome.command is not None else "the block"
+            shown = "\n".join(outcome.printed)
+            pytest.fail(f"{name_of(page)}, line {outcome.block.line}: {what} prints:\n{shown}", pytrace=False)
 
 
 @pytest.mark.parametrize("page", written_pages(), ids=name_of)
@@ -92,6 +47,42 @@ def test_a_difference_between_a_page_and_the_truth_is_seen():
     assert not agrees(["a", "b"], ["a"])
     assert not agrees([], ["a"])
     assert not agrees(["a", "...", "d"], ["a", "b"])
+
+
+def test_a_page_that_shows_something_else_is_seen_and_can_be_put_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    page = tmp_path / "page.md"
+    page.write_text(WRONG, encoding="utf-8")
+    desk = tmp_path / "desk"
+    desk.mkdir()
+    monkeypatch.chdir(desk)
+    assert [agrees(o.wanted, o.printed) for o in run_page(page, desk)] == [False, True, False]
+    assert refresh(page)
+    assert page.read_text(encoding="utf-8") == WRONG.replace("three", "2").replace("nothing", "wirelake")
+    assert not refresh(page)
+
+
+WRONG = """
+```python
+print(1 + 1)
+```
+
+```text
+three
+```
+
+```console
+$ echo a \\
+> b
+a b
+$ echo wirelake
+nothing
+```
+"""
+
+
+def test_a_command_goes_on_behind_its_prompt():
+    block = blocks_of(WRONG)[1]
+    assert [command.line for command in commands(block)] == ["echo a \\\nb", "echo wirelake"]
 
 
 # --- links

@@ -146,3 +146,24 @@ def test_the_tutorial_shows_the_declaration_that_is_in_the_file():
     tutorial = (ROOT / "docs" / "own-protocol.md").read_text(encoding="utf-8")
     source = (ROOT / "examples" / "sensor.py").read_text(encoding="utf-8")
     assert source.partition('"""\n\n')[2].partition("# --- the end")[0].strip() in tutorial
+
+
+@pytest.mark.parametrize("path", DECLARATIONS, ids=lambda path: path.stem)
+def test_the_generator_makes_every_message_of_a_declared_protocol(path: Path):
+    from wirelake.generate import generate
+
+    protocol = load(f"{path}:PROTOCOL")
+    traffic = list(generate(protocol, seed=3, messages=300))
+    assert {type(event.message) for event in traffic} == set(protocol.messages)
+    for event in traffic:
+        assert decode(protocol, event.frame) == event.message
+
+
+@pytest.mark.parametrize("path", DECLARATIONS, ids=lambda path: path.stem)
+def test_the_dissector_knows_every_message_of_a_declared_protocol(path: Path):
+    from wirelake.spec.dissector import dissector
+
+    protocol = load(f"{path}:PROTOCOL")
+    lua = dissector(protocol)
+    for message in protocol.messages:
+        assert message.__message__["name"] in lua

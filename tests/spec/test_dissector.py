@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -55,6 +56,8 @@ from wirelake.spec.resolve import candidates, layout
 TSHARK = shutil.which("tshark")
 PORT = 9999
 HIGHEST_SEGMENT = 60_000
+NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that tshark prints and XML does not allow."""
 
 PROTOCOLS = ("casual", "dsa", "mb", "ceda")
 READINGS = [
@@ -169,7 +172,8 @@ class Tshark:
 
     def show(self, capture: Capture, **details: Any) -> list[Shown]:
         """Every frame that the dissector found, in the order of the packets that completed them."""
-        root = ElementTree.fromstring(self.run(capture, "-T", "pdml", "-J", f"ip tcp {self.name}", **details))
+        text_shown = self.run(capture, "-T", "pdml", "-J", f"ip tcp {self.name}", **details)
+        root = ElementTree.fromstring(NOT_XML.sub("\ufffd", text_shown))
         found = []
         for packet in root.iter("packet"):
             found += list(self._frames(packet))

@@ -46,6 +46,7 @@ class Other:
     options: dict[str, Any] = field(default_factory=dict)
     expected: Any = None
     error: dict[str, Any] | None = None
+    obeys: tuple[str, ...] = ()
 
 
 def unhex(text: str) -> bytes:
@@ -135,7 +136,15 @@ def encode_cases(protocol: str) -> list[Other]:
 def cfield_cases() -> list[Other]:
     """CFIELD payloads: values are expected, or an error."""
     return [
-        Other("casual", case["case"], unhex(case["hex"]), {}, case.get("values"), case.get("error"))
+        Other(
+            "casual",
+            case["case"],
+            unhex(case["hex"]),
+            {},
+            case.get("values"),
+            case.get("error"),
+            tuple(case.get("obeys", ())),
+        )
         for case in cases("casual", "cfield")
     ]
 

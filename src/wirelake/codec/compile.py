@@ -337,7 +337,12 @@ class _Source:
                 i += 1
                 continue
             group = [field]
-            while i + len(group) < len(fields) and fields[i + len(group)].when == field.when:
+            # IfLeft is asked anew before each field: the one before may have taken the last bytes.
+            while (
+                not isinstance(field.when, n.IfLeft)
+                and i + len(group) < len(fields)
+                and fields[i + len(group)].when == field.when
+            ):
                 group.append(fields[i + len(group)])
             self.branch(field.when, group, made)
             i += len(group)

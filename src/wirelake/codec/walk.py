@@ -53,7 +53,8 @@ def walk(layout: Layout, data: bytes, trace: list[Seen] | None = None) -> Any:
             )
         return message
     except DecodeError as error:
-        raise error.locate(layout.protocol.name, reader.name, reader.data or data) from None
+        inside = error.offset is not None and error.offset < len(reader.data)
+        raise error.locate(layout.protocol.name, reader.name, reader.data if inside else data) from None
 
 
 class Reader:

@@ -27,6 +27,10 @@ PATTERNS_OF_FIRST = ("FX.SPOT.*", "RATES.**")
 NEWS_TEXTS = ("central bank keeps rates", "Euro zone prices rise", "日銀は金利を据え置く", "Riksbanken höjer räntan")
 
 
+def _fits(text: str, charset: str) -> bool:
+    return text.encode(charset, "ignore").decode(charset) == text
+
+
 @dataclass
 class Client:
     """A client's connection as the server knows it."""
@@ -55,6 +59,7 @@ class _Play:
         self.prices = {topic: 1.0 + self.rng.random() for topic in FX + RATES}
         self.process = f"{self.rng.getrandbits(32):08x}"
         self.groups = 0
+        self.news = [text for text in NEWS_TEXTS if _fits(text, stage.layout.options["charset"])]
 
     def _send(self, client: Client, direction: Direction, cls: Any, **fields: Any) -> int:
         return client.link.send(direction, self._make(client, direction, cls, **fields))
@@ -151,7 +156,7 @@ class _Play:
                 self._publish(topic, self._quote(topic))
             if stage.chance(0.003):
                 news = stage.pick(NEWS)
-                self._publish(news, (Cell(3, "STRING", stage.pick(NEWS_TEXTS)), Cell(5, "INT", 0)))
+                self._publish(news, (Cell(3, "STRING", stage.pick(self.news)), Cell(5, "INT", 0)))
             yield stage.pause(80_000)
 
     def _publish(self, topic: str, record: tuple[Cell, ...]) -> None:

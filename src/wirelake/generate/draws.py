@@ -131,6 +131,16 @@ def random_text(draw: Draw, least: int = 0, most: int | None = None) -> str:
     return text if len(raw) <= most else raw[:most].decode("utf-8", "ignore").ljust(least, "x")
 
 
+def _in_charset(text: str, charset: str) -> str:
+    """The part of a text that a character set has; ASCII alone if it does not come back as it went."""
+    kept = text.encode(charset, "ignore").decode(charset, "ignore")
+    return (
+        kept
+        if kept.encode(charset, "ignore").decode(charset, "ignore") == kept
+        else text.encode("ascii", "ignore").decode()
+    )
+
+
 def _loose_text(draw: Draw, least: int, most: int | None) -> str:
     """Text that need not be UTF-8."""
     if draw.rng.random() > 0.05:
@@ -186,8 +196,10 @@ def _run(wire: n.Run[Any], most: int | None = None) -> Maker:
             return lambda draw: draw.rng.randbytes(max(least, random_length(draw, limit)))
         case "text":
             return lambda draw: _loose_text(draw, least, limit)
-        case "strict_text":
+        case "strict_text" if wire.charset == "utf-8":
             return lambda draw: random_text(draw, least, limit)
+        case "strict_text":
+            return lambda draw: _in_charset(random_text(draw, least, limit), wire.charset)
         case "msgpack":
             return lambda draw: UNSET if may_be_absent and draw.rng.random() < 0.2 else random_free(draw, binary=True)
         case "msgpack_map":

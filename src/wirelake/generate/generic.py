@@ -81,7 +81,7 @@ class _Talk:
         if node is None:
             self.answer()
             return
-        message = random_message(self.layout, node, self.stage.rng)
+        message = self._fresh(node)
         if node.answer is None:
             self.link.send(direction, message)
         else:
@@ -91,6 +91,16 @@ class _Talk:
             if not self.stage.chance(_UNANSWERED):
                 self.open.append((exchange, self.layout.messages[node.answer], correlation))
         self.state = self._next(direction, node) or self.state
+
+    def _fresh(self, node: MessageNode) -> Any:
+        """A message whose correlation no open request has, if that is possible."""
+        path = _path(node, "correlation")
+        taken = [entry[2] for entry in self.open]
+        for _ in range(20):
+            message = random_message(self.layout, node, self.stage.rng)
+            if not path or _read(message, path) not in taken:
+                break
+        return message
 
     def _may_answer(self, entry: tuple[Exchange, MessageNode, Any]) -> bool:
         return self._next(_back(entry[0].direction), entry[1]) is not None

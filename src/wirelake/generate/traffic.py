@@ -110,7 +110,9 @@ def _check_options(declared: list[n.Protocol], options: dict[str, Any]) -> None:
 
 
 def _suits(declared: n.Protocol, name: str, value: Any) -> bool:
-    return name in declared.options and value in declared.options[name].values
+    """Whether the protocol has this option and this setting of it; an option that lists none takes any."""
+    option = declared.options.get(name)
+    return option is not None and (not option.values or value in option.values)
 
 
 def _stream_layout(declared: n.Protocol, options: dict[str, Any]) -> Layout:

@@ -121,7 +121,8 @@ class _MessageMaker:
         self.steps = [self._step(field) for field in node.fields if not field.view_of]
         self.views = self._view_makers()
         self.head = next((f.when.size for f in node.fields if isinstance(f.when, n.HeadReaches)), None)
-        self.may_drop_ids = self.head is not None and node.head_least < self.head and not self._must_have_tags()
+        short = node.head_least if node.head_or is None else node.head_or
+        self.may_drop_ids = self.head is not None and short < self.head and not self._must_have_tags()
 
     def __call__(self, draw: Draw) -> tuple[Any, bytes]:
         values: Values = {"with_ids": not (self.may_drop_ids and draw.rng.random() < 0.5)}
@@ -199,7 +200,7 @@ class _MessageMaker:
         make = _TagMaker(field.wire, self.node.code, self.layout)
         before = _header_bytes(self.layout)
         head = next((f.when.size for f in self.node.fields if isinstance(f.when, n.HeadReaches)), 0)
-        room = head - 1 - before
+        room = (head - 1 if self.node.head_or is None else self.node.head_or) - before
 
         def step(draw: Draw, values: Values) -> None:
             # A head without ids must stay too short for them.

@@ -103,6 +103,7 @@ class Headers(TagTable):
         _on(SUB_R, LIST_R, INVOKE_R, SET_R, PREFLIGHT_R, F1, F3),
         "open below 0x20, absent means 0",
         title="Status",
+        role="status",
         default=None,
     )
     sequence_id: int | None = tag(
@@ -155,6 +156,7 @@ class Headers(TagTable):
         "path of the request, empty is the root",
         title="Target Path",
         required=REQUESTS,
+        role="address",
         default=None,
     )
     source_path: str | None = tag(

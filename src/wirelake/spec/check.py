@@ -186,7 +186,7 @@ def _with_nested(fields: tuple[n.Field, ...]) -> list[n.Field]:
     found = []
     for f in fields:
         found.append(f)
-        if isinstance(f.wire, n.Nested):
+        if isinstance(f.wire, n.Nested | n.Tags):
             found += _with_nested(f.wire.struct.__wire_fields__)
     return found
 

@@ -288,10 +288,11 @@ def tag(
     *,
     title: str = "",
     required: frozenset[int] = frozenset(),
+    role: n.Role | None = None,
     default: Any = None,
 ) -> T | None:
     """A row of a tag table; absent is None."""
-    made: Any = n.Field("", n.Tag(code, "", wire, allowed, required, doc, title), doc, default=default)
+    made: Any = n.Field("", n.Tag(code, "", wire, allowed, required, doc, title), doc, role=role, default=default)
     return made  # type: ignore[no-any-return]
 
 

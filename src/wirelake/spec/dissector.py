@@ -23,6 +23,14 @@ WIDTH = 96
 """Longer tables go on several lines; the name of a member comes on top of it."""
 TRANSPORTS = {"tcp": ("tcp.port", "ports", "TCP ports"), "tls": ("tls.port", "tls_ports", "TLS ports")}
 CHARSETS = ("utf-8", "gbk", "gb18030", "euc-kr", "iso-8859-1", "iso-8859-15", "windows-1251", "windows-1252")
+OWN_FIELDS = (
+    ("malformed.rule", "string", "the rule that is broken"),
+    ("malformed.path", "string", "the field that breaks it"),
+    ("malformed.offset", "uint32", "the byte of the frame where it is broken"),
+    ("note.name", "string", "an oddity that is tolerated"),
+    ("raw_text", "bytes", "the bytes of a text that is not UTF-8 or has zero bytes"),
+)
+"""What the dissector tells besides the fields of the declaration."""
 PIECES = (
     "helpers",
     "text",
@@ -132,7 +140,7 @@ class Fields:
     lines: dict[str, str] = field(default_factory=dict)
     filters: dict[str, str] = field(default_factory=dict)
 
-    def claim(self, key: str, shape: Shape, doc: str, message: str = "") -> str:
+    def claim(self, key: str, shape: Shape, doc: str, message: str = "", label: str = "") -> str:
         """The name under which the tables refer to this field."""
         name, number = key, 1
         while name in self.shapes and self.shapes[name] != shape:
@@ -140,14 +148,13 @@ class Fields:
             name = f"{key}~{number}"
         if name not in self.shapes:
             self.shapes[name] = shape
-            self.lines[name] = self._line(key, shape, doc, message)
+            self.lines[name] = self._line(key, shape, doc, message, label or key.rsplit(".", 1)[-1])
         return name
 
-    def _line(self, key: str, shape: Shape, doc: str, message: str) -> str:
+    def _line(self, key: str, shape: Shape, doc: str, message: str, label: str) -> str:
         filter_name = _filter_name(f"{self.protocol}.{key}")
         if self.filters.setdefault(filter_name, _family(shape.type)) != _family(shape.type):
             filter_name = _filter_name(f"{self.protocol}.{message}.{key}")
-        label = key.rsplit(".", 1)[-1]
         return f"ProtoField.{shape.type}({', '.join(_arguments(filter_name, label, shape, doc))})"
 
 
@@ -293,11 +300,8 @@ class _Writer:
     def _claim_own(self) -> None:
         """What the dissector tells besides the fields of the declaration."""
         self.fields.filters |= {f"{self.name}.{own}": "expert" for own in ("malformed", "note", "incomplete")}
-        self.fields.claim("malformed.rule", Shape("string"), "the rule that is broken")
-        self.fields.claim("malformed.path", Shape("string"), "the field that breaks it")
-        self.fields.claim("malformed.offset", Shape("uint32"), "the byte of the frame where it is broken")
-        self.fields.claim("note.name", Shape("string"), "an oddity that is tolerated")
-        self.fields.claim("raw_text", Shape("bytes"), "the bytes of a text that is not UTF-8 or has zero bytes")
+        for key, kind, doc in OWN_FIELDS:
+            self.fields.claim(key, Shape(kind), doc, label=key.replace(".", " "))
 
     def _runtime(self) -> Iterator[str]:
         folder = files(__package__).joinpath("lua")
@@ -548,10 +552,10 @@ class _Writer:
         self.features.add(kind)
         return Made({"kind": kind, **details}, self._claim(place, shape))
 
-    def _claim(self, place: Place, shape: Shape, suffix: str = "", doc: str = "") -> str:
-        return self.fields.claim(place.key + suffix, shape, doc or place.doc, place.message)
+    def _claim(self, place: Place, shape: Shape, suffix: str = "", doc: str = "", label: str = "") -> str:
+        return self.fields.claim(place.key + suffix, shape, doc or place.doc, place.message, label)
 
-    def _int(self, wire: n.Int, bits: list[str] | None = None) -> Any:
+    def _int(self, wire: n.Int, bits: list[dict[str, Any]] | None = None) -> Any:
         """A plain integer has a name, so that tables stay short."""
         table = {"kind": "int", "size": wire.size, "signed": wire.signed, "little": wire.little and wire.size > 1}
         if wire.low is not None or wire.high is not None:
@@ -574,10 +578,17 @@ class _Writer:
             shape = Shape(_int_type(wire, wire.signed), "", self._labels(labels, wire))
             return Made(self._int(wire), self._claim(place, shape))
         name = self._claim(place, Shape(_int_type(wire, False), "HEX"))
-        return Made(self._int(wire, [self._bit(bit, label, wire, place) for bit, label in labels.names.items()]), name)
+        return Made(self._int(wire, [self._bit(mask, label, wire, place) for mask, label in labels.names.items()]), name)
 
-    def _bit(self, mask: int, label: str, wire: n.Int, place: Place) -> str:
-        return self._claim(place, Shape("bool", mask=mask, width=wire.size * 8), f".{label.lower()}", label)
+    def _bit(self, mask: int, label: str, wire: n.Int, place: Place) -> dict[str, Any]:
+        """A flag is shown in the bytes that hold it: Wireshark's masks have 32 bits only, numbers may have more."""
+        lowest = ((mask & -mask).bit_length() - 1) // 8
+        size = (mask.bit_length() + 7) // 8 - lowest
+        if not 0 < size <= 4 or lowest + size > wire.size:
+            raise SpecError(f"{place.key}: the bits {mask:#x} of {label} cannot be shown")
+        at = lowest if wire.little else wire.size - lowest - size
+        shape = Shape("bool", mask=mask >> lowest * 8, width=size * 8)
+        return {"field": self._claim(place, shape, f".{label.lower()}", label=label), "at": at, "size": size}
 
     def _labels(self, labels: n.Labels, wire: n.Int) -> str:
         """A table of names. Wireshark compares narrow numbers as 32 bits without sign, so negative ones are written so."""

@@ -18,7 +18,7 @@ local function json_space(j)
 end
 
 local function json_text(j)
-    local pieces = {}
+    local pieces, opened = {}, j.i
     j.i = j.i + 1
     while true do
         local plain = j.text:match('^[^\0-\31"\\]+', j.i)
@@ -34,6 +34,7 @@ local function json_text(j)
             j.i = j.i + 6
         else
             local escape = j.text:match("^\\(.)", j.i)
+            if j.i > #j.text then j.i = opened end
             if not escape or not UNESCAPED[escape] then json_fail(j) end
             pieces[#pieces + 1] = UNESCAPED[escape]
             j.i = j.i + 2

@@ -18,8 +18,8 @@ end
 function read.int(c, wire, field, path)
     local at = c.at
     local item = wire.size <= c.stop - at and show(c, field, at, wire.size, wire.little)
-    for _, bit_field in ipairs(item and wire.bits or {}) do
-        add(item, bit_field, c.tvb(at, wire.size), wire.little)
+    for _, flag in ipairs(item and wire.bits or {}) do
+        add(item, flag.field, c.tvb(at + flag.at, flag.size), wire.little)
     end
     return plain_int(c, wire, path), item
 end

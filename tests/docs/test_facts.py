@@ -1,0 +1,87 @@
+"""Facts that pages state in words: they are compared with the source."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from wirelake.cli import cli
+from wirelake.codec.content import MAX_DEPTH
+from wirelake.codec.stream import MAX_QUARANTINE
+from wirelake.protocols import BUILT_IN, casual, load
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+CONFORMANCE = (ROOT / "docs" / "conformance.md").read_text(encoding="utf-8")
+WORKPLACE = re.compile(r"/work/|/root/|/tmp/|/home/", re.IGNORECASE)
+
+
+def row(text: str, first: str) -> list[str]:
+    line = next(line for line in text.splitlines() if line.startswith(f"| {first} |"))
+    return [cell.strip() for cell in line.split("|")[2:-1]]
+
+
+def first_cells(text: str, header: str) -> list[str]:
+    """The names in the first column of the table with this header."""
+    lines = text[text.index(header) :].splitlines()[2:]
+    found: list[str] = []
+    for line in lines:
+        if not line.startswith("|"):
+            break
+        found += re.findall(r"`([^`]+)`", line.split("|")[1])
+    return found
+
+
+def test_the_readme_counts_the_messages_of_each_protocol():
+    assert row(README, "messages") == [str(len(load(name).messages)) for name in BUILT_IN]
+
+
+def test_the_readme_names_the_reading_options_of_each_protocol():
+    told = [set(re.findall("`([^`]+)`", cell)) for cell in row(README, "reading options")]
+    assert told == [set(load(name).options) for name in BUILT_IN]
+
+
+def test_the_readme_says_which_protocols_have_topics():
+    assert [bool(cell) for cell in row(README, "topic patterns")] == [
+        load(name).topics is not None for name in BUILT_IN
+    ]
+
+
+def test_the_readme_lists_every_verb():
+    assert sorted(first_cells(README, "| verb | does |")) == sorted(cli.commands)
+
+
+def test_the_readme_lists_every_extra():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert sorted(first_cells(README, "| extra | adds | for |")) == sorted(project["optional-dependencies"])
+
+
+@pytest.mark.parametrize("page", [README, CONTRIBUTING], ids=["README", "CONTRIBUTING"])
+def test_the_rooms_are_those_of_the_source(page: str):
+    source = ROOT / "src" / "wirelake"
+    rooms = {path.parent.name for path in source.glob("*/__init__.py")} | {"errors"}
+    assert set(first_cells(page, "| room in `src/wirelake` | holds |")) == rooms
+
+
+def test_the_limits_that_are_told_are_those_of_the_source():
+    assert casual.MAX_PAYLOAD == 256 * 1024 * 1024
+    assert "at most 256 MiB" in CONFORMANCE
+    assert f"deeper than {MAX_DEPTH}" in CONFORMANCE
+    assert f"deeper than {MAX_DEPTH}" in README
+    assert MAX_QUARANTINE == 1024 * 1024
+    assert "pieces of 1 MiB" in CONFORMANCE
+
+
+def test_the_commands_for_contributors_are_those_of_the_makefile():
+    targets = re.findall(r"^([a-z]+):.*## ", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    told = re.findall(r"^\| `make ([a-z]+)", CONTRIBUTING, re.MULTILINE)
+    assert set(told) | {"setup", "help"} == set(targets)
+
+
+def test_no_page_and_no_example_names_a_place_on_somebodys_machine():
+    for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*.py")):
+        assert WORKPLACE.search(path.read_text(encoding="utf-8")) is None, path
