@@ -13,7 +13,7 @@ from wirelake import decode, encode
 from wirelake.codec.encode import encode_frame
 from wirelake.errors import EncodeError
 from wirelake.protocols import casual, ceda, dsa, load, mb
-from wirelake.spec import Cell
+from wirelake.spec import UNSET, Cell
 from wirelake.spec.resolve import layout
 
 ID = bytes(range(16))
@@ -95,6 +95,8 @@ def test_a_decoded_message_without_its_raw_body_says_the_same(protocol: str) -> 
         headers = getattr(message, "headers", None)
         if headers is not None and headers.page_id:
             continue  # a piece of a body is not looked into, so its bytes are all there is
+        if body.wire.empty == "refused" and message.value is message.value_meta is UNSET:
+            continue  # null by absence: without its bytes nobody could tell it from no value at all
         made = msgspec.structs.replace(message, **{body.name: None})
         again = decode(protocol, encode(made), **vector.options)
         before, after = message.to_json()["fields"], again.to_json()["fields"]

@@ -91,14 +91,14 @@ def test_a_message_that_was_made_is_shown_as_it_would_be_decoded() -> None:
 
 
 def test_free_values_are_shown_as_json_can_hold_them() -> None:
-    body = "87 01 c0 a178 c40100 c3 c2 a162 d40500 a163 cb7ff8000000000000 a164 a1ff a165 ca3dcccccd"
+    body = "87 01 c0 a178 c40100 c0 c2 a162 d40500 a163 cb7ff8000000000000 a164 a1ff a165 ca3dcccccd"
     frame = bytes.fromhex(body)
     message = dsa.InvokeResponse(request_id=1, ack_id=1, body=frame)
     value = to_json(message)["fields"]["value"]
     assert value == {
         "1": None,
         "x": {"$bin": "00"},
-        "true": False,
+        "null": False,
         "b": None,
         "c": "NaN",
         "d": {"hex": "ff"},
@@ -123,8 +123,9 @@ def test_the_path_of_a_fault_leads_to_the_element() -> None:
 
 
 JUNK: list[Any] = [
-    None, True, False, 0, -1, 1, 1 << 70, -(1 << 70), 1.5, float("nan"), float("inf"), "", "x", "00", "é", "\ud800", "\udc80",
-    [], [1], [None], ["a"], [[]], [{}], {}, {"hex": "ff"}, {"hex": "x"}, {"hex": 5}, {"$bin": "00"}, {"$bin": "x"}, {"a": 1},
+    None, True, False, 0, -1, 1, 1 << 70, -(1 << 70), 1.5, float("nan"), float("inf"), "", "x", "00", "é", "\ud800",
+    "\udc80", [], [1], [None], ["a"], [[]], [{}], {}, {"hex": "ff"}, {"hex": "x"}, {"hex": 5}, {"$bin": "00"},
+    {"$bin": "x"}, {"a": 1},
     "9" * 5000, {"fid": 1}, [{"fid": "1", "type": "INT", "value": 1}], [{"fid": 1, "type": "FLOAT", "value": "x"}],
     [{"fid": 1, "type": "FLOAT", "bits": "zz"}], [{"fid": 1, "type": "FLOAT", "bits": "ffffffffff", "value": 1}],
     [{"type": "BYTES", "fid": 1}], [{"type": "STRING", "fid": 1, "value": 5}], [{"fid": 1, "type": [], "value": 1}],

@@ -435,7 +435,10 @@ class _MessageSource(_Source):
         values = self.message()
         constructor = self.give("Message", self.node.cls)
         layout = self.give("layout", self.layout)
-        arguments = _arguments(self.node.cls, values | {"wire_length": self.total, "layout": layout})
+        meta = {"wire_length": self.total, "layout": layout}
+        if self.node.padding is not None:
+            meta["notes"] = "notes"
+        arguments = _arguments(self.node.cls, values | meta)
         self.emit(f"return {constructor}({arguments})")
         return self.made(self.node.name)
 
@@ -455,7 +458,7 @@ class _MessageSource(_Source):
                 self.body(field, values)
         if self.node.body is None:
             self.flush()
-            self.emit(f"if {self.cursor()} != n: return None")
+            self.finish()
         return values
 
     def header(self) -> dict[str, str]:
@@ -489,6 +492,17 @@ class _MessageSource(_Source):
                 case _:
                     assert_never(part)
         return values
+
+    def finish(self) -> None:
+        """Behind the last field: nothing, or the padding that a peer is known to add."""
+        padding = self.node.padding
+        if padding is None:
+            self.emit(f"if {self.cursor()} != n: return None")
+            return
+        self.emit("notes = ()")
+        self.emit(f"if {self.cursor()} != n:")
+        self.emit(f"    if b[{self.cursor()}:] != {padding.value!r}: return None")
+        self.emit(f"    notes = {(padding.note,)!r}")
 
     def tags(self, wire: n.Tags[Any]) -> str:
         """A loop with one branch per tag that this message may have; what a message must have comes first."""

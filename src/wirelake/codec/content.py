@@ -179,11 +179,11 @@ def show_json(value: Any) -> Any:
 
 def dump_json(value: Any) -> str:
     """One line of JSON; characters are escaped only where UTF-8 cannot hold them (lone surrogates)."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     try:
         text.encode()
     except UnicodeEncodeError:
-        return json.dumps(value, separators=(",", ":"))
+        return json.dumps(value, allow_nan=False, separators=(",", ":"))
     return text
 
 
@@ -362,10 +362,12 @@ def write_cfield(values: tuple[FieldValue, ...], charset: str = "utf-8") -> byte
                 raw = struct.pack(_CFIELD[kind][1], item.value)
             elif kind == 3:
                 raw = item.value.encode("latin-1")
+                if len(raw) != 1:
+                    raise ValueError("a char is one character")
             elif kind == 6:
                 raw = item.value.encode(charset, "surrogateescape") + b"\0"
             elif kind == 7:
-                raw = bytes(item.value)
+                raw = bytes(memoryview(item.value))  # bytes() alone would also take a number
             else:
                 raise ValueError(f"field id {item.id:#x} has no known type")
         except (struct.error, ValueError, AttributeError, TypeError) as error:

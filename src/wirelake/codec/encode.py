@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
+from functools import lru_cache
 from typing import Any, assert_never
 
 import msgspec
@@ -44,6 +45,12 @@ def _octets(value: Any) -> bytes:
     if not isinstance(value, bytes | bytearray | memoryview):
         raise TypeError(f"bytes are needed, not {type(value).__name__}")
     return bytes(value)
+
+
+@lru_cache(maxsize=1024)
+def _together(node: MessageNode, when: n.Condition) -> tuple[str, ...]:
+    """The fields that share a condition."""
+    return tuple(field.name for field in node.fields if field.when == when)
 
 
 class _Writer:
@@ -202,8 +209,7 @@ class _Writer:
             case n.Unless(field=name, values=excluded):
                 return reach(self.message, name) not in excluded
             case n.HeadReaches():
-                ids = [f.name for f in self.node.fields if f.when == field.when]
-                given = [getattr(self.message, name) is not None for name in ids]
+                given = [getattr(self.message, name) is not None for name in _together(self.node, field.when)]
                 if any(given) and not all(given):
                     raise EncodeError("the ids come together or not at all", rule="ids_missing", path=field.key)
                 return value is not None
@@ -380,11 +386,10 @@ class _Writer:
         return bool(wire.opaque_if and reach(self.message, wire.opaque_if))
 
     def _write_views(self, body: n.Body) -> None:
-        if body.empty_if is not None and derive(body.empty_if, self.message):
-            return
         views = [view for view in self.node.views if not isinstance(view.wire, n.Signature)]
         values = [getattr(self.message, view.name) for view in views]
-        if body.empty != "read" and all(value is UNSET for value in values):
+        may_be_empty = body.empty != "read" or (body.empty_if is not None and derive(body.empty_if, self.message))
+        if may_be_empty and all(value is UNSET for value in values):
             return
         for view, value in zip(views, values, strict=True):
             self.where = view.key

@@ -182,8 +182,8 @@ def from_json(layout: Layout, shown: Any) -> Any:
     if not isinstance(shown, dict) or not isinstance(shown.get("fields"), dict):
         raise EncodeError('an object with "message" and "fields" is needed', rule="json_shape")
     node = layout.named(shown.get("message", ""))
-    if node is None:
-        node = layout.messages.get(shown.get("code", -1))
+    if node is None and isinstance(shown.get("code"), int):
+        node = layout.messages.get(shown["code"])
     if node is None:
         raise EncodeError(
             f"{shown.get('message')!r} is not a message of {layout.protocol.name}",

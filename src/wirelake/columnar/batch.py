@@ -38,6 +38,7 @@ class Filled:
     elements: NDArray[np.int64]
     rows: int
     row_message: NDArray[np.int64]
+    row_padded: NDArray[np.int8]
     lengths: NDArray[np.int64]
     payloads: NDArray[np.int64]
     frames: NDArray[np.int64]
@@ -57,6 +58,19 @@ class Filled:
         return self.entries(slot)[2::3]
 
     # --- columns
+
+    def notes(self) -> pa.Array:
+        """The oddities that the kernel tolerates: known padding."""
+        padded = np.flatnonzero(self.row_padded[: self.rows])
+        if not len(padded):
+            return pa.nulls(self.rows, pa.list_(pa.string()))
+        nodes = list(self.program.layout.messages.values())
+        notes: list[list[str] | None] = [None] * self.rows
+        for row in padded:
+            padding = nodes[self.row_message[row]].padding
+            assert padding is not None
+            notes[row] = [padding.note]
+        return pa.array(notes, pa.list_(pa.string()))
 
     def column(self, name: str) -> pa.Array:
         made = self.program.slots[name]

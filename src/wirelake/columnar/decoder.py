@@ -121,7 +121,9 @@ class _Rows:
                     arrays.append(pa.array(program.names, pa.string()).take(pa.array(which)))
                 case "code":
                     arrays.append(pa.array(np.array(program.message_codes, np.int32)[which]))
-                case "notes" | "raw_text":
+                case "notes":
+                    arrays.append(filled.notes())
+                case "raw_text":
                     arrays.append(pa.nulls(filled.rows, kind.type))
                 case name:
                     arrays.append(filled.column(name))

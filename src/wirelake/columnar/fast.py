@@ -91,6 +91,7 @@ class _Work:
         self.elements = np.zeros(max(p.n_lists, 1), np.int64)
         self.status = np.zeros(most, np.int8)
         self.row_message = np.empty(most, np.int64)
+        self.row_padded = np.empty(most, np.int8)
         self.saved = np.empty_like(self.fill)
         self.saved_elements = np.empty_like(self.elements)
         self.scratch = k.new_scratch()
@@ -101,7 +102,8 @@ class _Work:
         stop, self.rows = k.run_program(
             p.prog, p.entries, p.tags, p.cells, p.dfa, p.patterns, p.words, p.word_bytes,
             buf, *frames.arrays(), first, len(frames.starts),
-            self.out, self.room, self.fill, self.elements, self.status, self.row_message, self.rows,
+            self.out, self.room, self.fill, self.elements, self.status, self.row_message, self.row_padded,
+            self.rows,
             self.saved, self.saved_elements, self.scratch,
         )  # fmt: skip
         return int(stop)
@@ -109,7 +111,7 @@ class _Work:
     def filled(self, buf: NDArray[np.uint8], frames: Frames, first: int) -> Filled:
         accepted = np.flatnonzero(self.status[first : len(frames.starts)] == k.ACCEPTED) + first
         return Filled(
-            self.program, buf, self.out, self.base, self.fill, self.elements, self.rows, self.row_message,
+            self.program, buf, self.out, self.base, self.fill, self.elements, self.rows, self.row_message, self.row_padded,
             frames.lengths[accepted], frames.payloads[accepted], accepted,
         )  # fmt: skip
 

@@ -229,7 +229,10 @@ class Lowering:
             i += 1
         if body is not None:
             self._body(body, node)
-        self.emit(k.END)
+        padding = node.padding.value if node.padding is not None else b""
+        if padding.strip(padding[:1]):
+            raise Unsupported("padding of different bytes")
+        self.emit(k.END, -1, len(padding), padding[0] if padding else 0)
 
     def _of(self, declared: n.Field) -> Slots | None:
         return self.slots.get(declared.column or declared.key)

@@ -28,6 +28,7 @@ def show_rows(protocol: n.Protocol, nodes: dict[str, MessageNode], batch: Batch)
             yield slow.to_json()
             continue
         node = nodes[row["message"]]
+        notes = {"notes": row["notes"]} if row["notes"] else {}
         yield {
             "ok": True,
             "protocol": protocol.name,
@@ -35,7 +36,7 @@ def show_rows(protocol: n.Protocol, nodes: dict[str, MessageNode], batch: Batch)
             "code": row["code"],
             "length": row["length"],
             "fields": _fields(columns(protocol), node, row),
-        }
+        } | notes
 
 
 def _fields(table: dict[str, Column], node: MessageNode, row: dict[str, Any]) -> dict[str, Any]:

@@ -128,7 +128,7 @@ class Play:
             for _ in range(1 if stage.chance(0.85) else 3):
                 if link.busy < MAX_BUSY:
                     link.start(self._activity(link, peer))
-            yield stage.pause(4_000)
+            yield stage.pause(30_000)
         peer.ready = False
         if number > 3 and stage.chance(0.3):
             link.close(by=stage.pick(("client", "server")), how="reset")

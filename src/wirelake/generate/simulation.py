@@ -21,6 +21,7 @@ from ..codec import codec_for
 from ..codec.encode import encode_frame
 from ..spec.nodes import Protocol
 from ..spec.resolve import Layout
+from ..spec.resolve import layout as layout_of
 from .frames import damage, pad
 from .truth import Damage, Direction, Exchange, Outcome, Session, Truth
 
@@ -111,6 +112,20 @@ class Simulation:
                 yield from out
 
 
+def writing_layout(reading: Layout) -> Layout:
+    """The layout to encode with: one that looks into bodies, also where the reader is told not to."""
+    best = reading
+    for name, option in reading.protocol.options.items():
+        other = layout_of(reading.protocol, **(dict(best.options) | {name: option.default}))
+        if _views(other) > _views(best):
+            best = other
+    return best
+
+
+def _views(layout: Layout) -> int:
+    return sum(len(node.views) for node in layout.messages.values())
+
+
 class Stage:
     """Where one protocol's script plays: its dials, its chance, its connections."""
 
@@ -119,6 +134,7 @@ class Stage:
     ) -> None:
         self.simulation = simulation
         self.layout = layout
+        self.writing = writing_layout(layout)
         self.rng = rng
         self.messages = messages
         self.connections = connections
@@ -151,14 +167,14 @@ class Stage:
     def pick(self, items: Any) -> Any:
         return items[int(self.rng.random() * len(items))]
 
-    def connect(self, client: int, server: int = 0, *, port: int, layout: Layout | None = None) -> Link:
+    def connect(self, client: int, server: int = 0, *, port: int) -> Link:
         """Opens a connection between two hosts of this protocol's network."""
         number = self.simulation.connections
         self.simulation.connections += 1
         network = f"10.{self.network}"
         host = f"{network}.{1 + client // 250}.{1 + client % 250}"
         connection = Connection(
-            number, layout or self.layout, (host, 32768 + number * 7 % 28000), (f"{network}.0.{10 + server}", port)
+            number, self.layout, (host, 32768 + number * 7 % 28000), (f"{network}.0.{10 + server}", port)
         )
         return Link(self, connection)
 
@@ -218,7 +234,7 @@ class Link:
 
     def _sealed(self, message: Any, padded: bool) -> tuple[Any, bytes]:
         """The message as a reader of the wire will see it, and its bytes."""
-        frame = encode_frame(self.layout, message)
+        frame = encode_frame(self.stage.writing, message)
         node = self.layout.of(message)
         if padded:
             assert node.padding is not None

@@ -246,14 +246,14 @@ def put(out, room, fill, slot, row, value, length):
 def run_program(
     prog, entries, tags, cells, dfa, patterns, words, word_bytes,
     buf, starts, lengths, payloads, heads, messages, first, stop,
-    out, room, fill, elements, status, row_message, row0, saved, saved_elements, scratch,
+    out, room, fill, elements, status, row_message, row_padded, row0, saved, saved_elements, scratch,
 ):  # fmt: skip
     """Decodes frames from ``first`` up to ``stop``.
 
     Returns the number of the first frame that was not looked at, and the row behind the last one.
 
-    ``status[i]`` becomes ACCEPTED or DECLINED; accepted frames get rows ``row0, row0 + 1, ...`` and their message in
-    ``row_message``.
+    ``status[i]`` becomes ACCEPTED or DECLINED; accepted frames get rows ``row0, row0 + 1, ...``, their message in
+    ``row_message``, and in ``row_padded`` whether a tolerated padding followed.
     """
     return _run(
         pointer(prog), pointer(entries), pointer(tags), pointer(cells), pointer(dfa), pointer(patterns),
@@ -261,7 +261,8 @@ def run_program(
         pointer(buf), buf.shape[0], pointer(starts), pointer(lengths), pointer(payloads), pointer(heads),
         pointer(messages), first, stop,
         pointer(out), pointer(room), pointer(fill), fill.shape[0], pointer(elements), elements.shape[0],
-        pointer(status), pointer(row_message), row0, pointer(saved), pointer(saved_elements), pointer(scratch),
+        pointer(status), pointer(row_message), pointer(row_padded), row0,
+        pointer(saved), pointer(saved_elements), pointer(scratch),
     )  # fmt: skip
 
 
@@ -269,7 +270,7 @@ def run_program(
 def _run(
     prog, entries, tags, cells, dfa, patterns, words, n_messages, word_bytes,
     buf, size_of_buf, starts, lengths, payloads, heads, messages, first, stop,
-    out, room, fill, n_slots, elements, n_lists, status, row_message, row0, saved, saved_elements, regs,
+    out, room, fill, n_slots, elements, n_lists, status, row_message, row_padded, row0, saved, saved_elements, regs,
 ):  # fmt: skip
     loop_pc = behind(regs, AT_LOOPS)
     loop_left = behind(loop_pc, MAX_NESTING)
@@ -305,6 +306,7 @@ def _run(
         level = 0
         store(ordinal, 0, row)
         n_words = np.int64(0)
+        padded = np.int8(0)
         outcome = np.int64(GOES_ON)
         while True:
             pc8 = pc * 8
@@ -372,7 +374,16 @@ def _run(
                     break
                 p += size
             elif op == END:
-                outcome = ACCEPTED if p == end else DECLINED
+                # a size and b byte of a padding that is tolerated
+                outcome = ACCEPTED
+                if p != end:
+                    padded = np.int8(1)
+                    if end - p != at(prog, pc8 + 2):
+                        outcome = DECLINED
+                    else:
+                        for k in range(p, end):
+                            if at(buf, k) != at(prog, pc8 + 3):
+                                outcome = DECLINED
                 break
             elif op == JUMP_IN:
                 # a register, b and c values, d target: jumps if the register has one of the values
@@ -553,6 +564,7 @@ def _run(
         if outcome == ACCEPTED:
             store(status, i, ACCEPTED)
             store(row_message, row, message)
+            store(row_padded, row, padded)
             row += 1
             i += 1
         else:

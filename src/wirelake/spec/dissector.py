@@ -1,9 +1,9 @@
 """Protocol -> a Wireshark dissector in Lua.
 
-The declaration becomes Lua tables (names of values, fields, structures, messages), node by node; the Lua in ``lua/``, which is
-the same for every protocol, reads those tables. Only the pieces that a declaration needs are written out. Reading options
-stay open in the tables and become preferences; an option that decides whether a stream can be cut into frames at all is
-settled here.
+The declaration becomes Lua tables (names of values, fields, structures, messages), node by node; the Lua in ``lua/``,
+which is the same for every protocol, reads those tables. Only the pieces that a declaration needs are written out.
+Reading options stay open in the tables and become preferences; an option that decides whether a stream can be cut
+into frames at all is settled here.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from . import nodes as n
 from .declare import tag_rows
 from .resolve import layout
 
-WIDTH = 96
-"""Longer tables go on several lines; the name of a member comes on top of it."""
 TRANSPORTS = {"tcp": ("tcp.port", "ports", "TCP ports"), "tls": ("tls.port", "tls_ports", "TLS ports")}
 CHARSETS = ("utf-8", "gbk", "gb18030", "euc-kr", "iso-8859-1", "iso-8859-15", "windows-1251", "windows-1252")
 OWN_FIELDS = (
@@ -31,166 +29,11 @@ OWN_FIELDS = (
     ("raw_text", "bytes", "the bytes of a text that is not UTF-8 or has zero bytes"),
 )
 """What the dissector tells besides the fields of the declaration."""
-PIECES = (
-    "helpers",
-    "text",
-    "msgpack",
-    "json",
-    "values",
-    "cells",
-    "tags",
-    "words",
-    "body",
-    "derived",
-    "frame",
-    "options",
-    "find",
-    "wireshark",
-)
 
 
 def dissector(protocol: n.Protocol) -> str:
     """The source of a dissector for this protocol."""
     return _Writer(protocol).write()
-
-
-# --- Lua text
-
-
-@dataclass(frozen=True)
-class Ref:
-    """A Lua expression that names something."""
-
-    text: str
-
-
-def _lua(value: Any, indent: int = 0) -> str:
-    """A value as a Lua literal: on one line where it fits, else one member per line."""
-    match value:
-        case Ref(text=text):
-            return text
-        case bool():
-            return "true" if value else "false"
-        case int() | float():
-            return str(value)
-        case str():
-            return _quoted(value.encode())
-        case bytes():
-            return _quoted(value)
-        case dict():
-            return _table([f"{_key(k)} = {_lua(v, indent + 1)}" for k, v in value.items() if v is not None], indent)
-        case list() | tuple():
-            return _table([_lua(item, indent + 1) for item in value], indent)
-        case _:
-            raise SpecError(f"{value!r} cannot be written in Lua")
-
-
-def _quoted(raw: bytes) -> str:
-    shown = (_ESCAPED.get(b) or (chr(b) if 32 <= b < 127 else f"\\{b:03d}") for b in raw)
-    return f'"{"".join(shown)}"'
-
-
-_ESCAPED = {ord("\n"): "\\n", ord('"'): '\\"', ord("\\"): "\\\\"}
-
-
-def _key(key: Any) -> str:
-    if isinstance(key, str) and re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", key) and key not in _RESERVED:
-        return key
-    return f"[{_lua(key)}]"
-
-
-_RESERVED = frozenset(
-    "and break do else elseif end false for function goto if in local nil not or repeat return then true until while".split()
-)
-
-
-def _table(members: list[str], indent: int) -> str:
-    line = ", ".join(members)
-    if len(line) + 4 * indent < WIDTH and "\n" not in line:
-        return f"{{ {line} }}" if line else "{}"
-    inner = "    " * (indent + 1)
-    return "{\n" + "".join(f"{inner}{member},\n" for member in members) + "    " * indent + "}"
-
-
-def _comment(text: str) -> str:
-    return f"-- {' '.join(text.split())}".rstrip()
-
-
-# --- fields of the display filter
-
-
-@dataclass(frozen=True)
-class Shape:
-    """What kind of ProtoField it is. Two fields of one name share it if their shapes are equal."""
-
-    type: str
-    base: str = ""
-    labels: str = ""
-    mask: int = 0
-    width: int = 0
-
-
-@dataclass
-class Fields:
-    """The ProtoFields of a protocol by name. A second shape of a name gets a number, and where its type is another one, a filter
-    name with the message in it, because one name in a filter can have only one type."""
-
-    protocol: str
-    shapes: dict[str, Shape] = field(default_factory=dict)
-    lines: dict[str, str] = field(default_factory=dict)
-    filters: dict[str, str] = field(default_factory=dict)
-
-    def claim(self, key: str, shape: Shape, doc: str, message: str = "", label: str = "") -> str:
-        """The name under which the tables refer to this field."""
-        name, number = key, 1
-        while name in self.shapes and self.shapes[name] != shape:
-            number += 1
-            name = f"{key}~{number}"
-        if name not in self.shapes:
-            self.shapes[name] = shape
-            self.lines[name] = self._line(key, shape, doc, message, label or key.rsplit(".", 1)[-1])
-        return name
-
-    def _line(self, key: str, shape: Shape, doc: str, message: str, label: str) -> str:
-        filter_name = _filter_name(f"{self.protocol}.{key}")
-        if self.filters.setdefault(filter_name, _family(shape.type)) != _family(shape.type):
-            filter_name = _filter_name(f"{self.protocol}.{message}.{key}")
-        return f"ProtoField.{shape.type}({', '.join(_arguments(filter_name, label, shape, doc))})"
-
-
-def _arguments(filter_name: str, label: str, shape: Shape, doc: str) -> Iterator[str]:
-    yield from (_lua(filter_name), _lua(label))
-    match shape.type:
-        case "string":
-            yield "base.UNICODE"
-        case "bytes":
-            yield "base.NONE"
-        case "guid" | "float" | "double":
-            pass
-        case "bool":
-            yield str(shape.width) if shape.mask else "base.NONE"
-            yield "nil"
-            yield f"0x{shape.mask:x}"
-        case _:
-            yield f"base.{shape.base or 'DEC'}"
-            yield shape.labels or "nil"
-            yield f"0x{shape.mask:x}"
-    if doc:
-        yield _lua(" ".join(doc.split()))
-
-
-def _family(type_name: str) -> str:
-    """Types that one filter name may stand for: integers of up to 32 bits are one family."""
-    return re.sub("int(8|16|24)$", "int32", type_name)
-
-
-def _filter_name(text: str) -> str:
-    return re.sub("[^A-Za-z0-9_.-]", "_", text)
-
-
-def _int_type(wire: n.Int, signed: bool) -> str:
-    bits = next(width for width in (8, 16, 24, 32, 64) if wire.size * 8 <= width)
-    return f"{'int' if signed else 'uint'}{bits}"
 
 
 # --- the writer
@@ -230,31 +73,31 @@ class _Writer:
         messages = [self._message(cls) for cls in self.protocol.messages]
         options = [self._option(name) for name in self.protocol.options if name in self.options_used]
         tables = [
-            f"local NAME = {_lua(self.name)}",
-            f"local TITLE = {_lua(self.protocol.title or self.protocol.name)}",
-            f"local PORTS = {_lua(self._ports())}",
-            f"local OPTIONS = {_lua(options)}",
+            f"local NAME = {literal(self.name)}",
+            f"local TITLE = {literal(self.protocol.title or self.protocol.name)}",
+            f"local PORTS = {literal(self._ports())}",
+            f"local OPTIONS = {literal(options)}",
             "",
             "-- ================================================================ names of values",
             "",
-            *_assignments("L", self.labels),
+            *assignments("L", self.labels),
             "",
             "-- ================================================================ fields, as display filters name them",
             "",
-            *_assignments("F", self.fields.lines),
+            *assignments("F", self.fields.lines),
             "",
             "-- ================================================================ structures",
             "",
             *(f"local {name} = {text}" for name, text in self.ints.items()),
             "",
-            *_assignments("T", self.tables),
+            *assignments("T", self.tables),
             "",
             "-- ================================================================ frame and messages",
             "",
-            f"local FRAME = {_lua(frame)}",
+            f"local FRAME = {literal(frame)}",
             "",
             "local MESSAGES = {",
-            *(line for cls, message in zip(self.protocol.messages, messages, strict=True) for line in _entry(cls, message)),
+            *(line for cls, made in zip(self.protocol.messages, messages, strict=True) for line in _entry(cls, made)),
             "}",
         ]
         return "\n".join([*self._introduction(), "", *tables, "", *self._runtime()]) + "\n"
@@ -301,12 +144,12 @@ class _Writer:
         """What the dissector tells besides the fields of the declaration."""
         self.fields.filters |= {f"{self.name}.{own}": "expert" for own in ("malformed", "note", "incomplete")}
         for key, kind, doc in OWN_FIELDS:
-            self.fields.claim(key, Shape(kind), doc, label=key.replace(".", " "))
+            self.fields.claim(key, Shape(kind), doc, label=key.removesuffix(".name").replace(".", " "))
 
     def _runtime(self) -> Iterator[str]:
         folder = files(__package__).joinpath("lua")
         for piece in PIECES:
-            yield from _needed(folder.joinpath(f"{piece}.lua").read_text("utf-8").splitlines(), self.features)
+            yield from needed(folder.joinpath(f"{piece}.lua").read_text("utf-8").splitlines(), self.features)
 
     # --- choices
 
@@ -380,14 +223,14 @@ class _Writer:
     def _header_int(self, name: str, wire: Any) -> Any:
         if isinstance(wire, n.Choose):
             return self._choice(wire, lambda case: self._header_int(name, case))
-        self._header_field(name, Shape(_int_type(wire, wire.signed)))
+        self._header_field(name, Shape(int_type(wire, wire.signed)))
         return self._int(wire)
 
     def _code_int(self, name: str, wire: n.Int) -> Any:
         names = {cls.__message__["code"]: cls.__message__["name"] for cls in self.protocol.messages}
         labels = self._labels(n.Labels("messages", names), wire)
         base = "HEX" if wire.size == 1 and not wire.signed else ""
-        self._header_field(name, Shape(_int_type(wire, wire.signed), base, labels), "which message")
+        self._header_field(name, Shape(int_type(wire, wire.signed), base, labels), "which message")
         return self._int(wire)
 
     def _size(self, part: n.Size) -> dict[str, Any]:
@@ -440,9 +283,9 @@ class _Writer:
             "name": about["name"],
             "word": about["word"] or None,
             "address": _address(cls),
-            "head_least": self._plain(about["head_least"]),
+            "head_least": self._plain(about["head_least"]) or None,
             "head_or": self._plain(about["head_or"]),
-            "head_rule": self._plain(about["head_rule"]),
+            "head_rule": self._plain(about["head_rule"]) if about["head_least"] else None,
             "padding": padding and {"value": padding.value, "note": padding.note},
             "fields": [self._row(f, place) for f in declared if not f.view_of],
             "views": [self._row(f, place) for f in declared if f.view_of] or None,
@@ -479,13 +322,13 @@ class _Writer:
         return {"lengths": lengths, "most": limit.most, "rule": limit.rule}
 
     def _shared(self, place: Place, table: Any) -> Ref:
-        text = _lua(table)
+        text = literal(table)
         name, number = place.key, 1
         while self.tables.get(name, text) != text:
             number += 1
             name = f"{place.key}~{number}"
         self.tables[name] = text
-        return Ref(f"T{_index(name)}")
+        return Ref(f"T{index(name)}")
 
     def _condition(self, when: n.Condition | None) -> dict[str, Any] | None:
         match when:
@@ -564,7 +407,7 @@ class _Writer:
             return {**table, "bits": bits}
         order = "" if wire.size == 1 else "_le" if wire.little else "_be"
         name = f"{'i' if wire.signed else 'u'}{wire.size * 8}{order}"
-        self.ints[name] = _lua(table)
+        self.ints[name] = literal(table)
         return Ref(name)
 
     def _maybe_int(self, wire: Any) -> Any:
@@ -573,12 +416,14 @@ class _Writer:
     def _int_wire(self, wire: n.Int, place: Place) -> Made:
         labels = wire.labels
         if labels is None:
-            return Made(self._int(wire), self._claim(place, Shape(_int_type(wire, wire.signed))))
+            return Made(self._int(wire), self._claim(place, Shape(int_type(wire, wire.signed))))
         if not labels.bits:
-            shape = Shape(_int_type(wire, wire.signed), "", self._labels(labels, wire))
+            shape = Shape(int_type(wire, wire.signed), "", self._labels(labels, wire))
             return Made(self._int(wire), self._claim(place, shape))
-        name = self._claim(place, Shape(_int_type(wire, False), "HEX"))
-        return Made(self._int(wire, [self._bit(mask, label, wire, place) for mask, label in labels.names.items()]), name)
+        name = self._claim(place, Shape(int_type(wire, False), "HEX"))
+        return Made(
+            self._int(wire, [self._bit(mask, label, wire, place) for mask, label in labels.names.items()]), name
+        )
 
     def _bit(self, mask: int, label: str, wire: n.Int, place: Place) -> dict[str, Any]:
         """A flag is shown in the bytes that hold it: Wireshark's masks have 32 bits only, numbers may have more."""
@@ -591,15 +436,15 @@ class _Writer:
         return {"field": self._claim(place, shape, f".{label.lower()}", label=label), "at": at, "size": size}
 
     def _labels(self, labels: n.Labels, wire: n.Int) -> str:
-        """A table of names. Wireshark compares narrow numbers as 32 bits without sign, so negative ones are written so."""
+        """A table of names. Wireshark compares narrow numbers as 32 bits without sign: negative ones are written so."""
         wide = wire.size > 4
-        text = _lua({value if wide or value >= 0 else value + (1 << 32): name for value, name in labels.names.items()})
+        text = literal({value if wide or value >= 0 else value + (1 << 32): name for value, name in labels.names.items()})
         name, number = labels.name, 1
         while self.labels.get(name, text) != text:
             number += 1
             name = f"{labels.name}~{number}"
         self.labels[name] = text
-        return f"L{_index(name)}"
+        return f"L{index(name)}"
 
     def _run(self, wire: n.Run[Any], place: Place) -> Made:
         self.features.add("run")
@@ -636,7 +481,7 @@ class _Writer:
         """A length or count that is written before a value. Its field is named after the value's, or else told."""
         if not isinstance(wire, n.Int):
             return wire, None
-        given = self._claim(place, Shape(_int_type(wire, wire.signed)), suffix, doc)
+        given = self._claim(place, Shape(int_type(wire, wire.signed)), suffix, doc)
         return self._int(wire), None if given == name + suffix else given
 
     def _many(self, wire: n.Many[Any], place: Place) -> Made:
@@ -647,12 +492,14 @@ class _Writer:
 
     def _cells(self, wire: n.Cells[Any], place: Place) -> Made:
         self.features |= {"cells", "run"}
-        head = _int_type(wire.head, False)
+        head = int_type(wire.head, False)
         every = (1 << wire.head.size * 8) - 1
-        kinds = self._labels(n.Labels(f"{place.key} types", dict(enumerate(kind.name for kind in wire.types))), wire.head)
+        names = dict(enumerate(kind.name for kind in wire.types))
+        kinds = self._labels(n.Labels(f"{place.key} types", names), wire.head)
+        number = Shape(head, mask=every >> wire.id_shift << wire.id_shift)
         flag = Shape("bool", mask=wire.flag_mask, width=wire.head.size * 8)
         shown = [
-            self._claim(place, Shape(head, mask=every >> wire.id_shift << wire.id_shift), ".fid", "number of the field"),
+            self._claim(place, number, ".fid", "number of the field"),
             self._claim(place, Shape(head, "", kinds, wire.type_mask << wire.type_shift), ".type", "type of the field"),
             self._claim(place, flag, ".group_bit", "the bit that no sender sets"),
         ]
@@ -688,7 +535,8 @@ class _Writer:
     def _tags(self, wire: n.Tags[Any], place: Place) -> Made:
         self.features |= {"tags", "bool"}
         rows = tag_rows(wire.struct)
-        names = self._labels(n.Labels(place.key, {row.code: row.title or row.name for row in rows}), n.Int(1, False, False))
+        titles = n.Labels(place.key, {row.code: row.title or row.name for row in rows})
+        names = self._labels(titles, n.Int(1, signed=False, little=False))
         table = {
             "kind": "tags",
             "code_field": self._claim(place, Shape("uint8", "HEX", names), "_code", "which header"),
@@ -834,29 +682,8 @@ def _maybe(write: Any, value: Any) -> Any:
     return None if value is None else write(value)
 
 
-def _index(name: str) -> str:
-    return f".{name}" if re.fullmatch("[a-z_][a-z0-9_]*", name) and name not in _RESERVED else f"[{_lua(name)}]"
-
-
-def _assignments(table: str, members: Mapping[str, str]) -> Iterator[str]:
-    yield f"local {table} = {{}}"
-    for name, text in members.items():
-        yield f"{table}{_index(name)} = {text}"
 
 
 def _entry(cls: Any, message: dict[str, Any]) -> Iterator[str]:
-    yield f"    {_comment(cls.__doc__ or '')}"
-    yield f"    {_lua(message, 1)},"
-
-
-def _needed(lines: Iterable[str], features: set[str]) -> Iterator[str]:
-    """The lines of a piece without the parts ``--@ when ... --@ end`` whose features nobody uses."""
-    wanted = [True]
-    for line in lines:
-        mark = line.strip().split()
-        if mark[:2] == ["--@", "when"]:
-            wanted.append(wanted[-1] and not features.isdisjoint(mark[2:]))
-        elif mark[:2] == ["--@", "end"]:
-            wanted.pop()
-        elif wanted[-1]:
-            yield line
+    yield f"    {comment(cls.__doc__ or '')}"
+    yield f"    {literal(message, 1)},"

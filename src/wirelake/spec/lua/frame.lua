@@ -84,7 +84,7 @@ function part_of.code(h, part, layout)
     if h.at > h.available then return true end
     local message = message_of(layout, number(h.tvb, part.wire, h.start + h.code_at))
     if not message then header_fail(h, "unknown_code", part.name, h.code_at) end
-    if h.head_stop and h.head_stop < message.head_least and h.head_stop ~= message.head_or then
+    if h.head_stop and h.head_stop < (message.head_least or 0) and h.head_stop ~= message.head_or then
         header_fail(h, message.head_rule, "request_id", h.code_at)
     end
 end
