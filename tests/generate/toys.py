@@ -1,4 +1,4 @@
-"""Declarations that are not ours: what a user might write, with the node kinds that the built-in protocols leave out."""
+"""Declarations that are not ours: what a user might write, with node kinds that the built-in ones leave out."""
 
 from __future__ import annotations
 
@@ -101,7 +101,9 @@ SENSOR = declare(
     Protocol(
         name="sensor",
         title="sensors",
-        frame=Frame((Magic(b"SN"), Code("type", le.u8), Kept("ticket"), Size("length", be.u16, counts="after", most=900))),
+        frame=Frame(
+            (Magic(b"SN"), Code("type", le.u8), Kept("ticket"), Size("length", be.u16, counts="after", most=900))
+        ),
         messages=(Hello, Welcome, Ask, Answer, Alarm),
         labels=(UNITS,),
         life_cycle=LifeCycle(

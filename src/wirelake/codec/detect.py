@@ -105,12 +105,15 @@ def _by_length(
     behind = start + header.length
     if end < behind:
         return Verdict(None, wait=True)
+    is_clean, rule = _outcome(small, bytes(data[start:behind]))
+    if is_clean and not final:
+        # In a stream a clean frame is believed at once: an idle peer sends no more, and what follows may be broken.
+        return Verdict(small)
     follows = _looks_like_frame(layouts, data, behind, end)
     if follows is None and not final:
         return Verdict(None, wait=True)
     if follows is False:
         return Verdict(large)
-    is_clean, rule = _outcome(small, bytes(data[start:behind]))
     if is_clean or (rule == "body" and follows is True):
         return Verdict(small)
     return Verdict(large)

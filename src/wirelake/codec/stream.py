@@ -122,37 +122,41 @@ class StreamDecoder:
 
     def _next(self, final: bool) -> Event | None:
         buffer, at, end = self._buffer, self._at, len(self._buffer)
-        length = self._codec.measure(buffer, at, end)
+        codec = self._codec
+        length = codec.measure(buffer, at, end)
         if length:
-            return self._frame(length, final)
+            return self._frame(length, codec, final)
         if self._layout is None:
             verdict = detect(self._choices, buffer, at, end, final=final)
             if verdict.wait and not final:
                 return None
             if verdict.layout is not None:
-                self._prove(verdict.layout)
+                codec = codec_for(verdict.layout)
         try:
-            header = read_header(self.layout, buffer, at, end)
+            header = read_header(codec.layout, buffer, at, end)
         except Incomplete as error:
             return self._lose(error, final) if final else None
         except DecodeError as error:
             return self._lose(error, final)
-        return self._frame(header.length, final)
+        return self._frame(header.length, codec, final)
 
     def _prove(self, proved: Layout) -> None:
         self._layout = proved
         self._codec = codec_for(proved)
 
-    def _frame(self, length: int, final: bool) -> Event | None:
+    def _frame(self, length: int, codec: Codec, final: bool) -> Event | None:
         at = self._at
         frame = bytes(self._buffer[at : at + length])
         try:
-            message = self._codec.decode(frame)
+            message = codec.decode(frame)
         except DecodeError as error:
             follows = self._follows(at + length, final)
             if follows is None:
                 return None
             return self._quarantine(length, error) if follows else self._lose(error, final)
+        if codec is not self._codec:
+            # Only a message proves a dialect: what cannot be read may be broken, and one bad byte must not lock the rest.
+            self._prove(codec.layout)
         self._at += length
         self.bytes_decoded += length
         self.messages += 1

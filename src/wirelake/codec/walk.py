@@ -91,6 +91,7 @@ class Reader:
         if mask_key is not None:
             values[_mask_name(self.layout)] = mask_key
         self._fields(node.fields, values, "")
+        self._no_more_words()
         notes = self._finish(node)
         message = node.cls(**values, wire_length=header.length, notes=notes, layout=self.layout)
         return self._views(node, message)
@@ -482,6 +483,17 @@ class Reader:
             raise BadValue(f"{raw[:80]!r} is not a valid {path}", rule=wire.rule, path=path, offset=at)
         self._see(path, at, len(raw), value, "word")
         return value
+
+    def _no_more_words(self) -> None:
+        """Words that no field took are too many, unless the line may have any number."""
+        line = next((p for p in self.layout.frame.parts if isinstance(p, n.Line)), None)
+        if self.words and line is not None and line.most is not None:
+            raise BadValue(
+                f"{self.name} has {len(self.words)} fields fewer",
+                rule="extra_fields",
+                path="",
+                offset=self.words[0][0],
+            )
 
     # --- bodies
 

@@ -1,9 +1,13 @@
-"""Filled slots -> Arrow arrays. Slots are dense: entries with the row of each; rows without an entry are null."""
+"""Filled slots -> Arrow arrays. Slots are dense: entries with the row of each; rows without an entry are null.
+
+Most batches have few kinds of messages, and most columns belong to others: whether a column has anything at all is asked
+before anything is made.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, assert_never
 
 import numpy as np
@@ -11,7 +15,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..codec.content import read_json, read_msgpack
-from ..kernels import columns as k
+from ..kernels import gather as g
+from ..kernels.memory import BLOCK
 from ..spec import nodes as n
 from ..spec.columns import Column
 from ..spec.declare import tag_rows
@@ -41,8 +46,8 @@ class Filled:
     row_padded: NDArray[np.int8]
     lengths: NDArray[np.int64]
     payloads: NDArray[np.int64]
-    frames: NDArray[np.int64]
-    """Which frame each row is."""
+    frames: NDArray[np.int64] | slice
+    """Which frame each row is; a slice where none was declined."""
 
     def entries(self, slot: int) -> NDArray[np.int64]:
         """The slot's entries: value or position, length, row; one after the other."""
@@ -80,19 +85,32 @@ class Filled:
             shown = self.program.layout.shown[name]
             return pa.repeat(pa.scalar(shown, pa.string()), self.rows)
         if made.column.kind == "word":
-            words = pa.array([node.word for node in self.program.layout.messages.values()], pa.string())
-            return words.take(pa.array(self.row_message[: self.rows]))
+            return self.named_by_message([node.word for node in self.program.layout.messages.values()])
+        if not self._anywhere(made.column):
+            return pa.nulls(self.rows, arrow_type(made.column))
         return self._array(made, self.rows, self._has(made.column))
 
-    def _has(self, column: Column) -> Mask:
-        """Rows whose message has this column. A signature is never in a plain frame: the record codec reads those."""
+    def named_by_message(self, names: list[str]) -> pa.Array:
+        """For each row the name that belongs to its message."""
+        return _spelled(self.row_message[: self.rows], 1, tuple(names))
+
+    @cached_property
+    def _messages(self) -> list[MessageNode | None]:
+        """The messages of the layout; None for those of which there are none here."""
+        counts = np.bincount(self.row_message[: self.rows], minlength=len(self.program.names))
+        nodes = self.program.layout.messages.values()
+        return [node if count else None for node, count in zip(nodes, counts.tolist(), strict=True)]
+
+    def _anywhere(self, column: Column) -> bool:
+        """Whether any row has this column. A signature is never in a plain frame: the record codec reads those."""
         if isinstance(column.wire, n.Signature):
-            return np.zeros(self.rows, np.bool_)
-        lookup = np.array([column.name in _names(node) for node in self.program.layout.messages.values()])
-        if lookup.all():
-            return None
-        mask: NDArray[np.bool_] = lookup[self.row_message[: self.rows]]
-        return None if mask.all() else mask
+            return False
+        return any(node is not None and column.name in _names(node) for node in self._messages)
+
+    def _has(self, column: Column) -> Mask:
+        """Rows whose message has this column."""
+        lookup = [node is None or column.name in _names(node) for node in self._messages]
+        return None if all(lookup) else np.array(lookup)[self.row_message[: self.rows]]
 
     def _array(self, made: Slots, rows: int, has: Mask) -> pa.Array:
         column = made.column
@@ -102,8 +120,6 @@ class Filled:
             case "struct":
                 children = [self._child(child, made, rows) for child in made.children.values()]
                 fields = [pa.field(c.column.name, arrow_type(c.column)) for c in made.children.values()]
-                if has is not None and not has.any():
-                    return pa.nulls(rows, pa.struct(fields))
                 return pa.StructArray.from_arrays(children, fields=fields, mask=None if has is None else pa.array(~has))
             case "list":
                 return self._list(
@@ -137,40 +153,38 @@ class Filled:
             return self._rendered(made, rows)
         if column.type in ("string", "binary"):
             return self._bytes(slot, rows, pa.string() if column.type == "string" else pa.binary())
-        values = self.values(slot)
-        if column.type == "double":
-            full: Any = _doubles(values, np.full(count, column.wire.size))
-        elif column.type == "bool":
-            full = values != 0
-        elif column.type == "decimal":
-            full = values.copy().view(np.uint64)
-        else:
-            full = values.astype(_NUMPY[column.type])
-        if count == rows:
-            array = pa.array(full)
-        else:
-            spread = np.zeros(rows, full.dtype)
-            where = self.where(slot)
-            spread[where] = full
-            array = pa.array(spread, mask=_absent(rows, where))
+        full, there = self._spread(slot, rows)
+        match column.type:
+            case "double":
+                full = _doubles(full, column.wire.size)
+            case "bool":
+                full = full != 0
+            case "decimal":
+                full = full.view(np.uint64)
+            case name:
+                full = full.astype(_NUMPY[name], copy=False)
+        array = pa.array(full, mask=None if there is None else there == 0)
         return array.cast(pa.decimal128(20, 0)) if column.type == "decimal" else array
 
+    def _spread(self, slot: int, rows: int) -> tuple[NDArray[Any], NDArray[np.uint8] | None]:
+        """A slot's values row by row, 0 where there is none; and which rows have one, None if all have."""
+        entries = self.entries(slot)
+        if len(entries) == 3 * rows:
+            return np.ascontiguousarray(entries[::3]), None
+        values, there = np.zeros(rows, np.int64), np.zeros(rows, np.uint8)
+        g.spread(entries, values, there)
+        return values, there
+
     def _bytes(self, slot: int, rows: int, kind: pa.DataType) -> pa.Array:
-        lengths = self.spans(slot)
-        count = len(lengths)
-        dense = np.zeros(count + 1, np.int64)
-        np.cumsum(lengths, out=dense[1:])
-        data = np.empty(int(dense[-1]), np.uint8)
-        k.gather(self.buf, self.entries(slot), dense, data)
-        if count == rows:
-            offsets, bitmap = dense.astype(np.int32), None
-        else:
-            where = self.where(slot)
-            offsets = np.zeros(rows + 1, np.int32)
-            offsets[where + 1] = lengths
-            np.cumsum(offsets, out=offsets)
-            bitmap = _bitmap(rows, where)
-        return pa.Array.from_buffers(kind, rows, [bitmap, pa.py_buffer(offsets), pa.py_buffer(data)], rows - count)
+        entries = self.entries(slot)
+        absent = rows - len(entries) // 3
+        size = int(g.total_length(entries))
+        data, offsets = np.empty(size + BLOCK, np.uint8), np.empty(rows + 1, np.int32)
+        there = np.zeros(rows if absent else 0, np.uint8)
+        g.gather(self.buf, entries, offsets, there, data)
+        return pa.Array.from_buffers(
+            kind, rows, [_bitmap(there) if absent else None, pa.py_buffer(offsets), pa.py_buffer(data[:size])], absent
+        )
 
     def _rendered(self, made: Slots, rows: int) -> pa.Array:
         read = read_json if made.column.wire.content == "json" else read_msgpack
@@ -190,10 +204,9 @@ class Filled:
             np.cumsum(counts, out=offsets[1:])
             bitmap = None
         else:
-            where = self.where(made.slot)
-            offsets[where + 1] = counts
-            np.cumsum(offsets, out=offsets)
-            bitmap = _bitmap(rows, where)
+            full, there = self._spread(made.slot, rows)
+            np.cumsum(full, out=offsets[1:])
+            bitmap = _bitmap(there)
         return pa.Array.from_buffers(
             kind, rows, [bitmap, pa.py_buffer(offsets)], rows - len(counts), children=[elements]
         )
@@ -201,43 +214,39 @@ class Filled:
     def _cells(self, made: Slots) -> pa.Array:
         rows = int(self.elements[made.list_id])
         first = made.children["first"].slot
-        names = pa.array([kind.name for kind in made.column.wire.types], pa.string())
         if rows == 0:
             return pa.nulls(0, CELL)
         return pa.StructArray.from_arrays(
             [
                 pa.array(self.values(first).astype(np.int32)),
-                names.take(pa.array(np.ascontiguousarray(self.values(first + 1)))),
-                self._spread(first + 2, rows, self.values(first + 2)),
-                self._spread(first + 3, rows, _doubles(self.values(first + 3), self.spans(first + 3))),
+                _spelled(self.entries(first + 1), 3, tuple(kind.name for kind in made.column.wire.types)),
+                self._numbers(first + 2, rows, pa.int64()),
+                self._numbers(first + 3, rows, pa.float64()),
                 self._bytes(first + 4, rows, pa.string()),
                 self._bytes(first + 5, rows, pa.binary()),
             ],
             fields=list(CELL),
         )
 
-    def _spread(self, slot: int, rows: int, values: NDArray[Any]) -> pa.Array:
-        if len(values) == rows:
-            return pa.array(np.ascontiguousarray(values))
-        spread = np.zeros(rows, values.dtype)
-        where = self.where(slot)
-        spread[where] = values
-        return pa.array(spread, mask=_absent(rows, where))
+    def _numbers(self, slot: int, rows: int, kind: pa.DataType) -> pa.Array:
+        """Numbers of eight bytes, whose bits the slot holds."""
+        values, there = self._spread(slot, rows)
+        return pa.Array.from_buffers(kind, rows, [None if there is None else _bitmap(there), pa.py_buffer(values)])
 
     def _keys(self, made: Slots) -> pa.Array:
         assert isinstance(made.column.how, n.OrderOf)
         field = made.column.how.field
         declared = next(x for x in next(iter(self.program.layout.messages.values())).fields if x.name == field)
-        names: list[str | None] = [None] * 256
+        names = [""] * 256
         for row in tag_rows(declared.wire.struct):
             names[row.code] = row.name
-        return pa.array(names, pa.string()).take(
-            pa.array(np.ascontiguousarray(self.values(made.children["keys"].slot)))
-        )
+        return _spelled(self.entries(made.children["keys"].slot), 3, tuple(names))
 
     # --- derived
 
     def _derived(self, column: Column) -> pa.Array:
+        if not self._anywhere(column):
+            return pa.nulls(self.rows, arrow_type(column))
         has = self._has(column)
         assert column.how is not None
         values, known = self._derive(column.how)
@@ -258,10 +267,7 @@ class Filled:
             case n.Masked():
                 return np.zeros(self.rows, np.bool_), None
             case n.AtLeast(field=name, limit=limit):
-                slot = self._slot_of(name)
-                full = np.zeros(self.rows, np.int64)
-                full[self.where(slot)] = self.values(slot)
-                return full >= limit, None
+                return self._spread(self._slot_of(name), self.rows)[0] >= limit, None
             case n.Present(field=name):
                 return self._present(name), self._looked()
             case n.Empty() | n.OrderOf():
@@ -279,8 +285,11 @@ class Filled:
 
     def _lengths(self, name: str) -> NDArray[np.int64]:
         slot = self._slot_of(name)
+        spans = self.spans(slot)
+        if len(spans) == self.rows:
+            return spans
         full = np.zeros(self.rows, np.int64)
-        full[self.where(slot)] = self.spans(slot)
+        full[self.where(slot)] = spans
         return full
 
     def _payload(self) -> NDArray[np.int64]:
@@ -297,18 +306,15 @@ class Filled:
     def _looked(self) -> Mask:
         """Rows whose body was looked into."""
         looked = np.ones(self.rows, np.bool_)
-        for index, node in enumerate(self.program.layout.messages.values()):
-            if node.body is None:
+        for index, node in enumerate(self._messages):
+            if node is None or node.body is None:
                 continue
             body: n.Body = node.body.wire
             of_message = self.row_message[: self.rows] == index
             if body.empty == "absent":
                 looked &= ~of_message | (self._lengths(node.body.name) > 0)
             if body.opaque_if:
-                full = np.zeros(self.rows, np.int64)
-                slot = self._slot_of(body.opaque_if)
-                full[self.where(slot)] = self.values(slot)
-                looked &= ~of_message | (full == 0)
+                looked &= ~of_message | (self._spread(self._slot_of(body.opaque_if), self.rows)[0] == 0)
         return None if looked.all() else looked
 
 
@@ -326,21 +332,29 @@ def _both(a: Mask, b: Mask, rows: int) -> NDArray[np.bool_]:
     return both
 
 
-def _absent(rows: int, where: NDArray[np.int64]) -> NDArray[np.bool_]:
-    absent = np.ones(rows, np.bool_)
-    absent[where] = False
-    return absent
-
-
-def _bitmap(rows: int, where: NDArray[np.int64]) -> pa.Buffer:
-    there = np.zeros(rows, np.uint8)
-    there[where] = 1
+def _bitmap(there: NDArray[np.uint8]) -> pa.Buffer:
     return pa.py_buffer(np.packbits(there, bitorder="little"))
 
 
-def _doubles(bits: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.float64]:
+def _doubles(bits: NDArray[np.int64], size: int) -> NDArray[np.float64]:
     """Numbers from their IEEE bits, of 4 or 8 bytes."""
-    doubles = bits.copy().view(np.float64)
-    single = sizes == 4
-    doubles[single] = bits[single].astype(np.uint32).view(np.float32).astype(np.float64)
-    return doubles
+    if size == 4:
+        return bits.astype(np.uint32).view(np.float32).astype(np.float64)
+    return bits.view(np.float64)
+
+
+def _spelled(numbers: NDArray[np.int64], step: int, names: tuple[str, ...]) -> pa.Array:
+    """The name that belongs to every ``step``-th number."""
+    starts, spellings, longest = _spellings(names)
+    rows = len(numbers) // step
+    offsets, data = np.empty(rows + 1, np.int32), np.empty(rows * longest + BLOCK, np.uint8)
+    size = g.spell(numbers, step, starts, spellings, offsets, data)
+    return pa.Array.from_buffers(pa.string(), rows, [None, pa.py_buffer(offsets), pa.py_buffer(data[:size])], 0)
+
+
+@lru_cache(maxsize=64)
+def _spellings(names: tuple[str, ...]) -> tuple[NDArray[np.int64], NDArray[np.uint8], int]:
+    """Where each name begins and the last ends, their bytes, and the length of the longest."""
+    encoded = [name.encode() for name in names]
+    starts = np.cumsum([0, *map(len, encoded)])
+    return starts, np.frombuffer(b"".join(encoded) + bytes(BLOCK), np.uint8), max(map(len, encoded))

@@ -118,7 +118,7 @@ class _Rows:
                 case "length":
                     arrays.append(pa.array(filled.lengths.astype(np.int32)))
                 case "message":
-                    arrays.append(pa.array(program.names, pa.string()).take(pa.array(which)))
+                    arrays.append(filled.named_by_message(program.names))
                 case "code":
                     arrays.append(pa.array(np.array(program.message_codes, np.int32)[which]))
                 case "notes":
@@ -237,7 +237,7 @@ class ColumnarDecoder:
 
     def _run(self, buffer: bytes, frames: Any, filled: Any, status: NDArray[np.int8], final: bool) -> int:
         stop = len(status)
-        declined = np.flatnonzero(status)
+        declined = np.flatnonzero(status) if filled.rows < stop else np.empty(0, np.int64)
         slow: list[tuple[int, Any]] = []
         lost: set[int] = set()
         cut = stop
@@ -260,7 +260,7 @@ class ColumnarDecoder:
                 self._rejected.append(reject_row(self._base + start, length, error, frame))
                 self._n_bytes += length
                 lost.add(i)
-        accepted = np.flatnonzero(status == 0)
+        accepted = np.arange(stop)[filled.frames]
         if cut < stop:
             accepted = accepted[accepted < cut]
         self._add(filled, frames, accepted, slow)
@@ -273,9 +273,8 @@ class ColumnarDecoder:
     def _add(self, filled: Any, frames: Any, accepted: NDArray[np.int64], slow: list[tuple[int, Any]]) -> None:
         offsets = frames.starts + self._base
         if filled.rows and len(accepted):
-            every = np.flatnonzero(np.ones(filled.rows, np.bool_))
             batch = self._rows.of_filled(filled, offsets[filled.frames])
-            if len(accepted) < len(every):
+            if len(accepted) < filled.rows:
                 batch = batch.slice(0, len(accepted))
         else:
             batch = None
@@ -293,7 +292,7 @@ class ColumnarDecoder:
         if batch is not None and batch.num_rows:
             self._pieces.append(batch)
             self._n_rows += batch.num_rows
-            self._n_bytes += int(frames.lengths[accepted].sum()) + sum(m.wire_length for _, m in slow)
+            self._n_bytes += int(filled.lengths[: len(accepted)].sum()) + sum(m.wire_length for _, m in slow)
 
     # --- what the kernel does not read
 
@@ -368,7 +367,7 @@ def decode_frames(
             declined += (np.flatnonzero(status) + first).tolist()
             if filled.rows:
                 pieces.append(rows.of_filled(filled, starts[filled.frames]))
-                where.append(filled.frames)
+                where.append(np.arange(len(frames))[filled.frames])
             first = stop
     slow: list[tuple[int, Any]] = []
     rejected: list[tuple[int, dict[str, Any]]] = []

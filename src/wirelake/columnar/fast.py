@@ -17,6 +17,7 @@ Ints = NDArray[np.int64]
 Status = NDArray[np.int8]
 _STRIDE = 4096
 _FULL = -1
+_MAX_GROWTH = 16
 
 
 @lru_cache(maxsize=128)
@@ -32,10 +33,10 @@ class Fast:
         self.growth = 1
 
     def stream(self, buf: NDArray[np.uint8], start: int, end: int, most: int) -> tuple[Frames, Filled, Status, int]:
-        """Finds and decodes frames from ``start`` on: the frames, what they hold, a status for each, and where that ended.
+        """Finds and decodes frames from ``start`` on: the frames, what they hold, a status for each, and where it ended.
 
-        It ends at the first header that is not good, at a full column, or after ``most`` frames. Headers are walked a few thousand at
-        a time, so that the frames are still in the cache when they are decoded.
+        It ends at the first header that is not good, at a full column, or after ``most`` frames. Headers are walked a
+        few thousand at a time, so that the frames are still in the cache when they are decoded.
         """
         p = self.program
         most = max(1, min(most, (end - start) // 2))
@@ -53,9 +54,10 @@ class Fast:
                 if stop < count + found:
                     position, outcome = int(frames.starts[stop]), _FULL
                 count = stop
-            if count or outcome != _FULL:
+            if outcome != _FULL or not self._grow() or count:
                 break
-            self.growth *= 4
+        if outcome == _FULL and count == 0:
+            count, position = 1, work.give_up(frames, 0)
         frames = frames.head(count)
         return frames, work.filled(buf, frames, 0), work.status[:count], position
 
@@ -67,14 +69,24 @@ class Fast:
         return frames
 
     def decode(self, buf: NDArray[np.uint8], frames: Frames, first: int) -> tuple[Filled, Status, int]:
-        """Decodes given frames from ``first`` on: what they hold, a status for each, and the first one that was not looked at."""
+        """Decodes given frames from ``first`` on: what they hold, a status for each, and the first that is left over."""
         count = len(frames.starts)
         while True:
             work = _Work(self.program, count, self.growth)
             stop = work.run(buf, frames, first)
-            if stop > first or first == count:
-                return work.filled(buf, frames.head(stop), first), work.status[first:stop], stop
-            self.growth *= 4
+            if stop == count or not self._grow() or stop > first:
+                break
+        if stop == first < count:
+            work.give_up(frames, first)
+            stop = first + 1
+        return work.filled(buf, frames.head(stop), first), work.status[first:stop], stop
+
+    def _grow(self) -> bool:
+        """Makes more room for elements of lists from now on; false if there is too much already."""
+        if self.growth >= _MAX_GROWTH:
+            return False
+        self.growth *= 2
+        return True
 
 
 class _Work:
@@ -108,11 +120,19 @@ class _Work:
         )  # fmt: skip
         return int(stop)
 
+    def give_up(self, frames: Frames, index: int) -> int:
+        """Declines a frame with more elements than there can be room for; gives the position behind it."""
+        self.status[index] = k.DECLINED
+        return int(frames.starts[index] + frames.lengths[index])
+
     def filled(self, buf: NDArray[np.uint8], frames: Frames, first: int) -> Filled:
-        accepted = np.flatnonzero(self.status[first : len(frames.starts)] == k.ACCEPTED) + first
+        stop = len(frames.starts)
+        accepted: Ints | slice = slice(first, stop)
+        if self.rows < stop - first:
+            accepted = np.flatnonzero(self.status[first:stop] == k.ACCEPTED) + first
         return Filled(
-            self.program, buf, self.out, self.base, self.fill, self.elements, self.rows, self.row_message, self.row_padded,
-            frames.lengths[accepted], frames.payloads[accepted], accepted,
+            self.program, buf, self.out, self.base, self.fill, self.elements, self.rows, self.row_message,
+            self.row_padded, frames.lengths[accepted], frames.payloads[accepted], accepted,
         )  # fmt: skip
 
 

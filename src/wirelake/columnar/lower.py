@@ -204,6 +204,10 @@ class Lowering:
 
     def _message(self, node: MessageNode) -> None:
         in_frame = kept_fields(self.layout)
+        line = next((p for p in self.layout.frame.parts if isinstance(p, n.Line)), None)
+        if line is not None and line.most is not None:
+            if line.most > 1 + sum(isinstance(x.wire, n.Word) for x in node.fields):
+                raise Unsupported("a line with more words than the message has")
         self._kept(node)
         rest = tuple(x for x in node.fields if not x.view_of and x.name not in in_frame)
         word = 0

@@ -58,6 +58,7 @@ class _Play:
         self.clients: list[Client] = []
         self.prices = {topic: 1.0 + self.rng.random() for topic in FX + RATES}
         self.process = f"{self.rng.getrandbits(32):08x}"
+        self.accepted = 0
         self.groups = 0
         self.news = [text for text in NEWS_TEXTS if _fits(text, stage.layout.options["charset"])]
 
@@ -74,7 +75,8 @@ class _Play:
     def session(self, number: int) -> Process:
         stage = self.stage
         link = stage.connect(number, port=8088)
-        client = Client(link, 1001 + number, self.deployed and number % 3 == 2)
+        self.accepted += 1
+        client = Client(link, 1000 + self.accepted, self.deployed and number % 3 == 2)
         yield stage.delay(600)
         user = f"trader{number + 1:02d}"
         if number % 5 == 4:

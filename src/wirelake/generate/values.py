@@ -232,9 +232,8 @@ class _MessageMaker:
             if not self.views or (body.opaque_if and _reach(values, body.opaque_if)):
                 values[name] = _raw_body(draw, body)
                 return
-            if (body.empty_if is not None and _holds(values, body.empty_if)) or (
-                body.empty == "absent" and rng.random() < 0.3
-            ):
+            may_be_empty = body.empty == "absent" or (body.empty_if is not None and _holds(values, body.empty_if))
+            if may_be_empty and rng.random() < 0.4:
                 values[name] = b""
                 return
             if body.prefix and rng.random() < 0.15:

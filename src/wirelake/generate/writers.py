@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
 from ..capture.pcap import PcapWriter, TcpWriter
+from ..codec.content import dump_json
 from .simulation import Closed, Connection, Event, Item, Opened
 from .traffic import Traffic, is_stream
 from .truth import Direction, Truth
@@ -103,7 +103,7 @@ def write_jsonl(traffic: Traffic, file: str | Path | TextIO, *, truth: Truth | N
     with _text(file) as out:
         for item in traffic.timeline(truth):
             if isinstance(item, Event):
-                out.write(json.dumps(event_json(item), ensure_ascii=False, separators=(",", ":")) + "\n")
+                out.write(dump_json(event_json(item)) + "\n")
                 lines += 1
     return lines
 

@@ -17,7 +17,6 @@ from .memory import (
     BLOCK,
     at,
     behind,
-    copy,
     equal_bits,
     high_bits,
     load_little,
@@ -25,6 +24,7 @@ from .memory import (
     pointer,
     store,
     swapped,
+    widened,
 )
 
 # Operations; their operands are named beside the code that runs them.
@@ -673,9 +673,10 @@ def run_cells(
             if size == 4:
                 if value & 0x7F800000 == 0x7F800000 and value & 0x7FFFFF:
                     return DECLINED
+                value = widened(value)
             elif value & 0x7FF0000000000000 == 0x7FF0000000000000 and value & 0xFFFFFFFFFFFFF:
                 return DECLINED
-            if first >= 0 and not put(out, room, fill, first + 3, element, value, size):
+            if first >= 0 and not put(out, room, fill, first + 3, element, value, 0):
                 return FULL
         else:
             if value > at(about, 3) or value > end - p:
@@ -787,10 +788,3 @@ def decimal(buf, p, length):
     for k in range(p, p + length):
         value = value * 10 + np.int64(at(buf, k)) - 48
     return value
-
-
-@njit(cache=True, nogil=True)
-def gather(buf, entries, offsets, data):
-    """Copies the spans of a slot one after the other into ``data``."""
-    for k in range(entries.shape[0] // 3):
-        copy(data, at(offsets, k), buf, at(entries, 3 * k), at(entries, 3 * k + 1))

@@ -83,9 +83,9 @@ def load_little(typingctx, array, index):
     return signature, codegen
 
 
-def _block(context, builder, sig, args):
+def _block(context, builder, kind, array, index):
     """The 32 bytes at an index as a vector."""
-    place = builder.gep(_data(context, builder, sig.args[0], args[0]), [args[1]])
+    place = builder.gep(_data(context, builder, kind, array), [index])
     vector = ir.VectorType(ir.IntType(8), BLOCK)
     block = builder.load(builder.bitcast(place, vector.as_pointer()))
     block.align = 1
@@ -103,7 +103,7 @@ def high_bits(typingctx, array, index):
     signature = types.uint64(array, types.int64)
 
     def codegen(context, builder, sig, args):
-        block = _block(context, builder, sig, args)
+        block = _block(context, builder, sig.args[0], args[0], args[1])
         return _bits(builder, builder.icmp_signed("<", block, ir.Constant(block.type, None)))
 
     return signature, codegen
@@ -115,11 +115,23 @@ def equal_bits(typingctx, array, index, value):
     signature = types.uint64(array, types.int64, types.uint8)
 
     def codegen(context, builder, sig, args):
-        block = _block(context, builder, sig, args)
+        block = _block(context, builder, sig.args[0], args[0], args[1])
         one = builder.insert_element(ir.Constant(block.type, ir.Undefined), args[2], ir.IntType(32)(0))
         mask = ir.Constant(ir.VectorType(ir.IntType(32), BLOCK), None)
         every = builder.shuffle_vector(one, ir.Constant(block.type, ir.Undefined), mask)
         return _bits(builder, builder.icmp_unsigned("==", block, every))
+
+    return signature, codegen
+
+
+@intrinsic
+def widened(typingctx, bits):
+    """The bits of a binary32 number as those of the binary64 number of the same value."""
+    signature = types.int64(types.int64)
+
+    def codegen(context, builder, sig, args):
+        single = builder.bitcast(builder.trunc(args[0], ir.IntType(32)), ir.FloatType())
+        return builder.bitcast(builder.fpext(single, ir.DoubleType()), ir.IntType(64))
 
     return signature, codegen
 
@@ -155,6 +167,21 @@ def copy(typingctx, target, target_index, source, source_index, count):
         to = builder.gep(_data(context, builder, sig.args[0], args[0]), [args[1]])
         place = builder.gep(_data(context, builder, sig.args[2], args[2]), [args[3]])
         cgutils.raw_memcpy(builder, to, place, args[4], 1)
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
+@intrinsic
+def copy_block(typingctx, target, target_index, source, source_index):
+    """Copies 32 bytes from one array to another: quicker than ``copy`` for few bytes, if both have room for 32."""
+    signature = types.void(target, types.int64, source, types.int64)
+
+    def codegen(context, builder, sig, args):
+        block = _block(context, builder, sig.args[2], args[2], args[3])
+        to = builder.gep(_data(context, builder, sig.args[0], args[0]), [args[1]])
+        stored = builder.store(block, builder.bitcast(to, block.type.as_pointer()))
+        stored.align = 1
         return context.get_dummy_value()
 
     return signature, codegen

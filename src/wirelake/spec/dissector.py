@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from importlib.resources import files
+from dataclasses import dataclass, fields, replace
 from typing import Any, assert_never
 
 from ..errors import SpecError
 from . import nodes as n
 from .declare import tag_rows
+from .luatext import Fields, Ref, Shape, assignments, comment, index, int_type, literal, pieces
 from .resolve import layout
 
 TRANSPORTS = {"tcp": ("tcp.port", "ports", "TCP ports"), "tls": ("tls.port", "tls_ports", "TLS ports")}
@@ -60,7 +60,6 @@ class _Writer:
         self.settled = _streaming(protocol)
         self.fields = Fields(self.name)
         self.labels: dict[str, str] = {}
-        self.label_names: dict[tuple[str, bool], str] = {}
         self.ints: dict[str, str] = {}
         self.tables: dict[str, str] = {}
         self.options_used: set[str] = set()
@@ -100,7 +99,7 @@ class _Writer:
             *(line for cls, made in zip(self.protocol.messages, messages, strict=True) for line in _entry(cls, made)),
             "}",
         ]
-        return "\n".join([*self._introduction(), "", *tables, "", *self._runtime()]) + "\n"
+        return "\n".join([*self._introduction(), "", *tables, "", *pieces(self.features)]) + "\n"
 
     def _introduction(self) -> list[str]:
         name = self.name
@@ -146,11 +145,6 @@ class _Writer:
         for key, kind, doc in OWN_FIELDS:
             self.fields.claim(key, Shape(kind), doc, label=key.removesuffix(".name").replace(".", " "))
 
-    def _runtime(self) -> Iterator[str]:
-        folder = files(__package__).joinpath("lua")
-        for piece in PIECES:
-            yield from needed(folder.joinpath(f"{piece}.lua").read_text("utf-8").splitlines(), self.features)
-
     # --- choices
 
     def _choice(self, node: n.Choose, write: Any) -> Any:
@@ -195,20 +189,27 @@ class _Writer:
         match part:
             case n.Choose():
                 return self._choice(part, self._part)
+            case (
+                n.Size(wire=n.Choose() as choice)
+                | n.Head(wire=n.Choose() as choice)
+                | n.Code(wire=n.Choose() as choice)
+            ):
+                return self._choice(choice, lambda wire: self._part(replace(part, wire=wire)))
             case n.Magic(value=value, name=name):
                 self.features.add("magic")
-                return {"kind": "magic", "name": self._header_field(name, Shape("bytes")), "value": value}
+                return {"kind": "magic", **self._shown(name, Shape("bytes")), "value": value}
             case n.Size(wire=n.Escaped() as escaped):
                 return self._escaped(part, escaped)
             case n.Size(name=name, wire=wire):
-                return {"kind": "size", "name": name, **self._size(part), "wire": self._header_int(name, wire)}
+                shown = self._shown(name, Shape(int_type(wire, wire.signed)))
+                return {"kind": "size", **shown, **self._size(part), "wire": self._int(wire)}
             case n.Head(name=name, wire=wire, least=least, most=most, body_most=body_most):
                 self.features.add("head")
+                shown = self._shown(name, Shape(int_type(wire, wire.signed)))
                 limits = {"least": least, "most": most, "body_most": self._plain(body_most)}
-                return {"kind": "head", "name": name, **limits, "wire": self._header_int(name, wire)}
-            case n.Code(name=name, wire=wire, early=early):
-                self.features.add("code")
-                return {"kind": "code", "name": name, "early": early or None, "wire": self._code_int(name, wire)}
+                return {"kind": "head", **shown, **limits, "wire": self._int(wire)}
+            case n.Code():
+                return self._code(part)
             case n.Kept(name=name):
                 return self._kept(name)
             case n.Line():
@@ -216,33 +217,30 @@ class _Writer:
             case _:
                 assert_never(part)
 
-    def _header_field(self, name: str, shape: Shape, doc: str = "") -> str:
+    def _shown(self, name: str, shape: Shape, doc: str = "") -> dict[str, Any]:
+        """The name of a part, and that of its field where it is another."""
         self.parts.add(name)
-        return self.fields.claim(name, shape, doc)
+        given = self.fields.claim(name, shape, doc, "frame")
+        return {"name": name, "field": given if given != name else None}
 
-    def _header_int(self, name: str, wire: Any) -> Any:
-        if isinstance(wire, n.Choose):
-            return self._choice(wire, lambda case: self._header_int(name, case))
-        self._header_field(name, Shape(int_type(wire, wire.signed)))
-        return self._int(wire)
-
-    def _code_int(self, name: str, wire: n.Int) -> Any:
+    def _code(self, part: n.Code) -> dict[str, Any]:
+        self.features.add("code")
+        wire = part.wire
         names = {cls.__message__["code"]: cls.__message__["name"] for cls in self.protocol.messages}
-        labels = self._labels(n.Labels("messages", names), wire)
         base = "HEX" if wire.size == 1 and not wire.signed else ""
-        self._header_field(name, Shape(int_type(wire, wire.signed), base, labels), "which message")
-        return self._int(wire)
+        shape = Shape(int_type(wire, wire.signed), base, self._labels(n.Labels("messages", names), wire))
+        shown = self._shown(part.name, shape, "which message")
+        return {"kind": "code", **shown, "early": part.early or None, "wire": self._int(wire)}
 
     def _size(self, part: n.Size) -> dict[str, Any]:
         return {"counts": part.counts, "least": part.least or None, "most": self._plain(part.most), "rule": part.rule}
 
     def _escaped(self, part: n.Size, escaped: n.Escaped) -> dict[str, Any]:
         self.features.add("escaped")
-        self._header_field(part.name, Shape("uint32"), "bytes that follow the frame's header")
         self.fields.claim(escaped.mask_key, Shape("bytes"), "mask of the payload, which is shown without it")
         return {
             "kind": "escaped",
-            "name": part.name,
+            **self._shown(part.name, Shape("uint32"), "bytes that follow the frame's header"),
             **self._size(part),
             "escape": escaped.escape,
             "wide": self._maybe_int(escaped.wide),
@@ -259,7 +257,7 @@ class _Writer:
 
     def _line(self, line: n.Line) -> dict[str, Any]:
         self.features.add("words")
-        self._header_field(line.code, Shape("string"), "the first word of the line")
+        self._shown(line.code, Shape("string"), "the first word of the line")
         return {
             "kind": "line",
             "separator": line.separator,
@@ -349,9 +347,10 @@ class _Writer:
 
     def _wire(self, wire: Any, place: Place) -> Made:
         """The table of a wire node, and the name of its field."""
+        option = _open_option(wire)
+        if option:
+            return self._chosen_wire(option, wire, place)
         match wire:
-            case n.Choose():
-                return self._chosen_wire(wire, place)
             case n.Int():
                 return self._int_wire(wire, place)
             case n.Bool(lenient=lenient):
@@ -382,14 +381,21 @@ class _Writer:
             case _:
                 raise SpecError(f"{place.key}: {wire!r} is not a wire node")
 
-    def _chosen_wire(self, choice: n.Choose, place: Place) -> Made:
-        """Every case must be the same kind of field: only its bytes may depend on an option."""
-        made = {case: self._wire(wire, place) for case, wire in choice.cases.items()}
-        names = {one.field for one in made.values()}
-        if len(names) > 1:
-            raise SpecError(f"{place.key}: a field whose type depends on {choice.option} has no single display filter")
-        table = self._choice(n.Choose(choice.option, {case: one.wire for case, one in made.items()}), lambda one: one)
-        return Made(table, names.pop())
+    def _chosen_wire(self, option: str, wire: Any, place: Place) -> Made:
+        """A node that depends on an option: one table for each setting, and one field if they are of one type."""
+        if option in self.settled:
+            return self._wire(_with(wire, option, self.settled[option]), place)
+        if option not in self.protocol.options:
+            raise SpecError(f"{place.key} depends on the option {option!r}, which is not declared")
+        settings = [setting for setting in self.protocol.options[option].values if setting != "auto"]
+        made = {setting: self._wire(_with(wire, option, setting), place) for setting in settings}
+        self.options_used.add(option)
+        names = {setting: one.field for setting, one in made.items()}
+        is_one = len(set(map(literal, names.values()))) == 1
+        return Made(
+            {"choose": option, "cases": {setting: one.wire for setting, one in made.items()}},
+            next(iter(names.values())) if is_one else {"choose": option, "cases": names},
+        )
 
     def _simple(self, kind: str, shape: Shape, place: Place, **details: Any) -> Made:
         self.features.add(kind)
@@ -421,9 +427,8 @@ class _Writer:
             shape = Shape(int_type(wire, wire.signed), "", self._labels(labels, wire))
             return Made(self._int(wire), self._claim(place, shape))
         name = self._claim(place, Shape(int_type(wire, False), "HEX"))
-        return Made(
-            self._int(wire, [self._bit(mask, label, wire, place) for mask, label in labels.names.items()]), name
-        )
+        bits = [self._bit(mask, label, wire, place) for mask, label in labels.names.items()]
+        return Made(self._int(wire, bits), name)
 
     def _bit(self, mask: int, label: str, wire: n.Int, place: Place) -> dict[str, Any]:
         """A flag is shown in the bytes that hold it: Wireshark's masks have 32 bits only, numbers may have more."""
@@ -438,7 +443,9 @@ class _Writer:
     def _labels(self, labels: n.Labels, wire: n.Int) -> str:
         """A table of names. Wireshark compares narrow numbers as 32 bits without sign: negative ones are written so."""
         wide = wire.size > 4
-        text = literal({value if wide or value >= 0 else value + (1 << 32): name for value, name in labels.names.items()})
+        text = literal(
+            {value if wide or value >= 0 else value + (1 << 32): name for value, name in labels.names.items()}
+        )
         name, number = labels.name, 1
         while self.labels.get(name, text) != text:
             number += 1
@@ -617,10 +624,12 @@ class _Writer:
 
 @dataclass(frozen=True)
 class Made:
-    """The Lua table of a wire node, and the name of its field (none for what has only parts)."""
+    """The Lua table of a wire node, and the name of its field: none for what has only parts, a choice where the type
+    depends on an option.
+    """
 
     wire: Any
-    field: str
+    field: Any
 
 
 def _how(how: n.Derived) -> tuple[str, Shape, dict[str, Any]]:
@@ -678,10 +687,30 @@ def _address(cls: Any) -> str | None:
     return None
 
 
+def _open_option(node: Any) -> str:
+    """The option on which the shape of a value depends, if any. Words, bodies and tables keep their choices inside."""
+    match node:
+        case n.Choose(option=option):
+            return option
+        case n.Int() | n.Bool() | n.Float() | n.Fixed() | n.Run() | n.Length() | n.Many():
+            return next(filter(None, (_open_option(getattr(node, f.name)) for f in fields(node))), "")
+        case _:
+            return ""
+
+
+def _with(node: Any, option: str, setting: Any) -> Any:
+    """The node with one option set."""
+    match node:
+        case n.Choose(option=name, cases=cases) if name == option:
+            return _with(cases[setting], option, setting)
+        case n.Int() | n.Bool() | n.Float() | n.Fixed() | n.Run() | n.Length() | n.Many():
+            return replace(node, **{f.name: _with(getattr(node, f.name), option, setting) for f in fields(node)})
+        case _:
+            return node
+
+
 def _maybe(write: Any, value: Any) -> Any:
     return None if value is None else write(value)
-
-
 
 
 def _entry(cls: Any, message: dict[str, Any]) -> Iterator[str]:

@@ -71,14 +71,15 @@ _ESCAPED = {ord("\n"): "\\n", ord('"'): '\\"', ord("\\"): "\\\\"}
 
 
 def _key(key: Any) -> str:
-    if isinstance(key, str) and re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", key) and key not in _RESERVED:
-        return key
-    return f"[{literal(key)}]"
+    return key if isinstance(key, str) and _is_name(key) else f"[{literal(key)}]"
 
 
-_RESERVED = frozenset(
-    """and break do else elseif end false for function goto if in local nil not or repeat return then true until
-    while""".split()
+def _is_name(text: str) -> bool:
+    return bool(re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", text)) and not _RESERVED.fullmatch(text)
+
+
+_RESERVED = re.compile(
+    "and|break|do|else|elseif|end|false|for|function|goto|if|in|local|nil|not|or|repeat|return|then|true|until|while"
 )
 
 
@@ -91,6 +92,7 @@ def _table(members: list[str], indent: int) -> str:
 
 
 def comment(text: str) -> str:
+    """A text as one line of comment."""
     return f"-- {' '.join(text.split())}".rstrip()
 
 
@@ -131,14 +133,14 @@ class Fields:
         return name
 
     def _line(self, key: str, shape: Shape, doc: str, message: str, label: str) -> str:
-        filter_name = filter_name(f"{self.protocol}.{key}")
-        if self.filters.setdefault(filter_name, _family(shape.type)) != _family(shape.type):
-            filter_name = filter_name(f"{self.protocol}.{message}.{key}")
-        return f"ProtoField.{shape.type}({', '.join(_arguments(filter_name, label, shape, doc))})"
+        abbreviation = _filter_name(f"{self.protocol}.{key}")
+        if self.filters.setdefault(abbreviation, _family(shape.type)) != _family(shape.type):
+            abbreviation = _filter_name(f"{self.protocol}.{message}.{key}")
+        return f"ProtoField.{shape.type}({', '.join(_arguments(abbreviation, label, shape, doc))})"
 
 
-def _arguments(filter_name: str, label: str, shape: Shape, doc: str) -> Iterator[str]:
-    yield from (literal(filter_name), literal(label))
+def _arguments(abbreviation: str, label: str, shape: Shape, doc: str) -> Iterator[str]:
+    yield from (literal(abbreviation), literal(label))
     match shape.type:
         case "string":
             yield "base.UNICODE"
@@ -163,31 +165,39 @@ def _family(type_name: str) -> str:
     return re.sub("int(8|16|24)$", "int32", type_name)
 
 
-def filter_name(text: str) -> str:
+def _filter_name(text: str) -> str:
     return re.sub("[^A-Za-z0-9_.-]", "_", text)
 
 
 def int_type(wire: n.Int, signed: bool) -> str:
+    """The ProtoField type that holds such an integer."""
     bits = next(width for width in (8, 16, 24, 32, 64) if wire.size * 8 <= width)
     return f"{'int' if signed else 'uint'}{bits}"
 
 
-
-
-# --- pieces
+# --- statements
 
 
 def index(name: str) -> str:
-    return f".{name}" if re.fullmatch("[a-z_][a-z0-9_]*", name) and name not in _RESERVED else f"[{literal(name)}]"
+    """The member of a table by its name."""
+    return f".{name}" if _is_name(name) else f"[{literal(name)}]"
 
 
 def assignments(table: str, members: Mapping[str, str]) -> Iterator[str]:
+    """A table, member by member."""
     yield f"local {table} = {{}}"
     for name, text in members.items():
         yield f"{table}{index(name)} = {text}"
 
 
-def needed(lines: Iterable[str], features: set[str]) -> Iterator[str]:
+def pieces(features: set[str]) -> Iterator[str]:
+    """The lines of all pieces, as far as these features need them."""
+    folder = files(__package__).joinpath("lua")
+    for piece in PIECES:
+        yield from _needed(folder.joinpath(f"{piece}.lua").read_text("utf-8").splitlines(), features)
+
+
+def _needed(lines: Iterable[str], features: set[str]) -> Iterator[str]:
     """The lines of a piece without the parts ``--@ when ... --@ end`` whose features nobody uses."""
     wanted = [True]
     for line in lines:

@@ -31,7 +31,8 @@ local function plausible(layout, tvb, start, stop)
     if fault then return false end
     if not h then return nil end
 --@ when words
-    if not h.code_at then return plausible_line(layout, tvb, start + h.payload, math.min(stop, start + h.length), stop) end
+    local frame_stop = math.min(stop, start + h.length)
+    if not h.code_at then return plausible_line(layout, tvb, start + h.payload, frame_stop, stop) end
 --@ end
     if h.mask_at then return true end
     local part = code_part(layout)

@@ -1,7 +1,8 @@
 
 -- ================================================================ the frame around a message
 
--- Each part of the header moves `h.at`, or returns true while its bytes are not there. Positions count from the frame's start.
+-- Each part of the header moves `h.at`, or returns true while its bytes are not there. Positions count from the start
+-- of the frame.
 local part_of = {}
 
 local function header_fail(h, rule, path, offset)
@@ -116,7 +117,7 @@ end
 local show_part = {}
 
 local function show_int_part(c, part, at)
-    show(c, part.name, at, part.wire.size, part.wire.little)
+    show(c, part.field or part.name, at, part.wire.size, part.wire.little)
     return at + part.wire.size
 end
 
@@ -127,7 +128,7 @@ show_part.head = show_int_part
 --@ when magic
 
 function show_part.magic(c, part, at)
-    show(c, part.name, at, #part.value)
+    show(c, part.field or part.name, at, #part.value)
     return at + #part.value
 end
 --@ end
@@ -136,7 +137,7 @@ end
 function show_part.escaped(c, part, at)
     local h = c.header
     local size = h.size < part.escape and 1 or 1 + part.wide.size
-    c.tree:add(F[part.name], c.tvb(at, size), h.size)
+    c.tree:add(F[part.field or part.name], c.tvb(at, size), h.size)
     if not h.mask_at then return at + size end
     show(c, part.mask_key, h.mask_at, 4)
     return h.mask_at + 4

@@ -10,8 +10,9 @@ local E = {
 }
 proto.experts = E
 
--- A cursor `c` reads one frame: `tvb` is the frame, `at` moves forward, `stop` bounds the range that is being read, `tree`
--- is where items go (none: the frame is only judged), `scope` holds the values of the structure that is being read.
+-- A cursor `c` reads one frame: `tvb` is the frame, `at` moves forward, `stop` bounds the range that is being read,
+-- `tree` is where items go (none: the frame is only judged), `scope` holds the values of the structure that is being
+-- read: numbers, or positions (`at`, `length`), or scopes of inner structures.
 
 -- Ends the reading of a frame. `short`: the bytes end before the value does.
 local function fail(c, rule, path, offset, short)

@@ -67,7 +67,8 @@ local function scalar_json(m, lead, size)
     local raw, i = m.raw, m.i
     if lead <= 0x7F then return tostring(lead) end
     if lead >= 0xE0 then return tostring(lead - 256) end
-    if (lead >= 0xA0 and lead <= 0xBF) or (lead >= 0xD9 and lead <= 0xDB) then return text_json(raw:sub(i, i + size - 1)) end
+    local is_text = (lead >= 0xA0 and lead <= 0xBF) or (lead >= 0xD9 and lead <= 0xDB)
+    if is_text then return text_json(raw:sub(i, i + size - 1)) end
     if lead == 0xC2 then return "false" end
     if lead == 0xC3 then return "true" end
     if lead >= 0xC4 and lead <= 0xC6 then return '{"$bin":"' .. hex(raw:sub(i, i + size - 1)) .. '"}' end

@@ -51,8 +51,9 @@ local function raw_bytes(c, at, size)
 end
 
 local CHARSETS = {
-    ["utf-8"] = ENC_UTF_8, gbk = ENC_GB18030, gb18030 = ENC_GB18030, ["euc-kr"] = ENC_EUC_KR, ["iso-8859-1"] = ENC_ISO_8859_1,
-    ["iso-8859-15"] = ENC_ISO_8859_15, ["windows-1251"] = ENC_WINDOWS_1251, ["windows-1252"] = ENC_WINDOWS_1252,
+    ["utf-8"] = ENC_UTF_8, gbk = ENC_GB18030, gb18030 = ENC_GB18030, ["euc-kr"] = ENC_EUC_KR,
+    ["iso-8859-1"] = ENC_ISO_8859_1, ["iso-8859-15"] = ENC_ISO_8859_15,
+    ["windows-1251"] = ENC_WINDOWS_1251, ["windows-1252"] = ENC_WINDOWS_1252,
 }
 
 -- Text that is not UTF-8, or that Wireshark would cut at a zero byte, gets its bytes as a child.

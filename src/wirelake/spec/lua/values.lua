@@ -114,7 +114,8 @@ function read.run(c, wire, field, path, rules)
     local at = c.at
     local size = run_size(c, wire, path)
     local start = c.at
-    rules = rules or ((wire.content == "text" or wire.content == "strict_text") and "text") or "bytes"
+    local is_text = wire.content == "text" or wire.content == "strict_text"
+    rules = rules or (is_text and "text") or "bytes"
     if wire.least and size < wire.least then fail(c, "text_empty", path, at) end
     if wire.most and size > wire.most then fail(c, rules .. "_limit", path, at) end
     if size > c.stop - start then fail(c, rules .. "_fits", path, at, true) end
@@ -129,7 +130,7 @@ function read.run(c, wire, field, path, rules)
         if wire.empty == "null" then show_made(c, field, start, 0, "null") end
         return nil
     end
-    return { at = start, length = size, members = members }, item
+    return { at = start, length = size, is_text = is_text, members = members }, item
 end
 --@ end
 

@@ -27,10 +27,10 @@ end
 local function title(c)
     local text = c.message.name
     local address = c.message.address and reach(c.values, c.message.address)
-    if address and address.length > 0 then
-        text = text .. " " .. c.tvb(address.at, address.length):string(ENC_UTF_8)
-    end
-    return text
+    if type(address) == "number" then return ("%s %d"):format(text, address) end
+    if not address or not address.length or address.length == 0 then return text end
+    local range = c.tvb(address.at, address.length)
+    return text .. " " .. (address.is_text and range:string(ENC_UTF_8) or tostring(range:bytes()))
 end
 
 local function show_settings(root, tvb, at, layout)
@@ -83,8 +83,11 @@ end
 function proto.dissector(tvb, pinfo, tree)
     local at = 0
     while at < tvb:len() do
-        local behind, missing = dissect_frame(tvb, pinfo, tree, at)
-        if not behind then
+        local behind, fault, missing = attempt(dissect_frame, tvb, pinfo, tree, at)
+        if fault then
+            tree:add(proto, tvb(at)):add_proto_expert_info(E.malformed, fault.rule .. ": " .. fault.path)
+            return tvb:len()
+        elseif not behind then
             wait_for(tvb, pinfo, tree, at, missing)
             return tvb:len()
         end
@@ -133,7 +136,8 @@ local listening = {}
 
 local function listen()
     for _, port in ipairs(PORTS) do
-        local ports, before, now = DissectorTable.get(port.table), listening[port.name], tostring(proto.prefs[port.name])
+        local ports = DissectorTable.get(port.table)
+        local before, now = listening[port.name], tostring(proto.prefs[port.name])
         if now ~= before then
             if before and before ~= "" then ports:remove(before, proto) end
             if now ~= "" then ports:add(now, proto) end

@@ -49,7 +49,7 @@ function read.word(c, wire, field, path)
     elseif c.tree then
         c.tree:add(F[field], c.tvb(word.at, #word.raw), found)
     end
-    return wire.number and found or { at = word.at, length = #word.raw }
+    return wire.number and found or { at = word.at, length = #word.raw, is_text = true }
 end
 
 local function split_line(c, line)
