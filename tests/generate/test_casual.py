@@ -11,7 +11,7 @@ from wirelake.codec.content import read_cfield
 from wirelake.generate import Event, Traffic, generate
 from wirelake.protocols import casual as p
 
-MESSAGES = 12_000
+MESSAGES = 9_000
 
 
 @cache

@@ -44,8 +44,8 @@ def test_every_random_message_comes_back_from_its_bytes(reading: Layout) -> None
     codec = codec_for(reading)
     rng = Random(f"{reading.protocol.name} {reading.options}")
     for node in reading.messages.values():
-        for size in (0.0, 1.0, 1.0, 1.0, 1.0, 20.0):
-            for _ in range(12):
+        for size in (0.0, 1.0, 1.0, 1.0, 20.0):
+            for _ in range(9):
                 message, frame = random_frame(reading, node, rng, size=size)
                 decoded = codec.decode(frame)
                 assert decoded == message

@@ -155,7 +155,7 @@ class StreamDecoder:
                 return None
             return self._quarantine(length, error) if follows else self._lose(error, final)
         if codec is not self._codec:
-            # Only a message proves a dialect: what cannot be read may be broken, and one bad byte must not lock the rest.
+            # Only a message proves a dialect: a frame that cannot be read may be broken.
             self._prove(codec.layout)
         self._at += length
         self.bytes_decoded += length

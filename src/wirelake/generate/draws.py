@@ -20,6 +20,8 @@ UNSET = msgspec.UNSET
 TRIES = 24
 
 Values = dict[str, Any]
+"""The values drawn so far, by field name; a key that no field can have holds what later fields must know."""
+NOTHING_LEFT = ":nothing left"
 
 
 class Draw(NamedTuple):
@@ -261,6 +263,7 @@ def _struct(cls: Any, layout: Layout) -> Maker:
             step(draw, values)
         for limit in limits:
             _shorten(draw, values, limit)
+        values.pop(NOTHING_LEFT, None)
         return cls(**values)
 
     return make
@@ -318,12 +321,12 @@ def field_step(field: n.Field, make: Maker) -> Step:
         case n.IfLeft():
 
             def if_left(draw: Draw, values: Values) -> None:
-                if draw.rng.random() < 0.5 and not values.get("", False):
+                if draw.rng.random() < 0.5 and NOTHING_LEFT not in values:
                     value = make(draw)
                     if value not in (b"", "", ()):
                         values[name] = value
                         return
-                values[""] = True
+                values[NOTHING_LEFT] = True
 
             return if_left
         case n.With(field=other):

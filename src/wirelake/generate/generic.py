@@ -135,7 +135,7 @@ def _find(fields: tuple[n.Field, ...], role: str) -> tuple[str, ...] | None:
     for field in fields:
         if field.role == role:
             return (field.name,)
-        if isinstance(field.wire, n.Nested):
+        if isinstance(field.wire, n.Nested | n.Tags):
             inner = _find(field.wire.struct.__wire_fields__, role)
             if inner is not None:
                 return (field.name, *inner)

@@ -22,6 +22,7 @@ from ..spec import nodes as n
 from ..spec.declare import Cell, tag_rows
 from ..spec.resolve import Layout, MessageNode
 from .draws import (
+    NOTHING_LEFT,
     TRIES,
     Draw,
     Maker,
@@ -38,6 +39,7 @@ from .draws import (
 )
 
 UNSET = msgspec.UNSET
+_WITH_IDS, _EMPTY_TAIL = ":with ids", ":empty tail"
 
 
 def random_message(layout: Layout, node: MessageNode, rng: Random, *, size: float = 1.0) -> Any:
@@ -125,12 +127,12 @@ class _MessageMaker:
         self.may_drop_ids = self.head is not None and short < self.head and not self._must_have_tags()
 
     def __call__(self, draw: Draw) -> tuple[Any, bytes]:
-        values: Values = {"with_ids": not (self.may_drop_ids and draw.rng.random() < 0.5)}
+        values: Values = {_WITH_IDS: not (self.may_drop_ids and draw.rng.random() < 0.5)}
         for step in self.steps:
             step(draw, values)
-        del values["with_ids"]
-        values.pop("", None)
-        empty_tail = values.pop("empty_tail", None)
+        del values[_WITH_IDS]
+        values.pop(NOTHING_LEFT, None)
+        empty_tail = values.pop(_EMPTY_TAIL, None)
         message = self.node.cls(**values, layout=self.layout)
         frame = encode_frame(self.layout, message)
         body = self.node.body
@@ -173,7 +175,7 @@ class _MessageMaker:
         if isinstance(field.when, n.HeadReaches):
 
             def with_ids(draw: Draw, values: Values) -> None:
-                if values["with_ids"]:
+                if values[_WITH_IDS]:
                     values[name] = make(draw)
 
             return with_ids
@@ -204,7 +206,7 @@ class _MessageMaker:
 
         def step(draw: Draw, values: Values) -> None:
             # A head without ids must stay too short for them.
-            values[field.name] = make(draw, None if values["with_ids"] else room)
+            values[field.name] = make(draw, None if values[_WITH_IDS] else room)
 
         return step
 
@@ -246,7 +248,7 @@ class _MessageMaker:
                 values[view] = make(draw)
             if nullable and last is not None and (values[last.name] is UNSET or rng.random() < 0.1):
                 values[last.name] = None
-                values["empty_tail"] = last.name
+                values[_EMPTY_TAIL] = last.name
             for signature in signatures:
                 values[signature.name] = _find_signature(signature.wire, values[signature.wire.cells], self.layout)
 

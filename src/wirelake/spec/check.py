@@ -7,20 +7,24 @@ from __future__ import annotations
 
 import re
 from itertools import product
-from typing import Any
+from typing import Any, TypeVar, get_args
 
 from ..errors import SpecError
 from . import nodes as n
 from .columns import columns
-from .declare import tag_rows
+from .declare import Message, tag_rows
 from .resolve import Layout, MessageNode, layout, resolve_fields
+
+T = TypeVar("T")
 
 
 def check(protocol: n.Protocol) -> None:
     """Raises SpecError unless every reader can read the description."""
     try:
-        _check_options(protocol)
+        _require(re.fullmatch(r"[a-z][a-z0-9_-]*", protocol.name), f"{protocol.name!r} is no name: lower-case letters first")
+        _require(isinstance(protocol.frame, n.Frame | n.Choose), "it has no frame")
         _check_messages(protocol)
+        _check_options(protocol)
         settings = [
             [(name, v) for v in option.values or (option.default,) if v != "auto"]
             for name, option in protocol.options.items()
@@ -50,23 +54,42 @@ def _check_options(protocol: n.Protocol) -> None:
             _require(
                 option.auto in option.values, f"option {name}: the fallback {option.auto!r} is not one of its values"
             )
-    for choice in _choices((protocol.frame, *(cls.__wire_fields__ for cls in protocol.messages))):
+    for choice in _nodes((protocol.frame, *(cls.__wire_fields__ for cls in protocol.messages)), n.Choose):
         _require(
             choice.option in protocol.options,
             f"a choice depends on the option {choice.option!r}, which is not declared",
         )
         missing = [v for v in protocol.options[choice.option].values if v != "auto" and v not in choice.cases]
         _require(not missing, f"a choice by {choice.option} has no case for {', '.join(map(str, missing))}")
+    for cls in protocol.messages:
+        for f in (*cls.__wire_fields__, *cls.__derived_fields__):
+            _check_only(protocol, f"{cls.__name__}.{f.name}", f)
+        for setting in _nodes(cls.__wire_fields__, n.Setting):
+            _require(setting.option in protocol.options, f"{cls.__name__}: there is no option {setting.option!r}")
 
 
-def _choices(node: Any) -> list[n.Choose]:
+def _check_only(protocol: n.Protocol, where: str, f: n.Field | n.DerivedField) -> None:
+    if f.only is None:
+        return
+    option, value = f.only
+    _require(option in protocol.options, f"{where} is there for one {option!r} only, which is no option")
+    _require(value in protocol.options[option].values, f"{where} is there for {option}={value!r} only, which cannot be")
+    if isinstance(f, n.Field):
+        _require(f.default is not ..., f"{where} is not always there, so it needs a default")
+
+
+def _nodes(node: Any, kind: type[T]) -> list[T]:
+    """All nodes of this kind in a description, those inside choices too."""
+    found = [node] if isinstance(node, kind) else []
     if isinstance(node, n.Choose):
-        return [node, *(c for case in node.cases.values() for c in _choices(case))]
-    if isinstance(node, tuple):
-        return [c for item in node for c in _choices(item)]
-    if hasattr(node, "__dataclass_fields__") and not isinstance(node, type):
-        return [c for name in node.__dataclass_fields__ for c in _choices(getattr(node, name))]
-    return []
+        inner: Any = node.cases.values()
+    elif isinstance(node, tuple):
+        inner = node
+    elif hasattr(node, "__dataclass_fields__") and not isinstance(node, type):
+        inner = [getattr(node, name) for name in node.__dataclass_fields__]
+    else:
+        inner = ()
+    return found + [each for item in inner for each in _nodes(item, kind)]
 
 
 def _check_messages(protocol: n.Protocol) -> None:
@@ -111,6 +134,7 @@ def _check_layout(made: Layout) -> None:
     _require(len(codes) + len(lines) == 1, "a frame has one Code, or one Line that holds the message's word")
     for kind in (n.Size, n.Head):
         _require(sum(isinstance(p, kind) for p in parts) <= 1, f"a frame has at most one {kind.__name__}")
+    _check_parts(made)
     if codes:
         low, high = _bounds(codes[0].wire)
         for node in made.messages.values():
@@ -135,6 +159,27 @@ def _check_layout(made: Layout) -> None:
         _check_message(made, node)
 
 
+def _check_parts(made: Layout) -> None:
+    sized = False
+    for part in made.frame.parts:
+        match part:
+            case n.Magic(value=value):
+                _require(value, "magic bytes are at least one")
+            case n.Size(name=name, wire=wire, least=least, most=most):
+                sized = True
+                _require(most is None or least <= most, f"{name}: no length lies within {least}..{most}")
+                if isinstance(wire, n.Int):
+                    _check_wire(made, wire, name)
+                    _require((most or least) <= _bounds(wire)[1], f"{name}: {most or least} does not fit in its bytes")
+            case n.Head(name=name, least=least, most=most):
+                _require(sized, f"{name}: the length of the frame comes before that of its head")
+                _require(least <= most, f"{name}: no length lies within {least}..{most}")
+            case n.Code(name=name, wire=wire):
+                _check_wire(made, wire, name)
+            case _:
+                pass
+
+
 def _bounds(wire: n.Int) -> tuple[int, int]:
     bits = wire.size * 8
     return (-(1 << bits - 1), (1 << bits - 1) - 1) if wire.signed else (0, (1 << bits) - 1)
@@ -144,9 +189,14 @@ def _check_message(made: Layout, node: MessageNode) -> None:
     has_head = any(isinstance(p, n.Head) for p in made.frame.parts)
     in_frame = {p.name for p in made.frame.parts if isinstance(p, n.Kept)}
     plain = [f for f in node.fields if not f.view_of and f.name not in in_frame]
+    _check_names(node)
+    _require(has_head or not node.head_least, f"{node.name} has a least head, but the frame has none")
+    _require(node.padding is None or node.padding.value, f"{node.name}: padding is at least one byte")
     bodies = [f for f in plain if isinstance(f.wire, n.Body)]
     _require(len(bodies) <= 1, f"{node.name} has more than one body")
     _require(not bodies or plain[-1] is bodies[0], f"{node.name}: a body is the last field")
+    if bodies:
+        _check_body(node, bodies[0].wire)
     views = [f for f in node.fields if f.view_of]
     for view in views:
         where = f"{node.name}.{view.name}"
@@ -174,9 +224,31 @@ def _check_message(made: Layout, node: MessageNode) -> None:
             _require(not path or path.split(".")[0] in known, f"{node.name}.{derived.name}: there is no field {path!r}")
 
 
+def _check_names(node: MessageNode) -> None:
+    """Every field has a name, a key and a column of its own."""
+    taken = {"keys": [f.key for f in node.fields], "columns": [f.column or f.key for f in node.fields]}
+    for kind, names in taken.items():
+        names += [derived.name for derived in node.derived]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        _require(twice is None, f"{node.name}: two fields have the {kind[:-1]} {twice!r}")
+    for f in node.fields:
+        _require(not hasattr(Message, f.name), f"{node.name}.{f.name}: every message has a {f.name} of its own")
+
+
+def _check_body(node: MessageNode, body: n.Body) -> None:
+    for path in (body.opaque_if, body.empty_if.field if body.empty_if else None):
+        first, _, rest = (path or "").partition(".")
+        found = next((f for f in node.fields if f.name == first), None)
+        _require(not path or found is not None, f"{node.name}: the body depends on {path!r}, which is no field")
+        if rest and found is not None:
+            names = {f.name for f in getattr(found.wire, "struct", Message).__wire_fields__}
+            _require(rest in names, f"{node.name}: the body depends on {path!r}, which is no field")
+
+
 def _check_roles(node: MessageNode) -> None:
     seen: dict[str, str] = {}
     for f in _with_nested(node.fields):
+        _require(f.role is None or f.role in get_args(n.Role), f"{node.name}.{f.name}: {f.role!r} is no role")
         if f.role is not None and f.role != "payload":
             _require(f.role not in seen, f"{node.name}: {f.name} and {seen.get(f.role)} both are its {f.role}")
             seen[f.role] = f.name
@@ -206,18 +278,22 @@ def _check_tags(made: Layout, node: MessageNode, declared: n.Field) -> None:
             row.wire is None or isinstance(row.wire, n.Int | n.Run), f"{where}: a tag is a flag, an integer or a run"
         )
         if row.wire is not None:
+            _require(not _open_ended(row.wire), f"{where}: the value of a tag has a length")
             _check_wire(made, row.wire, where)
     waived = declared.wire.waived
     _require(waived is None or waived in names, f"{node.name}.{declared.name}: there is no tag {waived!r}")
 
 
 def _check_fields(made: Layout, fields: list[n.Field], where: str) -> None:
-    earlier: set[str] = set()
+    earlier: dict[str, n.Field] = {}
     for i, f in enumerate(fields):
         here = f"{where}.{f.name}"
+        if f.when is not None and not isinstance(f.wire, n.Length):
+            _require(f.default is not ..., f"{here} is not always there, so it needs a default")
         match f.when:
             case n.Unless(field=name, values=values):
                 _require(name in earlier, f"{here} depends on {name!r}, which does not come before it")
+                _require(isinstance(earlier[name].wire, n.Int), f"{here} depends on {name!r}, which is no integer")
                 _require(1 <= len(values) <= 2, f"{here}: a condition names one or two values")
             case n.With(field=name):
                 _require(name in earlier, f"{here} depends on {name!r}, which does not come before it")
@@ -231,14 +307,19 @@ def _check_fields(made: Layout, fields: list[n.Field], where: str) -> None:
                 f"{here} is the length of {f.wire.of!r}, which is not sized by it",
             )
         if isinstance(f.wire, n.Run) and isinstance(f.wire.length, str):
-            _require(f.wire.length in earlier, f"{here} is sized by {f.wire.length!r}, which does not come before it")
+            sized_by = earlier.get(f.wire.length)
+            _require(sized_by, f"{here} is sized by {f.wire.length!r}, which does not come before it")
+            _require(
+                sized_by and isinstance(sized_by.wire, n.Length) and sized_by.wire.of == f.name,
+                f"{here} is sized by {f.wire.length!r}, which is not its length",
+            )
         if _open_ended(f.wire):
             _require(i == len(fields) - 1, f"{here} takes the rest, so nothing can follow it")
         if not isinstance(f.wire, n.Body | n.Tags | n.Word):
             _check_wire(made, f.wire, here)
         elif isinstance(f.wire, n.Word):
             _check_word(f.wire, here)
-        earlier.add(f.name)
+        earlier[f.name] = f
 
 
 def _open_ended(wire: Any) -> bool:
@@ -251,6 +332,20 @@ def _open_ended(wire: Any) -> bool:
             return _open_ended(element)
         case _:
             return False
+
+
+def _may_be_empty(made: Layout, wire: Any) -> bool:
+    """Whether a value can take no bytes at all: of such there would be no end in a list."""
+    match wire:
+        case n.Int() | n.Float() | n.Fixed() | n.Bool() | n.Length() | n.Run(length=n.Int()) | n.Many(count=n.Int()):
+            return False
+        case n.Nested(struct=cls):
+            fields = resolve_fields(cls, made.options)
+            return all(f.when is not None or _may_be_empty(made, f.wire) for f in fields)
+        case n.Many(element=element, count=int() as count):
+            return count == 0 or _may_be_empty(made, element)
+        case _:
+            return True
 
 
 def _check_word(wire: n.Word[Any], where: str) -> None:
@@ -283,6 +378,8 @@ def _check_wire(made: Layout, wire: Any, where: str) -> None:
             _require(most is None or least <= most, f"{where}: no length lies within {least}..{most}")
             if isinstance(length, n.Int):
                 _check_wire(made, length, where)
+                highest = _bounds(length)[1]
+                _require((most or least) <= highest, f"{where}: {most or least} bytes, but its length ends at {highest}")
         case n.Length(wire=inner):
             _check_wire(made, inner, where)
         case n.Nested(struct=cls):
@@ -294,15 +391,25 @@ def _check_wire(made: Layout, wire: Any, where: str) -> None:
                     set(limit.fields) <= names,
                     f"{cls.__name__}: a limit on {', '.join(limit.fields)}, not all of which exist",
                 )
+                counted = {f.wire.of for f in fields if isinstance(f.wire, n.Length)}
+                _require(
+                    set(limit.fields) <= counted,
+                    f"{cls.__name__}: a limit on {', '.join(limit.fields)}, not all of which have a length",
+                )
         case n.Many(element=element, count=count):
             _require(
                 not isinstance(element, n.Body | n.Tags | n.Word | n.Length), f"{where}: this cannot be an element"
             )
+            _require(not isinstance(count, int) or count >= 0, f"{where}: {count} elements cannot be")
+            _require(not _open_ended(element), f"{where}: an element takes the rest, so none could follow it")
             if isinstance(count, n.Int):
                 _check_wire(made, count, where)
             _check_wire(made, element, where)
+            _require(not _may_be_empty(made, element), f"{where}: an element can be empty, so there is no end to them")
         case n.Cells(types=types, type_mask=mask, id_shift=shift, type_shift=type_shift):
             _require(len(types) == mask + 1, f"{where}: {mask + 1} type codes need as many types, not {len(types)}")
             _require(shift > type_shift, f"{where}: the number lies above the type")
+            names = [kind.name for kind in types]
+            _require(len(set(names)) == len(names), f"{where}: two types have the same name")
         case _:
             raise SpecError(f"{where}: {type(wire).__name__} cannot be a field here")

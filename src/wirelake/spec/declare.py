@@ -174,7 +174,10 @@ class _StructMeta(msgspec.StructMeta):
             inherited |= {f.name: f for f in getattr(base, "__wire_fields__", ())}
             inherited_derived |= {d.name: d for d in getattr(base, "__derived_fields__", ())}
         limits = kwargs.pop("limits", ())
-        cls: Any = super().__new__(mcls, name, bases, ns, frozen=True, **kwargs)
+        try:
+            cls: Any = super().__new__(mcls, name, bases, ns, frozen=True, **kwargs)
+        except TypeError as error:
+            raise SpecError(f"{name}: {error}") from None
         cls.__wire_fields__ = tuple((inherited | own).values())
         cls.__derived_fields__ = tuple((inherited_derived | derived_fields).values())
         cls.__sum_limits__ = tuple(limits)

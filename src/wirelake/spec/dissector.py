@@ -21,6 +21,7 @@ from .resolve import layout
 
 TRANSPORTS = {"tcp": ("tcp.port", "ports", "TCP ports"), "tls": ("tls.port", "tls_ports", "TLS ports")}
 CHARSETS = ("utf-8", "gbk", "gb18030", "euc-kr", "iso-8859-1", "iso-8859-15", "windows-1251", "windows-1252")
+OWN_PREFERENCES = ("ports", "tls_ports", "any_port")
 OWN_FIELDS = (
     ("malformed.rule", "string", "the rule that is broken"),
     ("malformed.path", "string", "the field that breaks it"),
@@ -126,6 +127,8 @@ class _Writer:
 
     def _option(self, name: str) -> dict[str, Any]:
         option = self.protocol.options[name]
+        if name in OWN_PREFERENCES or not re.fullmatch("[a-z0-9_.]+", name):
+            raise SpecError(f"the option {name!r} cannot be the name of a preference")
         values = option.values or CHARSETS
         is_bool = all(isinstance(value, bool) for value in values)
         if option.auto:
@@ -133,8 +136,8 @@ class _Writer:
             self.fields.claim(name, Shape("string"), option.doc)
         return {
             "name": name,
-            "values": None if is_bool else [str(value) for value in values],
-            "default": option.default if is_bool else str(option.default),
+            "values": None if is_bool else [_setting(value) for value in values],
+            "default": _setting(option.default),
             "fallback": option.auto or None,
             "doc": option.doc,
         }
@@ -154,7 +157,8 @@ class _Writer:
         if node.option not in self.protocol.options:
             raise SpecError(f"a choice depends on the option {node.option!r}, which is not declared")
         self.options_used.add(node.option)
-        return {"choose": node.option, "cases": {case: _maybe(write, value) for case, value in node.cases.items()}}
+        cases = {_setting(case): _maybe(write, value) for case, value in node.cases.items()}
+        return {"choose": node.option, "cases": cases}
 
     def _plain(self, value: Any) -> Any:
         """A number or text that may depend on an option."""
@@ -173,7 +177,7 @@ class _Writer:
         if only is None:
             return None
         self.options_used.add(only[0])
-        return {"option": only[0], "is": only[1]}
+        return {"option": only[0], "is": _setting(only[1])}
 
     def _ruled_out(self, only: tuple[str, Any] | None) -> bool:
         return only is not None and only[0] in self.settled and self.settled[only[0]] != only[1]
@@ -388,7 +392,7 @@ class _Writer:
         if option not in self.protocol.options:
             raise SpecError(f"{place.key} depends on the option {option!r}, which is not declared")
         settings = [setting for setting in self.protocol.options[option].values if setting != "auto"]
-        made = {setting: self._wire(_with(wire, option, setting), place) for setting in settings}
+        made = {_setting(setting): self._wire(_with(wire, option, setting), place) for setting in settings}
         self.options_used.add(option)
         names = {setting: one.field for setting, one in made.items()}
         is_one = len(set(map(literal, names.values()))) == 1
@@ -707,6 +711,11 @@ def _with(node: Any, option: str, setting: Any) -> Any:
             return replace(node, **{f.name: _with(getattr(node, f.name), option, setting) for f in fields(node)})
         case _:
             return node
+
+
+def _setting(value: Any) -> Any:
+    """A setting as preferences have it: true or false, or a word."""
+    return value if isinstance(value, bool) else str(value)
 
 
 def _maybe(write: Any, value: Any) -> Any:

@@ -121,28 +121,43 @@ end
 local function reading(tvb, pinfo, at, stop)
 --@ when auto
     if #readings() > 1 then
-        local key = connection(pinfo)
-        if not proved[key] then
-            local layout, missing = detect(tvb, at, stop)
-            if missing then return nil, missing end
-            proved[key] = layout
-        end
-        return proved[key] or readings().fallback
+        local known = proved[connection(pinfo)]
+        if known then return known end
+        local layout, missing = detect(tvb, at, stop)
+        if layout or missing then return layout, missing end
     end
 --@ end
     return readings().fallback
 end
 
+-- The readings that the frames of a connection may have.
+local function choices_of(pinfo)
+--@ when auto
+    local known = proved[connection(pinfo)]
+    if known then return { known } end
+--@ end
+    return readings()
+end
+--@ when auto
+
+-- A good frame proves its reading, unless every reading sees the same in it.
+local function learn(pinfo, layout)
+    if layout ~= readings().fallback then proved[connection(pinfo)] = layout end
+end
+--@ end
+
+local MAX_SEARCH = 2 ^ 18
+
 -- The next position where a whole, clean frame begins and another seems to follow; else the end.
-local function search(choices, tvb, from, stop)
-    for at = from, stop - 1 do
-        for _, layout in ipairs(choices) do
-            if plausible(layout, tvb, at, stop) then
-                local h = attempt(measure, layout, tvb, at, stop)
-                if h and at + h.length <= stop and judge(layout, tvb, at, h)
-                    and follows(choices, tvb, at + h.length, stop) then
-                    return at
-                end
+local function search(tvb, pinfo, from, stop)
+    local choices = choices_of(pinfo)
+    for at = from, math.min(stop - 1, from + MAX_SEARCH) do
+        if follows(choices, tvb, at, stop) then
+            local layout = reading(tvb, pinfo, at, stop) or readings().fallback
+            local h = attempt(measure, layout, tvb, at, stop)
+            if h and at + h.length <= stop and plausible(layout, tvb, at, stop) and judge(layout, tvb, at, h)
+                and follows(choices, tvb, at + h.length, stop) then
+                return at
             end
         end
     end

@@ -59,11 +59,15 @@ local function dissect_frame(tvb, pinfo, tree, at)
         fault = found
         if c.message then tell(pinfo, root, title(c)) end
     end
-    if not fault then return behind end
+    if not fault then
+--@ when auto
+        learn(pinfo, layout)
+--@ end
+        return behind
+    end
 
     -- A bad frame costs itself if another seems to follow; otherwise its length is not believed either.
-    local choices = layout == readings().fallback and readings() or { layout }
-    if not h or not follows(choices, tvb, behind, stop) then behind = search(choices, tvb, at + 1, stop) end
+    if not h or not follows(choices_of(pinfo), tvb, behind, stop) then behind = search(tvb, pinfo, at + 1, stop) end
     root:set_len(behind - at)
     show_fault(root, tvb, at, fault)
     tell(pinfo, root, "[malformed: " .. fault.rule .. "]")

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import Any
+
+import pytest
+
+from tests.generate import toys
+from wirelake.codec.stream import Decoded, StreamDecoder
+from wirelake.generate import Event, Traffic, generate, generic
+from wirelake.generate.traffic import Scene
+from wirelake.protocols import load
+from wirelake.spec.resolve import layout
+
+
+def by_connection(traffic: Traffic) -> dict[int, list[Event]]:
+    found: dict[int, list[Event]] = defaultdict(list)
+    for event in traffic:
+        found[event.connection.number].append(event)
+    return found
+
+
+def test_the_life_cycle_is_obeyed() -> None:
+    cycle = toys.SENSOR.life_cycle
+    assert cycle is not None
+    for events in by_connection(generate(toys.SENSOR, messages=800)).values():
+        state = cycle.initial
+        for event in events:
+            side = cycle.client if event.direction == "to_server" else cycle.server
+            state = side[state][event.message.__message__["name"]]
+
+
+def test_answers_carry_the_correlation_of_an_open_request() -> None:
+    for events in by_connection(generate(toys.SENSOR, messages=800)).values():
+        open_requests: set[bytes] = set()
+        for event in events:
+            if isinstance(event.message, toys.Hello | toys.Ask):
+                assert event.message.ticket not in open_requests
+                open_requests.add(event.message.ticket)
+            elif isinstance(event.message, toys.Welcome | toys.Answer):
+                open_requests.remove(event.message.ticket)
+
+
+def test_requests_are_answered_now_and_then_not_at_all() -> None:
+    truth = generate(toys.SENSOR, messages=3000).truth
+    outcomes = Counter(x.outcome for x in truth.exchanges if x.message == "ask")
+    assert outcomes["ok"] > 20 * outcomes["unanswered"] > 0
+
+
+def test_without_a_life_cycle_each_side_sends_what_it_may() -> None:
+    seen = {
+        (event.direction, type(event.message).__name__) for event in generate(toys.STOMP, messages=500)
+    }
+    assert seen == {("to_server", "Get"), ("to_client", "Get"), ("to_server", "Put"), ("to_client", "Put")}
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("casual", {}), ("dsa", {}), ("mb", {"framing": "tcp"}), ("ceda", {"dialect": "ceda4"})],
+)
+def test_any_declaration_can_be_played(name: str, options: dict[str, Any]) -> None:
+    """The built-in ones have scripts, but their declarations alone are enough for traffic that decodes."""
+    scene = Scene(layout(load(name), **options), generic.begin, 600, 2)
+    traffic = Traffic((scene,), seed=1, start_us=0, corrupt=0.0)
+    streams: dict[tuple[Any, str], list[Event]] = defaultdict(list)
+    for event in traffic:
+        streams[event.connection.number, event.direction].append(event)
+    assert sum(map(len, streams.values())) >= 600
+    for events in streams.values():
+        decoder = StreamDecoder(name, **options)
+        found = decoder.feed(b"".join(event.frame for event in events)) + decoder.finish()
+        assert [one.message for one in found if isinstance(one, Decoded)] == [event.message for event in events]
