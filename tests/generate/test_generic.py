@@ -48,9 +48,7 @@ def test_requests_are_answered_now_and_then_not_at_all() -> None:
 
 
 def test_without_a_life_cycle_each_side_sends_what_it_may() -> None:
-    seen = {
-        (event.direction, type(event.message).__name__) for event in generate(toys.STOMP, messages=500)
-    }
+    seen = {(event.direction, type(event.message).__name__) for event in generate(toys.STOMP, messages=500)}
     assert seen == {("to_server", "Get"), ("to_client", "Get"), ("to_server", "Put"), ("to_client", "Put")}
 
 

@@ -118,7 +118,9 @@ def _plausible_line(layout: Layout, data: Buffer, start: int, frame_end: int, en
     undecided = False
     for node in layout.messages.values():
         word = node.word.encode() + line.separator
-        given = bytes(data[start : min(frame_end, start + len(word))]).lower()
+        given = bytes(data[start : min(frame_end, start + len(word))])
+        if line.fold:
+            word, given = word.lower(), given.lower()
         if given == word:
             return True
         undecided |= word.startswith(given) and frame_end == end

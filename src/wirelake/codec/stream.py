@@ -275,9 +275,9 @@ def start_pattern(layout: Layout) -> re.Pattern[bytes]:
                 pattern += b"(?:" + b"|".join(re.escape(code) for code in codes) + b")"
             case n.Kept(name=name):
                 pattern += b".{%d}" % next(iter(layout.messages.values())).field(name).wire.size
-            case n.Line(separator=separator):
+            case n.Line(separator=separator, fold=fold):
                 words = [re.escape(node.word.encode()) for node in layout.messages.values()]
-                pattern += b"(?i:" + b"|".join(words) + b")" + re.escape(separator)
+                pattern += (b"(?i:" if fold else b"(?:") + b"|".join(words) + b")" + re.escape(separator)
             case _:
                 assert_never(part)
     return re.compile(b"(?s)(?=" + pattern + b")")

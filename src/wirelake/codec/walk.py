@@ -464,7 +464,7 @@ class Reader:
         at, raw = self.words.pop(0)
         given = raw.decode("utf-8", "replace")
         for node in self.layout.messages.values():
-            if node.word == _ascii_lower(given):
+            if node.word == given or (line.fold and node.word.lower() == given.lower()):
                 self._see(line.code, at, len(raw), node.word, "word")
                 self.at = end + len(line.end)
                 return node
@@ -621,11 +621,6 @@ def _strict(raw: bytes, wire: n.Run[Any], rules: str) -> str:
     except UnicodeDecodeError as error:
         detail = f"is not {wire.charset.upper()}"
         raise BadValue(detail, rule=f"{rules or 'text'}_utf8", offset=error.start) from None
-
-
-def _ascii_lower(text: str) -> str:
-    """Lower case as the known broker does it: only what is still ASCII afterwards can match."""
-    return text.lower()
 
 
 def _int_name(wire: n.Int) -> str:

@@ -19,6 +19,8 @@ from .values import random_message
 
 PORT = 9000
 _UNANSWERED = 0.02
+_REMEMBERED = 200
+"""So many correlations are not used again."""
 
 
 def begin(stage: Stage) -> None:
@@ -39,6 +41,9 @@ def _connection(stage: Stage, number: int, port: int) -> Process:
         if not talk.answer():
             break
     yield stage.delay(1_000)
+    if farewells := talk.farewells():
+        talk.step(*stage.pick(farewells))
+        yield stage.delay(1_000)
     link.close()
 
 
@@ -52,16 +57,26 @@ class _Talk:
         self.cycle = stage.layout.protocol.life_cycle
         self.state = self.cycle.initial if self.cycle is not None else ""
         self.open: deque[tuple[Exchange, MessageNode, Any]] = deque()
+        self.used: deque[Any] = deque(maxlen=_REMEMBERED)
         self.answers = {node.answer for node in self.layout.messages.values() if node.answer is not None}
 
     def choices(self) -> list[tuple[Direction, MessageNode | None]]:
         """What may come next; None stands for an answer to an open request."""
         found: list[tuple[Direction, MessageNode | None]] = [
-            (direction, node) for direction, node in self._permitted() if node.code not in self.answers
+            (direction, node)
+            for direction, node in self._permitted()
+            if node.code not in self.answers and not self._is_end(self._next(direction, node))
         ]
         if any(self._may_answer(entry) for entry in self.open):
             found += [("to_client", None)] * max(1, len(found))
         return found or list(self._permitted())
+
+    def farewells(self) -> list[tuple[Direction, MessageNode]]:
+        """Messages behind which nothing more may come."""
+        return [(direction, node) for direction, node in self._permitted() if self._is_end(self._next(direction, node))]
+
+    def _is_end(self, state: str | None) -> bool:
+        return self.cycle is not None and not (self.cycle.client.get(state or "") or self.cycle.server.get(state or ""))
 
     def _permitted(self) -> Iterator[tuple[Direction, MessageNode]]:
         sides: tuple[tuple[Direction, str], ...] = (("to_server", "client"), ("to_client", "server"))
@@ -93,13 +108,14 @@ class _Talk:
         self.state = self._next(direction, node) or self.state
 
     def _fresh(self, node: MessageNode) -> Any:
-        """A message whose correlation no open request has, if that is possible."""
-        path = _path(node, "correlation")
-        taken = [entry[2] for entry in self.open]
+        """A message whose correlation was not used lately, if that is possible."""
+        path = _path(node, "correlation") if node.answer is not None else ()
         for _ in range(20):
             message = random_message(self.layout, node, self.stage.rng)
-            if not path or _read(message, path) not in taken:
+            if not path or _read(message, path) not in self.used:
                 break
+        if path:
+            self.used.append(_read(message, path))
         return message
 
     def _may_answer(self, entry: tuple[Exchange, MessageNode, Any]) -> bool:

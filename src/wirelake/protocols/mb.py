@@ -149,6 +149,7 @@ PROTOCOL = declare(
                         most=choose("profile", strict=6, upstream=None),
                         code="action",
                         code_rule="action",
+                        fold=True,
                     ),
                 )
             ),
@@ -169,6 +170,7 @@ PROTOCOL = declare(
                         most=choose("profile", strict=6, upstream=None),
                         code="action",
                         code_rule="action",
+                        fold=True,
                     ),
                 )
             ),

@@ -21,7 +21,9 @@ T = TypeVar("T")
 def check(protocol: n.Protocol) -> None:
     """Raises SpecError unless every reader can read the description."""
     try:
-        _require(re.fullmatch(r"[a-z][a-z0-9_-]*", protocol.name), f"{protocol.name!r} is no name: lower-case letters first")
+        _require(
+            re.fullmatch("[a-z][a-z0-9_-]*", protocol.name), f"{protocol.name!r} is no name: lower case, letter first"
+        )
         _require(isinstance(protocol.frame, n.Frame | n.Choose), "it has no frame")
         _check_messages(protocol)
         _check_options(protocol)
@@ -192,6 +194,8 @@ def _check_message(made: Layout, node: MessageNode) -> None:
     _check_names(node)
     _require(has_head or not node.head_least, f"{node.name} has a least head, but the frame has none")
     _require(node.padding is None or node.padding.value, f"{node.name}: padding is at least one byte")
+    apart = next((f.name for f in plain if isinstance(f.wire, n.Length)), None)
+    _require(apart is None, f"{node.name}.{apart}: a length apart from its run stands in a Struct, not in a message")
     bodies = [f for f in plain if isinstance(f.wire, n.Body)]
     _require(len(bodies) <= 1, f"{node.name} has more than one body")
     _require(not bodies or plain[-1] is bodies[0], f"{node.name}: a body is the last field")
@@ -364,9 +368,9 @@ def _check_wire(made: Layout, wire: Any, where: str) -> None:
     match wire:
         case n.Int(size=size, low=low, high=high):
             _require(size in (1, 2, 3, 4, 8), f"{where}: integers have 1, 2, 3, 4 or 8 bytes, not {size}")
-            least, most = _bounds(wire)
-            _require(low is None or least <= low <= most, f"{where}: {low} does not fit in its {size} bytes")
-            _require(high is None or least <= high <= most, f"{where}: {high} does not fit in its {size} bytes")
+            bottom, top = _bounds(wire)
+            _require(low is None or bottom <= low <= top, f"{where}: {low} does not fit in its {size} bytes")
+            _require(high is None or bottom <= high <= top, f"{where}: {high} does not fit in its {size} bytes")
             _require(low is None or high is None or low <= high, f"{where}: no value lies within {low}..{high}")
         case n.Float(size=size):
             _require(size in (4, 8), f"{where}: floating-point numbers have 4 or 8 bytes, not {size}")
@@ -378,8 +382,8 @@ def _check_wire(made: Layout, wire: Any, where: str) -> None:
             _require(most is None or least <= most, f"{where}: no length lies within {least}..{most}")
             if isinstance(length, n.Int):
                 _check_wire(made, length, where)
-                highest = _bounds(length)[1]
-                _require((most or least) <= highest, f"{where}: {most or least} bytes, but its length ends at {highest}")
+                longest, highest = most or least, _bounds(length)[1]
+                _require(longest <= highest, f"{where}: {longest} bytes, but its length ends at {highest}")
         case n.Length(wire=inner):
             _check_wire(made, inner, where)
         case n.Nested(struct=cls):
@@ -409,7 +413,6 @@ def _check_wire(made: Layout, wire: Any, where: str) -> None:
         case n.Cells(types=types, type_mask=mask, id_shift=shift, type_shift=type_shift):
             _require(len(types) == mask + 1, f"{where}: {mask + 1} type codes need as many types, not {len(types)}")
             _require(shift > type_shift, f"{where}: the number lies above the type")
-            names = [kind.name for kind in types]
-            _require(len(set(names)) == len(names), f"{where}: two types have the same name")
+            _require(len({kind.name for kind in types}) == len(types), f"{where}: two types have the same name")
         case _:
             raise SpecError(f"{where}: {type(wire).__name__} cannot be a field here")

@@ -161,7 +161,10 @@ class _StructMeta(msgspec.StructMeta):
         for key, value in list(ns.items()):
             if isinstance(value, n.Field):
                 own[key] = replace(value, name=key)
-                if isinstance(value.wire, n.Length) or value.default is ...:
+                if isinstance(value.wire, n.Length):
+                    del ns[key]
+                    ns.get("__annotations__", {}).pop(key, None)  # on the wire only, even if someone gave it a type
+                elif value.default is ...:
                     del ns[key]
                 else:
                     ns[key] = value.default

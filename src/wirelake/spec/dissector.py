@@ -174,7 +174,7 @@ class _Writer:
                 return value
 
     def _only(self, only: tuple[str, Any] | None) -> dict[str, Any] | None:
-        if only is None:
+        if only is None or only[0] in self.settled:
             return None
         self.options_used.add(only[0])
         return {"option": only[0], "is": _setting(only[1])}
@@ -279,7 +279,6 @@ class _Writer:
         about = cls.__message__
         place = Place(about["name"], "")
         declared = [f for f in cls.__wire_fields__ if not self._ruled_out(f.only)]
-        padding = about["padding"]
         return {
             "code": about["code"],
             "name": about["name"],
@@ -288,11 +287,20 @@ class _Writer:
             "head_least": self._plain(about["head_least"]) or None,
             "head_or": self._plain(about["head_or"]),
             "head_rule": self._plain(about["head_rule"]) if about["head_least"] else None,
-            "padding": padding and {"value": padding.value, "note": padding.note},
+            "padding": self._padding(about["padding"]),
             "fields": [self._row(f, place) for f in declared if not f.view_of],
             "views": [self._row(f, place) for f in declared if f.view_of] or None,
             "derived": self._derived_rows(cls, place, self.parts) or None,
         }
+
+    def _padding(self, padding: Any) -> Any:
+        match padding:
+            case n.Choose():
+                return self._choice(padding, self._padding)
+            case n.Padding(value=value, note=note):
+                return {"value": value, "note": note}
+            case _:
+                return None
 
     def _row(self, declared: n.Field, place: Place) -> dict[str, Any]:
         doc = f"{declared.doc} [{declared.unit}]" if declared.unit else declared.doc

@@ -403,6 +403,8 @@ class Line:
     most: Any
     code: str
     code_rule: str
+    fold: bool = False
+    """Whether capitals do not matter in the message's word; it is written as declared."""
 
 
 Part = Magic | Size | Head | Code | Kept | Line

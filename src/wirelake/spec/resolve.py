@@ -61,7 +61,8 @@ class Layout:
     shown: Mapping[str, Any]
 
     def __reduce__(self) -> Any:
-        return resolve, (self.protocol, tuple(self.options.items()), tuple(self.shown.items()))
+        # A message class leads to the declaration itself, where a protocol would be copied, and its layouts with it.
+        return _layout_of, (self.protocol.messages[0], tuple(self.options.items()), tuple(self.shown.items()))
 
     def named(self, name: str) -> MessageNode | None:
         return next((m for m in self.messages.values() if m.name == name), None)
@@ -118,6 +119,10 @@ def resolve(protocol: n.Protocol, options: tuple[tuple[str, Any], ...], shown: t
     frame = _choose(protocol.frame, chosen)
     messages = {cls.__message__["code"]: _message(cls, chosen) for cls in protocol.messages}
     return Layout(protocol, chosen, frame, messages, dict(shown))
+
+
+def _layout_of(cls: Any, options: tuple[tuple[str, Any], ...], shown: tuple[tuple[str, Any], ...]) -> Layout:
+    return resolve(cls.__protocol__, options, shown)
 
 
 def _message(cls: Any, chosen: Mapping[str, Any]) -> MessageNode:

@@ -79,17 +79,16 @@ local function by_content(found, tvb, at)
     return #full == 1 and full[1] or nil
 end
 
--- The shorter reading is right if it fits and what follows looks like a frame; else the longest is.
+-- The shorter reading is right if its frame is clean, or if only its body is bad and a frame follows; else the longest.
 local function by_length(found, tvb, at, stop)
     local short, long = found[1], found[#found]
-    local behind = at + short.header.length
-    if not follows(readings(), tvb, behind, stop) then return long.layout end
     local is_clean, fault = judge(short.layout, tvb, at, short.header)
-    local certain = false
+    if is_clean then return short.layout end
     for _, layout in ipairs(readings()) do
-        certain = certain or (behind < stop and plausible(layout, tvb, behind, stop) == true)
+        if fault and fault.body_only and plausible(layout, tvb, at + short.header.length, stop) then
+            return short.layout
+        end
     end
-    if is_clean or (fault and fault.body_only and certain) then return short.layout end
     return long.layout
 end
 
