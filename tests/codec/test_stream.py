@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 import tracemalloc
 from collections import defaultdict
 from collections.abc import Sequence
@@ -449,3 +450,28 @@ def test_a_stream_may_go_on_after_a_pause_of_nothing() -> None:
     assert decoder.feed(HEARTBEAT[:1]) == []
     assert decoder.feed(b"") == []
     assert shapes(decoder.feed(HEARTBEAT[1:])) == [("Decoded", 0, 3)]
+
+
+# --- time
+
+
+def seconds(protocol: str, data: bytes, options: dict[str, Any]) -> float:
+    start = time.perf_counter()
+    events_of(protocol, [data[at : at + 65536] for at in range(0, len(data), 65536)], options)
+    return time.perf_counter() - start
+
+
+def test_a_stream_full_of_headers_takes_linear_time() -> None:
+    """Every 32 bytes a header claims a quarter of the stream: decoding all those frames would take hours for 64 MB."""
+
+    def headers(size: int) -> bytes:
+        header = (3100).to_bytes(8, "big") + bytes(16) + (size // 4).to_bytes(8, "big")
+        return b"\xff" * 32 + header * (size // 32)
+
+    assert seconds("casual", headers(1 << 19), {}) < 5
+    assert seconds("casual", headers(1 << 20), {}) < 10
+
+
+@pytest.mark.parametrize("options", [{"dialect": "ceda4"}, {"dialect": "auto"}], ids=["ceda4", "auto"])
+def test_a_stream_full_of_magic_takes_linear_time(options: dict[str, Any]) -> None:
+    assert seconds("ceda", b"\xff" + bytes.fromhex("827effff61") * 8000, options) < 10

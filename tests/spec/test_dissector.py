@@ -642,7 +642,7 @@ def test_a_character_set_is_a_preference(tsharks: dict[str, Tshark]) -> None:
 
 # --- a protocol of one's own
 
-ALARMS = Labels("alarms", {1: "heat", 1 << 9: "smoke", 1 << 40: "water"}, bits=True)
+ALARMS = Labels("alarms", {0: "none", 1: "heat", 1 << 9: "smoke", 1 << 40: "water"}, bits=True)
 STATES = Labels("states", {-2: "lost", 0: "idle", 1: "busy"})
 
 

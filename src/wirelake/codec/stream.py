@@ -28,6 +28,9 @@ from .frame import Header, measure, plausible, read_header
 MAX_QUARANTINE = 1 << 20
 """A longer bad range is told in pieces, so that memory stays bounded."""
 _COMPACT = 1 << 16
+_PATIENCE = 1 << 24
+_PATIENCE_PER_BYTE = 64
+"""Bytes that a search may decode in vain, at once and for each byte it goes on: so it always takes linear time."""
 
 
 @dataclass(slots=True)
@@ -77,6 +80,8 @@ class StreamDecoder:
         self._base = 0
         self._scan = -1
         self._error: DecodeError | None = None
+        self._lost_at = 0
+        self._spent = 0
         self.bytes_in = 0
         self.bytes_decoded = 0
         self.bytes_quarantined = 0
@@ -186,6 +191,7 @@ class StreamDecoder:
     def _lose(self, error: DecodeError, final: bool) -> Event | None:
         self._error = error
         self._scan = self._at + 1
+        self._lost_at, self._spent = self._base + self._at, 0
         return self._search(final)
 
     def _search(self, final: bool) -> Event | None:
@@ -241,16 +247,23 @@ class StreamDecoder:
         header: Header = measure(chosen, self._buffer, at, end)
         if at + header.length > end:
             return False if final else None
-        try:
-            message = codec_for(chosen).decode(bytes(self._buffer[at : at + header.length]))
-        except DecodeError:
-            return False
-        if not is_clean(message):
-            return False
         follows = self._follows(at + header.length, final)
+        if follows is False or self._tired(at):
+            return False
+        try:
+            is_good = is_clean(codec_for(chosen).decode(bytes(memoryview(self._buffer)[at : at + header.length])))
+        except DecodeError:
+            is_good = False
+        if not is_good:
+            self._spent += header.length
+            return False
         if follows and self._layout is None and proved is not None:
             self._prove(proved)
         return follows
+
+    def _tired(self, at: int) -> bool:
+        """Whether too much was decoded in vain to try once more here."""
+        return self._spent > _PATIENCE + _PATIENCE_PER_BYTE * (self._base + at - self._lost_at)
 
 
 @lru_cache(maxsize=64)

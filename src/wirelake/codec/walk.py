@@ -90,7 +90,8 @@ class Reader:
             values[name] = self._kept(node.field(name), at)
         if mask_key is not None:
             values[_mask_name(self.layout)] = mask_key
-        self._fields(node.fields, values, "")
+        in_frame = kept_fields(self.layout)
+        self._fields(tuple(f for f in node.fields if f.name not in in_frame), values, "")
         self._no_more_words()
         notes = self._finish(node)
         message = node.cls(**values, wire_length=header.length, notes=notes, layout=self.layout)
@@ -129,7 +130,7 @@ class Reader:
     def _fields(self, fields: tuple[n.Field, ...], values: dict[str, Any], prefix: str) -> None:
         outer, self.scope = self.scope, values
         for field in fields:
-            if field.view_of or field.name in values or field.name in kept_fields(self.layout):
+            if field.view_of or field.name in values:
                 continue
             if not self._present(field.when, values):
                 continue

@@ -4,7 +4,8 @@
     batch.records   # pyarrow.RecordBatch: offset, length, message, code, notes, raw_text, then the protocol's fields
     batch.rejects   # pyarrow.RecordBatch: what is no message, with rule, path, offset and bytes
 
-It never raises for what the bytes hold. Values and faults are those of the record codec, which is asked about every frame that is not plain.
+It never raises for what the bytes hold. Values and faults are those of the record codec, which is asked about every
+frame that is not plain.
 Without numba everything goes through the record codec: the same result, slower.
 """
 
@@ -26,7 +27,7 @@ def decode(
     columns: Sequence[str] | None = None,
     **options: Any,
 ) -> Batch:
-    """The whole stream in ``buffer`` as one batch; a tail that is no whole frame is a reject with verdict ``incomplete``."""
+    """The whole stream in ``buffer`` as one batch; a tail that is no whole frame is an ``incomplete`` reject."""
     decoder = ColumnarDecoder(protocol, columns, batch_bytes=max(len(buffer), 1), **options)
     return Batch.joined([*decoder.feed(buffer), *decoder.finish()], decoder)
 
@@ -39,7 +40,7 @@ def decode_stream(
     batch_bytes: int = MAX_BATCH_BYTES,
     **options: Any,
 ) -> Iterator[Batch]:
-    """A stream in any pieces as batches of about ``batch_bytes`` of frames; memory is bounded by that, not by the stream."""
+    """A stream in any pieces as batches of about ``batch_bytes`` of frames, which bound the memory that is needed."""
     decoder = ColumnarDecoder(protocol, columns, batch_bytes=batch_bytes, **options)
     for chunk in chunks:
         yield from decoder.feed(chunk)

@@ -1,7 +1,7 @@
 """Regular expressions as tables: the patterns of header words, turned into one deterministic automaton each.
 
-Only what patterns of words need: literals, sets, ranges, repetition, alternatives, groups, on bytes. Anything else is refused, and
-the word is then left to the record codec.
+Only what patterns of words need: literals, sets, ranges, repetition, alternatives, groups, on bytes. Anything else is
+refused, and the word is then left to the record codec.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class _Nfa:
                     self.jumps[self.add(branch, start)].append(end)
                 start = end
             elif op is sre.MAX_REPEAT:
-                start = self._repeat(*argument, start)
+                least, most, repeated = argument
+                start = self._repeat(least, most, repeated, start)
             else:
                 raise Unsupported(str(op))
         return start
@@ -88,7 +89,7 @@ def _set(items: Any) -> frozenset[int]:
 
 
 def build(patterns: list[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """One table for all patterns, as the kernel's ``matches`` reads it, and two numbers per pattern: start and chain."""
+    """One table for all patterns, as the kernel's ``matches`` reads it; and per pattern its start and chain."""
     rows: list[list[int]] = [[0] * 256]
     accepting = [0]
     about: list[int] = []

@@ -1,7 +1,7 @@
 """Filled slots -> Arrow arrays. Slots are dense: entries with the row of each; rows without an entry are null.
 
-Most batches have few kinds of messages, and most columns belong to others: whether a column has anything at all is asked
-before anything is made.
+Most batches have few kinds of messages, and most columns belong to others: whether a column has anything at all is
+asked before anything is made.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ class Filled:
     rows: int
     row_message: NDArray[np.int64]
     row_padded: NDArray[np.int8]
+    message_rows: NDArray[np.int64]
     lengths: NDArray[np.int64]
     payloads: NDArray[np.int64]
     frames: NDArray[np.int64] | slice
@@ -97,9 +98,8 @@ class Filled:
     @cached_property
     def _messages(self) -> list[MessageNode | None]:
         """The messages of the layout; None for those of which there are none here."""
-        counts = np.bincount(self.row_message[: self.rows], minlength=len(self.program.names))
         nodes = self.program.layout.messages.values()
-        return [node if count else None for node, count in zip(nodes, counts.tolist(), strict=True)]
+        return [node if count else None for node, count in zip(nodes, self.message_rows.tolist(), strict=True)]
 
     def _anywhere(self, column: Column) -> bool:
         """Whether any row has this column. A signature is never in a plain frame: the record codec reads those."""
@@ -197,19 +197,12 @@ class Filled:
     # --- lists
 
     def _list(self, made: Slots, rows: int, elements: pa.Array) -> pa.Array:
-        counts = self.values(made.slot)
+        counts, there = self._spread(made.slot, rows)
         offsets = np.zeros(rows + 1, np.int32)
         kind = pa.list_(elements.type)
-        if len(counts) == rows:
-            np.cumsum(counts, out=offsets[1:])
-            bitmap = None
-        else:
-            full, there = self._spread(made.slot, rows)
-            np.cumsum(full, out=offsets[1:])
-            bitmap = _bitmap(there)
-        return pa.Array.from_buffers(
-            kind, rows, [bitmap, pa.py_buffer(offsets)], rows - len(counts), children=[elements]
-        )
+        np.cumsum(counts, out=offsets[1:])
+        bitmap = _bitmap(there) if there is not None else None
+        return pa.Array.from_buffers(kind, rows, [bitmap, pa.py_buffer(offsets)], children=[elements])
 
     def _cells(self, made: Slots) -> pa.Array:
         rows = int(self.elements[made.list_id])
@@ -231,7 +224,8 @@ class Filled:
     def _numbers(self, slot: int, rows: int, kind: pa.DataType) -> pa.Array:
         """Numbers of eight bytes, whose bits the slot holds."""
         values, there = self._spread(slot, rows)
-        return pa.Array.from_buffers(kind, rows, [None if there is None else _bitmap(there), pa.py_buffer(values)])
+        bitmap = _bitmap(there) if there is not None else None
+        return pa.Array.from_buffers(kind, rows, [bitmap, pa.py_buffer(values)])
 
     def _keys(self, made: Slots) -> pa.Array:
         assert isinstance(made.column.how, n.OrderOf)
@@ -277,7 +271,8 @@ class Filled:
 
     def _slot_of(self, path: str) -> int:
         first, *rest = path.split(".")
-        name = next(x.column or x.key for cls in self.program.layout.protocol.messages for x in cls.__wire_fields__ if x.name == first)  # fmt: skip
+        fields = (field for cls in self.program.layout.protocol.messages for field in cls.__wire_fields__)
+        name = next(field.column or field.key for field in fields if field.name == first)
         made = self.program.slots[name]
         for part in rest:
             made = made.children[part]

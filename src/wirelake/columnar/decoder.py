@@ -1,4 +1,7 @@
-"""Streams and lists of frames -> batches: the kernel for what is plain, the record codec for the rest, in the order of the bytes."""
+"""Streams and lists of frames -> batches.
+
+The kernel decodes what is plain, the record codec the rest; rows are in the order of the bytes.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +30,7 @@ from .schema import FRONT_NAMES, REJECT, default_columns, schema
 MAX_BATCH_BYTES = 64 << 20
 MAX_BATCH_ROWS = 500_000
 STEP_FRAMES = 50_000
+_FIRST_RECOVERY_BYTES = 1 << 8
 _RECOVERY_BYTES = 1 << 16
 
 
@@ -34,7 +38,7 @@ _RECOVERY_BYTES = 1 << 16
 def _fast() -> Any:
     """The kernel's module, or None without numba (said once)."""
     try:
-        from . import fast  # noqa: PLC0415  (numba takes a second to load, and may be missing)
+        from . import fast  # numba takes a second to load, and may be missing
     except ImportError:
         warnings.warn(
             "numba is not installed: columns are decoded by the record codec, which is much slower; "
@@ -50,8 +54,8 @@ def _fast() -> Any:
 class Batch:
     """Decoded messages in order, and what could not be decoded.
 
-    ``slow`` holds the messages of rows that the record codec decoded. For ``decode_frames``, ``row_frames`` and ``reject_frames``
-    tell which of the given frames a row is about.
+    ``slow`` holds the messages of rows that the record codec decoded. For ``decode_frames``, ``row_frames`` and
+    ``reject_frames`` tell which of the given frames a row is about.
     """
 
     records: pa.RecordBatch
@@ -165,6 +169,7 @@ class ColumnarDecoder:
         self._fallback = layout(declared, **options)
         self._recovery: StreamDecoder | None = None
         self._recovery_base = 0
+        self._recovery_step = 0
         self._tail = b""
         self._base = 0
         self.batch_bytes = batch_bytes
@@ -271,15 +276,14 @@ class ColumnarDecoder:
         return position
 
     def _add(self, filled: Any, frames: Any, accepted: NDArray[np.int64], slow: list[tuple[int, Any]]) -> None:
-        offsets = frames.starts + self._base
         if filled.rows and len(accepted):
-            batch = self._rows.of_filled(filled, offsets[filled.frames])
+            batch = self._rows.of_filled(filled, frames.starts[filled.frames] + self._base)
             if len(accepted) < filled.rows:
                 batch = batch.slice(0, len(accepted))
         else:
             batch = None
         if slow:
-            made = self._rows.of_messages([(int(offsets[i]), message) for i, message in slow])
+            made = self._rows.of_messages([(self._base + int(frames.starts[i]), message) for i, message in slow])
             order = np.argsort(np.concatenate([accepted, np.array([i for i, _ in slow], np.int64)]), kind="stable")
             if batch is not None:
                 batch = _concat([batch, made], self.schema).take(pa.array(order))
@@ -303,7 +307,8 @@ class ColumnarDecoder:
         recovery = StreamDecoder(self._rows.protocol, **self._options)
         if self._layout is not None:
             recovery._prove(self._layout)
-        self._recovery, self._recovery_base = recovery, self._base + at
+        # What follows the next message goes back to the kernel: most often it comes soon.
+        self._recovery, self._recovery_base, self._recovery_step = recovery, self._base + at, _FIRST_RECOVERY_BYTES
         return self._recover(buffer, at, final)
 
     def _recover(self, buffer: bytes, at: int, final: bool) -> int | None:
@@ -311,7 +316,8 @@ class ColumnarDecoder:
         assert recovery is not None
         while True:
             fed = self._recovery_base + recovery.bytes_in - self._base
-            chunk = buffer[fed : fed + _RECOVERY_BYTES]
+            chunk = buffer[fed : fed + self._recovery_step]
+            self._recovery_step = min(2 * self._recovery_step, _RECOVERY_BYTES)
             last = final and fed + len(chunk) >= len(buffer)
             if not chunk and not last:
                 return None
@@ -330,7 +336,6 @@ class ColumnarDecoder:
                         self._layout = event.message.layout
                     self._recovery = None
                     return offset + event.length - self._base
-                at = offset + event.length - self._base
             if last:
                 self._recovery = None
                 return len(buffer)
@@ -345,7 +350,7 @@ class ColumnarDecoder:
 def decode_frames(
     protocol: str | n.Protocol, frames: Sequence[bytes], columns: Sequence[str] | None = None, **options: Any
 ) -> Batch:
-    """Frames that are already apart, each judged alone, as a batch; ``offset`` is that of the frame in their concatenation."""
+    """Frames that are already apart, each judged alone, as a batch; ``offset`` counts as if they were joined."""
     declared = load(protocol)
     rows = _Rows(declared, columns)
     choices = candidates(declared, **options)
@@ -360,10 +365,9 @@ def decode_frames(
     declined: list[int] = list(range(len(frames))) if fast is None else []
     if fast is not None and len(frames):
         buf = np.frombuffer(b"".join(frames) or b"\0", np.uint8)
-        judged = fast.judge(buf, starts, lengths)
         first = 0
         while first < len(frames):
-            filled, status, stop = fast.decode(buf, judged, first)
+            filled, status, stop = fast.decode(buf, starts, lengths, first)
             declined += (np.flatnonzero(status) + first).tolist()
             if filled.rows:
                 pieces.append(rows.of_filled(filled, starts[filled.frames]))

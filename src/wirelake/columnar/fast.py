@@ -15,8 +15,6 @@ from .lower import Lowering, Program
 
 Ints = NDArray[np.int64]
 Status = NDArray[np.int8]
-_STRIDE = 4096
-_FULL = -1
 _MAX_GROWTH = 16
 
 
@@ -33,53 +31,32 @@ class Fast:
         self.growth = 1
 
     def stream(self, buf: NDArray[np.uint8], start: int, end: int, most: int) -> tuple[Frames, Filled, Status, int]:
-        """Finds and decodes frames from ``start`` on: the frames, what they hold, a status for each, and where it ended.
+        """Finds and decodes frames from ``start`` on: the frames, what they hold, a status for each, and where it ends.
 
-        It ends at the first header that is not good, at a full column, or after ``most`` frames. Headers are walked a
-        few thousand at a time, so that the frames are still in the cache when they are decoded.
+        It ends at the first header that is not good, at a full column, or after ``most`` frames.
         """
-        p = self.program
-        most = max(1, min(most, (end - start) // 2))
-        while True:
-            frames = Frames.empty(most)
-            work = _Work(p, most, self.growth)
-            count, position, outcome = 0, start, f.GOOD
-            while count < most and outcome == f.GOOD and position < end:
-                ahead = min(_STRIDE, most - count)
-                found, position, outcome = f.read_frames(
-                    p.parts, p.magic, p.codes, p.code_heads, buf, position, end, False,
-                    *frames.part(count, count + ahead),
-                )  # fmt: skip
-                stop = work.run(buf, frames.head(count + found), count)
-                if stop < count + found:
-                    position, outcome = int(frames.starts[stop]), _FULL
-                count = stop
-            if outcome != _FULL or not self._grow() or count:
-                break
-        if outcome == _FULL and count == 0:
-            count, position = 1, work.give_up(frames, 0)
-        frames = frames.head(count)
-        return frames, work.filled(buf, frames, 0), work.status[:count], position
+        frames = Frames.empty(max(1, min(most, (end - start) // 2)))
+        filled, status, _, position = self._decode(buf, frames, 0, (start, end))
+        return frames, filled, status, position
 
-    def judge(self, buf: NDArray[np.uint8], starts: Ints, lengths: Ints) -> Frames:
-        """Frames whose boundaries are given."""
-        frames = Frames.of(starts, lengths)
-        p = self.program
-        f.read_frames(p.parts, p.magic, p.codes, p.code_heads, buf, 0, 0, True, *frames.arrays())
-        return frames
+    def decode(self, buf: NDArray[np.uint8], starts: Ints, lengths: Ints, first: int) -> tuple[Filled, Status, int]:
+        """Decodes given frames from ``first`` on: what they hold, a status for each, and the first that is left."""
+        filled, status, stop, _ = self._decode(buf, Frames.of(starts, lengths), first, None)
+        return filled, status, stop
 
-    def decode(self, buf: NDArray[np.uint8], frames: Frames, first: int) -> tuple[Filled, Status, int]:
-        """Decodes given frames from ``first`` on: what they hold, a status for each, and the first that is left over."""
-        count = len(frames.starts)
+    def _decode(
+        self, buf: NDArray[np.uint8], frames: Frames, first: int, within: tuple[int, int] | None
+    ) -> tuple[Filled, Status, int, int]:
         while True:
-            work = _Work(self.program, count, self.growth)
-            stop = work.run(buf, frames, first)
-            if stop == count or not self._grow() or stop > first:
+            work = _Work(self.program, len(frames.starts), self.growth)
+            stop, position, outcome = work.run(buf, frames, first, within)
+            if outcome != f.FULL or not self._grow() or stop > first:
                 break
-        if stop == first < count:
-            work.give_up(frames, first)
-            stop = first + 1
-        return work.filled(buf, frames.head(stop), first), work.status[first:stop], stop
+        if outcome == f.FULL and stop == first:
+            # One frame has more elements than there can be room for.
+            work.status[first] = k.DECLINED
+            stop, position = first + 1, int(frames.starts[first] + frames.lengths[first])
+        return work.filled(buf, frames, first, stop), work.status[first:stop], stop, position
 
     def _grow(self) -> bool:
         """Makes more room for elements of lists from now on; false if there is too much already."""
@@ -104,35 +81,36 @@ class _Work:
         self.status = np.zeros(most, np.int8)
         self.row_message = np.empty(most, np.int64)
         self.row_padded = np.empty(most, np.int8)
+        self.message_rows = np.zeros(len(p.names), np.int64)
         self.saved = np.empty_like(self.fill)
         self.saved_elements = np.empty_like(self.elements)
         self.scratch = k.new_scratch()
         self.rows = 0
 
-    def run(self, buf: NDArray[np.uint8], frames: Frames, first: int) -> int:
+    def run(
+        self, buf: NDArray[np.uint8], frames: Frames, first: int, within: tuple[int, int] | None
+    ) -> tuple[int, int, int]:
+        """Decodes given frames, or those ``within`` a range; gives the first that is left over, and why."""
         p = self.program
-        stop, self.rows = k.run_program(
+        start, end = within or (0, 0)
+        stop, self.rows, position, outcome = f.decode_frames(
+            p.parts, p.magic, p.codes, p.code_heads,
             p.prog, p.entries, p.tags, p.cells, p.dfa, p.patterns, p.words, p.word_bytes,
-            buf, *frames.arrays(), first, len(frames.starts),
-            self.out, self.room, self.fill, self.elements, self.status, self.row_message, self.row_padded,
-            self.rows,
+            buf, start, end, within is None, *frames.arrays(), first,
+            self.out, self.room, self.fill, self.elements,
+            self.status, self.row_message, self.row_padded, self.message_rows,
             self.saved, self.saved_elements, self.scratch,
         )  # fmt: skip
-        return int(stop)
+        return stop, position, outcome
 
-    def give_up(self, frames: Frames, index: int) -> int:
-        """Declines a frame with more elements than there can be room for; gives the position behind it."""
-        self.status[index] = k.DECLINED
-        return int(frames.starts[index] + frames.lengths[index])
-
-    def filled(self, buf: NDArray[np.uint8], frames: Frames, first: int) -> Filled:
-        stop = len(frames.starts)
+    def filled(self, buf: NDArray[np.uint8], frames: Frames, first: int, stop: int) -> Filled:
         accepted: Ints | slice = slice(first, stop)
         if self.rows < stop - first:
             accepted = np.flatnonzero(self.status[first:stop] == k.ACCEPTED) + first
         return Filled(
-            self.program, buf, self.out, self.base, self.fill, self.elements, self.rows, self.row_message,
-            self.row_padded, frames.lengths[accepted], frames.payloads[accepted], accepted,
+            self.program, buf, self.out, self.base, self.fill, self.elements,
+            self.rows, self.row_message, self.row_padded, self.message_rows,
+            frames.lengths[accepted], frames.payloads[accepted], accepted,
         )  # fmt: skip
 
 
@@ -152,9 +130,3 @@ class Frames:
 
     def arrays(self) -> tuple[Ints, Ints, Ints, Ints, Ints]:
         return self.starts, self.lengths, self.payloads, self.heads, self.messages
-
-    def part(self, first: int, stop: int) -> list[Ints]:
-        return [array[first:stop] for array in self.arrays()]
-
-    def head(self, count: int) -> Frames:
-        return Frames(*(array[:count] for array in self.arrays()))

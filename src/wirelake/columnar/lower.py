@@ -1,7 +1,8 @@
 """Layout + wanted columns -> a flat program of integers for the kernel.
 
-Every field becomes one or a few operations; a field whose column is not wanted is still checked, but written nowhere. Where a
-protocol asks for something that the kernel does not do, the program says "decline" there and the record codec takes the frame.
+Every field becomes one or a few operations; a field whose column is not wanted is still checked, but written nowhere.
+Where a protocol asks for something that the kernel does not do, the program says "decline" there and the record codec
+takes the frame.
 """
 
 from __future__ import annotations
@@ -21,9 +22,20 @@ from ..spec.columns import Column, columns
 from ..spec.declare import tag_rows
 from ..spec.resolve import Layout, MessageNode
 from .automaton import Unsupported, build
+from .shorten import shorten
 
 Ints = NDArray[np.int64]
-NO_LIMIT = 1 << 62
+NO_LIMIT = k.NO_LIMIT
+CELL_PARTS = ("fid", "type", "long", "double", "text", "bytes")
+"""The columns of a cell, in the order of their slots."""
+_CONTENTS = {
+    "bytes": k.RAW,
+    "text": k.TEXT,
+    "strict_text": k.TEXT,
+    "msgpack": k.MSGPACK,
+    "msgpack_map": k.MSGPACK_MAP,
+    "json": k.NEVER,
+}
 
 
 @dataclass
@@ -97,11 +109,12 @@ class Lowering:
 
     def _column_of(self, path: str) -> str:
         """The top-level column that holds the field at a path."""
-        first = path.split(".")[0]
+        first = path.partition(".")[0]
         for cls in self.layout.protocol.messages:
             for declared in cls.__wire_fields__:
                 if declared.name == first:
-                    return declared.column or declared.key
+                    name: str = declared.column or declared.key
+                    return name
         raise AssertionError(f"no field {path}")
 
     # --- slots
@@ -124,8 +137,8 @@ class Lowering:
                 made.children = {"element": self._assign(column.children["element"], True)}
             case "cells":
                 made.slot, made.list_id = self._slot(in_list), self._list()
-                first = [self._slot(True) for _ in range(6)][0]
-                made.children = {"first": Slots(column, first)}
+                slots = [self._slot(True) for _ in CELL_PARTS]
+                made.children = {"first": Slots(column, slots[0])}
             case "order":
                 made.slot, made.list_id = self._slot(in_list), self._list()
                 made.children = {"keys": Slots(column, self._slot(True))}
@@ -154,7 +167,9 @@ class Lowering:
         return self.registers[name]
 
     def lower(self) -> Program:
-        entries, words, word_bytes = [], [], b""
+        entries: list[int] = []
+        words: list[list[int]] = []
+        word_bytes = b""
         nodes = list(self.layout.messages.values())
         line = next((p for p in self.layout.frame.parts if isinstance(p, n.Line)), None)
         for node in nodes:
@@ -169,20 +184,22 @@ class Lowering:
                 self.emit(k.DECLINE)
             entries.append(start)
         if line is not None:
+            most = line.most if line.most is not None else k.MAX_WORDS
+            entries.append(self.emit(k.LINE, -1, line.separator[0], line.end[0], line.window, line.fewest, most))
+            self.emit(k.WORD_CODE)
+        ops, entries = shorten(self.ops, entries)
+        if line is not None:
             for index, node in enumerate(nodes):
                 words.append([len(word_bytes), len(node.word), index, entries[index]])
                 word_bytes += node.word.encode()
-            most = line.most if line.most is not None else k.MAX_WORDS
-            entries = [self.emit(k.LINE, -1, line.separator[0], line.end[0], line.window, line.fewest, most)] * len(
-                nodes
-            )
-            self.emit(k.WORD_CODE)
+            # Which message it is, the line itself says.
+            entries = entries[-1:] * len(nodes)
         dfa, patterns = build(self.patterns)
         parts, magic = self._parts()
         return Program(
             layout=self.layout,
             wanted=self.wanted,
-            prog=np.array(self.ops, np.int64).reshape(-1),
+            prog=np.array(ops, np.int64).reshape(-1),
             entries=np.array(entries, np.int64),
             tags=np.array(self.tags or [0], np.int64),
             cells=np.array(self.cells or [0], np.int64),
@@ -205,9 +222,9 @@ class Lowering:
     def _message(self, node: MessageNode) -> None:
         in_frame = kept_fields(self.layout)
         line = next((p for p in self.layout.frame.parts if isinstance(p, n.Line)), None)
-        if line is not None and line.most is not None:
-            if line.most > 1 + sum(isinstance(x.wire, n.Word) for x in node.fields):
-                raise Unsupported("a line with more words than the message has")
+        words = 1 + sum(isinstance(x.wire, n.Word) for x in node.fields)
+        if line is not None and line.most is not None and line.most > words:
+            raise Unsupported("a line with more words than the message has")
         self._kept(node)
         rest = tuple(x for x in node.fields if not x.view_of and x.name not in in_frame)
         word = 0
@@ -287,12 +304,12 @@ class Lowering:
             case n.Run(length=length):
                 content, least, most, absent = _content(wire)
                 if isinstance(length, n.Int):
-                    self.emit(k.RUN, slot, length.size, _flags(length), content, least, most, absent)
+                    self.emit(k.RUN, slot, length.size, _flags(length) | absent, content, least, most)
                 elif length is None:
-                    self.emit(k.RUN_REST, slot, 0, 0, content, least, most, absent)
+                    self.emit(k.RUN_REST, slot, 0, absent, content, least, most)
                 else:
                     assert scope is not None
-                    self.emit(k.RUN_REG, slot, scope[length], 0, content, least, most, absent)
+                    self.emit(k.RUN_REG, slot, scope[length], absent, content, least, most)
             case n.Nested(struct=cls):
                 self._struct(cls, made)
             case n.Many():
@@ -346,7 +363,7 @@ class Lowering:
         made: Slots | None = None,
         limits: list[n.SumLimit] | None = None,
     ) -> None:
-        """Fields under one condition; where it does not hold, runs with a default of no bytes are empty, others absent."""
+        """Fields under one condition; without it, runs with a default of no bytes are empty, others absent."""
         match when:
             case n.Unless(field=name, values=values):
                 first, second = (*values, *values)[:2]
@@ -451,7 +468,8 @@ class Lowering:
                     pass
         start = len(self.tags)
         self.tags += [number for row_ in table for number in row_]
-        order = next((s for s in self.slots.values() if isinstance(s.column.how, n.OrderOf) and s.column.how.field == declared.name), None)  # fmt: skip
+        shown = (slots for slots in self.slots.values() if isinstance(slots.column.how, n.OrderOf))
+        order = next((slots for slots in shown if slots.column.how == n.OrderOf(declared.name)), None)
         waiver = self.registers.get(f"{declared.name}.{wire.waived}", -1)
         self.emit(
             k.TAGS,
@@ -561,9 +579,10 @@ def _flags(wire: n.Int) -> int:
 
 
 def _content(wire: n.Run[Any]) -> tuple[int, int, int, int]:
-    content = {"bytes": k.RAW, "text": k.TEXT, "strict_text": k.TEXT, "msgpack": k.MSGPACK, "msgpack_map": k.MSGPACK_MAP, "json": k.NEVER}[wire.content]  # fmt: skip
+    content = _CONTENTS[wire.content]
     most = wire.most if wire.most is not None else NO_LIMIT
-    return content, wire.least, most, int(wire.null_if_empty or wire.absent_if_empty)
+    absent = k.MAY_BE_EMPTY if wire.null_if_empty or wire.absent_if_empty else 0
+    return content, wire.least, most, absent
 
 
 def _wrapped(code: int) -> int:

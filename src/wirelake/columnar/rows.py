@@ -1,4 +1,7 @@
-"""A message of the record codec as a row of its table: what the kernel's columns must equal, and what stands in where it declines."""
+"""A message of the record codec as a row of its table.
+
+It is what the kernel's columns must equal, and what stands in where the kernel declines.
+"""
 
 from __future__ import annotations
 

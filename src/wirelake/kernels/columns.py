@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from .memory import (
     BLOCK,
@@ -21,7 +22,6 @@ from .memory import (
     high_bits,
     load_little,
     lowest_bit,
-    pointer,
     store,
     swapped,
     widened,
@@ -30,10 +30,11 @@ from .memory import (
 # Operations; their operands are named beside the code that runs them.
 END, INT, FIXED, RUN, RUN_REG, RUN_REST, JUMP, JUMP_IN, EMPTY, SUM_MOST = range(10)
 LIST, NEXT, BOOL, TAGS, CELLS, BODY, HEAD_REACHES, IF_LEFT, DECLINE, LINE = range(10, 20)
-WORD_CODE, WORD, IF_REG, IF_EMPTY, DECLINE_IF_LESS, END_VIEWS, BACK = range(20, 27)
+WORD_CODE, WORD, IF_REG, IF_EMPTY, DECLINE_IF_LESS, END_VIEWS, BACK, SKIP, PAIR = range(20, 29)
 
-# Flags of an integer.
-SIGNED, LITTLE, RANGED = 1, 2, 4
+# Flags of an integer, and of a run whose content may be empty.
+SIGNED, LITTLE, RANGED, MAY_BE_EMPTY = 1, 2, 4, 8
+NO_LIMIT = 1 << 62
 # Contents of a run.
 RAW, TEXT, MSGPACK, MSGPACK_MAP, NEVER = range(5)
 # Types of a tag or a cell.
@@ -58,14 +59,14 @@ AT_SEEN = AT_DEPTH + 2 * (MAX_DEPTH + 1)
 SCRATCH = AT_SEEN + 256
 
 
-def new_scratch():
+def new_scratch() -> NDArray[np.int64]:
     """Memory that one batch of frames needs; it keeps which tags were seen in which frame."""
     scratch = np.zeros(SCRATCH, np.int64)
     scratch[AT_SEEN:] = -1
     return scratch
 
 
-def _msgpack_sizes():
+def _msgpack_sizes() -> NDArray[np.int64]:
     """Bytes behind the lead of each MessagePack object that has neither a length of its own nor parts; others -1."""
     sizes = np.full(256, -1, np.int64)
     sizes[0x00:0x80] = sizes[0xE0:0x100] = 0
@@ -244,34 +245,18 @@ def put(out, room, fill, slot, row, value, length):
 
 @njit(cache=True, nogil=True)
 def run_program(
-    prog, entries, tags, cells, dfa, patterns, words, word_bytes,
-    buf, starts, lengths, payloads, heads, messages, first, stop,
-    out, room, fill, elements, status, row_message, row_padded, row0, saved, saved_elements, scratch,
+    prog, entries, tags, cells, dfa, patterns, words, n_messages, word_bytes,
+    buf, size_of_buf, starts, lengths, payloads, heads, messages, first, stop,
+    out, room, fill, n_slots, elements, n_lists, status, row0, row_message, row_padded, message_rows,
+    saved, saved_elements, regs,
 ):  # fmt: skip
-    """Decodes frames from ``first`` up to ``stop``.
+    """Decodes frames from ``first`` up to ``stop``; all arguments are pointers or numbers.
 
     Returns the number of the first frame that was not looked at, and the row behind the last one.
 
     ``status[i]`` becomes ACCEPTED or DECLINED; accepted frames get rows ``row0, row0 + 1, ...``, their message in
-    ``row_message``, and in ``row_padded`` whether a tolerated padding followed.
+    ``row_message`` (``message_rows`` counts them), and in ``row_padded`` whether a tolerated padding followed.
     """
-    return _run(
-        pointer(prog), pointer(entries), pointer(tags), pointer(cells), pointer(dfa), pointer(patterns),
-        pointer(words), words.shape[0] // 4, pointer(word_bytes),
-        pointer(buf), buf.shape[0], pointer(starts), pointer(lengths), pointer(payloads), pointer(heads),
-        pointer(messages), first, stop,
-        pointer(out), pointer(room), pointer(fill), fill.shape[0], pointer(elements), elements.shape[0],
-        pointer(status), pointer(row_message), pointer(row_padded), row0,
-        pointer(saved), pointer(saved_elements), pointer(scratch),
-    )  # fmt: skip
-
-
-@njit(cache=True, nogil=True)
-def _run(
-    prog, entries, tags, cells, dfa, patterns, words, n_messages, word_bytes,
-    buf, size_of_buf, starts, lengths, payloads, heads, messages, first, stop,
-    out, room, fill, n_slots, elements, n_lists, status, row_message, row_padded, row0, saved, saved_elements, regs,
-):  # fmt: skip
     loop_pc = behind(regs, AT_LOOPS)
     loop_left = behind(loop_pc, MAX_NESTING)
     loop_count = behind(loop_left, MAX_NESTING)
@@ -314,9 +299,10 @@ def _run(
             slot = at(prog, pc8 + 1)
             pc += 1
             if op == INT:
-                # a size, b flags, c low, d high, e register
+                # a size, b flags, c low, d high, e register, f bytes to skip before
                 size = at(prog, pc8 + 2)
                 flags = at(prog, pc8 + 3)
+                p += at(prog, pc8 + 7)
                 if p + size > lim:
                     outcome = DECLINED
                     break
@@ -330,10 +316,12 @@ def _run(
                 if slot >= 0 and not put(out, room, fill, slot, at(ordinal, level), value, 0):
                     outcome = FULL
                     break
-            elif op == RUN or op == RUN_REG or op == RUN_REST:
-                # RUN: a size of length, b flags; RUN_REG: a register; all: c content, d least, e most, f may be empty
+            elif op == RUN or op == RUN_REG or op == RUN_REST:  # noqa: SIM109 (Numba is quicker this way)
+                # RUN: a size of length, f bytes to skip before; RUN_REG: a register;
+                # all: b flags, c content, d least, e most
                 if op == RUN:
                     size = at(prog, pc8 + 2)
+                    p += at(prog, pc8 + 7)
                     if p + size > lim:
                         outcome = DECLINED
                         break
@@ -352,7 +340,7 @@ def _run(
                         outcome = DECLINED
                         break
                 elif content >= MSGPACK:
-                    if length == 0 and at(prog, pc8 + 7):
+                    if length == 0 and at(prog, pc8 + 3) & MAY_BE_EMPTY:
                         continue
                     if content == NEVER or not is_msgpack(
                         buf, size_of_buf, p, p + length, content == MSGPACK_MAP, depth_counts, depth_maps
@@ -402,6 +390,26 @@ def _run(
                 other = at(regs, at(prog, pc8 + 3))
                 most = at(prog, pc8 + 4)
                 if one < 0 or other < 0 or one > most or other > most - one:
+                    outcome = DECLINED
+                    break
+            elif op == PAIR:
+                # two lengths, and as many bytes as they say: a size, b flags, c most of their sum
+                size = at(prog, pc8 + 2)
+                flags = at(prog, pc8 + 3)
+                most = at(prog, pc8 + 4)
+                if p + 2 * size > lim:
+                    outcome = DECLINED
+                    break
+                one = read_int(buf, size_of_buf, p, size, flags)
+                other = read_int(buf, size_of_buf, p + size, size, flags)
+                if one < 0 or other < 0 or one > most or other > most - one or one + other > lim - p - 2 * size:
+                    outcome = DECLINED
+                    break
+                p += 2 * size + one + other
+            elif op == SKIP:
+                # a size
+                p += at(prog, pc8 + 2)
+                if p > lim:
                     outcome = DECLINED
                     break
             elif op == LIST:
@@ -494,7 +502,7 @@ def _run(
                 # a register, b target: jumps if it is not zero
                 if at(regs, at(prog, pc8 + 2)) != 0:
                     pc = at(prog, pc8 + 3)
-            elif op == IF_EMPTY or op == IF_LEFT:
+            elif op == IF_EMPTY or op == IF_LEFT:  # noqa: SIM109
                 # a target: jumps if nothing is left
                 if p >= lim:
                     pc = at(prog, pc8 + 2)
@@ -565,6 +573,7 @@ def _run(
             store(status, i, ACCEPTED)
             store(row_message, row, message)
             store(row_padded, row, padded)
+            store(message_rows, message, at(message_rows, message) + 1)
             row += 1
             i += 1
         else:
@@ -707,7 +716,7 @@ def run_cells(
 
 @njit(cache=True, nogil=True)
 def split_line(buf, size_of_buf, p, stop, separator, end, word_at, word_len):
-    """Cuts a line into words: how many there are (0 if the line does not end in time, or has too many), and what follows.
+    """Cuts a line into words: how many there are, and where the line ends; 0 words if it has no end or too many.
 
     Looks for separators in 32 bytes at a time, and in single bytes at the end of the buffer.
     """

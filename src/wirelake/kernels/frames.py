@@ -1,4 +1,4 @@
-"""The framing kernel: finds frame boundaries by walking headers, without looking at payloads.
+"""The framing kernel: finds frame boundaries by walking headers; and the kernel that frames and decodes in turn.
 
 ``parts`` describes a frame header, six numbers a part: kind, size, flags, a, b, c (see ``columnar/lower.py``).
 """
@@ -8,31 +8,72 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .columns import read_int
+from .columns import read_int, run_program
 from .memory import at, pointer, prefetch, store
 
 MAGIC, SIZE_WHOLE, SIZE_AFTER, ESCAPED, HEAD, CODE, KEPT, LINE = range(8)
 
-GOOD, SHORT, ODD = 0, 1, 2
+GOOD, SHORT, ODD, FULL = range(4)
+
+CHUNK = 256
+"""So many frames are found before they are decoded: few enough to be still in the cache then."""
+AHEAD = 2048
+"""How many bytes ahead of the headers bytes are fetched."""
+
+
+@njit(cache=True, nogil=True)
+def decode_frames(
+    parts, magic, codes, code_heads, prog, entries, tags, cells, dfa, patterns, words, word_bytes,
+    buf, position, end, given, starts, lengths, payloads, heads, messages, first,
+    out, room, fill, elements, status, row_message, row_padded, message_rows, saved, saved_elements, scratch,
+):  # fmt: skip
+    """Finds frames from ``position`` on, or takes ``given`` ones from ``first`` on, and decodes them.
+
+    Returns the number of the first frame that was not looked at, the number of rows, the position behind the frames,
+    and the outcome there: GOOD (no more frames, or no more room for them), SHORT (bytes are missing), ODD (look
+    closely) or FULL (a column is full).
+    """
+    count = first
+    most = starts.shape[0]
+    rows = np.int64(0)
+    outcome = np.int64(GOOD)
+    while count < most and outcome == GOOD and (given or position < end):
+        found, position, outcome = read_frames(
+            pointer(parts), parts.shape[0], pointer(magic), pointer(codes), codes.shape[0], pointer(code_heads),
+            pointer(buf), buf.shape[0], position, end, given,
+            pointer(starts), pointer(lengths), pointer(payloads), pointer(heads), pointer(messages),
+            count, min(count + CHUNK, most),
+        )  # fmt: skip
+        count, rows = run_program(
+            pointer(prog), pointer(entries), pointer(tags), pointer(cells), pointer(dfa), pointer(patterns),
+            pointer(words), words.shape[0] // 4, pointer(word_bytes),
+            pointer(buf), buf.shape[0], pointer(starts), pointer(lengths), pointer(payloads), pointer(heads),
+            pointer(messages), count, found,
+            pointer(out), pointer(room), pointer(fill), fill.shape[0], pointer(elements), elements.shape[0],
+            pointer(status), rows, pointer(row_message), pointer(row_padded), pointer(message_rows),
+            pointer(saved), pointer(saved_elements), pointer(scratch),
+        )  # fmt: skip
+        if count < found:
+            position, outcome = at(starts, count), np.int64(FULL)
+    return count, rows, position, outcome
 
 
 @njit(cache=True, nogil=True)
 def read_frames(
-    parts, magic, codes, code_heads, buf, position, end, given, starts, lengths, payloads, heads, messages
+    parts, size_of_parts, magic, codes, n_codes, code_heads, data, size_of_buf, position, end, given,
+    starts, lengths, payloads, heads, messages, first, stop,
 ):  # fmt: skip
-    """Walks from frame to frame from ``position`` on while headers are good; or, ``given`` boundaries, judges each frame alone.
+    """Walks from frame to frame from ``position`` on while headers are good; or judges ``given`` frames, each alone.
 
-    Returns how many there were, the position behind them, and the outcome there: GOOD, SHORT (bytes are missing) or ODD (look
-    closely). A given frame that is not good, or says another length, gets message -1.
+    Returns the number behind the last, the position behind it, and the outcome there: GOOD, SHORT (bytes are missing)
+    or ODD (look closely). A given frame that is not good, or says another length, gets message -1.
 
     One function and not two: a call in this loop would cost more than the header.
     """
-    data = pointer(buf)
-    size_of_buf = buf.shape[0]
-    n = 0
-    most = starts.shape[0]
-    outcome = GOOD
-    while n < most:
+    n = first
+    last = np.int64(0)
+    outcome = np.int64(GOOD)
+    while n < stop:
         if given:
             position = at(starts, n)
             end = position + at(lengths, n)
@@ -44,8 +85,8 @@ def read_frames(
         message = np.int64(-1)
         code_at = np.int64(-1)
         code_part = np.int64(0)
-        outcome = GOOD
-        for part in range(0, parts.shape[0], 6):
+        outcome = np.int64(GOOD)
+        for part in range(0, size_of_parts, 6):
             kind = at(parts, part)
             size = at(parts, part + 1)
             if behind + size > end:
@@ -54,7 +95,7 @@ def read_frames(
             if kind == CODE:
                 code_at = behind
                 code_part = part
-            elif kind == SIZE_WHOLE or kind == SIZE_AFTER:
+            elif kind == SIZE_WHOLE or kind == SIZE_AFTER:  # noqa: SIM109 (Numba is quicker this way)
                 # a least, b most
                 value = read_int(data, size_of_buf, behind, size, at(parts, part + 2))
                 if value < at(parts, part + 3) or value > at(parts, part + 4):
@@ -101,10 +142,13 @@ def read_frames(
         if outcome == GOOD:
             if code_at >= 0:
                 code = read_int(data, size_of_buf, code_at, at(parts, code_part + 1), at(parts, code_part + 2))
-                for m in range(codes.shape[0]):
-                    if at(codes, m) == code:
-                        message = m
-                        break
+                # Traffic repeats itself: most often this is the message that was before.
+                message = last
+                if at(codes, message) != code:
+                    message = n_codes - 1
+                    while message >= 0 and at(codes, message) != code:
+                        message -= 1
+                    last = max(message, 0)
             if message < 0 or length < behind - position or head < at(code_heads, message):
                 outcome = ODD
             elif position + length > end:
@@ -123,6 +167,16 @@ def read_frames(
         store(messages, n, message)
         n += 1
         position += length
-        # Traffic repeats itself: frames of this length are the best guess of where headers will be.
-        prefetch(data, position + 6 * length)
+        ahead = position + AHEAD
+        prefetch(data, ahead)
+        prefetch(data, ahead + 64)
+        if length > 128:
+            prefetch(data, ahead + 128)
+            prefetch(data, ahead + 192)
+            prefetch(data, ahead + 256)
+            prefetch(data, ahead + 320)
+            prefetch(data, ahead + 384)
+            prefetch(data, ahead + 448)
+    if given:
+        outcome = np.int64(GOOD)
     return n, position, outcome

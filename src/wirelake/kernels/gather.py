@@ -24,8 +24,8 @@ def total_length(entries):
 def gather(buf, entries, offsets, there, data):
     """Copies the spans of a slot one after the other into ``data``, which has room for a block more than they need.
 
-    ``offsets`` says where each row's bytes begin, and where the last ends; ``there`` which rows have any (it is empty if
-    all have).
+    ``offsets`` says where each row's bytes begin, and where the last ends; ``there`` which rows have any (it is empty
+    if all have).
     """
     size_of_buf = buf.shape[0]
     is_sparse = there.shape[0] > 0

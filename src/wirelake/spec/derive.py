@@ -44,20 +44,27 @@ def derive(how: n.Derived, record: Any) -> Any:
 
 def payload_length(record: Any) -> int:
     """What the length field of the frame said."""
-    header = 0
+    length = int(record.wire_length)
     for part in record.layout.frame.parts:
         match part:
             case n.Magic(value=value):
-                header += len(value)
+                length -= len(value)
             case n.Size(wire=n.Escaped(wide=wide, escape=escape)):
-                header += 1 + (4 if record.mask_key is not None else 0)
-                length = int(record.wire_length) - header
+                length -= 1 + (4 if record.mask_key is not None else 0)
                 return length if length < escape else length - int(wide.size)
+            case n.Size(counts="whole"):
+                return int(record.wire_length)
             case n.Size(wire=wire):
-                return int(record.wire_length) - header - int(wire.size)
-            case _:
+                return length - int(wire.size)
+            case n.Head(wire=wire) | n.Code(wire=wire):
+                length -= wire.size
+            case n.Kept(name=name):
+                length -= len(getattr(record, name))
+            case n.Line():
                 pass
-    return int(record.wire_length)
+            case _:
+                assert_never(part)
+    return length
 
 
 def looked_into(record: Any) -> bool:

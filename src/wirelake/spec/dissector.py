@@ -419,10 +419,10 @@ class _Writer:
     def _int(self, wire: n.Int, bits: list[dict[str, Any]] | None = None) -> Any:
         """A plain integer has a name, so that tables stay short."""
         table = {"kind": "int", "size": wire.size, "signed": wire.signed, "little": wire.little and wire.size > 1}
-        if wire.low is not None or wire.high is not None:
-            return {**table, "low": wire.low, "high": wire.high, "rule": wire.rule}
-        if bits:
-            return {**table, "bits": bits}
+        is_bound = wire.low is not None or wire.high is not None
+        if is_bound or bits:
+            limits = {"low": wire.low, "high": wire.high, "rule": wire.rule if is_bound else None}
+            return {**table, **limits, "bits": bits or None}
         order = "" if wire.size == 1 else "_le" if wire.little else "_be"
         name = f"{'i' if wire.signed else 'u'}{wire.size * 8}{order}"
         self.ints[name] = literal(table)
@@ -439,15 +439,17 @@ class _Writer:
             shape = Shape(int_type(wire, wire.signed), "", self._labels(labels, wire))
             return Made(self._int(wire), self._claim(place, shape))
         name = self._claim(place, Shape(int_type(wire, False), "HEX"))
-        bits = [self._bit(mask, label, wire, place) for mask, label in labels.names.items()]
-        return Made(self._int(wire, bits), name)
+        bits = (self._bit(mask, label, wire, place) for mask, label in labels.names.items())
+        return Made(self._int(wire, [bit for bit in bits if bit is not None]), name)
 
-    def _bit(self, mask: int, label: str, wire: n.Int, place: Place) -> dict[str, Any]:
-        """A flag is shown in the bytes that hold it: Wireshark's masks have 32 bits only, numbers may have more."""
+    def _bit(self, mask: int, label: str, wire: n.Int, place: Place) -> dict[str, Any] | None:
+        """A flag is shown in the bytes that hold it: Wireshark's masks have 32 bits only, numbers may have more. No
+        bits, and bits further apart, have no item of their own.
+        """
         lowest = ((mask & -mask).bit_length() - 1) // 8
         size = (mask.bit_length() + 7) // 8 - lowest
-        if not 0 < size <= 4 or lowest + size > wire.size:
-            raise SpecError(f"{place.key}: the bits {mask:#x} of {label} cannot be shown")
+        if mask <= 0 or size > 4 or lowest + size > wire.size:
+            return None
         at = lowest if wire.little else wire.size - lowest - size
         shape = Shape("bool", mask=mask >> lowest * 8, width=size * 8)
         return {"field": self._claim(place, shape, f".{label.lower()}", label=label), "at": at, "size": size}
