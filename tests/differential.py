@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from wirelake.codec import decode
+from wirelake.codec.encode import encode_frame
 from wirelake.codec.stream import Decoded, StreamDecoder
 from wirelake.columnar import ColumnarDecoder, decode_frames, schema
 from wirelake.columnar.rows import row_of
@@ -16,7 +17,6 @@ from wirelake.columnar.show import all_columns
 from wirelake.errors import DecodeError
 from wirelake.generate.values import random_message
 from wirelake.protocols import load
-from wirelake.codec.encode import encode_frame
 from wirelake.spec.resolve import candidates
 
 READINGS: list[tuple[str, dict[str, Any]]] = [

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from tests.cli.test_wire import CALL
 
+from tests.cli.test_wire import CALL
 from wirelake.cli import cli
 
 
@@ -36,7 +36,8 @@ def test_every_field_has_offset_bytes_name_and_value() -> None:
     ("protocol", "frame"),
     [
         ("ceda", "821c13037c00040070792d315c000600733363726574 4c00040064656d6f"),
-        ("dsa", "41000000180082050000001f00000000002021030070756203002469730500a4756e6974040074656d700e0081a52474797065a66e756d62657203006f6c640000"),
+        ("dsa", "41000000180082050000001f00000000002021030070756203002469730500a4756e6974"
+                "040074656d700e0081a52474797065a66e756d62657203006f6c640000"),
         ("dsa", "0b0000000700f822000000"),
     ],
 )  # fmt: skip

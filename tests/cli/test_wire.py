@@ -131,8 +131,8 @@ def test_mb_streams_are_length_prefixed(engine: str) -> None:
         ("mb", ["--profile", "upstream"], b"publish:a.b: v1.0.0\n\xff".hex()),
         ("mb", ["--framing", "tcp"], "0000001c" + b'publish:ev.one:1.0.0\n{"k":1}'.hex()),
         ("ceda", [], "8298a1b2c3d4b0bfffd4b3b2858c8fe1939bf59ce9a8f3f39791f29ce9fe"),
-        ("ceda", ["--dialect", "ceda4"], "822f6107444f432e4e45573e000a00626c6f622074657874200e000f0001000003001c00000003000a000000"
-         .replace("822f", "822a")),
+        ("ceda", ["--dialect", "ceda4"], "822a6107444f432e4e45573e000a00626c6f622074657874200e000f0001000003001c0000000"
+                                         "3000a000000"),
     ],
 )  # fmt: skip
 def test_what_decode_prints_encode_turns_back(protocol: str, options: list[str], frame: str) -> None:
@@ -193,7 +193,7 @@ def test_match_answers_each_line() -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["decode", "-p", "nope", "-"], "unknown protocol 'nope': one of casual, dsa, mb, ceda, or path/to/file.py:NAME"),
+        (["decode", "-p", "nope", "-"], "unknown protocol 'nope': one of casual, dsa, mb, ceda, or path/to/file.py:"),
         (["decode", "-p", "casual", "--mode", "strict", "-"], "casual has no option 'mode'; it has: profile"),
         (["decode", "-p", "dsa", "--mode", "loose", "-"], "dsa: mode is one of strict, compat, not 'loose'"),
         (["decode", "-p", "casual", "/no/such/file"], "cannot read /no/such/file: No such file or directory"),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from tests.differential import (
     READING_IDS,
     READINGS,
@@ -29,7 +30,9 @@ readings = pytest.mark.parametrize(("protocol", "options"), READINGS, ids=READIN
 
 @readings
 def test_generated_messages_are_the_same_to_both_decoders(protocol: str, options: dict[str, Any]) -> None:
-    accepted, rejected = assert_agreement(protocol, valid_frames(protocol, EACH, random.Random(1), **options), **options)
+    accepted, rejected = assert_agreement(
+        protocol, valid_frames(protocol, EACH, random.Random(1), **options), **options
+    )
     if options.get("dialect") == "auto":
         # The dialect of a single frame is a guess where random cells repeat a number or have no value.
         assert accepted > EACH * 0.95

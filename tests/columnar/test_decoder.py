@@ -11,9 +11,9 @@ import tracemalloc
 
 import pyarrow as pa
 import pytest
-from tests.differential import valid_frames
 
 import wirelake
+from tests.differential import valid_frames
 from wirelake import columnar
 from wirelake.columnar import decode, decode_frames, decode_stream
 from wirelake.columnar.show import all_columns

@@ -95,6 +95,11 @@ def open_inputs(files: tuple[str, ...]) -> Iterator[tuple[str, BinaryIO]]:
             raise click.UsageError(f"cannot read {name}: {error.strerror}") from None
 
 
+def read_chunks(file: BinaryIO) -> Iterator[bytes]:
+    while chunk := file.read(CHUNK):
+        yield chunk
+
+
 def emit(shown: dict[str, Any]) -> None:
     """One object, one line."""
     sys.stdout.write(dump_json(shown) + "\n")

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from ..protocols import BUILT_IN, load
+from .common import read_chunks
 
 MESSAGES = 8000
 CORRUPT = 0.002
@@ -57,11 +58,12 @@ def _run(folder: Path, messages: int, seed: int, kept: bool) -> None:
     streams.mkdir(exist_ok=True)
     written = write_raw(traffic, streams)
     click.echo(f"   and its {len(written)} byte streams ({time.perf_counter() - started:.1f} s)")
+    click.echo("2. decoding to Arrow columns", nl=False)
     started = time.perf_counter()
     found = _decode(written)
     took = time.perf_counter() - started
     total = sum(line.messages for line in found.values())
-    click.echo(f"2. decoded {total:,} messages to Arrow columns ({took:.1f} s, the first time with compiling)")
+    click.echo(f": {total:,} messages ({took:.1f} s, the first time with compiling)")
     click.echo("3. what was there:\n")
     for text in _table(found):
         click.echo(f"   {text}")
@@ -69,8 +71,10 @@ def _run(folder: Path, messages: int, seed: int, kept: bool) -> None:
     accounted = whole - sum(line.quarantined for line in found.values())
     click.echo(f"\n   {accounted:,} bytes in messages + {whole - accounted:,} quarantined = {whole:,} bytes in")
     if kept:
+        stream = next(path for path in written if "-casual-" in path.name)
+        click.echo(f"\nLook closer: wirelake inspect -p casual {stream}")
         click.echo(
-            f"\nLook closer: wirelake inspect -p casual {folder}/streams/0000-casual-to_server.bin; open {capture} in Wireshark"
+            f"In Wireshark: wirelake dissector casual > casual.lua; wireshark -X lua_script:casual.lua {capture}"
         )
 
 
@@ -85,8 +89,7 @@ def _decode(written: list[Path]) -> dict[str, Line]:
         line.streams += 1
         line.size += path.stat().st_size
         with path.open("rb") as file:
-            chunks = iter(lambda file=file: file.read(1 << 20), b"")
-            for batch in decode_stream(load(name), chunks, ["message"]):
+            for batch in decode_stream(load(name), read_chunks(file), ["message"]):
                 line.messages += batch.records.num_rows
                 line.names.update(batch.records.column("message").to_pylist())
                 line.ranges += batch.rejects.num_rows
@@ -95,7 +98,8 @@ def _decode(written: list[Path]) -> dict[str, Line]:
 
 
 def _table(found: dict[str, Line]) -> list[str]:
-    rows = [("protocol", "streams", "bytes", "messages", "kinds", "bad ranges", "bad bytes", "most frequent")]
+    header = ("protocol", "streams", "bytes", "messages", "kinds", "bad ranges", "bad bytes", "most frequent")
+    rows: list[tuple[str, ...]] = [header]
     for name, line in found.items():
         often = ", ".join(f"{message} {count}" for message, count in line.names.most_common(3))
         numbers = (line.streams, line.size, line.messages, len(line.names), line.ranges, line.quarantined)

@@ -18,7 +18,17 @@ from ..codec.topics import TopicError, match_topic
 from ..errors import BadValue, DecodeError, EncodeError
 from ..spec.nodes import Protocol
 from ..spec.resolve import layout
-from .common import CHUNK, emit, open_inputs, parse_json, protocol_option, read_lines, reading_options, take_options
+from .common import (
+    CHUNK,
+    emit,
+    open_inputs,
+    parse_json,
+    protocol_option,
+    read_chunks,
+    read_lines,
+    reading_options,
+    take_options,
+)
 
 _SPACE = re.compile(r"\s+")
 _DIGIT = re.compile("[0-9a-fA-F]")
@@ -159,7 +169,7 @@ def _streamed(protocol: Protocol, options: dict[str, Any]) -> StreamDecoder:
 
 
 def _events(decoder: StreamDecoder, file: BinaryIO) -> Iterator[list[Any]]:
-    while chunk := file.read(CHUNK):
+    for chunk in read_chunks(file):
         yield decoder.feed(chunk)
     yield decoder.finish()
 
@@ -172,8 +182,8 @@ def _stream_columns(
 
     _streamed(protocol, options)
     nodes = {node.name: node for node in layout(protocol, **options).messages.values()}
-    chunks = iter(lambda: file.read(CHUNK), b"")
-    for batch in decode_stream(protocol, chunks, all_columns(protocol), batch_bytes=CHUNK, **options):
+    wanted = all_columns(protocol)
+    for batch in decode_stream(protocol, read_chunks(file), wanted, batch_bytes=CHUNK, **options):
         offsets = batch.records.column("offset").to_pylist()
         rows = [
             (at, shown | {"offset": at}) for at, shown in zip(offsets, show_rows(protocol, nodes, batch), strict=True)
