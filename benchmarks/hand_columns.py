@@ -1,7 +1,7 @@
-"""Many messages at a time, written by hand: a loop over the buffer that fills Python lists, and Arrow arrays made of those.
+"""Many messages at a time, written by hand: a loop over the buffer fills lists, and Arrow makes arrays of them.
 
-Each function takes a buffer of whole frames and gives the batch that ``wirelake.columnar.decode`` gives for it: the same default columns,
-also those that only other messages fill. The checks are those of ``hand_records``.
+Each function takes a buffer of whole frames and gives the batch that ``wirelake.columnar.decode`` gives for it: the
+same default columns, also those that only other messages fill. The checks are those of ``hand_records``.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _struct(protocol: str, column: str, rows: int, children: dict[str, pa.Array]
 
 
 def read_casual(buffer: bytes) -> pa.RecordBatch:
-    unpack_head, unpack_one, unpack_two = by_record._CASUAL_HEAD, by_record._I64, by_record._I64_I64
+    unpack_head, unpack_one, unpack_two = by_record.CASUAL_HEAD, by_record.I64, by_record.I64_I64
     offsets, lengths, correlations, executions = [], [], [], []
     names, timeouts, parents, formats, gtrids, bquals = [], [], [], [], [], []
     all_flags, kinds, payloads, notes = [], [], [], []
@@ -96,7 +96,7 @@ def read_casual(buffer: bytes) -> pa.RecordBatch:
             raise Malformed("buffer.payload")
         note = None
         if stop != end:
-            if buffer[stop:end] != by_record._JAVA_PADDING:
+            if buffer[stop:end] != by_record.JAVA_PADDING:
                 raise Malformed("leftover bytes")
             note = ["java_padding"]
         offsets.append(at)
@@ -141,8 +141,8 @@ def read_casual(buffer: bytes) -> pa.RecordBatch:
 
 
 def read_dsa(buffer: bytes) -> pa.RecordBatch:
-    unpack_head, unpack_u16, unpack_i32 = by_record._DSA_HEAD, by_record._U16, by_record._I32
-    unpack_value = by_record._unpack
+    unpack_head, unpack_u16, unpack_i32 = by_record.DSA_HEAD, by_record.U16, by_record.I32
+    unpack_value = by_record.unpack_value
     offsets, totals, heads, request_ids, ack_ids, bodies, presents, closes = [], [], [], [], [], [], [], []
     statuses, sequences, pages, sources = [], [], [], []
     keys: list[str] = []
@@ -255,7 +255,7 @@ def read_dsa(buffer: bytes) -> pa.RecordBatch:
 
 
 def read_mb(buffer: bytes) -> pa.RecordBatch:
-    unpack_size, match_line = by_record._U32, by_record._MB_LINE
+    unpack_size, match_line = by_record.U32, by_record.MB_LINE
     offsets, lengths, topics, versions, request_ids, parents, payloads = [], [], [], [], [], [], []
     at, size_of_buffer = 0, len(buffer)
     while at < size_of_buffer:
@@ -304,7 +304,7 @@ def read_mb(buffer: bytes) -> pa.RecordBatch:
 
 
 def read_ceda(buffer: bytes) -> pa.RecordBatch:
-    unpack_u16, numbers = by_record._U16, by_record._CEDA_NUMBERS
+    unpack_u16, numbers = by_record.U16, by_record.CEDA_NUMBERS
     offsets, lengths, sizes, topics, bodies = [], [], [], [], []
     fids: list[int] = []
     kinds: list[str] = []
@@ -346,7 +346,7 @@ def read_ceda(buffer: bytes) -> pa.RecordBatch:
             (head,) = unpack_u16(buffer, p)
             p += 2
             fid = head >> 4
-            if fid > by_record._CEDA_LAST_ID:
+            if fid > by_record.CEDA_LAST_ID:
                 raise Malformed("record")
             kind = head >> 1 & 7
             number = double = text = blob = None
@@ -370,7 +370,7 @@ def read_ceda(buffer: bytes) -> pa.RecordBatch:
                 p = start + length
                 if length > ceda.MAX_CELL_BYTES or p > end:
                     raise Malformed("record")
-                if kind == by_record._CEDA_STRING:
+                if kind == by_record.CEDA_STRING:
                     name, text = "STRING", buffer[start:p].decode()
                 else:
                     name, blob = "BYTES", buffer[start:p]

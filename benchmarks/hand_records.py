@@ -1,7 +1,8 @@
-"""One message at a time, written by hand: what a programmer would write for just this kind of message, with wirelake's checks and records.
+"""One message at a time, written by hand: what one would write for just this kind of message.
 
-Each function takes one whole frame and gives the record that ``wirelake.decode`` gives, or raises ValueError. Their shape is on purpose the plain one:
-a cursor, ``struct``, slices, one regular expression, the MessagePack library.
+Each function takes one whole frame and gives the record that ``wirelake.decode`` gives, after the same checks, or
+raises ValueError. Their shape is on purpose the plain one: a cursor, ``struct``, slices, one regular expression, the
+MessagePack library.
 """
 
 from __future__ import annotations
@@ -27,20 +28,20 @@ class Malformed(ValueError):
 # --- casual: service_call_request
 
 _CASUAL = layout(load("casual"), **OPTIONS["casual"])
-_CASUAL_HEAD = Struct(">Q16sQ16sq").unpack_from
-_I64 = Struct(">q").unpack_from
-_I64_I64 = Struct(">qq").unpack_from
-_CASUAL_CODE = 3100
+CASUAL_HEAD = Struct(">Q16sQ16sq").unpack_from
+I64 = Struct(">q").unpack_from
+I64_I64 = Struct(">qq").unpack_from
+CASUAL_CODE = 3100
 _CASUAL_HEADER = 32
-_JAVA_PADDING = bytes(8)
+JAVA_PADDING = bytes(8)
 
 
 def read_casual(frame: bytes) -> Any:
     end = len(frame)
     if end < 56:
         raise Malformed("too short")
-    code, correlation, size, execution, length = _CASUAL_HEAD(frame, 0)
-    if code != _CASUAL_CODE:
+    code, correlation, size, execution, length = CASUAL_HEAD(frame, 0)
+    if code != CASUAL_CODE:
         raise Malformed("type")
     if size > casual.MAX_PAYLOAD or size + _CASUAL_HEADER != end:
         raise Malformed("size")
@@ -48,17 +49,17 @@ def read_casual(frame: bytes) -> Any:
     if length < 0 or stop + 16 > end:
         raise Malformed("service.name")
     name = frame[at:stop].decode("utf-8", "surrogateescape")
-    timeout, length = _I64_I64(frame, stop)
+    timeout, length = I64_I64(frame, stop)
     at, stop = stop + 16, stop + 16 + length
     if length < 0 or stop + 8 > end:
         raise Malformed("parent.name")
     parent = frame[at:stop].decode("utf-8", "surrogateescape")
-    (form,) = _I64(frame, stop)
+    (form,) = I64(frame, stop)
     at = stop + 8
     if form not in (-1, 0):
         if at + 16 > end:
             raise Malformed("xid")
-        gtrid_length, bqual_length = _I64_I64(frame, at)
+        gtrid_length, bqual_length = I64_I64(frame, at)
         at += 16
         if gtrid_length < 0 or bqual_length < 0 or gtrid_length + bqual_length > 128:
             raise Malformed("xid")
@@ -72,18 +73,18 @@ def read_casual(frame: bytes) -> Any:
         xid = casual.Xid(form)
     if at + 16 > end:
         raise Malformed("flags")
-    flags, length = _I64_I64(frame, at)
+    flags, length = I64_I64(frame, at)
     at, stop = at + 16, at + 16 + length
     if length < 0 or stop + 8 > end:
         raise Malformed("buffer.type")
     kind = frame[at:stop].decode("utf-8", "surrogateescape")
-    (length,) = _I64(frame, stop)
+    (length,) = I64(frame, stop)
     at, stop = stop + 8, stop + 8 + length
     if length < 0 or stop > end:
         raise Malformed("buffer.payload")
     notes: tuple[str, ...] = ()
     if stop != end:
-        if frame[stop:] != _JAVA_PADDING:
+        if frame[stop:] != JAVA_PADDING:
             raise Malformed("leftover bytes")
         notes = ("java_padding",)
     return casual.ServiceCallRequest(
@@ -103,10 +104,10 @@ def read_casual(frame: bytes) -> Any:
 # --- dsa: subscribe_response
 
 _DSA = layout(load("dsa"), **OPTIONS["dsa"])
-_DSA_HEAD = Struct("<IHBII").unpack_from
-_U16 = Struct("<H").unpack_from
-_I32 = Struct("<i").unpack_from
-_DSA_CODE = 0x81
+DSA_HEAD = Struct("<IHBII").unpack_from
+U16 = Struct("<H").unpack_from
+I32 = Struct("<i").unpack_from
+DSA_CODE = 0x81
 _MAX_DEPTH = 256
 
 
@@ -114,7 +115,7 @@ def _no_extension(code: int, data: bytes) -> None:
     """Extension types are read as null."""
 
 
-def _unpack(data: bytes) -> Any:
+def unpack_value(data: bytes) -> Any:
     value = msgpack.unpackb(data, strict_map_key=False, unicode_errors="surrogateescape", ext_hook=_no_extension)
     if len(data) > _MAX_DEPTH and _depth(value) > _MAX_DEPTH:
         raise Malformed("nested too deeply")
@@ -133,12 +134,12 @@ def read_dsa(frame: bytes) -> Any:
     end = len(frame)
     if end < dsa.LONG_HEAD:
         raise Malformed("too short")
-    total, head, method, request_id, ack_id = _DSA_HEAD(frame, 0)
+    total, head, method, request_id, ack_id = DSA_HEAD(frame, 0)
     if total != end or total > dsa.MAX_TOTAL:
         raise Malformed("total_length")
     if not dsa.LONG_HEAD <= head <= dsa.MAX_HEADER or head > total or total - head > dsa.MAX_BODY:
         raise Malformed("header_length")
-    if method != _DSA_CODE:
+    if method != DSA_CODE:
         raise Malformed("method")
     if not 1 <= request_id <= dsa.MAX_REQUEST_ID:
         raise Malformed("request_id")
@@ -157,19 +158,19 @@ def read_dsa(frame: bytes) -> Any:
         elif code == 0x01:
             if at + 4 > head:
                 raise Malformed("headers.sequence_id")
-            (sequence_id,) = _I32(frame, at)
+            (sequence_id,) = I32(frame, at)
             at += 4
             order.append("sequence_id")
         elif code == 0x02:
             if at + 4 > head:
                 raise Malformed("headers.page_id")
-            (page_id,) = _I32(frame, at)
+            (page_id,) = I32(frame, at)
             at += 4
             order.append("page_id")
         elif code == 0x81:
             if at + 2 > head:
                 raise Malformed("headers.source_path")
-            (length,) = _U16(frame, at)
+            (length,) = U16(frame, at)
             at += 2
             if length > dsa.MAX_STRING or at + length > head:
                 raise Malformed("headers.source_path")
@@ -182,17 +183,17 @@ def read_dsa(frame: bytes) -> Any:
     if head < end and not page_id:
         if head + 2 > end:
             raise Malformed("value_meta")
-        (length,) = _U16(frame, head)
+        (length,) = U16(frame, head)
         at = head + 2
         stop = at + length
         if stop > end:
             raise Malformed("value_meta")
         if length:
-            value_meta = _unpack(frame[at:stop])
+            value_meta = unpack_value(frame[at:stop])
             if not isinstance(value_meta, dict):
                 raise Malformed("value_meta")
         if stop < end:
-            value = _unpack(frame[stop:])
+            value = unpack_value(frame[stop:])
     return dsa.SubscribeResponse(
         request_id,
         ack_id,
@@ -210,14 +211,14 @@ def read_dsa(frame: bytes) -> Any:
 # --- mb: publish, with its length before it
 
 _MB = layout(load("mb"), **OPTIONS["mb"])
-_U32 = Struct(">I").unpack_from
+U32 = Struct(">I").unpack_from
 _LEVEL = "[A-Za-z][0-9A-Za-z]*"
 _NUMBER = "(?:0|[1-9][0-9]*)"
 _PRE = "(?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
 _BUILD = "[0-9A-Za-z-]+"
 _VERSION = rf"({_NUMBER})\.({_NUMBER})\.({_NUMBER})(?:-{_PRE}(?:\.{_PRE})*)?(?:\+{_BUILD}(?:\.{_BUILD})*)?"
 _UUID4 = "[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
-_MB_LINE = re.compile(
+MB_LINE = re.compile(
     rf"(?i:publish):({_LEVEL}(?:\.{_LEVEL}){{0,4}}):({_VERSION})(?::({_UUID4})?(?::({_UUID4})?:?)?)?\n".encode()
 ).match
 
@@ -226,10 +227,10 @@ def read_mb(frame: bytes) -> Any:
     end = len(frame)
     if end < 4:
         raise Malformed("too short")
-    (size,) = _U32(frame, 0)
+    (size,) = U32(frame, 0)
     if size > mb.MAX_FRAME or size + 4 != end:
         raise Malformed("length")
-    line = _MB_LINE(frame, 4)
+    line = MB_LINE(frame, 4)
     if line is None:
         raise Malformed("header line")
     at = line.end()
@@ -255,15 +256,15 @@ def read_mb(frame: bytes) -> Any:
 # --- ceda: publish
 
 _CEDA = layout(load("ceda"), **OPTIONS["ceda"])
-_CEDA_NUMBERS = {
+CEDA_NUMBERS = {
     1: ("INT", 4, Struct("<i").unpack_from),
     2: ("LONG", 8, Struct("<q").unpack_from),
     3: ("SHORT", 2, Struct("<h").unpack_from),
     4: ("FLOAT", 4, Struct("<f").unpack_from),
     5: ("DOUBLE", 8, Struct("<d").unpack_from),
 }
-_CEDA_STRING, _CEDA_BYTES = 6, 7
-_CEDA_LAST_ID = 4094
+CEDA_STRING = 6
+CEDA_LAST_ID = 4094
 
 
 def read_ceda(frame: bytes) -> Any:
@@ -274,7 +275,7 @@ def read_ceda(frame: bytes) -> Any:
     if size == ceda.EXTENDED:
         if end < 5:
             raise Malformed("payload_length")
-        (size,) = _U16(frame, 2)
+        (size,) = U16(frame, 2)
         if size < ceda.EXTENDED:
             raise Malformed("payload_length")
         at = 4
@@ -296,15 +297,15 @@ def read_ceda(frame: bytes) -> Any:
     while at < end:
         if at + 2 > end:
             raise Malformed("record")
-        (head,) = _U16(frame, at)
+        (head,) = U16(frame, at)
         at += 2
         fid = head >> 4
-        if fid > _CEDA_LAST_ID:
+        if fid > CEDA_LAST_ID:
             raise Malformed("record")
         kind = head >> 1 & 7
         bits = None
-        if kind in _CEDA_NUMBERS:
-            name, width, unpack = _CEDA_NUMBERS[kind]
+        if kind in CEDA_NUMBERS:
+            name, width, unpack = CEDA_NUMBERS[kind]
             if at + width > end:
                 raise Malformed("record")
             (value,) = unpack(frame, at)
@@ -316,12 +317,12 @@ def read_ceda(frame: bytes) -> Any:
         else:
             if at + 2 > end:
                 raise Malformed("record")
-            (length,) = _U16(frame, at)
+            (length,) = U16(frame, at)
             start = at + 2
             at = start + length
             if length > ceda.MAX_CELL_BYTES or at > end:
                 raise Malformed("record")
-            if kind == _CEDA_STRING:
+            if kind == CEDA_STRING:
                 name, value = "STRING", frame[start:at].decode()
             else:
                 name, value = "BYTES", frame[start:at]

@@ -1,4 +1,4 @@
-"""Seeded messages for the measurements: one kind per protocol, every message different in values and mostly in length."""
+"""Seeded messages for the measurements: one kind per protocol, no two alike in values, most not in length."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ def _casual(source: random.Random) -> Any:
         xid = casual.NULL_XID
     else:
         xid = casual.Xid(42, source.randbytes(16), source.randbytes(16))
+    payload = source.randbytes(source.randint(180, 330))
     return casual.ServiceCallRequest(
         correlation=source.randbytes(16),
         execution=source.randbytes(16),
@@ -47,8 +48,8 @@ def _casual(source: random.Random) -> Any:
         parent=casual.Parent(f"{_word(source, 4, 8)}/{_word(source, 6, 12)}"),
         xid=xid,
         flags=source.choice((0, 0, 0, 4, 8, 32)),
-        buffer=casual.Buffer(source.choice((".json/", "X_OCTET/", "CFIELD/")), source.randbytes(source.randint(180, 330))),
-    )  # fmt: skip
+        buffer=casual.Buffer(source.choice((".json/", "X_OCTET/", "CFIELD/")), payload),
+    )
 
 
 def _dsa(source: random.Random) -> Any:
@@ -98,8 +99,9 @@ def _ceda(source: random.Random) -> Any:
     ]
     source.shuffle(cells)
     return ceda.Publish(
-        topic=f"FX.SPOT.{_word(source, 5, 7).upper()}", record=tuple(ceda.Cell(fid, kind, value) for fid, kind, value in cells)
-    )  # fmt: skip
+        topic=f"FX.SPOT.{_word(source, 5, 7).upper()}",
+        record=tuple(ceda.Cell(fid, kind, value) for fid, kind, value in cells),
+    )
 
 
 _MAKERS: dict[str, Callable[[random.Random], Any]] = {"casual": _casual, "dsa": _dsa, "mb": _mb, "ceda": _ceda}

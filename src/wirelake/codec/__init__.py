@@ -46,7 +46,7 @@ def codec_for(layout: Layout, undecided: tuple[Layout, ...] = ()) -> Codec:
 
 def decode(protocol: str | Protocol, data: bytes | bytearray | memoryview, **options: Any) -> Any:
     """The one message in ``data``. Raises DecodeError with rule, path, offset and excerpt."""
-    return _reader(protocol, **options)(data if type(data) is bytes else bytes(data))
+    return _reader(protocol, **options)(data if type(data) is bytes else bytes(memoryview(data)))
 
 
 @lru_cache(maxsize=256)

@@ -59,18 +59,22 @@ def detect(layouts: tuple[Layout, ...], data: Buffer, start: int, end: int, *, f
     """The verdict of the frame at ``start``. ``final``: no more bytes will come."""
     headers: list[tuple[Layout, Header]] = []
     waiting: list[Layout] = []
+    failed: list[tuple[int, Layout]] = []
     for layout in layouts:
         try:
             headers.append((layout, measure(layout, data, start, end)))
         except Incomplete:
             waiting.append(layout)
-        except DecodeError:
-            pass
+        except DecodeError as error:
+            failed.append((error.offset or 0, layout))
     if waiting:
         # The header itself is cut off. A layout that already fails is out; one that stands alone is proved.
         return Verdict(None, wait=True) if len(waiting) + len(headers) > 1 else Verdict(waiting[0])
     if not headers:
-        return Verdict()
+        # Wrong in all of them: one that reads further than the others was proved before it failed.
+        furthest = max(offset for offset, _ in failed)
+        reached = [layout for offset, layout in failed if offset == furthest]
+        return Verdict(reached[0]) if len(reached) == 1 else Verdict()
     if len(headers) == 1:
         return Verdict(headers[0][0])
     if len({header.length for _, header in headers}) == 1:

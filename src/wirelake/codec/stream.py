@@ -80,6 +80,8 @@ class StreamDecoder:
         self._base = 0
         self._scan = -1
         self._error: DecodeError | None = None
+        self._judged_at = -1
+        self._judged: Layout | None = None
         self._lost_at = 0
         self._spent = 0
         self.bytes_in = 0
@@ -132,11 +134,13 @@ class StreamDecoder:
         if length:
             return self._frame(length, codec, final)
         if self._layout is None:
-            verdict = detect(self._choices, buffer, at, end, final=final)
-            if verdict.wait and not final:
-                return None
-            if verdict.layout is not None:
-                codec = codec_for(verdict.layout)
+            if self._judged_at != self._base + at:
+                verdict = detect(self._choices, buffer, at, end, final=final)
+                if verdict.wait and not final:
+                    return None
+                self._judged_at, self._judged = self._base + at, verdict.layout
+            if self._judged is not None:
+                codec = codec_for(self._judged)
         try:
             header = read_header(codec.layout, buffer, at, end)
         except Incomplete as error:
