@@ -364,15 +364,25 @@ WRONG: dict[str, tuple[Callable[[], Protocol], str]] = {
         lambda: protocol(message(a=optional(u8, when=IfLeft()), b=field(u8))),
         "Required field 'b' cannot follow optional fields",
     ),
-    "length of nothing": (lambda: protocol(message(k=length(u8, of="x"))), "m.k is the length of 'x', which does not"),
-    "length of another": (
-        lambda: protocol(message(k=length(u8, of="x"), x=field(blob(u8)))),
-        "m.k is the length of 'x', which is not sized by it",
+    "length in a message": (
+        lambda: protocol(message(k=length(u8, of="x"), x=field(sized_by("k")))),
+        "m.k: a length apart from its run stands in a Struct, not in a message",
     ),
-    "sized by nothing": (lambda: protocol(message(x=field(sized_by("k")))), "m.x is sized by 'k', which does not come"),
+    "length of nothing": (
+        lambda: protocol(message(s=field(nested(struct(k=length(u8, of="x")))))),
+        "S.k is the length of 'x', which does not come after it",
+    ),
+    "length of another": (
+        lambda: protocol(message(s=field(nested(struct(k=length(u8, of="x"), x=field(blob(u8))))))),
+        "S.k is the length of 'x', which is not sized by it",
+    ),
+    "sized by nothing": (
+        lambda: protocol(message(s=field(nested(struct(x=field(sized_by("k"))))))),
+        "S.x is sized by 'k', which does not come before it",
+    ),
     "sized by no length": (
-        lambda: protocol(message(k=field(u8), x=field(sized_by("k")))),
-        "m.x is sized by 'k', which is not its length",
+        lambda: protocol(message(s=field(nested(struct(k=field(u8), x=field(sized_by("k"))))))),
+        "S.x is sized by 'k', which is not its length",
     ),
     "limit on nothing": (
         lambda: protocol(message(s=field(nested(struct(limits=(SumLimit(("x",), 5, "r"),), a=field(u8)))))),

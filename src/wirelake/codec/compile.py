@@ -62,7 +62,7 @@ def _escaped_decoder(layout: Layout, size: n.Size, makers: dict[bytes, Quick], s
     """Messages are compiled for the short header; a wide one is the same frame with the surplus cut out."""
     magic = b"".join(p.value for p in layout.frame.parts if isinstance(p, n.Magic))
     at, escape, wide = len(magic), size.wire.escape, size.wire.wide
-    read_wide = struct.Struct(_order(wide) + _FORMATS[wide.size, wide.signed]).unpack_from
+    read_wide = _unpacker(wide)
     surplus, least, most = wide.size, size.least, size.most if size.most is not None else 1 << 62
 
     def decode(frame: bytes, length: int) -> Any:
@@ -108,6 +108,20 @@ def _code_bytes(part: n.Code, code: int) -> bytes:
 
 def _order(wire: n.Int | n.Float) -> str:
     return "<" if wire.little else ">"
+
+
+def _unpacker(wire: n.Int) -> Callable[[Any, int], tuple[int]]:
+    """Reads an integer from a buffer at a position, as ``struct`` does, which knows none of three bytes."""
+    if wire.size != 3:
+        return struct.Struct(_order(wire) + _FORMATS[wire.size, wire.signed]).unpack_from
+
+    def unpack(buffer: Any, at: int) -> tuple[int]:
+        raw = buffer[at : at + 3]
+        if len(raw) != 3:
+            raise struct.error("three bytes are needed")
+        return (int.from_bytes(raw, "little" if wire.little else "big", signed=wire.signed),)
+
+    return unpack
 
 
 class _Source:
@@ -157,8 +171,7 @@ class _Source:
 
     def queue_size(self, part: n.Size) -> None:
         """The frame's length, which must be that of the frame at hand."""
-        size = self.fresh("l")
-        self.queue(_order(part.wire), _FORMATS[part.wire.size, part.wire.signed], size)
+        size = self.integer(part.wire)
         counted = 0 if part.counts == "whole" else _end_of(self.layout, part)
         self.doubt(f"{size} != n - {counted}" if counted else f"{size} != n")
         self.bounds(part, size)
@@ -169,6 +182,7 @@ class _Source:
 
     def flush(self) -> None:
         if not self.pending:
+            self.settle_doubts()
             return
         shape = struct.Struct((self.pending_order or ">") + "".join(form for form, _ in self.pending))
         variables = [variable for _, variable in self.pending if variable]
@@ -250,8 +264,8 @@ class _Source:
             case _:
                 raise AssertionError(f"{wire!r} is not a wire node")
 
-    def integer(self, wire: n.Int) -> str:
-        variable = self.fresh("v")
+    def integer(self, wire: n.Int, variable: str = "") -> str:
+        variable = variable or self.fresh("v")
         if wire.size == 3:
             self.queue("", "3s", variable)
             self.flush()
@@ -481,7 +495,7 @@ class _MessageSource(_Source):
                 case n.Code(wire=wire):
                     self.queue("", f"{wire.size}x", "")
                 case n.Head(wire=wire):
-                    self.queue(_order(wire), _FORMATS[wire.size, wire.signed], "h")
+                    self.integer(wire, "h")
                     self.doubt(f"h < {max(part.least, self.node.head_least)} or h > {part.most} or h > n")
                     if part.body_most is not None:
                         self.doubt(f"n - h > {part.body_most}")
@@ -545,12 +559,12 @@ class _MessageSource(_Source):
             case n.Int(size=1, signed=False):
                 self.emit(f"{variable} = b[p + 1]")
                 self.emit("p += 2")
-            case n.Int(size=size, signed=signed) as number:
-                unpack = self.give("s", struct.Struct(_order(number) + _FORMATS[size, signed]).unpack_from)
+            case n.Int(size=size) as number:
+                unpack = self.give("s", _unpacker(number))
                 self.emit(f"{variable}, = {unpack}(b, p + 1)")
                 self.emit(f"p += {1 + size}")
             case n.Run(length=n.Int(size=size) as length, content="text", most=most):
-                unpack = self.give("s", struct.Struct(_order(length) + _FORMATS[size, False]).unpack_from)
+                unpack = self.give("s", _unpacker(length))
                 self.emit(f"{variable}, = {unpack}(b, p + 1)")
                 if most is not None:
                     self.emit(f"if {variable} > {most}: return None")
@@ -665,7 +679,7 @@ def decoding(wire: n.Run[Any]) -> str:
 
 
 def cells_reader(wire: n.Cells[Any]) -> Callable[[bytes, int, int], tuple[Cell, ...] | None]:
-    head = struct.Struct(_order(wire.head) + _FORMATS[wire.head.size, False]).unpack_from
+    head = _unpacker(wire.head)
     head_size = wire.head.size
     id_shift, type_shift, type_mask, flag_mask, id_max = (
         wire.id_shift,
@@ -679,14 +693,14 @@ def cells_reader(wire: n.Cells[Any]) -> Callable[[bytes, int, int], tuple[Cell, 
         match kind.wire:
             case None:
                 readers.append((kind.name, None, 0, False, False, 0))
-            case n.Int(size=size, signed=signed) as number:
-                unpack = struct.Struct(_order(number) + _FORMATS[size, signed]).unpack_from
+            case n.Int(size=size) as number:
+                unpack = _unpacker(number)
                 readers.append((kind.name, unpack, size, False, False, 0))
             case n.Float(size=size) as real:
                 unpack = struct.Struct(_order(real) + ("f" if size == 4 else "d")).unpack_from
                 readers.append((kind.name, unpack, size, False, False, 0))
             case n.Run(length=n.Int() as length, content=content, most=most):
-                unpack = struct.Struct(_order(length) + _FORMATS[length.size, False]).unpack_from
+                unpack = _unpacker(length)
                 # A text in another character set gets a closer look.
                 plain = content == "bytes" or not decoding(kind.wire)
                 readers.append(
@@ -839,6 +853,11 @@ def compile_measure(layout: Layout, undecided: tuple[Layout, ...] = ()) -> Measu
     if isinstance(size.wire, n.Escaped):
         return _measure_escaped(layout, size, size.wire)
     order = _order(size.wire)
+    numbers = [
+        p.wire for p in layout.frame.parts if isinstance(p, n.Size | n.Head) or (isinstance(p, n.Code) and p.early)
+    ]
+    if any(wire.size == 3 or (wire.size > 1 and _order(wire) != order) for wire in numbers):
+        return lambda buffer, start, end: 0  # one struct cannot read them all
     form = order
     names: list[n.Part] = []
     for part in layout.frame.parts:

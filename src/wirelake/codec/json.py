@@ -86,10 +86,15 @@ def show_fields(message: Any, node: MessageNode, layout: Layout) -> dict[str, An
 def _show_into(fields: dict[str, Any], key: str, wire: Any, value: Any, layout: Layout) -> None:
     if isinstance(wire, n.Nested) and wire.flat:
         for inner in struct_fields(wire.struct, layout):
-            if not isinstance(inner.wire, n.Length):
+            if not isinstance(inner.wire, n.Length) and not _absent(inner, getattr(value, inner.name)):
                 _show_into(fields, f"{key}.{inner.key}", inner.wire, getattr(value, inner.name), layout)
     else:
         fields[key] = _show(wire, value, layout)
+
+
+def _absent(field: n.Field, value: Any) -> bool:
+    """Whether a field of a structure is not there (None is a value where nothing is optional)."""
+    return value is UNSET or (value is None and field.when is not None)
 
 
 def _show(wire: Any, value: Any, layout: Layout) -> Any:
@@ -140,7 +145,7 @@ def _show_struct(cls: Any, value: Any, layout: Layout) -> dict[str, Any]:
         if isinstance(field.wire, n.Length):
             continue
         inner = getattr(value, field.name)
-        if inner is not UNSET:
+        if not _absent(field, inner):
             _show_into(shown, field.key, field.wire, inner, layout)
     for made in cls.__derived_fields__:
         shown[made.name] = derive(made.how, value)

@@ -28,7 +28,8 @@ def decode(
     **options: Any,
 ) -> Batch:
     """The whole stream in ``buffer`` as one batch; a tail that is no whole frame is an ``incomplete`` reject."""
-    decoder = ColumnarDecoder(protocol, columns, batch_bytes=max(len(buffer), 1), **options)
+    size = max(len(buffer), 1)
+    decoder = ColumnarDecoder(protocol, columns, batch_bytes=size, batch_rows=size, **options)
     return Batch.joined([*decoder.feed(buffer), *decoder.finish()], decoder)
 
 

@@ -30,6 +30,8 @@ from .schema import FRONT_NAMES, REJECT, default_columns, schema
 MAX_BATCH_BYTES = 64 << 20
 MAX_BATCH_ROWS = 500_000
 STEP_FRAMES = 50_000
+STEP_BYTES = 8 << 20
+"""Less than that is kept until more comes: a step costs as much as thousands of messages."""
 _FIRST_RECOVERY_BYTES = 1 << 8
 _RECOVERY_BYTES = 1 << 16
 
@@ -79,10 +81,18 @@ class Batch:
 
 
 def _concat(batches: list[pa.RecordBatch], kind: pa.Schema) -> pa.RecordBatch:
+    """The batches as one. The list is empty afterwards: the pieces of a column are let go as soon as it is whole."""
     if len(batches) == 1:
-        return batches[0]
-    whole = pa.Table.from_batches(batches, kind).combine_chunks().to_batches()
-    return whole[0] if whole else pa.RecordBatch.from_pylist([], kind)
+        return batches.pop()
+    rows = sum(batch.num_rows for batch in batches)
+    columns = [[batch.column(i) for batch in batches] for i in range(len(kind))]
+    batches.clear()
+    arrays = []
+    for pieces, declared in zip(columns, kind, strict=True):
+        is_null = all(piece.null_count == len(piece) for piece in pieces)
+        arrays.append(pa.nulls(rows, declared.type) if is_null else pa.concat_arrays(pieces))
+        pieces.clear()
+    return pa.RecordBatch.from_arrays(arrays, schema=kind)
 
 
 class _Rows:
@@ -171,6 +181,8 @@ class ColumnarDecoder:
         self._recovery_base = 0
         self._recovery_step = 0
         self._tail = b""
+        self._waiting: list[bytes] = []
+        self._n_waiting = 0
         self._base = 0
         self.batch_bytes = batch_bytes
         self.batch_rows = batch_rows
@@ -195,10 +207,13 @@ class ColumnarDecoder:
 
     def feed(self, data: bytes | bytearray | memoryview) -> Iterator[Batch]:
         """Batches that are full; the rest waits for more or for ``finish``."""
-        yield from self._advance(bytes(data), final=False)
+        self._waiting.append(bytes(data))
+        self._n_waiting += len(data)
+        if self._n_waiting >= min(STEP_BYTES, self.batch_bytes):
+            yield from self._advance(final=False)
 
     def finish(self) -> Iterator[Batch]:
-        yield from self._advance(b"", final=True)
+        yield from self._advance(final=True)
         if self._pieces or self._rejected:
             yield self._flush()
 
@@ -209,8 +224,11 @@ class ColumnarDecoder:
         self._start()
         return batch
 
-    def _advance(self, data: bytes, final: bool) -> Iterator[Batch]:
-        buffer = self._tail + data if self._tail else data
+    def _advance(self, final: bool) -> Iterator[Batch]:
+        parts = [part for part in (self._tail, *self._waiting) if part]
+        buffer = parts[0] if len(parts) == 1 else b"".join(parts)
+        del parts
+        self._tail, self._waiting, self._n_waiting = b"", [], 0
         at = 0
         while True:
             moved = self._step(buffer, at, final)
@@ -385,7 +403,7 @@ def decode_frames(
         where.append(np.array([i for i, _ in slow], np.int64))
     batch = _concat(pieces, rows.schema)
     order = np.argsort(np.concatenate(where), kind="stable") if where else np.zeros(0, np.int64)
-    if slow and len(pieces) > 1:
+    if slow and len(where) > 1:
         batch = batch.take(pa.array(order))
     row_frames = np.concatenate(where)[order] if where else np.zeros(0, np.int64)
     at = {int(frame): row for row, frame in enumerate(row_frames)}

@@ -29,14 +29,17 @@ class Fast:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.growth = 1
+        self.typical_length = 16
 
     def stream(self, buf: NDArray[np.uint8], start: int, end: int, most: int) -> tuple[Frames, Filled, Status, int]:
         """Finds and decodes frames from ``start`` on: the frames, what they hold, a status for each, and where it ends.
 
         It ends at the first header that is not good, at a full column, or after ``most`` frames.
         """
-        frames = Frames.empty(max(1, min(most, (end - start) // 2)))
-        filled, status, _, position = self._decode(buf, frames, 0, (start, end))
+        # Room for a few more frames than there seem to be: memory that is not needed is not for nothing either.
+        frames = Frames.empty(max(1, min(most, (end - start) * 5 // (4 * self.typical_length) + 64)))
+        filled, status, count, position = self._decode(buf, frames, 0, (start, end))
+        self.typical_length = max(1, (position - start) // max(count, 1)) if count else self.typical_length
         return frames, filled, status, position
 
     def decode(self, buf: NDArray[np.uint8], starts: Ints, lengths: Ints, first: int) -> tuple[Filled, Status, int]:

@@ -271,6 +271,7 @@ class _Writer:
             "most": self._plain(line.most),
             "code": line.code,
             "code_rule": line.code_rule,
+            "fold": line.fold or None,
         }
 
     # --- messages and structures

@@ -15,7 +15,8 @@ local function plausible_line(layout, tvb, start, frame_stop, stop)
         for _, message in ipairs(part.kind == "line" and layout.messages or {}) do
             local word = message.word .. part.separator
             local size = math.min(frame_stop, start + #word) - start
-            local given = size > 0 and tvb:raw(start, size):lower() or ""
+            local given = size > 0 and tvb:raw(start, size) or ""
+            if part.fold then word, given = word:lower(), given:lower() end
             if given == word then return true end
             undecided = undecided or (word:sub(1, #given) == given and frame_stop == stop)
         end
@@ -52,19 +53,24 @@ end
 
 -- ---------------------------------------------------------------- which reading a connection has
 
--- The readings whose header is not bad, shortest frame first; and whether a header is cut off.
+-- The readings whose header is not bad, shortest frame first; whether a header is cut off; and, where all are bad, the one
+-- that reads further than the others, which was proved before it failed.
 local function possible(tvb, at, stop)
-    local found, is_cut = {}, false
+    local found, is_cut, furthest, furthest_at = {}, false, nil, -1
     for index, layout in ipairs(readings()) do
         local h, fault = attempt(measure, layout, tvb, at, stop)
         is_cut = is_cut or not (h or fault)
+        if fault and fault.offset >= furthest_at then
+            furthest = fault.offset > furthest_at and layout or nil
+            furthest_at = fault.offset
+        end
         if not fault then found[#found + 1] = { index = index, layout = layout, header = h or { length = 0 } } end
     end
     table.sort(found, function(a, b)
         if a.header.length ~= b.header.length then return a.header.length < b.header.length end
         return a.index < b.index
     end)
-    return found, is_cut
+    return found, is_cut, furthest
 end
 
 -- All readings agree on the length: the only one that is clean, or the only one that leaves no bytes over.
@@ -94,8 +100,9 @@ end
 
 -- The reading that the frame at `at` proves, if any; and how many bytes are missing before that can be said.
 local function detect(tvb, at, stop)
-    local found, is_cut = possible(tvb, at, stop)
-    if #found <= 1 then return found[1] and found[1].layout end
+    local found, is_cut, furthest = possible(tvb, at, stop)
+    if #found == 0 then return furthest end
+    if #found == 1 then return found[1].layout end
     if is_cut then return nil, DESEGMENT_ONE_MORE_SEGMENT end
     local missing = found[1].header.length - (stop - at)
     if missing > 0 then return nil, missing end

@@ -72,10 +72,11 @@ local function read_line(c, line)
     if #words < line.fewest then fail(c, "missing_fields", "", c.at) end
     if line.most and #words > line.most then fail(c, "extra_fields", "", words[line.most + 1].at) end
     local first = table.remove(words, 1)
-    local given = replaced(first.raw):gsub("\226\132\170", "k"):lower() -- the Kelvin sign is a k in lower case
+    local given = replaced(first.raw)
+    local folded = given:gsub("\226\132\170", "k"):lower() -- the Kelvin sign is a k in lower case
     for _, message in ipairs(c.layout.messages) do
-        if message.word == given then
-            if c.tree then c.tree:add(F[line.code], c.tvb(first.at, #first.raw), given) end
+        if message.word == given or (line.fold and message.word:lower() == folded) then
+            if c.tree then c.tree:add(F[line.code], c.tvb(first.at, #first.raw), message.word) end
             c.words, c.at = words, behind
             return message
         end
