@@ -126,10 +126,10 @@ def _show(wire: Any, value: Any, layout: Layout) -> Any:
         case n.Signature():
             return _show_struct(type(value), value, layout)
         case n.Tags(struct=table):
+            rows = {row.name: row for row in tag_rows(table)}
             return {
-                row.name: True if row.wire is None else _show(row.wire, getattr(value, row.name), layout)
-                for row in tag_rows(table)
-                if row.name in value.order
+                name: True if rows[name].wire is None else _show(rows[name].wire, getattr(value, name), layout)
+                for name in value.order
             }
         case n.Word():
             return value

@@ -186,6 +186,7 @@ end
 
 -- What is left behind the last field: nothing, or the padding that a peer is known to add.
 local function finish(c)
+    if c.words_end and c.words[1] then fail(c, "extra_fields", "", c.words[1].at) end
     local left = c.stop - c.at
     if left == 0 then return end
     local padding = c.message.padding

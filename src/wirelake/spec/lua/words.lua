@@ -77,7 +77,7 @@ local function read_line(c, line)
     for _, message in ipairs(c.layout.messages) do
         if message.word == given or (line.fold and message.word:lower() == folded) then
             if c.tree then c.tree:add(F[line.code], c.tvb(first.at, #first.raw), message.word) end
-            c.words, c.at = words, behind
+            c.words, c.words_end, c.at = words, line.most ~= nil, behind
             return message
         end
     end
