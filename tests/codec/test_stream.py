@@ -44,22 +44,18 @@ readings = pytest.mark.parametrize(
 
 
 @lru_cache(maxsize=32)
-def traffic(protocol: str, messages: int = 1500) -> tuple[tuple[bytes, ...], ...]:
+def traffic(protocol: str, dialect: str = "") -> tuple[tuple[bytes, ...], ...]:
     """The frames of realistic streams, one direction of one connection each."""
     streams = defaultdict(list)
-    for event in generate(protocol, messages=messages, seed=7):
+    for event in generate(protocol, messages=1500, seed=7, **({"dialect": dialect} if dialect else {})):
         streams[event.connection, event.direction].append(event.frame)
     return tuple(tuple(frames) for frames in streams.values() if len(frames) >= 12)
 
 
 def speaking(protocol: str, options: dict[str, Any]) -> tuple[tuple[bytes, ...], ...]:
     """Realistic streams in the dialect that the options read."""
-    if options.get("dialect") in (None, "auto", "ceda4"):
-        return traffic(protocol)
-    streams = defaultdict(list)
-    for event in generate(protocol, messages=1500, seed=7, **options):
-        streams[event.connection, event.direction].append(event.frame)
-    return tuple(tuple(frames) for frames in streams.values() if len(frames) >= 12)
+    dialect = options.get("dialect", "")
+    return traffic(protocol, dialect if dialect != "auto" else "")
 
 
 def events_of(protocol: str, pieces: Sequence[bytes], options: dict[str, Any]) -> list[Event]:

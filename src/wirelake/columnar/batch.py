@@ -334,7 +334,8 @@ def _bitmap(there: NDArray[np.uint8]) -> pa.Buffer:
 def _doubles(bits: NDArray[np.int64], size: int) -> NDArray[np.float64]:
     """Numbers from their IEEE bits, of 4 or 8 bytes."""
     if size == 4:
-        return bits.astype(np.uint32).view(np.float32).astype(np.float64)
+        with np.errstate(invalid="ignore"):  # a signalling NaN is a NaN like any other
+            return bits.astype(np.uint32).view(np.float32).astype(np.float64)
     return bits.view(np.float64)
 
 

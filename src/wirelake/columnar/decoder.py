@@ -250,8 +250,8 @@ class ColumnarDecoder:
         if fast is None:
             return self._trouble(buffer, at, final)
         buf = np.frombuffer(buffer, np.uint8)
-        limit = min(len(buffer), at + self.batch_bytes)
-        frames, filled, status, stop = fast.stream(buf, at, limit, STEP_FRAMES)
+        limit = min(len(buffer), at + self.batch_bytes - self._n_bytes)
+        frames, filled, status, stop = fast.stream(buf, at, limit, min(STEP_FRAMES, self.batch_rows - self._n_rows))
         if stop == at and limit < len(buffer):
             frames, filled, status, stop = fast.stream(buf, at, len(buffer), 1)
         if stop == at:

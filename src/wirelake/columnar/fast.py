@@ -36,7 +36,7 @@ class Fast:
 
         It ends at the first header that is not good, at a full column, or after ``most`` frames.
         """
-        # Room for a few more frames than there seem to be: memory that is not needed is not for nothing either.
+        # Room for a few more frames than there seem to be. Much more would cost time, too: memory comes in large pages.
         frames = Frames.empty(max(1, min(most, (end - start) * 5 // (4 * self.typical_length) + 64)))
         filled, status, count, position = self._decode(buf, frames, 0, (start, end))
         self.typical_length = max(1, (position - start) // max(count, 1)) if count else self.typical_length
