@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from wirelake.codec import decode
-from wirelake.codec.encode import encode_frame
+from wirelake.codec.encoder import encode_frame
 from wirelake.codec.stream import Decoded, StreamDecoder
 from wirelake.columnar import ColumnarDecoder, decode_frames, schema
 from wirelake.columnar.rows import row_of

@@ -13,7 +13,7 @@ from tests.differential import assert_agreement, mutate
 from wirelake import StreamDecoder, decode, encode
 from wirelake.codec import codec_for
 from wirelake.codec.compile import DOUBTS
-from wirelake.codec.encode import encode_frame
+from wirelake.codec.encoder import encode_frame
 from wirelake.codec.json import from_json
 from wirelake.codec.stream import Decoded
 from wirelake.codec.walk import walk

@@ -11,7 +11,7 @@ import pytest
 
 from tests.vectors.load import PROTOCOLS, invalid, valid
 from wirelake import decode
-from wirelake.codec.encode import encode_frame
+from wirelake.codec.encoder import encode_frame
 from wirelake.codec.json import error_json, from_json, to_json
 from wirelake.errors import DecodeError, EncodeError
 from wirelake.protocols import ceda, dsa, load

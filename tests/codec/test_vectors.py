@@ -28,7 +28,7 @@ from wirelake import StreamDecoder, decode, encode
 from wirelake.codec import codec_for
 from wirelake.codec.compile import DOUBTS
 from wirelake.codec.content import read_cfield, show_cfield, write_cfield
-from wirelake.codec.encode import encode_frame
+from wirelake.codec.encoder import encode_frame
 from wirelake.codec.json import from_json
 from wirelake.codec.stream import Decoded, Quarantined
 from wirelake.codec.topics import TopicError, match_topic

@@ -11,7 +11,7 @@ import pytest
 
 from tests.generate.toys import SENSOR, STOMP
 from wirelake.codec import codec_for
-from wirelake.codec.encode import encode_frame
+from wirelake.codec.encoder import encode_frame
 from wirelake.generate.values import random_frame, random_message
 from wirelake.protocols import load
 from wirelake.spec import nodes as n

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.generate.toys import SENSOR
-from wirelake.codec.encode import encode_frame
+from wirelake.codec.encoder import encode_frame
 from wirelake.codec.json import from_json
 from wirelake.codec.stream import StreamDecoder
 from wirelake.generate import Traffic, Truth, generate, stream_name, write_jsonl, write_pcap, write_raw

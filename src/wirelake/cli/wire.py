@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 import click
 
 from ..codec import decode as decode_one
-from ..codec.encode import encode_frame
+from ..codec.encoder import encode_frame
 from ..codec.json import error_json, from_json, to_json
 from ..codec.stream import Decoded, StreamDecoder
 from ..codec.topics import TopicError, match_topic

@@ -12,7 +12,7 @@ from ..spec.nodes import Protocol
 from ..spec.resolve import Layout, candidates, layout
 from .compile import DOUBTS, compile_layout, compile_measure
 from .detect import detect
-from .encode import encode_frame
+from .encoder import encode_frame
 from .walk import walk
 
 

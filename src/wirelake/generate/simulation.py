@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 from msgspec.structs import force_setattr
 
 from ..codec import codec_for
-from ..codec.encode import encode_frame
+from ..codec.encoder import encode_frame
 from ..spec.nodes import Protocol
 from ..spec.resolve import Layout
 from ..spec.resolve import layout as layout_of

@@ -15,7 +15,7 @@ import msgspec
 
 from ..codec import codec_for
 from ..codec.content import dump_json
-from ..codec.encode import encode_frame
+from ..codec.encoder import encode_frame
 from ..codec.frame import smallest, struct_fields
 from ..errors import EncodeError
 from ..spec import nodes as n

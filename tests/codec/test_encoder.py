@@ -10,7 +10,7 @@ import pytest
 
 from tests.vectors.load import PROTOCOLS, valid
 from wirelake import decode, encode
-from wirelake.codec.encode import encode_frame
+from wirelake.codec.encoder import encode_frame
 from wirelake.errors import EncodeError
 from wirelake.protocols import casual, ceda, dsa, load, mb
 from wirelake.spec import UNSET, Cell
