@@ -1,7 +1,7 @@
 """``python -m benchmarks.soak``: memory is bounded by the batch, not by the stream.
 
-Streams that are never in memory whole go through the decoders, a short one and a long one, each in a process of its own. The long
-one may need at most a tenth more memory.
+Streams that are never in memory whole go through the decoders, a short one and a long one, each in a process of its
+own. The long one may need at most a tenth more memory.
 """
 
 from __future__ import annotations

@@ -33,8 +33,7 @@ _PATIENCE_PER_BYTE = 64
 """Bytes that a search may decode in vain, at once and for each byte it goes on: so it always takes linear time."""
 
 
-@dataclass(slots=True)
-class Decoded:
+class Decoded(msgspec.Struct):
     """A message and where its frame began in the stream."""
 
     offset: int
@@ -120,12 +119,36 @@ class StreamDecoder:
 
     def _run(self, final: bool) -> list[Event]:
         events: list[Event] = []
+        whole = b""
         while self._at < len(self._buffer):
+            if self._scan < 0 and self._codec.measure(self._buffer, self._at, len(self._buffer)):
+                whole = whole or bytes(self._buffer)
+                if self._plain(whole, events):
+                    continue
             event = self._search(final) if self._scan >= 0 else self._next(final)
             if event is None:
                 break
             events.append(event)
         return events
+
+    def _plain(self, whole: bytes, events: list[Event]) -> bool:
+        """Takes frames that need no thought, as many as there are one after the other; whether there was one."""
+        measure, quick, base = self._codec.measure, self._codec.quick, self._base
+        first = at = self._at
+        before, end = len(events), len(whole)
+        try:
+            while length := measure(whole, at, end):
+                message = quick(whole[at : at + length], length)
+                if message is None:
+                    break
+                events.append(Decoded(base + at, message))
+                at += length
+        except DOUBTS:
+            pass
+        self._at = at
+        self.bytes_decoded += at - first
+        self.messages += len(events) - before
+        return at > first
 
     def _next(self, final: bool) -> Event | None:
         buffer, at, end = self._buffer, self._at, len(self._buffer)

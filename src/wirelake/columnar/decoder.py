@@ -218,6 +218,8 @@ class ColumnarDecoder:
             yield self._flush()
 
     def _flush(self) -> Batch:
+        # By now the batch before is most likely gone: its memory must not stand beside that of this one.
+        pa.default_memory_pool().release_unused()
         batch = Batch(
             _concat(self._pieces, self.schema), pa.RecordBatch.from_pylist(self._rejected, REJECT), self._slow
         )
