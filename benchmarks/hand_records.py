@@ -116,7 +116,10 @@ def _no_extension(code: int, data: bytes) -> None:
 
 
 def unpack_value(data: bytes) -> Any:
-    value = msgpack.unpackb(data, strict_map_key=False, unicode_errors="surrogateescape", ext_hook=_no_extension)
+    try:
+        value = msgpack.unpackb(data, strict_map_key=False, unicode_errors="surrogateescape", ext_hook=_no_extension)
+    except TypeError as error:
+        raise Malformed("an array or a map as a map's key") from error
     if len(data) > _MAX_DEPTH and _depth(value) > _MAX_DEPTH:
         raise Malformed("nested too deeply")
     return value

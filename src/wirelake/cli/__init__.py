@@ -42,9 +42,14 @@ for command in (decode, encode, inspect, describe, match, generate, dissector, d
 
 
 def main() -> None:
-    """Entry point: a closed pipe (``wirelake ... | head``) is no error."""
+    """Entry point: a closed pipe (``wirelake ... | head``) is no error, and a missing extra is named."""
     try:
         cli()
+    except ModuleNotFoundError as error:
+        if error.name not in ("pyarrow", "numpy"):
+            raise
+        click.echo(f"wirelake: this needs {error.name}: pip install 'wirelake[columnar]'", err=True)
+        sys.exit(2)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)

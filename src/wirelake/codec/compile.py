@@ -935,24 +935,41 @@ def _measure_undisputed(layout: Layout, undecided: tuple[Layout, ...]) -> Measur
     part, start = _code_position(layout)
     stop = start + part.wire.size
     known = {_code_bytes(part, code) for code in undisputed(undecided)}
+    escapes = [(start - 1, p.wire.escape) for p in layout.frame.parts if isinstance(p, n.Size) and _is_escaped(p)]
+    short_at, escape = escapes[0] if escapes else (0, 256)
 
     def measure_undisputed(buffer: bytes | bytearray, at: int, end: int) -> int:
-        return measure(buffer, at, end) if bytes(buffer[at + start : at + stop]) in known else 0
+        if bytes(buffer[at + start : at + stop]) not in known or buffer[at + short_at] >= escape:
+            return 0
+        return measure(buffer, at, end)
 
     return measure_undisputed
+
+
+def _is_escaped(part: n.Size) -> bool:
+    return isinstance(part.wire, n.Escaped)
 
 
 def _measure_escaped(layout: Layout, size: n.Size, wire: n.Escaped) -> Measure:
     magic = b"".join(p.value for p in layout.frame.parts if isinstance(p, n.Magic))
     at = len(magic)
-    least, escape = max(size.least, 1), wire.escape
+    header = at + 1 + wire.wide.size
+    read_wide = _unpacker(wire.wide)
+    least, most, escape = max(size.least, 1), size.most if size.most is not None else 1 << 62, wire.escape
 
     def measure(buffer: bytes | bytearray, start: int, end: int) -> int:
         if end - start <= at or not buffer.startswith(magic, start):
             return 0
-        short: int = buffer[start + at]
-        if not least <= short < escape or short + at + 1 > end - start:
+        length: int = buffer[start + at]
+        if least <= length < escape:
+            length += at + 1
+        elif length == escape and end - start >= header:
+            (length,) = read_wide(buffer, start + at + 1)
+            if not max(escape, least) <= length <= most:
+                return 0
+            length += header
+        else:
             return 0
-        return short + at + 1
+        return length if length <= end - start else 0
 
     return measure

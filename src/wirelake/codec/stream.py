@@ -17,11 +17,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, assert_never
 
+import msgspec
+
 from ..errors import DecodeError, Incomplete
 from ..protocols import load
 from ..spec import nodes as n
 from ..spec.resolve import Layout, candidates, layout
 from . import Codec, codec_for
+from .compile import DOUBTS
 from .detect import detect, is_clean
 from .frame import Header, measure, plausible, read_header
 

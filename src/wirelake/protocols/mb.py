@@ -132,49 +132,30 @@ class Response(MbMessage, code=RESPONSE, word="response", kind="response"):
     """The answer to a request or to a publish with an id."""
 
 
+LINE = Line(
+    b":",
+    b"\n",
+    MAX_HEADER_WINDOW,
+    fewest=3,
+    most=choose("profile", strict=6, upstream=None),
+    code="action",
+    code_rule="action",
+    fold=True,
+)
+LENGTH = Size(
+    "length",
+    be.u32,
+    counts="after",
+    most=choose("profile", strict=MAX_FRAME, upstream=MAX_RECEIVED),
+    rule="frame_too_large",
+)
+
 PROTOCOL = declare(
     Protocol(
         name="mb",
         title="MB Server Node message structure",
         doc="Microservice broker: publish, request and response with a text header line.",
-        frame=choose(
-            "framing",
-            message=Frame(
-                (
-                    Line(
-                        b":",
-                        b"\n",
-                        MAX_HEADER_WINDOW,
-                        fewest=3,
-                        most=choose("profile", strict=6, upstream=None),
-                        code="action",
-                        code_rule="action",
-                        fold=True,
-                    ),
-                )
-            ),
-            tcp=Frame(
-                (
-                    Size(
-                        "length",
-                        be.u32,
-                        counts="after",
-                        most=choose("profile", strict=MAX_FRAME, upstream=MAX_RECEIVED),
-                        rule="frame_too_large",
-                    ),
-                    Line(
-                        b":",
-                        b"\n",
-                        MAX_HEADER_WINDOW,
-                        fewest=3,
-                        most=choose("profile", strict=6, upstream=None),
-                        code="action",
-                        code_rule="action",
-                        fold=True,
-                    ),
-                )
-            ),
-        ),
+        frame=choose("framing", message=Frame((LINE,)), tcp=Frame((LENGTH, LINE))),
         messages=(Publish, Request, Response),
         options={
             "profile": Option(
