@@ -52,7 +52,7 @@ from construct import (
 )
 
 from wirelake.protocols import casual, ceda, dsa, mb
-from wirelake.spec import UNSET
+from wirelake.spec import UNSET, Cell
 
 from .hand_records import MB_LINE, unpack_value
 
@@ -246,7 +246,7 @@ _CEDA = Struct(
 
 
 def _ceda_agrees(found: Any, message: ceda.Publish) -> bool:
-    cells = tuple(ceda.Cell(cell.fid, _CEDA_NAMES[cell.type], cell.value) for cell in found.payload.record)
+    cells = tuple(Cell(cell.fid, _CEDA_NAMES[cell.type], cell.value) for cell in found.payload.record)
     return (found.payload.topic, found.payload.body, cells) == (message.topic, message.body, message.record)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import msgpack
 
 from wirelake.protocols import casual, ceda, dsa, load, mb
-from wirelake.spec import UNSET
+from wirelake.spec import UNSET, Cell
 from wirelake.spec.resolve import layout
 
 from .traffic import OPTIONS
@@ -330,9 +330,9 @@ def read_ceda(frame: bytes) -> Any:
             else:
                 name, value = "BYTES", frame[start:at]
         if bits is None and not head & 1:
-            cells.append(ceda.Cell(fid, name, value))
+            cells.append(Cell(fid, name, value))
         else:
-            cells.append(ceda.Cell(fid, name, value, bits, bool(head & 1)))
+            cells.append(Cell(fid, name, value, bits, bool(head & 1)))
     return ceda.Publish(topic, body, tuple(cells), wire_length=end, layout=_CEDA)
 
 

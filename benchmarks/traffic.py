@@ -12,6 +12,7 @@ import msgpack
 
 from wirelake import encode
 from wirelake.protocols import casual, ceda, dsa, mb
+from wirelake.spec import Cell
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "casual": {},
@@ -100,7 +101,7 @@ def _ceda(source: random.Random) -> Any:
     source.shuffle(cells)
     return ceda.Publish(
         topic=f"FX.SPOT.{_word(source, 5, 7).upper()}",
-        record=tuple(ceda.Cell(fid, kind, value) for fid, kind, value in cells),
+        record=tuple(Cell(fid, kind, value) for fid, kind, value in cells),
     )
 
 
