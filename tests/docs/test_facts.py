@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 CONFORMANCE = (ROOT / "docs" / "conformance.md").read_text(encoding="utf-8")
-WORKPLACE = re.compile(r"/work/|/root/|/tmp/|/home/", re.IGNORECASE)
+MACHINE_PATH = re.compile(r"/work/|/root/|/tmp/|/home/", re.IGNORECASE)
 
 
 def row(text: str, first: str) -> list[str]:
@@ -84,4 +84,4 @@ def test_the_commands_for_contributors_are_those_of_the_makefile():
 
 def test_no_page_and_no_example_names_a_place_on_somebodys_machine():
     for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*.py")):
-        assert WORKPLACE.search(path.read_text(encoding="utf-8")) is None, path
+        assert MACHINE_PATH.search(path.read_text(encoding="utf-8")) is None, path
