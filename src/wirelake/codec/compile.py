@@ -82,24 +82,8 @@ def _escaped_decoder(layout: Layout, size: n.Size, makers: dict[bytes, Quick], s
 
 
 def _code_position(layout: Layout) -> tuple[n.Code, int]:
-    at = 0
-    for part in layout.frame.parts:
-        match part:
-            case n.Magic(value=value):
-                at += len(value)
-            case n.Size(wire=n.Escaped()):
-                at += 1
-            case n.Size(wire=wire) | n.Head(wire=wire):
-                at += wire.size
-            case n.Code():
-                return part, at
-            case n.Kept(name=name):
-                at += next(iter(layout.messages.values())).field(name).wire.size
-            case n.Line():
-                pass
-            case _:
-                assert_never(part)
-    raise AssertionError("a frame without a code has a header line")
+    part = next(p for p in layout.frame.parts if isinstance(p, n.Code))
+    return part, layout.size_before(part)
 
 
 def _code_bytes(part: n.Code, code: int) -> bytes:
@@ -172,7 +156,7 @@ class _Source:
     def queue_size(self, part: n.Size) -> None:
         """The frame's length, which must be that of the frame at hand."""
         size = self.integer(part.wire)
-        counted = 0 if part.counts == "whole" else _end_of(self.layout, part)
+        counted = 0 if part.counts == "whole" else self.layout.size_before(part) + self.layout.part_size(part)
         self.doubt(f"{size} != n - {counted}" if counted else f"{size} != n")
         self.bounds(part, size)
 
@@ -881,7 +865,7 @@ def compile_measure(layout: Layout, undecided: tuple[Layout, ...] = ()) -> Measu
     shape = struct.Struct(form)
     unpack, header_size = shape.unpack_from, shape.size
     least, most = size.least, size.most if size.most is not None else 1 << 62
-    counted = 0 if size.counts == "whole" else _end_of(layout, size)
+    counted = 0 if size.counts == "whole" else layout.size_before(size) + layout.part_size(size)
     head = next((p for p in layout.frame.parts if isinstance(p, n.Head)), None)
     magic = next((p.value for p in layout.frame.parts if isinstance(p, n.Magic)), None)
     size_at = names.index(size)
@@ -910,23 +894,6 @@ def compile_measure(layout: Layout, undecided: tuple[Layout, ...] = ()) -> Measu
         return length
 
     return measure
-
-
-def _end_of(layout: Layout, size: n.Size) -> int:
-    at = 0
-    for part in layout.frame.parts:
-        match part:
-            case n.Magic(value=value):
-                at += len(value)
-            case n.Size(wire=wire) | n.Head(wire=wire) | n.Code(wire=wire):
-                at += wire.size
-            case n.Kept(name=name):
-                at += next(iter(layout.messages.values())).field(name).wire.size
-            case _:
-                pass
-        if part is size:
-            return at
-    raise AssertionError("the size is a part of the frame")
 
 
 def _measure_undisputed(layout: Layout, undecided: tuple[Layout, ...]) -> Measure:

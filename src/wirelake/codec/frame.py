@@ -82,7 +82,7 @@ def measure(layout: Layout, data: Buffer, start: int, end: int) -> Header:
                 at += wire.size
             case n.Kept(name=name):
                 header.kept = (header.kept or {}) | {name: at}
-                at += _kept_size(layout, name)
+                at += layout.part_size(part)
             case n.Line():
                 pass
             case _:
@@ -190,12 +190,6 @@ def _need(needed: int, available: int, path: str, at: int) -> None:
             needed=needed,
             available=available,
         )
-
-
-def _kept_size(layout: Layout, name: str) -> int:
-    wire = next(iter(layout.messages.values())).field(name).wire
-    size: int = wire.size
-    return size
 
 
 def _read_size(part: n.Size, data: Buffer, start: int, at: int, available: int, header: Header) -> int:

@@ -340,19 +340,6 @@ def _widest(layouts: tuple[Layout, ...]) -> int:
 
 
 def _width(layout: Layout) -> int:
-    width = 0
-    for part in layout.frame.parts:
-        match part:
-            case n.Magic(value=value):
-                width += len(value)
-            case n.Size(wire=n.Escaped()):
-                width += 1
-            case n.Size(wire=wire) | n.Head(wire=wire) | n.Code(wire=wire):
-                width += wire.size
-            case n.Kept(name=name):
-                width += next(iter(layout.messages.values())).field(name).wire.size
-            case n.Line(separator=separator):
-                width += max(len(node.word) for node in layout.messages.values()) + len(separator)
-            case _:
-                assert_never(part)
-    return width
+    lines = [part for part in layout.frame.parts if isinstance(part, n.Line)]
+    words = max(len(node.word) for node in layout.messages.values())
+    return layout.size_before() + sum(words + len(line.separator) for line in lines)

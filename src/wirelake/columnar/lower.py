@@ -266,27 +266,13 @@ class Lowering:
                 self._kept_ops(node, part)
 
     def _kept_ops(self, node: MessageNode, part: n.Kept) -> None:
-        at, total = 0, 0
-        place = -1
-        for other in self.layout.frame.parts:
-            if other is part:
-                place = total
-            match other:
-                case n.Magic(value=value):
-                    total += len(value)
-                case n.Size(wire=wire) | n.Head(wire=wire) | n.Code(wire=wire):
-                    if not isinstance(wire, n.Int):
-                        raise Unsupported("a kept field beside an escaped length")
-                    total += wire.size
-                case n.Kept(name=name):
-                    total += node.field(name).wire.size
-                case _:
-                    pass
-        del at
+        if any(isinstance(p, n.Size) and isinstance(p.wire, n.Escaped) for p in self.layout.frame.parts):
+            raise Unsupported("a kept field beside an escaped length")
         declared = node.field(part.name)
         made = self._of(declared)
         if made is not None:
-            self.emit(k.BACK, made.slot, total - place, declared.wire.size)
+            back = self.layout.size_before() - self.layout.size_before(part)
+            self.emit(k.BACK, made.slot, back, declared.wire.size)
 
     # --- values
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from functools import lru_cache
 from random import Random
-from typing import Any, assert_never
+from typing import Any
 
 import msgspec
 
 from ..codec import codec_for
 from ..codec.content import dump_json
 from ..codec.encoder import encode_frame
-from ..codec.frame import smallest, struct_fields
+from ..codec.frame import struct_fields
 from ..errors import EncodeError
 from ..spec import nodes as n
 from ..spec.declare import Cell, tag_rows
@@ -200,7 +200,7 @@ class _MessageMaker:
 
     def _tags(self, field: n.Field) -> Step:
         make = _TagMaker(field.wire, self.node.code, self.layout)
-        before = _header_bytes(self.layout)
+        before = self.layout.size_before()
         head = next((f.when.size for f in self.node.fields if isinstance(f.when, n.HeadReaches)), 0)
         room = (head - 1 if self.node.head_or is None else self.node.head_or) - before
 
@@ -291,23 +291,3 @@ def _reach(values: Values, path: str) -> Any:
 
 def _holds(values: Values, condition: n.AtLeast) -> bool:
     return (_reach(values, condition.field) or 0) >= condition.limit
-
-
-def _header_bytes(layout: Layout) -> int:
-    """Bytes of the frame's own fields, as far as their size is fixed."""
-    size = 0
-    for part in layout.frame.parts:
-        match part:
-            case n.Magic(value=value):
-                size += len(value)
-            case n.Size(wire=n.Escaped()):
-                size += 1
-            case n.Size(wire=wire) | n.Head(wire=wire) | n.Code(wire=wire):
-                size += wire.size
-            case n.Kept(name=name):
-                size += smallest(next(iter(layout.messages.values())).field(name).wire, layout)
-            case n.Line():
-                pass
-            case _:
-                assert_never(part)
-    return size

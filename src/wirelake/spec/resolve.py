@@ -9,7 +9,7 @@ import codecs
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, assert_never
 
 from ..errors import SpecError
 from . import nodes as n
@@ -69,6 +69,27 @@ class Layout:
 
     def of(self, message: Any) -> MessageNode:
         return self.messages[message.__message__["code"]]
+
+    def part_size(self, part: n.Part) -> int:
+        """Bytes of a part of the frame header: of a length that can be wide the short form, of a line none."""
+        match part:
+            case n.Magic(value=value):
+                return len(value)
+            case n.Size(wire=n.Escaped()):
+                return 1
+            case n.Size(wire=wire) | n.Head(wire=wire) | n.Code(wire=wire):
+                return int(wire.size)
+            case n.Kept(name=name):
+                return int(next(iter(self.messages.values())).field(name).wire.size)
+            case n.Line():
+                return 0
+            case _:
+                assert_never(part)
+
+    def size_before(self, part: n.Part | None = None) -> int:
+        """Bytes of the header before a part; without one, of the whole header."""
+        parts = self.frame.parts
+        return sum(map(self.part_size, parts if part is None else parts[: parts.index(part)]))
 
 
 def settle(protocol: n.Protocol, options: Mapping[str, Any]) -> dict[str, Any]:
