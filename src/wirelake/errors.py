@@ -114,3 +114,15 @@ class RemoteProtocolError(ProtocolError):
 
 class SpecError(Exception):
     """A declaration is ill-formed; raised when it is imported."""
+
+
+class LakeError(Exception):
+    """A lake cannot be opened, read or written: which path, and why, in one line."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(path, reason)
+        self.path = path
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"

@@ -15,6 +15,7 @@ from .demo import demo
 from .describe import completion, describe, dissector
 from .generate import generate
 from .inspect import inspect
+from .package import package
 from .wire import decode, encode, match
 
 
@@ -37,7 +38,7 @@ def cli() -> None:
     """
 
 
-for command in (decode, encode, inspect, describe, match, generate, dissector, demo, completion):
+for command in (decode, encode, inspect, describe, match, generate, package, dissector, demo, completion):
     cli.add_command(command)
 
 

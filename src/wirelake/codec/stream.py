@@ -13,11 +13,13 @@ another seems to follow.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, assert_never
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from ..errors import DecodeError, Incomplete
 from ..protocols import load
@@ -61,6 +63,90 @@ class Quarantined:
 Event = Decoded | Quarantined
 
 
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A search for the next frame that is under way. All of it counts from the first pending byte."""
+
+    scan: int
+    """No frame begins before this byte."""
+    error: DecodeError
+    passed: int = 0
+    """Bytes that were given up before."""
+    spent: int = 0
+    """Bytes that were decoded in vain."""
+
+
+def torn() -> Lost:
+    """The search at a place behind missing bytes: the frame there must be proved by another one behind it."""
+    return Lost(0, DecodeError("the beginning of this frame was not captured", rule="frame_torn", offset=0))
+
+
+class Readings:
+    """How the frames of a stream may be read: the layouts that come into question.
+
+    ``strict``: a stricter reading of the same frames; what only that one refuses gets a note.
+    """
+
+    def __init__(self, protocol: n.Protocol, options: Mapping[str, Any], lenient: Mapping[str, Any]) -> None:
+        if "framing" in protocol.options and "framing" not in options:
+            options = {**options, "framing": "tcp"}
+        chosen = {**options, **lenient}
+        self.protocol = protocol
+        self.choices = candidates(protocol, **chosen)
+        self.proved: Layout | None = self.choices[0] if len(self.choices) == 1 else None
+        self.fallback = layout(protocol, **chosen)
+        self.strict = layout(protocol, **options) if lenient else None
+        self.note = " ".join(map(str, lenient.values()))
+        if lenient and self.proved is None:
+            raise ValueError(f"{protocol.name}: a second reading needs options that leave nothing open")
+        self.first_codec = self.codec(self.fallback) if self.proved else codec_for(self.fallback, self.choices)
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether frames say how long they are."""
+        return any(isinstance(part, n.Size) for part in self.fallback.frame.parts)
+
+    def codec(self, layout: Layout) -> Codec:
+        return codec_for(layout) if self.strict is None else _lenient(self.strict, layout, self.note)
+
+
+class _Lenient(Codec):
+    """Two readings of the same frames: what the strict one refuses, the other one reads, and says so."""
+
+    def __init__(self, strict: Layout, layout: Layout, note: str) -> None:
+        super().__init__(layout)
+        self._strict, self._plain, self._note = codec_for(strict), codec_for(layout), note
+        self._measure_strict = self._strict.measure
+        self.quick = self._quick
+
+    def _quick(self, frame: bytes, length: int) -> Any:
+        return self._strict.quick(frame, length) if self._measure_strict(frame, 0, length) == length else None
+
+    def decode(self, frame: bytes) -> Any:
+        try:
+            return self._strict.decode(frame)
+        except DecodeError:
+            message = self._plain.decode(frame)
+        force_setattr(message, "notes", (*message.notes, self._note))
+        return message
+
+
+@lru_cache(maxsize=64)
+def _lenient(strict: Layout, layout: Layout, note: str) -> Codec:
+    return _Lenient(strict, layout, note)
+
+
+def readings(
+    protocol: str | n.Protocol, options: Mapping[str, Any], lenient: Mapping[str, Any] | None = None
+) -> Readings:
+    return _readings(load(protocol), tuple(options.items()), tuple((lenient or {}).items()))
+
+
+@lru_cache(maxsize=256)
+def _readings(protocol: n.Protocol, options: tuple[Any, ...], lenient: tuple[Any, ...]) -> Readings:
+    return Readings(protocol, dict(options), dict(lenient))
+
+
 class StreamDecoder:
     """Feed it bytes as they come; ``finish`` says that no more will.
 
@@ -68,15 +154,27 @@ class StreamDecoder:
     """
 
     def __init__(self, protocol: str | n.Protocol, **options: Any) -> None:
-        declared = load(protocol)
-        if "framing" in declared.options and "framing" not in options:
-            options["framing"] = "tcp"
-        self._choices = candidates(declared, **options)
-        self._layout: Layout | None = self._choices[0] if len(self._choices) == 1 else None
-        self._fallback = layout(declared, **options)
-        if not any(isinstance(part, n.Size) for part in self._fallback.frame.parts):
-            raise ValueError(f"frames of {declared.name} without a length cannot be told apart in a stream")
-        self._codec: Codec = codec_for(self._fallback, self._choices if self._layout is None else ())
+        self._begin(readings(protocol, options))
+
+    @classmethod
+    def of(cls, readings: Readings, proved: Layout | None = None, lost: Lost | None = None) -> StreamDecoder:
+        """A decoder that goes on where another one was: with the dialect that it proved, and the search it was in."""
+        made = cls.__new__(cls)
+        made._begin(readings)
+        if proved is not None and readings.proved is None:
+            made._prove(proved)
+        if lost is not None:
+            made._error, made._scan, made._lost_at, made._spent = lost.error, lost.scan, -lost.passed, lost.spent
+        return made
+
+    def _begin(self, readings: Readings) -> None:
+        if not readings.is_stream:
+            raise ValueError(f"frames of {readings.protocol.name} without a length cannot be told apart in a stream")
+        self._readings = readings
+        self._choices = readings.choices
+        self._layout = readings.proved
+        self._fallback = readings.fallback
+        self._codec: Codec = readings.first_codec
         self._buffer = bytearray()
         self._at = 0
         self._base = 0
@@ -101,10 +199,32 @@ class StreamDecoder:
         """The reading in use: the proved dialect, or the fallback."""
         return self._layout or self._fallback
 
-    def feed(self, data: bytes | bytearray | memoryview) -> list[Event]:
-        """The events that these bytes complete."""
+    @property
+    def proved(self) -> Layout | None:
+        """The reading that is sure; None while several are possible."""
+        return self._layout
+
+    @property
+    def lost(self) -> Lost | None:
+        """The search that is under way."""
+        if self._error is None:
+            return None
+        return Lost(self._scan - self._at, self._error, self._base + self._at - self._lost_at, self._spent)
+
+    def push(self, data: bytes | bytearray | memoryview) -> None:
+        """Takes bytes without looking at them; ``step`` does."""
         self._buffer += data
         self.bytes_in += len(data)
+
+    def step(self, final: bool = False) -> Event | None:
+        """The next event, if what was pushed completes one. ``final``: no more will come."""
+        if self._at >= len(self._buffer):
+            return None
+        return self._search(final) if self._scan >= 0 else self._next(final)
+
+    def feed(self, data: bytes | bytearray | memoryview) -> list[Event]:
+        """The events that these bytes complete."""
+        self.push(data)
         events = self._run(final=False)
         if self._at > _COMPACT or self._at == len(self._buffer):
             del self._buffer[: self._at]
@@ -166,7 +286,7 @@ class StreamDecoder:
                     return None
                 self._judged_at, self._judged = self._base + at, verdict.layout
             if self._judged is not None:
-                codec = codec_for(self._judged)
+                codec = self._readings.codec(self._judged)
         try:
             header = read_header(codec.layout, buffer, at, end)
         except Incomplete as error:
@@ -177,7 +297,7 @@ class StreamDecoder:
 
     def _prove(self, proved: Layout) -> None:
         self._layout = proved
-        self._codec = codec_for(proved)
+        self._codec = self._readings.codec(proved)
 
     def _frame(self, length: int, codec: Codec, final: bool) -> Event | None:
         at = self._at
@@ -199,14 +319,14 @@ class StreamDecoder:
 
     def _follows(self, at: int, final: bool) -> bool | None:
         """Whether a frame seems to begin at ``at``, or the stream ends there."""
-        answers = [plausible(choice, self._buffer, at, len(self._buffer)) for choice in self._readings()]
+        answers = [plausible(choice, self._buffer, at, len(self._buffer)) for choice in self._possible()]
         if True in answers:
             return True
         if None not in answers:
             return False
         return True if final else None
 
-    def _readings(self) -> tuple[Layout, ...]:
+    def _possible(self) -> tuple[Layout, ...]:
         return (self._layout,) if self._layout is not None else self._choices
 
     def _quarantine(self, length: int, error: DecodeError) -> Quarantined:
@@ -234,6 +354,8 @@ class StreamDecoder:
         if found is None and not final:
             return None
         error, self._error, self._scan = self._error, None, -1
+        if stop == self._at:
+            return self._next(final)
         return self._quarantine(stop - self._at, error)
 
     def _candidate(self, final: bool) -> int | None:
@@ -244,7 +366,7 @@ class StreamDecoder:
         while self._scan < end:
             place = self._place()
             if place is None:
-                self._scan = end if final else max(self._scan, end - _widest(self._readings()) + 1)
+                self._scan = end if final else max(self._scan, end - _widest(self._possible()) + 1)
                 return None
             self._scan = place
             answer = self._starts(place, final)
@@ -257,7 +379,7 @@ class StreamDecoder:
 
     def _place(self) -> int | None:
         """The next position whose first bytes could be a header."""
-        places = [start_pattern(choice).search(self._buffer, self._scan) for choice in self._readings()]
+        places = [start_pattern(choice).search(self._buffer, self._scan) for choice in self._possible()]
         return min((found.start() for found in places if found is not None), default=None)
 
     def _starts(self, at: int, final: bool) -> bool | None:
@@ -281,7 +403,7 @@ class StreamDecoder:
         if follows is False or self._tired(at):
             return False
         try:
-            is_good = is_clean(codec_for(chosen).decode(bytes(memoryview(self._buffer)[at : at + header.length])))
+            is_good = is_clean(self._readings.codec(chosen).decode(bytes(memoryview(self._buffer)[at : at + header.length])))
         except DecodeError:
             is_good = False
         if not is_good:

@@ -368,26 +368,31 @@ class ColumnarDecoder:
 
 
 def decode_frames(
-    protocol: str | n.Protocol, frames: Sequence[bytes], columns: Sequence[str] | None = None, **options: Any
+    protocol: str | n.Protocol,
+    frames: Sequence[bytes] | pa.BinaryArray,
+    columns: Sequence[str] | None = None,
+    **options: Any,
 ) -> Batch:
-    """Frames that are already apart, each judged alone, as a batch; ``offset`` counts as if they were joined."""
+    """Frames that are already apart, each judged alone, as a batch; ``offset`` counts as if they were joined.
+
+    They may be an Arrow array of binaries, which is read where it is; its nulls are frames without a byte.
+    """
     declared = load(protocol)
     rows = _Rows(declared, columns)
     choices = candidates(declared, **options)
     undecided = choices if len(choices) > 1 else ()
     chosen = layout(declared, **options)
-    lengths = np.array([len(frame) for frame in frames], np.int64)
-    starts = np.zeros(len(frames), np.int64)
-    np.cumsum(lengths[:-1], out=starts[1:])
+    buf, places, starts = _laid_out(frames)
+    lengths = np.diff(starts)
+    starts = starts[:-1]
     fast = rows.fast(chosen, undecided)
     pieces: list[pa.RecordBatch] = []
     where: list[NDArray[np.int64]] = []
     declined: list[int] = list(range(len(frames))) if fast is None else []
     if fast is not None and len(frames):
-        buf = np.frombuffer(b"".join(frames) or b"\0", np.uint8)
         first = 0
         while first < len(frames):
-            filled, status, stop = fast.decode(buf, starts, lengths, first)
+            filled, status, stop = fast.decode(buf, places, lengths, first)
             declined += (np.flatnonzero(status) + first).tolist()
             if filled.rows:
                 pieces.append(rows.of_filled(filled, starts[filled.frames]))
@@ -396,10 +401,11 @@ def decode_frames(
     slow: list[tuple[int, Any]] = []
     rejected: list[tuple[int, dict[str, Any]]] = []
     for i in declined:
+        frame = buf[places[i] : places[i] + lengths[i]].tobytes()
         try:
-            slow.append((i, decode_one(declared, frames[i], **options)))
+            slow.append((i, decode_one(declared, frame, **options)))
         except DecodeError as error:
-            rejected.append((i, reject_row(int(starts[i]), len(frames[i]), error, frames[i])))
+            rejected.append((i, reject_row(int(starts[i]), len(frame), error, frame)))
     if slow:
         pieces.append(rows.of_messages([(int(starts[i]), message) for i, message in slow]))
         where.append(np.array([i for i, _ in slow], np.int64))
@@ -408,14 +414,31 @@ def decode_frames(
     if slow and len(where) > 1:
         batch = batch.take(pa.array(order))
     row_frames = np.concatenate(where)[order] if where else np.zeros(0, np.int64)
-    at = {int(frame): row for row, frame in enumerate(row_frames)}
     return Batch(
         batch,
         pa.RecordBatch.from_pylist([row for _, row in rejected], REJECT),
-        {at[i]: message for i, message in slow},
+        {int(np.searchsorted(row_frames, i)): message for i, message in slow},
         row_frames,
         np.array([i for i, _ in rejected], np.int64),
     )
+
+
+def _laid_out(
+    frames: Sequence[bytes] | pa.BinaryArray,
+) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
+    """The bytes of all frames, where each begins there, and where it would if they were joined (and where they end)."""
+    ends = np.zeros(len(frames) + 1, np.int64)
+    if not len(frames):
+        return np.zeros(1, np.uint8), ends[:-1], ends
+    if not isinstance(frames, pa.Array):
+        np.cumsum([len(frame) for frame in frames], out=ends[1:])
+        return np.frombuffer(b"".join(frames) or b"\0", np.uint8), ends[:-1], ends
+    _, offsets, data = frames.buffers()
+    kind = np.dtype(np.int64 if pa.types.is_large_binary(frames.type) else np.int32)
+    places = np.frombuffer(offsets, kind, len(frames) + 1, frames.offset * kind.itemsize)
+    np.cumsum(np.diff(places), out=ends[1:])
+    in_place = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
+    return in_place, places[:-1].astype(np.int64), ends
 
 
 __all__ = ["FRONT_NAMES", "Batch", "ColumnarDecoder", "decode_frames"]

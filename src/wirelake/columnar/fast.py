@@ -42,6 +42,24 @@ class Fast:
         self.typical_length = max(1, (position - start) // max(count, 1)) if count else self.typical_length
         return frames, filled, status, position
 
+    def ranges(self, buf: NDArray[np.uint8], starts: Ints, ends: Ints, most: int) -> Walked:
+        """Finds and decodes the frames of many ranges of a buffer, ``most`` frames at most."""
+        size = int((ends - starts).sum())
+        frames = Frames.empty(max(1, min(most, size * 5 // (4 * self.typical_length) + 64)))
+        while True:
+            work = _Work(self.program, len(frames.starts), self.growth)
+            walked, is_full = work.run_ranges(buf, frames, starts, ends)
+            if not is_full or not self._grow() or walked.count:
+                break
+        if is_full and not walked.count:
+            # One frame has more elements than there can be room for.
+            work.status[0] = k.DECLINED
+            walked.take_first(frames)
+        walked.filled, walked.status = work.filled(buf, frames, 0, walked.count), work.status[: walked.count]
+        if walked.count:
+            self.typical_length = max(1, int(frames.lengths[: walked.count].sum()) // walked.count)
+        return walked
+
     def decode(self, buf: NDArray[np.uint8], starts: Ints, lengths: Ints, first: int) -> tuple[Filled, Status, int]:
         """Decodes given frames from ``first`` on: what they hold, a status for each, and the first that is left."""
         filled, status, stop, _ = self._decode(buf, Frames.of(starts, lengths), first, None)
@@ -106,6 +124,24 @@ class _Work:
         )  # fmt: skip
         return stop, position, outcome
 
+    def run_ranges(self, buf: NDArray[np.uint8], frames: Frames, starts: Ints, ends: Ints) -> tuple[Walked, bool]:
+        """Finds and decodes frames; says too whether a column was full before they all were decoded."""
+        p = self.program
+        stops, outcomes, firsts = starts.copy(), np.zeros(len(starts), np.int64), np.zeros(len(starts) + 1, np.int64)
+        count, self.rows, begun, is_full = f.decode_ranges(
+            p.parts, p.magic, p.codes, p.code_heads,
+            p.prog, p.entries, p.tags, p.cells, p.dfa, p.patterns, p.words, p.word_bytes,
+            buf, stops, ends, outcomes, firsts, *frames.arrays(),
+            self.out, self.room, self.fill, self.elements,
+            self.status, self.row_message, self.row_padded, self.message_rows,
+            self.saved, self.saved_elements, self.scratch,
+        )  # fmt: skip
+        firsts[begun:] = len(frames.starts) if is_full else count
+        walked = Walked(frames.starts, frames.lengths, count, firsts, stops, outcomes)
+        if is_full:
+            walked.take_back(starts)
+        return walked, is_full
+
     def filled(self, buf: NDArray[np.uint8], frames: Frames, first: int, stop: int) -> Filled:
         accepted: Ints | slice = slice(first, stop)
         if self.rows < stop - first:
@@ -115,6 +151,42 @@ class _Work:
             self.rows, self.row_message, self.row_padded, self.message_rows,
             frames.lengths[accepted], frames.payloads[accepted], accepted,
         )  # fmt: skip
+
+
+class Walked:
+    """The frames of many ranges, what they hold, and how far each range got.
+
+    ``outcomes``: ``GOOD`` at the end of the range or where there was no more room, ``SHORT`` where bytes are missing,
+    ``ODD`` where the next header must be looked at closely.
+    """
+
+    filled: Filled
+    status: Status
+
+    def __init__(self, starts: Ints, lengths: Ints, count: int, firsts: Ints, stops: Ints, outcomes: Ints) -> None:
+        self.starts, self.lengths, self.count = starts[:count], lengths[:count], count
+        self.firsts, self.stops, self.outcomes = firsts, stops, outcomes
+        self._found = starts
+
+    @property
+    def range_of(self) -> Ints:
+        """The range of each frame."""
+        return np.repeat(np.arange(len(self.stops)), np.diff(self.firsts))
+
+    def take_back(self, begins: Ints) -> None:
+        """Forgets the frames that were found but not decoded: their ranges go on at the first of them."""
+        which = max(int(np.searchsorted(self.firsts, self.count, side="right")) - 1, 0)
+        self.stops[which] = self._found[self.count]
+        self.stops[which + 1 :] = begins[which + 1 :]
+        self.outcomes[which:] = f.GOOD
+        self.firsts[which + 1 :] = self.count
+
+    def take_first(self, frames: Frames) -> None:
+        """Takes the first frame after all."""
+        which = int(np.argmax(self.stops == frames.starts[0]))
+        self.starts, self.lengths, self.count = frames.starts[:1], frames.lengths[:1], 1
+        self.firsts[which + 1 :] = 1
+        self.stops[which] += frames.lengths[0]
 
 
 class Frames:

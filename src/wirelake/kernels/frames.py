@@ -59,6 +59,55 @@ def decode_frames(
 
 
 @njit(cache=True, nogil=True)
+def decode_ranges(
+    parts, magic, codes, code_heads, prog, entries, tags, cells, dfa, patterns, words, word_bytes,
+    buf, positions, ends, outcomes, firsts, starts, lengths, payloads, heads, messages,
+    out, room, fill, elements, status, row_message, row_padded, message_rows, saved, saved_elements, scratch,
+):  # fmt: skip
+    """Finds and decodes the frames of many ranges of a buffer, one range after the other.
+
+    ``positions`` move to where the frames of each range end, ``outcomes`` say why there (GOOD: at its end, or there is
+    no more room), ``firsts`` which frame is the first of each range. Returns the number of frames that were looked at,
+    of rows, of ranges that were begun, and whether a column is full: then frames behind the last one were found too.
+    """
+    most = starts.shape[0]
+    n_ranges = positions.shape[0]
+    count = np.int64(0)
+    rows = np.int64(0)
+    found = np.int64(0)
+    which = 0
+    is_begun = False
+    while which < n_ranges and count < most:
+        stop = min(count + CHUNK, most)
+        while which < n_ranges and found < stop:
+            if not is_begun:
+                store(firsts, which, found)
+            found, position, outcome = read_frames(
+                pointer(parts), parts.shape[0], pointer(magic), pointer(codes), codes.shape[0], pointer(code_heads),
+                pointer(buf), buf.shape[0], at(positions, which), at(ends, which), False,
+                pointer(starts), pointer(lengths), pointer(payloads), pointer(heads), pointer(messages),
+                found, stop,
+            )  # fmt: skip
+            store(positions, which, position)
+            store(outcomes, which, outcome)
+            is_begun = outcome == GOOD and position < at(ends, which)
+            if not is_begun:
+                which += 1
+        count, rows = run_program(
+            pointer(prog), pointer(entries), pointer(tags), pointer(cells), pointer(dfa), pointer(patterns),
+            pointer(words), words.shape[0] // 4, pointer(word_bytes),
+            pointer(buf), buf.shape[0], pointer(starts), pointer(lengths), pointer(payloads), pointer(heads),
+            pointer(messages), count, found,
+            pointer(out), pointer(room), pointer(fill), fill.shape[0], pointer(elements), elements.shape[0],
+            pointer(status), rows, pointer(row_message), pointer(row_padded), pointer(message_rows),
+            pointer(saved), pointer(saved_elements), pointer(scratch),
+        )  # fmt: skip
+        if count < found:
+            return count, rows, which + is_begun, True
+    return count, rows, which + is_begun, False
+
+
+@njit(cache=True, nogil=True)
 def read_frames(
     parts, size_of_parts, magic, codes, n_codes, code_heads, data, size_of_buf, position, end, given,
     starts, lengths, payloads, heads, messages, first, stop,

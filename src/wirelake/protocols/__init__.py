@@ -9,6 +9,7 @@ import hashlib
 import importlib
 import importlib.util
 import sys
+import types
 from functools import lru_cache
 from pathlib import Path
 
@@ -39,6 +40,25 @@ def _load(name: str) -> Protocol:
                 return found
             raise SpecError(f"the entry point {name!r} is not a Protocol")
     raise ValueError(f"unknown protocol {name!r}: one of {', '.join(BUILT_IN)}, or path/to/file.py:NAME")
+
+
+@lru_cache(maxsize=64)
+def load_text(text: str, attribute: str) -> Protocol:
+    """The protocol that a declaration's own text makes: where the file is not, a worker of a cluster for instance.
+
+    The same text is the same module in every process, so that what belongs to it can be pickled.
+    """
+    name = f"wirelake_declared_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    module = sys.modules.get(name)
+    if module is None:
+        module = types.ModuleType(name)
+        sys.modules[name] = module
+        try:
+            exec(compile(text, f"<{name}>", "exec"), module.__dict__)
+        except BaseException:
+            del sys.modules[name]
+            raise
+    return _protocol(module, attribute, "the declaration")
 
 
 def _protocol(module: object, attribute: str, name: str) -> Protocol:

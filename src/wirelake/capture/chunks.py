@@ -1,0 +1,77 @@
+"""Chunks: some bytes of one direction of one connection, with stream offset and time. Whatever a capture is made of,
+packets, tap records or bare bytes, it enters as chunks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+TO_SERVER, TO_CLIENT = 0, 1
+DIRECTIONS = ("to_server", "to_client")
+
+
+@dataclass(slots=True, eq=False)
+class Connection:
+    """What is known about a connection so far. ``id`` is made of addresses and first packet: the same in every run.
+
+    Times are microseconds since 1970, None where a capture has no times. ``is_whole``: its beginning was captured.
+    ``protocol`` is set if the capture itself says what is spoken.
+    """
+
+    id: str
+    client: str
+    server: str
+    client_port: int = 0
+    server_port: int = 0
+    first_us: int | None = None
+    last_us: int | None = None
+    is_whole: bool = False
+    ended: str = ""
+    """``closed``, ``reset``, or empty while it is open."""
+    ended_us: int | None = None
+    protocol: str | None = None
+
+
+@dataclass(slots=True)
+class Chunks:
+    """Chunks as arrays, one entry each. Those of one direction are in the order of their offsets and without overlap.
+
+    ``start`` is the place of a chunk's bytes in ``data``; -1 marks a gap: ``length`` bytes that were never captured.
+    ``position`` is their place in the (uncompressed) capture file. ``connection`` counts within ``connections``: all
+    that were seen since the Chunks before, also those that only began or ended.
+    """
+
+    data: NDArray[np.uint8]
+    connections: list[Connection]
+    connection: NDArray[np.int32]
+    direction: NDArray[np.int8]
+    offset: NDArray[np.int64]
+    length: NDArray[np.int64]
+    ts: NDArray[np.int64]
+    start: NDArray[np.int64]
+    position: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.connection)
+
+
+@dataclass(slots=True)
+class Counts:
+    """What a capture holds besides stream bytes, so that nothing is lost silently."""
+
+    packets: int = 0
+    bytes: int = 0
+    foreign_packets: int = 0
+    """Packets without TCP, or fragments of such."""
+    foreign_bytes: int = 0
+    repeated_bytes: int = 0
+    """Stream bytes that were captured more than once."""
+    missing_bytes: int = 0
+    cut_packets: int = 0
+    """Packets of which only a part was captured."""
+    broken: str = ""
+    """Why the rest of the file could not be read; empty if it could."""
+    notes: list[str] = field(default_factory=list)

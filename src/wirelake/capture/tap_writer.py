@@ -1,0 +1,209 @@
+"""Writing tap files: chunks as a proxy or a server saw them, appended record by record (docs/tap-format.md).
+
+A record costs one ``struct.pack``, one CRC-32 and one copy into a buffer. What is in the file up to any byte can be read.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+MAGIC = b"\x89WTAP\r\n\x1a"
+VERSION = 1
+FILE_HEAD = struct.Struct("<8sHHI16sq")
+"""Magic, version, nothing, number of the file in its set, set, time of its first record."""
+FILE_HEAD_BYTES = FILE_HEAD.size + 4
+"""With its own CRC-32, with which the CRC-32 of every record begins."""
+RECORD_HEAD = struct.Struct("<IHBBI")
+"""Behind the CRC-32: length of the body, mark, kind, detail, number of the connection."""
+MARK = 0x7EA9
+MAX_BODY = 1 << 20
+OPEN, DATA, CLOSE = 1, 2, 3
+OPEN_BODY = struct.Struct("<qqqHHBBB")
+"""Time, offsets to server and to client, ports of client and server, lengths of client, server, protocol."""
+CLOSE_BODY = struct.Struct("<qqq")
+"""Time, offsets to server and to client."""
+_DATA = struct.Struct("<IHBBIqq")
+"""Head of a data record and of its body: time, offset."""
+MAX_DATA = MAX_BODY - 16
+BEGINS, GOES_ON = 0, 1
+"""Details of an open record: the beginning of the connection was seen, or it goes on here."""
+ENDED = ("closed", "reset")
+"""Details of a close record."""
+
+_FLUSH_BYTES = 1 << 16
+
+Address = tuple[str, int]
+
+
+@dataclass(slots=True)
+class _Written:
+    """A connection that is open in a tap. ``ends``: how many bytes have passed, each way."""
+
+    client: Address
+    server: Address
+    opened_us: int
+    protocol: str
+    detail: int
+    ends: list[int] = field(default_factory=lambda: [0, 0])
+
+
+class TapWriter:
+    """Appends records to a tap file, or to a rotated set of them in a directory.
+
+    ``rotate_bytes`` begins a new file after about so many bytes, ``rotate_us`` after so much time of the records. Files
+    in a directory are called by time, set and number, so that their names sort as they were written.
+
+    A call that raises OSError has not taken its bytes (of very long data perhaps the beginning: ``offset`` tells); what
+    was taken before stays, and ``flush`` can be tried again. Bytes that will never be given are announced by ``skip``.
+    """
+
+    def __init__(
+        self,
+        target: str | os.PathLike[str],
+        *,
+        rotate_bytes: int | None = None,
+        rotate_us: int | None = None,
+        set_id: bytes | None = None,
+    ) -> None:
+        self.target = Path(target)
+        self.is_set = self.target.is_dir()
+        if (rotate_bytes or rotate_us) and not self.is_set:
+            raise ValueError(f"a rotated tap needs a directory, which {self.target} is not")
+        self.set_id = os.urandom(16) if set_id is None else set_id
+        self.rotate_bytes, self.rotate_us = rotate_bytes, rotate_us
+        self.paths: list[Path] = []
+        self.written = 0
+        """Bytes of the present file that the operating system has."""
+        self._file: Any = None
+        self._buffer = bytearray()
+        self._open: dict[int, _Written] = {}
+        self._next = 0
+        self._seed = 0
+        self._limit = 1 << 62
+        self._until_us = 1 << 62
+        self._set_name = ""
+
+    # --- records
+
+    def open(
+        self,
+        client: Address,
+        server: Address,
+        ts_us: int,
+        protocol: str | None = None,
+        *,
+        is_whole: bool = True,
+    ) -> int:
+        """A connection begins; gives its number. ``is_whole``: its very first bytes will be there."""
+        self._room(ts_us)
+        number, self._next = self._next, self._next + 1
+        made = self._open[number] = _Written(client, server, ts_us, protocol or "", BEGINS if is_whole else GOES_ON)
+        self._put_open(number, made, made.detail)
+        return number
+
+    def data(self, connection: int, direction: int, ts_us: int, data: bytes | bytearray | memoryview) -> None:
+        """Bytes of one direction, TO_SERVER or TO_CLIENT."""
+        ends = self._open[connection].ends
+        for begin in range(0, len(data), MAX_DATA) if len(data) > MAX_DATA else (0,):
+            self._room(ts_us)
+            piece = data[begin : begin + MAX_DATA]
+            head = _DATA.pack(16 + len(piece), MARK, DATA, direction, connection, ts_us, ends[direction])
+            crc = zlib.crc32(piece, zlib.crc32(head, self._seed))
+            self._buffer += crc.to_bytes(4, "little") + head
+            self._buffer += piece
+            ends[direction] += len(piece)
+
+    def skip(self, connection: int, direction: int, count: int) -> None:
+        """Bytes passed that are not recorded: readers see a gap."""
+        self._open[connection].ends[direction] += count
+
+    def offset(self, connection: int, direction: int) -> int:
+        """How many bytes of a direction have passed."""
+        return self._open[connection].ends[direction]
+
+    def close(self, connection: int, ts_us: int, how: Literal["closed", "reset"] = "closed") -> None:
+        self._room(ts_us)
+        ended = self._open.pop(connection)
+        self._put(CLOSE, ENDED.index(how), connection, CLOSE_BODY.pack(ts_us, *ended.ends))
+
+    def _put_open(self, number: int, one: _Written, detail: int) -> None:
+        (client, client_port), (server, server_port) = one.client, one.server
+        texts = [text.encode()[:255] for text in (client, server, one.protocol)]
+        body = OPEN_BODY.pack(one.opened_us, *one.ends, client_port, server_port, *map(len, texts))
+        self._put(OPEN, detail, number, body + b"".join(texts))
+
+    def _put(self, kind: int, detail: int, number: int, body: bytes) -> None:
+        record = RECORD_HEAD.pack(len(body), MARK, kind, detail, number) + body
+        self._buffer += zlib.crc32(record, self._seed).to_bytes(4, "little") + record
+
+    # --- files
+
+    def flush(self) -> None:
+        """Gives what is buffered to the operating system."""
+        while self._buffer:
+            count = self._file.write(self._buffer)
+            del self._buffer[:count]
+            self.written += count
+
+    def sync(self) -> None:
+        """Makes everything so far outlast a power failure."""
+        self.flush()
+        if self._file is not None:
+            os.fsync(self._file.fileno())
+
+    def end(self) -> None:
+        """Closes the file. Connections that are open stay so: their end was not seen."""
+        if self._file is None:
+            return
+        try:
+            self.flush()
+        finally:
+            self._file.close()
+            self._file = None
+
+    def __enter__(self) -> TapWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def _room(self, ts_us: int) -> None:
+        """Sees that one more record can be taken: buffer and file are not full."""
+        if self._file is None:
+            self._begin_file(ts_us)
+        elif self.written + len(self._buffer) >= self._limit or ts_us >= self._until_us:
+            self.end()
+            self._begin_file(ts_us)
+        elif len(self._buffer) >= _FLUSH_BYTES:
+            self.flush()
+
+    def _begin_file(self, ts_us: int) -> None:
+        number = len(self.paths)
+        path = self._path(number, ts_us)
+        # A set never writes over anything: its names are its own.
+        self._file = path.open("xb" if self.is_set else "wb", buffering=0)
+        self.paths.append(path)
+        self.written = 0
+        head = FILE_HEAD.pack(MAGIC, VERSION, 0, number, self.set_id, ts_us)
+        self._seed = zlib.crc32(head)
+        self._buffer += head + self._seed.to_bytes(4, "little")
+        for connection, one in self._open.items():
+            self._put_open(connection, one, GOES_ON)
+        if self.rotate_bytes:
+            self._limit = max(self.rotate_bytes, len(self._buffer) + 1)
+        if self.rotate_us:
+            self._until_us = ts_us + self.rotate_us
+
+    def _path(self, number: int, ts_us: int) -> Path:
+        if not self.is_set:
+            return self.target
+        if not self._set_name:
+            begun = datetime.fromtimestamp(ts_us / 1e6, UTC)
+            self._set_name = f"{begun:%Y%m%dT%H%M%S}-{self.set_id.hex()[:8]}"
+        return self.target / f"{self._set_name}-{number:06d}.tap"

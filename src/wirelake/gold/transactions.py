@@ -1,0 +1,367 @@
+"""``gold/transactions``: what became of distributed transactions, put together from all connections that took part.
+
+Two steps, because a transaction crosses connections. ``branch_events`` picks the few facts that carry a transaction id;
+it works on any part of the connections. ``Transactions`` is fed the events of all of them in the order of time.
+
+Which answer belongs to which request is decided by connection and correlation only: known peers answer with the branch
+qualifier of another branch. A branch is one qualifier on one connection; a prepare, commit or rollback that comes over a
+connection where the branch was never seen goes on with an unfinished branch of that qualifier and resource: the
+coordinator says its decision again after a reconnect.
+
+A transaction is decided when each of its branches has ended and LINGER_US have passed since its last event: a branch
+that another capture of the same time shows would else be cut off. What comes later, under the same id, is another row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from .marks import column
+from .open import TS, open_rows
+
+LINGER_US = 60_000_000
+MAX_EXECUTIONS = 100
+
+Outcome = Literal["committed", "rolled_back", "read_only", "in_doubt"]
+
+BRANCH = pa.struct(
+    [
+        column("bqual", pa.string(), "branch qualifier, in hex"),
+        column("connection", pa.string(), "the connection to the peer that has the branch"),
+        column("resource", pa.int32(), "the coordinator's number for that peer; null if nothing was asked of it"),
+        column("calls", pa.int64(), "requests that did work in the branch"),
+        column("vote", pa.int32(), "XA code of the answer to prepare; null if none came"),
+        column("decision", pa.string(), "`commit` or `rollback`; null if none was sent"),
+        column("one_phase", pa.bool_(), "the commit was asked for without a prepare"),
+        column("result", pa.int32(), "XA code of the last answer to the decision; null if none came"),
+        column("outcome", pa.string(), "`committed`, `rolled_back`, `read_only`, `in_doubt`"),
+    ]
+)
+TRANSACTIONS = pa.schema(
+    [
+        column("protocol", pa.string(), "the protocol"),
+        column("xid_format", pa.int64(), "format of the transaction id"),
+        column("gtrid", pa.string(), "global transaction id, in hex"),
+        column("first_ts", TS, "first message with this id"),
+        column("ended_ts", TS, "answer that ended the last branch; null if a branch did not end"),
+        column("last_ts", TS, "last message with this id"),
+        column("duration_us", pa.int64(), "from the first message to the end; null if it did not end"),
+        column("outcome", pa.string(), "the worst of the branches: `in_doubt`, `rolled_back`, `committed`, `read_only`"),
+        column("calls", pa.int64(), "requests that did work in it"),
+        column("prepare_us", pa.int64(), "from the first prepare to the last vote"),
+        column("commit_us", pa.int64(), "from the first commit to the last answer to one"),
+        column("connections", pa.int32(), "how many connections took part"),
+        column("executions", pa.list_(pa.string()), "the chains of calls it belongs to"),
+        column("branches", pa.list_(BRANCH), "its branches, in the order of their first messages"),
+    ]
+)
+
+WORK, PREPARE, VOTE, COMMIT, COMMITTED, ROLLBACK, ROLLED_BACK = range(7)
+_STEPS: dict[str, dict[str, int]] = {
+    "casual": {
+        "service_call_request": WORK,
+        "conversation_connect_request": WORK,
+        "conversation_connect_request_late": WORK,
+        "queue_enqueue_request": WORK,
+        "queue_dequeue_request": WORK,
+        "resource_prepare_request": PREPARE,
+        "resource_prepare_reply": VOTE,
+        "resource_commit_request": COMMIT,
+        "resource_commit_reply": COMMITTED,
+        "resource_rollback_request": ROLLBACK,
+        "resource_rollback_reply": ROLLED_BACK,
+    }
+}
+_ANSWERED_BY = {PREPARE: VOTE, COMMIT: COMMITTED, ROLLBACK: ROLLED_BACK}
+TMONEPHASE = 0x40000000
+
+XA_OK, XA_RDONLY, XA_RETRY = 0, 3, 4
+XA_HEURMIX, XA_HEURRB, XA_HEURCOM, XA_HEURHAZ = 5, 6, 7, 8
+XAER_NOTA = -4
+_RB = dict.fromkeys(range(100, 108), "rolled_back")
+_HEURISTIC = {XA_HEURMIX: "in_doubt", XA_HEURHAZ: "in_doubt", XA_HEURRB: "rolled_back", XA_HEURCOM: "committed"}
+# XA code -> how the branch ended. What is absent (XA_OK to prepare, XA_RETRY, XAER_RMFAIL and other errors) is no end:
+# the coordinator has to say more, or the same again.
+_VOTES = _RB | {XA_RDONLY: "read_only", XAER_NOTA: "rolled_back"}
+_COMMITS = _RB | _HEURISTIC | {XA_OK: "committed", XA_RDONLY: "committed", XAER_NOTA: "committed"}
+_ONE_PHASE = _RB | _HEURISTIC | {XA_OK: "committed", XA_RDONLY: "read_only", XAER_NOTA: "rolled_back"}
+_ROLLBACKS = _RB | _HEURISTIC | {XA_OK: "rolled_back", XA_RDONLY: "rolled_back", XAER_NOTA: "rolled_back"}
+_WORST_FIRST: tuple[Outcome, ...] = ("in_doubt", "rolled_back", "committed")
+
+EVENTS = pa.schema(
+    [
+        ("ts", pa.int64()),
+        ("order", pa.int64()),
+        ("protocol", pa.string()),
+        ("connection", pa.string()),
+        ("correlation", pa.string()),
+        ("step", pa.int8()),
+        ("xid_format", pa.int64()),
+        ("gtrid", pa.binary()),
+        ("bqual", pa.binary()),
+        ("resource", pa.int32()),
+        ("status", pa.int32()),
+        ("one_phase", pa.bool_()),
+        ("execution", pa.string()),
+    ]
+)
+
+
+def branch_events(facts: pa.Table | pa.RecordBatch) -> pa.Table:
+    """The facts that move a transaction, in a small table (EVENTS). Any protocol without such messages gives none."""
+    table = facts if isinstance(facts, pa.Table) else pa.Table.from_batches([facts])
+    # A reply says by its correlation where it belongs; its own xid may be null or that of another branch.
+    answers = [name for steps in _STEPS.values() for name, step in steps.items() if step in _ANSWERED_BY.values()]
+    concerned = pc.or_(
+        pc.is_valid(table.column("gtrid")), pc.is_in(table.column("message"), value_set=pa.array(answers, pa.string()))
+    )
+    table = table.filter(concerned)
+    parts = [_events_of(table.filter(pc.equal(table.column("protocol"), name)), _STEPS[name]) for name in _STEPS]
+    return pa.concat_tables(parts)
+
+
+def _events_of(table: pa.Table, steps: dict[str, int]) -> pa.Table:
+    names = pa.array(list(steps), pa.string())
+    table = table.filter(pc.is_in(table.column("message"), value_set=names))
+    if not table.num_rows:
+        return EVENTS.empty_table()
+    step = pa.array(list(steps.values()), pa.int8()).take(pc.index_in(table.column("message"), value_set=names))
+    is_answer = pc.is_in(step, value_set=pa.array(list(_ANSWERED_BY.values()), pa.int8()))
+    status = pc.if_else(is_answer, table.column("status"), pa.scalar(None, pa.string())).cast(pa.int32())
+    flags = pc.fill_null(table.column("flags"), 0)
+    one_phase = pc.and_(pc.equal(step, COMMIT), pc.not_equal(pc.bit_wise_and(flags, TMONEPHASE), 0))
+    made = {
+        "ts": table.column("ts").cast(TS).cast(pa.int64()),
+        "step": step,
+        "status": status,
+        "one_phase": one_phase,
+    }
+    return pa.table([made.get(name, table.column(name) if name not in made else None) for name in EVENTS.names], EVENTS)
+
+
+@dataclass(slots=True)
+class Branch:
+    bqual: bytes
+    connection: str
+    resource: int | None = None
+    calls: int = 0
+    vote: int | None = None
+    decision: str | None = None
+    one_phase: bool = False
+    result: int | None = None
+    outcome: str | None = None
+
+    def row(self) -> dict[str, Any]:
+        return {
+            "bqual": self.bqual.hex(),
+            "connection": self.connection,
+            "resource": self.resource,
+            "calls": self.calls,
+            "vote": self.vote,
+            "decision": self.decision,
+            "one_phase": self.one_phase,
+            "result": self.result,
+            "outcome": self.outcome or "in_doubt",
+        }
+
+
+@dataclass(slots=True)
+class Transaction:
+    protocol: str
+    format: int
+    gtrid: bytes
+    first_us: int
+    last_us: int
+    ended_us: int | None = None
+    prepare_from: int | None = None
+    prepare_to: int | None = None
+    commit_from: int | None = None
+    commit_to: int | None = None
+    branches: list[Branch] = field(default_factory=list)
+    executions: dict[str, None] = field(default_factory=dict)
+    waiting: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
+    """(connection, correlation) of a request without an answer -> number of its branch, its step."""
+
+    @property
+    def has_ended(self) -> bool:
+        return all(branch.outcome is not None for branch in self.branches)
+
+    def branch(self, bqual: bytes, connection: str, step: int, resource: int | None) -> int:
+        """The number of the branch that a request belongs to; a new one if it is the first."""
+        for i, known in enumerate(self.branches):
+            if known.bqual == bqual and known.connection == connection:
+                return i
+        if step != WORK:
+            for i, known in enumerate(self.branches):
+                if known.bqual == bqual and known.outcome is None and known.resource == resource:
+                    return i
+        self.branches.append(Branch(bqual, connection))
+        return len(self.branches) - 1
+
+    def row(self) -> dict[str, Any]:
+        outcomes = {branch.outcome or "in_doubt" for branch in self.branches}
+        ended = self.ended_us if self.has_ended else None
+        return {
+            "protocol": self.protocol,
+            "xid_format": self.format,
+            "gtrid": self.gtrid.hex(),
+            "first_ts": self.first_us,
+            "ended_ts": ended,
+            "last_ts": self.last_us,
+            "duration_us": None if ended is None else ended - self.first_us,
+            "outcome": next((outcome for outcome in _WORST_FIRST if outcome in outcomes), "read_only"),
+            "calls": sum(branch.calls for branch in self.branches),
+            "prepare_us": _span(self.prepare_from, self.prepare_to),
+            "commit_us": _span(self.commit_from, self.commit_to),
+            "connections": len({branch.connection for branch in self.branches}),
+            "executions": list(self.executions),
+            "branches": [branch.row() for branch in self.branches],
+        }
+
+
+def _span(start: int | None, end: int | None) -> int | None:
+    return None if start is None or end is None else end - start
+
+
+Key = tuple[str, int, bytes]
+
+
+class Transactions:
+    """The step. ``carry`` is what an earlier one gave by ``carry()``; feeding it in pieces gives the same rows."""
+
+    def __init__(self, carry: Any = None) -> None:
+        self._known: dict[Key, Transaction] = dict(carry or {})
+        self._asked: dict[tuple[str, str], Key] = {
+            waiting: key for key, one in self._known.items() for waiting in one.waiting
+        }
+
+    def carry(self) -> Any:
+        """What is undecided, picklable."""
+        return dict(self._known)
+
+    def feed(self, events: pa.Table) -> pa.Table:
+        """Events of all connections since the feed before. Rows come out for those an id was used again after."""
+        decided: list[Transaction] = []
+        columns = [events.column(name).to_pylist() for name in EVENTS.names]
+        order = pc.sort_indices(events, [("ts", "ascending"), ("order", "ascending"), ("connection", "ascending")])
+        for i in order.to_pylist():
+            self._event(decided, *(values[i] for values in columns))
+        return _rows(decided)
+
+    def settle(self, watermark: int, final: bool = False) -> pa.Table:
+        """What is decided when everything up to ``watermark`` (microseconds) was fed; with ``final``, the rest too."""
+        done = [
+            key
+            for key, one in self._known.items()
+            if final or (one.has_ended and one.last_us + LINGER_US < watermark)
+        ]
+        return _rows([self._forget(key) for key in done])
+
+    def open(self) -> pa.Table:
+        """What is undecided, for gold/open."""
+        return open_rows(self._open())
+
+    def _open(self) -> Iterator[dict[str, Any]]:
+        for one in self._known.values():
+            unended = [branch for branch in one.branches if branch.outcome is None]
+            prepared = sum(branch.vote == XA_OK for branch in unended)
+            detail = f"{len(unended)} of {len(one.branches)} branches have not ended, {prepared} of them prepared"
+            yield {
+                "kind": "transaction",
+                "protocol": one.protocol,
+                "connection": one.branches[0].connection if one.branches else None,
+                "address": None,
+                "correlation": one.gtrid.hex(),
+                "since_ts": one.first_us,
+                "limit_us": None,
+                "detail": detail if unended else "all branches have ended",
+            }
+
+    def _forget(self, key: Key) -> Transaction:
+        one = self._known.pop(key)
+        for waiting in one.waiting:
+            self._asked.pop(waiting, None)
+        return one
+
+    def _event(
+        self,
+        decided: list[Transaction],
+        ts: int,
+        _order: int,
+        protocol: str,
+        connection: str,
+        correlation: str,
+        step: int,
+        xid_format: int | None,
+        gtrid: bytes | None,
+        bqual: bytes | None,
+        resource: int | None,
+        status: int | None,
+        one_phase: bool,
+        execution: str | None,
+    ) -> None:
+        if step in (VOTE, COMMITTED, ROLLED_BACK):
+            self._answer(ts, connection, correlation, step, status)
+            return
+        if gtrid is None or xid_format is None:
+            return
+        key = (protocol, xid_format, gtrid)
+        one = self._known.get(key)
+        if one is not None and one.has_ended and one.last_us + LINGER_US < ts:
+            decided.append(self._forget(key))
+            one = None
+        if one is None:
+            one = self._known[key] = Transaction(protocol, xid_format, gtrid, ts, ts)
+        one.first_us, one.last_us = min(one.first_us, ts), max(one.last_us, ts)
+        if execution and len(one.executions) < MAX_EXECUTIONS:
+            one.executions[execution] = None
+        number = one.branch(bqual or b"", connection, step, resource)
+        branch = one.branches[number]
+        if step == WORK:
+            branch.calls += 1
+            return
+        branch.resource = resource if branch.resource is None else branch.resource
+        one.waiting[connection, correlation] = (number, step)
+        self._asked[connection, correlation] = key
+        if step == PREPARE:
+            one.prepare_from = ts if one.prepare_from is None else one.prepare_from
+            return
+        branch.decision = "commit" if step == COMMIT else "rollback"
+        branch.one_phase = one_phase
+        if step == COMMIT:
+            one.commit_from = ts if one.commit_from is None else one.commit_from
+
+    def _answer(self, ts: int, connection: str, correlation: str, step: int, status: int | None) -> None:
+        """The answer to a request that was seen; any other says nothing that could be used."""
+        key = self._asked.get((connection, correlation))
+        if key is None:
+            return
+        one = self._known[key]
+        number, asked = one.waiting[connection, correlation]
+        if _ANSWERED_BY[asked] != step:
+            return
+        del one.waiting[connection, correlation], self._asked[connection, correlation]
+        branch = one.branches[number]
+        one.last_us = max(one.last_us, ts)
+        if step == VOTE:
+            branch.vote = status
+            one.prepare_to = ts
+            ends = _VOTES
+        else:
+            branch.result = status
+            ends = _ROLLBACKS if step == ROLLED_BACK else _ONE_PHASE if branch.one_phase else _COMMITS
+            if step == COMMITTED:
+                one.commit_to = ts
+        if branch.outcome is None and status in ends:
+            branch.outcome = ends[status]
+            one.ended_us = ts
+
+
+def _rows(decided: list[Transaction]) -> pa.Table:
+    decided.sort(key=lambda one: (one.first_us, one.gtrid))
+    return pa.Table.from_pylist([one.row() for one in decided], TRANSACTIONS)

@@ -1,0 +1,90 @@
+"""Arrow batches in a file, streamed both ways: facts on their way from one stage of a run to the next, and carry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import Any, Protocol
+
+import pyarrow as pa
+from pyarrow import ipc
+
+from .staging import Attempt, Sink, StagedFile
+from .store import Store, errors
+
+COMPRESSION = "lz4"
+"""Cheaper than the disk it saves; zstd costs more time than a file that lives for seconds is worth."""
+
+
+class Place(Protocol):
+    """What has a store: a lake, a staging, an attempt."""
+
+    @property
+    def store(self) -> Store: ...
+
+
+class StreamWriter:
+    """Writes Arrow batches to a staged file, as they come. The file is there from the first batch on, or at ``close``."""
+
+    def __init__(self, attempt: Attempt, name: str, schema: pa.Schema, *, compression: str | None = COMPRESSION) -> None:
+        self._name = name
+        self._rows = 0
+        self._file: StagedFile | None = None
+        self._sink = Sink(attempt, f"{attempt.directory}/{name}.arrow")
+        options = ipc.IpcWriteOptions(compression=compression)
+        with self._sink.failing():
+            self._writer = ipc.new_stream(self._sink.stream, schema, options=options)
+
+    def write(self, batch: pa.RecordBatch | pa.Table) -> None:
+        with self._sink.failing():
+            self._writer.write(batch)
+        self._rows += batch.num_rows
+
+    def close(self) -> StagedFile:
+        if self._file is None:
+            with self._sink.failing():
+                self._writer.close()
+            size = self._sink.close(durable=False)
+            self._file = StagedFile("", "", self._sink.staged, f"{self._name}.arrow", self._rows, size)
+        return self._file
+
+    def abort(self) -> None:
+        if self._file is None:
+            with suppress(OSError, pa.ArrowException):
+                self._writer.close()
+            self._sink.abort()
+
+
+def stage_ipc(attempt: Attempt, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> StagedFile:
+    """Writes all these batches to one staged file. ``name`` is unique within the attempt; no ending is needed."""
+    writer = attempt.stream(name, schema)
+    for batch in batches:
+        writer.write(batch)
+    file: StagedFile = writer.close()
+    return file
+
+
+def read_ipc(place: Place, file: StagedFile | str) -> Iterator[pa.RecordBatch]:
+    """The batches of a staged file or of a path in the lake, one at a time."""
+    path = file if isinstance(file, str) else file.staged
+    with place.store.open_input(path) as stream:
+        with errors(place.store.show(path), "cannot be read"):
+            reader = ipc.open_stream(stream)
+        yield from _batches(reader, place.store.show(path))
+
+
+def _batches(reader: Any, shown: str) -> Iterator[pa.RecordBatch]:
+    while True:
+        with errors(shown, "cannot be read"):
+            try:
+                batch = reader.read_next_batch()
+            except StopIteration:
+                return
+        yield batch
+
+
+def read_schema(place: Place, file: StagedFile | str) -> pa.Schema:
+    """The schema of such a file; it has one even without a batch."""
+    path = file if isinstance(file, str) else file.staged
+    with place.store.open_input(path) as stream, errors(place.store.show(path), "cannot be read"):
+        return ipc.open_stream(stream).schema

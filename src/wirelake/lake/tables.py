@@ -1,0 +1,251 @@
+"""Rows -> Parquet files in directories by date, written on the side.
+
+Rows wait in memory until they make a row group; a file is opened when the first row group of its date is full. So a
+batch that is small, or that meets many dates, costs no small files, and what waits and what is open are both bounded.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from ..errors import LakeError
+from .encodings import encodings
+from .staging import Attempt, Sink, StagedFile, Staging
+
+ROW_GROUP_ROWS = 100_000
+BUFFER_BYTES = 32 << 20
+MAX_OPEN = 8
+MAX_DATES = 256
+"""How many dates may wait in memory at once; only clocks gone wild have that many."""
+
+DAY_US = 86_400_000_000
+NO_DATE = -(1 << 62)
+FIRST_DAY = (np.datetime64("0001-01-01", "D") - np.datetime64("1970-01-01", "D")).astype(int)
+LAST_DAY = (np.datetime64("9999-12-31", "D") - np.datetime64("1970-01-01", "D")).astype(int)
+NULL_DATE = "date=__HIVE_DEFAULT_PARTITION__"
+
+
+@dataclass(eq=False)
+class _Part:
+    """The rows of one date."""
+
+    partition: str
+    waiting: list[pa.RecordBatch] = field(default_factory=list)
+    waiting_rows: int = 0
+    waiting_bytes: int = 0
+    sink: Sink | None = None
+    writer: Any = None
+    name: str = ""
+    rows: int = 0
+    min_ts: int | None = None
+    max_ts: int | None = None
+
+
+class TableWriter:
+    """Writes rows of one table. Usually had from ``attempt.table(…)``; a ``Staging`` may be given with ``task=``.
+
+    ``dated_by`` names the column of times (``timestamp``, any unit) whose UTC date decides the directory; None for a
+    table without dates. A row without a time, or with one outside the years 1 to 9999, goes to the null date.
+    Batches need the columns of ``schema``, in any order; what they have besides is left out.
+    """
+
+    def __init__(
+        self,
+        staging: Attempt | Staging,
+        table: str,
+        schema: pa.Schema,
+        *,
+        task: str | int = 0,
+        dated_by: str | None = "ts",
+        row_group_rows: int = ROW_GROUP_ROWS,
+        buffer_bytes: int = BUFFER_BYTES,
+        max_open: int = MAX_OPEN,
+        compression: str = "zstd",
+        compression_level: int | None = 1,
+    ) -> None:
+        if dated_by is not None and dated_by not in schema.names:
+            raise ValueError(f"{table}: there is no column {dated_by!r} to take dates from")
+        if dated_by is not None and "date" in schema.names:
+            raise LakeError(table, "has a column 'date' of its own, but that is the name of its directories by date")
+        self.table = table
+        self.schema = schema
+        self._attempt = staging.attempt(task) if isinstance(staging, Staging) else staging
+        self._is_alone = isinstance(staging, Staging)
+        self._dated_by = dated_by
+        self._row_group_rows = row_group_rows
+        self._buffer_bytes = buffer_bytes
+        self._max_open = max_open
+        self._codec = (compression, compression_level)
+        self._parts: OrderedDict[int, _Part] = OrderedDict()
+        self._waiting_bytes = 0
+        self._made = 0
+        self._files: list[StagedFile] = []
+        self._is_closed = False
+
+    def write(self, batch: pa.RecordBatch | pa.Table) -> None:
+        """Takes rows; some may stay in memory until more come."""
+        if self._is_closed:
+            raise ValueError(f"{self.table}: the writer is closed")
+        for piece in batch.to_batches() if isinstance(batch, pa.Table) else (batch,):
+            if piece.num_rows:
+                self._take(self._fitted(piece))
+
+    def close(self) -> list[StagedFile]:
+        """Writes what waits; the files, in the order of their numbers. Without a row there is no file."""
+        if not self._is_closed:
+            for day in sorted(self._parts):
+                self._finish(self._parts.pop(day))
+            self._is_closed = True
+            if self._is_alone:
+                self._attempt.adopt(self._files)
+                self._attempt.close()
+        return self._files
+
+    def abort(self) -> None:
+        """Lets go of everything. The files are deleted with the attempt."""
+        for part in self._parts.values():
+            if part.sink is not None:
+                with suppress(OSError, pa.ArrowException):
+                    part.writer.close()
+                part.sink.abort()
+        self._parts.clear()
+        self._is_closed = True
+        if self._is_alone:
+            self._attempt.abort()
+
+    # --- taking rows
+
+    def _fitted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if batch.schema.equals(self.schema):
+            return batch
+        missing = set(self.schema.names) - set(batch.schema.names)
+        if missing:
+            raise ValueError(f"{self.table}: rows without the columns {', '.join(sorted(missing))}")
+        columns = [batch.column(f.name) for f in self.schema]
+        fitted = [
+            column if column.type == f.type else pc.cast(column, f.type)
+            for f, column in zip(self.schema, columns, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(fitted, schema=self.schema)
+
+    def _take(self, batch: pa.RecordBatch) -> None:
+        if self._dated_by is None:
+            self._hold(NO_DATE, batch, None)
+            return
+        times, known = _microseconds(batch.column(self._dated_by))
+        for day, rows, at in _by_day(batch, times, known):
+            self._hold(day, rows, at)
+
+    def _hold(self, day: int, rows: pa.RecordBatch, times: NDArray[np.int64] | None) -> None:
+        part = self._parts.get(day)
+        if part is None:
+            part = self._parts[day] = _Part("" if self._dated_by is None else partition_of(day))
+        self._parts.move_to_end(day)
+        size = rows.nbytes
+        part.waiting.append(rows)
+        part.waiting_rows += rows.num_rows
+        part.waiting_bytes += size
+        self._waiting_bytes += size
+        if times is not None and len(times):
+            low, high = int(times.min()), int(times.max())
+            part.min_ts = low if part.min_ts is None else min(part.min_ts, low)
+            part.max_ts = high if part.max_ts is None else max(part.max_ts, high)
+        if part.waiting_rows >= self._row_group_rows:
+            self._flush(part)
+        while self._waiting_bytes > self._buffer_bytes:
+            self._flush(max(self._parts.values(), key=lambda p: p.waiting_bytes))
+        if len(self._parts) > MAX_DATES:
+            self._finish(self._parts.popitem(last=False)[1])
+
+    # --- writing files
+
+    def _flush(self, part: _Part) -> None:
+        """Writes what waits for this date as row groups."""
+        if not part.waiting:
+            return
+        table = pa.Table.from_batches(part.waiting, schema=self.schema)
+        if part.sink is None:
+            self._open(part, table)
+        assert part.sink is not None
+        with part.sink.failing():
+            part.writer.write_table(table, self._row_group_rows)
+        self._waiting_bytes -= part.waiting_bytes
+        part.rows += part.waiting_rows
+        part.waiting, part.waiting_rows, part.waiting_bytes = [], 0, 0
+
+    def _open(self, part: _Part, table: pa.Table) -> None:
+        opened = [(day, other) for day, other in self._parts.items() if other.sink is not None]
+        if len(opened) >= self._max_open:
+            day, oldest = opened[0]
+            del self._parts[day]
+            self._finish(oldest)
+        attempt = self._attempt
+        part.name = f"part-{attempt.staging.number:08d}-{attempt.task}-{self._made}.parquet"
+        self._made += 1
+        place = "/".join(p for p in (attempt.directory, self.table, part.partition, part.name) if p)
+        part.sink = Sink(attempt, place)
+        with part.sink.failing():
+            part.writer = pq.ParquetWriter(part.sink.stream, self.schema, **encodings(table, *self._codec))
+
+    def _finish(self, part: _Part) -> None:
+        self._flush(part)
+        assert part.sink is not None
+        with part.sink.failing():
+            part.writer.close()
+        size = part.sink.close()
+        self._files.append(
+            StagedFile(
+                self.table, part.partition, part.sink.staged, part.name, part.rows, size, part.min_ts, part.max_ts
+            )
+        )
+
+
+def partition_of(day: int) -> str:
+    """The directory of a day since 1970."""
+    return NULL_DATE if day == NO_DATE else f"date={np.datetime64(day, 'D')}"
+
+
+def _microseconds(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
+    """Times as numbers, and which of them are there (None: all)."""
+    if not pa.types.is_timestamp(column.type):
+        raise ValueError(f"dates are taken from a timestamp, not from {column.type}")
+    if column.type.unit != "us":
+        column = pc.cast(column, pa.timestamp("us", column.type.tz), safe=False)
+    numbers = pc.cast(column, pa.int64())
+    if column.null_count == 0:
+        return numbers.to_numpy(zero_copy_only=False), None
+    return numbers.fill_null(0).to_numpy(zero_copy_only=False), column.is_valid().to_numpy(zero_copy_only=False)
+
+
+def _by_day(
+    batch: pa.RecordBatch, times: NDArray[np.int64], known: NDArray[np.bool_] | None
+) -> Iterator[tuple[int, pa.RecordBatch, NDArray[np.int64]]]:
+    """The rows of each day, and their times. Rows of one day keep their order; one day alone is not copied."""
+    if known is None:
+        low, high = int(times.min()) // DAY_US, int(times.max()) // DAY_US
+        if low == high and FIRST_DAY <= low <= LAST_DAY:
+            yield low, batch, times
+            return
+    days = times // DAY_US
+    days[(days < FIRST_DAY) | (days > LAST_DAY)] = NO_DATE
+    if known is not None:
+        days[~known] = NO_DATE
+    if np.any(days[1:] < days[:-1]):
+        order = np.argsort(days, kind="stable")
+        batch, days, times = batch.take(pa.array(order)), days[order], times[order]
+        known = known[order] if known is not None else None
+    edges = [0, *(np.flatnonzero(days[1:] != days[:-1]) + 1).tolist(), len(days)]
+    for start, stop in zip(edges, edges[1:], strict=False):
+        here = slice(start, stop)
+        at = times[here] if known is None else times[here][known[here]]
+        yield int(days[start]), batch.slice(start, stop - start), at

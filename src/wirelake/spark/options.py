@@ -1,0 +1,299 @@
+"""Options of formats and functions: texts by name, checked once, as two frozen classes.
+
+Names are Spark's where Spark has one, and count whatever their case. A protocol's own reading options keep their names,
+but for one that is called ``mode``: that word is Spark's, so here it is ``profile``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Literal, cast
+
+from ..protocols import BUILT_IN, load, load_text
+from ..spec.nodes import Protocol
+
+Mode = Literal["PERMISSIVE", "DROPMALFORMED", "FAILFAST"]
+MODES = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
+CORRUPT_RECORD = "_corrupt_record"
+PARTITION_BYTES = 128 << 20
+
+_UNITS = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
+
+
+class OptionError(ValueError):
+    """An option, column or schema that cannot be used; one line that says what can."""
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A protocol by its name. One of a user's file has the text of that file with it: workers do not have the file."""
+
+    name: str
+    text: str | None = None
+
+    @classmethod
+    def named(cls, name: str) -> Declared:
+        path, colon, _ = name.rpartition(":")
+        try:
+            text = _file_text(path) if colon and path.endswith(".py") else None
+            made = cls(name, text)
+            made.load()
+        except ValueError as error:
+            raise OptionError(str(error)) from None
+        return made
+
+    def load(self) -> Protocol:
+        if self.text is None:
+            return load(self.name)
+        return load_text(self.text, self.name.rpartition(":")[2])
+
+
+def _file_text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except OSError as error:
+        raise OptionError(f"the protocol's file {path} cannot be read: {error.strerror}") from None
+
+
+# --- what every option is read with
+
+
+class Given:
+    """Options as they were given. What is taken out is known; what is left in the end is not."""
+
+    def __init__(self, options: Mapping[str, Any] | None, what: str) -> None:
+        self.what = what
+        self.left = {str(name).lower(): (str(name), value) for name, value in (options or {}).items()}
+        self.known: list[str] = []
+
+    def text(self, name: str, default: str | None = None) -> str | None:
+        self.known.append(name)
+        _, value = self.left.pop(name.lower(), (name, None))
+        if value is None:
+            return default
+        return str(value).lower() if isinstance(value, bool) else str(value)
+
+    def choice(self, name: str, allowed: Iterable[str], default: str) -> str:
+        value = self.text(name, default)
+        assert value is not None
+        for one in allowed:
+            if one.lower() == value.lower():
+                return one
+        raise self.wrong(name, value, f"one of {', '.join(allowed)}")
+
+    def flag(self, name: str, default: bool = False) -> bool:
+        return self.choice(name, ("true", "false"), str(default).lower()) == "true"
+
+    def size(self, name: str, default: int) -> int:
+        value = self.text(name)
+        if value is None:
+            return default
+        match = re.fullmatch(r"\s*(\d+)\s*([a-zA-Z]*)\s*", value)
+        if match is None or match[2].lower() not in _UNITS or int(match[1]) == 0:
+            raise self.wrong(name, value, "a number of bytes such as 134217728 or 128m")
+        return int(match[1]) * _UNITS[match[2].lower()]
+
+    def time(self, name: str) -> float | None:
+        """Seconds since 1970; without a zone it is UTC."""
+        value = self.text(name)
+        if value is None:
+            return None
+        try:
+            when = datetime.fromisoformat(value)
+        except ValueError:
+            raise self.wrong(name, value, "a time such as 2024-06-01T13:00:00") from None
+        return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+
+    def names(self, name: str) -> tuple[str, ...] | None:
+        value = self.text(name)
+        if value is None:
+            return None
+        found = tuple(part.strip() for part in value.split(",") if part.strip())
+        if not found:
+            raise self.wrong(name, value, "names with commas between them")
+        return tuple(dict.fromkeys(found))
+
+    def reading(self, protocol: Protocol) -> dict[str, Any]:
+        """The protocol's own reading options, as far as they were given."""
+        found: dict[str, Any] = {}
+        for name, option in protocol.options.items():
+            spelled = "profile" if name == "mode" else name
+            value = self.text(spelled)
+            if value is None:
+                continue
+            chosen = next((one for one in option.values if str(one).lower() == value.lower()), None)
+            if option.values and chosen is None:
+                shown = ", ".join(str(one).lower() if isinstance(one, bool) else str(one) for one in option.values)
+                raise self.wrong(spelled, value, f"for {protocol.name} one of {shown}")
+            found[name] = chosen if option.values else value
+        return found
+
+    def wrong(self, name: str, value: Any, expected: str) -> OptionError:
+        return OptionError(f"{self.what}: the option {name} is {value!r}; it must be {expected}")
+
+    def finish(self) -> None:
+        """Refuses what nobody asked for."""
+        if self.left:
+            unknown = ", ".join(repr(spelled) for spelled, _ in self.left.values())
+            known = ", ".join(sorted(dict.fromkeys(self.known), key=str.lower))
+            raise OptionError(f"{self.what} has no option {unknown}; it has: {known}")
+
+
+# --- functions
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """How a column of frames is read, and into what."""
+
+    declared: Declared
+    reading: tuple[tuple[str, Any], ...] = ()
+    columns: tuple[str, ...] | None = None
+    mode: Mode = "FAILFAST"
+    corrupt: str | None = None
+
+    @classmethod
+    def of(cls, declared: Declared, options: Mapping[str, Any] | None, what: str) -> Decoding:
+        given = Given(options, what)
+        made = cls(
+            declared,
+            tuple(given.reading(declared.load()).items()),
+            given.names("columns"),
+            _function_mode(given),
+            given.text("columnNameOfCorruptRecord"),
+        )
+        given.finish()
+        return made
+
+
+def _function_mode(given: Given) -> Mode:
+    mode = given.choice("mode", MODES, "FAILFAST")
+    if mode == "DROPMALFORMED":
+        raise OptionError(
+            f"{given.what}: a function cannot drop rows, so the mode DROPMALFORMED is not for it; "
+            "use PERMISSIVE and filter out what is null"
+        )
+    return cast(Mode, mode)
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How structs are written as frames."""
+
+    declared: Declared
+    reading: tuple[tuple[str, Any], ...] = ()
+    mode: Mode = "FAILFAST"
+
+    @classmethod
+    def of(cls, declared: Declared, options: Mapping[str, Any] | None, what: str) -> Encoding:
+        given = Given(options, what)
+        made = cls(declared, tuple(given.reading(declared.load()).items()), _function_mode(given))
+        given.finish()
+        return made
+
+
+# --- formats
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How captures are found, read and shown."""
+
+    what: str
+    protocols: tuple[Declared, ...]
+    is_common: bool = False
+    """Whether rows are those of the common view over all protocols."""
+    paths: tuple[str, ...] = ()
+    reading: tuple[tuple[str, tuple[tuple[str, Any], ...]], ...] = ()
+    """Reading options by protocol."""
+    ports: tuple[tuple[int, str], ...] = ()
+    columns: tuple[str, ...] | None = None
+    mode: Mode = "PERMISSIVE"
+    corrupt: str = CORRUPT_RECORD
+    path_glob_filter: str | None = None
+    recursive: bool = False
+    modified_before: float | None = None
+    modified_after: float | None = None
+    ignore_corrupt_files: bool = False
+    ignore_missing_files: bool = False
+    partition_bytes: int = PARTITION_BYTES
+    rotated: bool = False
+    kind: str | None = None
+    push_filters: Literal["auto", "true", "false"] = "auto"
+    labels: tuple[str, ...] = field(default=(), compare=False)
+
+
+KINDS = ("pcap", "pcapng", "tap", "raw")
+
+
+def read_options(name: str, options: Mapping[str, Any]) -> ReadOptions:
+    """The options of ``spark.read.format(name)``."""
+    given = Given(options, f'format("{name}")')
+    is_common = name == "wire"
+    told = given.text("protocol") if is_common else name
+    declared = (Declared.named(told),) if told else tuple(Declared(one) for one in BUILT_IN)
+    made = ReadOptions(
+        what=given.what,
+        protocols=declared,
+        is_common=is_common,
+        paths=_paths(given),
+        reading=_readings(given, declared),
+        ports=_ports(given, declared),
+        columns=given.names("columns"),
+        mode=cast(Mode, given.choice("mode", MODES, "PERMISSIVE")),
+        corrupt=given.text("columnNameOfCorruptRecord") or CORRUPT_RECORD,
+        path_glob_filter=given.text("pathGlobFilter"),
+        recursive=given.flag("recursiveFileLookup"),
+        modified_before=given.time("modifiedBefore"),
+        modified_after=given.time("modifiedAfter"),
+        ignore_corrupt_files=given.flag("ignoreCorruptFiles"),
+        ignore_missing_files=given.flag("ignoreMissingFiles"),
+        partition_bytes=given.size("maxPartitionBytes", PARTITION_BYTES),
+        rotated=given.flag("rotated"),
+        kind=given.choice("kind", KINDS, "") if given.left.get("kind") else given.text("kind"),
+        push_filters=cast(Any, given.choice("pushFilters", ("auto", "true", "false"), "auto")),
+    )
+    given.finish()
+    return made
+
+
+def _readings(given: Given, declared: tuple[Declared, ...]) -> tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]:
+    """Each protocol's options. Of several protocols, one that has no such setting reads as it does by default."""
+    if len(declared) == 1:
+        protocol = declared[0].load()
+        return ((protocol.name, tuple(given.reading(protocol).items())),)
+    return ()
+
+
+def _paths(given: Given) -> tuple[str, ...]:
+    import json
+
+    single, several = given.text("path"), given.text("paths")
+    found = (single,) if single else ()
+    if several:
+        try:
+            listed = json.loads(several)
+        except ValueError:
+            listed = [several]
+        found += tuple(map(str, listed))
+    return found
+
+
+def _ports(given: Given, declared: tuple[Declared, ...]) -> tuple[tuple[int, str], ...]:
+    """``ports``: 7771,7772 for the one protocol that is read, or 7771=casual,8088=ceda."""
+    value = given.text("ports")
+    found = []
+    for part in (value or "").split(","):
+        if not part.strip():
+            continue
+        number, equals, name = part.strip().partition("=")
+        if not number.strip().isdecimal() or not 0 < int(number) < 65536 or (len(declared) > 1 and not equals):
+            raise given.wrong("ports", value, "ports with their protocols, such as 7771=casual,8088=ceda")
+        if equals and name not in (names := [one.load().name for one in declared]):
+            raise given.wrong("ports", value, f"ports of {', '.join(names)}")
+        found.append((int(number), name or declared[0].load().name))
+    return tuple(found)

@@ -1,0 +1,223 @@
+"""The archive that brings wirelake to the executors of a cluster. Nothing here needs Spark.
+
+What is in it works as it is, wherever it is unpacked: the modules with their byte code, and the kernels with what
+Numba compiled of them, so that no worker compiles. Numba finds its files again by the kernel's source: older versions
+compare the time stamp, of which an archive keeps whole seconds, newer ones the content. So every file gets the same
+whole second before the kernels are compiled. It has to be a ``.tar.gz``: of modules in a zip Numba keeps nothing.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import platform
+import py_compile
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+FOLDER = "wirelake_package"
+"""What the archive is called where it is unpacked: a folder beside the work of an executor."""
+ENDINGS = (".tar.gz", ".tgz")
+"""Spark looks at the ending to know what to do with an archive."""
+STAMP = 1_577_836_800
+"""The time of every file, 2020-01-01: the same input gives the same archive."""
+LIBRARIES = ("click", "msgpack", "msgspec", "numba", "numpy", "pyarrow")
+"""What the executors need besides PySpark, which is there with Spark itself."""
+CACHE = (".nbi", ".nbc")
+LEFT_OUT = {"__pycache__", "tests", "include"}
+"""Folders of libraries that nobody imports on an executor."""
+
+
+@dataclass(frozen=True)
+class Package:
+    """What was put into an archive."""
+
+    path: Path
+    files: int
+    bytes: int
+    warmed: int
+    """How many compiled kernels are in it."""
+
+    @property
+    def suits(self) -> str:
+        """The machines on which nothing has to be compiled."""
+        return f"Python {platform.python_version().rpartition('.')[0]}, {platform.machine()}"
+
+
+class PackageError(Exception):
+    """The archive cannot be made: why, in one line."""
+
+
+def settings(archive: str | Path) -> dict[str, str]:
+    """What a session sets so that its executors take wirelake from the archive."""
+    return {"spark.archives": f"{archive}#{FOLDER}", "spark.executorEnv.PYTHONPATH": FOLDER}
+
+
+def submit_options(archive: str | Path) -> list[str]:
+    """The same for the command line of spark-submit."""
+    made = settings(archive)
+    path = "spark.executorEnv.PYTHONPATH"
+    return ["--archives", made["spark.archives"], "--conf", f"{path}={made[path]}"]
+
+
+def build(output: str | Path, *, with_dependencies: bool = False) -> Package:
+    """Writes the archive: wirelake, the modules by which Spark finds its formats, compiled kernels."""
+    output = Path(output)
+    if not output.name.endswith(ENDINGS):
+        raise PackageError(f"{output}: the name must end in .tar.gz, otherwise Spark does not unpack it")
+    if not output.absolute().parent.is_dir():
+        raise PackageError(f"{output}: there is no directory {output.absolute().parent}")
+    with tempfile.TemporaryDirectory(prefix="wirelake-package-") as place:
+        stage = Path(place).resolve()
+        _copy_modules(stage)
+        if with_dependencies:
+            for name in sorted(_closure(LIBRARIES)):
+                _copy_library(name, stage)
+        _write_byte_code(stage)
+        for path in _files(stage):
+            os.utime(path, (STAMP, STAMP))
+        _warm(stage)
+        files = _ordered(stage)
+        _write(files, stage, output)
+        warmed = sum(path.suffix == ".nbi" for path in files)
+        return Package(output, len(files), output.stat().st_size, warmed)
+
+
+# --- what goes in
+
+
+def _copy_modules(stage: Path) -> None:
+    """The package itself, and its ``pyspark_wirelake_*`` modules, which lie beside it."""
+    package = Path(__file__).resolve().parents[1]
+    _copy_tree(package, stage / package.name, {"__pycache__"})
+    for module in package.parent.glob("pyspark_wirelake*"):
+        if module.is_dir():
+            _copy_tree(module, stage / module.name, {"__pycache__"})
+        elif module.suffix == ".py":
+            shutil.copyfile(module, stage / module.name)
+
+
+def _copy_tree(source: Path, target: Path, left_out: set[str]) -> None:
+    shutil.copytree(source, target, ignore=lambda _, names: left_out & set(names), copy_function=shutil.copyfile)
+
+
+def _closure(names: Iterable[str]) -> set[str]:
+    """These distributions and all that they need here."""
+    found: set[str] = set()
+    open_ = list(names)
+    while open_:
+        name = open_.pop()
+        if name in found:
+            continue
+        try:
+            needed = distribution(name).requires or ()
+        except PackageNotFoundError:
+            if name in LIBRARIES:
+                raise PackageError(f"{name} is not installed: pip install 'wirelake[spark]'") from None
+            continue  # needed on other machines only
+        found.add(name)
+        open_ += [re.split(r"[^\w.-]", need, maxsplit=1)[0] for need in needed if "extra ==" not in need]
+    return found
+
+
+def _copy_library(name: str, stage: Path) -> None:
+    for file in distribution(name).files or ():
+        if file.parts[0] == ".." or LEFT_OUT & set(file.parts[:-1]):
+            continue  # commands, byte code, tests
+        target = stage / file
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(str(file.locate()), target)
+
+
+def _write_byte_code(stage: Path) -> None:
+    """Byte code that is believed without looking at the source: it is the same in every archive."""
+    for path in _files(stage):
+        if path.suffix == ".py":
+            name = path.relative_to(stage).as_posix()
+            py_compile.compile(
+                str(path),
+                dfile=name,
+                doraise=True,
+                quiet=1,
+                invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
+            )
+
+
+# --- the kernels
+
+
+def _warm(stage: Path) -> None:
+    """Compiles the kernels of the copy, in a process that sees the copy first."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
+    environment |= {"PYTHONPATH": str(stage), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"}
+    code = f"from {__name__} import warm_up; warm_up()"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=stage, env=environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        last = done.stderr.strip().rpartition("\n")[2]
+        raise PackageError(f"the kernels could not be compiled: {last or f'status {done.returncode}'}")
+    _forget(stage)
+
+
+def _forget(stage: Path) -> None:
+    """Numba notes, for people, where the source was. The place is gone afterwards, and another one each time."""
+    here = os.fsencode(stage)
+    for path in _files(stage):
+        if path.suffix in CACHE:
+            path.write_bytes(path.read_bytes().replace(here, b"/".ljust(len(here), b"_")))
+
+
+def warm_up(seed: int = 1) -> int:
+    """Runs every kernel, in the way in which captures are read; gives the number of messages."""
+    from ..columnar import decode
+    from ..generate import generate, write_raw
+    from ..protocols import BUILT_IN
+
+    messages = 0
+    with tempfile.TemporaryDirectory(prefix="wirelake-warm-") as place:
+        for name in BUILT_IN:
+            for stream in write_raw(generate((name,), seed=seed, messages=40, connections=1), place):
+                messages += decode(name, stream.read_bytes()).records.num_rows
+    return messages
+
+
+# --- the archive
+
+
+def _files(stage: Path) -> Iterator[Path]:
+    return (path for path in stage.rglob("*") if path.is_file())
+
+
+def _ordered(stage: Path) -> list[Path]:
+    """By name, what Numba compiled last: it must not look older than its source, even if the times are not kept."""
+    return sorted(_files(stage), key=lambda path: (path.suffix in CACHE, path.relative_to(stage).as_posix()))
+
+
+def _write(files: list[Path], stage: Path, output: Path) -> None:
+    """Writes beside the target and then renames, so that a half archive is never seen."""
+    partial = output.with_name(f".{output.name}.{os.getpid()}")
+    try:
+        with (
+            partial.open("wb") as raw,
+            gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as packed,
+            tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT) as archive,
+        ):
+            for path in files:
+                entry = tarfile.TarInfo(path.relative_to(stage).as_posix())
+                entry.size, entry.mtime, entry.mode = path.stat().st_size, STAMP, 0o644
+                with path.open("rb") as content:
+                    archive.addfile(entry, content)
+        partial.replace(output)
+    except OSError as error:
+        raise PackageError(f"cannot write {output}: {error.strerror}") from None
+    finally:
+        partial.unlink(missing_ok=True)
