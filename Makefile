@@ -6,6 +6,10 @@ BIN   := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PIP   := $(BIN)/python -m pip --quiet --disable-pip-version-check --no-input
 
+# Wheels only, except for PySpark, which is published as source. It is built with the
+# locked setuptools, which therefore has to be there before.
+FROM_LOCK := --require-hashes --only-binary :all: --no-binary pyspark --no-build-isolation
+
 # `make lock` keeps the locked versions that still fit; to raise them all:
 # make lock LOCK_FLAGS=--upgrade
 LOCK_VENV  := .venv-lock
@@ -36,7 +40,7 @@ endef
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | while IFS='	' read -r name text; do printf '  make %-6s %s\n' "$$name" "$$text"; done
 
-setup: $(STAMP) ## make .venv from the lock; install tshark where that is possible
+setup: $(STAMP) ## make .venv from the lock; install Java, tshark and tcpdump where that is possible
 	@scripts/setup-system
 
 $(STAMP): pyproject.toml requirements.lock
@@ -45,13 +49,15 @@ $(STAMP): pyproject.toml requirements.lock
 		echo "setup: making $(VENV) with $$("$$found" --version)"; \
 		"$$found" -m venv --clear $(VENV); \
 	fi
-	@echo "setup: installing the locked packages"
-	@$(PIP) install --only-binary :all: --require-hashes -r requirements.lock
+	@echo "setup: installing the locked packages (Spark is large, 450 MB: a minute or two the first time)"
+	@awk '/^[a-z0-9]/ { wanted = /^setuptools==/ } wanted' requirements.lock >$(VENV)/build.lock
+	@$(PIP) install --only-binary :all: --require-hashes -r $(VENV)/build.lock
+	@$(PIP) install $(FROM_LOCK) -r requirements.lock
 	@$(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@
 	@echo "setup: $(VENV) is ready"
 
-demo: $(STAMP) ## run the demonstration
+demo: setup ## run the demonstration
 	@$(BIN)/wirelake demo
 
 test: setup ## run the tests
@@ -63,10 +69,10 @@ check: $(STAMP) ## lint, formatting, types, generated documents
 	$(BIN)/mypy
 	$(BIN)/python scripts/generate_docs.py --check
 
-bench: $(STAMP) ## run the benchmarks
+bench: setup ## run the benchmarks
 	@$(BIN)/python -m benchmarks
 
-soak: $(STAMP) ## run what takes minutes by nature
+soak: setup ## run what takes minutes by nature
 	@$(BIN)/python -m benchmarks.soak
 
 # The lock is universal (every platform, Python 3.11 and newer), has hashes, and

@@ -112,6 +112,13 @@ class RemoteProtocolError(ProtocolError):
     """The peer did something that the protocol forbids now."""
 
 
+class CaptureError(WireError):
+    """A file that cannot be read as a capture; ``path`` is the file's."""
+
+    def __init__(self, detail: str, *, path: str, offset: int | None = None) -> None:
+        super().__init__(detail, rule="capture", path=path, offset=offset)
+
+
 class SpecError(Exception):
     """A declaration is ill-formed; raised when it is imported."""
 

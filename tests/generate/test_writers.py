@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import shutil
 import subprocess
 import tracemalloc
 from collections import defaultdict
@@ -13,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.generate.toys import SENSOR
+from tests.needs import require
 from wirelake.codec.encoder import encode_frame
 from wirelake.codec.json import from_json
 from wirelake.codec.stream import StreamDecoder
@@ -41,13 +40,8 @@ def stream_bytes(traffic: Traffic) -> dict[str, bytes]:
 
 @pytest.fixture
 def tshark() -> str:
-    found = shutil.which("tshark")
-    if found is None:
-        reason = "tshark is not installed (Debian: apt-get install tshark)"
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
-    return found
+    require("tshark")
+    return "tshark"
 
 
 def run(*command: str) -> str:

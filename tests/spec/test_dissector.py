@@ -6,7 +6,6 @@ import json
 import math
 import os
 import re
-import shutil
 import struct
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from typing import Any
 import pytest
 
 import wirelake
+from tests.needs import require
 from tests.vectors import load as vector_files
 from wirelake.codec.content import show_json
 from wirelake.codec.stream import Decoded, StreamDecoder
@@ -70,7 +70,6 @@ from wirelake.spec import word as text_word
 from wirelake.spec.dissector import dissector
 from wirelake.spec.resolve import candidates
 
-TSHARK = shutil.which("tshark")
 PORT = 9999
 HIGHEST_SEGMENT = 60_000
 NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -89,15 +88,6 @@ READINGS = [
     ("ceda", {"dialect": "ceda4"}),
     ("ceda", {"dialect": "ceda4-ws"}),
 ]
-
-
-def require_tshark() -> None:
-    """Without tshark nothing is proved: that fails where tests must be complete, and is said elsewhere."""
-    if TSHARK is None:
-        reason = "tshark is not installed (Debian: apt-get install tshark)"
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
 
 
 # --- captures
@@ -174,7 +164,7 @@ class Tshark:
     """Runs tshark with the dissector of one protocol."""
 
     def __init__(self, folder: Path, protocol: n.Protocol) -> None:
-        require_tshark()
+        require("tshark")
         self.name = protocol.name
         self.folder = folder
         self.script = folder / f"{protocol.name}.lua"
@@ -185,7 +175,7 @@ class Tshark:
         path = capture if isinstance(capture, Path) else self.folder / "capture.pcap"
         if isinstance(capture, Capture):
             capture.write(path)
-        command = [str(TSHARK), "-X", f"lua_script:{self.script}", "-r", str(path), *arguments]
+        command = ["tshark", "-X", f"lua_script:{self.script}", "-r", str(path), *arguments]
         if port is not None:
             command += ["-d", f"tcp.port=={port},{self.name}"]
         for name, value in options.items():

@@ -40,8 +40,9 @@ class Chunks:
     """Chunks as arrays, one entry each. Those of one direction are in the order of their offsets and without overlap.
 
     ``start`` is the place of a chunk's bytes in ``data``; -1 marks a gap: ``length`` bytes that were never captured.
-    ``position`` is their place in the (uncompressed) capture file. ``connection`` counts within ``connections``: all
-    that were seen since the Chunks before, also those that only began or ended.
+    ``ts`` is -1 where a capture has no times. ``position`` is their place in the (uncompressed) capture file.
+    ``connection`` counts within ``connections``: all that were seen since the Chunks before, also those that only began
+    or ended.
     """
 
     data: NDArray[np.uint8]
@@ -68,7 +69,9 @@ class Counts:
     """Packets without TCP, or fragments of such."""
     foreign_bytes: int = 0
     repeated_bytes: int = 0
-    """Stream bytes that were captured more than once."""
+    """Stream bytes that were captured more than once, or behind the end of their connection."""
+    early_bytes: int = 0
+    """Bytes from before the first segment that was seen of a connection that began before the capture."""
     missing_bytes: int = 0
     cut_packets: int = 0
     """Packets of which only a part was captured."""

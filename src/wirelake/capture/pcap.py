@@ -1,4 +1,4 @@
-"""pcap files: packets of TCP connections over Ethernet and IPv4.
+"""pcap files: packets of TCP connections over Ethernet and IPv4 or IPv6.
 
 ``TcpWriter`` plays both ends of each connection: handshake, sequence and acknowledgement numbers, segments of at most
 one MSS, delayed acknowledgements, FIN or RST. Packets leave in the order of their times; only those that are due a
@@ -8,11 +8,12 @@ little later are kept.
 from __future__ import annotations
 
 import heapq
+import ipaddress
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 MAGIC_US = 0xA1B2C3D4
 LINKTYPE_ETHERNET = 1
@@ -24,6 +25,7 @@ ACK_DELAY_US = 40
 STEP_US = 60
 """Time between the packets of a handshake or a farewell."""
 
+TCP = 6
 FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
 
 Address = tuple[str, int]
@@ -53,21 +55,43 @@ class _End:
     next: int
     owes_ack: bool = False
     packets: int = 0
+    sent: int = 0
+    """Bytes of its stream."""
 
 
 @dataclass(slots=True)
 class _Flow:
+    key: int
     client: _End
     server: _End
     pending: bytearray = field(default_factory=bytearray)
     pending_from_client: bool = True
 
 
-class TcpWriter:
-    """TCP connections as packets. Times must not go back from call to call."""
+class Segment(NamedTuple):
+    """A packet on its way into a capture. ``offset`` is that of its data in the stream; ``make`` gives a packet like it
+    with other data at another offset.
+    """
 
-    def __init__(self, writer: PcapWriter) -> None:
+    ts_us: int
+    key: int
+    from_client: bool
+    offset: int
+    data: bytes
+    flags: int
+    packet: bytes
+    make: Callable[[int, bytes], bytes]
+
+
+class TcpWriter:
+    """TCP connections as packets. Times must not go back from call to call.
+
+    Packets go to ``line``, if there is one, which decides what the capture gets of them.
+    """
+
+    def __init__(self, writer: PcapWriter, line: Callable[[Segment], None] | None = None) -> None:
         self._writer = writer
+        self._line = line
         self._flows: dict[int, _Flow] = {}
         self._due: list[tuple[int, int, Callable[[int], None]]] = []
         self._order = count()
@@ -78,7 +102,7 @@ class TcpWriter:
     def open(self, key: int, client: Address, server: Address, ts_us: int) -> None:
         """A connection begins; ``key`` names it in later calls."""
         self._advance(ts_us)
-        flow = _Flow(_end(client, 1_000_000_007 * (key + 1)), _end(server, 2_000_000_011 * (key + 1)))
+        flow = _Flow(key, _end(client, 1_000_000_007 * (key + 1)), _end(server, 2_000_000_011 * (key + 1)))
         self._flows[key] = flow
         self._emit(ts_us, flow, True, SYN)
         self._later(ts_us + STEP_US, lambda at: self._emit(at, flow, False, SYN | ACK))
@@ -137,10 +161,11 @@ class TcpWriter:
 
     def _flush(self, flow: _Flow) -> None:
         data, flow.pending = bytes(flow.pending), bytearray()
-        for at in range(0, len(data), MSS):
-            last = at + MSS >= len(data)
+        most = _mss(flow.client.host)
+        for at in range(0, len(data), most):
+            last = at + most >= len(data)
             self._emit(
-                self._waiting_us, flow, flow.pending_from_client, ACK | (PSH if last else 0), data[at : at + MSS]
+                self._waiting_us, flow, flow.pending_from_client, ACK | (PSH if last else 0), data[at : at + most]
             )
         receiver = flow.server if flow.pending_from_client else flow.client
         if data and not receiver.owes_ack:
@@ -157,43 +182,56 @@ class TcpWriter:
         sender, receiver = (flow.client, flow.server) if from_client else (flow.server, flow.client)
         sender.owes_ack = False
         acknowledged = receiver.next if flags & ACK else 0
-        self._writer.packet(ts_us, _packet(sender, receiver, sender.next, acknowledged, flags, data))
+        packet = _packet(sender, receiver, sender.next, acknowledged, flags, data)
+        if self._line is None:
+            self._writer.packet(ts_us, packet)
+        else:
+            first = sender.next - sender.sent
+
+            def make(offset: int, other: bytes) -> bytes:
+                return _packet(sender, receiver, (first + offset) & 0xFFFFFFFF, acknowledged, flags, other)
+
+            self._line(Segment(ts_us, flow.key, from_client, sender.sent, data, flags, packet, make))
         sender.next = (sender.next + len(data) + (1 if flags & (SYN | FIN) else 0)) & 0xFFFFFFFF
+        sender.sent += len(data)
         sender.packets += 1
 
 
 def _end(address: Address, first: int) -> _End:
-    host = bytes(int(part) for part in address[0].split("."))
-    if len(host) != 4:
-        raise ValueError(f"{address[0]!r} is not an IPv4 address")
-    return _End(host, address[1], b"\x02\x00" + host, first & 0xFFFFFFFF)
+    host = ipaddress.ip_address(address[0]).packed
+    return _End(host, address[1], b"\x02\x00" + host[-4:], first & 0xFFFFFFFF)
+
+
+def _mss(host: bytes) -> int:
+    """The head of IPv6 is 20 bytes longer."""
+    return MSS if len(host) == 4 else MSS - 20
 
 
 def _packet(sender: _End, receiver: _End, sequence: int, acknowledged: int, flags: int, data: bytes) -> bytes:
-    options = struct.pack(">BBHBBBB", 2, 4, MSS, 1, 3, 3, WINDOW_SCALE) if flags & SYN else b""
+    options = struct.pack(">BBHBBBB", 2, 4, _mss(sender.host), 1, 3, 3, WINDOW_SCALE) if flags & SYN else b""
     offset = (20 + len(options)) // 4 << 4
     head = struct.pack(">HHIIBBH", sender.port, receiver.port, sequence, acknowledged, offset, flags, WINDOW)
     length = len(head) + 4 + len(options) + len(data)
-    pseudo = sender.host + receiver.host + struct.pack(">HH", 6, length)
+    pseudo = sender.host + receiver.host + struct.pack(">HH" if len(sender.host) == 4 else ">II", *_kind(sender, length))
     tcp_sum = checksum(pseudo + head + b"\0\0\0\0" + options + data)
-    ip = struct.pack(">BBHHHBB", 0x45, 0, 20 + length, sender.packets & 0xFFFF, 0x4000, 64, 6)
-    ip_sum = checksum(ip + b"\0\0" + sender.host + receiver.host)
+    ethertype, ip = _ip(sender, receiver, length)
     return b"".join(
-        (
-            receiver.mac,
-            sender.mac,
-            b"\x08\x00",
-            ip,
-            ip_sum.to_bytes(2, "big"),
-            sender.host,
-            receiver.host,
-            head,
-            tcp_sum.to_bytes(2, "big"),
-            b"\0\0",
-            options,
-            data,
-        )
+        (receiver.mac, sender.mac, ethertype, ip, head, tcp_sum.to_bytes(2, "big"), b"\0\0", options, data)
     )
+
+
+def _kind(sender: _End, length: int) -> tuple[int, int]:
+    """Protocol and length in the order of the pseudo head."""
+    return (TCP, length) if len(sender.host) == 4 else (length, TCP)
+
+
+def _ip(sender: _End, receiver: _End, length: int) -> tuple[bytes, bytes]:
+    """Ethertype and IP head of a packet with so many bytes of TCP."""
+    if len(sender.host) == 16:
+        return b"\x86\xdd", struct.pack(">IHBB", 6 << 28, length, TCP, 64) + sender.host + receiver.host
+    head = struct.pack(">BBHHHBB", 0x45, 0, 20 + length, sender.packets & 0xFFFF, 0x4000, 64, TCP)
+    total = checksum(head + b"\0\0" + sender.host + receiver.host)
+    return b"\x08\x00", head + total.to_bytes(2, "big") + sender.host + receiver.host
 
 
 def checksum(data: bytes) -> int:

@@ -134,7 +134,7 @@ class TapReader:
     def _read_head(self) -> TapMark | None:
         """The head of the file; None if it is not all there (yet)."""
         head = bytearray(FILE_HEAD_BYTES)
-        del head[_read_into(self._source, memoryview(head)) :]
+        del head[read_into(self._source, memoryview(head)) :]
         self.counts.bytes += len(head)
         if head[: len(MAGIC)] != MAGIC[: len(head)]:
             raise ValueError("not a tap file")
@@ -172,7 +172,7 @@ class TapReader:
             count = min(count, max(0, self._stop - self.position - len(rest)))
         buffer = np.empty(len(rest) + count, np.uint8)
         buffer[: len(rest)] = rest
-        found = _read_into(self._source, buffer.data[len(rest) :])
+        found = read_into(self._source, buffer.data[len(rest) :])
         self.counts.bytes += found
         return buffer[: len(rest) + found]
 
@@ -309,7 +309,7 @@ def _date_beginnings(
             one.connection.first_us = int.from_bytes(records.body(first)[:8], "little", signed=True)
 
 
-def _read_into(source: BinaryIO, target: memoryview) -> int:
+def read_into(source: BinaryIO, target: memoryview) -> int:
     """Fills as much of the target as the file has; unbuffered files may give less at a time."""
     done = 0
     while done < len(target):

@@ -1,6 +1,6 @@
 """Writing tap files: chunks as a proxy or a server saw them, appended record by record (docs/tap-format.md).
 
-A record costs one ``struct.pack``, one CRC-32 and one copy into a buffer. What is in the file up to any byte can be read.
+A record costs one ``struct.pack``, one CRC-32 and one copy into a buffer. What a file has up to any byte can be read.
 """
 
 from __future__ import annotations

@@ -169,6 +169,14 @@ class Walked:
         self._found = starts
 
     @property
+    def is_good(self) -> NDArray[np.bool_]:
+        return self.outcomes == f.GOOD
+
+    @property
+    def is_short(self) -> NDArray[np.bool_]:
+        return self.outcomes == f.SHORT
+
+    @property
     def range_of(self) -> Ints:
         """The range of each frame."""
         return np.repeat(np.arange(len(self.stops)), np.diff(self.firsts))

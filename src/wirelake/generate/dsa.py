@@ -62,6 +62,8 @@ class Wire:
         self.rids: dict[Direction, int] = {"to_server": 0, "to_client": 0}
         self.acking: dict[Direction, bool] = {"to_server": False, "to_client": False}
         self.subscriptions: dict[str, Subscription] = {}
+        self.left: set[int] = set()
+        """Streams that the link has closed; what is still under way to it is no answer any more."""
 
     def next_rid(self, direction: Direction) -> int:
         self.rids[direction] += 1
@@ -227,7 +229,13 @@ class _Play:
         status = headers.get("status", OK)
         outcome: Outcome = "error" if status > CLOSED else "ok"
         back = _back(asked.direction)
-        wire.link.answer(asked, wire.make(back, cls, rid, p.Headers(**headers), **content), outcome, status)
+        message = wire.make(back, cls, rid, p.Headers(**headers), **content)
+        gone = back == "to_client" and rid in wire.left
+        unfinished = status == OK and "page_id" in headers
+        if gone or unfinished:
+            wire.link.send(back, message)
+        else:
+            wire.link.answer(asked, message, outcome, status)
 
     # --- subscribe
 
@@ -271,6 +279,7 @@ class _Play:
         until = stage.now + stage.pause(20_000_000)
         while stage.more and stage.now < until:
             yield 2_000_000
+        near.left.add(rid)
         near.send("to_server", p.Close, rid, p.Headers())
         yield stage.delay(400)
         source.subscribers = [one for one in source.subscribers if one[1] is not asked]

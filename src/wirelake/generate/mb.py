@@ -183,19 +183,21 @@ class _Play:
         far: Link = stage.pick(handlers)
         far.busy += 1
         try:
-            yield from self._serve(near, asked, far, topic, version, payload, limit)
+            yield from self._serve(near, asked, far, topic, version, payload)
         finally:
             far.busy -= 1
 
     def _serve(
-        self, near: Link, asked: Exchange, far: Link, topic: str, version: str, payload: bytes, limit_us: int
+        self, near: Link, asked: Exchange, far: Link, topic: str, version: str, payload: bytes
     ) -> Process:
         """The broker's leg to the service that it picked, and the way back."""
         stage, rng = self.stage, self.rng
         rid = asked.correlation
         own = uuid_text(rng)
         message = p.Request(topic=topic, version=version, request_id=own, payload=payload)
-        forwarded = far.ask("to_client", message, topic, own, limit_us=limit_us)
+        # The broker does not say how long the requester waits.
+        forwarded = far.ask("to_client", message, topic, own, limit_us=DEFAULT_LIMIT_MS * 1000)
+        stage.start(self._expire(far, forwarded), forwarded.limit_us)
         asked.other_leg, forwarded.other_leg = forwarded.request, asked.request
         if rid and stage.chance(0.02):
             yield from self._time_out(near, asked, far, forwarded, topic, version)
@@ -211,6 +213,12 @@ class _Play:
                 asked, p.Response(topic=topic, version=version, request_id=rid, payload=result), outcome, outcome
             )
 
+    def _expire(self, link: Link, exchange: Exchange) -> Process:
+        """The limit that the wire shows passes while the connection stands."""
+        if exchange.reply is None and link.is_open:
+            exchange.outcome = "timeout"
+        yield from ()
+
     def _result(self, topic: str) -> tuple[bytes, Outcome]:
         fate = self.rng.random()
         if fate < 0.02:
@@ -224,7 +232,7 @@ class _Play:
     ) -> Process:
         """Nothing comes in time: the requester is told so. A service that answers later is told that nobody waits."""
         yield max(1, asked.limit_us - (self.stage.now - asked.request_us))
-        asked.outcome = forwarded.outcome = "timeout"
+        asked.outcome = "timeout"
         target = {"targetServiceId": self.names[far.connection.number]}
         answer = self._error(topic, version, asked.correlation, "TIMEOUT", "no response in time", target)
         near.answer(asked, answer, "timeout", "TIMEOUT")

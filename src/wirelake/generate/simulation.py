@@ -23,7 +23,7 @@ from ..spec.nodes import Protocol
 from ..spec.resolve import Layout
 from ..spec.resolve import layout as layout_of
 from .frames import damage, pad
-from .truth import Damage, Direction, Exchange, Outcome, Session, Truth
+from .truth import Damage, Direction, Exchange, Outcome, Rule, Session, Truth, Violation
 
 Process = Generator[int, None, None]
 
@@ -43,7 +43,7 @@ class Connection:
 
     @property
     def name(self) -> str:
-        return f"{self.client[0]}:{self.client[1]}-{self.server[0]}:{self.server[1]}"
+        return "-".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in (self.client, self.server))
 
 
 class Event(NamedTuple):
@@ -130,7 +130,16 @@ class Stage:
     """Where one protocol's script plays: its dials, its chance, its connections."""
 
     def __init__(
-        self, simulation: Simulation, layout: Layout, rng: Random, *, messages: int, connections: int, network: int
+        self,
+        simulation: Simulation,
+        layout: Layout,
+        rng: Random,
+        *,
+        messages: int,
+        connections: int,
+        network: int,
+        ipv6: float = 0.0,
+        violations: float = 0.0,
     ) -> None:
         self.simulation = simulation
         self.layout = layout
@@ -139,6 +148,8 @@ class Stage:
         self.messages = messages
         self.connections = connections
         self.network = network
+        self.ipv6 = ipv6
+        self.violations = violations
         self.sent = 0
 
     @property
@@ -164,6 +175,10 @@ class Stage:
     def chance(self, probability: float) -> bool:
         return self.rng.random() < probability
 
+    def breaks(self) -> bool:
+        """Whether a peer breaks the rules now. Without violations, chance is not asked: all else stays the same."""
+        return self.violations > 0 and self.rng.random() < self.violations
+
     def pick(self, items: Any) -> Any:
         return items[int(self.rng.random() * len(items))]
 
@@ -171,11 +186,10 @@ class Stage:
         """Opens a connection between two hosts of this protocol's network."""
         number = self.simulation.connections
         self.simulation.connections += 1
-        network = f"10.{self.network}"
-        host = f"{network}.{1 + client // 250}.{1 + client % 250}"
-        connection = Connection(
-            number, self.layout, (host, 32768 + number * 7 % 28000), (f"{network}.0.{10 + server}", port)
-        )
+        hosts = f"10.{self.network}.{1 + client // 250}.{1 + client % 250}", f"10.{self.network}.0.{10 + server}"
+        if int((number + 1) * self.ipv6) > int(number * self.ipv6):
+            hosts = f"fd00:{self.network}::1:{1 + client:x}", f"fd00:{self.network}::{16 + server:x}"
+        connection = Connection(number, self.layout, (hosts[0], 32768 + number * 7 % 28000), (hosts[1], port))
         return Link(self, connection)
 
 
@@ -284,6 +298,25 @@ class Link:
         if exchange.outcome == "unanswered":
             exchange.outcome = outcome
         return number
+
+    def breach(self, rule: Rule, direction: Direction, event: int, message: Any) -> None:
+        """Notes that a message that was just sent breaks a rule."""
+        if self.simulation.truth is not None:
+            self.simulation.truth.violations.append(
+                Violation(
+                    self.name,
+                    self.connection.number,
+                    direction,
+                    event,
+                    rule,
+                    self.simulation.now,
+                    message.__message__["name"],
+                )
+            )
+
+    def violate(self, rule: Rule, direction: Direction, message: Any) -> None:
+        """Sends a message that breaks a rule."""
+        self.breach(rule, direction, self.send(direction, message), message)
 
     def close(self, by: Literal["client", "server"] = "client", how: Literal["closed", "reset"] = "closed") -> None:
         if not self.is_open:

@@ -33,14 +33,34 @@ class Scene:
     connections: int
 
 
+@dataclass(frozen=True)
+class Dials:
+    """How bad the world is: shares between 0 and 1."""
+
+    corrupt: float = 0.0
+    ipv6: float = 0.0
+    violations: float = 0.0
+    disorder: float = 0.0
+    gaps: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not 0.0 <= value <= 1.0:
+                raise ValueError(f"{name} is a share between 0 and 1, not {value}")
+
+
 class Traffic:
     """Generated traffic. Iterating plays it from the start, in the order of time, and keeps nothing."""
 
-    def __init__(self, scenes: tuple[Scene, ...], *, seed: int, start_us: int, corrupt: float) -> None:
+    def __init__(self, scenes: tuple[Scene, ...], *, seed: int, start_us: int, dials: Dials) -> None:
         self.scenes = scenes
         self.seed = seed
         self.start_us = start_us
-        self.corrupt = corrupt
+        self.dials = dials
+
+    @property
+    def corrupt(self) -> float:
+        return self.dials.corrupt
 
     @property
     def protocols(self) -> tuple[n.Protocol, ...]:
@@ -55,7 +75,14 @@ class Traffic:
         for i, scene in enumerate(self.scenes):
             rng = Random(f"{self.seed} {scene.layout.protocol.name}")
             stage = Stage(
-                simulation, scene.layout, rng, messages=scene.messages, connections=scene.connections, network=i + 1
+                simulation,
+                scene.layout,
+                rng,
+                messages=scene.messages,
+                connections=scene.connections,
+                network=i + 1,
+                ipv6=self.dials.ipv6,
+                violations=self.dials.violations,
             )
             scene.script(stage)
         return simulation.run()
@@ -77,17 +104,24 @@ def generate(
     connections: int = CONNECTIONS,
     start_us: int = START_US,
     corrupt: float = 0.0,
+    ipv6: float = 0.0,
+    violations: float = 0.0,
+    disorder: float = 0.0,
+    gaps: float = 0.0,
     **options: Any,
 ) -> Traffic:
     """Traffic of one protocol, or of several at the same time.
 
     When ``messages`` have been sent (shared between the protocols), nothing new begins, what is under way is finished
-    and the connections close, so there are a few more. ``connections`` is their number per protocol. ``corrupt`` is the
-    share of frames that is damaged. ``options`` are reading options of the protocols (``profile``, ``dialect`` ...):
-    what the peers speak.
+    and the connections close, so there are a few more. ``connections`` is their number per protocol. ``options`` are
+    reading options of the protocols (``profile``, ``dialect`` ...): what the peers speak.
+
+    Shares between 0 and 1: ``corrupt`` of frames that are damaged, ``ipv6`` of connections with such addresses,
+    ``violations`` of conversations in which a peer of a built-in protocol breaks its rules. What happens to packets shows
+    in captures only: ``disorder`` is the share of data packets that come late or once more, ``gaps`` of those (in a tap:
+    of messages) that the capture misses.
     """
-    if not 0.0 <= corrupt <= 1.0:
-        raise ValueError(f"corrupt is a share between 0 and 1, not {corrupt}")
+    dials = Dials(corrupt, ipv6, violations, disorder, gaps)
     if messages < 0 or connections < 1:
         raise ValueError("messages and connections are positive numbers")
     names = [protocol] if isinstance(protocol, (str, n.Protocol)) else list(protocol)
@@ -97,7 +131,7 @@ def generate(
     _check_options(declared, options)
     share = -(-messages // len(declared))
     scenes = tuple(Scene(_stream_layout(one, options), _script(one), share, connections) for one in declared)
-    return Traffic(scenes, seed=seed, start_us=start_us, corrupt=corrupt)
+    return Traffic(scenes, seed=seed, start_us=start_us, dials=dials)
 
 
 def _check_options(declared: list[n.Protocol], options: dict[str, Any]) -> None:

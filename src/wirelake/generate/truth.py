@@ -16,7 +16,7 @@ class Exchange:
 
     ``timeout``: the requester's own limit passed first (a reply may still have come, late). ``unanswered``: the
     connection or the traffic ended before. ``replies`` counts all answers, where a request has a stream of them;
-    ``reply`` is the first.
+    ``reply`` is the first. An answer in pages is one, and comes with its last page.
     """
 
     protocol: str
@@ -118,6 +118,46 @@ class Damage:
     original: bytes
 
 
+Rule = Literal["state", "unexpected_reply", "duplicate_request", "duplicate_reply", "page_order", "group_order"]
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """Good bytes at the wrong moment: the message of an event that breaks a rule of its protocol. Rules, by name:
+
+    - ``state``: the declared life-cycle table does not allow this message from this side in the present state, which
+      then stays as it is. Such a message is not judged by the other rules; a request is still one that may be answered.
+    - ``unexpected_reply``: an answer, and the other side has sent no request with its correlation on this connection (dsa:
+      its request id with its method), not even one that has ended since. Not in mb: answers without an id, and error
+      answers to a client, for which a broker may have made up the id.
+    - ``duplicate_reply``: an answer, and all requests with its correlation have got their last answer. Where a request
+      has a stream of answers (dsa), that is the one with a closing status; what is under way when the requester closes
+      is no breach.
+    - ``duplicate_request`` (casual): a request, and one with the same correlation in the same direction is unanswered.
+    - ``page_order`` (dsa): a page that is not the next one of an open group of its stream, or that begins a group while
+      another is unfinished. Pages that follow a breach are ignored until a group begins.
+    - ``group_order`` (ceda): the same of the pieces of a split message, by the key of its group.
+    """
+
+    protocol: str
+    connection: int
+    direction: Direction
+    event: int
+    rule: Rule
+    ts_us: int
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Bytes of a stream that were sent and are not in the capture."""
+
+    connection: int
+    direction: Direction
+    offset: int
+    length: int
+
+
 @dataclass(slots=True)
 class Truth:
     exchanges: list[Exchange] = field(default_factory=list)
@@ -125,3 +165,6 @@ class Truth:
     sessions: list[Session] = field(default_factory=list)
     damages: dict[int, Damage] = field(default_factory=dict)
     """By number of the event."""
+    violations: list[Violation] = field(default_factory=list)
+    missing: list[Missing] = field(default_factory=list)
+    """Filled where a capture is written: only there it shows what gets lost."""

@@ -50,6 +50,7 @@ _FACTS: tuple[tuple[str, pa.DataType, str], ...] = (
     ("more", pa.bool_(), "answers of streams: this is a part only, more of it is under way"),
     ("piece", pa.int32(), "index of a piece of a split message, from 0; null if it is whole"),
     ("pieces", pa.int32(), "first piece: how many there are"),
+    ("place", pa.string(), "mb: topic and version of requests without id, and of errors that may belong to them"),
     ("version", pa.string(), "version of the payload's format"),
     ("payload_hash", pa.int64(), "requests of mb: a hash of the payload, to find the other leg"),
     ("audit_id", pa.string(), "audit copies of mb: the id that the broker gave to a message it sent on"),

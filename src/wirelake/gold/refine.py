@@ -124,6 +124,8 @@ def _casual_results(draft: Draft) -> None:
 # --- dsa
 
 INITIALIZING, CLOSED, INTERNAL_ERROR = 0x01, 0x20, 0x50
+ENDED_BY_ANSWERER = frozenset({0x83, 0x84})
+"""Answers to invoke and set: some responders send a close in their place."""
 
 
 def _dsa(draft: Draft) -> None:
@@ -174,7 +176,8 @@ def _mb(draft: Draft) -> None:
     draft.step[beats] = NO_STEP
     draft.columns["kind"] = pc.if_else(pa.array(beats), "control", draft.columns["kind"])
     draft.columns["address"] = pc.if_else(pa.array(responses), pa.scalar(None, pa.string()), draft.columns["address"])
-    _mb_errors(draft, responses, topic)
+    _mb_errors(draft, responses)
+    _mb_places(draft, requests & ~named & ~beats, responses)
     payload = draft.column("payload")
     _mb_audit(draft, publishes & _equal(topic, AUDIT), payload)
     forwarded = requests & ~pc.starts_with(topic, "system.").to_numpy(zero_copy_only=False)
@@ -194,7 +197,16 @@ def _hashes(payload: pa.Array, wanted: Mask) -> pa.Array:
     return arrays.with_nulls(hashes, wanted, pa.int64())
 
 
-def _mb_errors(draft: Draft, responses: Mask, topic: pa.Array) -> None:
+def _mb_places(draft: Draft, nameless: Mask, responses: Mask) -> None:
+    """Where a request without id went: an error comes back from there under an id that the broker made up."""
+    failed = responses & (draft.result != OK)
+    failed &= ~_equal(draft.columns["status"], "INVALID_REQUEST_ID")
+    wanted = nameless | failed
+    place = pc.binary_join_element_wise(draft.column("topic"), draft.column("version"), " ")
+    draft.columns["place"] = arrays.only(place, wanted)
+
+
+def _mb_errors(draft: Draft, responses: Mask) -> None:
     """Answers that are errors: those of the broker ``{"error":{...}}`` and those of services, ``error:{...}``."""
     payload = pc.fill_null(draft.column("payload"), b"")
     looks = pc.or_(pc.starts_with(payload, _FORM_B), pc.match_substring_regex(payload, _FORM_A))
@@ -289,6 +301,6 @@ def _ceda_login_results(draft: Draft, answers: Mask) -> None:
 REFINEMENTS = {
     "casual": Refinement(("flags", "block", "id"), _casual),
     "dsa": Refinement(("headers",), _dsa),
-    "mb": Refinement(("topic", "request_id", "payload"), _mb),
+    "mb": Refinement(("topic", "version", "request_id", "payload"), _mb),
     "ceda": Refinement(("reply_topic", "control_code", "record", "group"), _ceda),
 }

@@ -80,3 +80,10 @@ def spread(entries, values, there):
         row = at(entries, k + 2)
         store(values, row, at(entries, k))
         store(there, row, 1)
+
+
+@njit(cache=True, nogil=True)
+def place(source, starts, lengths, places, target):
+    """Copies spans of one buffer to their places in another."""
+    for k in range(starts.shape[0]):
+        copy(target, at(places, k), source, at(starts, k), at(lengths, k))

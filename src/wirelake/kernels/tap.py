@@ -25,7 +25,7 @@ SLICES = 16
 
 
 def crc_tables() -> np.ndarray:
-    """CRC-32 tables for 16 bytes at a time: entry ``256 * k + b`` is what byte ``b`` does with ``k`` zeros behind it."""
+    """CRC-32 tables for 16 bytes at a time: entry ``256 * k + b`` is byte ``b`` with ``k`` zeros behind it."""
     tables = np.zeros(SLICES * 256, np.uint32)
     for byte in range(256):
         value = byte

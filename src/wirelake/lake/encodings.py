@@ -74,19 +74,21 @@ def _sample(table: pa.Table) -> pa.Table:
 
 def _comes_back(values: pa.Array) -> bool:
     """Whether values repeat. Where all is null nothing is known yet, and a dictionary costs nothing."""
-    there = len(values) - values.null_count
+    there = len(values) - int(values.null_count)
     if there == 0 or pa.types.is_dictionary(values.type):
         return True
     if pa.types.is_boolean(values.type):
         return False
-    return int(pc.count_distinct(values, mode="only_valid").as_py()) * COMES_BACK <= there
+    distinct = int(pc.count_distinct(values, mode="only_valid").as_py())
+    return distinct * COMES_BACK <= there
 
 
 def _shrinks(values: pa.Array, compression: str) -> bool:
     data = _bytes(values)
     if len(data) < 1024 or compression == "none":
         return compression != "none"
-    return len(pa.compress(data, codec=compression, asbytes=True)) < SHRINKS * len(data)
+    left: int = len(pa.compress(data, codec=compression, asbytes=True))
+    return left < SHRINKS * len(data)
 
 
 def _bytes(values: pa.Array) -> bytes:

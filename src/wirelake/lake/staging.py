@@ -18,12 +18,16 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from ..errors import LakeError
 from .store import Store, errors
+
+if TYPE_CHECKING:
+    from .streams import StreamWriter
+    from .tables import TableWriter
 
 STAGING = "_staging"
 
@@ -124,8 +128,8 @@ class Attempt:
         self.staging = staging
         self.task = task
         self.directory = f"{staging.directory}/{task}-{uuid.uuid4().hex[:12]}"
-        self._tables: dict[str, Any] = {}
-        self._streams: dict[str, Any] = {}
+        self._tables: dict[str, TableWriter] = {}
+        self._streams: dict[str, StreamWriter] = {}
         self._others: list[StagedFile] = []
         self._disk: ThreadPoolExecutor | None = None
         self._syncing: list[Future[None]] = []
@@ -135,7 +139,7 @@ class Attempt:
     def store(self) -> Store:
         return self.staging.store
 
-    def table(self, table: str, schema: pa.Schema, **options: Any) -> Any:
+    def table(self, table: str, schema: pa.Schema, **options: Any) -> TableWriter:
         """The ``TableWriter`` of this table; made at the first call, with the options of that call."""
         from .tables import TableWriter
 
@@ -143,7 +147,7 @@ class Attempt:
             self._tables[table] = TableWriter(self, table, schema, **options)
         return self._tables[table]
 
-    def stream(self, name: str, schema: pa.Schema, **options: Any) -> Any:
+    def stream(self, name: str, schema: pa.Schema, **options: Any) -> StreamWriter:
         """The ``StreamWriter`` of this name: Arrow batches for a later stage of the run, or carry."""
         from .streams import StreamWriter
 
@@ -165,7 +169,7 @@ class Attempt:
         self._others.extend(files)
 
     def close(self) -> list[StagedFile]:
-        """Closes every writer; the files of tables, in a settled order. Streams and bytes are asked for by themselves."""
+        """Closes every writer; the files of tables, in a settled order. Streams and bytes were returned already."""
         if self._files is None:
             for stream in self._streams.values():
                 stream.close()
@@ -177,8 +181,10 @@ class Attempt:
 
     def abort(self) -> None:
         """Deletes what was written. A failure to do so is no matter: the next start does it."""
-        for writer in (*self._tables.values(), *self._streams.values()):
-            writer.abort()
+        for table in self._tables.values():
+            table.abort()
+        for stream in self._streams.values():
+            stream.abort()
         with suppress(LakeError):
             self._settle()
         self.store.delete_tree(self.directory)

@@ -8,6 +8,7 @@ nothing is created exclusively. A local file system gives more (rename is atomic
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Iterable, Iterator
@@ -53,10 +54,10 @@ class Store:
     def is_local(self) -> bool:
         return bool(self.files.type_name == "local")
 
-    @property
-    def puts_are_atomic(self) -> bool:
-        """Whether a file is never seen half-written, so that it needs no other name while it is written."""
-        return self.files.type_name in BUCKETS
+    @cached_property
+    def has_objects(self) -> bool:
+        """Whether this is an object store: no directories, and a file is never seen half-written."""
+        return re.split(r"[:+]", self.files.type_name)[-1] in BUCKETS  # py::fsspec+s3 is one as well
 
     def full(self, path: str) -> str:
         return f"{self.root}/{path}" if path else self.root
@@ -119,7 +120,7 @@ class Store:
     # --- writing
 
     def make_directory(self, path: str) -> None:
-        if self.files.type_name not in BUCKETS:
+        if not self.has_objects:
             with errors(self.show(path), "cannot be made"):
                 self.files.create_dir(self.full(path), recursive=True)
 
@@ -130,17 +131,15 @@ class Store:
             return self.files.open_output_stream(self.full(path))
 
     def write(self, path: str, data: bytes) -> None:
-        with errors(self.show(path), "cannot be written"):
-            with self.open_output(path) as stream:
-                stream.write(data)
+        with errors(self.show(path), "cannot be written"), self.open_output(path) as stream:
+            stream.write(data)
 
     def publish(self, path: str, data: bytes) -> None:
         """A file that is there whole or not at all, and stays after a loss of power where that can be asked for.
 
-        On a file system that knows neither an atomic put nor an atomic move, it can be there in part: readers of such
-        files must notice.
+        An object store puts it whole; elsewhere it gets its name when it is complete.
         """
-        if self.puts_are_atomic:
+        if self.has_objects:
             self.write(path, data)
             return
         temporary = f"{path}.{uuid.uuid4().hex}.tmp"
@@ -213,6 +212,11 @@ class Store:
                     above.add(path)
             for directory in sorted(above, key=len, reverse=True):
                 self._fsync(directory)
+
+    def sync_root(self) -> None:
+        """Makes the name of the lake itself durable."""
+        if self.is_local:
+            Store(self.files, os.path.dirname(self.root), self.shown)._fsync("")
 
     def _fsync(self, path: str) -> None:
         with errors(self.show(path), "cannot be written"):

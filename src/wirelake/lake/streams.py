@@ -24,9 +24,14 @@ class Place(Protocol):
 
 
 class StreamWriter:
-    """Writes Arrow batches to a staged file, as they come. The file is there from the first batch on, or at ``close``."""
+    """Writes Arrow batches to a staged file as they come; there is a file even without a batch.
 
-    def __init__(self, attempt: Attempt, name: str, schema: pa.Schema, *, compression: str | None = COMPRESSION) -> None:
+    It is not forced to the disk: a commit that has it as carry does that.
+    """
+
+    def __init__(
+        self, attempt: Attempt, name: str, schema: pa.Schema, *, compression: str | None = COMPRESSION
+    ) -> None:
         self._name = name
         self._rows = 0
         self._file: StagedFile | None = None
@@ -60,8 +65,7 @@ def stage_ipc(attempt: Attempt, name: str, schema: pa.Schema, batches: Iterable[
     writer = attempt.stream(name, schema)
     for batch in batches:
         writer.write(batch)
-    file: StagedFile = writer.close()
-    return file
+    return writer.close()
 
 
 def read_ipc(place: Place, file: StagedFile | str) -> Iterator[pa.RecordBatch]:

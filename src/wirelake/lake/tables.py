@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -245,7 +246,7 @@ def _by_day(
         batch, days, times = batch.take(pa.array(order)), days[order], times[order]
         known = known[order] if known is not None else None
     edges = [0, *(np.flatnonzero(days[1:] != days[:-1]) + 1).tolist(), len(days)]
-    for start, stop in zip(edges, edges[1:], strict=False):
+    for start, stop in pairwise(edges):
         here = slice(start, stop)
         at = times[here] if known is None else times[here][known[here]]
         yield int(days[start]), batch.slice(start, stop - start), at

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ..spec import (
     Body,
+    Captured,
     Cell,
     Cells,
     CellType,
@@ -50,6 +51,8 @@ MAX_PAYLOAD = 65535
 MAX_CELL_BYTES = 65000
 UNASSIGNED = 0xFFFFFF
 EXTENDED = 126
+PASSWORD = 5
+"""The cell of a login that holds the password, in clear text."""
 
 CONTROL_CODES = Labels(
     "control_code",
@@ -145,7 +148,7 @@ class Unsubscribe(Control, code=0x12, kind="control"):
     """Takes topics back."""
 
 
-class Login(Control, code=0x13, kind="control"):
+class Login(Control, code=0x13, kind="control", secret_cells=(PASSWORD,)):
     """Login and its result."""
 
 
@@ -264,6 +267,9 @@ PROTOCOL = declare(
         labels=(CONTROL_CODES,),
         topics=Topics("segments", one="*", rest="**"),
         ports={"tcp": 8088},
+        captured=Captured(
+            websocket="frames", websocket_options={"dialect": "ceda4-ws"}, websocket_paths=("/mqtunnel",)
+        ),
         life_cycle=LifeCycle(
             initial="open",
             client={

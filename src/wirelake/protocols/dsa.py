@@ -11,6 +11,7 @@ from ..spec import (
     UNSET,
     AtLeast,
     Body,
+    Captured,
     Code,
     Empty,
     Frame,
@@ -445,6 +446,7 @@ PROTOCOL = declare(
         },
         labels=(STATUS, PERMISSION, QOS),
         ports={"tcp": 4120, "tls": 4128},
+        captured=Captured(options={"mode": "compat"}, websocket="stream"),
         life_cycle=LifeCycle(
             initial="new",
             client={

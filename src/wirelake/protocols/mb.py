@@ -10,6 +10,7 @@ from typing import Any
 from ..spec import (
     UNSET,
     Body,
+    Captured,
     Frame,
     LifeCycle,
     Line,
@@ -166,6 +167,9 @@ PROTOCOL = declare(
         },
         topics=Topics("levels", one="+", rest="#"),
         ports={"tcp": 3001, "tls": 8001, "ws": 3000, "wss": 8000},
+        captured=Captured(
+            fallback={"profile": "upstream"}, websocket="message", websocket_options={"framing": "message"}
+        ),
         life_cycle=LifeCycle(
             initial="open",
             client={"open": {"publish": "open", "request": "open", "response": "open"}},

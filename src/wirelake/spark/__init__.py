@@ -3,25 +3,28 @@
     spark.read.format("casual").load("capture.pcap")
     df.select(from_casual("value"))                      # wirelake.spark.functions
     wirelake.spark.register(spark)                       # the same in SQL: select from_casual(value) from t
+
+Nothing is loaded before it is used: Spark imports this package in every planner, which must not wait.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .register import register
-    from .session import SparkStartError, session, warm
+    from pyspark.sql import SparkSession
 
-__all__ = ["SparkStartError", "register", "session", "warm"]
-
-_HOME = {"register": ".register", "session": ".session", "SparkStartError": ".session", "warm": ".session"}
+__all__ = ["register"]
 
 
-def __getattr__(name: str) -> Any:
-    """Loaded when first used: Spark imports the modules of formats in every planner, which must not wait."""
-    import importlib
+def register(spark: SparkSession, *protocols: str) -> None:
+    """Makes formats and functions known to a session, to SQL too; further ``protocols`` are ``file.py:NAME``.
 
-    if name in _HOME:
-        return getattr(importlib.import_module(_HOME[name], __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    ``from_wire(value, 'casual')`` and ``to_wire(struct, 'casual')`` take the protocol's name, one per row if need be.
+    What SQL gives for the former cannot depend on that name: it is the common view (``protocol``, ``message``, ``code``,
+    ``kind``, ``address``, ``correlation``, ``status``, ``payload_bytes``). ``from_casual`` and its kin have all fields;
+    ``try_from_casual`` and its kin give a struct with ``_corrupt_record`` instead of failing.
+    """
+    from .sql import register_all
+
+    register_all(spark, protocols)

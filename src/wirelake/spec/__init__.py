@@ -38,6 +38,7 @@ from .declare import (
 from .nodes import (
     AtLeast,
     Body,
+    Captured,
     Cells,
     CellType,
     Code,
@@ -78,6 +79,7 @@ __all__ = [
     "UNSET",
     "AtLeast",
     "Body",
+    "Captured",
     "Cell",
     "CellType",
     "Cells",

@@ -229,6 +229,7 @@ class _MessageMeta(_StructMeta):
         head_rule: str = "head_length",
         padding: n.Padding | None = None,
         published: str = "",
+        secret_cells: tuple[int, ...] = (),
         **kwargs: Any,
     ) -> Any:
         cls = super().__new__(mcls, name, bases, ns, **kwargs)
@@ -244,6 +245,7 @@ class _MessageMeta(_StructMeta):
             "head_rule": head_rule,
             "padding": padding,
             "published": published,
+            "secret_cells": secret_cells,
         }
         cls.__protocol__ = None
         return cls

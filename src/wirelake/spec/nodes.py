@@ -484,6 +484,22 @@ class Option:
 
 
 @dataclass(frozen=True)
+class Captured:
+    """How captured traffic is read where nothing else is said.
+
+    ``options`` are the reading options; what they refuse is read with ``fallback``, too, and then gets a note.
+    ``websocket``: what WebSocket messages carry: any pieces of the ``stream``, one ``message`` each, or ``frames``, if the
+    protocol's own frames are WebSocket frames; ``websocket_paths`` are paths that no other protocol asks for.
+    """
+
+    options: Mapping[str, Any] = field(default_factory=dict)
+    fallback: Mapping[str, Any] = field(default_factory=dict)
+    websocket: Literal["", "stream", "message", "frames"] = ""
+    websocket_options: Mapping[str, Any] = field(default_factory=dict)
+    websocket_paths: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Topics:
     """How topic patterns match topics: ``levels`` (MB) or ``segments`` (CEDA)."""
 
@@ -519,6 +535,7 @@ class Protocol:
     life_cycle: LifeCycle | None = None
     ports: Mapping[str, int] = field(default_factory=dict)
     doc: str = ""
+    captured: Captured = field(default_factory=Captured)
 
     def __hash__(self) -> int:
         return id(self)

@@ -31,6 +31,8 @@ class MessageNode:
     head_rule: str
     padding: n.Padding | None
     published: str
+    secret_cells: tuple[int, ...]
+    """Cells of its record that nobody but the server should read: tables leave them out."""
     fields: tuple[n.Field, ...]
     derived: tuple[n.DerivedField, ...]
 

@@ -1,0 +1,121 @@
+"""A real cluster on this machine: a master, two workers, and a job that finds wirelake only in its archive.
+
+    python examples/cluster/run.py [-- COMMAND ...]
+
+Starts Spark's standalone master and two workers on the loopback interface, on free ports, each with a working
+directory of its own; packs wirelake; runs the check, or the command behind ``--`` with ``{master}`` and ``{archive}``
+filled in; stops what it started, whatever happened.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pyspark
+
+from wirelake.spark.package import build, submit_options
+
+HERE = Path(__file__).resolve().parent
+SPARK = Path(pyspark.__file__).parent
+HOST = "127.0.0.1"
+WORKERS = 2
+START_SECONDS = 90
+JOB_SECONDS = 300
+STOP_SECONDS = 20
+ENVIRONMENT = os.environ | {
+    "SPARK_HOME": str(SPARK),
+    "SPARK_LOCAL_IP": HOST,
+    "PYSPARK_PYTHON": sys.executable,
+    "PYSPARK_DRIVER_PYTHON": sys.executable,
+}
+
+
+@contextmanager
+def service(place: Path, says: str, role: str, *arguments: str) -> Iterator[re.Match[str]]:
+    """A master or a worker, from the moment at which it says that it is there, to its end."""
+    place.mkdir()
+    command = [str(SPARK / "bin" / "spark-class"), f"org.apache.spark.deploy.{role.lower()}.{role}"]
+    with (place / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [*command, "--host", HOST, "--port", "0", "--webui-port", "0", *arguments],
+            cwd=place, env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+    try:
+        yield wait_for(says, place / "log", process)
+    finally:
+        stop(process)
+
+
+def wait_for(says: str, log: Path, process: subprocess.Popen[bytes]) -> re.Match[str]:
+    """Looks at the log until the line is there, the process has ended, or the time is over."""
+    ended = threading.Event()
+    threading.Thread(target=lambda: (process.wait(), ended.set()), daemon=True).start()
+    for _ in range(START_SECONDS * 5):
+        if found := re.search(says, log.read_text(errors="replace")):
+            return found
+        if ended.wait(0.2):
+            break
+    raise SystemExit(f"{log.parent.name} did not start:\n{log.read_text(errors='replace')[-2000:]}")
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """Asks first: a worker that is asked stops its executors too."""
+    process.terminate()
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def cluster(place: Path) -> Iterator[str]:
+    """The address of a master with its workers."""
+    with ExitStack() as services:
+        started = service(place / "master", r"Starting Spark master at (spark://\S+)", "Master")
+        master = services.enter_context(started)[1]
+        for number in range(WORKERS):
+            home = place / f"worker-{number}"
+            options = ("--cores", "1", "--memory", "1g", "--work-dir", str(home / "work"), master)
+            services.enter_context(service(home, "Successfully registered with master", "Worker", *options))
+        yield master
+
+
+def command_for(master: str, archive: Path) -> list[str]:
+    """What was asked for behind ``--``, or the check."""
+    if "--" in sys.argv:
+        asked = sys.argv[sys.argv.index("--") + 1 :]
+        return [word.replace("{master}", master).replace("{archive}", str(archive)) for word in asked]
+    submit = [str(SPARK / "bin" / "spark-submit"), "--master", master, *submit_options(archive)]
+    quiet = ["--conf", "spark.ui.enabled=false", "--conf", "spark.log.level=WARN"]
+    return [*submit, *quiet, str(HERE / "check.py"), str(WORKERS)]
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory(prefix="wirelake-cluster-") as name:
+        place = Path(name)
+        archive = build(place / "wirelake.tar.gz").path
+        with cluster(place) as master:
+            print(f"{master}: {WORKERS} workers in {place}", file=sys.stderr)
+            job = place / "driver"
+            job.mkdir()
+            return run(command_for(master, archive), job)
+
+
+def run(command: list[str], place: Path) -> int:
+    try:
+        return subprocess.run(command, cwd=place, env=ENVIRONMENT, timeout=JOB_SECONDS, check=False).returncode
+    except subprocess.TimeoutExpired:
+        raise SystemExit(f"the job was stopped after {JOB_SECONDS} s") from None
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what was started is stopped then, too
+    sys.exit(main())

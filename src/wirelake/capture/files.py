@@ -1,0 +1,154 @@
+"""Opening capture files, wherever they are: local paths, and URIs that pyarrow knows (s3://, hdfs://, file:// ...).
+
+Compressed files are unpacked on the way; positions are always those of the unpacked bytes.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import zlib
+from pathlib import Path
+from typing import Any, BinaryIO
+from urllib.parse import unquote, urlsplit
+
+from ..errors import CaptureError
+
+GZIP = b"\x1f\x8b"
+_READ_BYTES = 1 << 18
+
+
+def open_binary(path: str | os.PathLike[str]) -> BinaryIO:
+    """The file, unpacked if its first bytes say that it is packed. It can be sought, packed ones only forwards."""
+    file = _open(path)
+    try:
+        head = file.read(len(GZIP))
+        file.seek(0)
+    except OSError as error:
+        file.close()
+        raise unreadable(path, error) from error
+    return Gunzip(file) if head == GZIP else file  # type: ignore[return-value]
+
+
+def size_of(path: str | os.PathLike[str]) -> int:
+    """The bytes of the file as it is stored."""
+    try:
+        local = local_path(path)
+        if local is not None:
+            return local.stat().st_size
+        system, place = _file_system(path)
+        return int(system.get_file_info(place).size or 0)
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+def _open(path: str | os.PathLike[str]) -> BinaryIO:
+    try:
+        local = local_path(path)
+        if local is not None:
+            return _File(local)  # type: ignore[return-value]
+        system, place = _file_system(path)
+        file: BinaryIO = system.open_input_file(place)
+        return file
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+class _File(io.FileIO):
+    """Closes itself when nobody holds it any more: a reader need not be read to its end."""
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def local_path(path: str | os.PathLike[str]) -> Path | None:
+    """The path of a local file; None for a URI of anything else."""
+    text = os.fspath(path)
+    if text.startswith("file:"):
+        return Path(unquote(urlsplit(text).path))
+    return None if "://" in text else Path(text)
+
+
+def _file_system(path: str | os.PathLike[str]) -> tuple[Any, str]:
+    from pyarrow import ArrowException, fs
+
+    try:
+        system, place = fs.FileSystem.from_uri(os.fspath(path))
+    except ArrowException as error:
+        raise CaptureError(str(error).splitlines()[0], path=os.fspath(path)) from error
+    return system, place
+
+
+def unreadable(path: str | os.PathLike[str], error: OSError) -> CaptureError:
+    return CaptureError(error.strerror or str(error).splitlines()[0], path=os.fspath(path))
+
+
+class Gunzip(io.RawIOBase):
+    """A gzip file, unpacked while it is read. Where it is damaged or ends early it ends, and ``broken`` says so."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._rewind()
+
+    def _rewind(self) -> None:
+        self._file.seek(0)
+        self._unpacker = zlib.decompressobj(wbits=31)
+        self._packed = b""
+        self._is_between = True
+        """Between two members, a file may hold several."""
+        self._position = 0
+        self.broken = ""
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """To a place from the beginning; backwards by unpacking again."""
+        if whence != io.SEEK_SET:
+            raise io.UnsupportedOperation("a packed file is sought from its beginning")
+        if offset < self._position:
+            self._rewind()
+        while self._position < offset and self.read(min(_READ_BYTES, offset - self._position)):
+            pass
+        return self._position
+
+    def readinto(self, target: Any, /) -> int:
+        view = memoryview(target).cast("B")
+        data = self._unpack(len(view)) if len(view) else b""
+        view[: len(data)] = data
+        self._position += len(data)
+        return len(data)
+
+    def _unpack(self, most: int) -> bytes:
+        while not self.broken:
+            if not self._packed:
+                self._packed = self._file.read(_READ_BYTES)
+                if not self._packed:
+                    if not self._is_between:
+                        self.broken = "the compressed file ends early"
+                    break
+            try:
+                data = self._unpacker.decompress(self._packed, most)
+            except zlib.error as error:
+                self.broken = f"the compressed file is damaged behind byte {self._position}: {error}"
+                break
+            self._is_between = False
+            self._packed = self._unpacker.unconsumed_tail
+            if self._unpacker.eof:
+                # Some writers fill the last block with zeros.
+                self._packed = self._unpacker.unused_data.lstrip(b"\0")
+                self._unpacker = zlib.decompressobj(wbits=31)
+                self._is_between = True
+            if data:
+                return data
+        return b""
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()

@@ -1,0 +1,282 @@
+"""Requests and answers at the wrong moment: an answer that nobody asked for, a second one, a request made twice.
+
+Rows are sorted by their key, so that what may belong together is adjacent, in the order of time. A request with the
+answers it may have, and nothing else, is found by array arithmetic; every other run of rows is walked through.
+
+What is remembered is bounded by rules that depend on the messages alone, so that any cut of the traffic gives the same
+result: a request until its limit, and as long again but at least LATE_US, has passed (without a limit, while its
+connection lasts); one that has ended for LATE_US and for the next RECENT answers of its connection. An answer that
+comes later than that is one that nobody asked for.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+LATE_US = 60_000_000
+RECENT = 1024
+FOR_EVER = np.iinfo(np.int64).max
+
+UNEXPECTED_REPLY, DUPLICATE_REQUEST, DUPLICATE_REPLY = "unexpected_reply", "duplicate_request", "duplicate_reply"
+
+Ints = NDArray[np.int64]
+
+# What a row is to its key. The last three are kept from before: still open, ended by an answer, ended by the requester.
+NONE, ASKS, ANSWERS, ENDS, CLOSES, REST, OPEN, ANSWERED, CLOSED = range(9)
+
+KEPT = np.dtype(
+    [
+        ("who", "i4"),
+        ("key", "u8"),
+        ("role", "i1"),
+        ("code", "i4"),
+        ("pair", "i4"),
+        ("lane", "i1"),
+        ("ts", "i8"),
+        ("until", "i8"),
+        ("done_us", "i8"),
+        ("ordinal", "i8"),
+    ]
+)
+"""A request that is remembered. ``who`` is the number of its connection; ``key`` has it, the asking side and the
+correlation in it. ``ordinal`` counts the answers of its connection when it ended."""
+
+
+@dataclass(frozen=True)
+class Manners:
+    """What is allowed where the declaration of a protocol cannot say it; codes of messages."""
+
+    repeatable: frozenset[int] = frozenset()
+    """Requests that may be made again while they are open: they go on with what they began."""
+    shared: bool = False
+    """Several open requests may have the same correlation."""
+    inventing_side: int | None = None
+    """The side whose answers may carry an id that it made itself, so that they need not fit a request."""
+    instead: frozenset[tuple[int, int]] = frozenset()
+    """(declared answer, another message that known peers send in its place)."""
+
+
+MANNERS = {
+    "casual": Manners(instead=frozenset({(6201, 6101)})),
+    "dsa": Manners(repeatable=frozenset({0x01, 0x03})),
+    "mb": Manners(shared=True, inventing_side=1),
+}
+PLAIN = Manners()
+
+
+class Finding(NamedTuple):
+    row: int
+    rule: str
+    detail: str
+
+
+@dataclass
+class Rows:
+    """What is kept comes first, then the new rows in the order of time."""
+
+    kept: NDArray[Any]
+    key: NDArray[np.uint64]
+    role: NDArray[np.int8]
+    code: Ints
+    pair: Ints
+    lane: Ints
+    ts: Ints
+    until: Ints
+    ordinal: Ints
+    who: NDArray[np.int32]
+    side: NDArray[np.int8]
+    """Of the new rows only: who sent it."""
+
+    @property
+    def shift(self) -> int:
+        return len(self.kept)
+
+
+@dataclass
+class Losses:
+    """When bytes of one direction of a connection were missing or unreadable. ``from_start``: it was not whole."""
+
+    from_start: bool = False
+    times: list[int] = field(default_factory=list)
+
+    def before(self, ts: int) -> bool:
+        return self.from_start or bisect_right(self.times, ts) > 0
+
+    def between(self, start: int, end: int) -> bool:
+        return bisect_right(self.times, end) > bisect_right(self.times, start)
+
+    def forget(self) -> None:
+        """All rows so far are judged: of the losses, that there were some and the last one still matter."""
+        self.from_start = self.from_start or bool(self.times)
+        del self.times[:-1]
+
+
+def check(rows: Rows, manners: Manners, losses: dict[int, tuple[Losses, Losses]]) -> tuple[list[Finding], NDArray[Any]]:
+    """What is wrong, by number of the new row, and what to keep."""
+    order = np.argsort(rows.key, kind="stable")
+    starts = _starts(rows.key[order])
+    plain, kept = _plain(rows, order, starts)
+    findings: list[Finding] = []
+    again: list[tuple[Any, ...]] = []
+    lengths = np.diff(np.append(starts, len(order)))
+    for start, length in zip(starts[~plain].tolist(), lengths[~plain].tolist(), strict=True):
+        members = order[start : start + length]
+        walk = _Walk(rows, manners, losses[int(rows.who[members[0]])])
+        findings += walk.through(members.tolist())
+        again += walk.kept()
+    return findings, np.concatenate([kept, np.array(again, KEPT)]) if again else kept
+
+
+def _starts(key: NDArray[np.uint64]) -> Ints:
+    if not len(key):
+        return np.zeros(0, np.int64)
+    return np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
+
+
+def _plain(rows: Rows, order: Ints, starts: Ints) -> tuple[NDArray[np.bool_], NDArray[Any]]:
+    """Which runs are one request and its answers, all in time and none behind the end; and what to keep of those."""
+    if not len(order):
+        return np.zeros(0, np.bool_), np.zeros(0, KEPT)
+    role = rows.role[order]
+    lengths = np.diff(np.append(starts, len(order)))
+    first = order[starts]
+    last = order[starts + lengths - 1]
+    asks = (role == ASKS) | (role == OPEN)
+    ends = (role == ENDS) | (role == CLOSES)
+    asked = np.repeat(first, lengths)
+    wrong = (rows.pair[order] != rows.pair[asked]) | (rows.lane[order] != rows.lane[asked])
+    wrong &= (role == ANSWERS) | (role == ENDS)
+    wrong |= (rows.ts[order] > rows.until[asked]) | (role == REST) | (role == ANSWERED) | (role == CLOSED)
+    is_end = np.isin(rows.role[last], (ENDS, CLOSES))
+    n_ends = np.add.reduceat(ends.astype(np.int64), starts)
+    plain = asks[starts] & (np.add.reduceat(asks.astype(np.int64), starts) == 1)
+    plain &= ~np.logical_or.reduceat(wrong, starts) & (n_ends == is_end)
+    # What only lies there from before and met nothing stays as it is.
+    untouched = (lengths == 1) & np.isin(rows.role[first], (ANSWERED, CLOSED))
+    kept = _kept(rows, first[plain], last[plain], is_end[plain])
+    return plain | untouched, np.concatenate([kept, rows.kept[first[untouched]]])
+
+
+def _kept(rows: Rows, first: Ints, last: Ints, ended: NDArray[np.bool_]) -> NDArray[Any]:
+    kept = np.zeros(len(first), KEPT)
+    kept["who"], kept["key"], kept["code"] = rows.who[first], rows.key[first], rows.code[first]
+    kept["pair"], kept["lane"], kept["ts"], kept["until"] = (
+        rows.pair[first],
+        rows.lane[first],
+        rows.ts[first],
+        rows.until[first],
+    )
+    kept["role"] = np.where(ended, np.where(rows.role[last] == CLOSES, CLOSED, ANSWERED), OPEN)
+    kept["done_us"], kept["ordinal"] = np.where(ended, rows.ts[last], 0), np.where(ended, rows.ordinal[last], 0)
+    return kept
+
+
+class _Known:
+    """A request that the walk knows."""
+
+    __slots__ = ("code", "done_us", "lane", "ordinal", "pair", "role", "ts", "until")
+
+    def __init__(
+        self, role: int, code: int, pair: int, lane: int, ts: int, until: int, done_us: int = 0, ordinal: int = 0
+    ) -> None:
+        self.role, self.code, self.pair, self.lane = role, code, pair, lane
+        self.ts, self.until, self.done_us, self.ordinal = ts, until, done_us, ordinal
+
+
+class _Walk:
+    """Goes through all rows of one key in the order of time."""
+
+    def __init__(self, rows: Rows, manners: Manners, losses: tuple[Losses, Losses]) -> None:
+        self.rows = rows
+        self.manners = manners
+        self.losses = losses
+        self.known: list[_Known] = []
+
+    def through(self, members: list[int]) -> Iterator[Finding]:
+        rows = self.rows
+        self.who, self.key = int(rows.who[members[0]]), int(rows.key[members[0]])
+        for i in members:
+            role, code, pair, lane = int(rows.role[i]), int(rows.code[i]), int(rows.pair[i]), int(rows.lane[i])
+            ts, ordinal = int(rows.ts[i]), int(rows.ordinal[i])
+            if i < rows.shift:
+                one = rows.kept[i]
+                self.known.append(
+                    _Known(role, code, pair, lane, ts, int(rows.until[i]), int(one["done_us"]), int(one["ordinal"]))
+                )
+                continue
+            side = int(rows.side[i - rows.shift])
+            found = None
+            if role == ASKS:
+                found = self._asked(_Known(OPEN, code, pair, lane, ts, int(rows.until[i])), side)
+            elif role == CLOSES:
+                self._closed(ts, ordinal)
+            else:
+                found = self._answered(role, code, pair, lane, ts, ordinal, side)
+            if found is not None:
+                yield Finding(i - rows.shift, *found)
+
+    def kept(self) -> list[tuple[Any, ...]]:
+        return [
+            (self.who, self.key, o.role, o.code, o.pair, o.lane, o.ts, o.until, o.done_us, o.ordinal)
+            for o in self.known
+        ]
+
+    def _asked(self, new: _Known, side: int) -> tuple[str, str] | None:
+        others = [o for o in self.known if o.lane != new.lane]
+        same = [o for o in self.known if o.lane == new.lane]
+        open_ones = [o for o in same if o.role == OPEN and new.ts <= o.until]
+        if self.manners.shared:
+            self.known.append(new)
+        elif not open_ones:
+            self.known = [*others, new]
+        elif new.code in self.manners.repeatable and open_ones[-1].code == new.code:
+            pass
+        elif self.losses[1 - side].between(open_ones[-1].ts, new.ts):
+            # Its answer may be among what was lost.
+            self.known = [*others, new]
+        else:
+            waited = (new.ts - open_ones[-1].ts) / 1e6
+            return DUPLICATE_REQUEST, f"a request with this correlation has been open for {waited:.6f} s"
+        return None
+
+    def _closed(self, ts: int, ordinal: int) -> None:
+        """A close ends the stream of lane 0, else the one of another lane."""
+        for one in sorted((o for o in self.known if o.role == OPEN), key=lambda o: o.lane)[:1]:
+            one.role, one.done_us, one.ordinal = CLOSED, ts, ordinal
+
+    def _answered(
+        self, role: int, code: int, pair: int, lane: int, ts: int, ordinal: int, side: int
+    ) -> tuple[str, str] | None:
+        fitting = [o for o in self.known if self._fits(o, code, pair, lane)]
+        waiting = [o for o in fitting if o.role == OPEN and ts <= o.until]
+        if waiting:
+            if role != ANSWERS:
+                one = waiting[0]
+                one.role, one.done_us, one.ordinal = ANSWERED, ts, ordinal
+            return None
+        if role == REST:
+            return None
+        ended = [
+            o for o in fitting if o.role != OPEN and ts - o.done_us <= LATE_US and ordinal - o.ordinal <= RECENT
+        ]
+        if any(o.role == CLOSED for o in ended):
+            # It was under way when the requester closed.
+            return None
+        lost = self.losses[1 - side]
+        if ended:
+            if lost.between(ended[-1].ts, ts):
+                return None
+            ago = (ts - ended[-1].done_us) / 1e6
+            return DUPLICATE_REPLY, f"the request with this correlation was answered for good {ago:.6f} s before"
+        if side == self.manners.inventing_side or lost.before(ts):
+            return None
+        return UNEXPECTED_REPLY, "no request with this correlation is open"
+
+    def _fits(self, one: _Known, code: int, pair: int, lane: int) -> bool:
+        return one.lane == lane and (one.pair == pair or (one.pair, code) in self.manners.instead)

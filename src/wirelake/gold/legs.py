@@ -1,0 +1,161 @@
+"""The two legs of an exchange over a broker that gives its own ids (mb).
+
+Nothing in the headers ties them. If the broker's audit stream was captured, it does; otherwise a request that the
+broker sends belongs to the latest request with the same topic, version and payload that it got shortly before and has
+not answered, and the row says that this is a guess. Both legs must be fed to the same step.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from .arrays import Mask, flags, integers
+
+WINDOW_US = 5_000_000
+"""A broker sends on at once; after this time it is another message."""
+AUDITS = pa.schema([("audit_id", pa.string()), ("masked_id", pa.string()), ("ts", pa.int64())])
+NO_AUDITS = AUDITS.empty_table()
+_NO_TIME = np.iinfo(np.int64).min
+OTHER = ("other_connection", "other_correlation", "other_leg_how")
+
+
+def join(
+    table: pa.Table, is_new: Mask, over: NDArray[np.int64], new: pa.Table, audits: pa.Table
+) -> tuple[pa.Table, pa.Table]:
+    """The requests with their other legs, as far as they are known now, and the audit copies to keep."""
+    legs = np.flatnonzero(_valid(table["payload_hash"]))
+    if not len(legs):
+        return table, NO_AUDITS
+    found = _Legs(table, legs, is_new, over)
+    found.guess()
+    audits = _audits(new, audits)
+    if len(audits):
+        found.be_told(audits)
+    return found.written(table), _kept(audits, found.latest)
+
+
+def _valid(column: pa.ChunkedArray) -> Mask:
+    return flags(pc.is_valid(column).combine_chunks(), len(column))
+
+
+def _audits(new: pa.Table, before: pa.Table) -> pa.Table:
+    copies = new.filter(pc.is_valid(new["audit_id"]))
+    fresh = pa.table([copies["audit_id"], copies["masked_id"], copies["ts"].cast(pa.int64())], schema=AUDITS)
+    return pa.concat_tables([before, fresh]).combine_chunks()
+
+
+def _kept(audits: pa.Table, latest: int) -> pa.Table:
+    """Copies that may still come before their message."""
+    return audits.filter(pc.greater(audits["ts"], latest - WINDOW_US)) if len(audits) else audits
+
+
+class _Legs:
+    """Requests that a broker forwards: ``near`` those it got, ``far`` those it sent."""
+
+    def __init__(self, table: pa.Table, rows: NDArray[np.int64], is_new: Mask, over: NDArray[np.int64]) -> None:
+        chosen = table.select(
+            ["direction", "connection", "correlation", "address", "version", "payload_hash", "request_ts", "order", "reply_ts", *OTHER]
+        ).take(pa.array(rows)).combine_chunks()
+        self.rows = rows
+        self.far = flags(pc.equal(chosen["direction"], "to_client").combine_chunks(), len(rows))
+        self.ts = integers(chosen["request_ts"].combine_chunks().cast(pa.int64()), _NO_TIME)
+        self.order = integers(chosen["order"].combine_chunks())
+        self.reply = integers(chosen["reply_ts"].combine_chunks().cast(pa.int64()), np.iinfo(np.int64).max)
+        ended = over[rows]
+        self.reply = np.where(ended == _NO_TIME, self.reply, np.minimum(self.reply, ended))
+        """Until when the request is open."""
+        self.is_new = is_new[rows]
+        self.chosen = chosen
+        self.other = np.full(len(rows), -1, np.int64)
+        self.known = flags(pc.is_valid(chosen["other_leg_how"]).combine_chunks(), len(rows))
+        self.told: dict[int, tuple[str | None, str]] = {}
+        self.latest = int(self.ts.max())
+
+    def guess(self) -> None:
+        order = np.lexsort((self.order, self.ts, *self._same()))
+        same = [column[order] for column in self._same()]
+        change = np.zeros(len(order), np.bool_)
+        change[0] = True
+        for column in same:
+            change[1:] |= column[1:] != column[:-1]
+        starts = np.flatnonzero(change)
+        sizes = np.diff(np.append(starts, len(order)))
+        plain = starts[sizes == 2]
+        near, far = order[plain], order[plain + 1]
+        simple = ~self.far[near] & self.far[far] & ~self.known[near] & self.is_new[far]
+        fits = simple & self._fits(near, far)
+        self._tie(near[fits], far[fits])
+        for start, size in zip(starts[sizes > 2].tolist(), sizes[sizes > 2].tolist(), strict=True):
+            self._walk(order[start : start + size].tolist())
+
+    def _same(self) -> tuple[NDArray[np.int64], ...]:
+        codes = (self.chosen[name].combine_chunks().dictionary_encode().indices for name in ("address", "version"))
+        return (*(integers(code, -1) for code in codes), integers(self.chosen["payload_hash"].combine_chunks()))
+
+    def _fits(self, near: NDArray[np.int64], far: NDArray[np.int64]) -> Mask:
+        return (self.ts[far] - self.ts[near] <= WINDOW_US) & (self.ts[far] <= self.reply[near])
+
+    def _tie(self, near: NDArray[np.int64], far: NDArray[np.int64]) -> None:
+        self.other[near], self.other[far] = far, near
+
+    def _walk(self, members: list[int]) -> None:
+        waiting: list[int] = []
+        for row in members:
+            if not self.far[row]:
+                if not self.known[row]:
+                    waiting.append(row)
+                continue
+            if not self.is_new[row]:
+                continue
+            for near in reversed(waiting):
+                if self._fits(np.array([near]), np.array([row]))[0]:
+                    waiting.remove(near)
+                    self._tie(np.array([near]), np.array([row]))
+                    break
+
+    def be_told(self, audits: pa.Table) -> None:
+        """What the broker says itself counts more than a guess."""
+        ids = self.chosen["correlation"].to_pylist()
+        connections = self.chosen["connection"].to_pylist()
+        far = {ids[row]: row for row in np.flatnonzero(self.far).tolist()}
+        near = {ids[row]: row for row in np.flatnonzero(~self.far).tolist()}
+        for copy in audits.to_pylist():
+            sent, got = far.get(copy["audit_id"]), near.get(copy["masked_id"])
+            if sent is not None and self._in_time(sent, copy["ts"]):
+                self.told[sent] = (connections[got] if got is not None else None, copy["masked_id"])
+            if got is not None and sent is not None and self._in_time(got, copy["ts"]):
+                self.told[got] = (connections[sent], copy["audit_id"])
+
+    def _in_time(self, row: int, ts: int) -> bool:
+        return bool(abs(ts - int(self.ts[row])) <= WINDOW_US and ts <= int(self.reply[row]))
+
+    def written(self, table: pa.Table) -> pa.Table:
+        changed = np.flatnonzero(self.other >= 0)
+        if not len(changed) and not self.told:
+            return table
+        where = np.full(len(table), -1, np.int64)
+        where[self.rows[changed]] = self.rows[self.other[changed]]
+        tied = where >= 0
+        take = pa.array(np.where(tied, where, 0), mask=~tied)
+        mask = pa.array(tied)
+        values = {
+            "other_connection": pc.if_else(mask, table["connection"].take(take), table["other_connection"]),
+            "other_correlation": pc.if_else(mask, table["correlation"].take(take), table["other_correlation"]),
+            "other_leg_how": pc.if_else(mask, "guessed", table["other_leg_how"]),
+        }
+        if self.told:
+            values = self._with_told(values)
+        for name, column in values.items():
+            table = table.set_column(table.schema.get_field_index(name), table.schema.field(name), column)
+        return table.combine_chunks()
+
+    def _with_told(self, values: dict[str, pa.ChunkedArray]) -> dict[str, pa.ChunkedArray]:
+        lists = {name: column.to_pylist() for name, column in values.items()}
+        for row, (connection, correlation) in self.told.items():
+            at = int(self.rows[row])
+            for name, value in zip(OTHER, (connection, correlation, "audit"), strict=True):
+                lists[name][at] = value
+        return {name: pa.chunked_array([pa.array(column, pa.string())]) for name, column in lists.items()}

@@ -1,0 +1,129 @@
+"""A protocol's life-cycle table as an automaton that whole columns of messages are run through.
+
+Its states are *sets* of the declared states: those a connection may be in, by what was seen of it. A connection whose
+beginning was captured is in the initial state; any other may be in any state. Bytes that are missing or could not be
+read may have held messages of their sender, so they widen the set by all states which that sender could have reached.
+A message is a violation only if no state of the set allows it; the set then stays as it is. Of every other message the
+set becomes the states it leads to, so a handshake or a message that only one state allows makes it certain again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..spec.nodes import LifeCycle, Protocol
+
+CLIENT, SERVER = 0, 1
+FORBIDDEN = -1
+REFUSED = "refused"
+_AFTER_REFUSAL = {"ceda": "open"}
+"""Where a refused handshake or login leads. The tables cannot say it, for they do not look into messages; where nothing
+is said, to a state in which nothing more may be sent."""
+_EITHER_MAY_DIAL = {"casual"}
+"""Protocols in which the side that asks may be the one that was dialled: who sends the opening message is the client."""
+
+States = frozenset[str]
+
+
+class Automaton:
+    """``table[state set, symbol]`` is the next state set, or FORBIDDEN."""
+
+    def __init__(self, protocol: Protocol, life_cycle: LifeCycle) -> None:
+        self.life_cycle = life_cycle
+        self.after_refusal = _AFTER_REFUSAL.get(protocol.name, REFUSED)
+        self.either_may_dial = protocol.name in _EITHER_MAY_DIAL
+        self.names = tuple(cls.__message__["name"] for cls in protocol.messages)
+        self.sent_by = tuple(cls.__message__["sent_by"] for cls in protocol.messages)
+        codes = np.array([cls.__message__["code"] for cls in protocol.messages], np.int64)
+        self._sorter = np.argsort(codes)
+        self._codes = codes[self._sorter]
+        self._refusals = 2 * len(self.names)
+        self._losses = 4 * len(self.names)
+        self.sets: list[States] = []
+        self._numbers: dict[States, int] = {}
+        rows = self._reachable(self.all_states | {REFUSED})
+        self.table = np.array(rows, np.int16).reshape(len(rows), self._losses + 2)
+
+    @property
+    def all_states(self) -> States:
+        return frozenset(self.life_cycle.client) | frozenset(self.life_cycle.server)
+
+    def number(self, states: Iterable[str] | None) -> int:
+        """The number of a state set; of None, that of a connection of which nothing is known."""
+        known = self.all_states | {REFUSED}
+        return self._numbers[known if states is None else frozenset(states) & known]
+
+    @property
+    def initial(self) -> int:
+        return self._numbers[frozenset({self.life_cycle.initial})]
+
+    def symbols(self, codes: NDArray[np.int64], side: NDArray[Any], refusal: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """What each message is to the table; ``side`` is who sent it."""
+        which = self._sorter[np.searchsorted(self._codes, codes)]
+        return np.asarray(which * 2 + side + np.where(refusal, self._refusals, 0), np.int64)
+
+    def which(self, code: int) -> int:
+        """The place of a message in ``names``."""
+        return int(self._sorter[np.searchsorted(self._codes, code)])
+
+    def loss(self, side: int) -> int:
+        """The symbol for bytes of this side that were not read."""
+        return self._losses + side
+
+    def allowed(self, number: int, side: int) -> list[str]:
+        """Names of what this side may send."""
+        table = self._tables[side]
+        return sorted({name for state in self.sets[number] for name in table.get(state, ())})
+
+    @property
+    def _tables(self) -> tuple[Any, Any]:
+        return self.life_cycle.client, self.life_cycle.server
+
+    def _reachable(self, unknown: States) -> list[list[int]]:
+        """All state sets that can occur, and their rows: sets are added while rows are made."""
+        single = [frozenset({state}) for state in sorted(unknown)]
+        for states in [frozenset({self.life_cycle.initial}), unknown, *single]:
+            self._number(states)
+        rows: list[list[int]] = []
+        while len(rows) < len(self.sets):
+            states = self.sets[len(rows)]
+            rows.append([FORBIDDEN if not to else self._number(to) for to in self._targets(states)])
+        return rows
+
+    def _number(self, states: States) -> int:
+        if states not in self._numbers:
+            self._numbers[states] = len(self.sets)
+            self.sets.append(states)
+        return self._numbers[states]
+
+    def _targets(self, states: States) -> list[States]:
+        plain = [self._after(states, side, name) for name in self.names for side in (CLIENT, SERVER)]
+        refusals = [frozenset({self.after_refusal}) if to else to for to in plain]
+        return plain + refusals + [self._widened(states, side) for side in (CLIENT, SERVER)]
+
+    def _after(self, states: States, side: int, name: str) -> States:
+        table = self._tables[side]
+        return frozenset(table[state][name] for state in states if name in table.get(state, ()))
+
+    def _widened(self, states: States, side: int) -> States:
+        """With all that this side can reach alone."""
+        table = self._tables[side]
+        found, todo = set(states), list(states)
+        while todo:
+            leads_to = set(table.get(todo.pop(), {}).values())
+            if leads_to and side == SERVER and REFUSED not in found:
+                leads_to.add(self.after_refusal)
+            todo += leads_to - found
+            found |= leads_to
+        return frozenset(found)
+
+
+@lru_cache(maxsize=64)
+def automaton(protocol: Protocol) -> Automaton | None:
+    """None for a protocol that declares no life cycle."""
+    return None if protocol.life_cycle is None else Automaton(protocol, protocol.life_cycle)

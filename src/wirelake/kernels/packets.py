@@ -1,0 +1,412 @@
+"""The packet kernel: walks the packets of a pcap or pcapng file and takes the TCP segments out of them.
+
+Nothing is copied: a segment is a row of numbers, its payload stays where it is. Packets of one connection share a flow
+number, found by a hash table over both ends; the lower end is side 0.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from .memory import at, load_little, pointer, prefetch, store, swapped
+
+# A segment: one row.
+TS, START, LENGTH, FULL, SEQUENCE, ACKNOWLEDGED, FLAGS, DIRECTION = range(8)
+"""START and LENGTH: the captured payload; FULL: its length on the wire; DIRECTION: twice the flow, plus the side."""
+SEGMENT = 8
+SMALLEST = 56
+"""A TCP packet takes at least so many bytes of a file."""
+
+# A flow: addresses of side 0 and of side 1 (two words each, as they lie in memory), and ports with the family.
+KEY = 8
+KEY_PORTS, KEY_HASH = 4, 5
+IPV6 = 1 << 32
+
+# What is counted on the way.
+PACKETS, BYTES, FOREIGN, FOREIGN_BYTES, CUT, FLOWS, SEGMENTS, LAST_US, UNKNOWN_LINK, STRAY, TORN = range(11)
+COUNTERS = 16
+
+# Why the walk ended.
+SHORT, NEW_FLOWS, SPECIAL, BROKEN = range(4)
+"""More bytes are needed; more room for flows is; a block that is not a packet changes what follows; rubbish."""
+
+PCAP_HEAD = 16
+FAR_AHEAD = 1024
+
+NULL, ETHERNET, BSD_RAW, OTHER_RAW, RAW, LOOP, SLL, IPV4, IPV6_LINK, SLL2 = 0, 1, 12, 14, 101, 108, 113, 228, 229, 276
+
+SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, PACKET = 0x0A0D0D0A, 1, 2, 3, 6
+
+# An interface of a pcapng section: link type, snap length, unit of time (see ``microseconds``) and seconds to add.
+INTERFACE_LINK, INTERFACE_SNAP, INTERFACE_UNIT, INTERFACE_OFFSET = range(4)
+INTERFACE_ROW = 4
+BINARY = 1 << 8
+
+
+@njit(cache=True, nogil=True, inline="always")
+def big16(data, place):
+    return np.int64(at(data, place)) << 8 | np.int64(at(data, place + 1))
+
+
+@njit(cache=True, nogil=True, inline="always")
+def big32(data, place):
+    return np.int64(swapped(load_little(data, place)) >> np.uint64(32))
+
+
+@njit(cache=True, nogil=True, inline="always")
+def file32(data, place, is_big):
+    """A number as the file writes it."""
+    word = load_little(data, place)
+    if is_big:
+        return np.int64(swapped(word) >> np.uint64(32))
+    return np.int64(word & np.uint64(0xFFFFFFFF))
+
+
+@njit(cache=True, nogil=True)
+def walk_pcap(data, begin, end, is_end, is_big, is_nano, link, largest, keys, table, segments, counters):
+    """Packets from ``begin`` on. Gives the place behind the last, and why it ended there.
+
+    ``is_end``: nothing comes behind ``end``; then a packet that is not whole is taken for what there is. ``data`` goes
+    on at least 16 bytes behind ``end``.
+    """
+    bytes_ = pointer(data)
+    keys_, table_, segments_, counters_ = pointer(keys), pointer(table), pointer(segments), pointer(counters)
+    most_flows, slots = np.int64(keys.shape[0] // KEY), np.int64(table.shape[0])
+    place = np.int64(begin)
+    while place + PCAP_HEAD <= end:
+        captured = file32(bytes_, place + 8, is_big)
+        if captured > largest:
+            return place, BROKEN
+        body = place + PCAP_HEAD
+        if body + captured > end and not is_end:
+            return place, SHORT
+        if at(counters_, FLOWS) >= most_flows:
+            return place, NEW_FLOWS
+        fraction = file32(bytes_, place + 4, is_big)
+        if is_nano:
+            fraction //= 1000
+        ts = file32(bytes_, place, is_big) * 1_000_000 + fraction
+        prefetch(bytes_, body + captured + FAR_AHEAD)
+        there = min(captured, end - body)
+        if there < captured:
+            store(counters_, TORN, 1)
+        take_packet(
+            bytes_, body, there, max(captured, file32(bytes_, place + 12, is_big)), link, ts,
+            keys_, table_, slots, segments_, counters_,
+        )  # fmt: skip
+        place = body + there
+    return place, SHORT
+
+
+@njit(cache=True, nogil=True)
+def walk_pcapng(data, begin, end, is_end, is_big, largest, interfaces, keys, table, segments, counters):
+    """The same for the blocks of one section of a pcapng file. Ends at blocks that are more than packets, too."""
+    bytes_ = pointer(data)
+    keys_, table_, segments_, counters_ = pointer(keys), pointer(table), pointer(segments), pointer(counters)
+    faces, n_faces = pointer(interfaces), np.int64(interfaces.shape[0] // INTERFACE_ROW)
+    most_flows, slots = np.int64(keys.shape[0] // KEY), np.int64(table.shape[0])
+    place = np.int64(begin)
+    while place + 12 <= end:
+        kind = file32(bytes_, place, is_big)
+        if kind == SECTION or kind == INTERFACE:
+            return place, SPECIAL
+        length = file32(bytes_, place + 4, is_big)
+        if length < 12 or length > largest or length & 3:
+            return place, BROKEN
+        is_whole = place + length <= end
+        if not is_whole and not is_end:
+            return place, SHORT
+        if is_whole and file32(bytes_, place + length - 4, is_big) != length:
+            return place, BROKEN
+        if at(counters_, FLOWS) >= most_flows:
+            return place, NEW_FLOWS
+        stop = place + length - 4 if is_whole else end
+        if not is_whole:
+            store(counters_, TORN, 1)
+        if kind == PACKET or kind == OLD_PACKET or kind == SIMPLE_PACKET:
+            take_block(
+                bytes_, place, stop, kind, is_big, faces, n_faces, keys_, table_, slots, segments_, counters_
+            )  # fmt: skip
+        place = place + length if is_whole else end
+    return place, SHORT
+
+
+@njit(cache=True, nogil=True)
+def take_block(data, place, stop, kind, is_big, faces, n_faces, keys, table, slots, segments, counters):
+    """One packet block; its body ends at ``stop``."""
+    body = place + (12 if kind == SIMPLE_PACKET else 28)
+    if body > stop:
+        return
+    face = np.int64(0)
+    if kind == PACKET:
+        face = file32(data, place + 8, is_big)
+    elif kind == OLD_PACKET:
+        face = big16(data, place + 8) if is_big else np.int64(at(data, place + 8)) | np.int64(at(data, place + 9)) << 8
+    if face >= n_faces:
+        store(counters, STRAY, at(counters, STRAY) + 1)
+        store(counters, PACKETS, at(counters, PACKETS) + 1)
+        store(counters, BYTES, at(counters, BYTES) + stop - body)
+        foreign(counters, stop - body)
+        return
+    face *= INTERFACE_ROW
+    if kind == SIMPLE_PACKET:
+        full = file32(data, place + 8, is_big)
+        captured = full
+        snap = at(faces, face + INTERFACE_SNAP)
+        if snap > 0:
+            captured = min(captured, snap)
+        ts = at(counters, LAST_US)
+    else:
+        captured = file32(data, place + 20, is_big)
+        full = file32(data, place + 24, is_big)
+        time = file32(data, place + 12, is_big) << 32 | file32(data, place + 16, is_big)
+        ts = microseconds(time, at(faces, face + INTERFACE_UNIT)) + at(faces, face + INTERFACE_OFFSET) * 1_000_000
+    there = min(captured, stop - body)
+    take_packet(
+        data, body, there, max(full, captured), at(faces, face + INTERFACE_LINK), ts,
+        keys, table, slots, segments, counters,
+    )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def microseconds(time, unit):
+    """Counts of a unit as microseconds. Units: 10 to the minus n, or (with ``BINARY``) 2 to the minus n."""
+    if unit & BINARY:
+        digits = np.int64(unit & 0x7F)
+        whole = np.int64(np.uint64(time) >> np.uint64(digits)) if digits < 64 else np.int64(0)
+        part = np.uint64(time) & ((np.uint64(1) << np.uint64(min(digits, 63))) - np.uint64(1))
+        # Forty bits of a second are finer than a microsecond, and do not overflow.
+        if digits > 40:
+            part = part >> np.uint64(digits - 40)
+            digits = np.int64(40)
+        return whole * 1_000_000 + np.int64((part * np.uint64(1_000_000)) >> np.uint64(digits))
+    scale = np.uint64(1)
+    for _ in range(min(abs(unit - 6), 19)):
+        scale *= np.uint64(10)
+    if unit <= 6:
+        return np.int64(np.uint64(time) * scale)
+    return np.int64(np.uint64(time) // scale)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def foreign(counters, length):
+    store(counters, FOREIGN, at(counters, FOREIGN) + 1)
+    store(counters, FOREIGN_BYTES, at(counters, FOREIGN_BYTES) + length)
+
+
+@njit(cache=True, nogil=True)
+def take_packet(data, place, captured, full, link, ts, keys, table, slots, segments, counters):
+    """One packet: counted, and if it is TCP its segment is written down."""
+    store(counters, PACKETS, at(counters, PACKETS) + 1)
+    store(counters, BYTES, at(counters, BYTES) + captured)
+    store(counters, LAST_US, ts)
+    if captured < full:
+        store(counters, CUT, at(counters, CUT) + 1)
+    end = place + captured
+    full_end = place + full
+    ip = network(data, place, end, link)
+    if ip < 0:
+        if ip == UNKNOWN:
+            store(counters, UNKNOWN_LINK, at(counters, UNKNOWN_LINK) + 1)
+        foreign(counters, captured)
+        return
+    is_six = at(data, ip) >> 4 == 6
+    if is_six:
+        tcp, full_end = behind_ipv6(data, ip, end, full_end)
+    else:
+        tcp, full_end = behind_ipv4(data, ip, end, full_end)
+    if tcp < 0 or tcp + 20 > end or tcp + 20 > full_end:
+        foreign(counters, captured)
+        return
+    head = np.int64(at(data, tcp + 12) >> 4) * 4
+    payload = tcp + head
+    if head < 20 or payload > full_end:
+        foreign(counters, captured)
+        return
+    row = at(counters, SEGMENTS) * SEGMENT
+    store(counters, SEGMENTS, at(counters, SEGMENTS) + 1)
+    store(segments, row + TS, ts)
+    store(segments, row + START, payload)
+    store(segments, row + LENGTH, max(np.int64(0), min(end, full_end) - payload))
+    store(segments, row + FULL, full_end - payload)
+    store(segments, row + SEQUENCE, big32(data, tcp + 4))
+    store(segments, row + ACKNOWLEDGED, big32(data, tcp + 8))
+    store(segments, row + FLAGS, np.int64(at(data, tcp + 13)))
+    store(segments, row + DIRECTION, direction_of(data, ip, tcp, is_six, keys, table, slots, counters))
+
+
+NO_IP, UNKNOWN = -1, -2
+
+
+@njit(cache=True, nogil=True)
+def network(data, place, end, link):
+    """Where the IP header begins; its first byte is there, and says 4 or 6."""
+    ip = np.int64(NO_IP)
+    if link == ETHERNET:
+        if place + 14 <= end:
+            ip = behind_ethertype(data, place + 12, place + 14, end)
+    elif link == SLL:
+        if place + 16 <= end:
+            ip = behind_ethertype(data, place + 14, place + 16, end)
+    elif link == SLL2:
+        if place + 20 <= end:
+            ip = behind_ethertype(data, place, place + 20, end)
+    elif link == NULL or link == LOOP:
+        # The address family is in the byte order of the capturing host and IPv6 has many numbers: IP itself tells.
+        ip = place + 4
+    elif link == RAW or link == BSD_RAW or link == OTHER_RAW or link == IPV4 or link == IPV6_LINK:
+        ip = place
+    else:
+        return np.int64(UNKNOWN)
+    if ip < 0 or ip >= end:
+        return np.int64(NO_IP)
+    version = at(data, ip) >> 4
+    if version != 4 and version != 6:
+        return np.int64(NO_IP)
+    return ip
+
+
+@njit(cache=True, nogil=True)
+def behind_ethertype(data, place, body, end):
+    """Where IP begins; a protocol number is at ``place``, what it is about at ``body``. VLAN tags lie between."""
+    kind = big16(data, place)
+    while kind == 0x8100 or kind == 0x88A8 or kind == 0x9100 or kind == 0x9200:
+        if body + 4 > end:
+            return np.int64(NO_IP)
+        kind = big16(data, body + 2)
+        body += 4
+    if kind == 0x0800 or kind == 0x86DD:
+        return np.int64(body)
+    return np.int64(NO_IP)
+
+
+@njit(cache=True, nogil=True)
+def behind_ipv4(data, ip, end, full_end):
+    """Where TCP begins, and where the packet ends: Ethernet pads short ones, offloading leaves the length at 0."""
+    nothing = np.int64(-1)
+    if ip + 20 > end or at(data, ip + 9) != 6:
+        return nothing, full_end
+    if big16(data, ip + 6) & 0x3FFF:
+        return nothing, full_end
+    head = np.int64(at(data, ip) & 0x0F) * 4
+    length = big16(data, ip + 2)
+    if head < 20:
+        return nothing, full_end
+    if length:
+        full_end = ip + length
+    return ip + head, full_end
+
+
+@njit(cache=True, nogil=True)
+def behind_ipv6(data, ip, end, full_end):
+    nothing = np.int64(-1)
+    if ip + 40 > end:
+        return nothing, full_end
+    length = big16(data, ip + 4)
+    if length:
+        full_end = ip + 40 + length
+    kind = at(data, ip + 6)
+    place = ip + 40
+    while kind != 6:
+        if place + 8 > end:
+            return nothing, full_end
+        following = at(data, place)
+        if kind == 0 or kind == 43 or kind == 60 or kind == 135:
+            place += (np.int64(at(data, place + 1)) + 1) * 8
+        elif kind == 51:
+            place += (np.int64(at(data, place + 1)) + 2) * 4
+        elif kind == 44 and big16(data, place + 2) & 0xFFF9 == 0:
+            place += 8
+        else:
+            return nothing, full_end
+        kind = following
+    return place, full_end
+
+
+# --- flows
+
+
+@njit(cache=True, nogil=True, inline="always")
+def mixed(value):
+    value ^= value >> np.uint64(32)
+    value *= np.uint64(0x9E3779B97F4A7C15)
+    value ^= value >> np.uint64(29)
+    return value
+
+
+@njit(cache=True, nogil=True, inline="always")
+def hashed(a, b, c, d, ports):
+    value = mixed(a ^ ports)
+    value = mixed(value + b)
+    value = mixed(value ^ c)
+    return mixed(value + d * np.uint64(3))
+
+
+@njit(cache=True, nogil=True)
+def direction_of(data, ip, tcp, is_six, keys, table, slots, counters):
+    """The flow of a packet, a new one if it is unknown, and which side sent it."""
+    zero = np.uint64(0)
+    if is_six:
+        from_a, from_b = load_little(data, ip + 8), load_little(data, ip + 16)
+        to_a, to_b = load_little(data, ip + 24), load_little(data, ip + 32)
+        family = np.uint64(IPV6)
+    else:
+        both = load_little(data, ip + 12)
+        from_a, from_b = both & np.uint64(0xFFFFFFFF), zero
+        to_a, to_b = both >> np.uint64(32), zero
+        family = zero
+    from_port, to_port = np.uint64(big16(data, tcp)), np.uint64(big16(data, tcp + 2))
+    side = np.int64(0)
+    if is_higher(from_a, from_b, from_port, to_a, to_b, to_port):
+        side = np.int64(1)
+        from_a, to_a = to_a, from_a
+        from_b, to_b = to_b, from_b
+        from_port, to_port = to_port, from_port
+    ports = family | from_port << np.uint64(16) | to_port
+    value = hashed(from_a, from_b, to_a, to_b, ports)
+    mask = slots - 1
+    slot = np.int64(value & np.uint64(mask))
+    while True:
+        flow = np.int64(at(table, slot))
+        if flow < 0:
+            break
+        key = flow * KEY
+        if (
+            at(keys, key) == from_a and at(keys, key + 1) == from_b and at(keys, key + 2) == to_a
+            and at(keys, key + 3) == to_b and at(keys, key + KEY_PORTS) == ports
+        ):  # fmt: skip
+            return flow * 2 + side
+        slot = slot + 1 & mask
+    flow = at(counters, FLOWS)
+    store(counters, FLOWS, flow + 1)
+    store(table, slot, np.int32(flow))
+    key = flow * KEY
+    store(keys, key, from_a)
+    store(keys, key + 1, from_b)
+    store(keys, key + 2, to_a)
+    store(keys, key + 3, to_b)
+    store(keys, key + KEY_PORTS, ports)
+    store(keys, key + KEY_HASH, value)
+    return flow * 2 + side
+
+
+@njit(cache=True, nogil=True, inline="always")
+def is_higher(a, b, port, other_a, other_b, other_port):
+    """Any order does that is always the same."""
+    if a != other_a:
+        return a > other_a
+    if b != other_b:
+        return b > other_b
+    return port > other_port
+
+
+@njit(cache=True, nogil=True)
+def fill_table(keys, count, table):
+    """The hash table of the first ``count`` flows. All slots must be -1."""
+    mask = np.int64(table.shape[0] - 1)
+    for flow in range(count):
+        slot = np.int64(at(keys, flow * KEY + KEY_HASH) & np.uint64(mask))
+        while at(table, slot) >= 0:
+            slot = slot + 1 & mask
+        store(table, slot, np.int32(flow))

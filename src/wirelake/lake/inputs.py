@@ -1,0 +1,84 @@
+"""Captures that went into a lake: which file, how it began, and how far it was read."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+from pyarrow import fs
+
+from ..errors import LakeError
+from .store import errors
+
+HEAD_BYTES = 1 << 16
+
+Standing = Literal["new", "same", "grown", "changed"]
+
+
+@dataclass(frozen=True)
+class Input:
+    """A capture as it was when it was read."""
+
+    path: str
+    size: int
+    """Bytes of the file when it was looked at."""
+    mtime_us: int | None
+    head: str
+    """Hash of its first ``head_bytes`` bytes: what it is, whatever it is called and however it grows."""
+    head_bytes: int
+    position: int = 0
+    """How far it was read, in bytes of the uncompressed file. The reader's own count, set with ``read_to``."""
+
+    def read_to(self, position: int) -> Input:
+        return replace(self, position=position)
+
+    @property
+    def identity(self) -> str:
+        """The same for a file that was moved or copied."""
+        return f"{self.head}:{self.head_bytes}"
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def look(path: str | os.PathLike[str], before: Input | None = None) -> tuple[Input, Standing]:
+    """A capture as it is now, and how it stands to what is known of it.
+
+    ``same``: nothing to do. ``grown``: the same file with more bytes, to be read on from ``before.position``.
+    ``changed``: another file under that name, or one that became shorter. Takes a local path or a URI.
+    """
+    text = os.fspath(path)
+    with errors(text, "cannot be read"):
+        files, place = _found(text)
+        info = files.get_file_info(place)
+        if info.type == fs.FileType.NotFound:
+            raise LakeError(text, "there is no such file")
+        if not info.is_file:
+            raise LakeError(text, "is no file")
+        with files.open_input_stream(place) as stream:
+            start = bytes(stream.read(HEAD_BYTES))
+    mtime = None if info.mtime_ns is None else info.mtime_ns // 1000
+    now = Input(text, info.size, mtime, _hash(start), len(start), before.position if before is not None else 0)
+    standing = _standing(before, now, start)
+    return (now.read_to(0) if standing == "changed" else now), standing
+
+
+def _found(text: str) -> tuple[Any, str]:
+    if "://" in text:
+        found: tuple[Any, str] = fs.FileSystem.from_uri(text)
+        return found
+    return fs.LocalFileSystem(), os.path.abspath(text)
+
+
+def _standing(before: Input | None, now: Input, start: bytes) -> Standing:
+    if before is None:
+        return "new"
+    if now.size < before.size or _hash(start[: before.head_bytes]) != before.head:
+        return "changed"
+    return "grown" if now.size > before.size else "same"
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()

@@ -1,0 +1,153 @@
+"""Paths, globs and directories -> the capture files that are meant, with their sizes.
+
+As Spark's own file formats do it: hidden names (``.x``, ``_x``) in directories are left out, a directory is listed one
+level deep unless ``recursiveFileLookup`` says otherwise, ``pathGlobFilter`` is about names, not paths.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pyarrow import fs
+
+from .options import OptionError, ReadOptions
+
+_GLOB = re.compile(r"[*?\[{]")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    path: str
+    """A local path, or an address that ``pyarrow.fs`` understands."""
+    size: int
+
+
+def find(options: ReadOptions) -> list[Found]:
+    """The files in the order of their paths, each once. A path that leads nowhere is an error, unless that is ignored."""
+    if not options.paths:
+        raise OptionError(f"{options.what} needs a path: .load(path)")
+    found: dict[str, Found] = {}
+    for path in options.paths:
+        listed = list(_found(path, options))
+        if not listed and not options.ignore_missing_files and not _exists(path):
+            raise OptionError(f"path does not exist: {path}")
+        found |= {one.path: one for one in listed}
+    return sorted(found.values(), key=lambda one: one.path)
+
+
+def _found(path: str, options: ReadOptions) -> Iterator[Found]:
+    store, inner, prefix = _store(path)
+    for info in _infos(store, inner, options):
+        if _wanted(info, options):
+            yield Found(prefix + info.path, info.size or 0)
+
+
+def _store(path: str) -> tuple[Any, str, str]:
+    """The file system of a path, the path in it, and what makes the former from the latter."""
+    scheme, colon, rest = path.partition(":")
+    if not colon or len(scheme) < 2 or not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*", scheme) or not rest.startswith("/"):
+        return fs.LocalFileSystem(), os.path.abspath(os.path.expanduser(path)), ""
+    if scheme == "file":
+        return fs.LocalFileSystem(), "/" + rest.lstrip("/"), ""
+    glob = _GLOB.search(path)
+    plain = path[: glob.start()].rpartition("/")[0] if glob else path
+    try:
+        store, inner = fs.FileSystem.from_uri(plain)
+    except (ValueError, OSError, ImportError) as error:
+        raise OptionError(f"{path} cannot be read: {error}") from None
+    prefix = plain[: len(plain) - len(inner)] if plain.endswith(inner) else f"{scheme}://"
+    return store, inner + path[len(plain) :], prefix
+
+
+def _exists(path: str) -> bool:
+    store, inner, _ = _store(path)
+    if _GLOB.search(inner):
+        return False
+    return bool(store.get_file_info(inner).type != fs.FileType.NotFound)
+
+
+def _infos(store: Any, path: str, options: ReadOptions) -> Iterator[Any]:
+    """Files at a path, in a directory, or that match a pattern."""
+    info = store.get_file_info(path)
+    if info.type == fs.FileType.NotFound and _GLOB.search(path):
+        for match in _matches(store, path):
+            yield from _files(store, match, options)
+    elif info.type != fs.FileType.NotFound:
+        yield from _files(store, info, options)
+
+
+def _files(store: Any, info: Any, options: ReadOptions) -> Iterator[Any]:
+    if info.type != fs.FileType.Directory:
+        yield info
+        return
+    for inner in sorted(_list(store, info.path), key=lambda one: str(one.path)):
+        if inner.base_name.startswith((".", "_")):
+            continue
+        if inner.type != fs.FileType.Directory:
+            yield inner
+        elif options.recursive:
+            yield from _files(store, inner, options)
+
+
+def _list(store: Any, path: str) -> list[Any]:
+    try:
+        return list(store.get_file_info(fs.FileSelector(path)))
+    except PermissionError:
+        raise OptionError(f"the directory {path} may not be read") from None
+
+
+def _matches(store: Any, pattern: str) -> list[Any]:
+    """What a pattern matches, directory by directory."""
+    parts = pattern.split("/")
+    first = next(i for i, part in enumerate(parts) if _GLOB.search(part))
+    start = store.get_file_info("/".join(parts[:first]) or "/")
+    here = [start] if start.type == fs.FileType.Directory else []
+    for part in parts[first:]:
+        expression = re.compile(glob_expression(part))
+        directories = [info for info in here if info.type == fs.FileType.Directory]
+        here = [
+            inner
+            for info in directories
+            for inner in _list(store, info.path)
+            if expression.fullmatch(inner.base_name) and (part.startswith(".") or not inner.base_name.startswith("."))
+        ]
+    return sorted(here, key=lambda info: str(info.path))
+
+
+def glob_expression(pattern: str) -> str:
+    """A pattern with ``*``, ``?``, ``[abc]`` and ``{a,b}`` as a regular expression."""
+    out, depth, i = [], 0, 0
+    while i < len(pattern):
+        c = pattern[i]
+        end = pattern.find("]", i + 2) if c == "[" else -1
+        if c == "[" and end > 0:
+            inner = pattern[i + 1 : end].replace("\\", "\\\\")
+            out.append(f"[^{inner[1:]}]" if inner[0] in "!^" else f"[{inner}]")
+            i = end
+        elif c == "{" and "}" in pattern[i:]:
+            out.append("(?:")
+            depth += 1
+        elif c == "}" and depth:
+            out.append(")")
+            depth -= 1
+        elif c == "," and depth:
+            out.append("|")
+        else:
+            out.append({"*": "[^/]*", "?": "[^/]"}.get(c, re.escape(c)))
+        i += 1
+    return "".join(out)
+
+
+def _wanted(info: Any, options: ReadOptions) -> bool:
+    if options.path_glob_filter and not re.fullmatch(glob_expression(options.path_glob_filter), info.base_name):
+        return False
+    changed = info.mtime_ns / 1e9 if info.mtime_ns else None
+    if changed is None:
+        return True
+    if options.modified_before is not None and changed >= options.modified_before:
+        return False
+    return options.modified_after is None or changed > options.modified_after

@@ -1,0 +1,134 @@
+"""Filters that Spark pushes down, applied to Arrow batches before they cross over to the JVM.
+
+A filter that is taken is applied exactly, because Spark does not look at it again; all others go back. Floating point
+and nested lists are left to Spark, which has its own mind about NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import datasource as ds
+
+Test = Callable[[pa.RecordBatch], pa.Array]
+
+_COMPARED: dict[type, Callable[[Any, Any], Any]] = {
+    ds.EqualTo: pc.equal,
+    ds.LessThan: pc.less,
+    ds.LessThanOrEqual: pc.less_equal,
+    ds.GreaterThan: pc.greater,
+    ds.GreaterThanOrEqual: pc.greater_equal,
+}
+_TEXTS: dict[type, Callable[[Any, str], Any]] = {
+    ds.StringStartsWith: lambda column, text: pc.starts_with(column, text),
+    ds.StringEndsWith: lambda column, text: pc.ends_with(column, text),
+    ds.StringContains: lambda column, text: pc.match_substring(column, text),
+}
+
+
+class Filters:
+    """The filters that were taken. ``constants`` are what a column must be for any row to pass, as far as is known."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self.taken: list[Any] = []
+
+    def push(self, filters: Sequence[Any]) -> list[Any]:
+        """Takes what can be applied exactly, gives back the rest."""
+        left = []
+        for one in filters:
+            if self._test(one) is None:
+                left.append(one)
+            else:
+                self.taken.append(one)
+        return left
+
+    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        for one in self.taken:
+            test = self._test(one)
+            assert test is not None
+            batch = batch.filter(test(batch))
+        return batch
+
+    def accepts(self, column: str, value: str) -> bool:
+        """Whether rows with this value in a column can pass: to leave out whole files."""
+        kind = self.schema.field(column).type if column in self.schema.names else None
+        row = pa.record_batch([pa.array([value], kind)], names=[column]) if kind is not None else None
+        for one in self.taken:
+            if row is not None and _attribute(one) == (column,):
+                test = self._test(one)
+                assert test is not None
+                if test(row)[0].as_py() is not True:
+                    return False
+        return True
+
+    def _test(self, one: Any) -> Test | None:
+        if isinstance(one, ds.Not):
+            inner = self._test(one.child)
+            return None if inner is None else lambda batch: pc.invert(inner(batch))
+        kind = self._kind(_attribute(one))
+        return None if kind is None else _test_of(one, kind)
+
+    def _kind(self, path: tuple[str, ...]) -> Any:
+        """The type of a column or member of a struct, None if it is not one to compare."""
+        if not path or path[0] not in self.schema.names:
+            return None
+        kind = self.schema.field(path[0]).type
+        for name in path[1:]:
+            if not pa.types.is_struct(kind) or kind.get_field_index(name) < 0:
+                return None
+            kind = kind.field(name).type
+        plain = (pa.types.is_string, pa.types.is_integer, pa.types.is_timestamp, pa.types.is_boolean)
+        return kind if any(is_it(kind) for is_it in plain) else None
+
+
+def _attribute(one: Any) -> tuple[str, ...]:
+    inner = one.child if isinstance(one, ds.Not) else one
+    return tuple(getattr(inner, "attribute", ()))
+
+
+def _column(batch: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array:
+    column = batch.column(path[0])
+    return pc.struct_field(column, list(path[1:])) if len(path) > 1 else column
+
+
+def _test_of(one: Any, kind: Any) -> Test | None:
+    path = _attribute(one)
+    if isinstance(one, ds.IsNull):
+        return lambda batch: pc.is_null(_column(batch, path))
+    if isinstance(one, ds.IsNotNull):
+        return lambda batch: pc.is_valid(_column(batch, path))
+    if isinstance(one, ds.In):
+        given = _values(one.value, kind)
+        return None if given is None else lambda batch: _is_in(_column(batch, path), given)
+    values = _values((one.value,), kind)
+    if values is None:
+        return None
+    value = values[0]
+    if isinstance(one, ds.EqualNullSafe):
+        return lambda batch: pc.fill_null(pc.equal(_column(batch, path), value), False)
+    if type(one) in _COMPARED:
+        compare = _COMPARED[type(one)]
+        return lambda batch: compare(_column(batch, path), value)
+    if type(one) in _TEXTS and pa.types.is_string(kind):
+        matches, text = _TEXTS[type(one)], value.as_py()
+        return lambda batch: matches(_column(batch, path), text)
+    return None
+
+
+def _is_in(column: pa.Array, values: pa.Array) -> pa.Array:
+    """Null where the column is: neither in the list nor not in it."""
+    return pc.if_else(pc.is_valid(column), pc.is_in(column, values), None)
+
+
+def _values(values: Sequence[Any], kind: Any) -> pa.Array | None:
+    """The values to compare with, None if one of them is null or of another type."""
+    if any(value is None for value in values):
+        return None
+    try:
+        return pa.array(list(values), kind)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return None

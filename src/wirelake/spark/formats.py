@@ -1,0 +1,105 @@
+"""``spark.read.format("casual" | "dsa" | "mb" | "ceda" | "wire").load(path)``: captures as DataFrames.
+
+    calls = spark.read.format("casual").load("captures/*.pcap")
+    calls.where("message = 'service_call_request'").groupBy("service.name").count()
+
+    spark.read.format("casual").schema("ts timestamp, service struct<name string>").load(path)   # decodes only these
+    spark.read.format("ceda").option("columns", "ts,topic,record").load(path)                    # so does this
+    spark.read.format("wire").load(path)                            # all protocols: the common view
+    spark.read.format("wire").option("protocol", "bulletin.py:PROTOCOL").load(path)
+
+A row is a message: where it was captured, then its fields, as in ``silver/<protocol>``. What is no message becomes a row
+with only the former (PERMISSIVE, the default), no row (DROPMALFORMED) or an error (FAILFAST). A column of the name that
+``columnNameOfCorruptRecord`` says, ``_corrupt_record`` by default, tells why and keeps the bytes, if it is in the schema
+or named in that option.
+
+Every file is a capture of its own; with ``rotated`` the files, in the order of their names, are one.
+
+This module is imported wherever Spark looks for formats: what takes time to load is loaded when rows are read.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from .options import ReadOptions, read_options
+from .plainly import plainly
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+NAMES = ("casual", "dsa", "mb", "ceda", "wire")
+_PUSHDOWN = "pyspark.sql.worker.data_source_pushdown_filters"
+
+
+class Captures(DataSource):
+    """The source behind every format; its name decides what it reads."""
+
+    def schema(self) -> StructType:
+        from .reading import Table
+
+        with plainly():
+            return Table.of(self._options()).default_schema()
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        with plainly():
+            options = self._options()
+            return (FilteringReader if _filters_come(options) else Reader)(options, schema)
+
+    def _options(self) -> ReadOptions:
+        return read_options(self.name(), self.options)
+
+
+def _filters_come(options: ReadOptions) -> bool:
+    """Whether the session pushes filters down. One that does not fails on a reader that would take them.
+
+    Spark does not tell, but has a planner of its own for that, and this code runs in it.
+    """
+    if options.push_filters != "auto":
+        return options.push_filters == "true"
+    main = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return _PUSHDOWN in sys.modules or getattr(main, "name", "") == _PUSHDOWN
+
+
+class Reader(DataSourceReader):
+    """Plans where Spark plans, reads where it reads; what it holds is sent from one to the other."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        from .reading import Table
+
+        self.options = options
+        self.spark_schema = schema
+        self.table = Table.of(options, schema)
+
+    def partitions(self) -> list[InputPartition]:  # type: ignore[override]
+        from .reading import partitions
+
+        with plainly():
+            return [InputPartition(value) for value in partitions(self.table)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        from .reading import rows
+        from .session import warm
+
+        if partition.value is None:  # Spark makes one partition of none
+            return
+        with plainly():
+            warm()
+            yield from rows(self.table, partition.value)
+
+
+class FilteringReader(Reader):
+    def pushFilters(self, filters: list[Any]) -> Iterator[Any]:  # type: ignore[override]
+        with plainly():
+            yield from self.table.push(filters)
+
+
+def sources() -> list[type[Captures]]:
+    """The sources as Spark finds them, one of each name."""
+    import importlib
+
+    return [importlib.import_module(f"pyspark_wirelake_{name}").DefaultSource for name in NAMES]

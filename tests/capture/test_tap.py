@@ -1,0 +1,424 @@
+from __future__ import annotations
+
+import errno
+import io
+import pickle
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wirelake.capture.chunks import TO_CLIENT, TO_SERVER, Chunks, Connection
+from wirelake.capture.tap import TapConnections, TapReader
+from wirelake.capture.tap_writer import FILE_HEAD_BYTES, MAX_DATA, TapWriter
+
+CLIENT, SERVER = ("10.0.0.1", 4711), ("10.0.0.2", 7771)
+SET = bytes(range(16))
+START_US = 1_700_000_000_000_000
+
+
+class Found:
+    """What the chunks of some readers hold, put together."""
+
+    def __init__(self) -> None:
+        self.streams: dict[tuple[str, int], bytearray] = defaultdict(bytearray)
+        self.gaps: list[tuple[str, int, int, int]] = []
+        self.rows: list[tuple[Any, ...]] = []
+        self.connections: dict[str, Connection] = {}
+        self.ends: dict[tuple[str, int], int] = {}
+
+    def add(self, chunks: Chunks) -> None:
+        self.connections.update((one.id, one) for one in chunks.connections)
+        for i in range(len(chunks)):
+            name = chunks.connections[chunks.connection[i]].id
+            way = (name, int(chunks.direction[i]))
+            offset, length, start = int(chunks.offset[i]), int(chunks.length[i]), int(chunks.start[i])
+            assert self.ends.setdefault(way, offset) == offset, "chunks follow one another"
+            self.ends[way] = offset + length
+            if start < 0:
+                self.gaps.append((*way, offset, length))
+                continue
+            data = chunks.data[start : start + length].tobytes()
+            self.streams[way] += data
+            self.rows.append((*way, offset, data, int(chunks.ts[i]), int(chunks.position[i])))
+
+
+def read(content: bytes, connections: TapConnections | None = None, **how: Any) -> tuple[Found, TapReader]:
+    found = Found()
+    reader = TapReader(io.BytesIO(content), connections or TapConnections(), **how)
+    for chunks in reader:
+        found.add(chunks)
+    return found, reader
+
+
+def tap(path: Path, **how: Any) -> TapWriter:
+    return TapWriter(path, set_id=SET, **how)
+
+
+# --- what is written is read
+
+
+def test_a_tap_gives_back_connections_bytes_times_and_offsets(tmp_path: Path) -> None:
+    with tap(tmp_path / "a.tap") as writer:
+        one = writer.open(CLIENT, SERVER, START_US, "casual")
+        two = writer.open(("fd00::1", 5), ("fd00::2", 8088), START_US + 1)
+        writer.data(one, TO_SERVER, START_US + 10, b"hello")
+        writer.data(two, TO_CLIENT, START_US + 11, b"x" * 100)
+        writer.data(one, TO_CLIENT, START_US + 12, b"answer")
+        writer.data(one, TO_SERVER, START_US + 13, b" again")
+        writer.close(one, START_US + 20, "reset")
+    content = (tmp_path / "a.tap").read_bytes()
+    found, reader = read(content)
+    first, second = found.connections.values()
+    assert (first.client, first.client_port, first.server, first.server_port) == (*CLIENT, *SERVER)
+    assert (first.protocol, first.is_whole, first.ended) == ("casual", True, "reset")
+    assert (first.first_us, first.last_us, first.ended_us) == (START_US, START_US + 20, START_US + 20)
+    assert (second.client, second.protocol, second.ended) == ("fd00::1", None, "")
+    assert bytes(found.streams[first.id, TO_SERVER]) == b"hello again"
+    assert bytes(found.streams[first.id, TO_CLIENT]) == b"answer"
+    assert [(row[2], row[4]) for row in found.rows] == [
+        (0, START_US + 10), (0, START_US + 11), (0, START_US + 12), (5, START_US + 13),
+    ]  # fmt: skip
+    for _, _, _, data, _, position in found.rows:
+        assert content[position : position + len(data)] == data
+    assert not found.gaps and not reader.counts.broken and not reader.counts.notes
+    assert reader.position == reader.counts.bytes == len(content)
+    assert reader.counts.packets == 7
+
+
+def test_the_same_bytes_get_the_same_ids_and_another_set_gets_others(tmp_path: Path) -> None:
+    def ids(name: str, set_id: bytes | None) -> list[str]:
+        with TapWriter(tmp_path / name, set_id=set_id) as writer:
+            for _ in range(2):
+                writer.open(CLIENT, SERVER, START_US)
+        return list(read((tmp_path / name).read_bytes())[0].connections)
+
+    assert ids("a", SET) == ids("b", SET)
+    assert len({*ids("a", SET), *ids("c", None), *ids("d", None)}) == 6
+
+
+def test_data_that_is_too_long_for_a_record_is_several(tmp_path: Path) -> None:
+    data = Random(1).randbytes(2 * MAX_DATA + 17)
+    with tap(tmp_path / "a.tap") as writer:
+        one = writer.open(CLIENT, SERVER, START_US)
+        writer.data(one, TO_SERVER, START_US, data)
+        assert writer.offset(one, TO_SERVER) == len(data)
+    for window in (1 << 16, 1 << 24):
+        found, _ = read((tmp_path / "a.tap").read_bytes(), window=window)
+        assert [bytes(stream) for stream in found.streams.values()] == [data]
+        assert len(found.rows) == 3
+
+
+def test_bytes_that_were_not_recorded_are_gaps_also_at_the_end(tmp_path: Path) -> None:
+    with tap(tmp_path / "a.tap") as writer:
+        one = writer.open(CLIENT, SERVER, START_US)
+        writer.skip(one, TO_SERVER, 7)
+        writer.data(one, TO_SERVER, START_US, b"abc")
+        writer.skip(one, TO_CLIENT, 1000)
+        writer.close(one, START_US + 5)
+    found, reader = read((tmp_path / "a.tap").read_bytes())
+    (name,) = found.connections
+    assert found.gaps == [(name, TO_SERVER, 0, 7), (name, TO_CLIENT, 0, 1000)]
+    assert reader.counts.missing_bytes == 1007
+
+
+# --- any order, torn anywhere, any window
+
+Step = tuple[str, int, int, int]
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(["open", "data", "data", "data", "close", "skip"]),
+        st.integers(0, 5),
+        st.integers(0, 1),
+        st.integers(0, 300),
+    ),
+    max_size=40,
+)
+
+
+def play(writer: TapWriter, script: Sequence[Step]) -> list[int]:
+    """Writes what the steps say, as far as it is possible; tells where each record ended."""
+    rng = Random(len(script))
+    ends, running = [], []
+    for number, (kind, which, direction, size) in enumerate(script):
+        ts = START_US + number
+        if kind == "open":
+            running.append(writer.open((f"10.0.0.{which}", number), SERVER, ts))
+        elif not running:
+            continue
+        elif kind == "data":
+            writer.data(running[which % len(running)], direction, ts, rng.randbytes(size))
+        elif kind == "skip":
+            writer.skip(running[which % len(running)], direction, size)
+            continue
+        else:
+            writer.close(running.pop(which % len(running)), ts)
+        writer.flush()
+        ends.append(writer.written)
+    return ends
+
+
+@given(steps, st.randoms(use_true_random=False), st.integers(1, 700))
+def test_a_tap_torn_at_any_byte_is_read_to_its_last_whole_record_in_any_windows(
+    tmp_path_factory: pytest.TempPathFactory, script: list[Step], rng: Random, window: int
+) -> None:
+    path = tmp_path_factory.mktemp("tap") / "a.tap"
+    with tap(path) as writer:
+        ends = play(writer, script)
+    if not ends:
+        return
+    content = path.read_bytes()
+    whole, reader = read(content)
+    assert reader.counts.packets == len(ends) and not reader.counts.broken
+
+    torn = rng.randrange(len(content) + 1)
+    found, reader = read(content[:torn], window=window)
+    last = max((end for end in ends if end <= torn), default=FILE_HEAD_BYTES)
+    assert reader.counts.packets == sum(end <= torn for end in ends)
+    assert found.rows == [row for row in whole.rows if row[5] + len(row[3]) <= last]
+    assert bool(reader.counts.broken) == (torn != last)
+
+    # The file grows, and another reader goes on where the first one stopped.
+    mark, connections = reader.mark(), reader.connections
+    connections = TapConnections(pickle.loads(pickle.dumps(connections.snapshot())))
+    rest, reader = read(content, connections, start=pickle.loads(pickle.dumps(mark)), window=window)
+    assert found.rows + rest.rows == whole.rows
+    assert found.gaps + rest.gaps == whole.gaps
+    assert reader.position == len(content)
+
+
+@given(steps, st.randoms(use_true_random=False), st.integers(1, 700))
+def test_a_damaged_tap_gives_the_same_in_any_windows_and_all_records_that_are_whole(
+    tmp_path_factory: pytest.TempPathFactory, script: list[Step], rng: Random, window: int
+) -> None:
+    path = tmp_path_factory.mktemp("tap") / "a.tap"
+    with tap(path) as writer:
+        ends = play(writer, script)
+    if not ends:
+        return
+    content = bytearray(path.read_bytes())
+    whole, _ = read(bytes(content))
+    place = rng.randrange(FILE_HEAD_BYTES, len(content))
+    content[place] ^= 1 + rng.randrange(255)
+    one, reader = read(bytes(content))
+    other, again = read(bytes(content), window=window)
+    assert (one.rows, one.gaps) == (other.rows, other.gaps)
+    assert (reader.counts, reader.position) == (again.counts, again.position)
+    begin = max((end for end in ends if end <= place), default=FILE_HEAD_BYTES)
+    end = min(end for end in ends if end > place)
+    if not reader.counts.broken:  # a length that became too large hides what is behind it
+        assert reader.counts.notes == [f"{end - begin} bytes at {begin} are no record, or a damaged one"]
+        assert _payloads(one) == [row for row in _payloads(whole) if not begin <= row[0] < end]
+
+
+def _payloads(found: Found) -> list[tuple[int, bytes]]:
+    return [(row[5], row[3]) for row in found.rows if row[3]]
+
+
+def test_a_hole_from_a_damaged_record_is_a_gap(tmp_path: Path) -> None:
+    with tap(tmp_path / "a.tap") as writer:
+        one = writer.open(CLIENT, SERVER, START_US)
+        for number in range(3):
+            writer.data(one, TO_SERVER, START_US + number, b"%d" % number * 50)
+    content = (tmp_path / "a.tap").read_bytes().replace(b"1" * 50, b"1" * 20 + b"?" + b"1" * 29)
+    found, reader = read(content)
+    assert [(offset, length) for _, _, offset, length in found.gaps] == [(50, 50)]
+    assert reader.counts.missing_bytes == 50
+    assert "no record" in reader.counts.notes[0]
+
+
+def test_a_connection_whose_beginning_is_damaged_is_still_there(tmp_path: Path) -> None:
+    with tap(tmp_path / "a.tap") as writer:
+        one = writer.open(CLIENT, SERVER, START_US)
+        writer.data(one, TO_SERVER, START_US + 3, b"abc")
+        writer.close(one, START_US + 4)
+    content = (tmp_path / "a.tap").read_bytes().replace(b"10.0.0.1", b"10.0.0.9")
+    found, _ = read(content)
+    (known,) = found.connections.values()
+    assert (known.client, known.is_whole, known.first_us, known.ended) == ("", False, START_US + 3, "closed")
+    assert [row[3] for row in found.rows] == [b"abc"]
+
+
+def test_a_record_of_a_tap_within_the_data_of_a_tap_is_only_data(tmp_path: Path) -> None:
+    with TapWriter(tmp_path / "inner.tap") as writer:
+        one = writer.open(CLIENT, SERVER, START_US)
+        writer.data(one, TO_SERVER, START_US, b"inner")
+    inner = (tmp_path / "inner.tap").read_bytes()
+    with TapWriter(tmp_path / "a.tap") as writer:
+        one = writer.open(CLIENT, SERVER, START_US)
+        writer.data(one, TO_SERVER, START_US, inner)
+        writer.data(one, TO_SERVER, START_US, b"after")
+    content = bytearray((tmp_path / "a.tap").read_bytes())
+    content[content.index(inner)] ^= 1  # so that the search goes through it
+    found, _ = read(bytes(content))
+    assert [row[3] for row in found.rows] == [b"after"]
+
+
+# --- rotated sets
+
+
+def rotated(directory: Path) -> tuple[TapWriter, list[bytes]]:
+    directory.mkdir()
+    sent = [Random(number).randbytes(3000) for number in range(3)]
+    with tap(directory, rotate_bytes=1000) as writer:
+        numbers = [writer.open((f"10.0.0.{n}", n), SERVER, START_US) for n in range(3)]
+        for at in range(0, 3000, 100):
+            for number in numbers:
+                writer.data(number, at // 100 % 2, START_US + at, sent[number][at : at + 100])
+        writer.close(numbers[0], START_US + 3000)
+    return writer, sent
+
+
+def together(paths: Iterable[Path]) -> Found:
+    found, connections = Found(), TapConnections()
+    for path in paths:
+        with path.open("rb") as source:
+            for chunks in TapReader(source, connections):
+                found.add(chunks)
+        connections = TapConnections(connections.snapshot())
+    return found
+
+
+def test_a_rotated_set_reads_as_one_capture(tmp_path: Path) -> None:
+    writer, sent = rotated(tmp_path / "set")
+    assert len(writer.paths) > 5
+    assert sorted((tmp_path / "set").iterdir()) == writer.paths
+    found = together(writer.paths)
+    assert not found.gaps
+    assert len(found.connections) == 3 and all(one.is_whole for one in found.connections.values())
+    for number, name in enumerate(found.connections):
+        parts = [sent[number][at : at + 100] for at in range(0, 3000, 100)]
+        assert [bytes(found.streams[name, way]) for way in (0, 1)] == [b"".join(parts[way::2]) for way in (0, 1)]
+    assert max(path.stat().st_size for path in writer.paths) < 1500
+
+
+def test_a_file_of_a_set_can_be_read_alone(tmp_path: Path) -> None:
+    writer, _ = rotated(tmp_path / "set")
+    whole = together(writer.paths)
+    alone = together(writer.paths[3:4])
+    assert set(alone.connections) == set(whole.connections)
+    assert not any(one.is_whole for one in alone.connections.values())
+    assert not alone.gaps
+    assert set(alone.rows) <= set(whole.rows) and alone.rows
+
+
+def test_a_file_of_a_set_that_is_missing_is_a_gap(tmp_path: Path) -> None:
+    writer, _ = rotated(tmp_path / "set")
+    whole, found = together(writer.paths), together(writer.paths[:3] + writer.paths[4:])
+    lost = together(writer.paths[3:4])
+    assert sum(gap[3] for gap in found.gaps) == sum(len(row[3]) for row in lost.rows)
+    assert found.ends == whole.ends
+
+
+def test_a_set_is_rotated_by_time(tmp_path: Path) -> None:
+    with tap(tmp_path, rotate_us=1_000_000) as writer:
+        one = writer.open(CLIENT, SERVER, START_US)
+        for number in range(10):
+            writer.data(one, TO_SERVER, START_US + number * 300_000, b"x")
+    assert len(writer.paths) == 3
+    assert writer.paths[0].name == "20231114T221320-00010203-000000.tap"
+
+
+def test_a_snapshot_holds_only_the_connections_that_are_asked_for(tmp_path: Path) -> None:
+    writer, _ = rotated(tmp_path / "set")
+    connections = TapConnections()
+    with writer.paths[0].open("rb") as source:
+        found = [chunks.connections for chunks in TapReader(source, connections)][-1]
+    one = connections.snapshot().only({found[1].id})
+    assert [known.connection.id for known in one.known.values()] == [found[1].id]
+
+
+def test_a_rotated_tap_needs_a_directory(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="needs a directory"):
+        TapWriter(tmp_path / "a.tap", rotate_bytes=1000)
+
+
+# --- places in the file
+
+
+def test_a_range_between_two_marks_is_read_by_another_reader(tmp_path: Path) -> None:
+    with tap(tmp_path / "a.tap") as writer:
+        play(writer, [("open", 0, 0, 0), ("open", 1, 0, 0), *[("data", n % 2, n % 2, 90) for n in range(200)]])
+    content = (tmp_path / "a.tap").read_bytes()
+    whole, _ = read(content)
+    reader = TapReader(io.BytesIO(content), TapConnections(), window=1000)
+    places = [(reader.mark(), reader.connections.snapshot())]
+    for _ in reader:
+        places.append((reader.mark(), reader.connections.snapshot()))
+    rows = []
+    for (start, before), (stop, _) in zip(places[::5], [*places[5::5], places[-1]], strict=False):
+        assert stop is not None
+        found, part = read(content, TapConnections(before), start=start, stop=stop.position)
+        assert part.position == stop.position and not part.counts.broken
+        rows += found.rows
+    assert rows == whole.rows
+
+
+# --- what goes wrong
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"\x89WTAQ\r\n\x1a" + bytes(40), "not a tap"),
+        (b"\x89WTAP\r\n\x1a\x02\0" + bytes(40), "version 2"),
+        (b"\x89WTAP\r\n\x1a\x01\0" + bytes(40), "damaged"),
+    ],
+)
+def test_a_file_that_is_no_tap_is_refused(content: bytes, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        TapReader(io.BytesIO(content), TapConnections())
+
+
+def test_what_a_full_disk_did_not_take_can_be_written_later(tmp_path: Path) -> None:
+    class Full:
+        """A disk that takes some bytes and is then full, until there is room again."""
+
+        def __init__(self, file: Any) -> None:
+            self.file, self.room = file, 70_000
+
+        def write(self, data: bytearray) -> int:
+            if not self.room:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            count = min(self.room, len(data), 5000)
+            self.room -= count
+            return int(self.file.write(data[:count]))
+
+        def close(self) -> None:
+            self.file.close()
+
+    path = tmp_path / "a.tap"
+    writer = tap(path)
+    one = writer.open(CLIENT, SERVER, START_US)
+    disk = writer._file = Full(writer._file)
+    taken = 0
+    with pytest.raises(OSError, match="No space"):
+        for number in range(1000):
+            writer.data(one, TO_SERVER, START_US + number, b"%04d" % number * 250)
+            taken += 1
+    assert writer.offset(one, TO_SERVER) == taken * 1000
+    assert writer.written == path.stat().st_size == 70_000
+    found, reader = read(path.read_bytes())
+    assert 60 < len(found.rows) < taken and reader.counts.broken
+    disk.room = 1 << 20
+    writer.data(one, TO_SERVER, START_US + taken, b"%04d" % taken * 250)
+    writer.end()
+    found, reader = read(path.read_bytes())
+    assert [row[3][:4] for row in found.rows] == [b"%04d" % number for number in range(taken + 1)]
+    assert not found.gaps and not reader.counts.broken
+
+
+def test_the_arrays_of_a_window_have_the_kinds_that_chunks_have(tmp_path: Path) -> None:
+    with tap(tmp_path / "a.tap") as writer:
+        play(writer, [("open", 0, 0, 0), ("data", 0, 1, 9)])
+    with (tmp_path / "a.tap").open("rb") as source:
+        (chunks,) = TapReader(source, TapConnections())
+    kinds = [array.dtype for array in (chunks.data, chunks.connection, chunks.direction, chunks.offset, chunks.length)]
+    assert kinds == [np.uint8, np.int32, np.int8, np.int64, np.int64]
+    assert {array.dtype for array in (chunks.ts, chunks.start, chunks.position)} == {np.dtype(np.int64)}

@@ -1,0 +1,185 @@
+"""A small pipeline over a lake, to be killed: every commit adds to some tables, replaces one, and hands on a carry.
+
+What it ends in depends only on how many inputs there are. Each step takes what the lake says, does one input, commits.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import select
+import shutil
+import signal
+import sys
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from tests.lake.flat import flat
+from wirelake.lake import Input, Lake, StagedFile, Staging, read_ipc, stage_ipc
+from wirelake.lake.store import Store
+
+DAY = 86_400_000_000
+START = 1_700_000_000_000_000
+MESSAGES = pa.schema(
+    [("ts", pa.timestamp("us", "UTC")), ("input", pa.int64()), ("row", pa.int64()), ("text", pa.string())]
+)
+SEEN = pa.schema([("input", pa.int64()), ("rows", pa.int64())])
+ROWS = 60
+TASKS = 2
+
+
+def messages(number: int, task: int) -> pa.RecordBatch:
+    rows = [
+        {"ts": START + number * DAY // 2 + i * DAY // ROWS, "input": number, "row": task * ROWS + i, "text": f"no. {i}"}
+        for i in range(ROWS)
+    ]
+    return pa.RecordBatch.from_pylist(rows, schema=MESSAGES)
+
+
+def one_task(staging: Staging, number: int, task: int, fails: bool) -> list[StagedFile]:
+    with staging.attempt(task) as attempt:
+        batch = messages(number, task)
+        attempt.table("silver/casual", MESSAGES, row_group_rows=20).write(batch)
+        if fails:
+            return []
+        attempt.table("bronze/chunks", MESSAGES).write(batch.slice(0, 3))
+        return attempt.close()
+
+
+def one_step(lake: Lake, run: Any, number: int) -> None:
+    seen = pa.RecordBatch.from_pydict({"input": [number], "rows": [ROWS * TASKS]}, schema=SEEN)
+    before = [batch for name in lake.carry().values() for batch in read_ipc(lake, name)]
+    files: list[StagedFile] = []
+    for task in range(TASKS):
+        one_task(run.staging, number, task, fails=True)
+        files += one_task(run.staging, number, task, fails=False)
+    with run.staging.attempt("driver") as attempt:
+        carry = stage_ipc(attempt, "seen", SEEN, [*before, seen])
+        rows = pa.Table.from_batches([*before, seen])
+        attempt.table("gold/open", SEEN, dated_by=None).write(rows)
+        files += attempt.close()
+        run.commit(
+            files,
+            removed=lake.files("gold/open"),
+            inputs=[Input(f"in-{number}", number, None, "", 0, number)],
+            carry={"seen": carry},
+            facts={"rows": ROWS * TASKS},
+        )
+
+
+def opened(directory: Path) -> Lake:
+    """A directory called so is an object store with a lake in it, any other is a lake itself."""
+    if "objects" in directory.parts:
+        return Lake.open("bucket/lake", settings={"buckets": 2}, filesystem=flat(directory))
+    return Lake.open(directory, settings={"buckets": 2})
+
+
+def whole_job(directory: Path, inputs: int) -> None:
+    lake = opened(directory)
+    with lake.writing() as run:
+        for number in range(inputs):
+            if f"in-{number}" not in lake.inputs():
+                one_step(lake, run, number)
+
+
+def contents(lake: Lake) -> dict[str, Any]:
+    """All that counts of a lake, and that the directories hold just that."""
+    tables = {}
+    for table in lake.tables():
+        listed = [path for path in lake.store.tree(table) if path.endswith(".parquet")]
+        assert listed == sorted(file.path for file in lake.files(table)), table
+        rows = lake.dataset(table).to_table()
+        tables[table] = rows.sort_by([(name, "ascending") for name in rows.column_names]).to_pylist()
+    carried = {
+        name: [row for b in read_ipc(lake, path) for row in b.to_pylist()] for name, path in lake.carry().items()
+    }
+    assert sorted(lake.store.tree("_carry")) == sorted(lake.carry().values())
+    assert not lake.store.tree("_staging")
+    return {
+        "tables": tables,
+        "files": {table: sorted(file.path for file in lake.files(table)) for table in lake.tables()},
+        "carry": carried,
+        "inputs": lake.inputs(),
+        "commits": lake.number(),
+        "facts": lake.summary().facts,
+    }
+
+
+# --- in a process of its own: forks, and kills what it forked
+
+
+STEPS = ("write", "open_output", "move", "delete", "delete_tree", "make_directory", "_fsync")
+"""Whatever changes something on the disk goes through one of these."""
+
+
+def die_at(step: int) -> None:
+    """This process is killed, not asked, before the given step."""
+    done = 0
+
+    def counted(method: Any) -> Any:
+        def call(*arguments: Any) -> Any:
+            nonlocal done
+            done += 1
+            if done == step:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return method(*arguments)
+
+        return call
+
+    for name in STEPS:
+        setattr(Store, name, counted(getattr(Store, name)))
+
+
+def forked(place: Path, inputs: int, step: int, seconds: float) -> bool:
+    """Runs the job in a child; whether it was killed, at that step or after that time."""
+    child = os.fork()
+    if child == 0:
+        try:
+            die_at(step)
+            whole_job(place, inputs)
+            os._exit(0)
+        except BaseException as error:
+            print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
+            os._exit(1)
+    waiting = os.pidfd_open(child)
+    if not select.select([waiting], [], [], seconds)[0]:
+        os.kill(child, signal.SIGKILL)
+    os.close(waiting)
+    _, status = os.waitpid(child, 0)
+    if os.WIFEXITED(status) and os.WEXITSTATUS(status):
+        raise SystemExit(1)
+    return os.WIFSIGNALED(status)
+
+
+def at_every_step(base: Path, work: Path, inputs: int) -> int:
+    """For each step a copy of ``base`` where the job was killed at that step and started again. How many there were."""
+    for step in count(1):
+        copy = work / f"step-{step}"
+        shutil.copytree(base, copy)
+        was_killed = forked(copy, inputs, step, 60.0)
+        forked(copy, inputs, 0, 60.0)
+        if not was_killed:
+            shutil.rmtree(copy)
+            return step - 1
+    raise AssertionError("unreachable")
+
+
+def at_random_moments(place: Path, inputs: int, kills: int, seed: int) -> int:
+    """One lake, killed and started again; if it is done before it was killed so often, another one follows."""
+    source = random.Random(seed)
+    lakes, killed = 0, 0
+    while killed < kills:
+        lakes += 1
+        while forked(place / f"lake-{lakes}", inputs, 0, source.uniform(0.001, 0.1)):
+            killed += 1
+    return lakes
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "every":
+        print(at_every_step(Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4])))
+    else:
+        print(at_random_moments(Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5])))
