@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from wirelake.capture.chunks import TO_CLIENT, TO_SERVER, Chunks, Connection
 from wirelake.capture.tap import TapConnections, TapReader
 from wirelake.capture.tap_writer import FILE_HEAD_BYTES, MAX_DATA, TapWriter
+from wirelake.errors import CaptureError
 
 CLIENT, SERVER = ("10.0.0.1", 4711), ("10.0.0.2", 7771)
 SET = bytes(range(16))
@@ -372,8 +373,8 @@ def test_a_range_between_two_marks_is_read_by_another_reader(tmp_path: Path) -> 
     ],
 )
 def test_a_file_that_is_no_tap_is_refused(content: bytes, told: str) -> None:
-    with pytest.raises(ValueError, match=told):
-        TapReader(io.BytesIO(content), TapConnections())
+    with pytest.raises(CaptureError, match=f"x.tap: .*{told}"):
+        TapReader(io.BytesIO(content), TapConnections(), path="x.tap")
 
 
 def test_what_a_full_disk_did_not_take_can_be_written_later(tmp_path: Path) -> None:

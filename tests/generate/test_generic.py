@@ -8,7 +8,7 @@ import pytest
 from tests.generate import toys
 from wirelake.codec.stream import Decoded, StreamDecoder
 from wirelake.generate import Event, Traffic, generate, generic
-from wirelake.generate.traffic import Scene
+from wirelake.generate.traffic import Dials, Scene
 from wirelake.protocols import load
 from wirelake.spec.resolve import layout
 
@@ -59,7 +59,7 @@ def test_without_a_life_cycle_each_side_sends_what_it_may() -> None:
 def test_any_declaration_can_be_played(name: str, options: dict[str, Any]) -> None:
     """The built-in ones have scripts, but their declarations alone are enough for traffic that decodes."""
     scene = Scene(layout(load(name), **options), generic.begin, 600, 2)
-    traffic = Traffic((scene,), seed=1, start_us=0, corrupt=0.0)
+    traffic = Traffic((scene,), seed=1, start_us=0, dials=Dials())
     streams: dict[tuple[Any, str], list[Event]] = defaultdict(list)
     for event in traffic:
         streams[event.connection.number, event.direction].append(event)

@@ -13,10 +13,12 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
+from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 MAGIC_US = 0xA1B2C3D4
 LINKTYPE_ETHERNET = 1
+FILE_HEAD_BYTES, PACKET_HEAD_BYTES = 24, 16
 SNAP_LENGTH = 262144
 MSS = 1460
 WINDOW = 64240
@@ -43,6 +45,39 @@ class PcapWriter:
         seconds, microseconds = divmod(ts_us, 1_000_000)
         self._file.write(struct.pack("<IIII", seconds, microseconds, len(data), len(data)) + data)
         self.packets += 1
+
+
+class RotatingPcapWriter(PcapWriter):
+    """A set of pcap files, ``name-0000.pcap`` and so on, each of so many bytes or packets at most."""
+
+    def __init__(self, path: Path, *, file_bytes: int | None = None, file_packets: int | None = None) -> None:
+        self._path = path
+        self._file_bytes, self._file_packets = file_bytes or 1 << 62, file_packets or 1 << 62
+        self.paths: list[Path] = []
+        super().__init__(self._next())
+
+    def _next(self) -> BinaryIO:
+        path = self._path.with_name(f"{self._path.stem}-{len(self.paths):04d}{self._path.suffix}")
+        self.paths.append(path)
+        self._size, self._count = FILE_HEAD_BYTES, 0
+        return path.open("wb")
+
+    def packet(self, ts_us: int, data: bytes) -> None:
+        size = PACKET_HEAD_BYTES + len(data)
+        if self._count and (self._size + size > self._file_bytes or self._count >= self._file_packets):
+            self._file.close()
+            packets = self.packets
+            super().__init__(self._next())
+            self.packets = packets
+        self._size += size
+        self._count += 1
+        super().packet(ts_us, data)
+
+    def __enter__(self) -> RotatingPcapWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
 
 
 @dataclass(slots=True)
@@ -212,17 +247,10 @@ def _packet(sender: _End, receiver: _End, sequence: int, acknowledged: int, flag
     offset = (20 + len(options)) // 4 << 4
     head = struct.pack(">HHIIBBH", sender.port, receiver.port, sequence, acknowledged, offset, flags, WINDOW)
     length = len(head) + 4 + len(options) + len(data)
-    pseudo = sender.host + receiver.host + struct.pack(">HH" if len(sender.host) == 4 else ">II", *_kind(sender, length))
-    tcp_sum = checksum(pseudo + head + b"\0\0\0\0" + options + data)
+    kind = struct.pack(">HH", TCP, length) if len(sender.host) == 4 else struct.pack(">II", length, TCP)
+    tcp_sum = checksum(sender.host + receiver.host + kind + head + b"\0\0\0\0" + options + data)
     ethertype, ip = _ip(sender, receiver, length)
-    return b"".join(
-        (receiver.mac, sender.mac, ethertype, ip, head, tcp_sum.to_bytes(2, "big"), b"\0\0", options, data)
-    )
-
-
-def _kind(sender: _End, length: int) -> tuple[int, int]:
-    """Protocol and length in the order of the pseudo head."""
-    return (TCP, length) if len(sender.host) == 4 else (length, TCP)
+    return b"".join((receiver.mac, sender.mac, ethertype, ip, head, tcp_sum.to_bytes(2, "big"), b"\0\0", options, data))
 
 
 def _ip(sender: _End, receiver: _End, length: int) -> tuple[bytes, bytes]:

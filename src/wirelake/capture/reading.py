@@ -59,10 +59,7 @@ class Reading:
 
     def _declared_ports(self) -> dict[int, str]:
         return {
-            port: name
-            for name in self.protocols
-            for kind, port in load(name).ports.items()
-            if kind in _PLAIN_PORTS
+            port: name for name in self.protocols for kind, port in load(name).ports.items() if kind in _PLAIN_PORTS
         }
 
     def named(self, name: str) -> str | None:

@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import CaptureError
 from ..kernels import tap as kernels
 from .chunks import Chunks, Connection, Counts
 from .tap_writer import (
@@ -110,12 +111,14 @@ class TapReader:
         source: BinaryIO,
         connections: TapConnections,
         *,
+        path: str = "",
         size: int = 0,
         start: TapMark | None = None,
         stop: int | None = None,
         window: int = WINDOW,
     ) -> None:
         self.connections = connections
+        self.path = path
         self.size = size
         self.counts = Counts()
         self._source = source
@@ -137,16 +140,16 @@ class TapReader:
         del head[read_into(self._source, memoryview(head)) :]
         self.counts.bytes += len(head)
         if head[: len(MAGIC)] != MAGIC[: len(head)]:
-            raise ValueError("not a tap file")
+            raise CaptureError("not a tap file", path=self.path)
         if len(head) < FILE_HEAD_BYTES:
             self.counts.broken = f"the head of the file is incomplete: {len(head)} of {FILE_HEAD_BYTES} bytes"
             return None
         _, version, _, number, set_id, _ = FILE_HEAD.unpack(head[: FILE_HEAD.size])
         seed = zlib.crc32(head[: FILE_HEAD.size])
         if version != VERSION:
-            raise ValueError(f"a tap file of version {version}; this reads version {VERSION}")
+            raise CaptureError(f"a tap file of version {version}; this reads version {VERSION}", path=self.path)
         if seed != int.from_bytes(head[FILE_HEAD.size :], "little"):
-            raise ValueError("the head of the tap file is damaged (its CRC-32 is wrong)")
+            raise CaptureError("the head of the tap file is damaged (its CRC-32 is wrong)", path=self.path)
         return TapMark(FILE_HEAD_BYTES, set_id, number, seed)
 
     def mark(self) -> TapMark | None:

@@ -62,6 +62,7 @@ class _Name(NamedTuple):
     server: str
     client_port: int
     server_port: int
+    first_us: int | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,12 +95,16 @@ class Tracker:
     """
 
     def __init__(self, snapshot: Snapshot | None = None, *, ports: Collection[int] | None = None) -> None:
-        kernel = kernels()
         if snapshot is None:
             snapshot = _nothing()
         self.ports = frozenset(ports) if ports is not None else snapshot.ports
         self._is_server = np.zeros(1 << 16, np.uint8)
         self._is_server[[port for port in self.ports if 0 <= port < 1 << 16]] = 1
+        self._taps: TapConnections | None = None
+        self._tap_snapshot = snapshot.taps
+        self._go_on(snapshot)
+
+    def _go_on(self, snapshot: Snapshot) -> None:
         self.count = len(snapshot.names)
         self.keys, self._flows, self._ways = snapshot.keys.copy(), snapshot.flows.copy(), snapshot.ways.copy()
         self._now, self._holding = snapshot.now.copy(), np.append(snapshot.holding, np.zeros(64, np.int64))
@@ -107,13 +112,11 @@ class Tracker:
         self.held = snapshot.held
         """The bytes of held segments: they belong to the front of the next window."""
         self._nodes = snapshot.nodes.copy()
-        self._now[kernel.tcp.FREE] = len(self._nodes)
+        self._now[kernels().tcp.FREE] = len(self._nodes)
         self._add_nodes(_NODES)
         self.table = np.empty(0, np.int32)
         self.grow()
         self._tidy_at = max(_TIDY_FROM, 2 * self.count)
-        self._taps: TapConnections | None = None
-        self._tap_snapshot = snapshot.taps
 
     @property
     def taps(self) -> TapConnections:
@@ -147,10 +150,8 @@ class Tracker:
         is_old = self._now[tcp.CLOCK] - flows[:, tcp.QUIET_SINCE] > tcp.MEMORY_US
         is_dropped = (phase == tcp.NONE) | (is_old & ((phase != tcp.OPEN) | (flows[:, tcp.BEYOND_SYN] == 0)))
         if 4 * int(is_dropped.sum()) > self.count:
-            # Made anew from what is kept: the same as if a run had ended and another had gone on.
-            ports, taps, first = self.ports, self._taps, self._tap_snapshot
-            Tracker.__init__(self, _selected(self._state(), np.flatnonzero(~is_dropped)), ports=ports)
-            self._taps, self._tap_snapshot = taps, first
+            # As if one run had ended and another had gone on.
+            self._go_on(_selected(self._state(), np.flatnonzero(~is_dropped)))
         self._tidy_at = max(_TIDY_FROM, 2 * self.count)
 
     def begin_file(self) -> None:
@@ -263,16 +264,9 @@ class Tracker:
                 self._names[flow] = self._name(flow, client, first_us, sequence)
             name = self._names[flow]
             assert name is not None
-            connections.append(
-                Connection(
-                    *name,
-                    first_us=_time(first_us),
-                    last_us=_time(last_us),
-                    is_whole=bool(is_whole),
-                    ended=ENDED[phase],
-                    ended_us=_time(ended_us) if ENDED[phase] else None,
-                )
-            )
+            ended = ENDED[phase]
+            ended_us = _time(ended_us) if ended else None
+            connections.append(Connection(*name, _time(last_us), bool(is_whole), ended, ended_us))
         return connections
 
     def _name(self, flow: int, client: int, first_us: int, sequence: int) -> _Name:
@@ -284,8 +278,13 @@ class Tracker:
             (_address(*words[2:], is_six), ports & 0xFFFF),
         ]
         text = f"{ends[0][0]}|{ends[0][1]}|{ends[1][0]}|{ends[1][1]}|{first_us}|{sequence}"
+        before = self._names[flow]
+        if before is not None and before.first_us == _time(first_us):
+            # A second one at the same moment, or without times: it has another id.
+            text += f"|{before.id}"
         identity = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
-        return _Name(identity, ends[client][0], ends[1 - client][0], ends[client][1], ends[1 - client][1])
+        (here, port), (there, other_port) = ends[client], ends[1 - client]
+        return _Name(identity, here, there, port, other_port, _time(first_us))
 
 
 class Found(NamedTuple):

@@ -403,7 +403,9 @@ class StreamDecoder:
         if follows is False or self._tired(at):
             return False
         try:
-            is_good = is_clean(self._readings.codec(chosen).decode(bytes(memoryview(self._buffer)[at : at + header.length])))
+            is_good = is_clean(
+                self._readings.codec(chosen).decode(bytes(memoryview(self._buffer)[at : at + header.length]))
+            )
         except DecodeError:
             is_good = False
         if not is_good:

@@ -361,9 +361,7 @@ class _Job:
         """All rows in the order of their bytes."""
         if self.slow:
             self.pieces.append(self._slow_rows())
-        is_ordered = all(
-            a.starts[-1] < b.starts[0] for a, b in zip(self.pieces[:-1], self.pieces[1:], strict=True)
-        )
+        is_ordered = all(a.starts[-1] < b.starts[0] for a, b in zip(self.pieces[:-1], self.pieces[1:], strict=True))
         if is_ordered:
             return self.pieces
         pieces = self.pieces
@@ -387,4 +385,3 @@ class _Job:
                 [(offset, message) for offset, (_, _, message) in zip(offsets, self.slow, strict=True)]
             )
         return Rows(records, ranges, starts, lengths)
-

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from .simulation import Closed, Connection, Event, Opened
 from .traffic import Traffic, generate
-from .truth import Branch, Damage, Exchange, Session, Transaction, Truth
+from .truth import Branch, Damage, Exchange, Missing, Session, Transaction, Truth, Violation
 from .values import random_frame, random_message
-from .writers import stream_name, write_jsonl, write_pcap, write_raw
+from .writers import stream_name, write_jsonl, write_pcap, write_raw, write_tap
 
 __all__ = [
     "Branch",
@@ -20,11 +20,13 @@ __all__ = [
     "Damage",
     "Event",
     "Exchange",
+    "Missing",
     "Opened",
     "Session",
     "Traffic",
     "Transaction",
     "Truth",
+    "Violation",
     "generate",
     "random_frame",
     "random_message",
@@ -32,4 +34,5 @@ __all__ = [
     "write_jsonl",
     "write_pcap",
     "write_raw",
+    "write_tap",
 ]

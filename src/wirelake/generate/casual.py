@@ -228,7 +228,7 @@ class Play:
         )
         exchange = link.ask("to_server", request, name, correlation.hex(), limit_us=limit, padded=peer.client.java)
         if 0.01 <= fate < 0.018:
-            yield from self._no_answer(link, exchange)
+            yield from self._no_answer(exchange)
             return False
         latency = stage.delay(service.median_us, 0.6)
         if 0.018 <= fate < 0.022 and limit:
@@ -237,8 +237,6 @@ class Play:
             yield from self._serve_by_calling(peer, execution, name)
         yield latency
         status, outcome = self._status(fate)
-        if limit and self.stage.now - exchange.request_us >= limit:
-            exchange.outcome = "timeout"
         ok = status == 0
         reply = p.ServiceCallReply(
             correlation=correlation,
@@ -260,12 +258,10 @@ class Play:
             return TPESVCERR, "error"
         return 0, "ok"
 
-    def _no_answer(self, link: Link, exchange: Exchange) -> Process:
+    def _no_answer(self, exchange: Exchange) -> Process:
         """The limit passes and nothing comes. Without a limit, the caller waits until the connection ends."""
         if exchange.limit_us:
             yield exchange.limit_us
-            if link.is_open:
-                exchange.outcome = "timeout"
 
     def _serve_by_calling(self, peer: Peer, execution: bytes, name: str) -> Process:
         """The called domain calls another one first, in the same execution."""
@@ -321,7 +317,7 @@ class Play:
         yield stage.delay(1_800)
         made = p.NIL if missing else self.uuid()
         answer = p.QueueEnqueueReply(correlation=correlation, execution=execution, id=made)
-        link.answer(exchange, answer, "error" if missing else "ok", made.hex())
+        link.answer(exchange, answer, "error" if missing else "ok")
         if missing:
             return False
         stored = p.Dequeued(made, properties, reply, 0, buffer.type, buffer.payload, 0, stage.now * self.unit)
@@ -352,9 +348,7 @@ class Play:
         while block and not queue and peer.ready:
             yield 5_000
         found = (queue.popleft(),) if queue else ()
-        link.answer(
-            exchange, p.QueueDequeueReply(correlation=correlation, execution=execution, message=found), "ok", len(found)
-        )
+        link.answer(exchange, p.QueueDequeueReply(correlation=correlation, execution=execution, message=found))
         if taken is not None:
             taken.extend((queue, message) for message in found)
         return True

@@ -155,7 +155,6 @@ class _Coordinator:
             yield one.wait - passed
             passed = one.wait
             if one.code is None:
-                one.exchange.outcome = "timeout" if one.part.link.is_open else "unanswered"
                 continue
             message = reply(
                 correlation=one.correlation,

@@ -217,7 +217,7 @@ class _Play:
             Cell(3, "STRING", text),
             Cell(9, "SHORT", -1 if failed else 0),
         )
-        client.link.answer(exchange, p.Reply(topic=exchange.correlation, record=record, **names), status=text)
+        client.link.answer(exchange, p.Reply(topic=exchange.correlation, record=record, **names))
 
     def _ask(
         self, client: Client, topic: str, record: tuple[Cell, ...], signal: str | None = None

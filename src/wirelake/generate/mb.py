@@ -197,42 +197,36 @@ class _Play:
         message = p.Request(topic=topic, version=version, request_id=own, payload=payload)
         # The broker does not say how long the requester waits.
         forwarded = far.ask("to_client", message, topic, own, limit_us=DEFAULT_LIMIT_MS * 1000)
-        stage.start(self._expire(far, forwarded), forwarded.limit_us)
         asked.other_leg, forwarded.other_leg = forwarded.request, asked.request
         if rid and stage.chance(0.02):
             yield from self._time_out(near, asked, far, forwarded, topic, version)
             return
         yield stage.delay(_MEDIAN_US[topic], 0.7)
-        result, outcome = self._result(topic)
+        result, status = self._result(topic)
+        outcome: Outcome = "ok" if status is None else "error"
         far.answer(
-            forwarded, p.Response(topic=topic, version=version, request_id=own, payload=result), outcome, outcome
+            forwarded, p.Response(topic=topic, version=version, request_id=own, payload=result), outcome, status
         )
         yield stage.delay(250)
         if rid:
             near.answer(
-                asked, p.Response(topic=topic, version=version, request_id=rid, payload=result), outcome, outcome
+                asked, p.Response(topic=topic, version=version, request_id=rid, payload=result), outcome, status
             )
 
-    def _expire(self, link: Link, exchange: Exchange) -> Process:
-        """The limit that the wire shows passes while the connection stands."""
-        if exchange.reply is None and link.is_open:
-            exchange.outcome = "timeout"
-        yield from ()
-
-    def _result(self, topic: str) -> tuple[bytes, Outcome]:
+    def _result(self, topic: str) -> tuple[bytes, str | None]:
+        """What the service answers, and the code of its error."""
         fate = self.rng.random()
         if fate < 0.02:
-            return b"error:" + _dump(self._problem("OUT_OF_STOCK", "not available")), "error"
+            return b"error:" + _dump(self._problem("OUT_OF_STOCK", "not available")), "OUT_OF_STOCK"
         if fate < 0.05:
-            return _dump({"error": self._problem("NOT_FOUND", "no such thing")}), "error"
-        return f'{{"result":{self.rng.getrandbits(24)},"from":"{topic}"}}'.encode(), "ok"
+            return _dump({"error": self._problem("NOT_FOUND", "no such thing")}), "NOT_FOUND"
+        return f'{{"result":{self.rng.getrandbits(24)},"from":"{topic}"}}'.encode(), None
 
     def _time_out(
         self, near: Link, asked: Exchange, far: Link, forwarded: Exchange, topic: str, version: str
     ) -> Process:
         """Nothing comes in time: the requester is told so. A service that answers later is told that nobody waits."""
         yield max(1, asked.limit_us - (self.stage.now - asked.request_us))
-        asked.outcome = "timeout"
         target = {"targetServiceId": self.names[far.connection.number]}
         answer = self._error(topic, version, asked.correlation, "TIMEOUT", "no response in time", target)
         near.answer(asked, answer, "timeout", "TIMEOUT")

@@ -43,7 +43,14 @@ class Connection:
 
     @property
     def name(self) -> str:
-        return "-".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in (self.client, self.server))
+        return "-".join(
+            f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in (self.client, self.server)
+        )
+
+
+def _text(address: tuple[str, int]) -> str:
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 class Event(NamedTuple):
@@ -285,9 +292,17 @@ class Link:
         )
         if self.simulation.truth is not None:
             self.simulation.truth.exchanges.append(exchange)
+            if limit_us:
+                self.simulation.start(self._expire(exchange), limit_us)
         return exchange
 
-    def answer(self, exchange: Exchange, message: Any, outcome: Outcome = "ok", status: Any = 0) -> int:
+    def _expire(self, exchange: Exchange) -> Process:
+        """The limit of a request passes, and the connection still stands."""
+        if exchange.reply is None and self.is_open:
+            exchange.outcome = "timeout"
+        yield from ()
+
+    def answer(self, exchange: Exchange, message: Any, outcome: Outcome = "ok", status: Any = None) -> int:
         """Sends a reply, in the other direction, and notes it."""
         number = self.send("to_client" if exchange.direction == "to_server" else "to_server", message)
         exchange.replies += 1

@@ -117,9 +117,9 @@ def generate(
     reading options of the protocols (``profile``, ``dialect`` ...): what the peers speak.
 
     Shares between 0 and 1: ``corrupt`` of frames that are damaged, ``ipv6`` of connections with such addresses,
-    ``violations`` of conversations in which a peer of a built-in protocol breaks its rules. What happens to packets shows
-    in captures only: ``disorder`` is the share of data packets that come late or once more, ``gaps`` of those (in a tap:
-    of messages) that the capture misses.
+    ``violations`` of conversations in which a peer of a built-in protocol breaks its rules. What happens to packets
+    shows in captures only: ``disorder`` is the share of data packets that come late or once more, ``gaps`` of those (in
+    a tap: of messages) that the capture misses.
     """
     dials = Dials(corrupt, ipv6, violations, disorder, gaps)
     if messages < 0 or connections < 1:

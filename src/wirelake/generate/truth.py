@@ -127,9 +127,9 @@ class Violation:
 
     - ``state``: the declared life-cycle table does not allow this message from this side in the present state, which
       then stays as it is. Such a message is not judged by the other rules; a request is still one that may be answered.
-    - ``unexpected_reply``: an answer, and the other side has sent no request with its correlation on this connection (dsa:
-      its request id with its method), not even one that has ended since. Not in mb: answers without an id, and error
-      answers to a client, for which a broker may have made up the id.
+    - ``unexpected_reply``: an answer, and the other side has sent no request with its correlation on this connection
+      (dsa: its request id with its method), not even one that has ended since. Not in mb: answers without an id, and
+      error answers to a client, for which a broker may have made up the id.
     - ``duplicate_reply``: an answer, and all requests with its correlation have got their last answer. Where a request
       has a stream of answers (dsa), that is the one with a closing status; what is under way when the requester closes
       is no breach.

@@ -1,31 +1,70 @@
-"""Traffic to files: pcap, raw streams, JSON Lines. Written as it is played, so memory does not grow with it."""
+"""Traffic to files: pcap, tap, raw streams, JSON Lines. Written as it is played, so memory does not grow with it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import blake2b
+from os import devnull
 from pathlib import Path
+from random import Random
 from typing import Any, BinaryIO, TextIO
 
-from ..capture.pcap import PcapWriter, TcpWriter
+from ..capture.pcap import PcapWriter, RotatingPcapWriter, TcpWriter
+from ..capture.tap_writer import TapWriter
 from ..codec.content import dump_json
+from .line import Line
 from .simulation import Closed, Connection, Event, Item, Opened
 from .traffic import Traffic, is_stream
-from .truth import Direction, Truth
+from .truth import Direction, Missing, Truth
 
 _FLUSH_BYTES = 1 << 16
+DIRECTIONS: tuple[Direction, ...] = ("to_server", "to_client")
 
 
-def write_pcap(traffic: Traffic, file: str | Path | BinaryIO, *, truth: Truth | None = None) -> int:
-    """A capture of all connections; gives the number of packets. ``truth`` is filled on the way."""
+def write_pcap(
+    traffic: Traffic,
+    file: str | Path | BinaryIO,
+    *,
+    truth: Truth | None = None,
+    rotate_bytes: int | None = None,
+    files: int | None = None,
+) -> int:
+    """A capture of all connections; gives the number of packets. ``truth`` is filled on the way.
+
+    With ``rotate_bytes`` (the most that a file has) or ``files`` (so many, about equal) it is a set: for ``calls.pcap``
+    the files ``calls-0000.pcap``, ``calls-0001.pcap`` and so on.
+    """
     _check_streams(traffic)
-    with _binary(file) as out:
-        writer = PcapWriter(out)
-        tcp = TcpWriter(writer)
-        for item in traffic.timeline(truth):
-            _put(tcp, item)
-        tcp.finish()
-        return writer.packets
+    if rotate_bytes is None and files is None:
+        with _binary(file) as out:
+            return _play_packets(traffic, PcapWriter(out), truth)
+    if not isinstance(file, (str, Path)):
+        raise ValueError("a set of captures needs a name")
+    share = None if files is None else -(-_count_packets(traffic) // files)
+    with RotatingPcapWriter(Path(file), file_bytes=rotate_bytes, file_packets=share) as writer:
+        return _play_packets(traffic, writer, truth)
+
+
+def _play_packets(traffic: Traffic, writer: PcapWriter, truth: Truth | None) -> int:
+    dials = traffic.dials
+    line = None
+    if dials.disorder or dials.gaps:
+        chance = Random(f"{traffic.seed} line")
+        line = Line(writer, chance, disorder=dials.disorder, gaps=dials.gaps, truth=truth)
+    tcp = TcpWriter(writer, line)
+    for item in traffic.timeline(truth):
+        _put(tcp, item)
+    tcp.finish()
+    if line is not None:
+        line.finish()
+    return writer.packets
+
+
+def _count_packets(traffic: Traffic) -> int:
+    """Found by playing it all once into nothing."""
+    with open(devnull, "wb") as nowhere:
+        return _play_packets(traffic, PcapWriter(nowhere), None)
 
 
 def _put(tcp: TcpWriter, item: Item) -> None:
@@ -37,6 +76,45 @@ def _put(tcp: TcpWriter, item: Item) -> None:
             tcp.send(key, item.direction == "to_server", item.frame, item.ts_us)
         case Closed():
             tcp.close(key, item.by == "client", item.how == "reset", item.ts_us)
+
+
+def write_tap(
+    traffic: Traffic,
+    target: str | Path,
+    *,
+    truth: Truth | None = None,
+    rotate_bytes: int | None = None,
+    rotate_us: int | None = None,
+) -> list[Path]:
+    """A tap file of all connections, or a set in a directory; gives the paths. ``truth`` is filled on the way.
+
+    The set's id comes of the seed, so that the same traffic is the same bytes.
+    """
+    _check_streams(traffic)
+    set_id = blake2b(f"{traffic.seed} {traffic.start_us} tap".encode(), digest_size=16).digest()
+    chance, gaps = Random(f"{traffic.seed} line"), traffic.dials.gaps
+    numbers: dict[int, int] = {}
+    with TapWriter(target, rotate_bytes=rotate_bytes, rotate_us=rotate_us, set_id=set_id) as writer:
+        for item in traffic.timeline(truth):
+            one = item.connection
+            match item:
+                case Opened():
+                    numbers[one.number] = writer.open(one.client, one.server, item.ts_us, one.protocol.name)
+                case Event() if gaps and chance.random() < gaps:
+                    _miss(writer, numbers[one.number], item, truth)
+                case Event():
+                    writer.data(numbers[one.number], DIRECTIONS.index(item.direction), item.ts_us, item.frame)
+                case Closed():
+                    writer.close(numbers.pop(one.number), item.ts_us, item.how)
+        return writer.paths
+
+
+def _miss(writer: TapWriter, number: int, event: Event, truth: Truth | None) -> None:
+    direction = DIRECTIONS.index(event.direction)
+    if truth is not None:
+        offset = writer.offset(number, direction)
+        truth.missing.append(Missing(event.connection.number, event.direction, offset, len(event.frame)))
+    writer.skip(number, direction, len(event.frame))
 
 
 def write_raw(traffic: Traffic, target: str | Path | BinaryIO, *, truth: Truth | None = None) -> list[Path]:

@@ -57,7 +57,7 @@ class Manners:
     shared: bool = False
     """Several open requests may have the same correlation."""
     inventing_side: int | None = None
-    """The side whose answers may carry an id that it made itself, so that they need not fit a request."""
+    """The side whose error answers may carry an id that it made itself, so that they need not fit a request."""
     instead: frozenset[tuple[int, int]] = frozenset()
     """(declared answer, another message that known peers send in its place)."""
 
@@ -91,7 +91,9 @@ class Rows:
     ordinal: Ints
     who: NDArray[np.int32]
     side: NDArray[np.int8]
-    """Of the new rows only: who sent it."""
+    """Of the new rows only, as the next: who sent it."""
+    invented: NDArray[np.bool_]
+    """Its id may be made up by its sender."""
 
     @property
     def shift(self) -> int:
@@ -217,7 +219,8 @@ class _Walk:
             elif role == CLOSES:
                 self._closed(ts, ordinal)
             else:
-                found = self._answered(role, code, pair, lane, ts, ordinal, side)
+                invented = bool(rows.invented[i - rows.shift])
+                found = self._answered(role, code, pair, lane, ts, ordinal, side, invented)
             if found is not None:
                 yield Finding(i - rows.shift, *found)
 
@@ -251,7 +254,7 @@ class _Walk:
             one.role, one.done_us, one.ordinal = CLOSED, ts, ordinal
 
     def _answered(
-        self, role: int, code: int, pair: int, lane: int, ts: int, ordinal: int, side: int
+        self, role: int, code: int, pair: int, lane: int, ts: int, ordinal: int, side: int, invented: bool
     ) -> tuple[str, str] | None:
         fitting = [o for o in self.known if self._fits(o, code, pair, lane)]
         waiting = [o for o in fitting if o.role == OPEN and ts <= o.until]
@@ -274,7 +277,7 @@ class _Walk:
                 return None
             ago = (ts - ended[-1].done_us) / 1e6
             return DUPLICATE_REPLY, f"the request with this correlation was answered for good {ago:.6f} s before"
-        if side == self.manners.inventing_side or lost.before(ts):
+        if invented or lost.before(ts):
             return None
         return UNEXPECTED_REPLY, "no request with this correlation is open"
 

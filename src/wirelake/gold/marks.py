@@ -29,6 +29,7 @@ MARKS = (
     column("resource", pa.int32(), "the coordinator's number for the peer of a transaction branch"),
     column("piece_key", pa.string(), "what the pieces of one message have in common, besides what its stream has"),
     column("heartbeat", pa.bool_(), "it says nothing but that the peer is alive"),
+    column("own_id", pa.bool_(), "an answer that may carry an id of its sender's own making (mb: by system topics)"),
     column("told", TOLD, "what a handshake or login tells about the peers; null for all other messages"),
 )
 HANDSHAKE, COMPLETE, REFUSED = "handshake", "complete", "refused"
@@ -39,7 +40,7 @@ Teller = Callable[[Row], dict[str, Any]]
 
 CLOSED_FROM = 0x20
 LOGIN_CODES, LOGIN_RESULT = (3, 18, 19), 4
-REGISTER, BEAT = "system.service.register", "system.heartbeat"
+SYSTEM, REGISTER, BEAT = "system.", "system.service.register", "system.heartbeat"
 _HEARTBEATS = {"dsa": "ping", "ceda": "heartbeat"}
 
 
@@ -62,7 +63,9 @@ def marks(protocol: Protocol, records: pa.RecordBatch) -> dict[str, pa.Array]:
         case "ceda":
             found["piece_key"] = _group_key(records, codes == names["group_pub"])
         case "mb":
-            found["heartbeat"] = _equal(records, "topic", BEAT)
+            topic = _of(records, "topic")
+            if topic is not None:
+                found["heartbeat"], found["own_id"] = pc.equal(topic, BEAT), pc.starts_with(topic, SYSTEM)
     if protocol.name in _HEARTBEATS:
         found["heartbeat"] = pa.array(codes == names[_HEARTBEATS[protocol.name]])
     return {field.name: _cast(found.get(field.name), field.type, records.num_rows) for field in MARKS}

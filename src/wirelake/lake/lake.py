@@ -202,7 +202,8 @@ class Lake:
     def _recover(self) -> None:
         """Only the last record can be unfinished: no other is written before its moves are done."""
         last = self.refresh().last
-        pass
+        if last is not None:
+            self._finish(last)
         for name in self.store.names(COMMITS):
             if name.endswith(".tmp"):
                 self.store.delete(f"{COMMITS}/{name}")

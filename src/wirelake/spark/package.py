@@ -11,7 +11,6 @@ from __future__ import annotations
 import gzip
 import os
 import platform
-import py_compile
 import re
 import shutil
 import subprocess
@@ -32,6 +31,8 @@ STAMP = 1_577_836_800
 LIBRARIES = ("click", "msgpack", "msgspec", "numba", "numpy", "pyarrow")
 """What the executors need besides PySpark, which is there with Spark itself."""
 CACHE = (".nbi", ".nbc")
+COMPRESSION = 1
+"""Libraries are 400 MB: the next level takes twice the time for a tenth of the size."""
 LEFT_OUT = {"__pycache__", "tests", "include"}
 """Folders of libraries that nobody imports on an executor."""
 
@@ -139,16 +140,9 @@ def _copy_library(name: str, stage: Path) -> None:
 
 def _write_byte_code(stage: Path) -> None:
     """Byte code that is believed without looking at the source: it is the same in every archive."""
-    for path in _files(stage):
-        if path.suffix == ".py":
-            name = path.relative_to(stage).as_posix()
-            py_compile.compile(
-                str(path),
-                dfile=name,
-                doraise=True,
-                quiet=1,
-                invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
-            )
+    options = ["-q", "-q", "-j", "0", "-s", str(stage), "--invalidation-mode", "unchecked-hash"]
+    # Libraries hold files that no Python can compile, as examples; whatever is imported was compiled here before.
+    subprocess.run([sys.executable, "-m", "compileall", *options, str(stage)], capture_output=True, check=False)
 
 
 # --- the kernels
@@ -178,15 +172,25 @@ def _forget(stage: Path) -> None:
 
 def warm_up(seed: int = 1) -> int:
     """Runs every kernel, in the way in which captures are read; gives the number of messages."""
+    from ..capture import Tracker, read
     from ..columnar import decode
-    from ..generate import generate, write_raw
+    from ..generate import generate, write_pcap, write_raw, write_tap
     from ..protocols import BUILT_IN
 
     messages = 0
-    with tempfile.TemporaryDirectory(prefix="wirelake-warm-") as place:
-        for name in BUILT_IN:
-            for stream in write_raw(generate((name,), seed=seed, messages=40, connections=1), place):
-                messages += decode(name, stream.read_bytes()).records.num_rows
+    with tempfile.TemporaryDirectory(prefix="wirelake-warm-") as name:
+        place = Path(name)
+        traffic = generate(BUILT_IN, seed=seed, messages=40, connections=1)
+        write_pcap(traffic, place / "some.pcap")
+        write_tap(traffic, place / "some.tap")
+        for capture in ("some.pcap", "some.tap"):
+            tracker = Tracker()
+            for _ in read(place / capture, tracker):
+                pass
+            tracker.finish()
+        for protocol in BUILT_IN:
+            for stream in write_raw(generate((protocol,), seed=seed, messages=40, connections=1), place):
+                messages += decode(protocol, stream.read_bytes()).records.num_rows
     return messages
 
 
@@ -208,7 +212,7 @@ def _write(files: list[Path], stage: Path, output: Path) -> None:
     try:
         with (
             partial.open("wb") as raw,
-            gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as packed,
+            gzip.GzipFile(filename="", mode="wb", compresslevel=COMPRESSION, fileobj=raw, mtime=0) as packed,
             tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT) as archive,
         ):
             for path in files:

@@ -13,7 +13,7 @@ from ..protocols import BUILT_IN
 from .functions import _function, _struct_type
 from .options import CORRUPT_RECORD, Declared, Decoding, Encoding, OptionError
 from .plainly import plainly
-from .schema import in_spark
+from .schema import ORIGIN, in_spark
 from .session import warm
 from .structs import decode_column, encode_column, struct_fields
 
@@ -135,7 +135,10 @@ def _common(declared: Declared, frames: pa.Array, options: dict[str, str]) -> pa
     how = Decoding(declared, read.reading, tuple(dict.fromkeys(columns)), read.mode)
     structs = decode_column(how, frames)
     known = structs.drop_null()
-    records = pa.RecordBatch.from_arrays(known.flatten(), schema=pa.schema(struct_fields(how)))
+    records = pa.RecordBatch.from_arrays(
+        [*(pa.nulls(len(known), field.type) for field in ORIGIN), *known.flatten()],
+        schema=pa.schema([*ORIGIN, *struct_fields(how)]),
+    )
     made = facts(protocol, records, **dict(read.reading)).select(COMMON.names)
     rows = pa.StructArray.from_arrays(made.columns, fields=list(COMMON))
     return rows if not structs.null_count else rows.take(_places(structs))

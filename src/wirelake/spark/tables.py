@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from ..capture.chunks import DIRECTIONS, Chunks
 from ..columnar.schema import schema as columns_schema
+from ..gold.connections import endpoint
 from ..gold.facts import TIMESTAMP
 from ..gold.marks import column
 from ..protocols import load
@@ -80,8 +81,8 @@ def chunk_rows(chunks: Chunks, capture: str, keep_bytes: bool) -> pa.RecordBatch
         times(chunks.ts[there]),
         pa.array(chunks.length[there]),
         pa.array(chunks.position[there]),
-        spread([one.client for one in known]),
-        spread([one.server for one in known]),
+        spread([endpoint(one.client, one.client_port) for one in known]),
+        spread([endpoint(one.server, one.server_port) for one in known]),
     ]
     if not keep_bytes:
         return pa.RecordBatch.from_arrays(arrays, schema=CHUNKS)

@@ -13,23 +13,26 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..capture.chunks import Counts
-from ..capture.partitions import Partition, decode
-from ..capture.streams import QUARANTINE, Output, Reading
-from ..gold.addresses import ADDRESSES, addresses
+from ..capture.chunks import Connection, Counts
+from ..capture.partitions import Partition, Seen, decode
+from ..capture.reading import Reading
+from ..capture.streams import QUARANTINE
 from ..gold.connections import CONNECTIONS, connection_rows
 from ..gold.exchanges import EXCHANGES, Exchanges
-from ..gold.facts import FACTS, MESSAGES, facts, needed_columns
+from ..gold.facts import FACTS, MESSAGES, facts
+from ..gold.open import OPEN
 from ..gold.sessions import SESSIONS, Sessions
 from ..gold.transactions import EVENTS, TRANSACTIONS, Transactions, branch_events
 from ..gold.violations import VIOLATIONS, Violations
-from ..lake import Attempt, Staging, StagedFile, read_ipc
+from ..lake import Attempt, Lake, StagedFile, Staging, read_ipc
+from ..protocols import load
 from .session import warm
-from .tables import ACCOUNTING, CHUNK_BYTES, CHUNKS, chunk_rows, silver_schema, times
+from .tables import ACCOUNTING, CHUNK_BYTES, CHUNKS, chunk_rows, silver_schema
 
 FEED_ROWS = 200_000
 """Facts that gold takes at a time: enough that the cost of a step is shared, few enough for its memory."""
-DAMAGE = pa.schema([(name, QUARANTINE.field(name).type) for name in ("connection", "direction", "offset", "length", "ts", "rule")])
+SHARES = {"facts": FACTS, "connections": CONNECTIONS, "accounts": ACCOUNTING, "damage": QUARANTINE}
+"""What goes from decoding to gold."""
 
 
 # --- captures -> bronze, silver, facts
@@ -54,8 +57,9 @@ class Decoded:
     shares: dict[str, dict[int, StagedFile]] = field(default_factory=dict)
     counts: dict[str, Counts] = field(default_factory=dict)
     messages: dict[str, int] = field(default_factory=dict)
-    quarantined: dict[str, int] = field(default_factory=dict)
-    bytes_in: int = 0
+    bytes_decoded: int = 0
+    bytes_quarantined: int = 0
+    bytes_missing: int = 0
     foreign_bytes: int = 0
     last_us: int | None = None
     state: StagedFile | None = None
@@ -69,25 +73,269 @@ def run_decode(task: DecodeTask) -> Decoded:
 
 
 class _Decode:
+    """One partition: writes the rows of every window where they belong."""
+
     def __init__(self, task: DecodeTask, attempt: Attempt) -> None:
         self.task = task
         self.attempt = attempt
         self.told = Decoded()
-        self.schemas: dict[str, pa.Schema] = {}
+        self.shares: dict[tuple[str, int], Any] = {}
 
     def run(self) -> Decoded:
         machine, windows = decode(self.task.partition, self.task.reading)
         for seen in windows:
-            capture = seen.piece.capture if seen.piece is not None else ""
-            self._bronze(seen.chunks, capture)
-            self._silver(seen.output)
-            self._connections(seen, capture)
-        told, attempt = self.told, self.attempt
+            self._window(seen)
+        told = self.told
         if self.task.keeps_state:
-            told.state = attempt.stage_bytes("state", machine.state().pack())
+            told.state = self.attempt.stage_bytes("state", machine.state().pack())
             told.marks = machine.marks
         told.counts = machine.counts
+        told.files = self.attempt.close()
+        for (name, bucket), stream in self.shares.items():
+            told.shares.setdefault(name, {})[bucket] = stream.close()
+        return told
+
+    def _window(self, seen: Seen) -> None:
+        capture = seen.piece.capture if seen.piece is not None else None
+        output = seen.output
+        if capture is not None and len(seen.chunks):
+            kept = CHUNKS.append(CHUNK_BYTES) if self.task.keep_bytes else CHUNKS
+            self.attempt.table("bronze/chunks", kept).write(chunk_rows(seen.chunks, capture, self.task.keep_bytes))
+        buckets = self._buckets(seen)
+        for protocol, batches in output.messages.items():
+            for batch in batches:
+                self._messages(protocol, batch, buckets)
+        if output.quarantine.num_rows:
+            self._quarantine(output.quarantine, buckets)
+        known = [one for one in seen.chunks.connections if not self._is_foreign(one, output)]
+        if known:
+            self._share("connections", connection_rows(known, capture).combine_chunks(), buckets)
+        if output.accounts.num_rows:
+            self._share("accounts", output.accounts, buckets)
+        self.told.foreign_bytes += output.foreign_bytes
+
+    def _messages(self, protocol: str, batch: pa.RecordBatch, buckets: dict[str, int]) -> None:
+        declared = load(protocol)
+        self.attempt.table(f"silver/{declared.name}", silver_schema(protocol)).write(batch)
+        made = facts(declared, batch, **(self.task.reading.about(self.task.reading.options, protocol) or {}))
+        self.attempt.table("silver/messages", MESSAGES).write(made)
+        self._share("facts", made, buckets)
+        told = self.told
+        told.messages[declared.name] = told.messages.get(declared.name, 0) + batch.num_rows
+        told.bytes_decoded += pc.sum(batch.column("length")).as_py() or 0
+        last = pc.max(batch.column("ts").cast(pa.int64())).as_py()
+        if last is not None:
+            told.last_us = max(told.last_us or last, last)
+
+    def _quarantine(self, rows: pa.RecordBatch, buckets: dict[str, int]) -> None:
+        self.attempt.table("silver/quarantine", QUARANTINE).write(rows)
+        slim = rows.set_column(rows.schema.get_field_index("bytes"), "bytes", pa.nulls(rows.num_rows, pa.binary()))
+        self._share("damage", slim.cast(QUARANTINE), buckets)
+        is_gap = pc.equal(rows.column("rule"), "gap")
+        missing = pc.sum(rows.column("length").filter(is_gap)).as_py() or 0
+        self.told.bytes_missing += missing
+        self.told.bytes_quarantined += (pc.sum(rows.column("length")).as_py() or 0) - missing
+
+    # --- shares
+
+    def _buckets(self, seen: Seen) -> dict[str, int]:
+        """The bucket of each connection. Where a broker stands between two peers, both legs are in one."""
+        raise NotImplementedError
+
+    def _share(self, name: str, rows: pa.RecordBatch | pa.Table, buckets: dict[str, int]) -> None:
+        encoded = rows.column("connection").dictionary_encode()
+        places = np.array([buckets[one] for one in encoded.dictionary.to_pylist()], np.int64)
+        which = places[encoded.indices.to_numpy(zero_copy_only=False)]
+        for bucket in np.unique(places).tolist():
+            stream = self.shares.get((name, bucket))
+            if stream is None:
+                stream = self.attempt.stream(f"{name}-{bucket:03d}", SHARES[name])
+                self.shares[name, bucket] = stream
+            stream.write(rows if len(np.unique(places)) == 1 else rows.filter(pa.array(which == bucket)))
+
+
+# --- facts -> exchanges, sessions, violations
+
+
+@dataclass(frozen=True)
+class GoldTask:
+    """One bucket of connections: its files of each partition, in their order, and what was undecided before."""
+
+    bucket: int
+    staging: Staging
+    shares: tuple[dict[str, StagedFile], ...]
+    carry: str | None
+    watermark_us: int | None
+    final: bool
+    protocols: tuple[str, ...] = ()
+
+
+@dataclass
+class Gilded:
+    files: list[StagedFile] = field(default_factory=list)
+    carry: StagedFile | None = None
+    events: StagedFile | None = None
+    open: StagedFile | None = None
+    violations: int = 0
+    outcomes: dict[str, int] = field(default_factory=dict)
+
+
+def run_gold(task: GoldTask) -> Gilded:
+    warm()
+    with task.staging.attempt(f"g{task.bucket:03d}") as attempt:
+        return _Gold(task, attempt).run()
+
+
+class _Gold:
+    """The steps of one bucket, fed together."""
+
+    def __init__(self, task: GoldTask, attempt: Attempt) -> None:
+        self.task = task
+        self.attempt = attempt
+        exchanges, sessions, violations = _carried(task.staging, task.carry) or (None, None, None)
+        self.exchanges = Exchanges(exchanges)
+        self.sessions = Sessions(sessions)
+        self.violations = Violations(violations, {load(name).name: load(name) for name in task.protocols})
+        self.told = Gilded()
+
+    def run(self) -> Gilded:
+        for shares in self.task.shares:
+            self._feed(shares)
+        self._settle()
+        told, attempt = self.told, self.attempt
+        opened = [self._open_requests(), self.sessions.open()]
+        told.open = _stage_table(attempt, "open", pa.concat_tables(opened))
+        if not self.task.final:
+            kept = (self.exchanges.carry(), self.sessions.carry(), self.violations.carry())
+            told.carry = attempt.stage_bytes("carry", pickle.dumps(kept, protocol=5))
         told.files = attempt.close()
-        for name, shares in self.streams.items():
-            told.shares[name] = {bucket: stream.close() for bucket, stream in shares.items()}
+        if "events" in attempt.streams:
+            told.events = attempt.stream("events", EVENTS).close()
+        return told
+
+    def _feed(self, shares: dict[str, StagedFile]) -> None:
+        small = {
+            name: _table(self.task.staging, shares.get(name), schema) for name, schema in SHARES.items() if name != "facts"
+        }
+        connections = _newest(small["connections"])
+        for number, rows in enumerate(_portions(self.task.staging, shares.get("facts"))):
+            self._feed_facts(rows, connections, small["damage"] if number == 0 else small["damage"].slice(0, 0))
+        ended = connections.filter(pc.is_valid(connections.column("ended")))
+        over = dict(zip(ended.column("connection").to_pylist(), ended.column("ended_us").to_pylist(), strict=True))
+        self._exchanged(self.exchanges.feed(FACTS.empty_table(), over))
+        self.sessions.feed(FACTS.empty_table(), connections, small["accounts"], small["damage"])
+
+    def _feed_facts(self, rows: pa.Table, connections: pa.Table, damage: pa.Table) -> None:
+        self._exchanged(self.exchanges.feed(rows, {}))
+        found = self.violations.feed(rows, connections, damage)
+        if found.num_rows:
+            self.attempt.table("gold/violations", VIOLATIONS).write(found)
+            self.told.violations += found.num_rows
+        self.sessions.feed(rows, CONNECTIONS.empty_table(), violations=found)
+        events = branch_events(rows)
+        if events.num_rows:
+            self.attempt.stream("events", EVENTS).write(events)
+
+    def _exchanged(self, rows: pa.Table) -> None:
+        if rows.num_rows:
+            self.attempt.table("gold/exchanges", EXCHANGES, dated_by="request_ts").write(rows)
+            for outcome in pc.value_counts(rows.column("outcome")).to_pylist():
+                self.told.outcomes[outcome["values"]] = self.told.outcomes.get(outcome["values"], 0) + outcome["counts"]
+
+    def _settle(self) -> None:
+        now, final = self.task.watermark_us, self.task.final
+        self._exchanged(self.exchanges.settle(now, final))
+        found = self.violations.settle(now or 0, final)
+        if found.num_rows:
+            self.attempt.table("gold/violations", VIOLATIONS).write(found)
+            self.told.violations += found.num_rows
+            self.sessions.feed(FACTS.empty_table(), CONNECTIONS.empty_table(), violations=found)
+        rows = self.sessions.settle(now or 0, final)
+        if rows.num_rows:
+            self.attempt.table("gold/sessions", SESSIONS, dated_by="first_ts").write(rows)
+
+    def _open_requests(self) -> pa.Table:
+        rows = self.exchanges.open()
+        size = rows.num_rows
+        made = {
+            "kind": pa.array(["request"] * size, pa.string()),
+            "since_ts": rows.column("request_ts"),
+            "detail": pa.array(["no reply yet"] * size, pa.string()),
+        }
+        return pa.table([made.get(name, None) if name in made else rows.column(name) for name in OPEN.names], OPEN)
+
+
+def _carried(staging: Staging, path: str | None) -> Any:
+    # Only lakes that this program wrote are read here.
+    return pickle.loads(staging.store.read(path)) if path is not None else None
+
+
+def _stage_table(attempt: Attempt, name: str, table: pa.Table) -> StagedFile:
+    stream = attempt.stream(name, table.schema)
+    stream.write(table)
+    file: StagedFile = stream.close()
+    return file
+
+
+def _table(staging: Staging, file: StagedFile | None, schema: pa.Schema) -> pa.Table:
+    return pa.Table.from_batches(read_ipc(staging, file) if file is not None else [], schema)
+
+
+def _newest(connections: pa.Table) -> pa.Table:
+    """The last row of each connection."""
+    names = connections.column("connection").to_pylist()
+    last = {name: row for row, name in enumerate(names)}
+    return connections.take(pa.array(sorted(last.values()), pa.int64()))
+
+
+def _portions(staging: Staging, file: StagedFile | None) -> Iterator[pa.Table]:
+    """Facts in their order, some at a time, sorted as gold wants them. Batches are those of windows, which are in the
+    order of time; so portions are, too.
+    """
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in read_ipc(staging, file) if file is not None else ():
+        waiting.append(batch)
+        rows += batch.num_rows
+        if rows >= FEED_ROWS:
+            yield _sorted(waiting)
+            waiting, rows = [], 0
+    if waiting:
+        yield _sorted(waiting)
+
+
+def _sorted(batches: list[pa.RecordBatch]) -> pa.Table:
+    table = pa.Table.from_batches(batches)
+    return table.sort_by([("connection", "ascending"), ("ts", "ascending"), ("order", "ascending")]).combine_chunks()
+
+
+# --- branches -> transactions
+
+
+@dataclass(frozen=True)
+class TransactionsTask:
+    bucket: int
+    buckets: int
+    staging: Staging
+    events: tuple[StagedFile, ...]
+    carry: str | None
+    watermark_us: int | None
+    final: bool
+
+
+def run_transactions(task: TransactionsTask) -> Gilded:
+    warm()
+    with task.staging.attempt(f"t{task.bucket:03d}") as attempt:
+        step = Transactions(_carried(task.staging, task.carry))
+        tables = [_share_of(_table(task.staging, file, EVENTS), task) for file in task.events]
+        events = pa.concat_tables([EVENTS.empty_table(), *tables]).sort_by("ts")
+        decided = [step.feed(events), step.settle(task.watermark_us or 0, task.final)]
+        told = Gilded()
+        for rows in decided:
+            if rows.num_rows:
+                attempt.table("gold/transactions", TRANSACTIONS, dated_by="first_ts").write(rows)
+        told.open = _stage_table(attempt, "open", step.open())
+        if not task.final:
+            told.carry = attempt.stage_bytes("carry", pickle.dumps(step.carry(), protocol=5))
+        told.files = attempt.close()
         return told

@@ -1,0 +1,289 @@
+"""Reading pcap and pcapng files: in windows, each as Chunks.
+
+The kernel in ``kernels/packets.py`` walks the packets. Here are the parts of a file that are no packets: its head, the
+sections and interfaces of pcapng. Whatever is wrong with a file ends it there, and ``counts.broken`` says what.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import CaptureError
+from .chunks import Chunks, Counts
+from .tcp import Tracker, kernels
+
+WINDOW = 16 << 20
+SPARE = 16
+"""The kernel may look at so many bytes behind the last."""
+
+PCAP_HEAD = 24
+PCAP = {
+    b"\xd4\xc3\xb2\xa1": ("<", False),
+    b"\xa1\xb2\xc3\xd4": (">", False),
+    b"\x4d\x3c\xb2\xa1": ("<", True),
+    b"\xa1\xb2\x3c\x4d": (">", True),
+}
+"""Byte order, and whether times have nanoseconds."""
+PCAPNG = b"\x0a\x0d\x0d\x0a"
+_ORDERS = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
+_RESOLUTION, _OFFSET = 9, 14
+"""Options of an interface."""
+_MICROSECONDS = 6
+
+LARGEST_PACKET = 1 << 18
+"""What tools write at most, whatever a file's head says."""
+LARGEST_SNAP = 1 << 24
+LARGEST_BLOCK = 1 << 26
+
+Interface = tuple[int, int, int, int]
+"""Link type, snap length, unit of time (as the kernel wants it), seconds to add."""
+
+
+@dataclass(frozen=True, slots=True)
+class PacketMark:
+    """A place in a file, between two packets, and what must be known to go on there."""
+
+    position: int
+    is_big: bool = False
+    is_nano: bool = False
+    largest: int = LARGEST_BLOCK
+    interfaces: tuple[Interface, ...] = ()
+    last_us: int = -1
+    """For packets that have no time of their own."""
+
+
+class PacketReader:
+    """Reads a pcap or pcapng file in windows, each as Chunks."""
+
+    def __init__(
+        self,
+        source: BinaryIO,
+        path: str,
+        kind: str,
+        tracker: Tracker,
+        *,
+        size: int = 0,
+        start: PacketMark | None = None,
+        stop: int | None = None,
+        window: int = WINDOW,
+    ) -> None:
+        self.path = path
+        self.kind = kind
+        self.tracker = tracker
+        self.size = size
+        self.counts = Counts()
+        self._source = source
+        self._stop = stop
+        self._window = max(window, 1)
+        self._is_over = False
+        """Nothing more is read; ``_is_end``: because the file ends."""
+        self._is_end = False
+        self._counters = np.zeros(kernels().packets.COUNTERS, np.int64)
+        if start is None:
+            tracker.begin_file()
+            self._mark = self._read_head() if kind == "pcap" else PacketMark(0)
+        else:
+            self._mark = start
+            source.seek(start.position)
+        self.position = self._mark.position
+
+    def mark(self) -> PacketMark:
+        """Where a later Reader goes on."""
+        return replace(self._mark, position=self.position)
+
+    def __iter__(self) -> Iterator[Chunks]:
+        rest = np.empty(0, np.uint8)
+        while not self._is_over:
+            self.tracker.tidy()
+            held = len(self.tracker.held)
+            data = self._more(held, rest)
+            walk = _Walk(data, held, self._is_end, self.position - held)
+            self._walk(walk)
+            chunks, found = self.tracker.feed(data, walk.segments, walk.count, walk.shift)
+            self.position = walk.place + walk.shift
+            rest = data[walk.place :]
+            self.counts.repeated_bytes += found.repeated
+            self.counts.missing_bytes += found.missing
+            self.counts.early_bytes += found.early
+            if walk.place > held:
+                yield chunks
+
+    # --- bytes
+
+    def _more(self, held: int, rest: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """The next window: held bytes, what is left of the window before, and the next bytes of the file."""
+        begin = held + len(rest)
+        count = self._window
+        if self._stop is not None:
+            count = min(count, max(0, self._stop - self.position - len(rest)))
+        buffer = np.empty(begin + count + SPARE, np.uint8)
+        buffer[:held] = self.tracker.held
+        buffer[held:begin] = rest
+        done = self._read(buffer.data[begin : begin + count])
+        self._is_end = done < count
+        self._is_over = self._is_end or count < self._window
+        return buffer[: begin + done]
+
+    def _read(self, target: memoryview) -> int:
+        """Fills as much of the target as the file has."""
+        done = 0
+        try:
+            while done < len(target) and (count := self._source.readinto(target[done:])):  # type: ignore[attr-defined]
+                done += count
+        except OSError as error:
+            at = self.position + done
+            raise CaptureError(error.strerror or str(error), path=self.path, offset=at) from error
+        return done
+
+    def _break(self, what: str, position: int) -> None:
+        self._is_over = True
+        self.counts.broken = self.counts.broken or f"{what} at byte {position}"
+
+    # --- heads
+
+    def _read_head(self) -> PacketMark:
+        head = bytearray(PCAP_HEAD)
+        self.position = 0
+        found = self._read(memoryview(head))
+        if found < PCAP_HEAD:
+            self._break("the head of the file is cut", found)
+            return PacketMark(found)
+        order, is_nano = PCAP[bytes(head[:4])]
+        snap, link = struct.unpack(order + "II", head[16:24])
+        largest = max(LARGEST_PACKET, snap if snap <= LARGEST_SNAP else 0)
+        # The upper half of the link type tells about checksums behind the packets.
+        interface = (link & 0xFFFF, snap, _MICROSECONDS, 0)
+        return PacketMark(PCAP_HEAD, order == ">", is_nano, largest, (interface,))
+
+    def _special(self, walk: _Walk) -> bool:
+        """A block that tells about later ones; false if it is not all there."""
+        block = walk.data[walk.place : walk.place + 12].tobytes()
+        is_section = block[:4] == PCAPNG
+        order = ">" if self._mark.is_big else "<"
+        if is_section:
+            if len(block) < 12:
+                return False
+            if block[8:12] not in _ORDERS:
+                self._break("a section without byte order", walk.place + walk.shift)
+                return False
+            order = _ORDERS[block[8:12]]
+        (length,) = struct.unpack(order + "I", block[4:8])
+        if length % 4 or not (28 if is_section else 20) <= length <= LARGEST_BLOCK:
+            self._break(f"a block of {length} bytes", walk.place + walk.shift)
+            return False
+        if walk.place + length > len(walk.data):
+            return False
+        if is_section:
+            self._mark = replace(self._mark, is_big=order == ">", interfaces=())
+        else:
+            body = walk.data[walk.place + 8 : walk.place + length - 4].tobytes()
+            self._mark = replace(self._mark, interfaces=(*self._mark.interfaces, _interface(body, order)))
+        walk.place += length
+        return True
+
+    # --- packets
+
+    def _walk(self, walk: _Walk) -> None:
+        """Takes all packets that are there."""
+        packets = kernels().packets
+        counters = self._counters
+        counters[:] = 0
+        counters[packets.LAST_US] = self._mark.last_us
+        outcome = packets.NEW_FLOWS
+        while outcome != packets.SHORT:
+            counters[packets.FLOWS] = self.tracker.count
+            outcome = self._run(walk)
+            self.tracker.count = int(counters[packets.FLOWS])
+            if outcome == packets.NEW_FLOWS:
+                self.tracker.grow()
+            elif outcome == packets.BROKEN:
+                self._break("no packet", walk.place + walk.shift)
+                break
+            elif outcome == packets.SPECIAL and not self._special(walk):
+                break
+        walk.count = int(counters[packets.SEGMENTS])
+        self._mark = replace(self._mark, last_us=int(counters[packets.LAST_US]))
+        self._count(walk)
+        if walk.is_end and not self.counts.broken:
+            self._tell_end(walk)
+
+    def _run(self, walk: _Walk) -> int:
+        packets, mark, tracker = kernels().packets, self._mark, self.tracker
+        if self.kind == "pcap":
+            walk.place, outcome = packets.walk_pcap(
+                walk.data, walk.place, len(walk.data), walk.is_end, mark.is_big, mark.is_nano, mark.interfaces[0][0],
+                mark.largest, tracker.keys, tracker.table, walk.segments, self._counters,
+            )  # fmt: skip
+        else:
+            walk.place, outcome = packets.walk_pcapng(
+                walk.data, walk.place, len(walk.data), walk.is_end, mark.is_big, mark.largest,
+                np.array(mark.interfaces, np.int64).reshape(-1), tracker.keys, tracker.table, walk.segments,
+                self._counters,
+            )  # fmt: skip
+        return int(outcome)
+
+    def _tell_end(self, walk: _Walk) -> None:
+        packets = kernels().packets
+        broken = getattr(self._source, "broken", "")
+        if broken:
+            self.counts.broken = broken
+        elif self._counters[packets.TORN]:
+            self.counts.broken = f"the last packet is cut at byte {walk.end}"
+        elif walk.place < len(walk.data):
+            self.counts.broken = f"the last {len(walk.data) - walk.place} bytes, up to {walk.end}, are no whole packet"
+        walk.place = len(walk.data)
+
+    def _count(self, walk: _Walk) -> None:
+        packets, counts = kernels().packets, self.counts
+        counters = self._counters.tolist()
+        counts.packets += counters[packets.PACKETS]
+        counts.bytes += counters[packets.BYTES]
+        counts.foreign_packets += counters[packets.FOREIGN]
+        counts.foreign_bytes += counters[packets.FOREIGN_BYTES]
+        counts.cut_packets += counters[packets.CUT]
+        if counters[packets.UNKNOWN_LINK]:
+            links = {face[0] for face in self._mark.interfaces} - packets.LINKS
+            self._note(f"packets of link type {', '.join(map(str, sorted(links)))} are not understood")
+        if counters[packets.STRAY]:
+            self._note("there are packets of interfaces that are not described")
+
+    def _note(self, text: str) -> None:
+        if text not in self.counts.notes:
+            self.counts.notes.append(text)
+
+
+class _Walk:
+    """A window and how far it was walked. ``data`` from ``place`` on are bytes of the file."""
+
+    def __init__(self, data: NDArray[np.uint8], place: int, is_end: bool, shift: int) -> None:
+        packets = kernels().packets
+        self.data = data
+        self.place = place
+        self.is_end = is_end
+        self.shift = shift
+        self.end = len(data) + shift
+        self.segments = np.empty(((len(data) - place) // packets.SMALLEST + 1) * packets.SEGMENT, np.int64)
+        self.count = 0
+
+
+def _interface(body: bytes, order: str) -> Interface:
+    """What an interface description says; units and offsets of time are among its options."""
+    link, _, snap = struct.unpack_from(order + "HHI", body)
+    unit, offset, at = _MICROSECONDS, 0, 8
+    while at + 4 <= len(body):
+        code, length = struct.unpack_from(order + "HH", body, at)
+        value = body[at + 4 : at + 4 + length]
+        if code == 0 or len(value) < length:
+            break
+        if code == _RESOLUTION and length >= 1:
+            unit = value[0] & 0x7F | (value[0] & 0x80) << 1
+        elif code == _OFFSET and length >= 8:
+            (offset,) = struct.unpack_from(order + "q", value)
+        at += 4 + length + -length % 4
+    return link, snap, unit, offset

@@ -1,0 +1,505 @@
+"""Chunks -> messages: the streams of all connections, each with its protocol, its pending bytes and its accounts.
+
+What a stream gives is a function of its bytes and of the order of the packets alone: it does not matter into how many
+pieces its chunks come, nor whether the state was put away in between. Connections whose protocol is known go through
+the columnar decoder all together; the others, and WebSocket, are looked at chunk by chunk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ..codec.stream import MAX_QUARANTINE, torn
+from ..columnar.many import Bad, Found, Ranges
+from ..protocols import load
+from . import state as s
+from .chunks import DIRECTIONS, Chunks, Connection
+from .gathering import GAP, Break, Gathered, gather
+from .output import ACCOUNTS, QUARANTINE, Collected, Output, Seen, message_batch
+from .protocols import Candidates, Chooser, Decision
+from .reading import Reading, Way
+from .state import ENCRYPTED, FOREIGN, PLAIN, UNDECIDED, WEBSOCKET, Entry, Sealed, Snapshot, Table
+from .websocket import Unwrapper
+
+Ints = NDArray[np.int64]
+
+MAX_BYTES = 64 << 20
+"""More is taken in steps, so that memory stays bounded."""
+SEALED_BYTES = 64
+"""What is kept of a range of encrypted bytes."""
+_KINDS = {"plain": PLAIN, "websocket": WEBSOCKET, "encrypted": ENCRYPTED, "foreign": FOREIGN}
+
+
+class AccountsError(RuntimeError):
+    """Bytes were lost or told twice: a fault of this program, never of what was captured."""
+
+
+class Streams:
+    """All connections of a capture, or of several one after the other."""
+
+    def __init__(self, reading: Reading, snapshot: Snapshot | None = None) -> None:
+        self.reading = reading
+        self._table = Table()
+        self._captures = [""]
+        self._ways: list[Way] = []
+        self._numbers: dict[tuple[str, bool], int] = {}
+        if snapshot is not None:
+            self._restore(snapshot)
+
+    # --- in and out
+
+    def feed(self, chunks: Chunks, capture: str) -> Output:
+        """What these chunks complete. Without a name, they belong to the capture that was last."""
+        out = Collected()
+        number = self._capture(capture)
+        slots = np.array([self._slot(connection) for connection in chunks.connections], np.int64)
+        if number:
+            self._table.capture[slots] = number
+        ended = [slot for slot, one in zip(slots.tolist(), chunks.connections, strict=True) if one.ended]
+        parts = list(_parts(chunks))
+        for part in parts:
+            self._take(part, slots, ended if part is parts[-1] else [], out)
+        self._account(slots, out)
+        for slot in ended:
+            self._table.remove(slot)
+        return out.output()
+
+    def finish(self) -> Output:
+        """Nothing more comes at all: what is pending is told, and nothing is left."""
+        out = Collected()
+        slots = np.array(sorted(self._table.slots.values()), np.int64)
+        self._take(_no_chunks(), slots, slots.tolist(), out)
+        self._account(slots, out)
+        for slot in slots.tolist():
+            self._table.remove(slot)
+        return out.output()
+
+    def snapshot(self) -> Snapshot:
+        """The state here: plain values, to be put away and gone on with by another ``Streams`` of the same reading."""
+        table = self._table
+        connections = {}
+        for id_, slot in table.slots.items():
+            way = self._ways[table.way[slot]] if table.way[slot] >= 0 else None
+            connections[id_] = table.state(slot, (way.name, way.websocket) if way is not None else None)
+        whole = Snapshot(connections, dict(enumerate(self._captures)))
+        return whole.only(connections)
+
+    def _restore(self, snapshot: Snapshot) -> None:
+        names = max(snapshot.captures, default=0) + 1
+        self._captures += [""] * (names - 1)
+        for number, name in snapshot.captures.items():
+            self._captures[number] = name
+        for id_, state in snapshot.connections.items():
+            slot = self._table.restore(id_, state)
+            if state.way is not None:
+                self._table.way[slot] = self._way(*state.way)
+
+    # --- connections
+
+    def _capture(self, name: str) -> int:
+        if name not in self._captures:
+            self._captures.append(name)
+        return self._captures.index(name)
+
+    def _way(self, name: str, websocket: bool) -> int:
+        key = (name, websocket)
+        if key not in self._numbers:
+            self._numbers[key] = len(self._ways)
+            self._ways.append(Way(self.reading, name, websocket))
+        return self._numbers[key]
+
+    @cached_property
+    def _candidates(self) -> Candidates:
+        names = self.reading.protocols
+        plain = {name: self._ways[self._way(name, False)] for name in names}
+        carried = [name for name in names if load(name).captured.websocket]
+        return Candidates(plain, {name: self._ways[self._way(name, True)] for name in carried})
+
+    def _slot(self, connection: Connection) -> int:
+        slot = self._table.slots.get(connection.id)
+        if slot is not None:
+            return slot
+        slot = self._table.add(connection.id)
+        self._table.capture[slot] = 0
+        chooser = self._chooser(connection)
+        decision = chooser.at_once()
+        if decision is None:
+            self._table.choosers[slot] = chooser
+        else:
+            self._settle(slot, decision, chooser, [])
+        return slot
+
+    def _chooser(self, connection: Connection) -> Chooser:
+        port = connection.server_port
+        assigned = self.reading.protocol
+        if assigned is None and connection.protocol:
+            assigned = self.reading.named(connection.protocol)
+        if assigned is None and port in self.reading.ports:
+            assigned = self.reading.named(self.reading.ports[port])
+        is_websocket = assigned is not None and self.reading.is_websocket_port(port, assigned)
+        return Chooser(connection.is_whole, assigned or "", is_websocket)
+
+    def _settle(self, slot: int, decision: Decision, chooser: Chooser, side: list[Entry]) -> None:
+        """From here on it is known what a connection is; what waited for that goes its way."""
+        table = self._table
+        table.kind[slot] = kind = _KINDS[decision.kind]
+        table.choosers.pop(slot, None)
+        streams = (2 * slot, 2 * slot + 1)
+        if kind in (PLAIN, WEBSOCKET):
+            way = self._way(decision.protocol, kind == WEBSOCKET)
+            table.way[slot] = way
+            for direction, stream in enumerate(streams):
+                if kind == WEBSOCKET:
+                    carries = self._ways[way].protocol.captured.websocket
+                    phase = "head" if chooser.is_whole else "lost"
+                    table.unwrappers[stream] = Unwrapper(carries, direction == 0, phase)  # type: ignore[arg-type]
+                elif not chooser.is_whole:
+                    table.lost[stream] = torn()
+
+    # --- chunks
+
+    def _take(self, chunks: Chunks, slots: Ints, ended: list[int], out: Collected) -> None:
+        table = self._table
+        slot = slots[chunks.connection] if len(chunks) else np.empty(0, np.int64)
+        streams = 2 * slot + chunks.direction
+        captures = table.capture[slot]
+        kinds = table.kind[slot]
+        is_plain = kinds == PLAIN
+        side: list[Entry] = []
+        if not is_plain.all():
+            self._count_foreign(kinds == FOREIGN, chunks, captures, out)
+            for i in np.flatnonzero(~is_plain & (kinds != FOREIGN)).tolist():
+                if table.kind[slot[i]] == PLAIN:
+                    is_plain[i] = True  # it was decided on the way here
+                else:
+                    self._route(int(slot[i]), _entry(chunks, i, int(streams[i]), int(captures[i])), side, out)
+        for one in ended:
+            self._end(one, side, out)
+        is_plain &= chunks.length > 0
+        chosen = np.flatnonzero(is_plain)
+        self._check_offsets(chunks, chosen, streams[chosen], side)
+        also = np.array(
+            [2 * one + d for one in ended if table.kind[one] in (PLAIN, WEBSOCKET) for d in (0, 1)], np.int64
+        )
+        if len(chosen) or side or len(also):
+            gathered = gather(table, chunks, chosen, streams[chosen], captures[chosen], side, also)
+            self._decode(gathered, np.isin(gathered.streams, also), out)
+
+    def _count_foreign(self, which: NDArray[np.bool_], chunks: Chunks, captures: Ints, out: Collected) -> None:
+        which = which & (chunks.start >= 0)
+        for capture in np.unique(captures[which]).tolist():
+            out.foreign[self._captures[capture]] += int(chunks.length[which & (captures == capture)].sum())
+
+    def _check_offsets(self, chunks: Chunks, chosen: Ints, streams: Ints, side: list[Entry]) -> None:
+        """A stream begins at the offset of its first chunk; from there on nothing may be left out."""
+        numbers = self._table.numbers
+        first, where = np.unique(streams, return_index=True)
+        new = (numbers["bytes_in"][first] == 0) & (numbers["bytes_missing"][first] == 0)
+        if side:
+            waited = {entry.stream for entry in side}
+            new &= ~np.isin(first, list(waited))
+        numbers["next_offset"][first[new]] = chunks.offset[chosen][where[new]]
+
+    def _route(self, slot: int, entry: Entry, side: list[Entry], out: Collected) -> None:
+        """Sends a chunk the way of its connection."""
+        table = self._table
+        kind = table.kind[slot]
+        if kind == PLAIN:
+            side.append(entry)
+        elif kind == UNDECIDED:
+            self._wait(slot, entry, side, out)
+        elif kind == WEBSOCKET:
+            self._unwrap(entry, side, out)
+        elif kind == ENCRYPTED:
+            self._seal(entry, out)
+        elif not entry.rule:
+            out.foreign[self._captures[entry.capture]] += entry.length
+
+    def _wait(self, slot: int, entry: Entry, side: list[Entry], out: Collected) -> None:
+        """Keeps a chunk until it is known what the connection speaks."""
+        table = self._table
+        numbers = table.numbers
+        table.waiting.setdefault(slot, []).append(entry)
+        numbers["bytes_missing" if entry.rule else "bytes_in"][entry.stream] += entry.length
+        chooser = table.choosers[slot]
+        decision = chooser.add(entry.stream % 2, None if entry.rule else entry.data, self._candidates)
+        if decision is not None:
+            self._decided(slot, decision, side, out)
+
+    def _decided(self, slot: int, decision: Decision, side: list[Entry], out: Collected) -> None:
+        table = self._table
+        self._settle(slot, decision, table.choosers[slot], side)
+        for stream in (2 * slot, 2 * slot + 1):
+            table.numbers["bytes_in"][stream] = table.numbers["bytes_missing"][stream] = 0
+        for waited in table.waiting.pop(slot, ()):
+            self._route(slot, waited, side, out)
+
+    def _end(self, slot: int, side: list[Entry], out: Collected) -> None:
+        """A connection ends: what was kept back is told."""
+        table = self._table
+        if table.kind[slot] == UNDECIDED:
+            self._decided(slot, table.choosers[slot].end(self._candidates), side, out)
+        for stream in (2 * slot, 2 * slot + 1):
+            unwrapper, sealed = table.unwrappers.get(stream), table.sealed.get(stream)
+            if unwrapper is not None:
+                unwrapper.finish()
+                self._count_envelope(unwrapper, int(table.capture[slot]), out)
+            if sealed is not None and sealed.length:
+                self._tell_sealed(stream, sealed, out)
+
+    # --- WebSocket and TLS
+
+    def _unwrap(self, entry: Entry, side: list[Entry], out: Collected) -> None:
+        unwrapper = self._table.unwrappers[entry.stream]
+        if entry.rule:
+            unwrapper.gap()
+            side.append(entry)
+        else:
+            for piece in unwrapper.feed(entry.data):
+                rule = "websocket" if piece.lost else ""
+                side.append(
+                    entry._replace(data=piece.data, length=len(piece.data), ends_message=piece.ends_message, rule=rule)
+                )
+        self._count_envelope(unwrapper, entry.capture, out)
+
+    def _count_envelope(self, unwrapper: Unwrapper, capture: int, out: Collected) -> None:
+        if unwrapper.envelope:
+            out.envelope[self._captures[capture]] += unwrapper.envelope
+            unwrapper.envelope = 0
+
+    def _seal(self, entry: Entry, out: Collected) -> None:
+        """Encrypted bytes are told in ranges of the same size wherever the capture is cut."""
+        stream, numbers = entry.stream, self._table.numbers
+        sealed = self._table.sealed.setdefault(stream, Sealed())
+        if entry.rule:
+            if sealed.length:
+                self._tell_sealed(stream, sealed, out)
+            self._tell_gap(stream, entry.length, entry.ts, entry.capture, "", out)
+            return
+        numbers["bytes_in"][stream] += entry.length
+        numbers["next_offset"][stream] += entry.length
+        at = 0
+        while at < entry.length:
+            taken = min(entry.length - at, MAX_QUARANTINE - sealed.length)
+            sealed.data += entry.data[at : at + min(taken, SEALED_BYTES - len(sealed.data))]
+            sealed.length += taken
+            sealed.ts, sealed.position, sealed.capture = entry.ts, entry.position, entry.capture
+            at += taken
+            if sealed.length == MAX_QUARANTINE:
+                self._tell_sealed(stream, sealed, out, entry.length - at)
+
+    def _tell_sealed(self, stream: int, sealed: Sealed, out: Collected, behind: int = 0) -> None:
+        numbers = self._table.numbers
+        offset = int(numbers["next_offset"][stream]) - behind - sealed.length
+        numbers["bytes_quarantined"][stream] += sealed.length
+        detail = "TLS: the bytes cannot be read without its keys"
+        self._quarantine(
+            stream, offset, sealed.length, sealed.ts, sealed.capture, ("encrypted", "", detail, sealed.data, None), out
+        )
+        self._table.sealed[stream] = Sealed()
+
+    def _tell_gap(self, stream: int, length: int, ts: int, capture: int, protocol: str, out: Collected) -> None:
+        numbers = self._table.numbers
+        detail = f"{length} bytes were not captured"
+        about = (GAP, "", detail, None, protocol or None)
+        self._quarantine(stream, int(numbers["next_offset"][stream]), length, ts, capture, about, out)
+        numbers["bytes_missing"][stream] += length
+        numbers["next_offset"][stream] += length
+
+    def _quarantine(
+        self, stream: int, offset: int, length: int, ts: int, capture: int, about: tuple[Any, ...], out: Collected
+    ) -> None:
+        """``about``: rule, path, detail, bytes, protocol."""
+        where = (self._captures[capture], self._table.ids[stream // 2], DIRECTIONS[stream % 2])
+        out.quarantined.append((*where, offset, length, ts, *about))
+
+    # --- decoding
+
+    def _decode(self, gathered: Gathered, is_final: NDArray[np.bool_], out: Collected) -> None:
+        """Decodes what was gathered, all streams together up to the first gap of each, then up to the next."""
+        table, numbers = self._table, self._table.numbers
+        streams = gathered.streams
+        numbers["bytes_in"][streams] += gathered.added
+        at = gathered.starts.copy()
+        numbers["next_offset"][streams] -= gathered.tails
+        names = pa.array([table.ids[stream // 2] for stream in streams.tolist()], pa.string())
+        breaks = {which: iter(found) for which, found in gathered.breaks.items()}
+        following = {which: next(found) for which, found in breaks.items()}
+        active = np.arange(len(streams))
+        while len(active):
+            ends, final = gathered.ends[active].copy(), is_final[active].copy()
+            for i, which in enumerate(active.tolist()):
+                if not following:
+                    break
+                if which in following:
+                    ends[i], final[i] = following[which].place, True
+            ways = table.way[streams[active] // 2]
+            for way in np.unique(ways).tolist():
+                group = ways == way
+                self._decode_group(self._ways[way], gathered, active[group], at, ends[group], final[group], names, out)
+            active = np.array([which for which in active.tolist() if which in following], np.int64)
+            for which in active.tolist():
+                self._pass(int(streams[which]), following.pop(which), out)
+                another = next(breaks[which], None)
+                if another is not None:
+                    following[which] = another
+        self._keep(gathered, at)
+
+    def _decode_group(
+        self,
+        way: Way,
+        gathered: Gathered,
+        group: Ints,
+        at: Ints,
+        ends: Ints,
+        final: NDArray[np.bool_],
+        names: pa.Array,
+        out: Collected,
+    ) -> None:
+        table, numbers = self._table, self._table.numbers
+        streams = gathered.streams[group]
+        starts = at[group]
+        shift = numbers["next_offset"][streams] - starts
+        lost = {i: table.lost[x] for i, x in enumerate(streams.tolist()) if x in table.lost} if table.lost else {}
+        ranges = Ranges(starts, ends, shift, final, numbers["proved"][streams], lost)
+        if way.is_given:
+            found = way.decoder.decode_given(gathered.buf, ranges, gathered.borders)
+        else:
+            found = way.decoder.decode(gathered.buf, ranges)
+        for i in lost.keys() | found.lost.keys():
+            table.lost.pop(int(streams[i]), None)
+        table.lost.update({int(streams[i]): search for i, search in found.lost.items()})
+        numbers["proved"][streams] = found.proved
+        numbers["next_offset"][streams] = found.stops + shift
+        at[group] = found.stops
+        self._collect(way, gathered, group, found, shift, names, out)
+
+    def _collect(
+        self, way: Way, gathered: Gathered, group: Ints, found: Found, shift: Ints, names: pa.Array, out: Collected
+    ) -> None:
+        numbers = self._table.numbers
+        streams = gathered.streams[group]
+        for rows in found.rows:
+            numbers["messages"][streams] += np.bincount(rows.ranges, minlength=len(streams))
+            decoded = np.bincount(rows.ranges, weights=rows.lengths, minlength=len(streams))
+            numbers["bytes_decoded"][streams] += decoded.astype(np.int64)
+            if rows.records is None or not way.columns:
+                continue
+            marks = gathered.marks[gathered.mark_of(rows.starts + rows.lengths)]
+            which = group[rows.ranges]
+            seen = Seen(
+                names, which, gathered.streams[which] % 2, self._captures, marks[:, 3], marks[:, 1], marks[:, 2]
+            )
+            out.messages[way.protocol.name].append(message_batch(way, rows.records, seen))
+        for bad in sorted(found.bad, key=_place):
+            stream = int(streams[bad.range])
+            numbers["bytes_quarantined"][stream] += bad.length
+            mark = gathered.marks[gathered.mark_of(np.array([bad.start + bad.length]))][0]
+            about = (bad.error.rule, bad.error.path, bad.error.detail, bad.data, way.protocol.name)
+            offset = bad.start + int(shift[bad.range])
+            self._quarantine(stream, offset, bad.length, int(mark[1]), int(mark[3]), about, out)
+
+    def _pass(self, stream: int, gap: Break, out: Collected) -> None:
+        """Goes over bytes that are missing or lost; behind them a frame must be proved."""
+        numbers, way = self._table.numbers, self._ways[self._table.way[stream // 2]]
+        if gap.rule == GAP:
+            self._tell_gap(stream, gap.length, gap.ts, gap.capture, way.protocol.name, out)
+        else:
+            about = (gap.rule, "", "no WebSocket frame begins here", gap.data, way.protocol.name)
+            offset = int(numbers["next_offset"][stream])
+            self._quarantine(stream, offset, gap.length, gap.ts, gap.capture, about, out)
+            numbers["bytes_quarantined"][stream] += gap.length
+            numbers["next_offset"][stream] += gap.length
+        if not way.is_given:
+            self._table.lost[stream] = torn()
+
+    def _keep(self, gathered: Gathered, at: Ints) -> None:
+        """Puts away what is pending of each stream."""
+        table, buf = self._table, gathered.buf
+        streams, ends = gathered.streams, gathered.ends
+        table.numbers["next_offset"][streams] += ends - at
+        pending = np.flatnonzero((at < ends) | (gathered.tails > 0))
+        first, behind = gathered.mark_of(at[pending] + 1), gathered.mark_of(ends[pending]) + 1
+        rows = zip(
+            streams[pending].tolist(), at[pending].tolist(), ends[pending].tolist(), first.tolist(), behind.tolist(),
+            strict=True,
+        )  # fmt: skip
+        for stream, start, end, low, high in rows:
+            if start == end:
+                table.tails[stream], table.marks[stream] = b"", s.NO_MARKS
+                continue
+            marks = gathered.marks[low:high].copy()
+            marks[:, 0] -= start
+            table.tails[stream], table.marks[stream] = buf[start:end].tobytes(), marks
+
+    # --- accounts
+
+    def _account(self, slots: Ints, out: Collected) -> None:
+        """What became of every byte of these connections; it must add up."""
+        table = self._table
+        kept = np.unique(slots[table.kind[slots] != FOREIGN]) if len(slots) else slots
+        if not len(kept):
+            return
+        streams = np.stack([2 * kept, 2 * kept + 1], axis=1).reshape(-1)
+        counted = {name: values[streams] for name, values in table.numbers.items()}
+        pending = table.pending(streams)
+        wrong = counted["bytes_in"] != counted["bytes_decoded"] + counted["bytes_quarantined"] + pending
+        if wrong.any():
+            self._complain(
+                int(streams[np.argmax(wrong)]), {name: int(v[np.argmax(wrong)]) for name, v in counted.items()}
+            )
+        protocols = [self._ways[way].protocol.name if way >= 0 else None for way in table.way[kept].tolist()]
+        columns = {
+            "connection": pa.array([table.ids[slot] for slot in kept.tolist()]).take(
+                pa.array(np.arange(len(streams)) // 2)
+            ),
+            "direction": pa.array(DIRECTIONS).take(pa.array(streams % 2)),
+            "bytes_pending": pa.array(pending),
+            "protocol": pa.array(protocols, pa.string()).take(pa.array(np.arange(len(streams)) // 2)),
+        }
+        arrays = [columns[f.name] if f.name in columns else pa.array(counted[f.name]) for f in ACCOUNTS]
+        out.accounts.append(pa.RecordBatch.from_arrays(arrays, schema=ACCOUNTS))
+
+    def _complain(self, stream: int, counted: dict[str, int]) -> None:
+        where = f"{self._table.ids[stream // 2]} {DIRECTIONS[stream % 2]}"
+        pending = int(self._table.pending(np.array([stream]))[0])
+        raise AccountsError(f"the bytes of {where} do not add up: {counted}, {pending} pending")
+
+
+def _place(bad: Bad) -> int:
+    return bad.start
+
+
+def _entry(chunks: Chunks, i: int, stream: int, capture: int) -> Entry:
+    start, length = int(chunks.start[i]), int(chunks.length[i])
+    data = chunks.data[start : start + length].tobytes() if start >= 0 else b""
+    return Entry(
+        stream, data, length, int(chunks.ts[i]), int(chunks.position[i]), capture, rule="" if start >= 0 else GAP
+    )
+
+
+def _parts(chunks: Chunks) -> Iterator[Chunks]:
+    """The chunks in steps of bounded size."""
+    upto = np.cumsum(np.where(chunks.start >= 0, chunks.length, 0))
+    if not len(upto) or upto[-1] <= MAX_BYTES:
+        yield chunks
+        return
+    cuts = [0, *np.flatnonzero(np.diff(upto // MAX_BYTES)) + 1, len(chunks)]
+    for low, high in zip(cuts[:-1], cuts[1:], strict=True):
+        names = ("connection", "direction", "offset", "length", "ts", "start", "position")
+        yield replace(chunks, **{name: getattr(chunks, name)[low:high] for name in names})
+
+
+def _no_chunks() -> Chunks:
+    none = np.empty(0, np.int64)
+    return Chunks(np.empty(0, np.uint8), [], none.astype(np.int32), none.astype(np.int8), none, none, none, none, none)
+
+
+__all__ = ["ACCOUNTS", "QUARANTINE", "AccountsError", "Output", "Reading", "Snapshot", "Streams"]

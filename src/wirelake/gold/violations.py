@@ -1,0 +1,542 @@
+"""``gold/violations``: good bytes at the wrong moment.
+
+Rules, of which a message breaks at most the first:
+
+- ``state``: the declared life cycle does not allow the message (``lifecycle.py``). What was under way when the *other*
+  side changed the state may still arrive for CROSSING_US.
+- ``unexpected_reply``, ``duplicate_reply``, ``duplicate_request``: ``answers.py``. A late answer is no violation.
+- ``page_order``, ``group_order``: ``pieces.py``.
+
+Nothing is reported that lost bytes could excuse. Where a connection's beginning was not captured, or after a gap or a
+quarantined range in a direction: an answer to a request of that direction is never unexpected; a second answer, or a
+request made twice, is reported only if nothing was lost between the two; of pieces likewise; and the state is the set of
+all that it can be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ..protocols import BUILT_IN, load
+from ..spec.nodes import Protocol
+from . import answers, arrays
+from .answers import ANSWERS, ASKS, CLOSES, ENDS, FOR_EVER, KEPT, LATE_US, REST, Finding, Losses
+from .connections import Runs, integers, runs_of, to_client, told_rows, truths, whole
+from .lifecycle import FORBIDDEN, Automaton, automaton
+from .marks import HANDSHAKE, REFUSED, column
+from .open import TS
+from .pieces import SPLITTING, Groups, Piece
+from .refine import ANSWER, CLOSE, REQUEST
+
+CROSSING_US = 1_000_000
+BULK_STEPS = 16
+
+VIOLATIONS = pa.schema(
+    [
+        column("capture", pa.string(), "the file or tap it came from"),
+        column("connection", pa.string(), "the connection"),
+        column("direction", pa.string(), "`to_server` or `to_client`"),
+        column("offset", pa.int64(), "first byte of the message in its stream"),
+        column("length", pa.int32(), "bytes of the message"),
+        column("ts", TS, "when the message was complete"),
+        column("protocol", pa.string(), "the protocol"),
+        column("message", pa.string(), "which message"),
+        column(
+            "rule",
+            pa.string(),
+            "`state`, `unexpected_reply`, `duplicate_reply`, `duplicate_request`, `page_order`, `group_order`",
+        ),
+        column("state", pa.string(), "state of the connection by its life cycle; all that it can be, joined by |"),
+        column("detail", pa.string(), "what is wrong, in a sentence"),
+        column("correlation", pa.string(), "what ties a reply to its request"),
+    ]
+)
+_TAKEN = ("capture", "connection", "direction", "offset", "length", "ts", "protocol", "message", "correlation")
+SIDES = ("client", "server")
+
+
+@dataclass
+class Watch:
+    """What is known about one connection."""
+
+    number: int
+    protocol: str
+    state: int
+    """Number of a state set of the protocol's automaton."""
+    before: int = -1
+    changed_by: int = -1
+    changed_us: int = 0
+    swapped: bool = False
+    """The side that was dialled is the client of the protocol."""
+    replies: list[int] = field(default_factory=lambda: [0, 0])
+    last_us: int = 0
+    ended_us: int | None = None
+    losses: tuple[Losses, Losses] = field(default_factory=lambda: (Losses(), Losses()))
+    groups: Groups = field(default_factory=Groups)
+
+
+@dataclass
+class Carry:
+    watches: dict[str, Watch]
+    kept: NDArray[Any]
+    numbers: int
+
+
+@dataclass
+class _Feed:
+    """The facts of one protocol as arrays."""
+
+    table: pa.Table
+    runs: Runs
+    watches: list[Watch]
+    side: NDArray[np.int8]
+    ts: NDArray[np.int64]
+    code: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+
+class Violations:
+    """The step. ``carry`` is what an earlier one gave by ``carry()``.
+
+    ``protocols`` are declarations that are not built in, by the name that facts have for them.
+    """
+
+    def __init__(self, carry: Carry | None = None, protocols: Mapping[str, Protocol] | None = None) -> None:
+        self._protocols = dict(protocols or {})
+        self._watches: dict[str, Watch] = carry.watches if carry is not None else {}
+        self._kept: NDArray[Any] = carry.kept if carry is not None else np.zeros(0, KEPT)
+        self._numbers = carry.numbers if carry is not None else 0
+
+    def carry(self) -> Carry:
+        """What is remembered, picklable."""
+        return Carry(self._watches, self._kept, self._numbers)
+
+    def feed(self, facts: pa.Table, connections: pa.Table, damage: pa.Table | None = None) -> pa.Table:
+        """Rows for facts that are sorted by connection, ts, order.
+
+        ``connections`` (CONNECTIONS) say of those that are new whether they are whole; ``damage`` are the rows of
+        silver/quarantine that came with these facts, gaps among them.
+        """
+        heads = _heads(connections)
+        made = [self._feed_protocol(part, heads, damage) for part in _by_protocol(facts)]
+        for name, (_, ended_us, ended) in heads.items():
+            if ended and name in self._watches:
+                self._watches[name].ended_us = ended_us or 0
+        rows = pa.concat_tables([VIOLATIONS.empty_table(), *made])
+        return rows.sort_by([("ts", "ascending"), ("connection", "ascending"), ("offset", "ascending")])
+
+    def settle(self, watermark: int, final: bool = False) -> pa.Table:
+        """Everything up to ``watermark`` (microseconds) was fed: what can matter no more is forgotten."""
+        gone = {
+            name
+            for name, watch in self._watches.items()
+            if final or (watch.ended_us is not None and watch.ended_us + LATE_US < watermark)
+        }
+        numbers = np.array([self._watches[name].number for name in gone], np.int32)
+        self._watches = {name: watch for name, watch in self._watches.items() if name not in gone}
+        stale = np.isin(self._kept["who"], numbers)
+        stale |= (self._kept["role"] == answers.OPEN) & (self._kept["until"] < watermark)
+        stale |= (self._kept["role"] != answers.OPEN) & (self._kept["done_us"] + LATE_US < watermark)
+        self._kept = self._kept[~stale]
+        return VIOLATIONS.empty_table()
+
+    # --- one protocol's share of the facts
+
+    def _feed_protocol(
+        self, facts: pa.Table, heads: Mapping[str, tuple[bool, int | None, bool]], damage: pa.Table | None
+    ) -> pa.Table:
+        name = facts.column("protocol")[0].as_py()
+        protocol = self._protocols.get(name) or (load(name) if name in BUILT_IN else None)
+        machine = automaton(protocol) if protocol is not None else None
+        runs = runs_of(facts)
+        watches = [self._watch(one, name, machine, heads) for one in runs.names]
+        feed = _Feed(facts, runs, watches, to_client(facts), integers(facts, "ts"), integers(facts, "code"))
+        self._note_losses(runs, watches, damage)
+        findings: dict[int, tuple[str, str, str]] = {}
+        if machine is not None:
+            findings = _States(machine, feed).findings()
+        shown = {watch.number: _shown(machine, watch) for watch in watches}
+        for one in (*self._answers(feed, findings), *_pieces(feed)):
+            if one.row not in findings:
+                run = int(np.searchsorted(runs.starts, one.row, "right")) - 1
+                findings[one.row] = (one.rule, one.detail, shown[watches[run].number])
+        for watch, end in zip(watches, runs.starts[1:].tolist(), strict=True):
+            watch.last_us = int(feed.ts[end - 1])
+            for lost in watch.losses:
+                lost.forget()
+        return _table(facts, findings)
+
+    def _watch(
+        self,
+        connection: str,
+        protocol: str,
+        machine: Automaton | None,
+        heads: Mapping[str, tuple[bool, int | None, bool]],
+    ) -> Watch:
+        found = self._watches.get(connection)
+        if found is not None and found.protocol == protocol:
+            return found
+        is_whole = found is None and heads.get(connection, (False, None, False))[0]
+        state = 0 if machine is None else machine.initial if is_whole else machine.number(None)
+        made = self._watches[connection] = Watch(self._numbers, protocol, state)
+        made.losses = (Losses(not is_whole), Losses(not is_whole))
+        self._numbers += 1
+        return made
+
+    def _note_losses(self, runs: Runs, watches: list[Watch], damage: pa.Table | None) -> None:
+        if damage is None or not damage.num_rows:
+            return
+        by_name = dict(zip(runs.names, watches, strict=True))
+        for name, direction, ts in zip(
+            damage.column("connection").to_pylist(),
+            damage.column("direction").to_pylist(),
+            integers(damage, "ts").tolist(),
+            strict=True,
+        ):
+            watch = by_name.get(name) or self._watches.get(name)
+            if watch is not None:
+                watch.losses[direction == "to_client"].times.append(ts)
+        for watch in watches:
+            for lost in watch.losses:
+                lost.times.sort()
+
+    # --- requests and answers
+
+    def _answers(self, feed: _Feed, wrong: Mapping[int, Any]) -> list[Finding]:
+        table = feed.table
+        step = integers(table, "step")
+        if not step.any():
+            return []
+        piece = integers(table, "piece", -1)
+        ends = truths(table, "ends")
+        correlation = whole(table, "correlation")
+        named = pc.is_valid(correlation).to_numpy(zero_copy_only=False)
+        control = pc.equal(whole(table, "kind"), "control").to_numpy(zero_copy_only=False)
+        role = np.zeros(len(feed), np.int8)
+        role[(step == REQUEST) & (piece <= 0) & truths(table, "wants_reply", True) & ~control] = ASKS
+        is_answer = (step == ANSWER) & ~control
+        role[is_answer] = np.where(ends[is_answer], ENDS, ANSWERS)
+        role[is_answer & (piece > 0)] = REST
+        role[step == CLOSE] = CLOSES
+        role[truths(table, "heartbeat")] = 0
+        ordinal = _ordinals(feed, is_answer)
+        if wrong:
+            refused = np.fromiter(wrong, np.int64, len(wrong))
+            role[refused] = np.where(role[refused] == ASKS, ASKS, 0)
+        manners = answers.MANNERS.get(feed.watches[0].protocol, answers.PLAIN)
+        nameless = [] if named.all() else self._nameless(feed, np.flatnonzero((role != 0) & ~named), role, manners)
+        used = np.flatnonzero((role != 0) & named)
+        findings, self._kept = self._check(feed, used, role, correlation, ordinal, manners)
+        return [*nameless, *findings]
+
+    def _nameless(
+        self, feed: _Feed, rows: NDArray[np.int64], role: NDArray[np.int8], manners: answers.Manners
+    ) -> list[Finding]:
+        """Answers without correlation: wrong where one side alone may make up ids, and this is the other side."""
+        if manners.inventing_side is None:
+            return []
+        rows = rows[np.isin(role[rows], (ANSWERS, ENDS)) & (feed.side[rows] != manners.inventing_side)]
+        return [Finding(row, answers.UNEXPECTED_REPLY, "it does not say which request it answers") for row in rows.tolist()]
+
+    def _check(
+        self,
+        feed: _Feed,
+        used: NDArray[np.int64],
+        role: NDArray[np.int8],
+        correlation: pa.Array,
+        ordinal: NDArray[np.int64],
+        manners: answers.Manners,
+    ) -> tuple[list[Finding], NDArray[Any]]:
+        table = feed.table
+        who = feed.runs.spread(np.array([watch.number for watch in feed.watches], np.int32))[used]
+        asks_or_closes = np.isin(role[used], (ASKS, CLOSES))
+        asker = np.where(asks_or_closes, feed.side[used], 1 - feed.side[used]).astype(np.uint64)
+        picked = correlation if len(used) == len(correlation) else correlation.take(pa.array(used))
+        key = arrays.hashed(picked).view(np.uint64) ^ _mixed(who.astype(np.uint64) * np.uint64(2) + asker)
+        here = np.isin(self._kept["who"], np.array([watch.number for watch in feed.watches], np.int32))
+        kept, elsewhere = self._kept[here], self._kept[~here]
+        ts, limit = feed.ts[used], integers(table, "limit_us")[used]
+        until = np.where(limit > 0, ts + limit + np.maximum(limit, LATE_US), FOR_EVER)
+        rows = answers.Rows(
+            kept,
+            np.concatenate([kept["key"], key]),
+            np.concatenate([kept["role"], role[used]]),
+            np.concatenate([kept["code"].astype(np.int64), feed.code[used]]),
+            np.concatenate([kept["pair"].astype(np.int64), integers(table, "pair")[used]]),
+            np.concatenate([kept["lane"].astype(np.int64), integers(table, "lane")[used]]),
+            np.concatenate([kept["ts"], ts]),
+            np.concatenate([kept["until"], until]),
+            np.concatenate([kept["ordinal"], ordinal[used]]),
+            np.concatenate([kept["who"], who]),
+            feed.side[used],
+            _invented(feed, manners)[used],
+        )
+        losses = {watch.number: watch.losses for watch in feed.watches}
+        findings, keep = answers.check(rows, manners, losses)
+        keep = keep[_still_remembered(keep, feed)]
+        return [one._replace(row=int(used[one.row])) for one in findings], np.concatenate([elsewhere, keep])
+
+
+def _invented(feed: _Feed, manners: answers.Manners) -> NDArray[np.bool_]:
+    """Answers whose id the sender may have made up: errors, and what system topics say, of the one side that does so."""
+    if manners.inventing_side is None:
+        return np.zeros(len(feed), np.bool_)
+    failed = pc.fill_null(pc.not_equal(whole(feed.table, "result"), "ok"), False).to_numpy(zero_copy_only=False)
+    return np.asarray((feed.side == manners.inventing_side) & (failed | truths(feed.table, "own_id")), np.bool_)
+
+
+def _mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Spreads small numbers over 64 bits."""
+    mixed = (numbers + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    mixed ^= mixed >> np.uint64(31)
+    return mixed * np.uint64(0xBF58476D1CE4E5B9)
+
+
+def _ordinals(feed: _Feed, is_answer: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Counts the answers of each connection; a row that is none has the number of those before it."""
+    counted = np.cumsum(is_answer)
+    before = np.concatenate([[0], counted])[feed.runs.starts[:-1]]
+    known = np.array([watch.replies[0] for watch in feed.watches], np.int64)
+    found = counted - feed.runs.spread(before) + feed.runs.spread(known)
+    for watch, end in zip(feed.watches, feed.runs.starts[1:].tolist(), strict=True):
+        watch.replies[0] = int(found[end - 1])
+    return np.asarray(found, np.int64)
+
+
+def _still_remembered(kept: NDArray[Any], feed: _Feed) -> NDArray[np.bool_]:
+    """Drops what the next answer of its connection could not be measured against any more."""
+    order = np.argsort([watch.number for watch in feed.watches])
+    numbers = np.array([feed.watches[i].number for i in order], np.int32)
+    place = np.searchsorted(numbers, kept["who"])
+    replies = np.array([feed.watches[i].replies[0] for i in order], np.int64)[place]
+    last = feed.ts[feed.runs.starts[1:] - 1][order][place]
+    ended = kept["role"] != answers.OPEN
+    recent = (replies - kept["ordinal"] < answers.RECENT) & (last - kept["done_us"] <= LATE_US)
+    return np.asarray(np.where(ended, recent, kept["until"] >= last), np.bool_)
+
+
+# --- states
+
+
+class _States:
+    """Runs the automaton over all connections at once.
+
+    Most messages leave the state as it is. So all rows are looked up under the state their connection has; the first
+    that changes it is applied, and only the rows behind it are looked up again. A connection that changes its state
+    many times, or that lost bytes, is walked alone.
+    """
+
+    def __init__(self, machine: Automaton, feed: _Feed) -> None:
+        self.machine = machine
+        self.feed = feed
+        self.found: dict[int, tuple[str, str, str]] = {}
+        refusal = np.zeros(len(feed), np.bool_)
+        for row, told in told_rows(feed.table):
+            refusal[row] = told.get(HANDSHAKE) == REFUSED
+        self._find_roles()
+        swapped = np.array([watch.swapped for watch in feed.watches], np.int8)
+        self.side = feed.side ^ feed.runs.spread(swapped) if swapped.any() else feed.side
+        self.symbol = machine.symbols(feed.code, self.side, refusal)
+
+    def findings(self) -> dict[int, tuple[str, str, str]]:
+        feed = self.feed
+        alone = np.array([bool(watch.losses[0].times or watch.losses[1].times) for watch in feed.watches], np.bool_)
+        rows = np.arange(len(feed))
+        connection = feed.runs.spread(np.arange(len(feed.watches)))
+        if alone.any():
+            rows = rows[~alone[connection]]
+        rows = self._in_bulk(rows, connection)
+        alone[connection[rows]] = True
+        resume = dict(zip(*(part.tolist() for part in _firsts(connection[rows], rows)), strict=True))
+        for i in np.flatnonzero(alone).tolist():
+            self._walk(i, resume.get(i, int(feed.runs.starts[i])))
+        return self.found
+
+    def _find_roles(self) -> None:
+        """Who is the client, where the side that was dialled may be it."""
+        machine, feed = self.machine, self.feed
+        if not machine.either_may_dial:
+            return
+        opening = machine.initial
+        for watch, start in zip(feed.watches, feed.runs.starts.tolist(), strict=False):
+            which, side = machine.which(int(feed.code[start])), int(feed.side[start])
+            if watch.before >= 0 or machine.sent_by[which] not in SIDES or machine.sent_by[which] == SIDES[side]:
+                continue
+            other = 2 * which + 1 - side
+            if not watch.swapped and (watch.state != opening or machine.table[opening, other] != FORBIDDEN):
+                watch.swapped = True
+
+    def _in_bulk(self, rows: NDArray[np.int64], connection: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Gives the rows of connections that are left after BULK_STEPS changes."""
+        feed, table = self.feed, self.machine.table
+        state = np.array([watch.state for watch in feed.watches], np.int64)
+        for _ in range(BULK_STEPS):
+            if not len(rows):
+                break
+            where = connection[rows]
+            now = state[where]
+            then = table[now, self.symbol[rows]]
+            moves = np.flatnonzero((then != now) & (then != FORBIDDEN))
+            movers, firsts = _firsts(where[moves], moves)
+            stop = np.full(len(state), len(feed))
+            stop[movers] = rows[firsts]
+            forbidden = rows[then == FORBIDDEN]
+            self._report(forbidden[forbidden < stop[connection[forbidden]]], connection)
+            for i, first in zip(movers.tolist(), firsts.tolist(), strict=True):
+                self._move(feed.watches[i], int(then[first]), int(rows[first]))
+            state[movers] = then[firsts]
+            rows = rows[rows > stop[where]]
+        return rows
+
+    def _move(self, watch: Watch, state: int, row: int) -> None:
+        watch.before, watch.state = watch.state, state
+        watch.changed_by, watch.changed_us = int(self.side[row]), int(self.feed.ts[row])
+
+    def _report(self, rows: NDArray[np.int64], connection: NDArray[np.int64]) -> None:
+        for row in rows.tolist():
+            self._forbid(self.feed.watches[connection[row]], row)
+
+    def _forbid(self, watch: Watch, row: int) -> None:
+        machine, side = self.machine, int(self.side[row])
+        crossed = watch.changed_by == 1 - side and self.feed.ts[row] - watch.changed_us <= CROSSING_US
+        if crossed and watch.before >= 0 and machine.table[watch.before, self.symbol[row]] != FORBIDDEN:
+            return
+        state = _shown(machine, watch)
+        allowed = machine.allowed(watch.state, side)
+        may = f"may send {_listed(allowed)}" if allowed else "may send nothing"
+        self.found[row] = ("state", f"in state {state} the {SIDES[side]} {may}", state)
+
+    def _walk(self, i: int, start: int) -> None:
+        """One connection, message by message, with what it lost in between."""
+        feed, watch, table = self.feed, self.feed.watches[i], self.machine.table
+        lost = sorted((ts, side) for side, losses in enumerate(watch.losses) for ts in losses.times)
+        times = feed.ts[start : int(feed.runs.starts[i + 1])].tolist()
+        symbols = self.symbol[start : start + len(times)].tolist()
+        at = 0
+        for row, (ts, symbol) in enumerate(zip(times, symbols, strict=True), start):
+            while at < len(lost) and lost[at][0] <= ts:
+                side = lost[at][1] ^ watch.swapped
+                watch.state = int(table[watch.state, self.machine.loss(side)])
+                at += 1
+            then = int(table[watch.state, symbol])
+            if then == FORBIDDEN:
+                self._forbid(watch, row)
+            elif then != watch.state:
+                self._move(watch, then, row)
+        for _, side in lost[at:]:
+            watch.state = int(table[watch.state, self.machine.loss(side ^ watch.swapped)])
+
+
+def _firsts(groups: NDArray[np.int64], values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The groups, which are adjacent, and the first value of each."""
+    if not len(groups):
+        return groups, values
+    first = np.concatenate([[True], groups[1:] != groups[:-1]])
+    return groups[first], values[first]
+
+
+def _shown(machine: Automaton | None, watch: Watch) -> str:
+    if machine is None:
+        return ""
+    states = machine.sets[watch.state]
+    return "unknown" if len(states) > len(machine.all_states) else "|".join(sorted(states))
+
+
+def _listed(names: Iterable[str], most: int = 6) -> str:
+    """Names in a sentence; of many, the first."""
+    names = list(names)
+    return ", ".join(names) if len(names) <= most else f"{', '.join(names[:most])} and {len(names) - most} more"
+
+
+# --- pieces
+
+
+def _pieces(feed: _Feed) -> list[Finding]:
+    how = SPLITTING.get(feed.watches[0].protocol)
+    if how is None:
+        return []
+    number = integers(feed.table, "piece", -1)
+    waiting = [bool(watch.groups.open) for watch in feed.watches]
+    if not (number >= 0).any() and not any(waiting):
+        return []
+    rows = _rows_of_pieces(feed, number, how.per_stream)
+    picked = feed.table.select(["correlation", "piece_key", "lane", "pieces", "ends", "step"]).take(pa.array(rows))
+    findings: list[Finding] = []
+    run = np.searchsorted(feed.runs.starts, rows, "right") - 1
+    for row, watch_at, one in zip(rows.tolist(), run.tolist(), picked.to_pylist(), strict=True):
+        watch = feed.watches[watch_at]
+        if one["step"] == CLOSE:
+            watch.groups.close(one["correlation"])
+            continue
+        piece = Piece(
+            row,
+            int(feed.side[row]),
+            one["correlation"],
+            one["lane"] or 0,
+            one["piece_key"],
+            int(number[row]),
+            one["pieces"] or 0,
+            bool(one["ends"]) and how.per_stream,
+            int(feed.ts[row]),
+        )
+        found = watch.groups.take(how, piece, watch.losses)
+        if found is not None:
+            findings.append(found)
+    return findings
+
+
+def _rows_of_pieces(feed: _Feed, number: NDArray[np.int64], per_stream: bool) -> NDArray[np.int64]:
+    """The pieces; and where they belong to a stream, all else that these streams send."""
+    is_piece = number >= 0
+    if not per_stream:
+        return np.flatnonzero(is_piece)
+    correlation = whole(feed.table, "correlation")
+    streams = set(correlation.filter(pa.array(is_piece)).to_pylist())
+    streams |= {where[1] for watch in feed.watches for where in watch.groups.open if isinstance(where, tuple)}
+    wanted = pc.is_in(correlation, value_set=pa.array([one for one in streams if one is not None], pa.string()))
+    return np.flatnonzero(wanted.to_numpy(zero_copy_only=False))
+
+
+# --- tables
+
+
+def _by_protocol(facts: pa.Table) -> list[pa.Table]:
+    if not facts.num_rows:
+        return []
+    names = pc.unique(facts.column("protocol")).to_pylist()
+    if len(names) == 1:
+        return [facts]
+    return [facts.filter(pc.equal(facts.column("protocol"), name)) for name in sorted(names)]
+
+
+def _heads(connections: pa.Table) -> dict[str, tuple[bool, int | None, bool]]:
+    """Whether a connection is whole, when it ended, and whether it did."""
+    names, whole_, ended_us, ended = (
+        connections.column(name).to_pylist() for name in ("connection", "is_whole", "ended_us", "ended")
+    )
+    return {
+        name: (bool(is_whole), us, bool(how))
+        for name, is_whole, us, how in zip(names, whole_, ended_us, ended, strict=True)
+    }
+
+
+def _table(facts: pa.Table, findings: Mapping[int, tuple[str, str, str]]) -> pa.Table:
+    if not findings:
+        return VIOLATIONS.empty_table()
+    rows = sorted(findings)
+    picked = facts.select(_TAKEN).take(pa.array(rows, pa.int64()))
+    made = {
+        "rule": pa.array([findings[row][0] for row in rows], pa.string()),
+        "detail": pa.array([findings[row][1] for row in rows], pa.string()),
+        "state": pa.array([findings[row][2] or None for row in rows], pa.string()),
+    }
+    return pa.table([made[name] if name in made else picked.column(name) for name in VIOLATIONS.names], VIOLATIONS)
