@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import io
 import pickle
 from collections import defaultdict
@@ -14,10 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wirelake import capture
+from wirelake.capture import Tracker
 from wirelake.capture.chunks import TO_CLIENT, TO_SERVER, Chunks, Connection
 from wirelake.capture.tap import TapConnections, TapReader
 from wirelake.capture.tap_writer import FILE_HEAD_BYTES, MAX_DATA, TapWriter
 from wirelake.errors import CaptureError
+from wirelake.generate import Traffic, generate, write_tap
 
 CLIENT, SERVER = ("10.0.0.1", 4711), ("10.0.0.2", 7771)
 SET = bytes(range(16))
@@ -423,3 +427,43 @@ def test_the_arrays_of_a_window_have_the_kinds_that_chunks_have(tmp_path: Path) 
     kinds = [array.dtype for array in (chunks.data, chunks.connection, chunks.direction, chunks.offset, chunks.length)]
     assert kinds == [np.uint8, np.int32, np.int8, np.int64, np.int64]
     assert {array.dtype for array in (chunks.ts, chunks.start, chunks.position)} == {np.dtype(np.int64)}
+
+
+# --- among other captures
+
+
+def test_taps_live_in_the_tracker_that_all_captures_share(tmp_path: Path) -> None:
+    traffic = generate(["casual", "ceda"], messages=400, connections=2, seed=5)
+    paths = write_tap(traffic, tmp_path, rotate_bytes=20_000)
+    assert len(paths) > 2
+    found, snapshot = Found(), None
+    for path in paths:
+        tracker = Tracker(snapshot)
+        for chunks in capture.read(path, tracker, window=5_000):
+            found.add(chunks)
+        snapshot = pickle.loads(pickle.dumps(tracker.snapshot()))
+    assert not found.gaps
+    assert {one.protocol for one in found.connections.values()} == {"casual", "ceda"}
+    assert sorted(bytes(stream) for stream in found.streams.values()) == sorted(streams_of(traffic).values())
+
+
+def test_a_packed_tap_is_unpacked_and_tells_if_it_ends_early(tmp_path: Path) -> None:
+    (path,) = write_tap(generate("mb", messages=300), tmp_path / "a.tap")
+    plain, _ = read(path.read_bytes())
+    packed = tmp_path / "a.tap.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    for cut in (0, 500):
+        packed.write_bytes(packed.read_bytes()[: packed.stat().st_size - cut])
+        found = Found()
+        reader = capture.read(packed, Tracker())
+        for chunks in reader:
+            found.add(chunks)
+        assert found.rows == plain.rows[: len(found.rows)] and found.rows
+        assert bool(reader.counts.broken) == bool(cut)
+
+
+def streams_of(traffic: Traffic) -> dict[tuple[int, str], bytes]:
+    found: dict[tuple[int, str], bytes] = defaultdict(bytes)
+    for event in traffic:
+        found[event.connection.number, event.direction] += event.frame
+    return found

@@ -53,7 +53,10 @@ def _facts_of(
     layout = events[0][1].connection.layout
     wanted = [name for name in columns(layout.protocol)]
     batch = decode(
-        layout.protocol, b"".join(event.frame for _, event in events), ["offset", "length", "message", "code", "notes", "raw_text", *wanted], **layout.options
+        layout.protocol,
+        b"".join(event.frame for _, event in events),
+        ["offset", "length", "message", "code", "notes", "raw_text", *wanted],
+        **layout.options,
     )
     assert len(batch.records) == len(events) and not len(batch.rejects)
     size = len(events)

@@ -66,7 +66,8 @@ def test_clean_traffic_has_no_violations(protocol: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("protocol", "options"), [("casual", {"profile": "late"}), ("dsa", {"mode": "compat"}), ("ceda", {"dialect": "ceda4-ws"})]
+    ("protocol", "options"),
+    [("casual", {"profile": "late"}), ("dsa", {"mode": "compat"}), ("ceda", {"dialect": "ceda4-ws"})],
 )
 def test_what_known_peers_do_differently_is_no_violation(protocol: str, options: dict[str, Any]) -> None:
     assert not check(generate(protocol, seed=6, messages=1500, connections=7, **options)).num_rows
@@ -234,10 +235,15 @@ def test_requests_before_the_end_of_the_handshake_break_the_life_cycle() -> None
 
 
 def test_a_closing_status_is_the_last_response_of_a_stream() -> None:
-    lines = [(UP, ask(dsa.ListRequest, 1)), (DOWN, answer(dsa.ListResponse, 1, 0, body=b""))]
+    lines: list[Any] = [(UP, ask(dsa.ListRequest, 1)), (DOWN, answer(dsa.ListResponse, 1, 0, body=b""))]
     lines += [(DOWN, answer(dsa.ListResponse, 1, 0x20, body=b""))]
     again = answer(dsa.ListResponse, 1, 0, body=b"")
-    check(scene("dsa", [*handshake(), *lines, (DOWN, again, "duplicate_reply"), (UP, ask(dsa.ListRequest, 1)), (DOWN, again)]))
+    check(
+        scene(
+            "dsa",
+            [*handshake(), *lines, (DOWN, again, "duplicate_reply"), (UP, ask(dsa.ListRequest, 1)), (DOWN, again)],
+        )
+    )
 
 
 def test_responses_under_way_when_the_requester_closes_are_fine() -> None:
@@ -271,7 +277,14 @@ def test_pages_come_in_their_order() -> None:
 
 
 def test_a_page_that_is_left_out_breaks_the_order_once() -> None:
-    lines = [INVOKE, (DOWN, page(-4)), (DOWN, page(2), "page_order"), (DOWN, page(3)), (DOWN, page(-2)), (DOWN, page(1))]
+    lines = [
+        INVOKE,
+        (DOWN, page(-4)),
+        (DOWN, page(2), "page_order"),
+        (DOWN, page(3)),
+        (DOWN, page(-2)),
+        (DOWN, page(1)),
+    ]
     found = check(scene("dsa", [*handshake(), *lines]))
     assert found.column("detail").to_pylist() == ["page 2 where page 1 of 4 must come"]
 
@@ -403,7 +416,13 @@ def test_the_pieces_of_one_request_or_reply_are_one_message() -> None:
 
 
 def test_pieces_come_in_their_order_and_groups_may_interleave() -> None:
-    lines = [(DOWN, piece(0)), (DOWN, piece(0, topic="X")), (DOWN, piece(1)), (DOWN, piece(1, topic="X")), (DOWN, piece(2))]
+    lines = [
+        (DOWN, piece(0)),
+        (DOWN, piece(0, topic="X")),
+        (DOWN, piece(1)),
+        (DOWN, piece(1, topic="X")),
+        (DOWN, piece(2)),
+    ]
     lines += [(DOWN, piece(2), "group_order"), (DOWN, piece(0)), (DOWN, piece(2), "group_order"), (DOWN, piece(1))]
     check(scene("ceda", [*login(), *lines, (DOWN, piece(0)), (DOWN, piece(0), "group_order")]))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -50,7 +51,7 @@ class Watched:
         """The traffic, cut at these times."""
         ts = self.facts.column("ts").cast(pa.int64()).to_numpy()
         bounds = [-1, *sorted(cuts), 2**62]
-        for start, end in zip(bounds, bounds[1:], strict=False):
+        for start, end in pairwise(bounds):
             facts = self.facts.filter(pa.array((ts > start) & (ts <= end)))
             heads, accounts = self._heads(start, end), self._accounts(self.facts.filter(pa.array(ts <= end)))
             yield Fed(facts, heads, accounts, min(end, int(ts.max(initial=0))))
@@ -83,7 +84,9 @@ class Watched:
         return pa.Table.from_pylist(rows, CONNECTIONS)
 
     def _accounts(self, facts: pa.Table) -> pa.Table:
-        grouped = facts.group_by(["connection", "direction", "protocol"]).aggregate([("length", "sum"), ("ts", "count")])
+        grouped = facts.group_by(["connection", "direction", "protocol"]).aggregate(
+            [("length", "sum"), ("ts", "count")]
+        )
         rows = [
             {
                 **{name: row[name] for name in ("connection", "direction", "protocol")},

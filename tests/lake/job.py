@@ -53,8 +53,8 @@ def one_step(lake: Lake, run: Any, number: int) -> None:
     seen = pa.RecordBatch.from_pydict({"input": [number], "rows": [ROWS * TASKS]}, schema=SEEN)
     before = [batch for name in lake.carry().values() for batch in read_ipc(lake, name)]
     files: list[StagedFile] = []
+    one_task(run.staging, number, 0, fails=True)
     for task in range(TASKS):
-        one_task(run.staging, number, task, fails=True)
         files += one_task(run.staging, number, task, fails=False)
     with run.staging.attempt("driver") as attempt:
         carry = stage_ipc(attempt, "seen", SEEN, [*before, seen])
@@ -133,8 +133,11 @@ def die_at(step: int) -> None:
         setattr(Store, name, counted(getattr(Store, name)))
 
 
-def forked(place: Path, inputs: int, step: int, seconds: float) -> bool:
-    """Runs the job in a child; whether it was killed, at that step or after that time."""
+PATIENCE = 120.0
+
+
+def forked(place: Path, inputs: int, *, step: int = 0, seconds: float = PATIENCE) -> bool:
+    """Runs the job in a child; whether it was killed, before that step or after that time."""
     child = os.fork()
     if child == 0:
         try:
@@ -145,10 +148,13 @@ def forked(place: Path, inputs: int, step: int, seconds: float) -> bool:
             print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
             os._exit(1)
     waiting = os.pidfd_open(child)
-    if not select.select([waiting], [], [], seconds)[0]:
-        os.kill(child, signal.SIGKILL)
+    is_late = not select.select([waiting], [], [], seconds)[0]
     os.close(waiting)
+    if is_late:
+        os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
+    if is_late and seconds == PATIENCE:
+        raise SystemExit(f"{place}, step {step}: the job hangs")
     if os.WIFEXITED(status) and os.WEXITSTATUS(status):
         raise SystemExit(1)
     return os.WIFSIGNALED(status)
@@ -159,8 +165,8 @@ def at_every_step(base: Path, work: Path, inputs: int) -> int:
     for step in count(1):
         copy = work / f"step-{step}"
         shutil.copytree(base, copy)
-        was_killed = forked(copy, inputs, step, 60.0)
-        forked(copy, inputs, 0, 60.0)
+        was_killed = forked(copy, inputs, step=step)
+        forked(copy, inputs)
         if not was_killed:
             shutil.rmtree(copy)
             return step - 1
@@ -173,7 +179,7 @@ def at_random_moments(place: Path, inputs: int, kills: int, seed: int) -> int:
     lakes, killed = 0, 0
     while killed < kills:
         lakes += 1
-        while forked(place / f"lake-{lakes}", inputs, 0, source.uniform(0.001, 0.1)):
+        while forked(place / f"lake-{lakes}", inputs, seconds=source.uniform(0.001, 0.1)):
             killed += 1
     return lakes
 

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.lake.job import contents, opened, whole_job
 
+MEMORY = Path("/dev/shm")
 ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Path]:
+    """In memory where that goes: a kill does not need a disk, and hundreds of runs would wait for it."""
+    if not os.access(MEMORY, os.W_OK):
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(dir=MEMORY) as directory:
+        yield Path(directory)
 
 
 def killed(*arguments: object) -> int:
@@ -22,8 +36,8 @@ def killed(*arguments: object) -> int:
 
 
 @pytest.mark.parametrize("store", ["local", "objects"])
-def test_a_kill_at_any_step_of_a_commit_changes_nothing(tmp_path: Path, store: str) -> None:
-    clean, base, work = (tmp_path / store / name for name in ("clean", "base", "work"))
+def test_a_kill_at_any_step_of_a_commit_changes_nothing(place: Path, store: str) -> None:
+    clean, base, work = (place / store / name for name in ("clean", "base", "work"))
     whole_job(clean, 2)
     whole_job(base, 1)
     steps = killed("every", base, work, 2)
@@ -33,8 +47,8 @@ def test_a_kill_at_any_step_of_a_commit_changes_nothing(tmp_path: Path, store: s
         assert contents(opened(copy)) == expected, copy.name
 
 
-def test_a_kill_at_any_step_of_the_first_commit_changes_nothing(tmp_path: Path) -> None:
-    clean, base, work = (tmp_path / name for name in ("clean", "base", "work"))
+def test_a_kill_at_any_step_of_the_first_commit_changes_nothing(place: Path) -> None:
+    clean, base, work = (place / name for name in ("clean", "base", "work"))
     whole_job(clean, 1)
     base.mkdir()
     assert killed("every", base, work, 1) > 50
@@ -44,8 +58,8 @@ def test_a_kill_at_any_step_of_the_first_commit_changes_nothing(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("store", ["local", "objects"])
-def test_thirty_kills_at_random_moments_change_nothing(tmp_path: Path, store: str) -> None:
-    clean, work = tmp_path / store / "clean", tmp_path / store / "work"
+def test_thirty_kills_at_random_moments_change_nothing(place: Path, store: str) -> None:
+    clean, work = place / store / "clean", place / store / "work"
     whole_job(clean, 4)
     lakes = killed("random", work, 4, 30, 7)
     expected = contents(opened(clean))

@@ -77,7 +77,7 @@ def read(
             case "tap":
                 from .tap import TapReader
 
-                return TapReader(source, tracker.taps, **how)
+                return TapReader(source, tracker.taps, path=text, **how)
             case "raw":
                 from .raw import RawReader
 

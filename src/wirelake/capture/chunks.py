@@ -4,6 +4,7 @@ packets, tap records or bare bytes, it enters as chunks.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,6 +12,18 @@ from numpy.typing import NDArray
 
 TO_SERVER, TO_CLIENT = 0, 1
 DIRECTIONS = ("to_server", "to_client")
+
+
+def connection_id(server: str, text: str) -> str:
+    """The id of a connection: 4 hex digits for its server, 16 for itself.
+
+    What has to be looked at together (the legs of an exchange over a broker, a connection) can so be told from the id.
+    """
+    return _hash(server, 2) + _hash(text, 8)
+
+
+def _hash(text: str, size: int) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=size).hexdigest()
 
 
 @dataclass(slots=True, eq=False)

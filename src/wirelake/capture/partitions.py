@@ -14,7 +14,9 @@ from typing import Any
 
 from . import read
 from .chunks import Chunks, Counts
-from .streams import Output, Reading, Streams
+from .output import Output
+from .reading import Reading
+from .streams import Streams
 from .tcp import Tracker
 
 PARTITION_BYTES = 128 << 20
@@ -37,7 +39,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """``before`` is the packed state of the connections that occur in it. ``is_last``: nothing comes behind it, ever."""
+    """``before`` is the packed state of the connections that occur in it. ``is_last``: nothing ever comes behind it."""
 
     number: int
     pieces: tuple[Piece, ...]
@@ -79,6 +81,8 @@ class Seen:
     output: Output
     piece: Piece | None
     consumed: int = 0
+    is_end: bool = False
+    """Nothing more comes: every connection has ended."""
 
 
 class Machine:
@@ -91,6 +95,8 @@ class Machine:
         self.streams = Streams(reading, state.streams)
         self.reader: Any = None
         self.counts: dict[str, Counts] = {}
+        self.marks: dict[str, Any] = {}
+        """Where each capture was left, by path."""
 
     def run(self, piece: Piece) -> Iterator[Seen]:
         self.reader = reader = read(
@@ -101,12 +107,13 @@ class Machine:
             yield Seen(chunks, self.streams.feed(chunks, piece.capture), piece, reader.position - before)
             before = reader.position
         self.counts[piece.capture] = reader.counts
+        self.marks[piece.path] = reader.mark()
 
     def finish(self) -> Iterator[Seen]:
         """Nothing more comes."""
         chunks = self.tracker.finish()
         yield Seen(chunks, self.streams.feed(chunks, ""), None)
-        yield Seen(chunks, self.streams.finish(), None)
+        yield Seen(chunks, self.streams.finish(), None, is_end=True)
 
     def state(self) -> State:
         return State(self.tracker.snapshot(), self.streams.snapshot())
@@ -155,7 +162,7 @@ def plan(
             cutter.add(seen)
             progress(seen.consumed)
         cutter.end()
-    plan = Plan(cutter.cut(), machine.state(), cutter.marks)
+    plan = Plan(cutter.cut(), machine.state(), machine.marks)
     if is_last:
         plan.partitions.append(Partition(len(plan.partitions), (), machine.state().pack(), True))
     return plan
@@ -168,7 +175,6 @@ class _Cutter:
         self.machine = machine
         self.partition_bytes = partition_bytes
         self.partitions: list[Partition] = []
-        self.marks: dict[str, Any] = {}
         self._start()
 
     def _start(self) -> None:
@@ -190,7 +196,6 @@ class _Cutter:
             self.piece, self.piece_size = replace(self.piece, start=mark), 0
 
     def end(self) -> None:
-        self.marks[self.piece.path] = self.machine.reader.mark()
         if self.piece_size or self.piece.start is None:
             self.pieces.append(replace(self.piece, size=self.piece_size))
             self.size += self.piece_size

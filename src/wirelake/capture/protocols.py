@@ -27,6 +27,9 @@ _TRIES = (1 << 10, 1 << 12, 1 << 14, LIMIT)
 _ENOUGH = 2
 """Messages that prove a protocol in the middle of a stream."""
 
+_OTHERS = b"\x16GH"
+"""How TLS and HTTP begin."""
+
 Kind = Literal["plain", "websocket", "encrypted", "foreign"]
 
 
@@ -67,14 +70,11 @@ class Chooser:
     is_whole: bool
     assigned: str = ""
     is_websocket_port: bool = False
-    sides: tuple[_Side, _Side] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.sides = (_Side(self.is_whole), _Side(self.is_whole))
+    sides: tuple[_Side, ...] = ()
 
     def copy(self) -> Chooser:
         made = replace(self)
-        made.sides = tuple(replace(side, head=bytearray(side.head)) for side in self.sides)  # type: ignore[assignment]
+        made.sides = tuple(replace(side, head=bytearray(side.head)) for side in self.sides)
         return made
 
     def at_once(self) -> Decision | None:
@@ -83,8 +83,13 @@ class Chooser:
             return Decision("websocket" if self.is_websocket_port else "plain", self.assigned)
         return None
 
+    def is_plain(self, first: int) -> bool:
+        """Whether the very first byte of a connection is enough: it is neither TLS nor HTTP."""
+        return bool(self.assigned) and not self.sides and first not in _OTHERS
+
     def add(self, direction: int, data: bytes | None, candidates: Candidates) -> Decision | None:
         """Looks at a chunk, or at a gap (None); a decision if that is enough for one."""
+        self.sides = self.sides or (_Side(self.is_whole), _Side(self.is_whole))
         side = self.sides[direction]
         if data is None:
             return self._gap(side, direction, candidates)

@@ -6,7 +6,6 @@ files that differ only in that are one connection. There are no times.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from .chunks import DIRECTIONS, TO_SERVER, Chunks, Connection, Counts
+from .chunks import DIRECTIONS, TO_SERVER, Chunks, Connection, Counts, connection_id
 from .tap import read_into
 
 WINDOW = 16 << 20
@@ -30,7 +29,7 @@ def stream_of(path: str) -> tuple[Connection, int]:
     found = _DIRECTION.search(name)
     direction = DIRECTIONS.index(found[1]) if found else TO_SERVER
     pair = name[: found.start()] + name[found.end() :] if found else name
-    identity = hashlib.blake2b(f"raw|{pair}".encode(), digest_size=8).hexdigest()
+    identity = connection_id("", f"raw|{pair}")
     return Connection(identity, "", "", is_whole=True), direction
 
 
@@ -56,6 +55,7 @@ class RawReader:
         stop: int | None = None,
         window: int = WINDOW,
     ) -> None:
+        self.path = path
         self.connection, self.direction = stream_of(path)
         self.size = size
         self.counts = Counts()
@@ -74,11 +74,12 @@ class RawReader:
             position, self.position = self.position, self.position + len(data)
             self.counts.bytes += len(data)
             yield self._chunk(data, position)
+        self.counts.broken = getattr(self._source, "broken", "")
 
     def _more(self) -> NDArray[np.uint8]:
         count = self._window if self._stop is None else min(self._window, max(0, self._stop - self.position))
         buffer = np.empty(count, np.uint8)
-        return buffer[: read_into(self._source, buffer.data)]
+        return buffer[: read_into(self._source, buffer.data, self.path)]
 
     def _chunk(self, data: NDArray[np.uint8], position: int) -> Chunks:
         return Chunks(

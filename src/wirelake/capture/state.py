@@ -22,6 +22,7 @@ Ints = NDArray[np.int64]
 UNDECIDED, PLAIN, WEBSOCKET, ENCRYPTED, FOREIGN = range(5)
 NUMBERS = ("bytes_in", "bytes_decoded", "bytes_quarantined", "bytes_missing", "messages", "next_offset", "proved")
 """What is counted per stream. ``next_offset`` is that of the first byte that has not come yet."""
+_FIRST = {name: -1 if name == "proved" else 0 for name in NUMBERS}
 MARK = 4
 """A mark says until which pending byte a chunk reaches, and its time, position and capture."""
 NO_MARKS = np.empty((0, MARK), np.int64)
@@ -36,6 +37,7 @@ class Entry(NamedTuple):
     ts: int
     position: int
     capture: int
+    offset: int = 0
     ends_message: bool = False
     rule: str = ""
 
@@ -134,22 +136,20 @@ class Table:
             if slot >= len(self.kind):
                 self._grow(max(64, 2 * slot))
         self.slots[id_] = slot
-        self.kind[slot] = UNDECIDED
-        self.way[slot] = self.capture[slot] = -1
-        for name, values in self.numbers.items():
-            values[2 * slot : 2 * slot + 2] = -1 if name == "proved" else 0
         return slot
 
     def _grow(self, size: int) -> None:
-        self.kind = _longer(self.kind, size)
-        self.way, self.capture = _longer(self.way, size), _longer(self.capture, size)
-        self.numbers = {name: _longer(values, 2 * size) for name, values in self.numbers.items()}
+        self.kind, self.capture = _longer(self.kind, size, UNDECIDED), _longer(self.capture, size, 0)
+        self.way = _longer(self.way, size, -1)
+        self.numbers = {name: _longer(values, 2 * size, _FIRST[name]) for name, values in self.numbers.items()}
 
     def remove(self, slot: int) -> None:
         del self.slots[self.ids[slot]]
         self.choosers.pop(slot, None)
         self.waiting.pop(slot, None)
-        self.kind[slot] = FOREIGN
+        self.kind[slot], self.way[slot], self.capture[slot] = UNDECIDED, -1, 0
+        for name, values in self.numbers.items():
+            values[2 * slot : 2 * slot + 2] = _FIRST[name]
         for stream in (2 * slot, 2 * slot + 1):
             self.tails[stream], self.marks[stream] = b"", NO_MARKS
             for kept in (self.lost, self.unwrappers, self.sealed):
@@ -173,7 +173,8 @@ class Table:
 
     # --- snapshots
 
-    def state(self, slot: int, way: tuple[str, bool] | None) -> ConnectionState:
+    def state(self, slot: int, way: tuple[str, bool] | None, numbers: list[list[int]]) -> ConnectionState:
+        """The state of a connection; ``numbers`` are those of all streams."""
         first = 2 * slot
         return ConnectionState(
             int(self.kind[slot]),
@@ -181,13 +182,13 @@ class Table:
             int(self.capture[slot]),
             _copied(self.choosers.get(slot)),
             list(self.waiting.get(slot, ())),
-            (self._stream(first), self._stream(first + 1)),
+            (self._stream(first, numbers[first]), self._stream(first + 1, numbers[first + 1])),
         )
 
-    def _stream(self, stream: int) -> StreamState:
+    def _stream(self, stream: int, numbers: list[int]) -> StreamState:
         unwrapper, sealed = self.unwrappers.get(stream), self.sealed.get(stream)
         return StreamState(
-            tuple(int(values[stream]) for values in self.numbers.values()),
+            tuple(numbers),
             self.tails[stream],
             self.marks[stream],
             self.lost.get(stream),
@@ -220,7 +221,7 @@ def _copied(chooser: Chooser | None) -> Any:
     return chooser.copy() if chooser is not None else None
 
 
-def _longer(values: NDArray[Any], size: int) -> NDArray[Any]:
-    longer = np.zeros(size, values.dtype)
+def _longer(values: NDArray[Any], size: int, first: int) -> NDArray[Any]:
+    longer = np.full(size, first, values.dtype)
     longer[: len(values)] = values
     return longer

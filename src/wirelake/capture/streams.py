@@ -81,13 +81,21 @@ class Streams:
             self._table.remove(slot)
         return out.output()
 
+    def accounts(self) -> pa.RecordBatch:
+        """What became of the bytes of all connections that have not ended."""
+        out = Collected()
+        self._account(np.array(sorted(self._table.slots.values()), np.int64), out)
+        return out.output().accounts
+
     def snapshot(self) -> Snapshot:
         """The state here: plain values, to be put away and gone on with by another ``Streams`` of the same reading."""
         table = self._table
-        connections = {}
-        for id_, slot in table.slots.items():
-            way = self._ways[table.way[slot]] if table.way[slot] >= 0 else None
-            connections[id_] = table.state(slot, (way.name, way.websocket) if way is not None else None)
+        numbers = np.stack(list(table.numbers.values()), axis=1).tolist()
+        ways = [(way.name, way.websocket) for way in self._ways]
+        connections = {
+            id_: table.state(slot, ways[table.way[slot]] if table.way[slot] >= 0 else None, numbers)
+            for id_, slot in table.slots.items()
+        }
         whole = Snapshot(connections, dict(enumerate(self._captures)))
         return whole.only(connections)
 
@@ -127,13 +135,12 @@ class Streams:
         if slot is not None:
             return slot
         slot = self._table.add(connection.id)
-        self._table.capture[slot] = 0
         chooser = self._chooser(connection)
         decision = chooser.at_once()
         if decision is None:
             self._table.choosers[slot] = chooser
         else:
-            self._settle(slot, decision, chooser, [])
+            self._settle(slot, decision, chooser)
         return slot
 
     def _chooser(self, connection: Connection) -> Chooser:
@@ -146,7 +153,7 @@ class Streams:
         is_websocket = assigned is not None and self.reading.is_websocket_port(port, assigned)
         return Chooser(connection.is_whole, assigned or "", is_websocket)
 
-    def _settle(self, slot: int, decision: Decision, chooser: Chooser, side: list[Entry]) -> None:
+    def _settle(self, slot: int, decision: Decision, chooser: Chooser) -> None:
         """From here on it is known what a connection is; what waited for that goes its way."""
         table = self._table
         table.kind[slot] = kind = _KINDS[decision.kind]
@@ -176,7 +183,7 @@ class Streams:
         if not is_plain.all():
             self._count_foreign(kinds == FOREIGN, chunks, captures, out)
             for i in np.flatnonzero(~is_plain & (kinds != FOREIGN)).tolist():
-                if table.kind[slot[i]] == PLAIN:
+                if table.kind[slot[i]] == PLAIN or self._is_plain(int(slot[i]), chunks, i):
                     is_plain[i] = True  # it was decided on the way here
                 else:
                     self._route(int(slot[i]), _entry(chunks, i, int(streams[i]), int(captures[i])), side, out)
@@ -191,6 +198,15 @@ class Streams:
         if len(chosen) or side or len(also):
             gathered = gather(table, chunks, chosen, streams[chosen], captures[chosen], side, also)
             self._decode(gathered, np.isin(gathered.streams, also), out)
+
+    def _is_plain(self, slot: int, chunks: Chunks, i: int) -> bool:
+        """Most connections are what their port says: then the first byte settles it."""
+        chooser = self._table.choosers.get(slot)
+        start = chunks.start[i]
+        if chooser is None or start < 0 or not chunks.length[i] or not chooser.is_plain(chunks.data[start]):
+            return False
+        self._settle(slot, Decision("plain", chooser.assigned), chooser)
+        return True
 
     def _count_foreign(self, which: NDArray[np.bool_], chunks: Chunks, captures: Ints, out: Collected) -> None:
         which = which & (chunks.start >= 0)
@@ -226,6 +242,8 @@ class Streams:
         """Keeps a chunk until it is known what the connection speaks."""
         table = self._table
         numbers = table.numbers
+        if not numbers["bytes_in"][entry.stream] and not numbers["bytes_missing"][entry.stream]:
+            numbers["next_offset"][entry.stream] = entry.offset
         table.waiting.setdefault(slot, []).append(entry)
         numbers["bytes_missing" if entry.rule else "bytes_in"][entry.stream] += entry.length
         chooser = table.choosers[slot]
@@ -235,7 +253,7 @@ class Streams:
 
     def _decided(self, slot: int, decision: Decision, side: list[Entry], out: Collected) -> None:
         table = self._table
-        self._settle(slot, decision, table.choosers[slot], side)
+        self._settle(slot, decision, table.choosers[slot])
         for stream in (2 * slot, 2 * slot + 1):
             table.numbers["bytes_in"][stream] = table.numbers["bytes_missing"][stream] = 0
         for waited in table.waiting.pop(slot, ()):
@@ -480,9 +498,8 @@ def _place(bad: Bad) -> int:
 def _entry(chunks: Chunks, i: int, stream: int, capture: int) -> Entry:
     start, length = int(chunks.start[i]), int(chunks.length[i])
     data = chunks.data[start : start + length].tobytes() if start >= 0 else b""
-    return Entry(
-        stream, data, length, int(chunks.ts[i]), int(chunks.position[i]), capture, rule="" if start >= 0 else GAP
-    )
+    position, offset = int(chunks.position[i]), int(chunks.offset[i])
+    return Entry(stream, data, length, int(chunks.ts[i]), position, capture, offset, rule="" if start >= 0 else GAP)
 
 
 def _parts(chunks: Chunks) -> Iterator[Chunks]:

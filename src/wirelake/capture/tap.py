@@ -6,7 +6,6 @@ from window to window and from file to file.
 
 from __future__ import annotations
 
-import hashlib
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -18,7 +17,8 @@ from numpy.typing import NDArray
 
 from ..errors import CaptureError
 from ..kernels import tap as kernels
-from .chunks import Chunks, Connection, Counts
+from .chunks import Chunks, Connection, Counts, connection_id
+from .files import unreadable
 from .tap_writer import (
     BEGINS,
     CLOSE,
@@ -83,7 +83,7 @@ def _copied(known: dict[Key, _Known]) -> dict[Key, _Known]:
 
 def _id(client: str, server: str, first: str, key: Key) -> str:
     text = f"{client}|{server}|{first}|{key[0].hex()}|{key[1]}"
-    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+    return connection_id(server, text)
 
 
 # --- reading
@@ -137,7 +137,7 @@ class TapReader:
     def _read_head(self) -> TapMark | None:
         """The head of the file; None if it is not all there (yet)."""
         head = bytearray(FILE_HEAD_BYTES)
-        del head[read_into(self._source, memoryview(head)) :]
+        del head[read_into(self._source, memoryview(head), self.path) :]
         self.counts.bytes += len(head)
         if head[: len(MAGIC)] != MAGIC[: len(head)]:
             raise CaptureError("not a tap file", path=self.path)
@@ -175,7 +175,7 @@ class TapReader:
             count = min(count, max(0, self._stop - self.position - len(rest)))
         buffer = np.empty(len(rest) + count, np.uint8)
         buffer[: len(rest)] = rest
-        found = read_into(self._source, buffer.data[len(rest) :])
+        found = read_into(self._source, buffer.data[len(rest) :], self.path)
         self.counts.bytes += found
         return buffer[: len(rest) + found]
 
@@ -250,9 +250,10 @@ class TapReader:
         self.counts.notes.append(f"{count} bytes at {position} are no record, or a damaged one")
 
     def _tell_end(self, rest: int) -> None:
+        self.counts.broken = getattr(self._source, "broken", "")
         if self._bad_from >= 0:
             self._note_bad(self._bad_from, self.position + rest - self._bad_from)
-        elif rest and self._stop is None:
+        elif rest and self._stop is None and not self.counts.broken:
             self.counts.broken = f"the last record is incomplete: {rest} bytes at {self.position}"
 
 
@@ -312,14 +313,14 @@ def _date_beginnings(
             one.connection.first_us = int.from_bytes(records.body(first)[:8], "little", signed=True)
 
 
-def read_into(source: BinaryIO, target: memoryview) -> int:
+def read_into(source: BinaryIO, target: memoryview, path: str) -> int:
     """Fills as much of the target as the file has; unbuffered files may give less at a time."""
     done = 0
-    while done < len(target):
-        count = source.readinto(target[done:])  # type: ignore[attr-defined]
-        if not count:
-            break
-        done += count
+    try:
+        while done < len(target) and (count := source.readinto(target[done:])):  # type: ignore[attr-defined]
+            done += count
+    except OSError as error:
+        raise unreadable(path, error) from error
     return done
 
 

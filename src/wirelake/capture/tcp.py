@@ -16,7 +16,6 @@ What is decided, and when (the kernel in ``kernels/tcp.py`` does it):
 
 from __future__ import annotations
 
-import hashlib
 import socket
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -26,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .chunks import Chunks, Connection
+from .chunks import Chunks, Connection, connection_id
 
 if TYPE_CHECKING:
     from .tap import TapConnections, TapSnapshot
@@ -235,9 +234,7 @@ class Tracker:
         self._nodes[places[-1] + tcp.FOLLOWING] = self._now[tcp.FREE] if self._now[tcp.FREE] < begin else -1
         self._now[tcp.FREE] = begin
 
-    def _end_window(
-        self, data: NDArray[np.uint8], chunks: Integers, seen: Integers
-    ) -> tuple[Chunks, Found]:
+    def _end_window(self, data: NDArray[np.uint8], chunks: Integers, seen: Integers) -> tuple[Chunks, Found]:
         tcp = kernels().tcp
         now = self._now
         tcp.tell(self._flows, seen, now)
@@ -282,8 +279,8 @@ class Tracker:
         if before is not None and before.first_us == _time(first_us):
             # A second one at the same moment, or without times: it has another id.
             text += f"|{before.id}"
-        identity = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
         (here, port), (there, other_port) = ends[client], ends[1 - client]
+        identity = connection_id(f"{there}|{other_port}", text)
         return _Name(identity, here, there, port, other_port, _time(first_us))
 
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..spec.nodes import Protocol
 from .common import ProtocolName, reading_options, take_options
+
+if TYPE_CHECKING:
+    from ..generate import Traffic
+
+DIALS = ("corrupt", "violations", "ipv6", "disorder", "gaps")
 
 
 @click.command()
@@ -27,23 +32,34 @@ from .common import ProtocolName, reading_options, take_options
 @click.option("--seed", default=0, show_default=True, help="The same seed gives the same bytes.")
 @click.option("--corrupt", default=0.0, show_default=True, metavar="SHARE", help="Share of frames to damage, 0..1.")
 @click.option(
+    "--violations", default=0.0, metavar="SHARE", help="Share of conversations in which a peer breaks the rules."
+)
+@click.option("--ipv6", default=0.0, metavar="SHARE", help="Share of connections with IPv6 addresses.")
+@click.option("--disorder", default=0.0, metavar="SHARE", help="Share of packets that come late or twice.")
+@click.option("--gaps", default=0.0, metavar="SHARE", help="Share of packets that the capture misses.")
+@click.option("--rotate", type=click.IntRange(1), metavar="BYTES", help="Begin a new pcap or tap file after so many.")
+@click.option("--files", type=click.IntRange(1), metavar="N", help="Cut the pcap into so many files, about equal.")
+@click.option(
     "--format",
     "form",
-    type=click.Choice(["pcap", "raw", "jsonl"]),
+    type=click.Choice(["pcap", "tap", "raw", "jsonl"]),
     default="pcap",
     show_default=True,
-    help="A capture, a folder of byte streams, or JSON lines.",
+    help="A capture of packets or a tap, a folder of byte streams, or JSON lines.",
 )
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The file (raw: the folder).")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), required=True, help="The file (raw, rotated tap: the folder)."
+)
 @reading_options
 def generate(
     protocols: tuple[Protocol, ...],
     messages: int,
     connections: int,
     seed: int,
-    corrupt: float,
     form: str,
     output: Path,
+    rotate: int | None,
+    files: int | None,
     **given: Any,
 ) -> None:
     """Realistic seeded traffic: conversations with latencies, failures and time-outs, not noise.
@@ -51,28 +67,50 @@ def generate(
     \b
     wirelake generate -p casual -n 5000 -o calls.pcap
     wirelake generate -p mb -p ceda --corrupt 0.01 --seed 7 -o mixed.pcap
+    wirelake generate -p casual --disorder 0.1 --gaps 0.01 --files 5 -o rotated.pcap
+    wirelake generate -p casual --violations 0.05 --format tap -o calls.tap
     wirelake generate -p dsa --format raw -o streams/
     """
     from ..generate import generate as make
-    from ..generate import write_jsonl, write_pcap, write_raw
 
+    _check_sets(form, rotate, files)
+    dials = {name: given.pop(name) for name in DIALS}
     options = take_options(protocols[0], given) if len(protocols) == 1 else _mixed(given)
     try:
-        traffic = make(protocols, seed=seed, messages=messages, connections=connections, corrupt=corrupt, **options)
+        traffic = make(protocols, seed=seed, messages=messages, connections=connections, **dials, **options)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     try:
-        match form:
-            case "pcap":
-                write_pcap(traffic, output)
-            case "raw":
-                output.mkdir(parents=True, exist_ok=True)
-                write_raw(traffic, output)
-            case _:
-                write_jsonl(traffic, output)
+        written = _write(traffic, form, output, rotate, files)
     except OSError as error:
         raise click.UsageError(f"cannot write {output}: {error.strerror}") from None
-    click.echo(f"wrote {output}", err=True)
+    click.echo(f"wrote {written}", err=True)
+
+
+def _check_sets(form: str, rotate: int | None, files: int | None) -> None:
+    if rotate is not None and form not in ("pcap", "tap"):
+        raise click.UsageError(f"--rotate is for pcap and tap, not for {form}")
+    if files is not None and form != "pcap":
+        raise click.UsageError(f"--files is for pcap, not for {form}")
+
+
+def _write(traffic: Traffic, form: str, output: Path, rotate: int | None, files: int | None) -> Path:
+    """Writes it; tells what was written."""
+    from ..generate import write_jsonl, write_pcap, write_raw, write_tap
+
+    if form == "raw" or (form == "tap" and rotate is not None):
+        output.mkdir(parents=True, exist_ok=True)
+    match form:
+        case "pcap":
+            write_pcap(traffic, output, rotate_bytes=rotate, files=files)
+            return output.with_name(f"{output.stem}-*{output.suffix}") if rotate or files else output
+        case "tap":
+            write_tap(traffic, output, rotate_bytes=rotate)
+        case "raw":
+            write_raw(traffic, output)
+        case _:
+            write_jsonl(traffic, output)
+    return output
 
 
 def _mixed(given: dict[str, Any]) -> dict[str, Any]:

@@ -403,9 +403,8 @@ class StreamDecoder:
         if follows is False or self._tired(at):
             return False
         try:
-            is_good = is_clean(
-                self._readings.codec(chosen).decode(bytes(memoryview(self._buffer)[at : at + header.length]))
-            )
+            frame = bytes(memoryview(self._buffer)[at : at + header.length])
+            is_good = is_clean(self._readings.codec(chosen).decode(frame))
         except DecodeError:
             is_good = False
         if not is_good:

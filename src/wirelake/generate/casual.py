@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from ..codec.content import FIELD_BASE, FieldValue, write_cfield
 from ..protocols import casual as p
+from . import misbehaviour
 from .casual_conversations import converse
 from .casual_transactions import Kept, transact
 from .simulation import Link, Process, Stage
@@ -115,6 +116,9 @@ class Play:
         stage = self.stage
         link = peer.link = stage.connect(peer.client.host, peer.server.host, port=PORT + peer.server.host)
         yield stage.delay(600)
+        if stage.breaks():
+            misbehaviour.casual_too_early(self, link, peer)
+            yield stage.delay(600)
         refused = number > 3 and stage.chance(0.05)
         yield from self._connect(link, peer, refused)
         if refused:
@@ -191,6 +195,9 @@ class Play:
         link.answer(exchange, reply)
 
     def _activity(self, link: Link, peer: Peer) -> Process:
+        if self.stage.breaks():
+            yield from misbehaviour.casual_later(self, link, peer)
+            return
         kind = self.rng.random()
         if kind < 0.62:
             yield from self.call(link, peer, self.uuid())

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..protocols import ceda as p
 from ..spec import Cell
+from . import misbehaviour
 from .simulation import Link, Process, Stage
 from .truth import Direction, Exchange
 
@@ -46,13 +47,13 @@ class Client:
 
 
 def begin(stage: Stage) -> None:
-    play = _Play(stage)
+    play = Play(stage)
     for number in range(stage.connections):
         stage.start(play.session(number), stage.pause(100_000))
     stage.start(play.quotes(), 300_000)
 
 
-class _Play:
+class Play:
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
         self.rng = stage.rng
@@ -65,9 +66,9 @@ class _Play:
         self.news = [text for text in NEWS_TEXTS if _fits(text, stage.layout.options["charset"])]
 
     def _send(self, client: Client, direction: Direction, cls: Any, **fields: Any) -> int:
-        return client.link.send(direction, self._make(client, direction, cls, **fields))
+        return client.link.send(direction, self.make(client, direction, cls, **fields))
 
-    def _make(self, client: Client, direction: Direction, cls: Any, **fields: Any) -> Any:
+    def make(self, client: Client, direction: Direction, cls: Any, **fields: Any) -> Any:
         if client.masks and direction == "to_server":
             fields["mask_key"] = self.rng.randbytes(4)
         return cls(**fields)
@@ -80,6 +81,9 @@ class _Play:
         self.accepted += 1
         client = Client(link, 1000 + self.accepted, self.deployed and number % 3 == 2)
         yield stage.delay(600)
+        if stage.breaks():
+            misbehaviour.ceda_too_early(self, client)
+            yield stage.delay(600)
         user = f"trader{number + 1:02d}"
         if number % 5 == 4:
             yield from self._login(client, user, "wrong", ok=False)
@@ -110,7 +114,7 @@ class _Play:
     def _login(self, client: Client, user: str, password: str, *, ok: bool) -> Process:
         record = (Cell(7, "STRING", f"py-{client.number}"), Cell(5, "STRING", password), Cell(4, "STRING", user))
         link = client.link
-        message = self._make(client, "to_server", p.Login, control_code=LOGIN, record=record)
+        message = self.make(client, "to_server", p.Login, control_code=LOGIN, record=record)
         exchange = link.ask("to_server", message, "", "", limit_us=15_000_000)
         yield self.stage.delay(2_500)
         result: tuple[Cell, ...]
@@ -181,6 +185,9 @@ class _Play:
     # --- what clients do
 
     def _activity(self, client: Client) -> Process:
+        if self.stage.breaks():
+            yield from misbehaviour.ceda_later(self, client)
+            return
         kind = self.rng.random()
         if kind < 0.75:
             yield from self.call(client)
@@ -205,7 +212,7 @@ class _Play:
         stage = self.stage
         topic, median = stage.pick((("QUOTE.GET", 900), ("ORDER.PLACE", 6_000), ("POSITION.GET", 15_000)))
         pair: str = stage.pick(FX)
-        exchange, names = self._ask(client, topic, (Cell(1, "STRING", pair), Cell(4, "INT", self.rng.getrandbits(20))))
+        exchange, names = self.ask(client, topic, (Cell(1, "STRING", pair), Cell(4, "INT", self.rng.getrandbits(20))))
         if stage.chance(0.01):
             yield CALLER_WAITS_US
             return
@@ -219,7 +226,7 @@ class _Play:
         )
         client.link.answer(exchange, p.Reply(topic=exchange.correlation, record=record, **names))
 
-    def _ask(
+    def ask(
         self, client: Client, topic: str, record: tuple[Cell, ...], signal: str | None = None
     ) -> tuple[Exchange, dict[str, Any]]:
         client.counter += 2
@@ -229,7 +236,7 @@ class _Play:
             "signal_id": f"c{client.counter}" if signal is None else signal,
         }
         reply_topic = f"{client.number}.1.{client.counter}"
-        message = self._make(
+        message = self.make(
             client, "to_server", p.Request, topic=topic, reply_topic=reply_topic, record=record, **names
         )
         return client.link.ask("to_server", message, topic, reply_topic), names
@@ -283,7 +290,7 @@ class _Play:
         first, *later = self._pieces(
             1, self.rng.randbytes(PIECE + self.rng.getrandbits(15)), (Cell(5, "STRING", "a.pdf"),)
         )
-        exchange, names = self._ask(client, "DOC.PUT", first)
+        exchange, names = self.ask(client, "DOC.PUT", first)
         for record in later:
             fields = names | {"topic": "DOC.PUT", "signal_id": "", "reply_topic": exchange.correlation}
             self._send(client, "to_server", p.Request, record=record, **fields)
@@ -294,12 +301,14 @@ class _Play:
 
     def document(self, client: Client) -> Process:
         """A publish in pieces."""
+        for message in self.document_pieces(20_000 + self.rng.getrandbits(16)):
+            client.link.send("to_client", message)
+        yield from ()
+
+    def document_pieces(self, size: int) -> list[p.GroupPub]:
         self.groups += 1
         names: dict[str, Any] = {"topic": "DOC.NEW", "connection_id": p.UNASSIGNED, "server_id": "", "signal_id": ""}
         if self.deployed:
             names["reply_topic"] = f"DOC.NEW.{self.process}.{self.groups}"
-        for record in self._pieces(
-            2, self.rng.randbytes(20_000 + self.rng.getrandbits(16)), (Cell(3, "STRING", "report"),)
-        ):
-            self._send(client, "to_client", p.GroupPub, record=record, **names)
-        yield from ()
+        records = self._pieces(2, self.rng.randbytes(size), (Cell(3, "STRING", "report"),))
+        return [p.GroupPub(record=record, **names) for record in records]

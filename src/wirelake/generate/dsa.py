@@ -17,6 +17,7 @@ import msgpack
 
 from ..protocols import dsa as p
 from ..spec import UNSET
+from . import misbehaviour
 from .simulation import Link, Process, Stage
 from .truth import Direction, Exchange, Outcome
 
@@ -48,6 +49,11 @@ class Request(NamedTuple):
     far: Wire | None
     forwarded: Exchange | None
     far_rid: int
+
+
+class Page(NamedTuple):
+    headers: dict[str, Any]
+    body: bytes
 
 
 class Wire:
@@ -103,12 +109,12 @@ def _back(direction: Direction) -> Direction:
 
 
 def begin(stage: Stage) -> None:
-    play = _Play(stage)
+    play = Play(stage)
     for number in range(stage.connections):
         stage.start(play.session(number), stage.pause(300_000))
 
 
-class _Play:
+class Play:
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
         self.rng = stage.rng
@@ -132,6 +138,9 @@ class _Play:
         wire = Wire(stage, stage.connect(number, port=4120), name)
         refused = number > 3 and stage.chance(0.05)
         yield stage.delay(800)
+        if stage.breaks():
+            misbehaviour.dsa_too_early(wire)
+            yield stage.delay(800)
         yield from self._handshake(wire, responder, refused)
         if refused:
             yield stage.delay(300)
@@ -185,6 +194,9 @@ class _Play:
         active = [0]
         while stage.more:
             yield stage.pause(15_000_000 if poller else 400_000)
+            if stage.breaks():
+                wire.link.start(misbehaviour.dsa_later(self, wire))
+                continue
             far: Wire | None = stage.pick(self.responders) if self.responders and stage.chance(0.9) else None
             kind = self.rng.random()
             if kind < 0.5 and not poller:
@@ -205,7 +217,7 @@ class _Play:
 
     # --- requests, and their way through the broker
 
-    def _ask(
+    def ask(
         self, near: Wire, far: Wire | None, cls: Any, path: str, headers: dict[str, Any], **content: Any
     ) -> tuple[Exchange, int, str]:
         """The requester's leg. Its path leads through the broker's tree."""
@@ -225,7 +237,7 @@ class _Play:
         asked.other_leg, forwarded.other_leg = forwarded.request, asked.request
         return forwarded, rid
 
-    def _answer(self, wire: Wire, asked: Exchange, cls: Any, rid: int, headers: dict[str, Any], **content: Any) -> None:
+    def answer(self, wire: Wire, asked: Exchange, cls: Any, rid: int, headers: dict[str, Any], **content: Any) -> int:
         status = headers.get("status", OK)
         outcome: Outcome = "error" if status > CLOSED else "ok"
         back = _back(asked.direction)
@@ -233,9 +245,8 @@ class _Play:
         gone = back == "to_client" and rid in wire.left
         unfinished = status == OK and "page_id" in headers
         if gone or unfinished:
-            wire.link.send(back, message)
-        else:
-            wire.link.answer(asked, message, outcome, status)
+            return wire.link.send(back, message)
+        return wire.link.answer(asked, message, outcome, status)
 
     # --- subscribe
 
@@ -249,10 +260,10 @@ class _Play:
             headers = {"qos": stage.pick((1, 2, 3)), "queue_size": 4096, "queue_duration": 600}
         if stage.chance(0.05):
             headers["priority"] = True
-        asked, rid, _ = self._ask(near, far, p.SubscribeRequest, path, headers)
+        asked, rid, _ = self.ask(near, far, p.SubscribeRequest, path, headers)
         yield stage.delay(700)
         if stage.chance(0.02):
-            self._answer(near, asked, p.SubscribeResponse, rid, {"status": NOT_SUPPORTED}, body=b"")
+            self.answer(near, asked, p.SubscribeResponse, rid, {"status": NOT_SUPPORTED}, body=b"")
         else:
             yield from self._follow(near, far, asked, rid, path, kind, headers)
         active[0] -= 1
@@ -311,7 +322,7 @@ class _Play:
 
     def _value(self, wire: Wire, asked: Exchange, rid: int, source: Subscription, offline: bool = False) -> None:
         if offline:
-            self._answer(wire, asked, p.SubscribeResponse, rid, {"status": NOT_AVAILABLE}, body=b"")
+            self.answer(wire, asked, p.SubscribeResponse, rid, {"status": NOT_AVAILABLE}, body=b"")
             return
         level = source.level
         match source.kind:
@@ -323,7 +334,7 @@ class _Play:
                 value = "heiß" if level > 24 else "normal" if level > 15 else "kalt"
         headers = {} if self.compat else {"status": OK}
         meta = {"ts": _iso(self.stage.now)}
-        self._answer(wire, asked, p.SubscribeResponse, rid, headers, value_meta=meta, value=value)
+        self.answer(wire, asked, p.SubscribeResponse, rid, headers, value_meta=meta, value=value)
 
     # --- list
 
@@ -331,7 +342,7 @@ class _Play:
         stage = self.stage
         once = stage.chance(0.4)
         headers = {"no_stream": True} if once else {}
-        asked, rid, full = self._ask(near, far, p.ListRequest, path, headers)
+        asked, rid, full = self.ask(near, far, p.ListRequest, path, headers)
         yield stage.delay(900)
         if stage.chance(0.01):
             return  # some brokers never answer a list of what they do not know
@@ -348,18 +359,18 @@ class _Play:
             if i == 0:
                 head |= {"refreshed": True}
             if far is not None and forwarded is not None:
-                self._answer(far, forwarded, p.ListResponse, far_rid, head, entries=entries)
+                self.answer(far, forwarded, p.ListResponse, far_rid, head, entries=entries)
                 yield stage.delay(200, 0.3)
-            self._answer(near, asked, p.ListResponse, rid, head, entries=entries)
+            self.answer(near, asked, p.ListResponse, rid, head, entries=entries)
         if once:
             return
         for _ in range(int(self.rng.random() * 3)):
             yield stage.pause(3_000_000)
             change = self._change()
             if far is not None and forwarded is not None:
-                self._answer(far, forwarded, p.ListResponse, far_rid, {"status": OK}, entries=change)
+                self.answer(far, forwarded, p.ListResponse, far_rid, {"status": OK}, entries=change)
                 yield stage.delay(200, 0.3)
-            self._answer(near, asked, p.ListResponse, rid, {"status": OK}, entries=change)
+            self.answer(near, asked, p.ListResponse, rid, {"status": OK}, entries=change)
         yield stage.pause(2_000_000)
         near.send("to_server", p.Close, rid, p.Headers())
         if far is not None:
@@ -385,7 +396,7 @@ class _Play:
         large = far is not None and stage.chance(0.03)
         path = "main/export" if large else "main/reset" if far is not None else "sys/tokens/add"
         parameters = {"from": _iso(stage.now), "limit": int(self.rng.random() * 500)}
-        asked, rid, _ = self._ask(
+        asked, rid, _ = self.ask(
             near, far, p.InvokeRequest, path, {"max_permission": 0x30} if stage.chance(0.2) else {}, value=parameters
         )
         yield stage.delay(800)
@@ -410,21 +421,23 @@ class _Play:
 
     def _result(self, request: Request, headers: dict[str, Any], **content: Any) -> Process:
         if request.far is not None and request.forwarded is not None:
-            self._answer(request.far, request.forwarded, p.InvokeResponse, request.far_rid, headers, **content)
+            self.answer(request.far, request.forwarded, p.InvokeResponse, request.far_rid, headers, **content)
             yield self.stage.delay(250, 0.3)
-        self._answer(request.near, request.asked, p.InvokeResponse, request.rid, headers, **content)
+        self.answer(request.near, request.asked, p.InvokeResponse, request.rid, headers, **content)
 
     def _pages(self, request: Request, body: bytes) -> Process:
         """A body that is too large for one message, cut in pages."""
-        pages = [body[at : at + p.MAX_BODY] for at in range(0, len(body), p.MAX_BODY)]
-        for i, page in enumerate(pages):
-            headers = {
-                "status": CLOSED if i == len(pages) - 1 else OK,
-                "sequence_id": 1,
-                "page_id": i or -len(pages),
-            }
-            yield from self._result(request, headers, body=page)
+        for page in self.pages(body):
+            yield from self._result(request, page.headers, body=page.body)
             yield self.stage.delay(1_000)
+
+    def pages(self, body: bytes) -> list[Page]:
+        parts = [body[at : at + p.MAX_BODY] for at in range(0, len(body), p.MAX_BODY)]
+        last = len(parts) - 1
+        return [
+            Page({"status": CLOSED if i == last else OK, "sequence_id": 1, "page_id": i or -len(parts)}, part)
+            for i, part in enumerate(parts)
+        ]
 
     # --- set and preflight
 
@@ -433,7 +446,7 @@ class _Play:
         path = f"main/{stage.pick(DEVICES)}/on" if far is not None else "sys/quarantine/enabled"
         headers: dict[str, Any] = {"attribute_field": "@unit"} if stage.chance(0.2) else {}
         value: Any = "K" if headers else stage.chance(0.5)
-        asked, rid, _ = self._ask(
+        asked, rid, _ = self.ask(
             near, far, p.SetRequest, path, headers, value_meta={"ts": _iso(stage.now)}, value=value
         )
         yield stage.delay(700)
@@ -448,16 +461,16 @@ class _Play:
                 asked, far, p.SetRequest, path, headers, value_meta={"ts": _iso(stage.now)}, value=value
             )
             yield stage.delay(6_000)
-            self._answer(far, forwarded, p.SetResponse, far_rid, head)
+            self.answer(far, forwarded, p.SetResponse, far_rid, head)
             yield stage.delay(250, 0.3)
-        self._answer(near, asked, p.SetResponse, rid, head)
+        self.answer(near, asked, p.SetResponse, rid, head)
 
     def preflight(self, near: Wire, far: Wire | None) -> Process:
         headers = {"permission_token": _hash(self.rng.randbytes(8))}
-        asked, rid, _ = self._ask(near, far, p.PreflightRequest, f"main/{self.stage.pick(DEVICES)}", headers)
+        asked, rid, _ = self.ask(near, far, p.PreflightRequest, f"main/{self.stage.pick(DEVICES)}", headers)
         yield self.stage.delay(900)
         status = CLOSED if self.stage.chance(0.8) else DENIED
-        self._answer(near, asked, p.PreflightResponse, rid, {"status": status})
+        self.answer(near, asked, p.PreflightResponse, rid, {"status": status})
 
 
 def _hash(data: bytes) -> str:

@@ -12,6 +12,7 @@ from random import Random
 from typing import Any
 
 from ..protocols import mb as p
+from . import misbehaviour
 from .simulation import Link, Process, Stage
 from .truth import Exchange, Outcome
 
@@ -32,12 +33,12 @@ def uuid_text(rng: Random) -> str:
 
 
 def begin(stage: Stage) -> None:
-    play = _Play(stage)
+    play = Play(stage)
     for number in range(stage.connections):
         stage.start(play.session(number), stage.pause(100_000))
 
 
-class _Play:
+class Play:
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
         self.rng = stage.rng
@@ -46,6 +47,9 @@ class _Play:
         self.handlers: dict[str, list[Link]] = {topic: [] for topic in QUESTIONS}
         self.names: dict[int, str] = {}
         self.talking = 0
+
+    def new_id(self) -> str:
+        return uuid_text(self.rng)
 
     # --- connections
 
@@ -78,19 +82,19 @@ class _Play:
         name = f"service{number + 1}"
         self.names[link.connection.number] = uuid_text(self.rng)
         asked = [
-            self._ask_system(link, "system.service.register", {"name": name, "description": f"Dienst {number + 1} ✓"})
+            self.ask_system(link, "system.service.register", {"name": name, "description": f"Dienst {number + 1} ✓"})
         ]
         events = [EVENTS[number % len(EVENTS)], EVENTS[(number + 1) % len(EVENTS)]]
         questions = [QUESTIONS[number % 3], QUESTIONS[(number + 1) % 3]] if number % 2 == 0 else []
         for topic in events:
-            asked.append(self._ask_system(link, "system.topic.subscribe", {"action": "publish", "topic": topic}))
+            asked.append(self.ask_system(link, "system.topic.subscribe", {"action": "publish", "topic": topic}))
         for topic in questions:
             asked.append(
-                self._ask_system(link, "system.topic.subscribe", {"action": "request", "topic": topic, "priority": 1})
+                self.ask_system(link, "system.topic.subscribe", {"action": "request", "topic": topic, "priority": 1})
             )
         for exchange in asked:
             yield stage.delay(250)
-            self._answer(link, exchange, SUCCESS)
+            self.answer(link, exchange, SUCCESS)
         for topic in events:
             self.listeners[topic].append(link)
         for topic in questions:
@@ -111,6 +115,9 @@ class _Play:
             yield HEARTBEAT_US - silent + 1
 
     def _activity(self, link: Link) -> Process:
+        if self.stage.breaks():
+            yield from misbehaviour.mb_later(self, link)
+            return
         kind = self.rng.random()
         if kind < 0.5:
             yield from self.publish(link)
@@ -134,7 +141,7 @@ class _Play:
         yield stage.delay(300)
         listeners = [other for other in self.listeners.get(topic, ()) if other.is_open]
         if not listeners:
-            answer = self._error(topic, version, rid or uuid_text(rng), "NO_ROUTE_FOUND", "nobody listens")
+            answer = self.error(topic, version, rid or uuid_text(rng), "NO_ROUTE_FOUND", "nobody listens")
             if asked is not None:
                 link.answer(asked, answer, "error", "NO_ROUTE_FOUND")
             else:
@@ -144,7 +151,7 @@ class _Play:
         for other in listeners:
             other.send("to_client", p.Publish(topic=topic, version=version, request_id=forward, payload=payload))
         if asked is not None:
-            self._answer(link, asked, SUCCESS, topic=topic, version=version)
+            self.answer(link, asked, SUCCESS, topic=topic, version=version)
 
     def _event(self, topic: str) -> bytes:
         number = self.rng.getrandbits(32)
@@ -177,7 +184,7 @@ class _Play:
         yield stage.delay(350)
         handlers = [link for link in self.handlers[topic] if link.is_open]
         if not handlers:
-            answer = self._error(topic, version, rid or uuid_text(rng), "NO_ROUTE_FOUND", "nobody answers this")
+            answer = self.error(topic, version, rid or uuid_text(rng), "NO_ROUTE_FOUND", "nobody answers this")
             near.answer(asked, answer, "error", "NO_ROUTE_FOUND")
             return
         far: Link = stage.pick(handlers)
@@ -187,9 +194,7 @@ class _Play:
         finally:
             far.busy -= 1
 
-    def _serve(
-        self, near: Link, asked: Exchange, far: Link, topic: str, version: str, payload: bytes
-    ) -> Process:
+    def _serve(self, near: Link, asked: Exchange, far: Link, topic: str, version: str, payload: bytes) -> Process:
         """The broker's leg to the service that it picked, and the way back."""
         stage, rng = self.stage, self.rng
         rid = asked.correlation
@@ -204,9 +209,7 @@ class _Play:
         yield stage.delay(_MEDIAN_US[topic], 0.7)
         result, status = self._result(topic)
         outcome: Outcome = "ok" if status is None else "error"
-        far.answer(
-            forwarded, p.Response(topic=topic, version=version, request_id=own, payload=result), outcome, status
-        )
+        far.answer(forwarded, p.Response(topic=topic, version=version, request_id=own, payload=result), outcome, status)
         yield stage.delay(250)
         if rid:
             near.answer(
@@ -228,18 +231,18 @@ class _Play:
         """Nothing comes in time: the requester is told so. A service that answers later is told that nobody waits."""
         yield max(1, asked.limit_us - (self.stage.now - asked.request_us))
         target = {"targetServiceId": self.names[far.connection.number]}
-        answer = self._error(topic, version, asked.correlation, "TIMEOUT", "no response in time", target)
+        answer = self.error(topic, version, asked.correlation, "TIMEOUT", "no response in time", target)
         near.answer(asked, answer, "timeout", "TIMEOUT")
         if self.stage.chance(0.5):
             yield self.stage.delay(800_000)
             own = forwarded.correlation
             far.answer(forwarded, p.Response(topic=topic, version=version, request_id=own, payload=b'{"late":true}'))
             yield self.stage.delay(250)
-            far.send("to_client", self._error(topic, version, own, "INVALID_REQUEST_ID", "nobody waits for this"))
+            far.send("to_client", self.error(topic, version, own, "INVALID_REQUEST_ID", "nobody waits for this"))
 
     # --- system topics
 
-    def _ask_system(self, link: Link, topic: str, arguments: dict[str, Any]) -> Exchange:
+    def ask_system(self, link: Link, topic: str, arguments: dict[str, Any]) -> Exchange:
         rid = uuid_text(self.rng)
         message = p.Request(topic=topic, version="1.0.0", request_id=rid, payload=_dump(arguments))
         return link.ask("to_server", message, topic, rid, limit_us=DEFAULT_LIMIT_MS * 1000)
@@ -248,22 +251,22 @@ class _Play:
         stage = self.stage
         fate = self.rng.random()
         if fate < 0.1:
-            exchange = self._ask_system(link, "system.nonsense", {})
+            exchange = self.ask_system(link, "system.nonsense", {})
             yield stage.delay(300)
             self._refuse(link, exchange, "TOPIC_NOT_SUPPORTED", "unknown system topic", None)
         elif fate < 0.2:
-            exchange = self._ask_system(link, "system.topic.subscribe", {"action": "both", "topic": "orders.created"})
+            exchange = self.ask_system(link, "system.topic.subscribe", {"action": "both", "topic": "orders.created"})
             yield stage.delay(300)
             self._refuse(link, exchange, "INVALID_REQUEST", "no such action", {"action": "both"})
         elif fate < 0.4:
-            exchange = self._ask_system(link, "system.heartbeat", {})
+            exchange = self.ask_system(link, "system.heartbeat", {})
             yield stage.delay(200)
-            self._answer(link, exchange, SUCCESS)
+            self.answer(link, exchange, SUCCESS)
         else:
             topic = stage.pick(SYSTEM)
-            exchange = self._ask_system(link, topic, {})
+            exchange = self.ask_system(link, topic, {})
             yield stage.delay(600)
-            self._answer(link, exchange, _dump(self._listing(topic)))
+            self.answer(link, exchange, _dump(self._listing(topic)))
 
     def _listing(self, topic: str) -> dict[str, Any]:
         now = self._timestamp()
@@ -291,7 +294,7 @@ class _Play:
 
     # --- answers
 
-    def _answer(
+    def answer(
         self, link: Link, exchange: Exchange, payload: bytes, *, topic: str = "", version: str = "1.0.0"
     ) -> None:
         topic = topic or exchange.address
@@ -300,10 +303,10 @@ class _Play:
         )
 
     def _refuse(self, link: Link, exchange: Exchange, code: str, text: str, details: dict[str, Any] | None) -> None:
-        answer = self._error(exchange.address, "1.0.0", exchange.correlation, code, text, details)
+        answer = self.error(exchange.address, "1.0.0", exchange.correlation, code, text, details)
         link.answer(exchange, answer, "error", code)
 
-    def _error(
+    def error(
         self, topic: str, version: str, rid: str, code: str, text: str, details: dict[str, Any] | None = None
     ) -> p.Response:
         payload = _dump({"error": self._problem(code, text, details)})

@@ -43,9 +43,7 @@ class Connection:
 
     @property
     def name(self) -> str:
-        return "-".join(
-            f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in (self.client, self.server)
-        )
+        return f"{_text(self.client)}-{_text(self.server)}"
 
 
 def _text(address: tuple[str, int]) -> str:

@@ -28,7 +28,7 @@ UNEXPECTED_REPLY, DUPLICATE_REQUEST, DUPLICATE_REPLY = "unexpected_reply", "dupl
 Ints = NDArray[np.int64]
 
 # What a row is to its key. The last three are kept from before: still open, ended by an answer, ended by the requester.
-NONE, ASKS, ANSWERS, ENDS, CLOSES, REST, OPEN, ANSWERED, CLOSED = range(9)
+NONE, ASKS, ANSWERS, ENDS, CLOSES, OPEN, ANSWERED, CLOSED = range(8)
 
 KEPT = np.dtype(
     [
@@ -154,7 +154,7 @@ def _plain(rows: Rows, order: Ints, starts: Ints) -> tuple[NDArray[np.bool_], ND
     asked = np.repeat(first, lengths)
     wrong = (rows.pair[order] != rows.pair[asked]) | (rows.lane[order] != rows.lane[asked])
     wrong &= (role == ANSWERS) | (role == ENDS)
-    wrong |= (rows.ts[order] > rows.until[asked]) | (role == REST) | (role == ANSWERED) | (role == CLOSED)
+    wrong |= (rows.ts[order] > rows.until[asked]) | (role == ANSWERED) | (role == CLOSED)
     is_end = np.isin(rows.role[last], (ENDS, CLOSES))
     n_ends = np.add.reduceat(ends.astype(np.int64), starts)
     plain = asks[starts] & (np.add.reduceat(asks.astype(np.int64), starts) == 1)
@@ -244,6 +244,8 @@ class _Walk:
             # Its answer may be among what was lost.
             self.known = [*others, new]
         else:
+            # It may be answered too, if only by an error.
+            self.known.append(new)
             waited = (new.ts - open_ones[-1].ts) / 1e6
             return DUPLICATE_REQUEST, f"a request with this correlation has been open for {waited:.6f} s"
         return None
@@ -259,15 +261,11 @@ class _Walk:
         fitting = [o for o in self.known if self._fits(o, code, pair, lane)]
         waiting = [o for o in fitting if o.role == OPEN and ts <= o.until]
         if waiting:
-            if role != ANSWERS:
+            if role == ENDS:
                 one = waiting[0]
                 one.role, one.done_us, one.ordinal = ANSWERED, ts, ordinal
             return None
-        if role == REST:
-            return None
-        ended = [
-            o for o in fitting if o.role != OPEN and ts - o.done_us <= LATE_US and ordinal - o.ordinal <= RECENT
-        ]
+        ended = [o for o in fitting if o.role != OPEN and ts - o.done_us <= LATE_US and ordinal - o.ordinal <= RECENT]
         if any(o.role == CLOSED for o in ended):
             # It was under way when the requester closed.
             return None

@@ -27,13 +27,18 @@ def only(column: pa.Array, mask: Mask) -> pa.Array:
 
 def flags(column: pa.Array | None, size: int) -> Mask:
     """A boolean column as a mask; null is false."""
-    if column is None:
+    if column is None or column.null_count == size:
         return np.zeros(size, np.bool_)
-    return np.asarray(pc.fill_null(column, False).to_numpy(zero_copy_only=False), np.bool_)
+    filled = pc.fill_null(column, False) if column.null_count else column
+    return np.asarray(filled.to_numpy(zero_copy_only=False), np.bool_)
 
 
 def integers(column: pa.Array, missing: int = 0) -> NDArray[np.int64]:
-    return np.asarray(pc.fill_null(column.cast(pa.int64()), missing).to_numpy(zero_copy_only=False), np.int64)
+    if column.null_count == len(column):
+        return np.full(len(column), missing, np.int64)
+    column = column.cast(pa.int64()) if column.type != pa.int64() else column
+    filled = pc.fill_null(column, missing) if column.null_count else column
+    return np.asarray(filled.to_numpy(zero_copy_only=False), np.int64)
 
 
 def with_nulls(values: NDArray[Any], valid: Mask, kind: pa.DataType) -> pa.Array:
@@ -65,6 +70,7 @@ def hexed(column: pa.Array) -> pa.Array:
 
 
 _SEED, _PRIME, _TURN = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xFF51AFD7ED558CCD), np.uint64(29)
+_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 def hashed(column: pa.Array) -> NDArray[np.int64]:
@@ -72,16 +78,45 @@ def hashed(column: pa.Array) -> NDArray[np.int64]:
     spans, data = _spans(column)
     lengths = np.diff(spans)
     found = (lengths.astype(np.uint64) + np.uint64(1)) * _SEED
-    padded = np.concatenate([data[spans[0] : spans[-1]] if len(column) else data[:0], np.zeros(8, np.uint8)])
+    if not len(column):
+        return found.view(np.int64)
+    data = data[spans[0] : spans[-1]]
+    size = int(lengths[0])
+    if size % 8 == 0 and (lengths == size).all():
+        for word in np.frombuffer(data.tobytes(), "<u8").reshape(len(column), size // 8).T:
+            found = _mixed(found, word)
+        return found.view(np.int64)
+    return _hashed_unequal(found, spans[:-1] - spans[0], lengths, data).view(np.int64)
+
+
+def _hashed_unequal(
+    found: NDArray[np.uint64], starts: NDArray[np.int64], lengths: NDArray[np.int64], data: NDArray[np.uint8]
+) -> NDArray[np.uint64]:
+    padded = np.concatenate([data, np.zeros(8, np.uint8)])
     words = np.ndarray((len(padded) - 7,), "<u8", padded, strides=(1,))
-    starts = spans[:-1] - spans[0]
     rows = np.flatnonzero(lengths > 0)
     done = 0
     while len(rows):
         left = lengths[rows] - done
-        word = words[starts[rows] + done] & (np.uint64(0xFFFFFFFFFFFFFFFF) >> (8 * np.maximum(8 - left, 0)).astype(np.uint64))
-        mixed = (found[rows] ^ word) * _PRIME
-        found[rows] = mixed ^ (mixed >> _TURN)
+        beyond = (8 * np.maximum(8 - left, 0)).astype(np.uint64)
+        found[rows] = _mixed(found[rows], words[starts[rows] + done] & (_ALL >> beyond))
         rows = rows[left > 8]
         done += 8
-    return found.view(np.int64)
+    return found
+
+
+def _mixed(hashes: NDArray[np.uint64], words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    product = (hashes ^ words) * _PRIME
+    return product ^ (product >> _TURN)
+
+
+def hashed_few(column: pa.Array) -> NDArray[np.int64]:
+    """The same for a column of few different values; null is like an empty text."""
+    coded = column.dictionary_encode()
+    hashes = np.append(hashed(coded.dictionary), hashed(pa.array([""])))
+    return hashes[integers(coded.indices, -1)]
+
+
+def mixed(hashes: NDArray[np.int64], numbers: NDArray[Any]) -> NDArray[np.int64]:
+    """Hashes of pairs of a hash and a number."""
+    return _mixed(hashes.view(np.uint64), numbers.astype(np.uint64) * _SEED).view(np.int64)

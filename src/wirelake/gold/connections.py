@@ -97,7 +97,7 @@ def integers(facts: pa.Table, name: str, missing: int = 0) -> NDArray[np.int64]:
         column = column.view(pa.int64())
     if column.null_count:
         column = pc.fill_null(column, missing)
-    return column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    return np.asarray(column.to_numpy(zero_copy_only=False), np.int64)
 
 
 def truths(facts: pa.Table, name: str, default: bool = False) -> NDArray[np.bool_]:

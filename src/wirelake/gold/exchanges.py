@@ -13,7 +13,7 @@ decisions go by the times of the messages, so that it does not matter how they a
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -23,10 +23,12 @@ from numpy.typing import NDArray
 
 from . import arrays, legs
 from .facts import FACTS, TIMESTAMP
-from .pairing import FOR_EVER, NO_TIME, Mask, Pairs, Rows, pair_up
-from .refine import ANSWER, CLOSE, NO_REPLY_WANTED, REQUEST
+from .pairing import FOR_EVER, NO_TIME, Group, Mask, Pairs, Rows, pair_up
+from .refine import ANSWER, NO_REPLY_WANTED, REQUEST
 
 GRACE_US = 60_000_000
+NO_PART = -1
+"""The step of rows that are not to be paired."""
 NO_END, SOME_END = NO_TIME, NO_TIME + 1
 """In place of the time at which a connection ended: it has not; nobody knows when."""
 
@@ -65,12 +67,46 @@ _OPEN = pa.schema(
     + [pa.field("result", pa.string())]
     + [pa.field(name, pa.int64()) for name in ("group_next", "group_count", "group_bytes")]
 )
-_FROM_REQUEST = {
-    name: name
-    for name in ("capture", "connection", "direction", "protocol", "message", "address", "correlation", "execution", "limit_us")
-} | {"request_offset": "offset", "request_ts": "ts", "request_length": "length"} | {name: name for name in _STATE}
-_FROM_REPLY = {"reply_offset": "offset", "reply_ts": "ts", "reply_message": "message", "status": "status", "result": "result"}
-_READ = tuple(dict.fromkeys([*_FROM_REQUEST.values(), *_FROM_REPLY.values(), "step", "ends", "more", "piece", "pieces", "audit_id", "masked_id"]))
+_FROM_REQUEST = (
+    {
+        name: name
+        for name in (
+            "capture",
+            "connection",
+            "direction",
+            "protocol",
+            "message",
+            "address",
+            "correlation",
+            "execution",
+            "limit_us",
+        )
+    }
+    | {"request_offset": "offset", "request_ts": "ts", "request_length": "length"}
+    | {name: name for name in _STATE}
+)
+_FROM_REPLY = {
+    "reply_offset": "offset",
+    "reply_ts": "ts",
+    "reply_message": "message",
+    "status": "status",
+    "result": "result",
+}
+_READ = tuple(
+    dict.fromkeys(
+        [
+            *_FROM_REQUEST.values(),
+            *_FROM_REPLY.values(),
+            "step",
+            "ends",
+            "more",
+            "piece",
+            "pieces",
+            "audit_id",
+            "masked_id",
+        ]
+    )
+)
 
 
 class Exchanges:
@@ -90,7 +126,7 @@ class Exchanges:
         over = _ended(requests.table, ended or {})
         done = requests.done | (over != NO_END) | ~requests.answerable
         table, self._audits = legs.join(requests.table, requests.is_new, over, new, self._audits)
-        decided, self._open = table.filter(pa.array(done)), table.filter(pa.array(~done)).combine_chunks()
+        decided, self._open = _where(table, done), _where(table, ~done).combine_chunks()
         return _finished(decided, over[done])
 
     def settle(self, watermark_us: int | None, final: bool = False) -> pa.Table:
@@ -114,8 +150,11 @@ class Exchanges:
         return struct.pack("<Q", len(opened)) + opened + audits
 
 
-# --- carry
+def _where(table: pa.Table, mask: Mask) -> pa.Table:
+    return table if mask.all() else table.filter(pa.array(mask))
 
+
+# --- carry
 
 
 def _stored(table: pa.Table) -> bytes:
@@ -147,81 +186,101 @@ def _relevant(facts: pa.Table) -> pa.Table:
 
 
 def _joined(column: pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _moments(column: pa.Array) -> NDArray[np.int64]:
+    return arrays.integers(column.cast(pa.int64()), NO_TIME)
 
 
 def _times(column: pa.ChunkedArray) -> NDArray[np.int64]:
-    return arrays.integers(_joined(column).cast(pa.int64()), NO_TIME)
+    return _moments(_joined(column))
 
 
-def _both(before: pa.Table, new: pa.Table, name: str, new_name: str | None = None) -> pa.Array:
-    """A column of the open requests and of the new rows, one behind the other."""
-    return pa.concat_arrays([*before[name].chunks, *new[new_name or name].chunks]) if len(before) + len(new) else pa.nulls(0, before.schema.field(name).type)
+def _flags(column: pa.Array) -> Mask:
+    return arrays.flags(column, len(column))
 
 
-def _codes(column: pa.Array) -> NDArray[np.int64]:
-    """Numbers that are equal where values are; -1 is null."""
-    return arrays.integers(column.dictionary_encode().indices, -1)
+def _is_valid(column: pa.Array) -> Mask:
+    return np.asarray(column.is_valid().to_numpy(zero_copy_only=False), np.bool_)
+
+
+class _Both:
+    """Columns of the open requests and of the new rows, one behind the other."""
+
+    def __init__(self, before: pa.Table, new: pa.Table) -> None:
+        self.before, self.new = before, new
+
+    def __call__(self, name: str, read: Callable[[pa.Array], NDArray[Any]], new_name: str = "") -> NDArray[Any]:
+        return np.concatenate([read(_joined(self.before[name])), read(_joined(self.new[new_name or name]))])
+
+    def new_only(self, name: str, read: Callable[[pa.Array], NDArray[Any]], missing: Any) -> NDArray[Any]:
+        """A column that open requests do not have."""
+        found = read(_joined(self.new[name]))
+        return np.concatenate([np.full(len(self.before), missing, found.dtype), found])
+
+
+def _or_none(column: pa.Array) -> NDArray[np.int64]:
+    return arrays.integers(column, -1)
+
+
+def _to_client(column: pa.Array) -> NDArray[np.int8]:
+    return _flags(pc.equal(column, "to_client")).astype(np.int8)
 
 
 def _rows(before: pa.Table, new: pa.Table) -> Rows:
-    old, size = len(before), len(before) + len(new)
-    step = np.concatenate([np.full(old, REQUEST, np.int8), arrays.integers(_joined(new["step"])).astype(np.int8)])
-    direction = arrays.flags(pc.equal(_both(before, new, "direction"), "to_client"), size).astype(np.int8)
+    both = _Both(before, new)
+    step = both.new_only("step", arrays.integers, REQUEST).astype(np.int8)
+    direction = both("direction", _to_client)
     side = np.where(step == ANSWER, 1 - direction, direction).astype(np.int8)
-    lane = arrays.integers(_both(before, new, "lane"), -1)
-    pair = arrays.integers(_both(before, new, "pair")).astype(np.int32)
-    correlation = _codes(_both(before, new, "correlation"))
+    lane = both("lane", _or_none)
+    pair = both("pair", arrays.integers)
     stream = lane >= 0
-    ts = np.concatenate([_times(before["request_ts"]), _times(new["ts"])])
-    asks = step == REQUEST
-    limits = arrays.integers(_both(before, new, "limit_us"))
-    wants = arrays.flags(_both(before, new, "wants_reply"), size)
+    limits = both("limit_us", arrays.integers)
     # What nobody answers takes no part, nor does what is here for other reasons.
-    step = np.where((asks & ~wants) | (step == 0), -1, step).astype(np.int8)
+    step[((step == REQUEST) & ~both("wants_reply", _flags)) | (step == 0)] = NO_PART
+    names = arrays.mixed(both("correlation", arrays.hashed), both("connection", arrays.hashed_few))
     return Rows(
-        key=_keys(_codes(_both(before, new, "connection")), correlation, pair, side, stream, step),
+        key=_keys(names, pair, side, stream, step),
         step=step,
         side=side,
         lane=np.maximum(lane, 0).astype(np.int8),
         pair=pair,
-        ts=ts,
+        ts=both("request_ts", _moments, "ts"),
         window_us=np.where(limits > 0, limits + np.maximum(limits, GRACE_US), FOR_EVER),
-        ends=_new_flags(old, new, "ends"),
-        more=_new_flags(old, new, "more"),
-        once=arrays.flags(_both(before, new, "once"), size),
+        ends=both.new_only("ends", _flags, False),
+        more=both.new_only("more", _flags, False),
+        once=both("once", _flags),
         stream=stream,
-        named=correlation >= 0,
-        address=_codes(_both(before, new, "address")) if stream.any() else np.full(size, -1, np.int64),
-        piece=np.concatenate([np.full(old, -1, np.int64), arrays.integers(_joined(new["piece"]), -1)]),
-        pieces=np.concatenate([np.zeros(old, np.int64), arrays.integers(_joined(new["pieces"]))]),
-        length=arrays.integers(_both(before, new, "request_length", "length")),
-        **{name: np.concatenate([arrays.integers(_joined(before[name])), np.zeros(len(new), np.int64)]) for name in _GROUP},
+        named=both("correlation", _is_valid),
+        address=both("address", arrays.hashed) if stream.any() else pair,
+        addressed=both("address", _is_valid) if stream.any() else stream,
+        piece=both.new_only("piece", _or_none, -1),
+        pieces=both.new_only("pieces", arrays.integers, 0),
+        length=both("request_length", arrays.integers, "length"),
+        groups=_groups(before),
     )
 
 
 _GROUP = ("group_next", "group_count", "group_bytes")
 
 
-def _new_flags(old: int, new: pa.Table, name: str) -> Mask:
-    return np.concatenate([np.zeros(old, np.bool_), arrays.flags(_joined(new[name]), len(new))])
+def _groups(before: pa.Table) -> dict[int, Group]:
+    state = [arrays.integers(_joined(before[name])) for name in _GROUP]
+    return {row: Group(*(int(one[row]) for one in state)) for row in np.flatnonzero(state[1]).tolist()}
 
 
 def _keys(
-    connection: NDArray[np.int64],
-    correlation: NDArray[np.int64],
-    pair: NDArray[np.int32],
-    side: NDArray[np.int8],
-    stream: Mask,
-    step: NDArray[np.int8],
+    names: NDArray[np.int64], pair: NDArray[np.int64], side: NDArray[np.int8], stream: Mask, step: NDArray[np.int8]
 ) -> NDArray[np.int64]:
-    """Connection and correlation; side and answer too where they are not streams. Rows without part stand alone."""
-    kinds, kind = np.unique(pair, return_inverse=True) if len(pair) else (pair, pair)
-    inner = np.where(stream, 0, 1 + kind * 2 + side)
-    key = (connection * (int(correlation.max(initial=-1)) + 2) + correlation + 1) * (2 * len(kinds) + 1) + inner
-    alone = step < 0
-    key[alone] = -1 - np.arange(int(alone.sum()))
-    return key
+    """Connection and correlation; side and answer too where they are not streams. Rows without part stand alone.
+
+    It is a hash of 64 bits: that two keys of a million are taken for one happens once in 10 million feeds.
+    """
+    inner = np.where(stream, 0, 1 + pair * 2 + side)
+    alone = step == NO_PART
+    inner[alone] = -1 - np.flatnonzero(alone)
+    return arrays.mixed(names, inner)
 
 
 # --- what was found out
@@ -240,11 +299,16 @@ class _Found:
 def _requests(before: pa.Table, new: pa.Table, rows: Rows, pairs: Pairs) -> _Found:
     old = len(before)
     asked = np.flatnonzero((arrays.integers(_joined(new["step"])) == REQUEST) & ~pairs.repeated[old:])
-    table = pa.concat_tables([before, _opened(new, asked)]).combine_chunks()
+    table = pa.concat_tables([before, _opened(new, asked)]) if old else _opened(new, asked)
     at = np.concatenate([np.arange(old), asked + old])
     table = _answered(table, new, pairs.reply[at] - old, pairs.reply_bytes[at], pairs.replies[at])
-    for name, values in zip(_GROUP, (pairs.group_next[at], pairs.group_count[at], pairs.group_bytes[at]), strict=True):
-        table = _set(table, name, pa.array(values))
+    if pairs.groups or rows.groups:
+        places = {int(row): place for place, row in enumerate(at.tolist())}
+        for number, name in enumerate(_GROUP):
+            values = np.zeros(len(table), np.int64)
+            for row, group in pairs.groups.items():
+                values[places[row]] = group[number]
+            table = _set(table, name, pa.array(values))
     is_new = np.concatenate([np.zeros(old, np.bool_), np.ones(len(asked), np.bool_)])
     answerable = arrays.flags(_joined(table["wants_reply"]), len(table)) | _valid(table["place"])
     return _Found(table, is_new, pairs.done[at], answerable)
@@ -309,13 +373,13 @@ def _pair_by_place(before: pa.Table, new: pa.Table, rows: Rows, pairs: Pairs) ->
     if not strays.any():
         return
     asks = np.concatenate([np.ones(old, np.bool_), arrays.integers(_joined(new["step"])) == REQUEST])
-    places = _both(before, new, "place")
-    nameless = asks & arrays.flags(pc.is_valid(places), len(places))
+    both = _Both(before, new)
+    nameless = asks & both("place", _is_valid)
     chosen = np.flatnonzero(nameless | np.concatenate([np.zeros(old, np.bool_), strays]))
-    connection = _both(before, new, "connection").take(pa.array(chosen)).to_pylist()
-    waiting: dict[tuple[str, str, int], list[int]] = {}
-    for row, line, place in zip(chosen.tolist(), connection, places.take(pa.array(chosen)).to_pylist(), strict=True):
-        stack = waiting.setdefault((line, place, int(rows.side[row])), [])
+    places = arrays.mixed(arrays.mixed(both("place", arrays.hashed), both("connection", arrays.hashed_few)), rows.side)
+    waiting: dict[int, list[int]] = {}
+    for row, place in zip(chosen.tolist(), places[chosen].tolist(), strict=True):
+        stack = waiting.setdefault(place, [])
         if nameless[row]:
             stack.append(row)
         elif stack and _soon(int(rows.ts[stack[-1]]), int(rows.ts[row])):
@@ -339,7 +403,7 @@ def _deadlines(table: pa.Table, asked: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _unanswered(table: pa.Table) -> Mask:
-    return arrays.integers(_joined(table["replies"])) == 0
+    return np.equal(arrays.integers(_joined(table["replies"])), 0)
 
 
 def _finished(table: pa.Table, end: NDArray[np.int64]) -> pa.Table:
@@ -368,4 +432,6 @@ def _rendered(table: pa.Table, outcome: pa.Array) -> pa.Table:
     if unheard.any():
         status = pc.if_else(pa.array(unheard), NO_REPLY_WANTED, status)
     made = {"latency_us": latency, "outcome": outcome, "status": status}
-    return pa.table([made.get(name, table[name] if name not in made else None) for name in EXCHANGES.names], schema=EXCHANGES)
+    return pa.table(
+        [made.get(name, table[name] if name not in made else None) for name in EXCHANGES.names], schema=EXCHANGES
+    )

@@ -63,10 +63,24 @@ _FACTS: tuple[tuple[str, pa.DataType, str], ...] = (
 FACTS = pa.schema([*(pa.field(name, kind, metadata={"doc": doc}) for name, kind, doc in _FACTS), *marks.MARKS])
 """The schema of facts. Rows come sorted by connection, ts, order."""
 
-MESSAGES = pa.schema([FACTS.field(i) for i in range(FACTS.get_field_index("payload_bytes") + 1) if FACTS.field(i).name != "order"])
+MESSAGES = pa.schema(
+    [FACTS.field(i) for i in range(FACTS.get_field_index("payload_bytes") + 1) if FACTS.field(i).name != "order"]
+)
 """silver/messages: the first part of the facts, without their order."""
 
-ENVELOPE = ("capture", "connection", "direction", "offset", "length", "ts", "order", "message", "code", "notes", "raw_text")
+ENVELOPE = (
+    "capture",
+    "connection",
+    "direction",
+    "offset",
+    "length",
+    "ts",
+    "order",
+    "message",
+    "code",
+    "notes",
+    "raw_text",
+)
 _PER_US = {"ns": 1000, "us": 1}
 _IN_US = {"ms": 1000, "s": 1_000_000}
 
@@ -104,7 +118,9 @@ class _Plan:
 def _plan(protocol: n.Protocol) -> _Plan:
     about = [cls.__message__ for cls in protocol.messages]
     answers = {one["answer"] for one in about if one["answer"] is not None}
-    steps = [refine.REQUEST if one["answer"] is not None else refine.ANSWER if one["code"] in answers else 0 for one in about]
+    steps = [
+        refine.REQUEST if one["answer"] is not None else refine.ANSWER if one["code"] in answers else 0 for one in about
+    ]
     pairs = [one["code"] if one["answer"] is None else one["answer"] for one in about]
     built_in = protocol.name in BUILT_IN and load(protocol.name) is protocol
     return _Plan(
@@ -247,7 +263,10 @@ def _xid(plan: _Plan, records: pa.RecordBatch, which: NDArray[np.int64]) -> dict
         mask = _mask(place, which, plan)
         number = refine.column_at(records, (*place.path, "format"))
         mask &= ~np.isin(arrays.integers(number, -1), (-1, 0))
-        for name, part in (("xid_format", number), *((one, refine.column_at(records, (*place.path, one))) for one in ("gtrid", "bqual"))):
+        for name, part in (
+            ("xid_format", number),
+            *((one, refine.column_at(records, (*place.path, one))) for one in ("gtrid", "bqual")),
+        ):
             part = arrays.only(part, mask)
             found[name] = part if name not in found else pc.coalesce(found[name], part)
     return found

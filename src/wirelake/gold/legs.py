@@ -19,6 +19,8 @@ WINDOW_US = 5_000_000
 AUDITS = pa.schema([("audit_id", pa.string()), ("masked_id", pa.string()), ("ts", pa.int64())])
 NO_AUDITS = AUDITS.empty_table()
 _NO_TIME = np.iinfo(np.int64).min
+BROKERED = frozenset({"mb"})
+"""Protocols whose exchanges have two legs, both with the same server."""
 OTHER = ("other_connection", "other_correlation", "other_leg_how")
 
 
@@ -56,9 +58,24 @@ class _Legs:
     """Requests that a broker forwards: ``near`` those it got, ``far`` those it sent."""
 
     def __init__(self, table: pa.Table, rows: NDArray[np.int64], is_new: Mask, over: NDArray[np.int64]) -> None:
-        chosen = table.select(
-            ["direction", "connection", "correlation", "address", "version", "payload_hash", "request_ts", "order", "reply_ts", *OTHER]
-        ).take(pa.array(rows)).combine_chunks()
+        chosen = (
+            table.select(
+                [
+                    "direction",
+                    "connection",
+                    "correlation",
+                    "address",
+                    "version",
+                    "payload_hash",
+                    "request_ts",
+                    "order",
+                    "reply_ts",
+                    *OTHER,
+                ]
+            )
+            .take(pa.array(rows))
+            .combine_chunks()
+        )
         self.rows = rows
         self.far = flags(pc.equal(chosen["direction"], "to_client").combine_chunks(), len(rows))
         self.ts = integers(chosen["request_ts"].combine_chunks().cast(pa.int64()), _NO_TIME)
@@ -71,7 +88,7 @@ class _Legs:
         self.chosen = chosen
         self.other = np.full(len(rows), -1, np.int64)
         self.known = flags(pc.is_valid(chosen["other_leg_how"]).combine_chunks(), len(rows))
-        self.told: dict[int, tuple[str | None, str]] = {}
+        self.told: dict[int, tuple[str | None, str | None]] = {}
         self.latest = int(self.ts.max())
 
     def guess(self) -> None:
@@ -124,10 +141,26 @@ class _Legs:
         near = {ids[row]: row for row in np.flatnonzero(~self.far).tolist()}
         for copy in audits.to_pylist():
             sent, got = far.get(copy["audit_id"]), near.get(copy["masked_id"])
+            self._forget(sent, got)
             if sent is not None and self._in_time(sent, copy["ts"]):
                 self.told[sent] = (connections[got] if got is not None else None, copy["masked_id"])
             if got is not None and sent is not None and self._in_time(got, copy["ts"]):
                 self.told[got] = (connections[sent], copy["audit_id"])
+
+    def _forget(self, sent: int | None, got: int | None) -> None:
+        """A guess that turns out to be wrong: another request was sent on as this one."""
+        if sent is None:
+            return
+        guessed = int(self.other[sent])
+        if guessed >= 0 and guessed != got:
+            self.other[guessed] = self.other[sent] = -1
+        elif not self.is_new[sent]:
+            given = self.chosen["correlation"][sent]
+            for row in np.flatnonzero(
+                flags(pc.equal(self.chosen["other_correlation"], given).combine_chunks(), len(self.rows))
+            ):
+                if row != got and not self.far[row]:
+                    self.told[int(row)] = (None, None)
 
     def _in_time(self, row: int, ts: int) -> bool:
         return bool(abs(ts - int(self.ts[row])) <= WINDOW_US and ts <= int(self.reply[row]))
@@ -156,6 +189,6 @@ class _Legs:
         lists = {name: column.to_pylist() for name, column in values.items()}
         for row, (connection, correlation) in self.told.items():
             at = int(self.rows[row])
-            for name, value in zip(OTHER, (connection, correlation, "audit"), strict=True):
+            for name, value in zip(OTHER, (connection, correlation, correlation and "audit"), strict=True):
                 lists[name][at] = value
         return {name: pa.chunked_array([pa.array(column, pa.string())]) for name, column in lists.items()}

@@ -25,7 +25,7 @@ _AFTER_REFUSAL = {"ceda": "open"}
 """Where a refused handshake or login leads. The tables cannot say it, for they do not look into messages; where nothing
 is said, to a state in which nothing more may be sent."""
 _EITHER_MAY_DIAL = {"casual"}
-"""Protocols in which the side that asks may be the one that was dialled: who sends the opening message is the client."""
+"""Where the side that asks may be the one that was dialled: who sends the opening message is the client."""
 
 States = frozenset[str]
 

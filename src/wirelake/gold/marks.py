@@ -90,11 +90,6 @@ def _of(records: pa.RecordBatch, path: str) -> pa.Array | None:
     return array
 
 
-def _equal(records: pa.RecordBatch, name: str, value: str) -> pa.Array | None:
-    array = _of(records, name)
-    return None if array is None else pc.fill_null(pc.equal(array, value), False)
-
-
 def _group_key(records: pa.RecordBatch, group_pub: np.ndarray[Any, Any]) -> pa.Array | None:
     """Of the pieces of a blob: the reply topic of a group_pub that has one, in all other cases the topic."""
     index, topic, reply_topic = _of(records, "group.index"), _of(records, "topic"), _of(records, "reply_topic")
@@ -211,7 +206,8 @@ def _told(
     by_code = {names[name]: teller for name, teller in tellers.items()}
     wanted = np.isin(codes, list(by_code))
     if protocol.name in _ONLY_TOPIC:
-        wanted &= _equal(records, "topic", _ONLY_TOPIC[protocol.name]).to_numpy(zero_copy_only=False)
+        topic = pc.equal(records.column("topic"), _ONLY_TOPIC[protocol.name])
+        wanted &= pc.fill_null(topic, False).to_numpy(zero_copy_only=False)
     rows = np.flatnonzero(wanted)
     if not len(rows):
         return None

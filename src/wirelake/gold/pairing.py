@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,14 @@ NO_TIME = np.iinfo(np.int64).min
 FOR_EVER = np.iinfo(np.int64).max
 
 
+class Group(NamedTuple):
+    """An answer in pieces that is not complete."""
+
+    next: int
+    total: int
+    bytes: int
+
+
 @dataclass
 class Rows:
     """Requests, answers and closes; requests that were open before come first, then the new rows by time."""
@@ -37,7 +46,7 @@ class Rows:
     side: NDArray[np.int8]
     """The direction of the requester."""
     lane: NDArray[np.int8]
-    pair: NDArray[np.int32]
+    pair: Ints
     ts: Ints
     window_us: Ints
     """Requests: how long an answer is waited for."""
@@ -48,13 +57,14 @@ class Rows:
     named: Mask
     """Whether there is a correlation."""
     address: Ints
+    """Equal where addresses are; streams only."""
+    addressed: Mask
     piece: Ints
     """-1: the message is whole."""
     pieces: Ints
     length: Ints
-    group_next: Ints
-    group_count: Ints
-    group_bytes: Ints
+    groups: dict[int, Group]
+    """Answers to open requests of which only some pieces have come."""
 
     def __len__(self) -> int:
         return len(self.key)
@@ -73,9 +83,7 @@ class Pairs:
     """Answers that belong to a request."""
     repeated: Mask
     """Requests that go on with a stream which is open already."""
-    group_next: Ints
-    group_count: Ints
-    group_bytes: Ints
+    groups: dict[int, Group]
 
     @classmethod
     def nothing(cls, rows: Rows) -> Pairs:
@@ -87,9 +95,7 @@ class Pairs:
             np.zeros(size, np.bool_),
             np.zeros(size, np.bool_),
             np.zeros(size, np.bool_),
-            rows.group_next.copy(),
-            rows.group_count.copy(),
-            rows.group_bytes.copy(),
+            dict(rows.groups),
         )
 
 
@@ -112,7 +118,8 @@ def in_window(rows: Rows, request: Ints, answer: Ints) -> Mask:
     """Whether answers come in time; without times they do."""
     asked, answered, window = rows.ts[request], rows.ts[answer], rows.window_us[request]
     timeless = (asked == NO_TIME) | (answered == NO_TIME) | (window == FOR_EVER)
-    return timeless | (np.where(timeless, 0, answered) - np.where(timeless, 0, asked) <= window)
+    in_time = np.where(timeless, 0, answered) - np.where(timeless, 0, asked) <= window
+    return np.logical_or(timeless, in_time)
 
 
 class _Runs:
@@ -146,7 +153,9 @@ class _Runs:
         before = np.maximum(np.arange(len(order)) - 1, 0)
         nested = asks & (self.request[before] >= self.first) & (before >= self.first)
         nested &= self.ended[before] == self.ended[np.maximum(self.request[before], 0)]
-        strange = nested | ((rows.piece[order] >= 0) & ~asks) | (rows.group_count[order] > 0)
+        strange = nested | ((rows.piece[order] >= 0) & ~asks)
+        if rows.groups:
+            strange |= np.isin(order, list(rows.groups))
         late = ~asks & self.is_open
         strange[late] |= ~in_window(rows, order[self.request[late]], order[late])
         odd = np.logical_or.reduceat(strange, self.starts)
@@ -157,12 +166,12 @@ class _Runs:
     def _mixed_streams(self) -> Mask:
         """Runs with several sides, lanes or kinds of requests."""
         rows, order = self.rows, self.order
-        kind = rows.pair[order].astype(np.int64) * 4 + rows.lane[order] * 2 + rows.side[order]
+        kind = rows.pair[order] * 4 + rows.lane[order] * 2 + rows.side[order]
         closes = self.step == CLOSE
         high = np.maximum.reduceat(np.where(closes, -1, kind), self.starts)
         low = np.minimum.reduceat(np.where(closes, FOR_EVER, kind), self.starts)
         sides = np.maximum.reduceat(rows.side[order], self.starts) != np.minimum.reduceat(rows.side[order], self.starts)
-        return ((high >= 0) & (high != low)) | sides
+        return np.logical_or((high >= 0) & (high != low), sides)
 
     def odd_members(self, odd: Mask) -> Iterator[Ints]:
         for run in np.flatnonzero(odd[self.starts]).tolist():
@@ -196,7 +205,7 @@ class _Walk:
         if self.rows.step[row] == REQUEST:
             self.open.append(row)
             return
-        for request in reversed(self.open) if self.rows.named[row] else list(self.open):
+        for request in reversed(self.open) if self.rows.named[row] else iter(self.open):
             if self.in_window(request, row):
                 if self.answer(request, row):
                     self.open.remove(request)
@@ -218,29 +227,22 @@ class _Walk:
             if size is None:
                 return False
         ends = bool(rows.ends[row]) or bool(rows.once[request] and not rows.more[row])
-        self._drop_group(request)
+        pairs.groups.pop(request, None)
         if pairs.reply[request] < 0:
-            pairs.reply[request], pairs.reply_bytes[request] = row, size
+            pairs.reply[request], pairs.reply_bytes[request] = row, int(size)
         pairs.replies[request] += 1
-        pairs.done[request] |= ends
+        pairs.done[request] = pairs.done[request] or ends
         return ends
 
     def _gather(self, request: int, row: int) -> int | None:
         """Adds a piece; gives the bytes of all if it was the last one."""
         rows, pairs = self.rows, self.pairs
         piece = int(rows.piece[row])
-        if piece == 0:
-            pairs.group_count[request], pairs.group_bytes[request] = rows.pieces[row], 0
-        elif pairs.group_count[request] == 0 or piece != pairs.group_next[request]:
-            self._drop_group(request)
+        group = Group(0, int(rows.pieces[row]), 0) if piece == 0 else pairs.groups.pop(request, None)
+        if group is None or piece != group.next:
             return None
-        pairs.group_next[request] = piece + 1
-        pairs.group_bytes[request] += rows.length[row]
-        return int(pairs.group_bytes[request]) if piece + 1 >= pairs.group_count[request] else None
-
-    def _drop_group(self, request: int) -> None:
-        for state in (self.pairs.group_next, self.pairs.group_count, self.pairs.group_bytes):
-            state[request] = 0
+        group = pairs.groups[request] = Group(piece + 1, group.total, group.bytes + int(rows.length[row]))
+        return group.bytes if group.next >= group.total else None
 
 
 class _StreamWalk(_Walk):
@@ -266,7 +268,9 @@ class _StreamWalk(_Walk):
     def _request(self, place: tuple[int, int], row: int) -> None:
         rows, before = self.rows, self.streams.get(place)
         if before is not None:
-            same = rows.pair[before] == rows.pair[row] and rows.address[row] in (rows.address[before], -1)
+            same = rows.pair[before] == rows.pair[row] and (
+                not rows.addressed[row] or rows.address[row] == rows.address[before]
+            )
             if same:
                 self.pairs.repeated[row] = True
                 return

@@ -39,7 +39,7 @@ class Piece(NamedTuple):
     lane: int
     key: str | None
     number: int
-    count: int
+    total: int
     ends: bool
     ts: int
 
@@ -73,7 +73,9 @@ class Groups:
             self.open[where] = Group(piece.key, -1, 0, piece.ts)
             if lost.before(piece.ts):
                 return None
-            return Finding(piece.row, how.rule, f"{how.word} {piece.number} of a message whose first {how.word} did not come")
+            return Finding(
+                piece.row, how.rule, f"{how.word} {piece.number} of a message whose first {how.word} did not come"
+            )
         if group.next < 0:
             group.last_us = piece.ts
             return None
@@ -86,7 +88,9 @@ class Groups:
             return None
         other = " of another message" if piece.number == expected else ""
         return Finding(
-            piece.row, how.rule, f"{how.word} {piece.number}{other} where {how.word} {expected} of {group.count} must come"
+            piece.row,
+            how.rule,
+            f"{how.word} {piece.number}{other} where {how.word} {expected} of {group.count} must come",
         )
 
     def close(self, stream: str | None) -> None:
@@ -94,11 +98,13 @@ class Groups:
         for where in [where for where in self.open if isinstance(where, tuple) and where[1] == stream]:
             del self.open[where]
 
-    def _begin(self, how: Splitting, where: Hashable, group: Group | None, piece: Piece, lost: Losses) -> Finding | None:
+    def _begin(
+        self, how: Splitting, where: Hashable, group: Group | None, piece: Piece, lost: Losses
+    ) -> Finding | None:
         """A first piece, or a message that is no piece, and what it interrupts."""
         self.open.pop(where, None)
-        if piece.number == 0 and piece.count > 1 and not piece.ends:
-            self.open[where] = Group(piece.key, 1, piece.count, piece.ts)
+        if piece.number == 0 and piece.total > 1 and not piece.ends:
+            self.open[where] = Group(piece.key, 1, piece.total, piece.ts)
         if group is None or group.next < 0 or lost.between(group.last_us, piece.ts):
             return None
         came = f"a first {how.word}" if piece.number == 0 else "another message"

@@ -36,7 +36,7 @@ SESSIONS = pa.schema(
         column("ended", pa.string(), "`closed` or `reset`; null if its end was not captured"),
         column("ended_ts", TS, "when it ended"),
         column("duration_us", pa.int64(), "from first to last seen"),
-        column("handshake", pa.string(), "how handshake or login went: `complete`, `refused`, or `none` if none was seen"),
+        column("handshake", pa.string(), "how handshake or login went: `complete`, `refused`; `none` if none was seen"),
         column("facts", TOLD, "what the peers told about themselves: domains, ids, versions, user, service name ..."),
         column("messages_to_server", pa.int64(), "messages of the client"),
         column("messages_to_client", pa.int64(), "messages of the server"),
@@ -239,9 +239,7 @@ def _latest(known: int | None, new: int | None) -> int | None:
     return new if known is None else known if new is None else max(known, new)
 
 
-def _take_gaps(
-    sessions: list[Session], runs: Runs, ts: NDArray[np.int64], mask: NDArray[np.bool_], way: int
-) -> None:
+def _take_gaps(sessions: list[Session], runs: Runs, ts: NDArray[np.int64], mask: NDArray[np.bool_], way: int) -> None:
     """The longest time between two messages of one side, also across the cut between two feeds."""
     rows = np.flatnonzero(mask)
     if not len(rows):

@@ -4,8 +4,8 @@ Two steps, because a transaction crosses connections. ``branch_events`` picks th
 it works on any part of the connections. ``Transactions`` is fed the events of all of them in the order of time.
 
 Which answer belongs to which request is decided by connection and correlation only: known peers answer with the branch
-qualifier of another branch. A branch is one qualifier on one connection; a prepare, commit or rollback that comes over a
-connection where the branch was never seen goes on with an unfinished branch of that qualifier and resource: the
+qualifier of another branch. A branch is one qualifier on one connection; a prepare, commit or rollback that comes over
+a connection where the branch was never seen goes on with an unfinished branch of that qualifier and resource: the
 coordinator says its decision again after a reconnect.
 
 A transaction is decided when each of its branches has ended and LINGER_US have passed since its last event: a branch
@@ -51,7 +51,7 @@ TRANSACTIONS = pa.schema(
         column("ended_ts", TS, "answer that ended the last branch; null if a branch did not end"),
         column("last_ts", TS, "last message with this id"),
         column("duration_us", pa.int64(), "from the first message to the end; null if it did not end"),
-        column("outcome", pa.string(), "the worst of the branches: `in_doubt`, `rolled_back`, `committed`, `read_only`"),
+        column("outcome", pa.string(), "worst of the branches: `in_doubt`, `rolled_back`, `committed`, `read_only`"),
         column("calls", pa.int64(), "requests that did work in it"),
         column("prepare_us", pa.int64(), "from the first prepare to the last vote"),
         column("commit_us", pa.int64(), "from the first commit to the last answer to one"),
@@ -183,6 +183,8 @@ class Transaction:
     commit_from: int | None = None
     commit_to: int | None = None
     branches: list[Branch] = field(default_factory=list)
+    numbers: dict[tuple[bytes, str], int] = field(default_factory=dict)
+    """(qualifier, connection) -> place in branches."""
     executions: dict[str, None] = field(default_factory=dict)
     waiting: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
     """(connection, correlation) of a request without an answer -> number of its branch, its step."""
@@ -193,15 +195,21 @@ class Transaction:
 
     def branch(self, bqual: bytes, connection: str, step: int, resource: int | None) -> int:
         """The number of the branch that a request belongs to; a new one if it is the first."""
-        for i, known in enumerate(self.branches):
-            if known.bqual == bqual and known.connection == connection:
-                return i
-        if step != WORK:
-            for i, known in enumerate(self.branches):
-                if known.bqual == bqual and known.outcome is None and known.resource == resource:
-                    return i
-        self.branches.append(Branch(bqual, connection))
-        return len(self.branches) - 1
+        number = self.numbers.get((bqual, connection))
+        if number is None and step != WORK:
+            number = self._unfinished(bqual, resource)
+        if number is None:
+            number = len(self.branches)
+            self.branches.append(Branch(bqual, connection))
+        self.numbers[bqual, connection] = number
+        return number
+
+    def _unfinished(self, bqual: bytes, resource: int | None) -> int | None:
+        """A branch that goes on over another connection."""
+        for number, known in enumerate(self.branches):
+            if known.bqual == bqual and known.outcome is None and known.resource == resource:
+                return number
+        return None
 
     def row(self) -> dict[str, Any]:
         outcomes = {branch.outcome or "in_doubt" for branch in self.branches}
@@ -256,9 +264,7 @@ class Transactions:
     def settle(self, watermark: int, final: bool = False) -> pa.Table:
         """What is decided when everything up to ``watermark`` (microseconds) was fed; with ``final``, the rest too."""
         done = [
-            key
-            for key, one in self._known.items()
-            if final or (one.has_ended and one.last_us + LINGER_US < watermark)
+            key for key, one in self._known.items() if final or (one.has_ended and one.last_us + LINGER_US < watermark)
         ]
         return _rows([self._forget(key) for key in done])
 

@@ -9,12 +9,13 @@ Rules, of which a message breaks at most the first:
 
 Nothing is reported that lost bytes could excuse. Where a connection's beginning was not captured, or after a gap or a
 quarantined range in a direction: an answer to a request of that direction is never unexpected; a second answer, or a
-request made twice, is reported only if nothing was lost between the two; of pieces likewise; and the state is the set of
-all that it can be.
+request made twice, is reported only if nothing was lost between the two; of pieces likewise; and the state is the set
+of all that it can be.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,7 +28,7 @@ from numpy.typing import NDArray
 from ..protocols import BUILT_IN, load
 from ..spec.nodes import Protocol
 from . import answers, arrays
-from .answers import ANSWERS, ASKS, CLOSES, ENDS, FOR_EVER, KEPT, LATE_US, REST, Finding, Losses
+from .answers import ANSWERS, ASKS, CLOSES, ENDS, FOR_EVER, KEPT, LATE_US, Finding, Losses
 from .connections import Runs, integers, runs_of, to_client, told_rows, truths, whole
 from .lifecycle import FORBIDDEN, Automaton, automaton
 from .marks import HANDSHAKE, REFUSED, column
@@ -75,8 +76,10 @@ class Watch:
     changed_us: int = 0
     swapped: bool = False
     """The side that was dialled is the client of the protocol."""
-    replies: list[int] = field(default_factory=lambda: [0, 0])
-    last_us: int = 0
+    is_known: bool = False
+    """It was fed before."""
+    replies: int = 0
+    """Answers so far, both ways."""
     ended_us: int | None = None
     losses: tuple[Losses, Losses] = field(default_factory=lambda: (Losses(), Losses()))
     groups: Groups = field(default_factory=Groups)
@@ -161,16 +164,13 @@ class Violations:
         watches = [self._watch(one, name, machine, heads) for one in runs.names]
         feed = _Feed(facts, runs, watches, to_client(facts), integers(facts, "ts"), integers(facts, "code"))
         self._note_losses(runs, watches, damage)
-        findings: dict[int, tuple[str, str, str]] = {}
-        if machine is not None:
-            findings = _States(machine, feed).findings()
-        shown = {watch.number: _shown(machine, watch) for watch in watches}
+        states = _States(machine, feed) if machine is not None else None
+        findings = states.findings() if states is not None else {}
         for one in (*self._answers(feed, findings), *_pieces(feed)):
             if one.row not in findings:
-                run = int(np.searchsorted(runs.starts, one.row, "right")) - 1
-                findings[one.row] = (one.rule, one.detail, shown[watches[run].number])
-        for watch, end in zip(watches, runs.starts[1:].tolist(), strict=True):
-            watch.last_us = int(feed.ts[end - 1])
+                findings[one.row] = (one.rule, one.detail, states.at(one.row) if states is not None else "")
+        for watch in watches:
+            watch.is_known = True
             for lost in watch.losses:
                 lost.forget()
         return _table(facts, findings)
@@ -225,7 +225,9 @@ class Violations:
         role[(step == REQUEST) & (piece <= 0) & truths(table, "wants_reply", True) & ~control] = ASKS
         is_answer = (step == ANSWER) & ~control
         role[is_answer] = np.where(ends[is_answer], ENDS, ANSWERS)
-        role[is_answer & (piece > 0)] = REST
+        if (how := SPLITTING.get(feed.watches[0].protocol)) is not None and not how.per_stream:
+            # The first piece stands for the whole message.
+            role[is_answer & (piece > 0)] = 0
         role[step == CLOSE] = CLOSES
         role[truths(table, "heartbeat")] = 0
         ordinal = _ordinals(feed, is_answer)
@@ -245,7 +247,9 @@ class Violations:
         if manners.inventing_side is None:
             return []
         rows = rows[np.isin(role[rows], (ANSWERS, ENDS)) & (feed.side[rows] != manners.inventing_side)]
-        return [Finding(row, answers.UNEXPECTED_REPLY, "it does not say which request it answers") for row in rows.tolist()]
+        return [
+            Finding(row, answers.UNEXPECTED_REPLY, "it does not say which request it answers") for row in rows.tolist()
+        ]
 
     def _check(
         self,
@@ -287,7 +291,7 @@ class Violations:
 
 
 def _invented(feed: _Feed, manners: answers.Manners) -> NDArray[np.bool_]:
-    """Answers whose id the sender may have made up: errors, and what system topics say, of the one side that does so."""
+    """Answers whose id the sender may have made up: errors, and what system topics say, of the side that does so."""
     if manners.inventing_side is None:
         return np.zeros(len(feed), np.bool_)
     failed = pc.fill_null(pc.not_equal(whole(feed.table, "result"), "ok"), False).to_numpy(zero_copy_only=False)
@@ -305,10 +309,10 @@ def _ordinals(feed: _Feed, is_answer: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Counts the answers of each connection; a row that is none has the number of those before it."""
     counted = np.cumsum(is_answer)
     before = np.concatenate([[0], counted])[feed.runs.starts[:-1]]
-    known = np.array([watch.replies[0] for watch in feed.watches], np.int64)
+    known = np.array([watch.replies for watch in feed.watches], np.int64)
     found = counted - feed.runs.spread(before) + feed.runs.spread(known)
     for watch, end in zip(feed.watches, feed.runs.starts[1:].tolist(), strict=True):
-        watch.replies[0] = int(found[end - 1])
+        watch.replies = int(found[end - 1])
     return np.asarray(found, np.int64)
 
 
@@ -317,7 +321,7 @@ def _still_remembered(kept: NDArray[Any], feed: _Feed) -> NDArray[np.bool_]:
     order = np.argsort([watch.number for watch in feed.watches])
     numbers = np.array([feed.watches[i].number for i in order], np.int32)
     place = np.searchsorted(numbers, kept["who"])
-    replies = np.array([feed.watches[i].replies[0] for i in order], np.int64)[place]
+    replies = np.array([feed.watches[i].replies for i in order], np.int64)[place]
     last = feed.ts[feed.runs.starts[1:] - 1][order][place]
     ended = kept["role"] != answers.OPEN
     recent = (replies - kept["ordinal"] < answers.RECENT) & (last - kept["done_us"] <= LATE_US)
@@ -339,6 +343,8 @@ class _States:
         self.machine = machine
         self.feed = feed
         self.found: dict[int, tuple[str, str, str]] = {}
+        self.history = [([-1], [watch.state]) for watch in feed.watches]
+        """Of each connection: rows at which its state changed, and to what."""
         refusal = np.zeros(len(feed), np.bool_)
         for row, told in told_rows(feed.table):
             refusal[row] = told.get(HANDSHAKE) == REFUSED
@@ -369,11 +375,9 @@ class _States:
         opening = machine.initial
         for watch, start in zip(feed.watches, feed.runs.starts.tolist(), strict=False):
             which, side = machine.which(int(feed.code[start])), int(feed.side[start])
-            if watch.before >= 0 or machine.sent_by[which] not in SIDES or machine.sent_by[which] == SIDES[side]:
+            if watch.is_known or machine.sent_by[which] not in SIDES or machine.sent_by[which] == SIDES[side]:
                 continue
-            other = 2 * which + 1 - side
-            if not watch.swapped and (watch.state != opening or machine.table[opening, other] != FORBIDDEN):
-                watch.swapped = True
+            watch.swapped = watch.state != opening or machine.table[opening, 2 * which + 1 - side] != FORBIDDEN
 
     def _in_bulk(self, rows: NDArray[np.int64], connection: NDArray[np.int64]) -> NDArray[np.int64]:
         """Gives the rows of connections that are left after BULK_STEPS changes."""
@@ -392,14 +396,27 @@ class _States:
             forbidden = rows[then == FORBIDDEN]
             self._report(forbidden[forbidden < stop[connection[forbidden]]], connection)
             for i, first in zip(movers.tolist(), firsts.tolist(), strict=True):
-                self._move(feed.watches[i], int(then[first]), int(rows[first]))
+                self._move(i, int(then[first]), int(rows[first]))
             state[movers] = then[firsts]
             rows = rows[rows > stop[where]]
         return rows
 
-    def _move(self, watch: Watch, state: int, row: int) -> None:
-        watch.before, watch.state = watch.state, state
-        watch.changed_by, watch.changed_us = int(self.side[row]), int(self.feed.ts[row])
+    def at(self, row: int) -> str:
+        """The state when this message came."""
+        rows, states = self.history[int(np.searchsorted(self.feed.runs.starts, row, "right")) - 1]
+        return _shown(self.machine, states[bisect_right(rows, row) - 1])
+
+    def _set(self, i: int, state: int, row: int) -> None:
+        self.feed.watches[i].state = state
+        self.history[i][0].append(row)
+        self.history[i][1].append(state)
+
+    def _move(self, i: int, state: int, row: int) -> None:
+        watch = self.feed.watches[i]
+        sets, before = self.machine.sets, watch.state
+        self._set(i, state, row)
+        if not sets[state] <= sets[before]:
+            watch.before, watch.changed_by, watch.changed_us = before, int(self.side[row]), int(self.feed.ts[row])
 
     def _report(self, rows: NDArray[np.int64], connection: NDArray[np.int64]) -> None:
         for row in rows.tolist():
@@ -410,7 +427,7 @@ class _States:
         crossed = watch.changed_by == 1 - side and self.feed.ts[row] - watch.changed_us <= CROSSING_US
         if crossed and watch.before >= 0 and machine.table[watch.before, self.symbol[row]] != FORBIDDEN:
             return
-        state = _shown(machine, watch)
+        state = _shown(machine, watch.state)
         allowed = machine.allowed(watch.state, side)
         may = f"may send {_listed(allowed)}" if allowed else "may send nothing"
         self.found[row] = ("state", f"in state {state} the {SIDES[side]} {may}", state)
@@ -425,13 +442,13 @@ class _States:
         for row, (ts, symbol) in enumerate(zip(times, symbols, strict=True), start):
             while at < len(lost) and lost[at][0] <= ts:
                 side = lost[at][1] ^ watch.swapped
-                watch.state = int(table[watch.state, self.machine.loss(side)])
+                self._set(i, int(table[watch.state, self.machine.loss(side)]), row)
                 at += 1
             then = int(table[watch.state, symbol])
             if then == FORBIDDEN:
                 self._forbid(watch, row)
             elif then != watch.state:
-                self._move(watch, then, row)
+                self._move(i, then, row)
         for _, side in lost[at:]:
             watch.state = int(table[watch.state, self.machine.loss(side ^ watch.swapped)])
 
@@ -444,10 +461,8 @@ def _firsts(groups: NDArray[np.int64], values: NDArray[np.int64]) -> tuple[NDArr
     return groups[first], values[first]
 
 
-def _shown(machine: Automaton | None, watch: Watch) -> str:
-    if machine is None:
-        return ""
-    states = machine.sets[watch.state]
+def _shown(machine: Automaton, number: int) -> str:
+    states = machine.sets[number]
     return "unknown" if len(states) > len(machine.all_states) else "|".join(sorted(states))
 
 

@@ -443,26 +443,22 @@ def hold(ways, nodes, holding, now, way, offset, length, start, position):
     if tail >= 0 and offset >= at(nodes, tail + OFFSET) + at(nodes, tail + SIZE):
         before, node = tail, np.int64(-1)
     while length > 0:
-        if node < 0:
-            put(ways, nodes, holding, now, way, before, node, offset, length, start, position)
-            break
-        begin = at(nodes, node + OFFSET)
-        end = begin + at(nodes, node + SIZE)
-        piece = np.int64(0)
+        begin = at(nodes, node + OFFSET) if node >= 0 else offset + length
         if offset < begin:
             piece = min(length, begin - offset)
-            put(ways, nodes, holding, now, way, before, node, offset, piece, start, position)
-        elif offset < end:
-            piece = min(length, end - offset)
+            before = put(ways, nodes, holding, now, way, before, node, offset, piece, start, position)
+        else:
+            piece = max(min(length, begin + at(nodes, node + SIZE) - offset), np.int64(0))
             store(now, REPEATED, at(now, REPEATED) + piece)
+            before, node = node, at(nodes, node + FOLLOWING)
         offset, start, position, length = offset + piece, start + piece, position + piece, length - piece
-        before, node = node, at(nodes, node + FOLLOWING)
     if at(ways, way + HEAD) >= 0:
         set_alarm(ways, nodes, now, way)
 
 
 @njit(cache=True, nogil=True)
 def put(ways, nodes, holding, now, way, before, following, offset, length, start, position):
+    """A new node between two others."""
     node = at(now, FREE)
     store(now, FREE, at(nodes, node + FOLLOWING))
     store(now, USED, at(now, USED) + 1)
@@ -487,6 +483,7 @@ def put(ways, nodes, holding, now, way, before, following, offset, length, start
         store(ways, way + LISTED, 1)
         store(holding, at(now, HOLDING), way)
         store(now, HOLDING, at(now, HOLDING) + 1)
+    return node
 
 
 @njit(cache=True, nogil=True)

@@ -258,10 +258,9 @@ class Run:
         record = self._record(list(files), list(removed), list(inputs), dict(carry or {}), facts or {}, labels or {})
         store = self.lake.store
         self._check(record)
-        if self.lake.durable:
-            carried = [file.staged for file in record.carry.values() if file is not None]
-            store.sync(carried)
-            store.sync_directories(carried)
+        if self.lake.durable:  # workers saw to the files of tables
+            store.sync(file.staged for file in record.carry.values() if file is not None)
+            store.sync_directories(source for source, _ in record.moves())
         self._is_in_doubt = True
         store.publish(record_path(record.number), record.to_bytes())
         self.lake._finish(record)

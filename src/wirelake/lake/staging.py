@@ -130,7 +130,6 @@ class Attempt:
         self.directory = f"{staging.directory}/{task}-{uuid.uuid4().hex[:12]}"
         self._tables: dict[str, TableWriter] = {}
         self._streams: dict[str, StreamWriter] = {}
-        self._others: list[StagedFile] = []
         self._disk: ThreadPoolExecutor | None = None
         self._syncing: list[Future[None]] = []
         self._files: list[StagedFile] | None = None
@@ -160,13 +159,7 @@ class Attempt:
         staged = f"{self.directory}/{name}"
         self.store.write(staged, data)
         self.written(staged)
-        file = StagedFile("", "", staged, name, 0, len(data))
-        self._others.append(file)
-        return file
-
-    def adopt(self, files: Iterable[StagedFile]) -> None:
-        """Files of a writer that was made without ``table``."""
-        self._others.extend(files)
+        return StagedFile("", "", staged, name, 0, len(data))
 
     def close(self) -> list[StagedFile]:
         """Closes every writer; the files of tables, in a settled order. Streams and bytes were returned already."""
@@ -175,8 +168,6 @@ class Attempt:
                 stream.close()
             self._files = [file for table in sorted(self._tables) for file in self._tables[table].close()]
             self._settle()
-            if self.staging.durable:
-                self.store.sync_directories(file.staged for file in (*self._files, *self._others))
         return self._files
 
     def abort(self) -> None:

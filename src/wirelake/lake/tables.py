@@ -108,7 +108,6 @@ class TableWriter:
                 self._finish(self._parts.pop(day))
             self._is_closed = True
             if self._is_alone:
-                self._attempt.adopt(self._files)
                 self._attempt.close()
         return self._files
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from ..errors import SpecError
 from ..spec.nodes import Protocol
 
+_TEXT = "wirelake_declared_"
 BUILT_IN = ("casual", "dsa", "mb", "ceda")
 
 
@@ -31,6 +32,8 @@ def _load(name: str) -> Protocol:
     path, colon, attribute = name.rpartition(":")
     if colon and path.endswith(".py"):
         return _protocol(_import_file(Path(path)), attribute, name)
+    if colon and path.startswith(_TEXT) and path in sys.modules:
+        return _protocol(sys.modules[path], attribute, name)
     from importlib.metadata import entry_points
 
     for entry in entry_points(group="wirelake.protocols"):
@@ -42,23 +45,21 @@ def _load(name: str) -> Protocol:
     raise ValueError(f"unknown protocol {name!r}: one of {', '.join(BUILT_IN)}, or path/to/file.py:NAME")
 
 
-@lru_cache(maxsize=64)
-def load_text(text: str, attribute: str) -> Protocol:
-    """The protocol that a declaration's own text makes: where the file is not, a worker of a cluster for instance.
+def load_text(text: str, attribute: str) -> str:
+    """Takes in the text of a declaration, where its file is not: in a worker of a cluster. Gives a name to load it by.
 
-    The same text is the same module in every process, so that what belongs to it can be pickled.
+    The same text has the same name in every process, so that what belongs to it can be pickled.
     """
-    name = f"wirelake_declared_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-    module = sys.modules.get(name)
-    if module is None:
-        module = types.ModuleType(name)
-        sys.modules[name] = module
+    name = f"{_TEXT}{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    if name not in sys.modules:
+        module = sys.modules[name] = types.ModuleType(name)
         try:
             exec(compile(text, f"<{name}>", "exec"), module.__dict__)
         except BaseException:
             del sys.modules[name]
             raise
-    return _protocol(module, attribute, "the declaration")
+    _protocol(sys.modules[name], attribute, "the declaration")
+    return f"{name}:{attribute}"
 
 
 def _protocol(module: object, attribute: str, name: str) -> Protocol:

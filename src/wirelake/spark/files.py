@@ -19,6 +19,19 @@ from .options import OptionError, ReadOptions
 _GLOB = re.compile(r"[*?\[{]")
 
 
+@dataclass(frozen=True)
+class Listing:
+    """What is looked for. Times are seconds since 1970."""
+
+    paths: tuple[str, ...]
+    what: str = "ingest"
+    recursive: bool = False
+    path_glob_filter: str | None = None
+    modified_before: float | None = None
+    modified_after: float | None = None
+    ignore_missing_files: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     path: str
@@ -26,7 +39,7 @@ class Found:
     size: int
 
 
-def find(options: ReadOptions) -> list[Found]:
+def find(options: Listing | ReadOptions) -> list[Found]:
     """The files in the order of their paths, each once. A path that leads nowhere is an error, unless that is ignored."""
     if not options.paths:
         raise OptionError(f"{options.what} needs a path: .load(path)")
@@ -39,7 +52,7 @@ def find(options: ReadOptions) -> list[Found]:
     return sorted(found.values(), key=lambda one: one.path)
 
 
-def _found(path: str, options: ReadOptions) -> Iterator[Found]:
+def _found(path: str, options: Listing | ReadOptions) -> Iterator[Found]:
     store, inner, prefix = _store(path)
     for info in _infos(store, inner, options):
         if _wanted(info, options):
@@ -70,7 +83,7 @@ def _exists(path: str) -> bool:
     return bool(store.get_file_info(inner).type != fs.FileType.NotFound)
 
 
-def _infos(store: Any, path: str, options: ReadOptions) -> Iterator[Any]:
+def _infos(store: Any, path: str, options: Listing | ReadOptions) -> Iterator[Any]:
     """Files at a path, in a directory, or that match a pattern."""
     info = store.get_file_info(path)
     if info.type == fs.FileType.NotFound and _GLOB.search(path):
@@ -80,7 +93,7 @@ def _infos(store: Any, path: str, options: ReadOptions) -> Iterator[Any]:
         yield from _files(store, info, options)
 
 
-def _files(store: Any, info: Any, options: ReadOptions) -> Iterator[Any]:
+def _files(store: Any, info: Any, options: Listing | ReadOptions) -> Iterator[Any]:
     if info.type != fs.FileType.Directory:
         yield info
         return
@@ -142,7 +155,7 @@ def glob_expression(pattern: str) -> str:
     return "".join(out)
 
 
-def _wanted(info: Any, options: ReadOptions) -> bool:
+def _wanted(info: Any, options: Listing | ReadOptions) -> bool:
     if options.path_glob_filter and not re.fullmatch(glob_expression(options.path_glob_filter), info.base_name):
         return False
     changed = info.mtime_ns / 1e9 if info.mtime_ns else None

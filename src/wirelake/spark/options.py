@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, cast
 
@@ -45,10 +45,13 @@ class Declared:
             raise OptionError(str(error)) from None
         return made
 
+    @property
+    def here(self) -> str:
+        """The name by which it can be loaded in this process."""
+        return self.name if self.text is None else load_text(self.text, self.name.rpartition(":")[2])
+
     def load(self) -> Protocol:
-        if self.text is None:
-            return load(self.name)
-        return load_text(self.text, self.name.rpartition(":")[2])
+        return load(self.here)
 
 
 def _file_text(path: str) -> str:
@@ -224,7 +227,8 @@ class ReadOptions:
     rotated: bool = False
     kind: str | None = None
     push_filters: Literal["auto", "true", "false"] = "auto"
-    labels: tuple[str, ...] = field(default=(), compare=False)
+    shows_corrupt: bool = False
+    """Whether the column for what is corrupt was named, and so is wanted."""
 
 
 KINDS = ("pcap", "pcapng", "tap", "raw")
@@ -236,6 +240,7 @@ def read_options(name: str, options: Mapping[str, Any]) -> ReadOptions:
     is_common = name == "wire"
     told = given.text("protocol") if is_common else name
     declared = (Declared.named(told),) if told else tuple(Declared(one) for one in BUILT_IN)
+    corrupt = given.text("columnNameOfCorruptRecord")
     made = ReadOptions(
         what=given.what,
         protocols=declared,
@@ -245,7 +250,8 @@ def read_options(name: str, options: Mapping[str, Any]) -> ReadOptions:
         ports=_ports(given, declared),
         columns=given.names("columns"),
         mode=cast(Mode, given.choice("mode", MODES, "PERMISSIVE")),
-        corrupt=given.text("columnNameOfCorruptRecord") or CORRUPT_RECORD,
+        corrupt=corrupt or CORRUPT_RECORD,
+        shows_corrupt=corrupt is not None,
         path_glob_filter=given.text("pathGlobFilter"),
         recursive=given.flag("recursiveFileLookup"),
         modified_before=given.time("modifiedBefore"),
@@ -254,7 +260,7 @@ def read_options(name: str, options: Mapping[str, Any]) -> ReadOptions:
         ignore_missing_files=given.flag("ignoreMissingFiles"),
         partition_bytes=given.size("maxPartitionBytes", PARTITION_BYTES),
         rotated=given.flag("rotated"),
-        kind=given.choice("kind", KINDS, "") if given.left.get("kind") else given.text("kind"),
+        kind=given.choice("kind", (*KINDS, "auto"), "auto").replace("auto", "") or None,
         push_filters=cast(Any, given.choice("pushFilters", ("auto", "true", "false"), "auto")),
     )
     given.finish()

@@ -33,14 +33,13 @@ ACCOUNTING = pa.schema(
     [
         column("connection", pa.string(), "the connection"),
         column("direction", pa.string(), "to_server or to_client"),
-        column("protocol", pa.string(), "what is spoken; null if that is not known yet"),
         column("bytes_in", pa.int64(), "stream bytes that came: decoded + quarantined + pending"),
         column("bytes_decoded", pa.int64(), "bytes of messages"),
         column("bytes_quarantined", pa.int64(), "bytes in `silver/quarantine`"),
         column("bytes_pending", pa.int64(), "bytes of a message that is not complete yet"),
         column("bytes_missing", pa.int64(), "bytes that were never captured"),
         column("messages", pa.int64(), "number of messages"),
-        column("ts", TIMESTAMP, "when the connection began"),
+        column("protocol", pa.string(), "what is spoken; null if that is not known"),
     ]
 )
 

@@ -5,30 +5,35 @@ through the JVM, and what a failed or repeated attempt wrote is named by nobody.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 
-from ..capture.chunks import Connection, Counts
+from ..capture.chunks import Counts
 from ..capture.partitions import Partition, Seen, decode
 from ..capture.reading import Reading
 from ..capture.streams import QUARANTINE
+from ..errors import WireError
+from ..gold.addresses import ADDRESSES, addresses
 from ..gold.connections import CONNECTIONS, connection_rows
 from ..gold.exchanges import EXCHANGES, Exchanges
 from ..gold.facts import FACTS, MESSAGES, facts
+from ..gold.legs import BROKERED
 from ..gold.open import OPEN
 from ..gold.sessions import SESSIONS, Sessions
 from ..gold.transactions import EVENTS, TRANSACTIONS, Transactions, branch_events
 from ..gold.violations import VIOLATIONS, Violations
-from ..lake import Attempt, Lake, StagedFile, Staging, read_ipc
+from ..lake import Attempt, LakeError, StagedFile, Staging, read_ipc
 from ..protocols import load
 from .session import warm
 from .tables import ACCOUNTING, CHUNK_BYTES, CHUNKS, chunk_rows, silver_schema
 
+HOUR_US = 3_600_000_000
 FEED_ROWS = 200_000
 """Facts that gold takes at a time: enough that the cost of a step is shared, few enough for its memory."""
 SHARES = {"facts": FACTS, "connections": CONNECTIONS, "accounts": ACCOUNTING, "damage": QUARANTINE}
@@ -101,25 +106,41 @@ class _Decode:
         if capture is not None and len(seen.chunks):
             kept = CHUNKS.append(CHUNK_BYTES) if self.task.keep_bytes else CHUNKS
             self.attempt.table("bronze/chunks", kept).write(chunk_rows(seen.chunks, capture, self.task.keep_bytes))
-        buckets = self._buckets(seen)
         for protocol, batches in output.messages.items():
             for batch in batches:
-                self._messages(protocol, batch, buckets)
+                self._messages(protocol, batch)
         if output.quarantine.num_rows:
-            self._quarantine(output.quarantine, buckets)
-        known = [one for one in seen.chunks.connections if not self._is_foreign(one, output)]
-        if known:
-            self._share("connections", connection_rows(known, capture).combine_chunks(), buckets)
-        if output.accounts.num_rows:
-            self._share("accounts", output.accounts, buckets)
-        self.told.foreign_bytes += output.foreign_bytes
+            self._quarantine(output.quarantine)
+        self._accounts(seen, capture)
+        self.told.foreign_bytes += sum(output.foreign_bytes.values())
 
-    def _messages(self, protocol: str, batch: pa.RecordBatch, buckets: dict[str, int]) -> None:
+    def _accounts(self, seen: Seen, capture: str | None) -> None:
+        """Accounts and connections go to gold when it is known what they are: only then they have a bucket."""
+        accounts = seen.output.accounts
+        if not accounts.num_rows:
+            return
+        names = accounts.column("connection").to_pylist()
+        protocols = dict(zip(names, accounts.column("protocol").to_pylist(), strict=True))
+        told = pc.greater(accounts.column("bytes_quarantined"), 0)
+        settled = set(accounts.column("connection").filter(told).to_pylist())
+        settled |= {name for name, protocol in protocols.items() if protocol is not None}
+        known = [replace(one, protocol=protocols[one.id]) for one in seen.chunks.connections if one.id in settled]
+        if known:
+            self._share("connections", connection_rows(known, capture).combine_chunks(), protocols.get)
+        rows = accounts.filter(pc.is_in(accounts.column("connection"), value_set=pa.array(settled, pa.string())))
+        if rows.num_rows:
+            self._share("accounts", rows, protocols.get)
+        ended = {one.id for one in seen.chunks.connections if one.ended}
+        over = rows if seen.is_end else rows.filter(pc.is_in(rows.column("connection"), pa.array(ended, pa.string())))
+        if over.num_rows:
+            self.attempt.table("accounting", ACCOUNTING, dated_by=None).write(over)
+
+    def _messages(self, protocol: str, batch: pa.RecordBatch) -> None:
         declared = load(protocol)
         self.attempt.table(f"silver/{declared.name}", silver_schema(protocol)).write(batch)
         made = facts(declared, batch, **(self.task.reading.about(self.task.reading.options, protocol) or {}))
         self.attempt.table("silver/messages", MESSAGES).write(made)
-        self._share("facts", made, buckets)
+        self._share("facts", made, lambda _: declared.name)
         told = self.told
         told.messages[declared.name] = told.messages.get(declared.name, 0) + batch.num_rows
         told.bytes_decoded += pc.sum(batch.column("length")).as_py() or 0
@@ -127,10 +148,11 @@ class _Decode:
         if last is not None:
             told.last_us = max(told.last_us or last, last)
 
-    def _quarantine(self, rows: pa.RecordBatch, buckets: dict[str, int]) -> None:
+    def _quarantine(self, rows: pa.RecordBatch) -> None:
         self.attempt.table("silver/quarantine", QUARANTINE).write(rows)
         slim = rows.set_column(rows.schema.get_field_index("bytes"), "bytes", pa.nulls(rows.num_rows, pa.binary()))
-        self._share("damage", slim.cast(QUARANTINE), buckets)
+        protocols = dict(zip(rows.column("connection").to_pylist(), rows.column("protocol").to_pylist(), strict=True))
+        self._share("damage", slim.cast(QUARANTINE), protocols.get)
         is_gap = pc.equal(rows.column("rule"), "gap")
         missing = pc.sum(rows.column("length").filter(is_gap)).as_py() or 0
         self.told.bytes_missing += missing
@@ -138,20 +160,28 @@ class _Decode:
 
     # --- shares
 
-    def _buckets(self, seen: Seen) -> dict[str, int]:
-        """The bucket of each connection. Where a broker stands between two peers, both legs are in one."""
-        raise NotImplementedError
-
-    def _share(self, name: str, rows: pa.RecordBatch | pa.Table, buckets: dict[str, int]) -> None:
-        encoded = rows.column("connection").dictionary_encode()
-        places = np.array([buckets[one] for one in encoded.dictionary.to_pylist()], np.int64)
+    def _share(self, name: str, rows: pa.RecordBatch | pa.Table, protocol_of: Callable[[str], str | None]) -> None:
+        """Hands rows to the buckets of their connections."""
+        column = rows.column("connection")
+        encoded = (column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column).dictionary_encode()
+        known = encoded.dictionary.to_pylist()
+        places = np.array([bucket_of(one, protocol_of(one), self.task.buckets) for one in known], np.int64)
         which = places[encoded.indices.to_numpy(zero_copy_only=False)]
-        for bucket in np.unique(places).tolist():
+        buckets = np.unique(places).tolist()
+        for bucket in buckets:
             stream = self.shares.get((name, bucket))
             if stream is None:
                 stream = self.attempt.stream(f"{name}-{bucket:03d}", SHARES[name])
                 self.shares[name, bucket] = stream
-            stream.write(rows if len(np.unique(places)) == 1 else rows.filter(pa.array(which == bucket)))
+            stream.write(rows if len(buckets) == 1 else rows.filter(pa.array(which == bucket)))
+
+
+def bucket_of(connection: str, protocol: str | None, buckets: int) -> int:
+    """Where a connection is looked at. Over a broker an exchange has two legs, which need each other: there, all
+    connections of a server are together.
+    """
+    digits = connection[:4] if protocol in BROKERED else connection[4:8]
+    return int(digits, 16) % buckets
 
 
 # --- facts -> exchanges, sessions, violations
@@ -196,6 +226,7 @@ class _Gold:
         self.exchanges = Exchanges(exchanges)
         self.sessions = Sessions(sessions)
         self.violations = Violations(violations, {load(name).name: load(name) for name in task.protocols})
+        self.has_events = False
         self.told = Gilded()
 
     def run(self) -> Gilded:
@@ -209,13 +240,15 @@ class _Gold:
             kept = (self.exchanges.carry(), self.sessions.carry(), self.violations.carry())
             told.carry = attempt.stage_bytes("carry", pickle.dumps(kept, protocol=5))
         told.files = attempt.close()
-        if "events" in attempt.streams:
+        if self.has_events:
             told.events = attempt.stream("events", EVENTS).close()
         return told
 
     def _feed(self, shares: dict[str, StagedFile]) -> None:
         small = {
-            name: _table(self.task.staging, shares.get(name), schema) for name, schema in SHARES.items() if name != "facts"
+            name: _table(self.task.staging, shares.get(name), schema)
+            for name, schema in SHARES.items()
+            if name != "facts"
         }
         connections = _newest(small["connections"])
         for number, rows in enumerate(_portions(self.task.staging, shares.get("facts"))):
@@ -234,6 +267,7 @@ class _Gold:
         self.sessions.feed(rows, CONNECTIONS.empty_table(), violations=found)
         events = branch_events(rows)
         if events.num_rows:
+            self.has_events = True
             self.attempt.stream("events", EVENTS).write(events)
 
     def _exchanged(self, rows: pa.Table) -> None:
@@ -262,7 +296,7 @@ class _Gold:
             "since_ts": rows.column("request_ts"),
             "detail": pa.array(["no reply yet"] * size, pa.string()),
         }
-        return pa.table([made.get(name, None) if name in made else rows.column(name) for name in OPEN.names], OPEN)
+        return pa.table([made[name] if name in made else rows.column(name) for name in OPEN.names], OPEN)
 
 
 def _carried(staging: Staging, path: str | None) -> Any:
@@ -314,8 +348,8 @@ def _sorted(batches: list[pa.RecordBatch]) -> pa.Table:
 
 @dataclass(frozen=True)
 class TransactionsTask:
-    bucket: int
-    buckets: int
+    """All transactions: a reply tells by its correlation alone to which it belongs, so they cannot be parted before."""
+
     staging: Staging
     events: tuple[StagedFile, ...]
     carry: str | None
@@ -325,17 +359,78 @@ class TransactionsTask:
 
 def run_transactions(task: TransactionsTask) -> Gilded:
     warm()
-    with task.staging.attempt(f"t{task.bucket:03d}") as attempt:
+    with task.staging.attempt("t000") as attempt:
         step = Transactions(_carried(task.staging, task.carry))
-        tables = [_share_of(_table(task.staging, file, EVENTS), task) for file in task.events]
-        events = pa.concat_tables([EVENTS.empty_table(), *tables]).sort_by("ts")
-        decided = [step.feed(events), step.settle(task.watermark_us or 0, task.final)]
+        tables = [_table(task.staging, file, EVENTS) for file in task.events]
+        events = pa.concat_tables([EVENTS.empty_table(), *tables]).sort_by(
+            [("ts", "ascending"), ("order", "ascending")]
+        )
         told = Gilded()
-        for rows in decided:
-            if rows.num_rows:
-                attempt.table("gold/transactions", TRANSACTIONS, dated_by="first_ts").write(rows)
+        for start in range(0, events.num_rows, FEED_ROWS):
+            _write_transactions(attempt, step.feed(events.slice(start, FEED_ROWS)), told)
+        _write_transactions(attempt, step.settle(task.watermark_us or 0, task.final), told)
         told.open = _stage_table(attempt, "open", step.open())
         if not task.final:
             told.carry = attempt.stage_bytes("carry", pickle.dumps(step.carry(), protocol=5))
         told.files = attempt.close()
         return told
+
+
+def _write_transactions(attempt: Attempt, rows: pa.Table, told: Gilded) -> None:
+    if rows.num_rows:
+        attempt.table("gold/transactions", TRANSACTIONS, dated_by="first_ts").write(rows)
+        for outcome in pc.value_counts(rows.column("outcome")).to_pylist():
+            told.outcomes[outcome["values"]] = told.outcomes.get(outcome["values"], 0) + outcome["counts"]
+
+
+# --- messages and exchanges -> addresses by minute
+
+
+@dataclass(frozen=True)
+class AddressesTask:
+    """Hours (since 1970) of which something new is known, each with the files that may have rows of it."""
+
+    staging: Staging
+    hours: tuple[tuple[int, tuple[str, ...], tuple[str, ...]], ...]
+
+
+def run_addresses(task: AddressesTask) -> Gilded:
+    warm()
+    told = Gilded()
+    for hour, messages, exchanges in task.hours:
+        with task.staging.attempt(f"a{hour:08d}") as attempt:
+            rows = addresses(
+                _rows_of(task.staging, messages, MESSAGES, "ts", hour),
+                _rows_of(task.staging, exchanges, EXCHANGES, "request_ts", hour),
+            )
+            if rows.num_rows:
+                attempt.table("gold/addresses", ADDRESSES, dated_by="minute").write(rows)
+            told.files += attempt.close()
+    return told
+
+
+def _rows_of(staging: Staging, paths: tuple[str, ...], schema: pa.Schema, time: str, hour: int) -> pa.Table:
+    """The rows of an hour; row groups of other hours are not read."""
+    if not paths:
+        return schema.empty_table()
+    store = staging.store
+    source = ds.dataset([store.full(path) for path in paths], schema.remove_metadata(), "parquet", store.files)
+    start, stop = (pa.scalar(at * HOUR_US, pa.timestamp("us", "UTC")) for at in (hour, hour + 1))
+    return source.to_table(filter=(ds.field(time) >= start) & (ds.field(time) < stop))
+
+
+# --- errors
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An error that says all there is to say: it goes to the driver as a value, without Spark's traces around it."""
+
+    text: str
+
+
+def guarded(function: Callable[[Any], Any], task: Any) -> Any:
+    try:
+        return function(task)
+    except (WireError, LakeError, OSError) as error:
+        return Failure(str(error))

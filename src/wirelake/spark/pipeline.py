@@ -1,0 +1,476 @@
+"""Captures -> the tables of a lake: one step, ``(carry, new captures) -> (rows, carry')``, and one commit.
+
+    spark = wirelake.spark.session()
+    ingest(spark, ["captures/"], "lake")
+
+The driver plans (which captures are new, where they are cut, what is known at each cut), workers decode and write,
+other workers pair and judge, the driver commits. Nothing is visible before, everything after; what is undecided is the
+carry of the next step, so that captures may come one by one, or all at once, with the same result.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from threading import Thread
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from ..capture.inputs import Peek, in_order, peek
+from ..capture.partitions import PARTITION_BYTES, Machine, Piece, Plan, State, plan
+from ..capture.reading import Reading
+from ..errors import CaptureError
+from ..gold.open import OPEN
+from ..lake import Input, Lake, Run, StagedFile, look, read_ipc
+from ..protocols import BUILT_IN
+from .files import Listing, find
+from .tables import ACCOUNTING
+from .tasks import (
+    HOUR_US,
+    AddressesTask,
+    Decoded,
+    DecodeTask,
+    Failure,
+    Gilded,
+    GoldTask,
+    TransactionsTask,
+    guarded,
+    run_addresses,
+    run_decode,
+    run_gold,
+    run_transactions,
+)
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+BUCKETS = 8
+SMALLEST_PARTITION = 16 << 20
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Progress(Protocol):
+    """Told what is going on: ``stage`` begins something, ``add`` says how much of it is done."""
+
+    def stage(self, name: str, total: int) -> None: ...
+
+    def add(self, done: int) -> None: ...
+
+
+class Silent:
+    def stage(self, name: str, total: int) -> None:
+        pass
+
+    def add(self, done: int) -> None:
+        pass
+
+
+@dataclass
+class Report:
+    """What an ingest did."""
+
+    commit: int | None = None
+    captures: int = 0
+    skipped: int = 0
+    messages: dict[str, int] = field(default_factory=dict)
+    outcomes: dict[str, int] = field(default_factory=dict)
+    transactions: dict[str, int] = field(default_factory=dict)
+    violations: int = 0
+    bytes_in: int = 0
+    bytes_decoded: int = 0
+    bytes_quarantined: int = 0
+    bytes_pending: int = 0
+    bytes_missing: int = 0
+    bytes_foreign: int = 0
+    slowest: list[dict[str, Any]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+def ingest(
+    spark: SparkSession | Callable[[], SparkSession],
+    inputs: Iterable[str],
+    lake: str | Lake,
+    *,
+    reading: Reading | None = None,
+    kind: str | None = None,
+    final: bool = False,
+    keep_bytes: bool = False,
+    partition_bytes: int | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """Reads captures (files, directories, patterns, URIs) that the lake does not have yet, and commits their tables.
+
+    ``spark`` may be a function that makes the session: it is called while the driver plans. ``final`` says that nothing
+    more comes: what is open is decided. ``kind`` is that of captures whose bytes do not tell it (``raw``).
+    """
+    began = time.monotonic()
+    lake = lake if isinstance(lake, Lake) else Lake.open(lake, settings={"buckets": BUCKETS})
+    with lake.writing() as run:
+        step = _Step(run, reading or Reading(), final, keep_bytes, progress or Silent())
+        chosen = _choose(step, list(inputs), kind)
+        report = step.run(spark, chosen, partition_bytes)
+    report.seconds = time.monotonic() - began
+    return report
+
+
+# --- which captures
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A capture that is to be read, from its beginning or from where it was left."""
+
+    piece: Piece
+    input: Input
+
+
+def _choose(step: _Step, inputs: list[str], kind: str | None) -> list[Chosen]:
+    """The captures that are new, or have grown, in the order in which they were taken."""
+    known = step.lake.inputs()
+    by_content = {one.identity: one for one in known.values()}
+    marks = step._old_marks()
+    named = {one if "://" in one else os.path.abspath(one) for one in inputs}
+    chosen: dict[str, Chosen] = {}
+    peeks: list[Peek] = []
+    for path in _listed(inputs):
+        try:
+            first = peek(path, kind)
+        except CaptureError as error:
+            if path in named:
+                raise
+            step.report.notes.append(f"{error}; left out")
+            continue
+        now, standing = look(path, known.get(path))
+        before = known.get(path)
+        if standing == "new" and first.kind != "raw" and now.identity in by_content:
+            before = by_content[now.identity]
+            standing = "grown" if now.size > before.size else "same"
+        mark = marks.get(before.path) if before is not None and standing == "grown" else None
+        if standing == "same" or (standing == "grown" and mark is None):
+            step.report.skipped += 1
+            continue
+        size = now.size - before.size if mark is not None and before is not None else now.size
+        chosen[path] = Chosen(Piece(path, path, first.kind, mark, size=size), now)
+        peeks.append(first)
+    return [chosen[one.path] for one in in_order(peeks)]
+
+
+def _listed(inputs: list[str]) -> list[str]:
+    return [found.path for found in find(Listing(paths=tuple(inputs), recursive=True))]
+
+
+class IngestError(RuntimeError):
+    """What keeps an ingest from being done; says it in one line."""
+
+
+class _Step:
+    """One step: from what the lake knows and the new captures to one commit."""
+
+    def __init__(self, run: Run, reading: Reading, final: bool, keep_bytes: bool, progress: Progress) -> None:
+        self.run_ = run
+        self.lake = run.lake
+        self.reading = reading
+        self.final = final
+        self.keep_bytes = keep_bytes
+        self.progress = progress
+        self.buckets = int(self.lake.settings.get("buckets", BUCKETS))
+        self.report = Report()
+        self.carry = self.lake.carry()
+        self.files: list[StagedFile] = []
+        self.new_carry: dict[str, StagedFile | None] = {}
+
+    def run(
+        self, spark: SparkSession | Callable[[], SparkSession], found: Sequence[Chosen], partition_bytes: int | None
+    ) -> Report:
+        if not found and not (self.final and self.carry):
+            return self.report
+        with _meanwhile(spark) as session:
+            planned = self._plan(found, partition_bytes)
+            self.spark = session()
+        decoded = self._decode(planned)
+        self._keep_state(planned, decoded)
+        watermark = self._watermark(decoded)
+        opened = self._gold(decoded, watermark)
+        self._replace_open(opened)
+        self._addresses()
+        self._commit(found, planned, decoded, watermark)
+        return self.report
+
+    # --- captures -> silver
+
+    def _plan(self, found: Sequence[Chosen], partition_bytes: int | None) -> Plan:
+        pieces = [one.piece for one in found]
+        total = sum(piece.size for piece in pieces)
+        self.progress.stage("index", total)
+        return plan(
+            pieces,
+            self.reading,
+            before=self._state(),
+            partition_bytes=partition_bytes or _partition_bytes(total),
+            is_last=self.final,
+            progress=self.progress.add,
+        )
+
+    def _state(self) -> State:
+        path = self.carry.get("state")
+        return State.unpack(self.lake.read_bytes(path)) if path is not None else State()
+
+    def _decode(self, planned: Plan) -> list[Decoded]:
+        tasks = [
+            DecodeTask(partition, self.reading, self.run_.staging, self.buckets, self.keep_bytes, planned.after is None)
+            for partition in planned.partitions
+        ]
+        decoded = self._map("decode", run_decode, tasks, [task.partition.size for task in tasks])
+        report = self.report
+        for one in decoded:
+            self.files += one.files
+            report.messages = dict(Counter(report.messages) + Counter(one.messages))
+            report.bytes_decoded += one.bytes_decoded
+            report.bytes_quarantined += one.bytes_quarantined
+            report.bytes_missing += one.bytes_missing
+            report.bytes_foreign += one.foreign_bytes
+            report.notes += [f"{name}: {counts.broken}" for name, counts in one.counts.items() if counts.broken]
+        return decoded
+
+    def _keep_state(self, planned: Plan, decoded: list[Decoded]) -> None:
+        """What is open behind the captures: carried on, and its accounts told."""
+        if self.final:
+            self.new_carry["state"] = None
+            return
+        if planned.after is not None:
+            state, packed = planned.after, self._stage("state", planned.after.pack())
+        else:
+            (only,) = decoded
+            assert only.state is not None
+            state, packed = State.unpack(self.lake.read_bytes(only.state)), only.state
+            planned.marks.update(only.marks)
+        self.new_carry["state"] = packed
+        accounts = Machine(self.reading, state).streams.accounts()
+        self.report.bytes_pending = sum(accounts.column("bytes_pending").to_pylist())
+        with self.run_.staging.attempt("open") as attempt:
+            attempt.table("accounting", ACCOUNTING, dated_by=None).write(accounts)
+            self.files += attempt.close()
+
+    def _stage(self, name: str, data: bytes) -> StagedFile:
+        return self.run_.staging.stage_bytes(f"driver-{name}", name, data)
+
+    def _watermark(self, decoded: list[Decoded]) -> int | None:
+        """The latest time that was seen: what has waited until then in vain is over."""
+        known = [one.last_us for one in decoded if one.last_us is not None]
+        before = self.lake.labels().get("watermark_us")
+        return max([*known, *([before] if before is not None else [])], default=None)
+
+    # --- silver -> gold
+
+    def _gold(self, decoded: list[Decoded], watermark: int | None) -> list[StagedFile]:
+        """Gives the files with what is open."""
+        tasks = []
+        for bucket in range(self.buckets):
+            shares = tuple(_of_bucket(one, bucket) for one in decoded)
+            carry = self.carry.get(f"gold-{bucket:03d}")
+            if any(shares) or carry is not None:
+                task = GoldTask(bucket, self.run_.staging, shares, carry, watermark, self.final, self._declared())
+                tasks.append(task)
+        gilded = self._map("gold", run_gold, tasks)
+        for task, one in zip(tasks, gilded, strict=True):
+            self.files += one.files
+            self.new_carry[f"gold-{task.bucket:03d}"] = one.carry
+            self.report.violations += one.violations
+            self.report.outcomes = dict(Counter(self.report.outcomes) + Counter(one.outcomes))
+        return [one.open for one in gilded if one.open is not None] + self._transactions(gilded, watermark)
+
+    def _transactions(self, gilded: list[Gilded], watermark: int | None) -> list[StagedFile]:
+        events = tuple(one.events for one in gilded if one.events is not None)
+        carry = self.carry.get("transactions")
+        if not events and carry is None:
+            return []
+        task = TransactionsTask(self.run_.staging, events, carry, watermark, self.final)
+        (made,) = self._map("transactions", run_transactions, [task])
+        self.files += made.files
+        self.new_carry["transactions"] = made.carry
+        self.report.transactions = made.outcomes
+        return [made.open] if made.open is not None else []
+
+    def _declared(self) -> tuple[str, ...]:
+        return tuple(name for name in self.reading.protocols if name not in BUILT_IN)
+
+    def _replace_open(self, opened: list[StagedFile]) -> None:
+        """What is open now replaces what was open before."""
+        self.removed: list[StagedFile] = self.lake.files("gold/open")
+        self.removed += [file for file in self.lake.files("accounting") if "-open-" in file.name]
+        with self.run_.staging.attempt("open-gold") as attempt:
+            writer = attempt.table("gold/open", OPEN, dated_by=None)
+            for file in opened:
+                for batch in read_ipc(self.lake, file):
+                    writer.write(batch)
+            self.files += attempt.close()
+
+    def _addresses(self) -> None:
+        """The minutes of an hour are made anew when something new is known of it."""
+        hours = sorted({hour for file in self.files for hour in _hours(file)})
+        if not hours:
+            return
+        messages, exchanges = self._by_hour("silver/messages"), self._by_hour("gold/exchanges")
+        share = -(-len(hours) // (4 * self.spark.sparkContext.defaultParallelism))
+        tasks = [
+            AddressesTask(
+                self.run_.staging,
+                tuple((hour, messages.get(hour, ()), exchanges.get(hour, ())) for hour in hours[at : at + share]),
+            )
+            for at in range(0, len(hours), share)
+        ]
+        for made in self._map("addresses", run_addresses, tasks):
+            self.files += made.files
+        again = {f"-a{hour:08d}-" for hour in hours}
+        self.removed += [file for file in self.lake.files("gold/addresses") if any(part in file.name for part in again)]
+
+    def _by_hour(self, table: str) -> dict[int, tuple[str, ...]]:
+        places: dict[int, list[str]] = {}
+        committed = [(file, file.path) for file in self.lake.files(table)]
+        for file, path in [*committed, *((file, file.staged) for file in self.files if file.table == table)]:
+            for hour in _hours(file):
+                places.setdefault(hour, []).append(path)
+        return {hour: tuple(paths) for hour, paths in places.items()}
+
+    # --- the end
+
+    def _commit(self, found: Sequence[Chosen], planned: Plan, decoded: list[Decoded], watermark: int | None) -> None:
+        report = self.report
+        report.captures = len(found)
+        report.bytes_in = report.bytes_decoded + report.bytes_quarantined
+        marks = planned.marks
+        inputs = [one.input.read_to(getattr(marks.get(one.piece.path), "position", 0)) for one in found]
+        self.new_carry["marks"] = self._stage("marks", pickle.dumps(self._old_marks() | marks, protocol=5))
+        facts = {
+            "captures": len(found),
+            "messages": sum(report.messages.values()),
+            "violations": report.violations,
+            "bytes_decoded": report.bytes_decoded,
+            "bytes_quarantined": report.bytes_quarantined,
+        }
+        report.commit = self.run_.commit(
+            self.files,
+            removed=self.removed,
+            inputs=inputs,
+            carry=self.new_carry,
+            facts=facts,
+            labels={"watermark_us": watermark},
+        )
+
+    def _old_marks(self) -> dict[str, Any]:
+        path = self.carry.get("marks")
+        return dict(pickle.loads(self.lake.read_bytes(path))) if path is not None else {}
+
+    # --- Spark
+
+    def _map(self, name: str, function: Callable[[T], R], tasks: Sequence[T], sizes: Sequence[int] = ()) -> list[R]:
+        """Runs tasks on the cluster; their results in order."""
+        if not tasks:
+            return []
+        self.progress.stage(name, sum(sizes) or len(tasks))
+        context = self.spark.sparkContext
+        context.setJobDescription(f"wirelake {name}")
+        results = _collected(context, function, tasks, self.progress, (sum(sizes) or len(tasks)) / len(tasks))
+        for one in results:
+            if isinstance(one, Failure):
+                raise IngestError(one.text)
+        return results
+
+
+def _collected(
+    context: SparkContext, function: Callable[[T], R], tasks: Sequence[T], progress: Progress, weight: float
+) -> list[Any]:
+    """The results of the tasks, in order; how many are done is told on the way."""
+    from pyspark import InheritableThread
+
+    made: dict[str, Any] = {}
+    group = f"wirelake-{time.monotonic_ns()}"
+
+    def run() -> None:
+        context.setJobGroup(group, "wirelake")
+        try:
+            made["results"] = context.parallelize(tasks, len(tasks)).map(partial(guarded, function)).collect()
+        except BaseException as error:
+            made["error"] = error
+
+    thread = InheritableThread(target=run)
+    thread.start()
+    told = 0
+    tracker = context.statusTracker()
+    while thread.is_alive():
+        thread.join(0.1)
+        done = sum(
+            info.numCompletedTasks
+            for job in tracker.getJobIdsForGroup(group)
+            for stage in getattr(tracker.getJobInfo(job), "stageIds", ())
+            if (info := tracker.getStageInfo(stage)) is not None
+        )
+        if done > told:
+            progress.add(int((done - told) * weight))
+            told = done
+    if "error" in made:
+        raise IngestError(f"Spark could not finish: {_first_line(made['error'])}") from made["error"]
+    progress.add(int((len(tasks) - told) * weight))
+    results: list[Any] = made["results"]
+    return results
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    telling = [line for line in lines if "Error" in line or "Exception" in line]
+    return (telling or lines or [type(error).__name__])[-1].strip()
+
+
+@contextmanager
+def _meanwhile(spark: SparkSession | Callable[[], SparkSession]) -> Iterator[Callable[[], SparkSession]]:
+    """Starts the session, if it is to be started, while something else is done; gives a function that waits for it."""
+    if not callable(spark):
+        session = spark
+        yield lambda: session
+        return
+    made: dict[str, Any] = {}
+
+    def start() -> None:
+        try:
+            made["session"] = spark()
+        except BaseException as error:
+            made["error"] = error
+
+    thread = Thread(target=start)
+    thread.start()
+
+    def wait() -> SparkSession:
+        thread.join()
+        if "error" in made:
+            raise made["error"]
+        session: SparkSession = made["session"]
+        return session
+
+    try:
+        yield wait
+    finally:
+        thread.join()
+
+
+def _partition_bytes(total: int) -> int:
+    """Big enough that a task is worth its cost, small enough that there are some for every core."""
+    return min(PARTITION_BYTES, max(SMALLEST_PARTITION, total // 16))
+
+
+def _of_bucket(decoded: Decoded, bucket: int) -> dict[str, StagedFile]:
+    return {name: shares[bucket] for name, shares in decoded.shares.items() if bucket in shares}
+
+
+def _hours(file: StagedFile) -> range:
+    """The hours that a file of messages or exchanges has rows of."""
+    if file.table not in ("silver/messages", "gold/exchanges") or file.min_ts is None or file.max_ts is None:
+        return range(0)
+    return range(file.min_ts // HOUR_US, file.max_ts // HOUR_US + 1)
