@@ -1,12 +1,13 @@
 """A real cluster on this machine: a master, two workers, and a job that finds wirelake only in its archive.
 
-    python examples/cluster/run.py [-- COMMAND ...]
+    python examples/cluster/run.py [--archive FILE] [COMMAND ...]
 
 Starts Spark's standalone master and two workers on the loopback interface, on free ports, each with a working
-directory of its own; packs wirelake; runs the check, or the command behind ``--`` with ``{master}`` and ``{archive}``
-filled in; stops what it started, whatever happened.
+directory of its own; packs wirelake, unless the archive is given; runs the check, or the command, with ``{master}``
+and ``{archive}`` filled in; stops what it started, whatever happened.
 """
 
+import argparse
 import os
 import re
 import signal
@@ -88,10 +89,9 @@ def cluster(place: Path) -> Iterator[str]:
         yield master
 
 
-def command_for(master: str, archive: Path) -> list[str]:
-    """What was asked for behind ``--``, or the check."""
-    if "--" in sys.argv:
-        asked = sys.argv[sys.argv.index("--") + 1 :]
+def command_for(asked: list[str], master: str, archive: Path) -> list[str]:
+    """What was asked for, or the check."""
+    if asked:
         return [word.replace("{master}", master).replace("{archive}", str(archive)) for word in asked]
     submit = [str(SPARK / "bin" / "spark-submit"), "--master", master, *submit_options(archive)]
     quiet = ["--conf", "spark.ui.enabled=false", "--conf", "spark.log.level=WARN"]
@@ -99,19 +99,21 @@ def command_for(master: str, archive: Path) -> list[str]:
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--archive", type=Path)
+    parser.add_argument("command", nargs=argparse.REMAINDER)
+    given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="wirelake-cluster-") as name:
         place = Path(name)
-        archive = build(place / "wirelake.tar.gz").path
+        archive = given.archive.resolve() if given.archive else build(place / "wirelake.tar.gz").path
         with cluster(place) as master:
             print(f"{master}: {WORKERS} workers in {place}", file=sys.stderr)
-            job = place / "driver"
-            job.mkdir()
-            return run(command_for(master, archive), job)
+            return run(command_for(given.command, master, archive))
 
 
-def run(command: list[str], place: Path) -> int:
+def run(command: list[str]) -> int:
     try:
-        return subprocess.run(command, cwd=place, env=ENVIRONMENT, timeout=JOB_SECONDS, check=False).returncode
+        return subprocess.run(command, env=ENVIRONMENT, timeout=JOB_SECONDS, check=False).returncode
     except subprocess.TimeoutExpired:
         raise SystemExit(f"the job was stopped after {JOB_SECONDS} s") from None
 

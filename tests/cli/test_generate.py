@@ -63,3 +63,23 @@ def test_the_demo_accounts_for_every_byte() -> None:
     assert good + bad == whole
     for protocol in ("casual", "dsa", "mb", "ceda"):
         assert re.search(rf"^ +{protocol} .*[1-9]", result.stdout, re.M)
+
+
+def test_a_tap_and_rotated_sets_are_written(tmp_path: Path) -> None:
+    runner = CliRunner()
+    base = ["generate", "-p", "casual", "-n", "300", "-o"]
+    one = runner.invoke(cli, [*base, str(tmp_path / "a.tap"), "--format", "tap", "--violations", "0.1"])
+    assert one.exit_code == 0 and (tmp_path / "a.tap").read_bytes()[1:5] == b"WTAP"
+    several = runner.invoke(cli, [*base, str(tmp_path / "taps"), "--format", "tap", "--rotate", "20000"])
+    assert several.exit_code == 0 and len(list((tmp_path / "taps").iterdir())) > 2
+    cut = runner.invoke(cli, [*base, str(tmp_path / "x.pcap"), "--files", "3", "--disorder", "0.2", "--ipv6", "1"])
+    assert cut.stderr == f"wrote {tmp_path}/x-*.pcap\n"
+    assert [path.name for path in sorted(tmp_path.glob("x*"))] == ["x-0000.pcap", "x-0001.pcap", "x-0002.pcap"]
+
+
+@pytest.mark.parametrize(("form", "option"), [("raw", "--rotate"), ("jsonl", "--rotate"), ("tap", "--files")])
+def test_only_captures_are_rotated(form: str, option: str, tmp_path: Path) -> None:
+    arguments = ["generate", "-p", "mb", "--format", form, option, "9", "-o", str(tmp_path / "x")]
+    result = CliRunner().invoke(cli, arguments)
+    assert result.exit_code == 2
+    assert f"{option} is for pcap" in result.stderr

@@ -51,7 +51,7 @@ def _facts_of(
     connection: int, direction: str, events: list[tuple[int, Event]], place: dict[int, tuple[str, str, int]]
 ) -> pa.RecordBatch:
     layout = events[0][1].connection.layout
-    wanted = [name for name in columns(layout.protocol)]
+    wanted = list(columns(layout.protocol))
     batch = decode(
         layout.protocol,
         b"".join(event.frame for _, event in events),

@@ -14,18 +14,12 @@ import pyspark
 import pytest
 
 from tests.needs import require
-from wirelake.spark.package import build, submit_options
+from wirelake.spark.package import submit_options
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "cluster"
 SPARK = Path(pyspark.__file__).parent
 SECONDS = 300
-
-
-@pytest.fixture(scope="module")
-def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    require("java")
-    return build(tmp_path_factory.mktemp("package") / "wirelake.tar.gz").path
 
 
 @pytest.fixture
@@ -63,17 +57,26 @@ def assert_each_used_its_own_copy(rows: list[dict[str, Any]]) -> None:
 
 
 def test_executors_of_a_local_cluster_decode_with_what_the_archive_brought(
-    archive: Path, home: Path, tmp_path: Path
+    executor_archive: Path, home: Path, tmp_path: Path
 ) -> None:
-    submit = [str(home / "bin" / "spark-submit"), "--master", "local-cluster[2,1,1024]", *submit_options(archive)]
+    require("java")
+    submit = [
+        str(home / "bin" / "spark-submit"),
+        "--master",
+        "local-cluster[2,1,1024]",
+        *submit_options(executor_archive),
+    ]
     command = [*submit, "--conf", "spark.ui.enabled=false", str(EXAMPLE / "check.py"), "2"]
     assert_each_used_its_own_copy(rows_of(run(command, tmp_path / "driver", {"SPARK_HOME": str(home)})))
 
 
-def test_a_real_master_and_its_workers_do_the_same_and_are_gone_afterwards(tmp_path: Path) -> None:
+def test_a_real_master_and_its_workers_do_the_same_and_are_gone_afterwards(
+    executor_archive: Path, tmp_path: Path
+) -> None:
     require("java")
     (tmp_path / "tmp").mkdir()
-    printed = run([sys.executable, str(EXAMPLE / "run.py")], tmp_path / "here", {"TMPDIR": str(tmp_path / "tmp")})
+    command = [sys.executable, str(EXAMPLE / "run.py"), "--archive", str(executor_archive)]
+    printed = run(command, tmp_path / "here", {"TMPDIR": str(tmp_path / "tmp")})
     assert_each_used_its_own_copy(rows_of(printed))
     assert list((tmp_path / "tmp").glob("wirelake-cluster-*")) == []
     assert processes_that_name(tmp_path) == []

@@ -99,7 +99,7 @@ def _captures(state: ConnectionState) -> Iterable[int]:
     yield from (entry.capture for entry in state.waiting)
     for stream in state.streams:
         if len(stream.marks):
-            yield from np.unique(stream.marks[:, 3]).tolist()
+            yield from set(stream.marks[:, 3].tolist())
         if stream.sealed is not None:
             yield stream.sealed.capture
 

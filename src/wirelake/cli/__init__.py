@@ -14,6 +14,7 @@ from .. import __version__
 from .demo import demo
 from .describe import completion, describe, dissector
 from .generate import generate
+from .ingest import ingest
 from .inspect import inspect
 from .package import package
 from .wire import decode, encode, match
@@ -34,11 +35,12 @@ def cli() -> None:
     And back               wirelake decode -p mb --hex x | wirelake encode -p mb --hex -
     See a protocol         wirelake describe casual service_call_request
     Make some traffic      wirelake generate -p dsa -n 5000 -o traffic.pcap
+    Captures to tables     wirelake ingest traffic.pcap lake
     All of it at once      wirelake demo
     """
 
 
-for command in (decode, encode, inspect, describe, match, generate, package, dissector, demo, completion):
+for command in (decode, encode, inspect, describe, match, generate, package, ingest, dissector, demo, completion):
     cli.add_command(command)
 
 

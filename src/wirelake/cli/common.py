@@ -66,6 +66,16 @@ READING = ("profile", "mode", "dialect", "framing", "charset", "errors", "json_p
 
 def take_options(protocol: Protocol, given: dict[str, Any]) -> dict[str, Any]:
     """The reading options among a command's arguments, checked."""
+    chosen = chosen_options(given)
+    try:
+        settle(protocol, chosen)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    return chosen
+
+
+def chosen_options(given: dict[str, Any]) -> dict[str, Any]:
+    """The reading options among a command's arguments; they are taken out of them."""
     more = given.pop("more", ())
     chosen = {name: given.pop(name) for name in READING}
     chosen = {name: value for name, value in chosen.items() if value is not None}
@@ -74,10 +84,6 @@ def take_options(protocol: Protocol, given: dict[str, Any]) -> dict[str, Any]:
         if not equals:
             raise click.UsageError(f"--option takes NAME=VALUE, not {item!r}")
         chosen[name.replace("-", "_")] = {"true": True, "false": False}.get(value, value)
-    try:
-        settle(protocol, chosen)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
     return chosen
 
 

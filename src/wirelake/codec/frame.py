@@ -60,7 +60,7 @@ def measure(layout: Layout, data: Buffer, start: int, end: int) -> Header:
                 for i in range(min(len(value), available - at)):
                     if data[start + at + i] != value[i]:
                         raise BadValue(
-                            f"starts with {bytes(data[start : start + 4]).hex(' ')}, not with {value.hex(' ')}",
+                            f"starts with {bytes(data[start : start + at + i + 1]).hex(' ')}, not with {value.hex(' ')}",
                             rule="magic",
                             path=name,
                             offset=at + i,

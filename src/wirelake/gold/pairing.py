@@ -119,7 +119,8 @@ def in_window(rows: Rows, request: Ints, answer: Ints) -> Mask:
     asked, answered, window = rows.ts[request], rows.ts[answer], rows.window_us[request]
     timeless = (asked == NO_TIME) | (answered == NO_TIME) | (window == FOR_EVER)
     in_time = np.where(timeless, 0, answered) - np.where(timeless, 0, asked) <= window
-    return np.logical_or(timeless, in_time)
+    found: Mask = np.logical_or(timeless, in_time)
+    return found
 
 
 class _Runs:
@@ -171,7 +172,8 @@ class _Runs:
         high = np.maximum.reduceat(np.where(closes, -1, kind), self.starts)
         low = np.minimum.reduceat(np.where(closes, FOR_EVER, kind), self.starts)
         sides = np.maximum.reduceat(rows.side[order], self.starts) != np.minimum.reduceat(rows.side[order], self.starts)
-        return np.logical_or((high >= 0) & (high != low), sides)
+        mixed: Mask = np.logical_or((high >= 0) & (high != low), sides)
+        return mixed
 
     def odd_members(self, odd: Mask) -> Iterator[Ints]:
         for run in np.flatnonzero(odd[self.starts]).tolist():
@@ -219,17 +221,17 @@ class _Walk:
         """Notes an answer, or a piece of one; tells whether the exchange is over."""
         rows, pairs = self.rows, self.pairs
         pairs.used[row] = True
-        size: int | None = int(rows.length[row])
+        size = int(rows.length[row])
         if rows.piece[row] >= 0:
-            size = self._gather(request, row)
-            if size is None and rows.stream[row] and rows.ends[row]:
-                size = int(rows.length[row])  # the end of a stream counts also in the middle of a message
-            if size is None:
+            whole = self._gather(request, row)
+            # The end of a stream counts also in the middle of a message.
+            if whole is None and not (rows.stream[row] and rows.ends[row]):
                 return False
+            size = size if whole is None else whole
         ends = bool(rows.ends[row]) or bool(rows.once[request] and not rows.more[row])
         pairs.groups.pop(request, None)
         if pairs.reply[request] < 0:
-            pairs.reply[request], pairs.reply_bytes[request] = row, int(size)
+            pairs.reply[request], pairs.reply_bytes[request] = row, size
         pairs.replies[request] += 1
         pairs.done[request] = pairs.done[request] or ends
         return ends

@@ -229,7 +229,8 @@ class Violations:
             # The first piece stands for the whole message.
             role[is_answer & (piece > 0)] = 0
         role[step == CLOSE] = CLOSES
-        role[truths(table, "heartbeat")] = 0
+        # Known clients answer everything that is called a heartbeat, also answers to their own.
+        role[is_answer & (feed.side == 0) & truths(table, "heartbeat")] = 0
         ordinal = _ordinals(feed, is_answer)
         if wrong:
             refused = np.fromiter(wrong, np.int64, len(wrong))

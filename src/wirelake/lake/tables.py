@@ -104,8 +104,8 @@ class TableWriter:
     def close(self) -> list[StagedFile]:
         """Writes what waits; the files, in the order of their numbers. Without a row there is no file."""
         if not self._is_closed:
-            for day in sorted(self._parts):
-                self._finish(self._parts.pop(day))
+            while self._parts:
+                self._finish(min(self._parts))
             self._is_closed = True
             if self._is_alone:
                 self._attempt.close()
@@ -114,9 +114,11 @@ class TableWriter:
     def abort(self) -> None:
         """Lets go of everything. The files are deleted with the attempt."""
         for part in self._parts.values():
-            if part.sink is not None:
+            if part.writer is not None:
                 with suppress(OSError, pa.ArrowException):
                     part.writer.close()
+                part.writer.is_open = False  # or it would try, and fail, again when it is collected
+            if part.sink is not None:
                 part.sink.abort()
         self._parts.clear()
         self._is_closed = True
@@ -165,7 +167,7 @@ class TableWriter:
         while self._waiting_bytes > self._buffer_bytes:
             self._flush(max(self._parts.values(), key=lambda p: p.waiting_bytes))
         if len(self._parts) > MAX_DATES:
-            self._finish(self._parts.popitem(last=False)[1])
+            self._finish(next(iter(self._parts)))
 
     # --- writing files
 
@@ -184,11 +186,9 @@ class TableWriter:
         part.waiting, part.waiting_rows, part.waiting_bytes = [], 0, 0
 
     def _open(self, part: _Part, table: pa.Table) -> None:
-        opened = [(day, other) for day, other in self._parts.items() if other.sink is not None]
+        opened = [day for day, other in self._parts.items() if other.sink is not None]
         if len(opened) >= self._max_open:
-            day, oldest = opened[0]
-            del self._parts[day]
-            self._finish(oldest)
+            self._finish(opened[0])
         attempt = self._attempt
         part.name = f"part-{attempt.staging.number:08d}-{attempt.task}-{self._made}.parquet"
         self._made += 1
@@ -197,12 +197,14 @@ class TableWriter:
         with part.sink.failing():
             part.writer = pq.ParquetWriter(part.sink.stream, self.schema, **encodings(table, *self._codec))
 
-    def _finish(self, part: _Part) -> None:
+    def _finish(self, day: int) -> None:
+        part = self._parts[day]
         self._flush(part)
         assert part.sink is not None
         with part.sink.failing():
             part.writer.close()
         size = part.sink.close()
+        del self._parts[day]
         self._files.append(
             StagedFile(
                 self.table, part.partition, part.sink.staged, part.name, part.rows, size, part.min_ts, part.max_ts

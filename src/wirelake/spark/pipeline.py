@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -92,6 +92,9 @@ class Report:
     slowest: list[dict[str, Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     seconds: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self) | {"seconds": round(self.seconds, 3)}
 
 
 def ingest(

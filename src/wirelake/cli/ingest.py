@@ -1,0 +1,266 @@
+"""ingest: captures -> the tables of a lake, on Spark."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+import click
+
+from ..spec.nodes import Protocol
+from .common import ProtocolName, emit, reading_options
+
+UNITS = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
+
+
+class _Named(ProtocolName):
+    """Checked like a protocol, kept as its name: executors load it themselves."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        super().convert(value, param, ctx)
+        return str(value)
+
+
+class _Size(click.ParamType[int, Any]):
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        text = str(value).strip().lower().removesuffix("b")
+        factor = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}.get(text[-1:], 1)
+        try:
+            size = int(float(text.rstrip("kmg")) * factor)
+        except ValueError:
+            size = 0
+        if size <= 0:
+            self.fail(f"{value!r} is no size; write 64m, 1g or a number of bytes", param, ctx)
+        return size
+
+
+@click.command()
+@click.argument("inputs", nargs=-1, required=True, metavar="IN...")
+@click.argument("lake", metavar="LAKE")
+@click.option(
+    "-p",
+    "--protocol",
+    "protocols",
+    type=_Named(),
+    multiple=True,
+    metavar="P",
+    help="Read only this protocol (casual, dsa, mb, ceda or file.py:NAME); may be repeated. All four by default.",
+)
+@click.option(
+    "--port", "ports", multiple=True, metavar="N=P", help="Connections to port N speak P. May be repeated."
+)
+@click.option(
+    "--kind",
+    type=click.Choice(["pcap", "pcapng", "tap", "raw"]),
+    help="What the files are, where it is not seen from their first bytes; raw: bare bytes of one direction.",
+)
+@click.option("--final", is_flag=True, help="Nothing more comes: decide what is open, and leave nothing pending.")
+@click.option("--keep-bytes", is_flag=True, help="Keep the bytes of chunks in bronze/chunks.")
+@click.option("--master", metavar="URL", help="Spark master.  [default: local[*], or what spark-submit says]")
+@click.option("--conf", multiple=True, metavar="NAME=VALUE", help="A Spark setting. May be repeated.")
+@click.option("--partition-bytes", type=_Size(), metavar="SIZE", help="Bytes of captures per task.  [default: 16m to 128m]")
+@click.option("--quiet", is_flag=True, help="No progress and no summary on standard error.")
+@reading_options
+def ingest(
+    inputs: tuple[str, ...],
+    lake: str,
+    protocols: tuple[str, ...],
+    ports: tuple[str, ...],
+    kind: str | None,
+    final: bool,
+    keep_bytes: bool,
+    master: str | None,
+    conf: tuple[str, ...],
+    partition_bytes: int | None,
+    quiet: bool,
+    **given: Any,
+) -> None:
+    """Captures into the tables of a lake: messages, exchanges, sessions, transactions, violations.
+
+    IN are capture files (pcap, pcapng, tap; .gz too), directories, patterns or URIs; LAKE is a directory or a URI. Files
+    that the lake has already are skipped, files that have grown are read on, and a connection may go on in the next
+    file. The tables are Parquet: read them with Spark, DuckDB, pandas or anything else. Everything becomes visible in
+    one commit, or nothing does.
+
+    \b
+    wirelake generate -p casual -p mb -n 20000 -o monday.pcap
+    wirelake ingest monday.pcap lake
+    wirelake ingest captures/ lake --port 9000=casual --final
+    wirelake ingest stream.bin lake --kind raw -p dsa
+
+    On standard output: one JSON object that says what was done.
+    """
+    try:
+        from ..spark.options import OptionError
+        from ..spark.pipeline import IngestError, Silent
+        from ..spark.pipeline import ingest as run
+        from ..spark.session import SparkStartError, session
+    except ModuleNotFoundError as error:
+        if error.name not in ("pyspark", "numba"):
+            raise
+        raise click.ClickException(f"this needs {error.name}: pip install 'wirelake[spark]'") from None
+    from ..errors import CaptureError, LakeError
+
+    settings = dict(_pairs(conf, "--conf"))
+    bar = None if quiet else _Bar()
+    try:
+        report = run(
+            lambda: session(master or _default_master(), **settings),
+            inputs,
+            lake,
+            reading=_reading(protocols, ports, given),
+            kind=kind,
+            final=final,
+            keep_bytes=keep_bytes,
+            partition_bytes=partition_bytes,
+            progress=bar or Silent(),
+        )
+    except (CaptureError, LakeError, OptionError, IngestError, SparkStartError, OSError) as error:
+        raise click.ClickException(str(error)) from None
+    finally:
+        if bar is not None:
+            bar.close()
+    if not quiet:
+        _summary(report, lake)
+    emit(report.to_json())
+
+
+def _default_master() -> str | None:
+    import os
+
+    return None if "PYSPARK_GATEWAY_PORT" in os.environ else "local[*]"
+
+
+def _pairs(given: tuple[str, ...], option: str) -> list[tuple[str, str]]:
+    pairs = [item.partition("=") for item in given]
+    for name, equals, _ in pairs:
+        if not equals or not name:
+            raise click.UsageError(f"{option} takes NAME=VALUE, not {name!r}")
+    return [(name, value) for name, _, value in pairs]
+
+
+def _reading(protocols: tuple[str, ...], ports: tuple[str, ...], given: dict[str, Any]) -> Any:
+    """How the captures are read; a reading option is for those protocols that know it."""
+    from ..capture.reading import Reading
+    from ..protocols import BUILT_IN, load
+    from .common import chosen_options
+
+    names = protocols or BUILT_IN
+    chosen = chosen_options(given)
+    options: dict[str, dict[str, Any]] = {}
+    for name, value in chosen.items():
+        suited = [one for one in names if _suits(load(one), name, value)]
+        if not suited:
+            raise click.UsageError(f"none of {', '.join(names)} has the reading option {name}={value}")
+        for one in suited:
+            options.setdefault(one, {})[name] = value
+    told = _ports(ports)
+    try:
+        reading = Reading(protocols=tuple(names), options=options)
+        return Reading(protocols=tuple(names), options=options, ports={**reading.ports, **told})
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _suits(protocol: Protocol, name: str, value: Any) -> bool:
+    option = protocol.options.get(name)
+    return option is not None and (not option.values or value in option.values)
+
+
+def _ports(given: tuple[str, ...]) -> dict[int, str]:
+    found = {}
+    for number, name in _pairs(given, "--port"):
+        if not number.isdecimal() or not 0 < int(number) < 1 << 16:
+            raise click.UsageError(f"--port takes NUMBER=PROTOCOL, and {number!r} is no port")
+        found[int(number)] = name
+    return found
+
+
+# --- for people
+
+
+class _Bar:
+    """How far it is, on a terminal as a moving line, else as a line now and then."""
+
+    def __init__(self) -> None:
+        self.is_terminal = sys.stderr.isatty()
+        self.name = ""
+
+    def stage(self, name: str, total: int) -> None:
+        self._end()
+        self.name, self.total, self.done = name, total, 0
+        self.began = self.shown = time.monotonic()
+        self._show()
+
+    def add(self, done: int) -> None:
+        self.done += done
+        now = time.monotonic()
+        if now - self.shown >= (0.1 if self.is_terminal else 5):
+            self.shown = now
+            self._show()
+
+    def close(self) -> None:
+        self._end()
+        self.name = ""
+
+    def _end(self) -> None:
+        if self.name and self.is_terminal:
+            self.done = self.total
+            self._show()
+            click.echo("", err=True)
+
+    def _show(self) -> None:
+        if not self.is_terminal and self.done == 0:
+            return
+        seconds = max(time.monotonic() - self.began, 1e-3)
+        share = min(self.done / self.total, 1.0) if self.total else 1.0
+        if self.total > 1 << 16:
+            amount = f"{size(self.done)} of {size(self.total)}, {size(self.done / seconds)}/s"
+        else:
+            amount = f"{self.done} of {self.total}"
+        if not self.is_terminal:
+            click.echo(f"{self.name}: {amount}", err=True)
+            return
+        filled = "#" * int(30 * share)
+        click.echo(f"\r\x1b[K{self.name:12} [{filled:.<30}] {100 * share:3.0f} %  {amount}", nl=False, err=True)
+
+
+def size(count: float) -> str:
+    for unit, factor in UNITS:
+        if count >= factor:
+            return f"{count / factor:.1f} {unit}"
+    return f"{count:.0f} B"
+
+
+def _summary(report: Any, lake: str) -> None:
+    def say(text: str) -> None:
+        click.echo(text, err=True)
+
+    for note in report.notes:
+        say(f"note: {note}")
+    if report.commit is None:
+        say(f"nothing new for {lake} ({report.skipped} captures are in it already)")
+        return
+    counted = ", ".join(f"{count:,} {name}" for name, count in sorted(report.messages.items()))
+    say(f"{lake}: commit {report.commit}, {report.captures} captures in {report.seconds:.1f} s")
+    say(f"  messages      {sum(report.messages.values()):,}" + (f"  ({counted})" if counted else ""))
+    outcomes = ", ".join(f"{count:,} {name}" for name, count in sorted(report.outcomes.items()))
+    say(f"  exchanges     {outcomes or 'none'}")
+    if report.transactions:
+        say("  transactions  " + ", ".join(f"{count:,} {name}" for name, count in sorted(report.transactions.items())))
+    say(f"  violations    {report.violations:,}")
+    parts = [f"{size(report.bytes_decoded)} decoded", f"{size(report.bytes_quarantined)} quarantined"]
+    parts += [f"{size(report.bytes_pending)} pending"] if report.bytes_pending else []
+    parts += [f"{size(report.bytes_missing)} missing"] if report.bytes_missing else []
+    parts += [f"{size(report.bytes_foreign)} of other protocols"] if report.bytes_foreign else []
+    say("  bytes         " + ", ".join(parts))
+    if report.slowest:
+        say("  slowest       address (protocol)                               p95 ms    p50 ms   requests")
+        for row in report.slowest:
+            name = f"{row['address']} ({row['protocol']})"
+            say(f"                {name:48.48} {row['p95_us'] / 1e3:9.1f} {row['p50_us'] / 1e3:9.1f} {row['requests']:10,}")

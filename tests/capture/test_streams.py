@@ -1,0 +1,375 @@
+"""Streams: each gives what a stream decoder of its own would give, whatever the windows, and every byte is told once."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.capture.feeds import Feed, Result, chunks_of, connection, generated, joined, play, reload
+from wirelake import encode
+from wirelake.capture.streams import AccountsError, Reading, Streams
+from wirelake.codec.stream import Decoded, Event, StreamDecoder, readings, torn
+from wirelake.columnar.rows import row_of
+from wirelake.generate import generate
+from wirelake.protocols import BUILT_IN, ceda, load, mb
+from wirelake.spec import Cell
+
+FRONT = ("capture", "connection", "direction", "ts", "order")
+
+
+def oracle(protocol: str) -> Any:
+    captured = load(protocol).captured
+    return readings(protocol, captured.options, captured.fallback)
+
+
+def expected_of(protocol: str, runs: list[bytes | int], *, whole: bool = True) -> Iterator[tuple[Any, ...]]:
+    """What a stream decoder of its own finds in the runs of a stream, told as plain values."""
+    offset, is_whole = 0, whole
+    for run in runs:
+        if isinstance(run, int):
+            yield offset, run, "gap", None
+            offset, is_whole = offset + run, False
+            continue
+        decoder = StreamDecoder.of(oracle(protocol), lost=None if is_whole else torn())
+        for event in [*decoder.feed(run), *decoder.finish()]:
+            yield _told(event, offset)
+        offset += len(run)
+
+
+def _told(event: Event, base: int) -> tuple[Any, ...]:
+    if isinstance(event, Decoded):
+        row = row_of(event.message)
+        return base + event.offset, event.length, row["message"], row["notes"]
+    return base + event.offset, event.length, event.error.rule, event.data
+
+
+def found_in(result: Result, protocol: str, key: tuple[str, str]) -> list[tuple[Any, ...]]:
+    rows = [
+        (row["offset"], row["length"], row["message"], _notes(row))
+        for row in result.messages.get(protocol, ())
+        if (row["connection"], row["direction"]) == key
+    ]
+    bad = [
+        (row["offset"], row["length"], row["rule"], row["bytes"])
+        for row in result.quarantine
+        if (row["connection"], row["direction"]) == key
+    ]
+    return sorted(rows + bad, key=lambda found: found[0])
+
+
+def _notes(row: dict[str, Any]) -> list[str] | None:
+    return [note for note in row["notes"] or () if note != "redacted"] or None
+
+
+def sizes(rng: random.Random, most: int = 40) -> list[int]:
+    return [rng.randint(1, most) for _ in range(3000)]
+
+
+CASES: list[dict[str, Any]] = [
+    {},
+    {"corrupt": 0.08},
+    {"lose": 0.02},
+    {"corrupt": 0.05, "lose": 0.02, "most": 90},
+    {"whole": False, "corrupt": 0.05},
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(case) or "clean")
+@pytest.mark.parametrize("protocol", BUILT_IN)
+def test_every_stream_gives_what_a_decoder_of_its_own_gives(protocol: str, case: dict[str, Any]) -> None:
+    for seed in range(3):
+        rng = random.Random(seed)
+        feed = generated(protocol, rng, messages=150, connections=6, seed=seed, **case)
+        result = play(feed, Reading(protocol=protocol), sizes(rng), restart=rng)
+        for key, runs in feed.streams().items():
+            expected = list(expected_of(protocol, runs, whole=case.get("whole", True)))
+            assert found_in(result, protocol, key) == expected, key
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(case) or "clean")
+@pytest.mark.parametrize("protocol", BUILT_IN)
+def test_windows_and_restarts_change_nothing(protocol: str, case: dict[str, Any]) -> None:
+    rng = random.Random(5)
+    feed = generated(protocol, rng, messages=200, seed=9, **case)
+    reading = Reading(protocol=protocol)
+    whole = play(feed, reading)
+    for most in (1, 7, 300):
+        assert play(feed, reading, sizes(rng, most), restart=rng) == whole
+
+
+@pytest.mark.parametrize("dialect", ["ceda4", "ceda4-ws"])
+def test_the_dialect_that_was_proved_is_remembered(dialect: str) -> None:
+    rng = random.Random(6)
+    feed = generated("ceda", rng, messages=300, seed=2, dialect=dialect, corrupt=0.03)
+    whole = play(feed, Reading(protocol="ceda"))
+    assert play(feed, Reading(protocol="ceda"), sizes(rng, 3), restart=rng) == whole
+    assert dialect in {row["dialect"] for row in whole.messages["ceda"]}
+
+
+@settings(max_examples=40)
+@given(data=st.data())
+@pytest.mark.parametrize("protocol", BUILT_IN)
+def test_any_mixture_in_any_pieces_gives_what_a_decoder_of_its_own_gives(protocol: str, data: st.DataObject) -> None:
+    frames = [event.frame for event in generate(protocol, messages=40, seed=3) if len(event.frame) < 400]
+    pieces = data.draw(st.lists(st.sampled_from(frames) | st.binary(max_size=12), max_size=8))
+    stream = b"".join(pieces)
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(stream)), max_size=10)))
+    feed = Feed()
+    peer = connection(is_whole=data.draw(st.booleans()))
+    for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
+        if data.draw(st.integers(0, 9)) == 0:
+            feed.add(peer, 0, None, 5)
+        if end > start:
+            feed.add(peer, 0, stream[start:end])
+    rng = random.Random(data.draw(st.integers(0, 99)))
+    result = play(feed, Reading(protocol=protocol), sizes(rng, 3), restart=rng)
+    for key, runs in feed.streams().items():
+        assert found_in(result, protocol, key) == list(expected_of(protocol, runs, whole=peer.is_whole))
+
+
+# --- rows
+
+
+def test_rows_equal_those_of_the_record_codec() -> None:
+    rng = random.Random(1)
+    feed = generated("casual", rng, messages=200, seed=4)
+    messages = {}
+    for event in generate("casual", messages=200, seed=4):
+        messages.setdefault((event.connection.number, event.direction), []).append(event.message)
+    result = play(feed, Reading(protocol="casual"), sizes(rng))
+    for row in result.messages["casual"]:
+        number = int(row["connection"].partition("-")[0])
+        expected = row_of(messages[number, row["direction"]].pop(0))
+        for name, value in row.items():
+            if name not in (*FRONT, "offset"):
+                assert value == expected.get(name), name
+    assert not any(messages.values())
+
+
+def test_a_message_has_the_time_and_place_of_the_chunk_with_its_last_byte() -> None:
+    frame = next(event.frame for event in generate("casual", messages=5, seed=1))
+    feed = Feed()
+    peer = connection()
+    for piece in (frame[:10], frame[10:] + frame[:5], frame[5:-1], frame[-1:] + frame):
+        feed.add(peer, 0, piece)
+    rows = play(feed, Reading(protocol="casual"), [1, 1, 1, 1]).messages["casual"]
+    chunks = [feed.packets[i] for i in (1, 3, 3)]
+    assert [row["order"] for row in rows] == [chunk.position for chunk in chunks]
+    assert [int(row["ts"].timestamp() * 1_000_000) for row in rows] == [chunk.ts for chunk in chunks]
+    assert [row["offset"] for row in rows] == [0, len(frame), 2 * len(frame)]
+
+
+def test_a_message_belongs_to_the_capture_that_completed_it() -> None:
+    frame = next(event.frame for event in generate("casual", messages=5, seed=1))
+    feed = Feed()
+    peer = connection()
+    feed.add(peer, 0, frame + frame[:10])
+    feed.add(peer, 0, frame[10:] + frame[:7])
+    streams = Streams(Reading(protocol="casual"))
+    outputs = [streams.feed(chunks, f"{i}.pcap") for i, chunks in enumerate(feed.windows([1, 1]))]
+    outputs.append(streams.finish())
+    result = joined(outputs)
+    assert [row["capture"] for row in result.messages["casual"]] == ["0.pcap", "1.pcap"]
+    assert [(row["capture"], row["rule"]) for row in result.quarantine] == [("1.pcap", "frame_incomplete")]
+
+
+def test_chunks_without_times_give_messages_without_times() -> None:
+    frame = next(event.frame for event in generate("casual", messages=5, seed=1))
+    feed = Feed()
+    feed.add(connection(), 0, frame)
+    feed.packets[0].ts = -1
+    assert [row["ts"] for row in play(feed, Reading(protocol="casual")).messages["casual"]] == [None]
+
+
+def test_only_the_columns_that_are_asked_for_are_made_and_in_that_order() -> None:
+    feed = generated("casual", random.Random(1), messages=50, seed=4)
+    names = ("message", "connection", "order", "execution")
+    streams = Streams(Reading(protocol="casual", columns={"casual": names}))
+    output = streams.feed(chunks_of(feed.packets), "one.pcap")
+    assert all(tuple(batch.schema.names) == names for batch in output.messages["casual"])
+    only = Streams(Reading(protocol="casual", columns={"casual": ("direction",)}))
+    assert sum(batch.num_rows for batch in only.feed(chunks_of(feed.packets), "").messages["casual"]) > 50
+
+
+def test_counting_alone_gives_the_same_accounts_and_state() -> None:
+    rng = random.Random(2)
+    feed = generated("mb", rng, messages=200, seed=4, corrupt=0.05)
+    full = play(feed, Reading(protocol="mb"), [50])
+    counted = play(feed, Reading(protocol="mb", counts_only=True), [50])
+    assert counted.messages == {}
+    assert counted.accounts == full.accounts
+    assert counted.quarantine == full.quarantine
+
+
+def test_a_column_that_does_not_exist_is_refused() -> None:
+    streams = Streams(Reading(protocol="casual", columns={"casual": ("nonsense",)}))
+    feed = generated("casual", random.Random(1), messages=5, seed=4)
+    with pytest.raises(ValueError, match="casual has no column 'nonsense'"):
+        streams.feed(chunks_of(feed.packets), "one.pcap")
+
+
+# --- gaps, ends, accounts
+
+
+def test_a_gap_is_a_row_without_bytes_and_counted_as_missing() -> None:
+    frames = [event.frame for event in generate("casual", messages=40, seed=1) if event.direction == "to_server"][:4]
+    feed = Feed()
+    peer = connection()
+    feed.add(peer, 0, frames[0] + frames[1][:20])
+    feed.add(peer, 0, None, 1000)
+    feed.add(peer, 0, frames[1][30:] + frames[2] + frames[3])
+    result = play(feed, Reading(protocol="casual"), [1])
+    assert [row["rule"] for row in result.quarantine] == ["frame_incomplete", "gap", "frame_torn"]
+    gap = result.quarantine[1]
+    assert (gap["length"], gap["bytes"], gap["offset"]) == (1000, None, len(frames[0]) + 20)
+    account = result.accounts["c0", "to_server"]
+    assert account["bytes_missing"] == 1000
+    assert account["bytes_quarantined"] == len(frames[1]) - 10
+    assert [row["offset"] for row in result.messages["casual"]][1:] == [
+        len(frames[0]) + 20 + 1000 + len(frames[1]) - 30,
+        len(frames[0]) + 20 + 1000 + len(frames[1]) - 30 + len(frames[2]),
+    ]
+
+
+def test_behind_a_gap_a_frame_is_believed_at_its_very_first_byte() -> None:
+    frames = [event.frame for event in generate("casual", messages=40, seed=1) if event.direction == "to_server"][:3]
+    feed = Feed()
+    peer = connection()
+    feed.add(peer, 0, None, 9)
+    feed.add(peer, 0, b"".join(frames))
+    result = play(feed, Reading(protocol="casual"))
+    assert [row["offset"] for row in result.messages["casual"]] == list(
+        9 + np.cumsum([0, *map(len, frames[:-1])])
+    )
+    assert [row["rule"] for row in result.quarantine] == ["gap"]
+
+
+def test_what_is_not_ended_stays_pending_in_the_accounts() -> None:
+    frame = next(event.frame for event in generate("casual", messages=5, seed=1))
+    feed = Feed()
+    feed.add(connection(), 0, frame + frame[:-1])
+    account = play(feed, Reading(protocol="casual"), finish=False).accounts["c0", "to_server"]
+    assert (account["bytes_pending"], account["messages"]) == (len(frame) - 1, 1)
+
+
+def test_a_connection_that_ended_leaves_the_state() -> None:
+    frame = next(event.frame for event in generate("casual", messages=5, seed=1))
+    feed = Feed()
+    peer = connection()
+    feed.add(peer, 0, frame + frame[:-1])
+    feed.end(peer)
+    streams = Streams(Reading(protocol="casual"))
+    (chunks,) = feed.windows([9])
+    output = streams.feed(chunks, "one.pcap")
+    assert output.accounts.to_pylist()[0]["bytes_pending"] == 0
+    assert output.quarantine.to_pylist()[0]["rule"] == "frame_incomplete"
+    assert streams.snapshot().connections == {}
+
+
+def test_a_snapshot_can_be_restricted_to_some_connections() -> None:
+    rng = random.Random(3)
+    feed = generated("casual", rng, messages=200, seed=4, most=100)
+    reading = Reading(protocol="casual")
+    half = len(feed.packets) // 2
+    streams = Streams(reading)
+    streams.feed(chunks_of(feed.packets[:half]), "one.pcap")
+    ids = sorted({packet.connection.id for packet in feed.packets})[:2]
+    rest = [packet for packet in feed.packets[half:] if packet.connection.id in ids]
+    restricted = Streams(reading, reload(streams.snapshot().only(ids)))
+    some = joined([restricted.feed(chunks_of(rest), "one.pcap")])
+    all_ = joined([streams.feed(chunks_of(feed.packets[half:]), "one.pcap")])
+    assert some.messages["casual"] == [row for row in all_.messages["casual"] if row["connection"] in ids]
+    assert some.accounts == {key: row for key, row in all_.accounts.items() if key[0] in ids}
+
+
+def test_bytes_that_do_not_add_up_are_said_loudly() -> None:
+    feed = generated("casual", random.Random(1), messages=5, seed=4)
+    streams = Streams(Reading(protocol="casual"))
+    streams._slot(feed.packets[0].connection)
+    streams._table.numbers["bytes_decoded"][0] += 1
+    with pytest.raises(AccountsError, match=r"the bytes of 0-.* to_server do not add up"):
+        streams.feed(chunks_of(feed.packets), "one.pcap")
+
+
+def test_more_than_a_step_is_taken_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    feed = generated("casual", random.Random(1), messages=200, seed=4)
+    whole = play(feed, Reading(protocol="casual"))
+    monkeypatch.setattr("wirelake.capture.streams.MAX_BYTES", 1000)
+    assert play(feed, Reading(protocol="casual")) == whole
+
+
+# --- second readings and secrets
+
+
+def test_what_only_the_strict_reading_refuses_is_read_and_noted() -> None:
+    lax = mb.Request(topic="a.b", version="v1.0.0", request_id="00000000-0000-1000-8000-000000000001", payload=b"{}")
+    plain = mb.Publish(topic="a.b", version="1.0.0", payload=b"{}")
+    feed = Feed()
+    frames = [encode(lax, framing="tcp", profile="upstream"), encode(plain, framing="tcp")]
+    feed.add(connection(), 0, b"".join(frames))
+    rows = play(feed, Reading(protocol="mb")).messages["mb"]
+    assert [(row["message"], row["notes"]) for row in rows] == [("request", ["upstream"]), ("publish", None)]
+    chosen = play(feed, Reading(protocol="mb", options={"mb": {"profile": "strict"}}))
+    assert [row["message"] for row in chosen.messages["mb"]] == ["publish"]
+    assert [row["length"] for row in chosen.quarantine] == [len(frames[0])]
+
+
+def test_the_password_of_a_login_is_not_in_the_tables() -> None:
+    record = (Cell(4, "STRING", "demo"), Cell(5, "STRING", "s3cret"))
+    frame = encode(ceda.Login(control_code=3, body=None, record=record))
+    feed = Feed()
+    peer = connection()
+    feed.add(peer, 0, frame)
+    feed.add(peer, 1, frame)
+    asked, answered = sorted(
+        play(feed, Reading(protocol="ceda")).messages["ceda"], key=lambda row: row["direction"], reverse=True
+    )
+    assert asked["direction"] == "to_server"
+    assert asked["notes"] == ["redacted"]
+    assert asked["body_hex"] is None
+    assert [cell["text"] for cell in asked["record"]] == ["demo", None]
+    assert answered["notes"] is None
+    assert [cell["text"] for cell in answered["record"]] == ["demo", "s3cret"]
+    shown = play(feed, Reading(protocol="ceda", redact=False)).messages["ceda"]
+    assert [cell["text"] for row in shown for cell in row["record"]] == ["demo", "s3cret"] * 2
+    few = play(feed, Reading(protocol="ceda", columns={"ceda": ("connection", "direction", "offset", "record")}))
+    assert sorted(str(row["record"][1]["text"]) for row in few.messages["ceda"]) == ["None", "s3cret"]
+
+
+# --- protocols of users
+
+
+def test_a_protocol_of_a_user_is_read_like_the_others() -> None:
+    rng = random.Random(3)
+    name = "examples/sensor.py:PROTOCOL"
+    feed = generated(load(name), rng, messages=60, seed=4)
+    reading = Reading(protocols=(*BUILT_IN, name))
+    result = play(feed, reading, sizes(rng), restart=rng)
+    assert set(result.messages) == {load(name).name}
+
+
+def test_a_reading_names_only_protocols_that_it_reads() -> None:
+    with pytest.raises(ValueError, match="nonsense is not among the protocols"):
+        Reading(options={"nonsense": {}})
+
+
+def test_schemas_do_not_depend_on_what_was_seen() -> None:
+    feed = generated("ceda", random.Random(1), messages=60, seed=4, corrupt=0.1)
+    streams = Streams(Reading(protocol="ceda"))
+    schemas = {
+        batch.schema for chunks in feed.windows([7]) for batch in streams.feed(chunks, "a").messages.get("ceda", ())
+    }
+    assert len(schemas) == 1
+    (schema,) = schemas
+    assert schema.names[:10] == [
+        "capture", "connection", "direction", "offset", "length", "ts", "message", "code", "notes", "raw_text",
+    ]  # fmt: skip
+    assert schema.names[-1] == "order"
+    assert schema.field("ts").type == pa.timestamp("us", tz="UTC")
