@@ -1,7 +1,7 @@
 """``python -m benchmarks.spark``: the formats against Spark's own JSON reader, on the same messages.
 
-Both read one file and write to a sink that takes everything and keeps nothing: all that is measured is reading. JSON has
-the advantage of a schema with just the columns that the messages have, so nothing has to be inferred.
+Both read one file and write to a sink that takes everything and keeps nothing: all that is measured is reading. JSON
+has the advantage of a schema with just the columns that the messages have, so nothing has to be inferred.
 """
 
 from __future__ import annotations
@@ -56,7 +56,11 @@ def runners(spark: SparkSession, raw: Path, text: Path, schema: str) -> dict[str
         "json, two columns": lambda: spark.read.schema(TWO).json(str(text)),
         "casual, two columns": lambda: casual(two),
     }
-    return {name: lambda make=make: make().write.format("noop").mode("overwrite").save() for name, make in frames.items()}
+
+    def drain(make: Callable[[], Any]) -> Callable[[], Any]:
+        return lambda: make().write.format("noop").mode("overwrite").save()
+
+    return {name: drain(make) for name, make in frames.items()}
 
 
 def measure(spark: SparkSession, messages: int, rounds: int, folder: Path) -> dict[str, float]:
@@ -91,7 +95,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         spark.stop()
     size = best.pop("bytes")
     for name, seconds in best.items():
-        print(f"{name:24}{seconds:8.2f} s{given.messages / seconds:14,.0f} messages/s{size / seconds / 1e6:8.0f} MB/s of frames")
+        rates = f"{given.messages / seconds:14,.0f} messages/s{size / seconds / 1e6:8.0f} MB/s of frames"
+        print(f"{name:24}{seconds:8.2f} s{rates}")
     missed = 0
     for faster, slower, demanded in DEMANDS:
         ratio = best[slower] / best[faster]

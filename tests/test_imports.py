@@ -23,7 +23,7 @@ MAY_IMPORT = {
     "codec": {"errors", "spec", "protocols"},
     "kernels": set(),
     "columnar": {"errors", "spec", "protocols", "codec", "kernels"},
-    "capture": {"errors", "spec", "protocols", "codec"},
+    "capture": {"errors", "spec", "protocols", "codec", "kernels", "columnar"},
     "generate": {"errors", "spec", "protocols", "codec", "capture"},
     "cli": {"errors", "spec", "protocols", "codec", "columnar", "capture", "generate"},
 }

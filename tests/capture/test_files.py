@@ -9,7 +9,7 @@ import pytest
 
 from tests.capture import hostile
 from tests.capture.following import follow, plain
-from wirelake.capture import Tracker, read
+from wirelake.capture import Tracker, files, read
 from wirelake.capture.files import Gunzip, open_binary, size_of
 from wirelake.errors import CaptureError
 
@@ -89,6 +89,18 @@ def test_a_uri_is_opened(tmp_path: Path) -> None:
     for uri in (path.as_uri(), f"file:{path}"):
         assert everything(open_binary(uri)) == CONTENT
         assert size_of(uri) == len(CONTENT)
+
+
+def test_a_capture_is_read_through_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    packets = plain(tmp_path / "plain.pcap")
+    hostile.write_pcap(tmp_path / "a.pcap.gz", packets)
+    monkeypatch.setattr(files, "local_path", lambda path: None)
+    for name in ("plain.pcap", "a.pcap.gz"):
+        reader = read((tmp_path / name).as_uri(), Tracker(), window=5000)
+        assert sum(int(chunks.length.sum()) for chunks in reader) == sum(len(packet.data) for packet in packets)
+        assert reader.size == (tmp_path / name).stat().st_size
+    with pytest.raises(CaptureError, match=r"missing\.pcap"):
+        read((tmp_path / "missing.pcap").as_uri(), Tracker())
 
 
 def test_a_uri_that_pyarrow_does_not_know_is_refused() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.capture import hostile
-from tests.capture.following import Followed, follow, plain
+from tests.capture.following import Followed, Follower, follow, plain
 from wirelake.capture import Tracker, read
 from wirelake.errors import CaptureError
 from wirelake.generate import generate, write_pcap
@@ -269,6 +269,23 @@ def test_of_a_torn_last_packet_is_kept_what_there_is(write: Any, packets: list[h
     assert stream.pieces[direction][-2].data is not None
     assert stream.pieces[direction][-2].data[: len(last.data)] == last.data
     assert "the last packet is cut" in counts.broken and counts.cut_packets == 1
+
+
+@pytest.mark.parametrize("write", [hostile.write_pcap, hostile.write_pcapng])
+def test_a_file_that_grows_is_read_packet_by_whole_packet(
+    write: Any, packets: list[hostile.Packet], tmp_path: Path
+) -> None:
+    content = write(tmp_path / "whole.pcap", packets).read_bytes()
+    path = tmp_path / "a.pcap"
+    tracker, follower, mark = Tracker(), Follower(), None
+    for size in [*range(200, len(content), 3001), len(content)]:
+        path.write_bytes(content[:size])
+        reader = read(path, tracker, start=mark, growing=True)
+        for chunks in reader:
+            follower.add(chunks)
+        assert not reader.counts.broken and not reader.counts.cut_packets
+        mark = reader.mark()
+    assert told(list(follower.all.values())) == sent(packets)
 
 
 @pytest.mark.parametrize("left", [1, 15])

@@ -238,6 +238,16 @@ def test_a_hole_from_a_damaged_record_is_a_gap(tmp_path: Path) -> None:
     assert "no record" in reader.counts.notes[0]
 
 
+def test_notes_about_damage_do_not_grow_with_it(tmp_path: Path) -> None:
+    with tap(tmp_path / "a.tap") as writer:
+        one = writer.open(CLIENT, SERVER, START_US)
+        for number in range(200):
+            writer.data(one, TO_SERVER, START_US + number, b"!" * 9 if number % 2 else b"?" * 9)
+    found, reader = read((tmp_path / "a.tap").read_bytes().replace(b"!" * 9, b"." * 9))
+    assert len(found.rows) == 100 and len(found.gaps) == 99
+    assert len(reader.counts.notes) == 21 and reader.counts.notes[-1] == "there are more such places"
+
+
 def test_a_connection_whose_beginning_is_damaged_is_still_there(tmp_path: Path) -> None:
     with tap(tmp_path / "a.tap") as writer:
         one = writer.open(CLIENT, SERVER, START_US)
@@ -381,27 +391,28 @@ def test_a_file_that_is_no_tap_is_refused(content: bytes, told: str) -> None:
         TapReader(io.BytesIO(content), TapConnections(), path="x.tap")
 
 
+class Disk:
+    """Takes some bytes and is then full, until there is room again."""
+
+    def __init__(self, file: Any, room: int) -> None:
+        self.file, self.room = file, room
+
+    def write(self, data: bytearray) -> int:
+        if not self.room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        count = min(self.room, len(data), 5000)
+        self.room -= count
+        return int(self.file.write(data[:count]))
+
+    def close(self) -> None:
+        self.file.close()
+
+
 def test_what_a_full_disk_did_not_take_can_be_written_later(tmp_path: Path) -> None:
-    class Full:
-        """A disk that takes some bytes and is then full, until there is room again."""
-
-        def __init__(self, file: Any) -> None:
-            self.file, self.room = file, 70_000
-
-        def write(self, data: bytearray) -> int:
-            if not self.room:
-                raise OSError(errno.ENOSPC, "No space left on device")
-            count = min(self.room, len(data), 5000)
-            self.room -= count
-            return int(self.file.write(data[:count]))
-
-        def close(self) -> None:
-            self.file.close()
-
     path = tmp_path / "a.tap"
     writer = tap(path)
     one = writer.open(CLIENT, SERVER, START_US)
-    disk = writer._file = Full(writer._file)
+    disk = writer._file = Disk(writer._file, 70_000)
     taken = 0
     with pytest.raises(OSError, match="No space"):
         for number in range(1000):
@@ -417,6 +428,31 @@ def test_what_a_full_disk_did_not_take_can_be_written_later(tmp_path: Path) -> N
     found, reader = read(path.read_bytes())
     assert [row[3][:4] for row in found.rows] == [b"%04d" % number for number in range(taken + 1)]
     assert not found.gaps and not reader.counts.broken
+
+
+def test_a_disk_that_is_full_at_the_end_of_a_file_costs_nothing_either(tmp_path: Path) -> None:
+    writer = tap(tmp_path, rotate_bytes=1000)
+    one = writer.open(CLIENT, SERVER, START_US)
+    disk = writer._file = Disk(writer._file, 500)
+    writer.data(one, TO_SERVER, START_US, b"a" * 1000)
+    for _ in range(2):
+        with pytest.raises(OSError, match="No space"):
+            writer.data(one, TO_SERVER, START_US + 1, b"b")
+    assert len(writer.paths) == 1
+    disk.room = 10_000
+    writer.data(one, TO_SERVER, START_US + 1, b"b")
+    writer.sync()
+    writer.end()
+    assert len(writer.paths) == 2
+    assert [bytes(stream) for stream in together(writer.paths).streams.values()] == [b"a" * 1000 + b"b"]
+
+
+def test_a_tap_in_one_file_is_not_written_over_after_its_end(tmp_path: Path) -> None:
+    writer = tap(tmp_path / "a.tap")
+    writer.open(CLIENT, SERVER, START_US)
+    writer.end()
+    with pytest.raises(ValueError, match=r"a\.tap has ended"):
+        writer.open(CLIENT, SERVER, START_US)
 
 
 def test_the_arrays_of_a_window_have_the_kinds_that_chunks_have(tmp_path: Path) -> None:

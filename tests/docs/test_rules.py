@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from wirelake import encode
+from wirelake.capture import Tracker, read
 from wirelake.cli import cli
 from wirelake.codec.content import read_cfield
 from wirelake.errors import WireError
@@ -183,6 +185,11 @@ def told(example: str) -> tuple[str, str]:
         case "cfield":
             with pytest.raises(WireError) as caught:
                 read_cfield(bytes.fromhex(expand(rest)))
+            return caught.value.rule, "error"
+        case "read":
+            with tempfile.NamedTemporaryFile() as file, pytest.raises(WireError) as caught:
+                Path(file.name).write_bytes(bytes.fromhex(rest))
+                read(file.name, Tracker())
             return caught.value.rule, "error"
         case "match":
             protocol, pattern, topic = rest.split()

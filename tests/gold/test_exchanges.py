@@ -372,3 +372,13 @@ def test_the_audit_stream_is_believed_before_a_guess() -> None:
     audit = fact(1.45, 0, B, None, audit_id="f", masked_id="n1", connection="c9", wants_reply=None)
     rows = fed([leg(1, "c1", A, "n1"), leg(1.2, "c2", A, "n2"), leg(1.4, "c3", B, "f"), audit])
     assert others(rows) == [("c3", "f", "audit"), (None, None, None), ("c1", "n1", "audit")]
+
+
+def test_feeds_without_facts_are_fine() -> None:
+    step = Exchanges()
+    assert step.feed(FACTS.empty_table()).num_rows == 0
+    assert step.settle(None).num_rows == step.settle(None, final=True).num_rows == step.open().num_rows == 0
+    step.feed(pa.Table.from_pylist([fact(1, 1, A) | {"order": 0}], FACTS))
+    again = Exchanges(step.carry())
+    assert in_numbers(again.feed(FACTS.empty_table(), {"c1": 2 * SECOND}))[0]["outcome"] == "unanswered"
+    assert again.open().num_rows == 0

@@ -19,7 +19,14 @@ from .scenes import DOWN, UP, scene
 from .watched import Fed, Watched, watch
 
 PROTOCOLS = ("casual", "dsa", "mb", "ceda")
-DAMAGE = pa.schema([("connection", pa.string()), ("direction", pa.string()), ("ts", pa.timestamp("us", "UTC"))])
+DAMAGE = pa.schema(
+    [
+        ("connection", pa.string()),
+        ("direction", pa.string()),
+        ("offset", pa.int64()),
+        ("ts", pa.timestamp("us", "UTC")),
+    ]
+)
 
 
 def found_in(watched: Watched, feeds: Any = None) -> pa.Table:
@@ -170,8 +177,9 @@ def test_replies_that_nobody_asked_for_and_second_replies_are_told_apart() -> No
 
 
 def test_a_request_whose_correlation_is_in_progress_is_a_duplicate() -> None:
-    lines = [*connect(), (UP, call(1)), (UP, call(1), "duplicate_request"), (DOWN, result(1)), (UP, call(1))]
-    check(scene("casual", [*lines, (DOWN, result(1))]))
+    lines = [*connect(), (UP, call(1)), (UP, call(1), "duplicate_request"), (DOWN, result(1)), (DOWN, result(1))]
+    lines += [(DOWN, result(1), "duplicate_reply"), (UP, call(1)), (DOWN, result(1))]
+    check(scene("casual", lines))
 
 
 def test_a_late_reply_is_no_violation_up_to_its_horizon() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wirelake.errors import LakeError
@@ -30,7 +30,7 @@ def rows(times: list[int | None], start: int = 0) -> pa.RecordBatch:
 
 
 def staging(place: Path, number: int = 1) -> Staging:
-    return Staging(Store.at(place), "run", number)
+    return Staging(Store.at(place), "run", number, durable=False)
 
 
 def written(place: Path, batches: list[pa.RecordBatch], **options: Any) -> dict[str, list[dict[str, Any]]]:
@@ -72,6 +72,7 @@ def test_a_time_that_no_calendar_has_goes_to_the_null_date(tmp_path: Path) -> No
     ]
 
 
+@settings(max_examples=40)
 @given(
     st.lists(
         st.lists(st.none() | st.integers(-3 * DAY, 3 * DAY) | st.integers(-(1 << 63), (1 << 63) - 1), max_size=12),

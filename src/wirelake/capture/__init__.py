@@ -53,9 +53,11 @@ def read(
     start: Any = None,
     stop: int | None = None,
     window: int = WINDOW,
+    growing: bool = False,
 ) -> Reader:
     """A Reader of a capture. ``kind`` is found out if it is not given; raw streams must be named so, or end in .bin or
-    .raw. The file may be compressed by gzip; ``path`` may be a URI that pyarrow knows.
+    .raw. The file may be compressed by gzip; ``path`` may be a URI that pyarrow knows. Of a file that still grows a
+    last packet that is not whole is left for later; otherwise it is taken for what there is of it.
     """
     # What reads needs numpy, what is only written does not.
     from .files import open_binary, size_of
@@ -73,7 +75,7 @@ def read(
                     raise _no_capture(text, head, kind)
                 from .packets import PacketReader
 
-                return PacketReader(source, text, kind, tracker, **how)
+                return PacketReader(source, text, kind, tracker, growing=growing, **how)
             case "tap":
                 from .tap import TapReader
 

@@ -46,7 +46,7 @@ def _open(path: str | os.PathLike[str]) -> BinaryIO:
     try:
         local = local_path(path)
         if local is not None:
-            return _File(local)  # type: ignore[return-value]
+            return _File(local)
         system, place = _file_system(path)
         file: BinaryIO = system.open_input_file(place)
         return file

@@ -72,6 +72,7 @@ class PacketReader:
         start: PacketMark | None = None,
         stop: int | None = None,
         window: int = WINDOW,
+        growing: bool = False,
     ) -> None:
         self.path = path
         self.kind = kind
@@ -81,6 +82,7 @@ class PacketReader:
         self._source = source
         self._stop = stop
         self._window = max(window, 1)
+        self._is_growing = growing
         self._is_over = False
         """Nothing more is read; ``_is_end``: because the file ends."""
         self._is_end = False
@@ -103,7 +105,7 @@ class PacketReader:
             self.tracker.tidy()
             held = len(self.tracker.held)
             data = self._more(held, rest)
-            walk = _Walk(data, held, self._is_end, self.position - held)
+            walk = _Walk(data, held, self._is_end and not self._is_growing, self.position - held)
             self._walk(walk)
             chunks, found = self.tracker.feed(data, walk.segments, walk.count, walk.shift)
             self.position = walk.place + walk.shift

@@ -91,6 +91,7 @@ class Machine:
     def __init__(self, reading: Reading, state: State | None = None, window: int = WINDOW_BYTES) -> None:
         state = state or State()
         self.window = window
+        self.reading = reading
         self.tracker = Tracker(state.tracker, ports=frozenset(reading.ports))
         self.streams = Streams(reading, state.streams)
         self.reader: Any = None
@@ -104,6 +105,10 @@ class Machine:
         )
         before = reader.position
         for chunks in reader:
+            if piece.kind == "raw" and len(self.reading.protocols) == 1:
+                # Bare bytes have neither ports nor a beginning to go by, and nothing else is looked for.
+                for connection in chunks.connections:
+                    connection.protocol = self.reading.protocols[0]
             yield Seen(chunks, self.streams.feed(chunks, piece.capture), piece, reader.position - before)
             before = reader.position
         self.counts[piece.capture] = reader.counts

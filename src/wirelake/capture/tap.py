@@ -33,6 +33,7 @@ from .tap_writer import (
 )
 
 WINDOW = 16 << 20
+MOST_NOTES = 20
 
 # --- what is remembered
 
@@ -247,7 +248,11 @@ class TapReader:
             self._note_bad(int(records.starts[i]) + base, int(records.lengths[i]))
 
     def _note_bad(self, position: int, count: int) -> None:
-        self.counts.notes.append(f"{count} bytes at {position} are no record, or a damaged one")
+        notes = self.counts.notes
+        if len(notes) < MOST_NOTES:
+            notes.append(f"{count} bytes at {position} are no record, or a damaged one")
+        elif len(notes) == MOST_NOTES:
+            notes.append("there are more such places")
 
     def _tell_end(self, rest: int) -> None:
         self.counts.broken = getattr(self._source, "broken", "")

@@ -88,6 +88,8 @@ class TapWriter:
         self._limit = 1 << 62
         self._until_us = 1 << 62
         self._set_name = ""
+        self._is_name_safe = True
+        """Whether the directory entry of the present file outlasts a power failure."""
 
     # --- records
 
@@ -156,22 +158,28 @@ class TapWriter:
         self.flush()
         if self._file is not None:
             os.fsync(self._file.fileno())
+        if not self._is_name_safe:
+            _sync_directory(self.paths[-1].parent)
+            self._is_name_safe = True
 
     def end(self) -> None:
-        """Closes the file. Connections that are open stay so: their end was not seen."""
-        if self._file is None:
-            return
-        try:
-            self.flush()
-        finally:
-            self._file.close()
-            self._file = None
+        """Closes the file; can be tried again if it fails. Open connections stay open: their end was not seen."""
+        self.flush()
+        self._close()
 
     def __enter__(self) -> TapWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.end()
+        try:
+            self.end()
+        finally:
+            self._close()
+
+    def _close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
     def _room(self, ts_us: int) -> None:
         """Sees that one more record can be taken: buffer and file are not full."""
@@ -185,10 +193,13 @@ class TapWriter:
 
     def _begin_file(self, ts_us: int) -> None:
         number = len(self.paths)
+        if number and not self.is_set:
+            raise ValueError(f"the tap {self.target} has ended")
         path = self._path(number, ts_us)
         # A set never writes over anything: its names are its own.
         self._file = path.open("xb" if self.is_set else "wb", buffering=0)
         self.paths.append(path)
+        self._is_name_safe = False
         self.written = 0
         head = FILE_HEAD.pack(MAGIC, VERSION, 0, number, self.set_id, ts_us)
         self._seed = zlib.crc32(head)
@@ -207,3 +218,11 @@ class TapWriter:
             begun = datetime.fromtimestamp(ts_us / 1e6, UTC)
             self._set_name = f"{begun:%Y%m%dT%H%M%S}-{self.set_id.hex()[:8]}"
         return self.target / f"{self._set_name}-{number:06d}.tap"
+
+
+def _sync_directory(path: Path) -> None:
+    directory = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

@@ -263,7 +263,12 @@ class Tracker:
             assert name is not None
             ended = ENDED[phase]
             ended_us = _time(ended_us) if ended else None
-            connections.append(Connection(*name, _time(last_us), bool(is_whole), ended, ended_us))
+            connections.append(
+                Connection(
+                    name.id, name.client, name.server, name.client_port, name.server_port, name.first_us,
+                    _time(last_us), bool(is_whole), ended, ended_us,
+                )
+            )  # fmt: skip
         return connections
 
     def _name(self, flow: int, client: int, first_us: int, sequence: int) -> _Name:

@@ -51,9 +51,7 @@ class _Size(click.ParamType[int, Any]):
     metavar="P",
     help="Read only this protocol (casual, dsa, mb, ceda or file.py:NAME); may be repeated. All four by default.",
 )
-@click.option(
-    "--port", "ports", multiple=True, metavar="N=P", help="Connections to port N speak P. May be repeated."
-)
+@click.option("--port", "ports", multiple=True, metavar="N=P", help="Connections to port N speak P. May be repeated.")
 @click.option(
     "--kind",
     type=click.Choice(["pcap", "pcapng", "tap", "raw"]),
@@ -63,7 +61,9 @@ class _Size(click.ParamType[int, Any]):
 @click.option("--keep-bytes", is_flag=True, help="Keep the bytes of chunks in bronze/chunks.")
 @click.option("--master", metavar="URL", help="Spark master.  [default: local[*], or what spark-submit says]")
 @click.option("--conf", multiple=True, metavar="NAME=VALUE", help="A Spark setting. May be repeated.")
-@click.option("--partition-bytes", type=_Size(), metavar="SIZE", help="Bytes of captures per task.  [default: 16m to 128m]")
+@click.option(
+    "--partition-bytes", type=_Size(), metavar="SIZE", help="Bytes of captures per task.  [default: 16m to 128m]"
+)
 @click.option("--quiet", is_flag=True, help="No progress and no summary on standard error.")
 @reading_options
 def ingest(
@@ -82,10 +82,10 @@ def ingest(
 ) -> None:
     """Captures into the tables of a lake: messages, exchanges, sessions, transactions, violations.
 
-    IN are capture files (pcap, pcapng, tap; .gz too), directories, patterns or URIs; LAKE is a directory or a URI. Files
-    that the lake has already are skipped, files that have grown are read on, and a connection may go on in the next
-    file. The tables are Parquet: read them with Spark, DuckDB, pandas or anything else. Everything becomes visible in
-    one commit, or nothing does.
+    IN are capture files (pcap, pcapng, tap; .gz too), directories, patterns or URIs; LAKE is a directory or a URI.
+    Files that the lake has already are skipped, files that have grown are read on, and a connection may go on in the
+    next file. The tables are Parquet: read them with Spark, DuckDB, pandas or anything else. Everything becomes
+    visible in one commit, or nothing does.
 
     \b
     wirelake generate -p casual -p mb -n 20000 -o monday.pcap
@@ -263,4 +263,5 @@ def _summary(report: Any, lake: str) -> None:
         say("  slowest       address (protocol)                               p95 ms    p50 ms   requests")
         for row in report.slowest:
             name = f"{row['address']} ({row['protocol']})"
-            say(f"                {name:48.48} {row['p95_us'] / 1e3:9.1f} {row['p50_us'] / 1e3:9.1f} {row['requests']:10,}")
+            slow, usual = row["p95_us"] / 1e3, row["p50_us"] / 1e3
+            say(f"                {name:48.48} {slow:9.1f} {usual:9.1f} {row['requests']:10,}")

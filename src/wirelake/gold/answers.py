@@ -102,21 +102,26 @@ class Rows:
 
 @dataclass
 class Losses:
-    """When bytes of one direction of a connection were missing or unreadable. ``from_start``: it was not whole."""
+    """Spans of time in which bytes of one direction of a connection were missing or unreadable, in their order.
+
+    ``from_start``: something was lost before anything that can be asked about, if only the beginning.
+    """
 
     from_start: bool = False
-    times: list[int] = field(default_factory=list)
+    spans: list[tuple[int, int]] = field(default_factory=list)
 
     def before(self, ts: int) -> bool:
-        return self.from_start or bisect_right(self.times, ts) > 0
+        return self.from_start or (bool(self.spans) and self.spans[0][0] <= ts)
 
     def between(self, start: int, end: int) -> bool:
-        return bisect_right(self.times, end) > bisect_right(self.times, start)
+        """Spans are in the order of their beginnings and of their ends."""
+        last = bisect_right(self.spans, (end, FOR_EVER)) - 1
+        return last >= 0 and self.spans[last][1] > start
 
     def forget(self) -> None:
         """All rows so far are judged: of the losses, that there were some and the last one still matter."""
-        self.from_start = self.from_start or bool(self.times)
-        del self.times[:-1]
+        self.from_start = self.from_start or bool(self.spans)
+        del self.spans[:-1]
 
 
 def check(rows: Rows, manners: Manners, losses: dict[int, tuple[Losses, Losses]]) -> tuple[list[Finding], NDArray[Any]]:

@@ -318,7 +318,7 @@ class Transactions:
             return
         key = (protocol, xid_format, gtrid)
         one = self._known.get(key)
-        if one is not None and one.has_ended and one.last_us + LINGER_US < ts:
+        if one is not None and one.last_us + LINGER_US < ts and one.has_ended:
             decided.append(self._forget(key))
             one = None
         if one is None:

@@ -81,6 +81,8 @@ class Watch:
     replies: int = 0
     """Answers so far, both ways."""
     ended_us: int | None = None
+    heard_us: list[int] = field(default_factory=lambda: [0, 0])
+    """Time of the last message of each side."""
     losses: tuple[Losses, Losses] = field(default_factory=lambda: (Losses(), Losses()))
     groups: Groups = field(default_factory=Groups)
 
@@ -163,15 +165,18 @@ class Violations:
         runs = runs_of(facts)
         watches = [self._watch(one, name, machine, heads) for one in runs.names]
         feed = _Feed(facts, runs, watches, to_client(facts), integers(facts, "ts"), integers(facts, "code"))
-        self._note_losses(runs, watches, damage)
+        self._note_losses(feed, damage)
         states = _States(machine, feed) if machine is not None else None
         findings = states.findings() if states is not None else {}
         for one in (*self._answers(feed, findings), *_pieces(feed)):
             if one.row not in findings:
                 findings[one.row] = (one.rule, one.detail, states.at(one.row) if states is not None else "")
-        for watch in watches:
+        for i, watch in enumerate(watches):
             watch.is_known = True
-            for lost in watch.losses:
+            rows = slice(int(runs.starts[i]), int(runs.starts[i + 1]))
+            for side, lost in enumerate(watch.losses):
+                own = feed.ts[rows][feed.side[rows] == side]
+                watch.heard_us[side] = int(own[-1]) if len(own) else watch.heard_us[side]
                 lost.forget()
         return _table(facts, findings)
 
@@ -192,22 +197,29 @@ class Violations:
         self._numbers += 1
         return made
 
-    def _note_losses(self, runs: Runs, watches: list[Watch], damage: pa.Table | None) -> None:
+    def _note_losses(self, feed: _Feed, damage: pa.Table | None) -> None:
+        """When something was lost. A bad range tells the time of its end; it began after what came before it."""
         if damage is None or not damage.num_rows:
             return
-        by_name = dict(zip(runs.names, watches, strict=True))
-        for name, direction, ts in zip(
-            damage.column("connection").to_pylist(),
-            damage.column("direction").to_pylist(),
-            integers(damage, "ts").tolist(),
+        place = {name: i for i, name in enumerate(feed.runs.names)}
+        offset = integers(feed.table, "offset")
+        wanted = damage.select(["connection", "direction", "offset", "ts"]).sort_by("offset")
+        for name, direction, at, ts in zip(
+            *(wanted.column(name).to_pylist() for name in ("connection", "direction", "offset")),
+            integers(wanted, "ts").tolist(),
             strict=True,
         ):
-            watch = by_name.get(name) or self._watches.get(name)
-            if watch is not None:
-                watch.losses[direction == "to_client"].times.append(ts)
-        for watch in watches:
-            for lost in watch.losses:
-                lost.times.sort()
+            side, i = int(direction == "to_client"), place.get(name)
+            if i is None:
+                if name in self._watches:
+                    watch = self._watches[name]
+                    watch.losses[side].spans.append((watch.heard_us[side], ts))
+                continue
+            rows = slice(int(feed.runs.starts[i]), int(feed.runs.starts[i + 1]))
+            own = np.flatnonzero(feed.side[rows] == side) + rows.start
+            before = int(np.searchsorted(offset[own], at))
+            start = int(feed.ts[own[before - 1]]) if before else feed.watches[i].heard_us[side]
+            feed.watches[i].losses[side].spans.append((start, max(start, ts)))
 
     # --- requests and answers
 
@@ -356,7 +368,7 @@ class _States:
 
     def findings(self) -> dict[int, tuple[str, str, str]]:
         feed = self.feed
-        alone = np.array([bool(watch.losses[0].times or watch.losses[1].times) for watch in feed.watches], np.bool_)
+        alone = np.array([any(lost.spans for lost in watch.losses) for watch in feed.watches], np.bool_)
         rows = np.arange(len(feed))
         connection = feed.runs.spread(np.arange(len(feed.watches)))
         if alone.any():
@@ -434,24 +446,33 @@ class _States:
         self.found[row] = ("state", f"in state {state} the {SIDES[side]} {may}", state)
 
     def _walk(self, i: int, start: int) -> None:
-        """One connection, message by message, with what it lost in between."""
+        """One connection, message by message; what it loses meanwhile widens its state before and after each."""
         feed, watch, table = self.feed, self.feed.watches[i], self.machine.table
-        lost = sorted((ts, side) for side, losses in enumerate(watch.losses) for ts in losses.times)
+        lost = sorted((span, side) for side, losses in enumerate(watch.losses) for span in losses.spans)
         times = feed.ts[start : int(feed.runs.starts[i + 1])].tolist()
         symbols = self.symbol[start : start + len(times)].tolist()
+        under_way: list[tuple[int, int]] = []
         at = 0
         for row, (ts, symbol) in enumerate(zip(times, symbols, strict=True), start):
-            while at < len(lost) and lost[at][0] <= ts:
-                side = lost[at][1] ^ watch.swapped
-                self._set(i, int(table[watch.state, self.machine.loss(side)]), row)
+            while at < len(lost) and lost[at][0][0] <= ts:
+                under_way.append((lost[at][0][1], lost[at][1]))
                 at += 1
+            self._widen(i, under_way, row)
             then = int(table[watch.state, symbol])
             if then == FORBIDDEN:
                 self._forbid(watch, row)
             elif then != watch.state:
                 self._move(i, then, row)
-        for _, side in lost[at:]:
-            watch.state = int(table[watch.state, self.machine.loss(side ^ watch.swapped)])
+            under_way = [one for one in under_way if one[0] >= ts]
+            self._widen(i, under_way, row + 1)
+        self._widen(i, [(end, side) for (_, end), side in lost[at:]], start + len(times))
+
+    def _widen(self, i: int, losses: list[tuple[int, int]], row: int) -> None:
+        watch, machine = self.feed.watches[i], self.machine
+        for _, side in losses:
+            wider = int(machine.table[watch.state, machine.loss(side ^ watch.swapped)])
+            if wider != watch.state:
+                self._set(i, wider, row)
 
 
 def _firsts(groups: NDArray[np.int64], values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -110,7 +110,7 @@ def walk_pcapng(data, begin, end, is_end, is_big, largest, interfaces, keys, tab
     place = np.int64(begin)
     while place + 12 <= end:
         kind = file32(bytes_, place, is_big)
-        if kind == SECTION or kind == INTERFACE:
+        if kind in (SECTION, INTERFACE):
             return place, SPECIAL
         length = file32(bytes_, place + 4, is_big)
         if length < 12 or length > largest or length & 3:
@@ -125,7 +125,7 @@ def walk_pcapng(data, begin, end, is_end, is_big, largest, interfaces, keys, tab
         stop = place + length - 4 if is_whole else end
         if not is_whole:
             store(counters_, TORN, 1)
-        if kind == PACKET or kind == OLD_PACKET or kind == SIMPLE_PACKET:
+        if kind in (PACKET, OLD_PACKET, SIMPLE_PACKET):
             take_block(
                 bytes_, place, stop, kind, is_big, faces, n_faces, keys_, table_, slots, segments_, counters_
             )  # fmt: skip
@@ -253,17 +253,17 @@ def network(data, place, end, link):
     elif link == SLL2:
         if place + 20 <= end:
             ip = behind_ethertype(data, place, place + 20, end)
-    elif link == NULL or link == LOOP:
+    elif link in (NULL, LOOP):
         # The address family is in the byte order of the capturing host and IPv6 has many numbers: IP itself tells.
         ip = place + 4
-    elif link == RAW or link == BSD_RAW or link == OTHER_RAW or link == IPV4 or link == IPV6_LINK:
+    elif link in (RAW, BSD_RAW, OTHER_RAW, IPV4, IPV6_LINK):
         ip = place
     else:
         return np.int64(UNKNOWN)
     if ip < 0 or ip >= end:
         return np.int64(NO_IP)
     version = at(data, ip) >> 4
-    if version != 4 and version != 6:
+    if version not in (4, 6):
         return np.int64(NO_IP)
     return ip
 
@@ -272,12 +272,12 @@ def network(data, place, end, link):
 def behind_ethertype(data, place, body, end):
     """Where IP begins; a protocol number is at ``place``, what it is about at ``body``. VLAN tags lie between."""
     kind = big16(data, place)
-    while kind == 0x8100 or kind == 0x88A8 or kind == 0x9100 or kind == 0x9200:
+    while kind in (0x8100, 0x88A8, 0x9100, 0x9200):
         if body + 4 > end:
             return np.int64(NO_IP)
         kind = big16(data, body + 2)
         body += 4
-    if kind == 0x0800 or kind == 0x86DD:
+    if kind in (0x0800, 0x86DD):
         return np.int64(body)
     return np.int64(NO_IP)
 
@@ -313,7 +313,7 @@ def behind_ipv6(data, ip, end, full_end):
         if place + 8 > end:
             return nothing, full_end
         following = at(data, place)
-        if kind == 0 or kind == 43 or kind == 60 or kind == 135:
+        if kind in (0, 43, 60, 135):
             place += (np.int64(at(data, place + 1)) + 1) * 8
         elif kind == 51:
             place += (np.int64(at(data, place + 1)) + 2) * 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from pyarrow import fs
@@ -17,7 +17,7 @@ HEAD_BYTES = 1 << 16
 Standing = Literal["new", "same", "grown", "changed"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Input:
     """A capture as it was when it was read."""
 
@@ -38,9 +38,6 @@ class Input:
     def identity(self) -> str:
         """The same for a file that was moved or copied."""
         return f"{self.head}:{self.head_bytes}"
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def look(path: str | os.PathLike[str], before: Input | None = None) -> tuple[Input, Standing]:

@@ -294,7 +294,7 @@ class Run:
             number=self.number,
             run=self.staging.run,
             at=datetime.now(UTC).isoformat(timespec="milliseconds"),
-            version=__version__,
+            wirelake=__version__,
             files=files,
             removed=[file if isinstance(file, str) else file.path for file in removed],
             inputs=inputs,

@@ -5,11 +5,13 @@ What a lake holds is the sum of its records, read in their order.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
+
+import msgspec
 
 from ..errors import LakeError
 from .inputs import Input
@@ -21,14 +23,16 @@ FORMAT = 1
 _NAME = re.compile(r"(\d{8,})\.json")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Record:
     """What one commit did."""
 
     number: int
     run: str
     at: str
-    version: str
+    """When, ISO 8601."""
+    wirelake: str
+    """The version that wrote it."""
     files: list[StagedFile]
     removed: list[str]
     """Paths in the lake of files that are no longer part of their tables."""
@@ -39,6 +43,7 @@ class Record:
     """Paths of carry that this commit replaces."""
     facts: dict[str, Any]
     labels: dict[str, Any]
+    format: int = FORMAT
 
     def moves(self) -> list[tuple[str, str]]:
         """Every staged file and where it goes."""
@@ -49,45 +54,30 @@ class Record:
         return [*self.removed, *self.superseded]
 
     def to_bytes(self) -> bytes:
-        return json.dumps(
-            {
-                "format": FORMAT,
-                "number": self.number,
-                "run": self.run,
-                "at": self.at,
-                "wirelake": self.version,
-                "files": [file.to_json() for file in self.files],
-                "removed": self.removed,
-                "inputs": [one.to_json() for one in self.inputs],
-                "carry": {name: file and file.to_json() for name, file in self.carry.items()},
-                "superseded": self.superseded,
-                "facts": self.facts,
-                "labels": self.labels,
-            },
-            separators=(",", ":"),
-        ).encode()
+        return msgspec.json.encode(self)
 
     @classmethod
     def from_bytes(cls, data: bytes, shown: str) -> Record:
         try:
-            found = json.loads(data)
-            if found["format"] > FORMAT:
-                raise LakeError(shown, f"was written by a newer wirelake ({found['wirelake']})")
-            return cls(
-                number=found["number"],
-                run=found["run"],
-                at=found["at"],
-                version=found["wirelake"],
-                files=[StagedFile(**file) for file in found["files"]],
-                removed=found["removed"],
-                inputs=[Input(**one) for one in found["inputs"]],
-                carry={name: file and StagedFile(**file) for name, file in found["carry"].items()},
-                superseded=found["superseded"],
-                facts=found["facts"],
-                labels=found["labels"],
-            )
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            about = msgspec.json.decode(data, type=_About)
+            if about.format > FORMAT:
+                raise LakeError(shown, f"was written by a newer wirelake ({about.wirelake})")
+            return _decoder().decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise LakeError(shown, f"is no commit record: {error}") from error
+
+
+@dataclass(frozen=True)
+class _About:
+    """What every record has, whatever its format."""
+
+    format: int
+    wirelake: str
+
+
+@lru_cache(maxsize=1)
+def _decoder() -> msgspec.json.Decoder[Record]:
+    return msgspec.json.Decoder(Record)
 
 
 @dataclass

@@ -46,7 +46,7 @@ MANIFEST = pa.schema(
 """Staged files as rows, the way they travel from workers to the driver."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class StagedFile:
     """A file that is written, and where it goes if it is committed. Times are microseconds since 1970."""
 

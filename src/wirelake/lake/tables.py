@@ -102,7 +102,7 @@ class TableWriter:
                 self._take(self._fitted(piece))
 
     def close(self) -> list[StagedFile]:
-        """Writes what waits; the files, in the order of their numbers. Without a row there is no file."""
+        """Writes what waits; the files, in the order they were finished. Without a row there is no file."""
         if not self._is_closed:
             while self._parts:
                 self._finish(min(self._parts))

@@ -21,9 +21,10 @@ def register(spark: SparkSession, *protocols: str) -> None:
     """Makes formats and functions known to a session, to SQL too; further ``protocols`` are ``file.py:NAME``.
 
     ``from_wire(value, 'casual')`` and ``to_wire(struct, 'casual')`` take the protocol's name, one per row if need be.
-    What SQL gives for the former cannot depend on that name: it is the common view (``protocol``, ``message``, ``code``,
-    ``kind``, ``address``, ``correlation``, ``status``, ``payload_bytes``). ``from_casual`` and its kin have all fields;
-    ``try_from_casual`` and its kin give a struct with ``_corrupt_record`` instead of failing.
+    What SQL gives for the former cannot depend on that name: it is the common view (``protocol``, ``message``,
+    ``code``, ``kind``, ``address``, ``correlation``, ``status``, ``payload_bytes``). ``from_casual`` and its kin have
+    all fields; ``try_from_casual`` and its kin give a struct with ``_corrupt_record`` instead of failing. A last
+    argument ``map('mode', 'PERMISSIVE')`` holds options.
     """
     from .sql import register_all
 

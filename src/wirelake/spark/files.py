@@ -40,16 +40,20 @@ class Found:
 
 
 def find(options: Listing | ReadOptions) -> list[Found]:
-    """The files in the order of their paths, each once. A path that leads nowhere is an error, unless that is ignored."""
+    """The files in the order of their paths, each once."""
+    check_paths(options)
+    found = {one.path: one for path in options.paths for one in _found(path, options)}
+    return sorted(found.values(), key=lambda one: one.path)
+
+
+def check_paths(options: Listing | ReadOptions) -> None:
+    """A path that leads nowhere is an error, unless that is to be ignored."""
     if not options.paths:
         raise OptionError(f"{options.what} needs a path: .load(path)")
-    found: dict[str, Found] = {}
-    for path in options.paths:
-        listed = list(_found(path, options))
-        if not listed and not options.ignore_missing_files and not _exists(path):
-            raise OptionError(f"path does not exist: {path}")
-        found |= {one.path: one for one in listed}
-    return sorted(found.values(), key=lambda one: one.path)
+    if not options.ignore_missing_files:
+        for path in options.paths:
+            if not _exists(path):
+                raise OptionError(f"path does not exist: {path}")
 
 
 def _found(path: str, options: Listing | ReadOptions) -> Iterator[Found]:
@@ -78,9 +82,9 @@ def _store(path: str) -> tuple[Any, str, str]:
 
 def _exists(path: str) -> bool:
     store, inner, _ = _store(path)
-    if _GLOB.search(inner):
-        return False
-    return bool(store.get_file_info(inner).type != fs.FileType.NotFound)
+    if store.get_file_info(inner).type != fs.FileType.NotFound:
+        return True
+    return bool(_GLOB.search(inner) and _matches(store, inner))
 
 
 def _infos(store: Any, path: str, options: Listing | ReadOptions) -> Iterator[Any]:

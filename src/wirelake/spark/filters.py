@@ -23,14 +23,14 @@ _COMPARED: dict[type, Callable[[Any, Any], Any]] = {
     ds.GreaterThanOrEqual: pc.greater_equal,
 }
 _TEXTS: dict[type, Callable[[Any, str], Any]] = {
-    ds.StringStartsWith: lambda column, text: pc.starts_with(column, text),
-    ds.StringEndsWith: lambda column, text: pc.ends_with(column, text),
-    ds.StringContains: lambda column, text: pc.match_substring(column, text),
+    ds.StringStartsWith: pc.starts_with,
+    ds.StringEndsWith: pc.ends_with,
+    ds.StringContains: pc.match_substring,
 }
 
 
 class Filters:
-    """The filters that were taken. ``constants`` are what a column must be for any row to pass, as far as is known."""
+    """The filters that were taken, over rows of a schema."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema

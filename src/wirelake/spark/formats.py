@@ -8,10 +8,10 @@
     spark.read.format("wire").load(path)                            # all protocols: the common view
     spark.read.format("wire").option("protocol", "bulletin.py:PROTOCOL").load(path)
 
-A row is a message: where it was captured, then its fields, as in ``silver/<protocol>``. What is no message becomes a row
-with only the former (PERMISSIVE, the default), no row (DROPMALFORMED) or an error (FAILFAST). A column of the name that
-``columnNameOfCorruptRecord`` says, ``_corrupt_record`` by default, tells why and keeps the bytes, if it is in the schema
-or named in that option.
+A row is a message: where it was captured, then its fields, as in ``silver/<protocol>``. What is no message becomes a
+row with only the former (PERMISSIVE, the default), no row (DROPMALFORMED) or an error (FAILFAST). A column of the name
+that ``columnNameOfCorruptRecord`` says, ``_corrupt_record`` by default, tells why and keeps the bytes, if it is in the
+schema or named in that option.
 
 Every file is a capture of its own; with ``rotated`` the files, in the order of their names, are one.
 
@@ -40,10 +40,13 @@ class Captures(DataSource):
     """The source behind every format; its name decides what it reads."""
 
     def schema(self) -> StructType:
+        from .files import check_paths
         from .reading import Table
 
         with plainly():
-            return Table.of(self._options()).default_schema()
+            options = self._options()
+            check_paths(options)
+            return Table.of(options).default_schema()
 
     def reader(self, schema: StructType) -> DataSourceReader:
         with plainly():
@@ -75,7 +78,7 @@ class Reader(DataSourceReader):
         self.spark_schema = schema
         self.table = Table.of(options, schema)
 
-    def partitions(self) -> list[InputPartition]:  # type: ignore[override]
+    def partitions(self) -> list[InputPartition]:
         from .reading import partitions
 
         with plainly():
@@ -93,7 +96,7 @@ class Reader(DataSourceReader):
 
 
 class FilteringReader(Reader):
-    def pushFilters(self, filters: list[Any]) -> Iterator[Any]:  # type: ignore[override]
+    def pushFilters(self, filters: list[Any]) -> Iterator[Any]:
         with plainly():
             yield from self.table.push(filters)
 

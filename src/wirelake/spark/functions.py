@@ -11,10 +11,10 @@
 (``schema_of_*`` tells which). ``to_*`` takes such a struct, or one with just the fields of the message, and gives its
 bytes; a body that is null is made from its decoded parts, one that is given counts as it is.
 
-Options, whatever their case: ``mode`` is FAILFAST (default: the job fails and says rule, field and offset) or PERMISSIVE
-(null); with ``columnNameOfCorruptRecord`` the struct has a member of that name that says rule, path, offset, detail and
-bytes of what could not be read. ``columns`` chooses members, and only these are decoded (``*`` is all of them, also
-free-form values, which are left out otherwise). Further the protocol's own: ``profile``, ``dialect``, ``charset`` ...
+Options, whatever their case: ``mode`` is FAILFAST (default: the job fails and says rule, field and offset) or
+PERMISSIVE (null); with ``columnNameOfCorruptRecord`` the struct has a member of that name that says rule, path, offset,
+detail and bytes of what could not be read. ``columns`` chooses members, and only these are decoded (``*`` is all of
+them, also free-form values, which are left out otherwise). Further the protocol's own: ``profile``, ``dialect`` ...
 
 The functions say that they are not deterministic, though they are: otherwise Spark would decode once for a filter and
 once more for a select on the same result.
@@ -89,10 +89,11 @@ def _struct_type(how: Decoding) -> StructType:
 
 
 def _function(work: Any, name: str, gives: Any) -> Any:
-    from pyspark.sql.functions import arrow_udf
+    from pyspark.sql.pandas.functions import arrow_udf
 
     work.__name__ = work.__qualname__ = name
-    return arrow_udf(work, gives).asNondeterministic()
+    made: Any = arrow_udf(work, gives)
+    return made.asNondeterministic()
 
 
 # --- one of each per protocol
@@ -129,7 +130,7 @@ def schema_of_dsa(options: Options = None) -> StructType:
 
 
 def from_mb(data: ColumnOrName, options: Options = None) -> Column:
-    """MB messages as structs. Options: ``profile`` = strict | upstream, ``framing`` = message | tcp, ``json_payload``."""
+    """MB messages as structs. Options: ``profile`` = strict | upstream, ``framing`` = message | tcp ..."""
     return from_wire(data, "mb", options)
 
 

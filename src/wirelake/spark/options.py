@@ -279,7 +279,7 @@ def _paths(given: Given) -> tuple[str, ...]:
     import json
 
     single, several = given.text("path"), given.text("paths")
-    found = (single,) if single else ()
+    found: tuple[str, ...] = (single,) if single else ()
     if several:
         try:
             listed = json.loads(several)

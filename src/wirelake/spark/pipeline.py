@@ -14,12 +14,15 @@ import os
 import pickle
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
 
 from ..capture.inputs import Peek, in_order, peek
 from ..capture.partitions import PARTITION_BYTES, Machine, Piece, Plan, State, plan
@@ -29,6 +32,7 @@ from ..gold.open import OPEN
 from ..lake import Input, Lake, Run, StagedFile, look, read_ipc
 from ..protocols import BUILT_IN
 from .files import Listing, find
+from .options import Declared
 from .tables import ACCOUNTING
 from .tasks import (
     HOUR_US,
@@ -52,6 +56,8 @@ if TYPE_CHECKING:
 
 BUCKETS = 8
 SMALLEST_PARTITION = 16 << 20
+SLOWEST = 5
+"""Addresses that a report names."""
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -180,7 +186,9 @@ class _Step:
     def __init__(self, run: Run, reading: Reading, final: bool, keep_bytes: bool, progress: Progress) -> None:
         self.run_ = run
         self.lake = run.lake
-        self.reading = reading
+        declared = {name: Declared.named(name) for name in reading.protocols if name not in BUILT_IN}
+        self.declared = tuple(declared.values())
+        self.reading = _known_to_workers(reading, declared)
         self.final = final
         self.keep_bytes = keep_bytes
         self.progress = progress
@@ -228,7 +236,15 @@ class _Step:
 
     def _decode(self, planned: Plan) -> list[Decoded]:
         tasks = [
-            DecodeTask(partition, self.reading, self.run_.staging, self.buckets, self.keep_bytes, planned.after is None)
+            DecodeTask(
+                partition,
+                self.reading,
+                self.run_.staging,
+                self.buckets,
+                self.keep_bytes,
+                self.declared,
+                keeps_state=planned.after is None,
+            )
             for partition in planned.partitions
         ]
         decoded = self._map("decode", run_decode, tasks, [task.partition.size for task in tasks])
@@ -280,7 +296,7 @@ class _Step:
             shares = tuple(_of_bucket(one, bucket) for one in decoded)
             carry = self.carry.get(f"gold-{bucket:03d}")
             if any(shares) or carry is not None:
-                task = GoldTask(bucket, self.run_.staging, shares, carry, watermark, self.final, self._declared())
+                task = GoldTask(bucket, self.run_.staging, shares, carry, watermark, self.final, self.declared)
                 tasks.append(task)
         gilded = self._map("gold", run_gold, tasks)
         for task, one in zip(tasks, gilded, strict=True):
@@ -301,9 +317,6 @@ class _Step:
         self.new_carry["transactions"] = made.carry
         self.report.transactions = made.outcomes
         return [made.open] if made.open is not None else []
-
-    def _declared(self) -> tuple[str, ...]:
-        return tuple(name for name in self.reading.protocols if name not in BUILT_IN)
 
     def _replace_open(self, opened: list[StagedFile]) -> None:
         """What is open now replaces what was open before."""
@@ -332,8 +345,22 @@ class _Step:
         ]
         for made in self._map("addresses", run_addresses, tasks):
             self.files += made.files
+        self.report.slowest = self._slowest()
         again = {f"-a{hour:08d}-" for hour in hours}
         self.removed += [file for file in self.lake.files("gold/addresses") if any(part in file.name for part in again)]
+
+    def _slowest(self) -> list[dict[str, Any]]:
+        """The addresses with the slowest minutes among those that were made now."""
+        columns = ["protocol", "address", "requests", "p50_us", "p95_us"]
+        paths = [self.lake.store.full(file.staged) for file in self.files if file.table == "gold/addresses"]
+        if not paths:
+            return []
+        rows = ds.dataset(paths, format="parquet", filesystem=self.lake.store.files).to_table(columns=columns)
+        worst = rows.filter(pc.is_valid(rows.column("p95_us"))).group_by(["protocol", "address"])
+        found = worst.aggregate([("requests", "sum"), ("p50_us", "max"), ("p95_us", "max")])
+        found = found.sort_by([("p95_us_max", "descending"), ("address", "ascending")]).slice(0, SLOWEST)
+        names = {"requests_sum": "requests", "p50_us_max": "p50_us", "p95_us_max": "p95_us"}
+        return list(found.rename_columns(names).to_pylist())
 
     def _by_hour(self, table: str) -> dict[int, tuple[str, ...]]:
         places: dict[int, list[str]] = {}
@@ -461,6 +488,28 @@ def _meanwhile(spark: SparkSession | Callable[[], SparkSession]) -> Iterator[Cal
         yield wait
     finally:
         thread.join()
+
+
+def _known_to_workers(reading: Reading, declared: Mapping[str, Declared]) -> Reading:
+    """The reading with names by which workers, too, can load the protocols of users."""
+    if not declared:
+        return reading
+
+    def known(name: str) -> str:
+        return declared[name].here if name in declared else name
+
+    def renamed(given: Mapping[str, Any] | None) -> dict[str, Any] | None:
+        return None if given is None else {known(name): value for name, value in given.items()}
+
+    return replace(
+        reading,
+        protocol=reading.protocol and known(reading.protocol),
+        protocols=tuple(map(known, reading.protocols)),
+        ports={port: known(name) for port, name in reading.ports.items()},
+        options=renamed(reading.options) or {},
+        fallbacks=renamed(reading.fallbacks),
+        columns=renamed(reading.columns),
+    )
 
 
 def _partition_bytes(total: int) -> int:

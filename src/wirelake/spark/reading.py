@@ -178,16 +178,24 @@ def partitions(table: Table) -> list[Share]:
     if not pieces:
         return []
     if options.rotated:
-        return [
-            ((partition, pieces[0][1]),)
-            for partition in plan(
-                [piece for piece, _ in pieces],
-                table.reading(pieces[0][1]),
-                partition_bytes=options.partition_bytes,
-                is_last=True,
-            ).partitions
-        ]
+        kind = pieces[0][1]
+        return _shares(_planned(table, [piece for piece, _ in pieces], kind), kind)
     return _packed(table, pieces)
+
+
+def _planned(table: Table, pieces: list[Piece], kind: str) -> list[Partition]:
+    """Captures that are one, cut into partitions of equal size: as many as it takes for none to be too large."""
+    size, most = sum(piece.size for piece in pieces), table.options.partition_bytes
+    even = -(-size // -(-size // most))
+    return plan(pieces, table.reading(kind), partition_bytes=even, is_last=True).partitions
+
+
+def _shares(planned: list[Partition], kind: str) -> list[Share]:
+    """Each partition is a share; what only ends connections goes with the last one that reads something."""
+    shares: list[Share] = [((partition, kind),) for partition in planned]
+    if len(shares) > 1 and not planned[-1].pieces:
+        shares[-2:] = [shares[-2] + shares[-1]]
+    return shares
 
 
 def _packed(table: Table, pieces: list[tuple[Piece, str]]) -> list[Share]:
@@ -198,11 +206,9 @@ def _packed(table: Table, pieces: list[tuple[Piece, str]]) -> list[Share]:
     small: list[tuple[Partition, str]] = []
     filled = 0
     for piece, kind in pieces:
-        planned = plan(
-            [piece], table.reading(kind), partition_bytes=table.options.partition_bytes, is_last=True
-        ).partitions
+        planned = _planned(table, [piece], kind)
         if len(planned) > 1:
-            shares += [((partition, kind),) for partition in planned]
+            shares += _shares(planned, kind)
             continue
         if small and filled + piece.size > enough:
             shares.append(tuple(small))

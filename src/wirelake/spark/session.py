@@ -95,14 +95,15 @@ def _start(wanted: dict[str, str]) -> None:
         conf.set(name, value)
     try:
         with log.open("wb") as out:
-            gateway = launch_gateway(conf, {"stderr": out})
+            gateway = launch_gateway(conf, {"stderr": out})  # type: ignore[no-untyped-call]
         SparkContext(conf=conf, gateway=gateway)
     except (PySparkException, OSError) as error:
         raise SparkStartError(f"Spark did not start: {_reason(log) or error}") from None
     except Exception as error:
         if type(error).__name__ != "Py4JJavaError":
             raise
-        raise SparkStartError(f"Spark did not start: {str(error.java_exception.getMessage())}") from None  # type: ignore[attr-defined]
+        reason = error.java_exception.getMessage()  # type: ignore[attr-defined]
+        raise SparkStartError(f"Spark did not start: {reason}") from None
 
 
 def _reason(log: Path) -> str:

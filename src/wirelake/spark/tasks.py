@@ -5,7 +5,7 @@ through the JVM, and what a failed or repeated attempt wrote is named by nobody.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from ..capture.partitions import Partition, Seen, decode
 from ..capture.reading import Reading
 from ..capture.streams import QUARANTINE
 from ..errors import WireError
-from ..gold.addresses import ADDRESSES, addresses
+from ..gold.addresses import ADDRESSES, EXCHANGE_COLUMNS, MESSAGE_COLUMNS, addresses
 from ..gold.connections import CONNECTIONS, connection_rows
 from ..gold.exchanges import EXCHANGES, Exchanges
 from ..gold.facts import FACTS, MESSAGES, facts
@@ -30,6 +30,7 @@ from ..gold.transactions import EVENTS, TRANSACTIONS, Transactions, branch_event
 from ..gold.violations import VIOLATIONS, Violations
 from ..lake import Attempt, LakeError, StagedFile, Staging, read_ipc
 from ..protocols import load
+from .options import Declared
 from .session import warm
 from .tables import ACCOUNTING, CHUNK_BYTES, CHUNKS, chunk_rows, silver_schema
 
@@ -50,6 +51,8 @@ class DecodeTask:
     staging: Staging
     buckets: int
     keep_bytes: bool = False
+    declared: tuple[Declared, ...] = ()
+    """Protocols of users, which workers cannot load by themselves."""
     keeps_state: bool = False
     """Whether to hand on what is known behind the partition: asked of the only one."""
 
@@ -73,6 +76,8 @@ class Decoded:
 
 def run_decode(task: DecodeTask) -> Decoded:
     warm()
+    for one in task.declared:
+        one.load()
     with task.staging.attempt(f"d{task.partition.number:05d}") as attempt:
         return _Decode(task, attempt).run()
 
@@ -197,7 +202,7 @@ class GoldTask:
     carry: str | None
     watermark_us: int | None
     final: bool
-    protocols: tuple[str, ...] = ()
+    declared: tuple[Declared, ...] = ()
 
 
 @dataclass
@@ -225,7 +230,8 @@ class _Gold:
         exchanges, sessions, violations = _carried(task.staging, task.carry) or (None, None, None)
         self.exchanges = Exchanges(exchanges)
         self.sessions = Sessions(sessions)
-        self.violations = Violations(violations, {load(name).name: load(name) for name in task.protocols})
+        protocols = [one.load() for one in task.declared]
+        self.violations = Violations(violations, {protocol.name: protocol for protocol in protocols})
         self.has_events = False
         self.told = Gilded()
 
@@ -400,8 +406,8 @@ def run_addresses(task: AddressesTask) -> Gilded:
     for hour, messages, exchanges in task.hours:
         with task.staging.attempt(f"a{hour:08d}") as attempt:
             rows = addresses(
-                _rows_of(task.staging, messages, MESSAGES, "ts", hour),
-                _rows_of(task.staging, exchanges, EXCHANGES, "request_ts", hour),
+                _rows_of(task.staging, messages, MESSAGES, MESSAGE_COLUMNS, "ts", hour),
+                _rows_of(task.staging, exchanges, EXCHANGES, EXCHANGE_COLUMNS, "request_ts", hour),
             )
             if rows.num_rows:
                 attempt.table("gold/addresses", ADDRESSES, dated_by="minute").write(rows)
@@ -409,14 +415,16 @@ def run_addresses(task: AddressesTask) -> Gilded:
     return told
 
 
-def _rows_of(staging: Staging, paths: tuple[str, ...], schema: pa.Schema, time: str, hour: int) -> pa.Table:
+def _rows_of(
+    staging: Staging, paths: tuple[str, ...], schema: pa.Schema, columns: Sequence[str], time: str, hour: int
+) -> pa.Table:
     """The rows of an hour; row groups of other hours are not read."""
     if not paths:
         return schema.empty_table()
     store = staging.store
     source = ds.dataset([store.full(path) for path in paths], schema.remove_metadata(), "parquet", store.files)
     start, stop = (pa.scalar(at * HOUR_US, pa.timestamp("us", "UTC")) for at in (hour, hour + 1))
-    return source.to_table(filter=(ds.field(time) >= start) & (ds.field(time) < stop))
+    return source.to_table(list(columns), filter=(ds.field(time) >= start) & (ds.field(time) < stop))
 
 
 # --- errors
