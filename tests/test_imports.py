@@ -25,6 +25,8 @@ MAY_IMPORT = {
     "columnar": {"errors", "spec", "protocols", "codec", "kernels"},
     "capture": {"errors", "spec", "protocols", "codec", "kernels", "columnar"},
     "generate": {"errors", "spec", "protocols", "codec", "capture"},
+    "lake": {"errors"},
+    "gold": {"errors", "spec", "protocols"},
     "cli": {"errors", "spec", "protocols", "codec", "columnar", "capture", "generate"},
 }
 """Rooms further down know those further up the hall, never the other way round."""

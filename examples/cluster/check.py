@@ -23,9 +23,9 @@ def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     start = perf_counter()
     import wirelake
     from wirelake.kernels.cache import cache_counts
-    from wirelake.spark.package import warm_up
+    from wirelake.spark.rehearsal import rehearse
 
-    messages = warm_up(seed=2)
+    messages = rehearse(seed=2)
     cached, compiled = cache_counts()
     for _ in batches:
         pass

@@ -1,10 +1,10 @@
-"""A real cluster on this machine: a master, two workers, and a job that finds wirelake only in its archive.
+"""A real cluster on this machine: a master, two workers, and jobs whose executors take wirelake from its archive.
 
     python examples/cluster/run.py [--archive FILE] [COMMAND ...]
 
 Starts Spark's standalone master and two workers on the loopback interface, on free ports, each with a working
-directory of its own; packs wirelake, unless the archive is given; runs the check, or the command, with ``{master}``
-and ``{archive}`` filled in; stops what it started, whatever happened.
+directory of its own; packs wirelake, unless the archive is given; shows what the executors see, and ingests some
+traffic; or runs the command, with ``{master}`` and ``{archive}`` filled in. Stops what it started, whatever happened.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pyspark
 
-from wirelake.spark.package import build, submit_options
+from wirelake.spark.package import build, settings, submit_options
 
 HERE = Path(__file__).resolve().parent
 SPARK = Path(pyspark.__file__).parent
@@ -89,13 +89,20 @@ def cluster(place: Path) -> Iterator[str]:
         yield master
 
 
-def command_for(asked: list[str], master: str, archive: Path) -> list[str]:
-    """What was asked for, or the check."""
+def jobs(asked: list[str], master: str, archive: Path, place: Path) -> list[list[str]]:
+    """What was asked for, or the check and an ingest."""
     if asked:
-        return [word.replace("{master}", master).replace("{archive}", str(archive)) for word in asked]
+        return [[word.replace("{master}", master).replace("{archive}", str(archive)) for word in asked]]
     submit = [str(SPARK / "bin" / "spark-submit"), "--master", master, *submit_options(archive)]
     quiet = ["--conf", "spark.ui.enabled=false", "--conf", "spark.log.level=WARN"]
-    return [*submit, *quiet, str(HERE / "check.py"), str(WORKERS)]
+    wirelake = str(Path(sys.executable).with_name("wirelake"))
+    conf = [word for name, value in settings(archive).items() for word in ("--conf", f"{name}={value}")]
+    capture, lake = str(place / "some.pcap"), str(place / "lake")
+    return [
+        [*submit, *quiet, str(HERE / "check.py"), str(WORKERS)],
+        [wirelake, "generate", *["-p", "casual", "-p", "dsa", "-p", "mb", "-p", "ceda", "-n", "20000", "-o"], capture],
+        [wirelake, "ingest", capture, lake, "--final", "--partition-bytes", "1m", "--master", master, *conf],
+    ]
 
 
 def main() -> int:
@@ -108,7 +115,7 @@ def main() -> int:
         archive = given.archive.resolve() if given.archive else build(place / "wirelake.tar.gz").path
         with cluster(place) as master:
             print(f"{master}: {WORKERS} workers in {place}", file=sys.stderr)
-            return run(command_for(given.command, master, archive))
+            return max(run(job) for job in jobs(given.command, master, archive, place))
 
 
 def run(command: list[str]) -> int:

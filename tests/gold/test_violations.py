@@ -511,6 +511,31 @@ def test_a_duplicate_is_a_duplicate_also_long_after_a_loss_but_not_if_the_loss_m
     assert seen == [["duplicate_reply"], []]
 
 
+def test_a_loss_that_later_messages_have_settled_does_not_come_back_after_a_cut() -> None:
+    lines = [*login(), (UP, PUBLISH), (UP, PUBLISH), 100, (*login()[1], "state")]
+    watched, damage = lossy(scene("ceda", lines), {2})
+    cut = watched.facts.sort_by("order").column("ts").cast(pa.int64()).to_pylist()[2]
+    first, second = watched.cut([cut])
+    step = Violations()
+    assert not step.feed(first.facts, first.connections, damage).num_rows
+    rows = Violations(step.carry()).feed(second.facts, second.connections).to_pylist()
+    assert [(row["message"], row["state"]) for row in rows] == [("login", "ready")]
+
+
+def test_a_bad_range_begins_where_the_message_before_it_ended() -> None:
+    """Its time is that of its last byte; what lies in it may have been answered long before."""
+    lines = [*connect(), (UP, call(1)), (DOWN, result(1)), (UP, call(2)), (DOWN, result(2)), 5_000_000, (UP, call(3))]
+    watched, damage = lossy(scene("casual", [*lines, (DOWN, result(3))]), {4, 6})
+    fed = watched.at_once()
+    one_range = (
+        damage.sort_by("offset")
+        .slice(0, 1)
+        .set_column(3, DAMAGE.field(3), damage.sort_by("offset").column("ts").slice(1))
+    )
+    assert not Violations().feed(fed.facts, fed.connections, one_range).num_rows
+    assert Violations().feed(fed.facts, fed.connections).column("rule").to_pylist() == ["unexpected_reply"] * 2
+
+
 def test_what_is_remembered_stays_small() -> None:
     watched = watch(generate("casual", seed=14, messages=4000, connections=2))
     step = Violations()

@@ -173,13 +173,18 @@ def at_every_step(base: Path, work: Path, inputs: int, most: int) -> int:
 
 
 def at_random_moments(place: Path, inputs: int, kills: int, seed: int) -> int:
-    """One lake, killed and started again; if it is done before it was killed so often, another one follows."""
+    """One lake, killed and started again; if it is done before it was killed so often, another one follows.
+
+    Every start of a lake is given a little more time than the one before: a slow machine gets through as well.
+    """
     source = random.Random(seed)
     lakes, killed = 0, 0
     while killed < kills:
         lakes += 1
-        while forked(place / f"lake-{lakes}", inputs, seconds=source.uniform(0.001, 0.1)):
+        patience = 0.08
+        while forked(place / f"lake-{lakes}", inputs, seconds=source.uniform(0.0, patience)):
             killed += 1
+            patience *= 1.1
     return lakes
 
 

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from pyarrow import fs
 from tests.lake.flat import flat
 from wirelake.errors import LakeError
 from wirelake.lake import Lake, Run, StagedFile, look, read_ipc, stage_ipc
+from wirelake.lake.store import Store
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("n", pa.int64())])
 
@@ -304,6 +305,54 @@ def test_a_reader_sees_a_commit_whose_files_are_not_moved_yet(tmp_path: Path) ->
         pass
     assert (tmp_path / files[0].path).exists()
     assert numbers(reader, "silver/x") == [1]
+
+
+def test_an_attempt_that_goes_on_after_the_commit_adds_nothing(tmp_path: Path) -> None:
+    """As speculative tasks do, and those of a driver that was killed."""
+    lake = Lake.open(tmp_path)
+    with lake.writing() as run:
+        slow = run.staging.attempt(0)
+        slow.table("silver/x", SCHEMA, row_group_rows=1).write(rows(1))
+        run.commit(stage(run, "silver/x", 1))
+        slow.table("silver/x", SCHEMA).write(rows(2))
+        slow.table("silver/y", SCHEMA).write(rows(3))
+    with suppress(LakeError):
+        slow.close()
+    assert (lake.tables(), numbers(lake, "silver/x")) == (["silver/x"], [1])
+    with lake.writing():
+        assert not lake.store.tree("_staging")
+    assert [path.name for path in tmp_path.glob("silver/**/*.parquet")] == ["part-00000001-00000-0.parquet"]
+
+
+def test_what_a_commit_needs_is_on_the_disk_before_it_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a loss of power leaves either the commit with all its files, or none of it."""
+    done: list[tuple[str, str]] = []
+    fsync, move = Store._fsync, Store.move
+
+    def note_fsync(store: Store, path: str) -> None:
+        fsync(store, path)
+        done.append(("fsync", path))
+
+    def note_move(store: Store, source: str, target: str) -> None:
+        move(store, source, target)
+        done.append(("move", target))
+
+    monkeypatch.setattr(Store, "_fsync", note_fsync)
+    monkeypatch.setattr(Store, "move", note_move)
+    lake = Lake.open(tmp_path)
+    with lake.writing() as run:
+        carry = run.staging.stage_bytes("driver", "x.bin", b"abc")
+        files = stage(run, "silver/x", 1)
+        run.commit(files, carry={"driver": carry})
+    made = done.index(("move", "_commits/00000001.json"))
+    for staged in (files[0].staged, carry.staged):
+        for path in (staged, *(str(above) for above in Path(staged).parents)):
+            assert ("fsync", path.removeprefix(".")) in done[:made], path
+    assert done[made + 1] == ("fsync", "_commits")
+    placed = done.index(("move", files[0].path))
+    assert made < placed
+    for path in ("silver/x/date=1970-01-01", "silver/x", "silver", ""):
+        assert ("fsync", path) in done[placed:], path
 
 
 # --- other stores

@@ -61,7 +61,7 @@ def write_one_connection(path: Path, frames: Iterable[bytes], segment: int = 100
         tcp.open(0, ("10.0.0.1", 40000), ("10.0.0.2", 7771), 1_700_000_000_000_000)
         data = b"".join(frames)
         for i in range(0, len(data), segment):
-            tcp.send(0, True, data[i : i + segment], 1_700_000_000_000_000 + i)
+            tcp.send(0, True, data[i : i + segment], 1_700_000_000_001_000 + i)
         tcp.finish()
 
 

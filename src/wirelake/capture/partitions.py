@@ -33,6 +33,8 @@ class Piece:
     kind: str | None = None
     start: Any = None
     stop: int | None = None
+    is_growing: bool = False
+    """More may be written to it: a last packet that is not whole is left for then."""
     size: int = 0
     """Bytes of the file in this range, as far as that is known: for progress only."""
 
@@ -101,7 +103,13 @@ class Machine:
 
     def run(self, piece: Piece) -> Iterator[Seen]:
         self.reader = reader = read(
-            piece.path, self.tracker, kind=piece.kind, start=piece.start, stop=piece.stop, window=self.window
+            piece.path,
+            self.tracker,
+            kind=piece.kind,
+            start=piece.start,
+            stop=piece.stop,
+            window=self.window,
+            growing=piece.is_growing,
         )
         before = reader.position
         for chunks in reader:
@@ -159,7 +167,8 @@ def plan(
     before = before or State()
     if sum(piece.size for piece in pieces) <= partition_bytes:
         return Plan([Partition(0, tuple(pieces), before.pack(), is_last)], None)
-    machine = Machine(replace(reading, columns={}, counts_only=True), before, min(WINDOW_BYTES, partition_bytes))
+    window = min(WINDOW_BYTES, max(partition_bytes // 8, 1 << 10))  # cuts fall between windows
+    machine = Machine(replace(reading, columns={}, counts_only=True), before, window)
     cutter = _Cutter(machine, partition_bytes)
     for piece in pieces:
         cutter.begin(piece)

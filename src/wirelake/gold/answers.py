@@ -109,6 +109,12 @@ class Losses:
 
     from_start: bool = False
     spans: list[tuple[int, int]] = field(default_factory=list)
+    new: list[tuple[int, int]] = field(default_factory=list)
+    """Those since the last feed."""
+
+    def add(self, start: int, end: int) -> None:
+        self.spans.append((start, max(start, end)))
+        self.new.append(self.spans[-1])
 
     def before(self, ts: int) -> bool:
         return self.from_start or (bool(self.spans) and self.spans[0][0] <= ts)
@@ -121,7 +127,7 @@ class Losses:
     def forget(self) -> None:
         """All rows so far are judged: of the losses, that there were some and the last one still matter."""
         self.from_start = self.from_start or bool(self.spans)
-        del self.spans[:-1]
+        del self.spans[:-1], self.new[:]
 
 
 def check(rows: Rows, manners: Manners, losses: dict[int, tuple[Losses, Losses]]) -> tuple[list[Finding], NDArray[Any]]:

@@ -37,6 +37,8 @@ from .pieces import SPLITTING, Groups, Piece
 from .refine import ANSWER, CLOSE, REQUEST
 
 CROSSING_US = 1_000_000
+UNHEARD_US = 3_600_000_000
+"""How long a connection that was opened and says nothing is remembered as one whose beginning was captured."""
 BULK_STEPS = 16
 
 VIOLATIONS = pa.schema(
@@ -60,6 +62,7 @@ VIOLATIONS = pa.schema(
     ]
 )
 _TAKEN = ("capture", "connection", "direction", "offset", "length", "ts", "protocol", "message", "correlation")
+_HEAD = ("connection", "is_whole", "first_us", "last_us", "ended", "ended_us")
 SIDES = ("client", "server")
 
 
@@ -90,6 +93,8 @@ class Watch:
 @dataclass
 class Carry:
     watches: dict[str, Watch]
+    unheard: dict[str, int]
+    """Whole connections without a message so far -> when they were last seen."""
     kept: NDArray[Any]
     numbers: int
 
@@ -118,12 +123,13 @@ class Violations:
     def __init__(self, carry: Carry | None = None, protocols: Mapping[str, Protocol] | None = None) -> None:
         self._protocols = dict(protocols or {})
         self._watches: dict[str, Watch] = carry.watches if carry is not None else {}
+        self._unheard: dict[str, int] = carry.unheard if carry is not None else {}
         self._kept: NDArray[Any] = carry.kept if carry is not None else np.zeros(0, KEPT)
         self._numbers = carry.numbers if carry is not None else 0
 
     def carry(self) -> Carry:
         """What is remembered, picklable."""
-        return Carry(self._watches, self._kept, self._numbers)
+        return Carry(self._watches, self._unheard, self._kept, self._numbers)
 
     def feed(self, facts: pa.Table, connections: pa.Table, damage: pa.Table | None = None) -> pa.Table:
         """Rows for facts that are sorted by connection, ts, order.
@@ -131,11 +137,14 @@ class Violations:
         ``connections`` (CONNECTIONS) say of those that are new whether they are whole; ``damage`` are the rows of
         silver/quarantine that came with these facts, gaps among them.
         """
-        heads = _heads(connections)
-        made = [self._feed_protocol(part, heads, damage) for part in _by_protocol(facts)]
-        for name, (_, ended_us, ended) in heads.items():
-            if ended and name in self._watches:
-                self._watches[name].ended_us = ended_us or 0
+        heads = connections.select(_HEAD).to_pylist()
+        for row in heads:
+            if row["is_whole"] and row["connection"] not in self._watches:
+                self._unheard[row["connection"]] = row["last_us"] or row["first_us"] or 0
+        made = [self._feed_protocol(part, damage) for part in _by_protocol(facts)]
+        for row in heads:
+            if row["ended"] and row["connection"] in self._watches:
+                self._watches[row["connection"]].ended_us = row["ended_us"] or 0
         rows = pa.concat_tables([VIOLATIONS.empty_table(), *made])
         return rows.sort_by([("ts", "ascending"), ("connection", "ascending"), ("offset", "ascending")])
 
@@ -145,6 +154,9 @@ class Violations:
             name
             for name, watch in self._watches.items()
             if final or (watch.ended_us is not None and watch.ended_us + LATE_US < watermark)
+        }
+        self._unheard = {
+            name: seen for name, seen in self._unheard.items() if not final and seen + UNHEARD_US >= watermark
         }
         numbers = np.array([self._watches[name].number for name in gone], np.int32)
         self._watches = {name: watch for name, watch in self._watches.items() if name not in gone}
@@ -156,14 +168,12 @@ class Violations:
 
     # --- one protocol's share of the facts
 
-    def _feed_protocol(
-        self, facts: pa.Table, heads: Mapping[str, tuple[bool, int | None, bool]], damage: pa.Table | None
-    ) -> pa.Table:
+    def _feed_protocol(self, facts: pa.Table, damage: pa.Table | None) -> pa.Table:
         name = facts.column("protocol")[0].as_py()
         protocol = self._protocols.get(name) or (load(name) if name in BUILT_IN else None)
         machine = automaton(protocol) if protocol is not None else None
         runs = runs_of(facts)
-        watches = [self._watch(one, name, machine, heads) for one in runs.names]
+        watches = [self._watch(one, name, machine) for one in runs.names]
         feed = _Feed(facts, runs, watches, to_client(facts), integers(facts, "ts"), integers(facts, "code"))
         self._note_losses(feed, damage)
         states = _States(machine, feed) if machine is not None else None
@@ -180,17 +190,11 @@ class Violations:
                 lost.forget()
         return _table(facts, findings)
 
-    def _watch(
-        self,
-        connection: str,
-        protocol: str,
-        machine: Automaton | None,
-        heads: Mapping[str, tuple[bool, int | None, bool]],
-    ) -> Watch:
+    def _watch(self, connection: str, protocol: str, machine: Automaton | None) -> Watch:
         found = self._watches.get(connection)
         if found is not None and found.protocol == protocol:
             return found
-        is_whole = found is None and heads.get(connection, (False, None, False))[0]
+        is_whole = self._unheard.pop(connection, None) is not None and found is None
         state = 0 if machine is None else machine.initial if is_whole else machine.number(None)
         made = self._watches[connection] = Watch(self._numbers, protocol, state)
         made.losses = (Losses(not is_whole), Losses(not is_whole))
@@ -213,13 +217,13 @@ class Violations:
             if i is None:
                 if name in self._watches:
                     watch = self._watches[name]
-                    watch.losses[side].spans.append((watch.heard_us[side], ts))
+                    watch.losses[side].add(watch.heard_us[side], ts)
                 continue
             rows = slice(int(feed.runs.starts[i]), int(feed.runs.starts[i + 1]))
             own = np.flatnonzero(feed.side[rows] == side) + rows.start
             before = int(np.searchsorted(offset[own], at))
             start = int(feed.ts[own[before - 1]]) if before else feed.watches[i].heard_us[side]
-            feed.watches[i].losses[side].spans.append((start, max(start, ts)))
+            feed.watches[i].losses[side].add(start, ts)
 
     # --- requests and answers
 
@@ -368,7 +372,7 @@ class _States:
 
     def findings(self) -> dict[int, tuple[str, str, str]]:
         feed = self.feed
-        alone = np.array([any(lost.spans for lost in watch.losses) for watch in feed.watches], np.bool_)
+        alone = np.array([any(lost.new for lost in watch.losses) for watch in feed.watches], np.bool_)
         rows = np.arange(len(feed))
         connection = feed.runs.spread(np.arange(len(feed.watches)))
         if alone.any():
@@ -448,7 +452,7 @@ class _States:
     def _walk(self, i: int, start: int) -> None:
         """One connection, message by message; what it loses meanwhile widens its state before and after each."""
         feed, watch, table = self.feed, self.feed.watches[i], self.machine.table
-        lost = sorted((span, side) for side, losses in enumerate(watch.losses) for span in losses.spans)
+        lost = sorted((span, side) for side, losses in enumerate(watch.losses) for span in losses.new)
         times = feed.ts[start : int(feed.runs.starts[i + 1])].tolist()
         symbols = self.symbol[start : start + len(times)].tolist()
         under_way: list[tuple[int, int]] = []
@@ -553,17 +557,6 @@ def _by_protocol(facts: pa.Table) -> list[pa.Table]:
     if len(names) == 1:
         return [facts]
     return [facts.filter(pc.equal(facts.column("protocol"), name)) for name in sorted(names)]
-
-
-def _heads(connections: pa.Table) -> dict[str, tuple[bool, int | None, bool]]:
-    """Whether a connection is whole, when it ended, and whether it did."""
-    names, whole_, ended_us, ended = (
-        connections.column(name).to_pylist() for name in ("connection", "is_whole", "ended_us", "ended")
-    )
-    return {
-        name: (bool(is_whole), us, bool(how))
-        for name, is_whole, us, how in zip(names, whole_, ended_us, ended, strict=True)
-    }
 
 
 def _table(facts: pa.Table, findings: Mapping[int, tuple[str, str, str]]) -> pa.Table:

@@ -153,7 +153,7 @@ def _warm(stage: Path) -> None:
     """Compiles the kernels of the copy, in a process that sees the copy first."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
     environment |= {"PYTHONPATH": str(stage), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"}
-    code = f"from {__name__} import warm_up; warm_up()"
+    code = f"from {__package__}.rehearsal import rehearse; rehearse()"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=stage, env=environment, capture_output=True, text=True, check=False
     )
@@ -164,36 +164,13 @@ def _warm(stage: Path) -> None:
 
 
 def _forget(stage: Path) -> None:
-    """Numba notes, for people, where the source and the functions were: other places each time, and gone by now."""
-    here = os.fsencode(stage)
+    """Numba notes, for people, where files and functions were: other places each time, and not for others to see."""
     for path in _files(stage):
         if path.suffix in CACHE:
-            noted = path.read_bytes().replace(here, b"/".ljust(len(here), b"_"))
+            noted = path.read_bytes()
+            for place in (os.fsencode(stage), os.fsencode(sys.prefix)):
+                noted = noted.replace(place, b"/".ljust(len(place), b"_"))
             path.write_bytes(ADDRESS.sub(lambda found: b"0" * len(found[0]), noted))
-
-
-def warm_up(seed: int = 1) -> int:
-    """Runs every kernel, in the way in which captures are read; gives the number of messages."""
-    from ..capture import Tracker, read
-    from ..columnar import decode
-    from ..generate import generate, write_pcap, write_raw, write_tap
-    from ..protocols import BUILT_IN
-
-    messages = 0
-    with tempfile.TemporaryDirectory(prefix="wirelake-warm-") as name:
-        place = Path(name)
-        traffic = generate(BUILT_IN, seed=seed, messages=40, connections=1)
-        write_pcap(traffic, place / "some.pcap")
-        write_tap(traffic, place / "some.tap")
-        for capture in ("some.pcap", "some.tap"):
-            tracker = Tracker()
-            for _ in read(place / capture, tracker):
-                pass
-            tracker.finish()
-        for protocol in BUILT_IN:
-            for stream in write_raw(generate((protocol,), seed=seed, messages=40, connections=1), place):
-                messages += decode(protocol, stream.read_bytes()).records.num_rows
-    return messages
 
 
 # --- the archive

@@ -167,7 +167,7 @@ def _choose(step: _Step, inputs: list[str], kind: str | None) -> list[Chosen]:
             step.report.skipped += 1
             continue
         size = now.size - before.size if mark is not None and before is not None else now.size
-        chosen[path] = Chosen(Piece(path, path, first.kind, mark, size=size), now)
+        chosen[path] = Chosen(Piece(path, path, first.kind, mark, is_growing=not step.final, size=size), now)
         peeks.append(first)
     return [chosen[one.path] for one in in_order(peeks)]
 

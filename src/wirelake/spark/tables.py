@@ -12,7 +12,7 @@ from ..columnar.schema import schema as columns_schema
 from ..gold.connections import endpoint
 from ..gold.facts import TIMESTAMP
 from ..gold.marks import column
-from ..protocols import load
+from ..spec.nodes import Protocol
 
 CHUNKS = pa.schema(
     [
@@ -44,9 +44,9 @@ ACCOUNTING = pa.schema(
 )
 
 
-def silver_schema(protocol: str) -> pa.Schema:
+def silver_schema(protocol: Protocol) -> pa.Schema:
     """The table of a protocol: the envelope, then its fields."""
-    given = columns_schema(load(protocol))
+    given = columns_schema(protocol)
     front = {
         "capture": pa.field("capture", pa.string()),
         "connection": pa.field("connection", pa.string()),

@@ -141,13 +141,14 @@ class _Decode:
             self.attempt.table("accounting", ACCOUNTING, dated_by=None).write(over)
 
     def _messages(self, protocol: str, batch: pa.RecordBatch) -> None:
-        declared = load(protocol)
-        self.attempt.table(f"silver/{declared.name}", silver_schema(protocol)).write(batch)
-        made = facts(declared, batch, **(self.task.reading.about(self.task.reading.options, protocol) or {}))
+        name = self.task.reading.named(protocol) or protocol
+        declared = load(name)
+        self.attempt.table(f"silver/{protocol}", silver_schema(declared)).write(batch)
+        made = facts(declared, batch, **(self.task.reading.about(self.task.reading.options, name) or {}))
         self.attempt.table("silver/messages", MESSAGES).write(made)
-        self._share("facts", made, lambda _: declared.name)
+        self._share("facts", made, lambda _: protocol)
         told = self.told
-        told.messages[declared.name] = told.messages.get(declared.name, 0) + batch.num_rows
+        told.messages[protocol] = told.messages.get(protocol, 0) + batch.num_rows
         told.bytes_decoded += pc.sum(batch.column("length")).as_py() or 0
         last = pc.max(batch.column("ts").cast(pa.int64())).as_py()
         if last is not None:
@@ -257,12 +258,12 @@ class _Gold:
             if name != "facts"
         }
         connections = _newest(small["connections"])
+        self.sessions.feed(FACTS.empty_table(), connections, small["accounts"], small["damage"])
         for number, rows in enumerate(_portions(self.task.staging, shares.get("facts"))):
             self._feed_facts(rows, connections, small["damage"] if number == 0 else small["damage"].slice(0, 0))
         ended = connections.filter(pc.is_valid(connections.column("ended")))
         over = dict(zip(ended.column("connection").to_pylist(), ended.column("ended_us").to_pylist(), strict=True))
         self._exchanged(self.exchanges.feed(FACTS.empty_table(), over))
-        self.sessions.feed(FACTS.empty_table(), connections, small["accounts"], small["damage"])
 
     def _feed_facts(self, rows: pa.Table, connections: pa.Table, damage: pa.Table) -> None:
         self._exchanged(self.exchanges.feed(rows, {}))

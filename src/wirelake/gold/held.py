@@ -1,0 +1,108 @@
+"""Facts in the order of time, although one direction of a connection may be undecided for a while.
+
+Where bytes cannot be read, a stream's next messages are known only when more bytes have come; they then have times that
+lie before those of messages of the other direction which were known at once. A step that is fed in the order of time
+would meet an answer before its request. So while a direction has bytes pending, what its connection has later than the
+last decided message or bad range of that direction is held back. What ends a connection decides both directions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from .connections import integers
+from .facts import FACTS
+
+_ORDER = [("connection", "ascending"), ("ts", "ascending"), ("order", "ascending")]
+
+Stream = tuple[str, str]
+"""Connection and direction."""
+
+
+class Ready(NamedTuple):
+    """What may be fed: facts sorted by connection, ts, order, and the bad ranges that go with them."""
+
+    facts: pa.Table
+    damage: pa.Table
+
+
+@dataclass
+class Carry:
+    facts: pa.Table = field(default_factory=FACTS.empty_table)
+    damage: pa.Table | None = None
+    decided: dict[Stream, int] = field(default_factory=dict)
+    """Until when the streams are known that have bytes pending."""
+
+
+class Held:
+    """The step before all others. ``carry`` is what an earlier one gave by ``carry()``."""
+
+    def __init__(self, carry: Carry | None = None) -> None:
+        self._carry = carry if carry is not None else Carry()
+
+    def carry(self) -> Carry:
+        """What is held back, picklable."""
+        return self._carry
+
+    def take(self, facts: pa.Table, damage: pa.Table, accounts: pa.Table, final: bool = False) -> Ready:
+        """``damage`` are rows of silver/quarantine, ``accounts`` those of the streams that were touched."""
+        before = self._carry
+        if before.facts.num_rows:
+            facts = pa.concat_tables([before.facts, facts])
+        if before.damage is not None and before.damage.num_rows:
+            damage = pa.concat_tables([before.damage, damage])
+        facts = facts.sort_by(_ORDER)
+        decided = _decided(dict(before.decided), facts, damage, accounts)
+        self._carry = Carry()
+        if final or not decided:
+            return Ready(facts, damage)
+        late, lost = _late(facts, decided), _late(damage, decided)
+        self._carry = Carry(facts.filter(pa.array(late)), damage.filter(pa.array(lost)), decided)
+        return Ready(facts.filter(pa.array(~late)), damage.filter(pa.array(~lost)))
+
+
+def _decided(known: dict[Stream, int], facts: pa.Table, damage: pa.Table, accounts: pa.Table) -> dict[Stream, int]:
+    streams = zip(accounts.column("connection").to_pylist(), accounts.column("direction").to_pylist(), strict=True)
+    pending = pc.greater(accounts.column("bytes_pending"), 0).to_pylist()
+    for stream, is_pending in zip(streams, pending, strict=True):
+        if is_pending:
+            known.setdefault(stream, -1)
+        else:
+            known.pop(stream, None)
+    for table in (facts, damage) if known else ():
+        for stream, last in _last(table, known):
+            known[stream] = max(known[stream], last)
+    return known
+
+
+def _of(table: pa.Table, decided: dict[Stream, int]) -> NDArray[np.int64]:
+    """The rows of connections that have something pending."""
+    names = pa.array(sorted({connection for connection, _ in decided}), pa.string())
+    return np.flatnonzero(pc.is_in(table.column("connection"), value_set=names).to_numpy())
+
+
+def _last(table: pa.Table, known: dict[Stream, int]) -> Iterator[tuple[Stream, int]]:
+    rows = pa.array(_of(table, known))
+    streams = (table.column(name).take(rows).to_pylist() for name in ("connection", "direction"))
+    times = integers(table.select(["ts"]).take(rows), "ts").tolist()
+    for connection, direction, ts in zip(*streams, times, strict=True):
+        if (connection, direction) in known:
+            yield (connection, direction), ts
+
+
+def _late(table: pa.Table, decided: dict[Stream, int]) -> NDArray[np.bool_]:
+    until: dict[str, int] = {}
+    for (connection, _), ts in decided.items():
+        until[connection] = min(ts, until.get(connection, ts))
+    rows = _of(table, decided)
+    limit = np.array([until[name] for name in table.column("connection").take(pa.array(rows)).to_pylist()], np.int64)
+    late = np.zeros(table.num_rows, np.bool_)
+    late[rows] = integers(table, "ts")[rows] > limit
+    return late

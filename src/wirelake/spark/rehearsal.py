@@ -1,0 +1,67 @@
+"""Runs every kernel on a little traffic, in the ways in which executors read captures: Numba keeps what it compiles."""
+
+from __future__ import annotations
+
+import struct
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..capture.partitions import Piece, decode, plan
+from ..capture.reading import Reading
+from ..generate import generate, write_pcap, write_tap
+from ..generate.traffic import Traffic
+from ..protocols import BUILT_IN
+
+PARTITION_BYTES = 1 << 16
+"""Small: so that there are partitions that go on where others ended."""
+
+
+def rehearse(seed: int = 1) -> int:
+    """Gives the number of messages that were decoded."""
+    with tempfile.TemporaryDirectory(prefix="wirelake-rehearsal-") as place:
+        traffic = generate(BUILT_IN, seed=seed, messages=60, connections=2, corrupt=0.02)
+        return sum(_read(path) for path in _captures(traffic, Path(place)))
+
+
+def _captures(traffic: Traffic, place: Path) -> Iterator[Path]:
+    packets = place / "some.pcap"
+    write_pcap(traffic, packets)
+    yield packets
+    blocks = place / "some.pcapng"
+    blocks.write_bytes(as_pcapng(packets.read_bytes()))
+    yield blocks
+    yield from write_tap(traffic, place / "some.tap")
+
+
+def _read(path: Path) -> int:
+    reading = Reading()
+    planned = plan([Piece(str(path), path.name)], reading, partition_bytes=PARTITION_BYTES, is_last=True)
+    messages = 0
+    for partition in planned.partitions:
+        for seen in decode(partition, reading)[1]:
+            messages += sum(batch.num_rows for batches in seen.output.messages.values() for batch in batches)
+    return messages
+
+
+def as_pcapng(pcap: bytes) -> bytes:
+    """The packets of a little-endian pcap file, with times in microseconds, as blocks of pcapng."""
+    (link,) = struct.unpack_from("<I", pcap, 20)
+    blocks = [
+        _block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)),
+        _block(1, struct.pack("<HHI", link, 0, 0)),
+    ]
+    place = 24
+    while place < len(pcap):
+        seconds, micros, captured, length = struct.unpack_from("<4I", pcap, place)
+        data = pcap[place + 16 : place + 16 + captured]
+        ts = seconds * 1_000_000 + micros
+        blocks.append(_block(6, struct.pack("<5I", 0, ts >> 32, ts & 0xFFFFFFFF, captured, length) + data))
+        place += 16 + captured
+    return b"".join(blocks)
+
+
+def _block(kind: int, body: bytes) -> bytes:
+    body += bytes(-len(body) % 4)
+    size = struct.pack("<I", 12 + len(body))
+    return struct.pack("<I", kind) + size + body + size

@@ -1,0 +1,95 @@
+"""What one direction has not decided yet holds back what the other one knows already."""
+
+from __future__ import annotations
+
+import pickle
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+
+from wirelake.generate import generate
+from wirelake.gold.held import Held
+from wirelake.gold.violations import Violations
+
+from .scenes import DOWN, UP, scene
+from .test_violations import DAMAGE, call, connect, expected, result, rules
+from .watched import ACCOUNTS, Watched, watch
+
+
+def account(connection: str, direction: str, pending: int) -> dict[str, Any]:
+    return {"connection": connection, "direction": direction, "bytes_pending": pending}
+
+
+def accounts(*rows: dict[str, Any]) -> pa.Table:
+    return pa.Table.from_pylist(list(rows), ACCOUNTS)
+
+
+def parts(watched: Watched, *numbers: set[int]) -> list[pa.Table]:
+    order = watched.facts.column("order").to_pylist()
+    return [watched.facts.filter(pa.array([one in wanted for one in order])) for wanted in numbers]
+
+
+def test_an_answer_waits_for_its_request_whose_bytes_are_undecided() -> None:
+    watched = watch(scene("casual", [*connect(), (UP, call(1)), (DOWN, result(1))]))
+    name = watched.facts.column("connection")[0].as_py()
+    early, late = parts(watched, {0, 1, 3}, {2})
+    heads = watched.at_once().connections
+    assert Violations().feed(early, heads).num_rows == 1
+    held, step = Held(), Violations()
+    ready = held.take(early, DAMAGE.empty_table(), accounts(account(name, UP, 5), account(name, DOWN, 0)))
+    assert ready.facts.column("order").to_pylist() == [0]
+    assert not step.feed(ready.facts, heads, ready.damage).num_rows
+    held = Held(pickle.loads(pickle.dumps(held.carry())))
+    ready = held.take(late, DAMAGE.empty_table(), accounts(account(name, UP, 0)))
+    assert ready.facts.column("order").to_pylist() == [1, 2, 3]
+    assert not step.feed(ready.facts, heads, ready.damage).num_rows
+    assert not held.carry().facts.num_rows
+
+
+def test_nothing_is_held_where_nothing_is_pending_or_nothing_more_comes() -> None:
+    watched = watch(scene("casual", connect()))
+    name = watched.facts.column("connection")[0].as_py()
+    for pending, final in ((0, False), (9, True)):
+        ready = Held().take(watched.facts, DAMAGE.empty_table(), accounts(account(name, UP, pending)), final)
+        assert ready.facts.num_rows == 2
+
+
+def test_a_bad_range_decides_what_lies_before_it_and_is_held_itself_if_it_is_later() -> None:
+    watched = watch(scene("casual", [*connect(), (UP, call(1)), (DOWN, result(1)), (DOWN, result(2))]))
+    name = watched.facts.column("connection")[0].as_py()
+    times = dict(zip(*(watched.facts.column(one).to_pylist() for one in ("order", "ts")), strict=True))
+    (facts,) = parts(watched, {0, 1, 3})
+    bad = [{"connection": name, "offset": 1000, "direction": way, "ts": times[i]} for way, i in ((UP, 2), (DOWN, 4))]
+    held = Held()
+    ready = held.take(facts, pa.Table.from_pylist(bad, DAMAGE), accounts(account(name, UP, 1)))
+    assert ready.facts.column("order").to_pylist() == [0, 1]
+    assert ready.damage.column("direction").to_pylist() == [UP]
+    ready = held.take(facts.slice(0, 0), DAMAGE.empty_table(), accounts(account(name, UP, 0)))
+    assert (ready.facts.column("order").to_pylist(), ready.damage.column("direction").to_pylist()) == ([3], [DOWN])
+
+
+def test_however_directions_lag_the_result_is_that_of_the_order_of_time() -> None:
+    watched = watch(generate("casual", seed=3, messages=600, connections=4, violations=0.05))
+    for seed in range(4):
+        rng = Random(seed)
+        held, step = Held(), Violations()
+        found = []
+        left: dict[tuple[str, str], pa.Table] = {}
+        feeds = list(watched.randomly(seed, 6))
+        for fed in feeds:
+            last = fed is feeds[-1]
+            rows = pa.concat_tables([fed.facts, *left.values()])
+            left, told = {}, []
+            for name in sorted(set(rows.column("connection").to_pylist())):
+                for way in (UP, DOWN):
+                    if lags := not last and rng.random() < 0.4:
+                        mask = pa.compute.and_(
+                            pa.compute.equal(rows.column("connection"), name),
+                            pa.compute.equal(rows.column("direction"), way),
+                        )
+                        left[name, way], rows = rows.filter(mask), rows.filter(pa.compute.invert(mask))
+                    told.append(account(name, way, int(lags)))
+            ready = held.take(rows, DAMAGE.empty_table(), accounts(*told), final=last)
+            found.append(step.feed(ready.facts, fed.connections, ready.damage))
+        assert rules(pa.concat_tables(found)) == expected(watched)

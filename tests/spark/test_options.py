@@ -1,0 +1,75 @@
+"""Options: Spark's spelling, any case, and a clear word for what is not understood."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wirelake.spark.options import Declared, Decoding, Encoding, OptionError, read_options
+
+CASUAL = Declared("casual")
+
+
+def test_names_count_whatever_their_case() -> None:
+    made = read_options("casual", {"PATH": "x", "Mode": "dropmalformed", "MAXPARTITIONBYTES": "2m", "Profile": "late"})
+    assert made.paths == ("x",)
+    assert (made.mode, made.partition_bytes) == ("DROPMALFORMED", 2 << 20)
+    assert made.reading == (("casual", (("profile", "late"),)),)
+
+
+def test_the_mode_of_a_protocol_is_its_profile_here() -> None:
+    assert read_options("dsa", {"profile": "compat"}).reading == (("dsa", (("mode", "compat"),)),)
+    assert Decoding.of(Declared("dsa"), {"profile": "STRICT", "frame_only": True}, "f").reading == (
+        ("mode", "strict"),
+        ("frame_only", True),
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("casual", {"nonsense": "1"}, "has no option 'nonsense'; it has: columnNameOfCorruptRecord, columns, ignore"),
+        ("casual", {"dialect": "ceda4"}, "has no option 'dialect'"),
+        ("casual", {"mode": "lenient"}, "the option mode is 'lenient'; it must be one of PERMISSIVE, DROPMALFORMED"),
+        ("ceda", {"dialect": "x"}, "the option dialect is 'x'; it must be for ceda one of auto, ceda4, ceda4-ws"),
+        ("casual", {"maxPartitionBytes": "many"}, "must be a number of bytes such as 134217728 or 128m"),
+        ("casual", {"maxPartitionBytes": "0"}, "must be a number of bytes"),
+        ("casual", {"modifiedAfter": "yesterday"}, "must be a time such as 2024-06-01T13:00:00"),
+        ("casual", {"rotated": "maybe"}, "must be one of true, false"),
+        ("casual", {"ports": "http"}, "must be ports with their protocols"),
+        ("wire", {"ports": "7771"}, "must be ports with their protocols, such as 7771=casual"),
+        ("wire", {"ports": "7771=nobody"}, "must be ports of casual, dsa, mb, ceda"),
+        ("wire", {"protocol": "nobody"}, "unknown protocol 'nobody'"),
+        ("wire", {"protocol": "nowhere.py:X"}, "the protocol's file nowhere.py cannot be read"),
+        ("casual", {"kind": "zip"}, "must be one of pcap, pcapng, tap, raw"),
+        ("casual", {"columns": " , "}, "must be names with commas between them"),
+    ],
+)
+def test_what_is_not_understood_is_refused_with_what_would_be(name: str, options: dict[str, str], said: str) -> None:
+    with pytest.raises(OptionError, match=re.escape(said)):
+        read_options(name, options)
+
+
+def test_several_paths_come_as_a_list() -> None:
+    assert read_options("casual", {"paths": '["a", "b"]'}).paths == ("a", "b")
+
+
+def test_ports_name_their_protocol_where_there_are_several() -> None:
+    assert read_options("casual", {"ports": "7771, 7772"}).ports == ((7771, "casual"), (7772, "casual"))
+    assert read_options("wire", {"ports": "1=casual,2=ceda"}).ports == ((1, "casual"), (2, "ceda"))
+
+
+@pytest.mark.parametrize("kind", [Decoding, Encoding])
+def test_a_function_cannot_drop_rows(kind: Any) -> None:
+    with pytest.raises(OptionError, match="a function cannot drop rows"):
+        kind.of(CASUAL, {"mode": "DROPMALFORMED"}, "from_casual")
+
+
+def test_a_declaration_that_is_none_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "empty.py"
+    path.write_text("x = 1\n")
+    with pytest.raises(OptionError, match="'PROTOCOL' is not a protocol declaration"):
+        Declared.named(f"{path}:PROTOCOL")
