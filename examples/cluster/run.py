@@ -27,8 +27,8 @@ HERE = Path(__file__).resolve().parent
 SPARK = Path(pyspark.__file__).parent
 HOST = "127.0.0.1"
 WORKERS = 2
-START_SECONDS = 90
-JOB_SECONDS = 300
+START_SECONDS = 180
+JOB_SECONDS = 600
 STOP_SECONDS = 20
 ENVIRONMENT = os.environ | {
     "SPARK_HOME": str(SPARK),
@@ -115,7 +115,7 @@ def main() -> int:
         archive = given.archive.resolve() if given.archive else build(place / "wirelake.tar.gz").path
         with cluster(place) as master:
             print(f"{master}: {WORKERS} workers in {place}", file=sys.stderr)
-            return max(run(job) for job in jobs(given.command, master, archive, place))
+            return next((code for job in jobs(given.command, master, archive, place) if (code := run(job))), 0)
 
 
 def run(command: list[str]) -> int:

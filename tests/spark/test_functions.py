@@ -106,7 +106,7 @@ def test_without_that_column_it_is_null() -> None:
     [
         (
             {"nonsense": 1},
-            "from_casual has no option 'nonsense'; it has: columnNameOfCorruptRecord, columns, mode, pro",
+            "from_casual has no option 'nonsense'; it has: columnNameOfCorruptRecord, columns, mod",
         ),
         ({"columns": "message,nonsense"}, "from_casual has no column 'nonsense'; it has: message, code, notes"),
         ({"mode": "DROPMALFORMED"}, "a function cannot drop rows"),
@@ -155,9 +155,20 @@ def test_a_filter_and_a_select_on_one_result_decode_once(spark: SparkSession) ->
     once = query(f.from_casual)
     assert evaluations(once) == 1
     assert {row.message for row in once.collect()} == {"service_call_request"}
-    eager = f.decoder(Declared("casual"))
-    eager.deterministic = True
-    assert evaluations(query(eager)) == 2
+
+
+def test_a_function_that_said_what_it_is_would_decode_twice(spark: SparkSession) -> None:
+    """Why the functions say that they are not deterministic. If this fails, Spark has become wiser."""
+    from pyspark.sql.pandas.functions import arrow_udf
+
+    how = Decoding.of(Declared("casual"), None, "from_casual")
+
+    def read(frames: pa.Array) -> pa.Array:
+        return decode_column(how, frames)
+
+    eager = arrow_udf(read, f.schema_of_casual())
+    df = as_frame(spark, list(frames_of("casual"))).select(eager("value").alias("m"))
+    assert evaluations(df.where("m.code = 3100").select("m.message", "m.service.name")) == 2
 
 
 def test_a_bad_frame_fails_the_job_and_says_where(spark: SparkSession) -> None:

@@ -264,7 +264,10 @@ class _Job:
 
     def run_given(self, borders: Ints) -> Found:
         ranges = self.ranges
+        borders = borders[borders <= ranges.ends[-1]]
         which = np.searchsorted(ranges.ends, borders, side="left")
+        is_here = borders > ranges.starts[which]
+        which, borders = which[is_here], borders[is_here]
         starts = ranges.starts[which].copy()
         if len(borders) > 1:
             same = which[1:] == which[:-1]

@@ -7,6 +7,9 @@ What is remembered is bounded by rules that depend on the messages alone, so tha
 result: a request until its limit, and as long again but at least LATE_US, has passed (without a limit, while its
 connection lasts); one that has ended for LATE_US and for the next RECENT answers of its connection. An answer that
 comes later than that is one that nobody asked for.
+
+Captures may show packets out of their order. So an answer without a request is *early* for EARLY_US: if its request
+comes by then, it is the answer to that.
 """
 
 from __future__ import annotations
@@ -21,14 +24,16 @@ from numpy.typing import NDArray
 
 LATE_US = 60_000_000
 RECENT = 1024
+EARLY_US = 1_000_000
 FOR_EVER = np.iinfo(np.int64).max
 
 UNEXPECTED_REPLY, DUPLICATE_REQUEST, DUPLICATE_REPLY = "unexpected_reply", "duplicate_request", "duplicate_reply"
 
 Ints = NDArray[np.int64]
 
-# What a row is to its key. The last three are kept from before: still open, ended by an answer, ended by the requester.
-NONE, ASKS, ANSWERS, ENDS, CLOSES, OPEN, ANSWERED, CLOSED = range(8)
+# What a row is to its key. The last four are kept from before: requests that are open, that were ended by an answer, by
+# the requester; and answers that are early.
+NONE, ASKS, ANSWERS, ENDS, CLOSES, OPEN, ANSWERED, CLOSED, EARLY = range(9)
 
 KEPT = np.dtype(
     [
@@ -45,7 +50,8 @@ KEPT = np.dtype(
     ]
 )
 """A request that is remembered. ``who`` is the number of its connection; ``key`` has it, the asking side and the
-correlation in it. ``ordinal`` counts the answers of its connection when it ended."""
+correlation in it. ``ordinal`` counts the answers of its connection when it ended. Of an early answer, ``ordinal`` is
+its number, ``until`` when it will be too late, and ``done_us`` is not 0 if it would end its request."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +80,15 @@ class Finding(NamedTuple):
     row: int
     rule: str
     detail: str
+    is_early: bool = False
+    """It is none if a request comes soon."""
+
+
+class Checked(NamedTuple):
+    findings: list[Finding]
+    kept: NDArray[Any]
+    met: list[int]
+    """Numbers of early answers whose request has come."""
 
 
 @dataclass
@@ -94,6 +109,8 @@ class Rows:
     """Of the new rows only, as the next: who sent it."""
     invented: NDArray[np.bool_]
     """Its id may be made up by its sender."""
+    number: Ints
+    """Early answers are known by it, also after a cut."""
 
     @property
     def shift(self) -> int:
@@ -130,12 +147,13 @@ class Losses:
         del self.spans[:-1], self.new[:]
 
 
-def check(rows: Rows, manners: Manners, losses: dict[int, tuple[Losses, Losses]]) -> tuple[list[Finding], NDArray[Any]]:
-    """What is wrong, by number of the new row, and what to keep."""
+def check(rows: Rows, manners: Manners, losses: dict[int, tuple[Losses, Losses]]) -> Checked:
+    """What is wrong, by place of the new row, and what to keep."""
     order = np.argsort(rows.key, kind="stable")
     starts = _starts(rows.key[order])
     plain, kept = _plain(rows, order, starts)
     findings: list[Finding] = []
+    met: list[int] = []
     again: list[tuple[Any, ...]] = []
     lengths = np.diff(np.append(starts, len(order)))
     for start, length in zip(starts[~plain].tolist(), lengths[~plain].tolist(), strict=True):
@@ -143,7 +161,8 @@ def check(rows: Rows, manners: Manners, losses: dict[int, tuple[Losses, Losses]]
         walk = _Walk(rows, manners, losses[int(rows.who[members[0]])])
         findings += walk.through(members.tolist())
         again += walk.kept()
-    return findings, np.concatenate([kept, np.array(again, KEPT)]) if again else kept
+        met += walk.met
+    return Checked(findings, np.concatenate([kept, np.array(again, KEPT)]) if again else kept, met)
 
 
 def _starts(key: NDArray[np.uint64]) -> Ints:
@@ -165,13 +184,13 @@ def _plain(rows: Rows, order: Ints, starts: Ints) -> tuple[NDArray[np.bool_], ND
     asked = np.repeat(first, lengths)
     wrong = (rows.pair[order] != rows.pair[asked]) | (rows.lane[order] != rows.lane[asked])
     wrong &= (role == ANSWERS) | (role == ENDS)
-    wrong |= (rows.ts[order] > rows.until[asked]) | (role == ANSWERED) | (role == CLOSED)
+    wrong |= (rows.ts[order] > rows.until[asked]) | (role > OPEN)
     is_end = np.isin(rows.role[last], (ENDS, CLOSES))
     n_ends = np.add.reduceat(ends.astype(np.int64), starts)
     plain = asks[starts] & (np.add.reduceat(asks.astype(np.int64), starts) == 1)
     plain &= ~np.logical_or.reduceat(wrong, starts) & (n_ends == is_end)
     # What only lies there from before and met nothing stays as it is.
-    untouched = (lengths == 1) & np.isin(rows.role[first], (ANSWERED, CLOSED))
+    untouched = (lengths == 1) & (rows.role[first] > OPEN)
     kept = _kept(rows, first[plain], last[plain], is_end[plain])
     return plain | untouched, np.concatenate([kept, rows.kept[first[untouched]]])
 
@@ -210,6 +229,7 @@ class _Walk:
         self.manners = manners
         self.losses = losses
         self.known: list[_Known] = []
+        self.met: list[int] = []
 
     def through(self, members: list[int]) -> Iterator[Finding]:
         rows = self.rows
@@ -226,14 +246,18 @@ class _Walk:
             side = int(rows.side[i - rows.shift])
             found = None
             if role == ASKS:
-                found = self._asked(_Known(OPEN, code, pair, lane, ts, int(rows.until[i])), side)
+                found = self._asked(_Known(OPEN, code, pair, lane, ts, int(rows.until[i]), 0, ordinal), side)
             elif role == CLOSES:
                 self._closed(ts, ordinal)
             else:
                 invented = bool(rows.invented[i - rows.shift])
                 found = self._answered(role, code, pair, lane, ts, ordinal, side, invented)
             if found is not None:
-                yield Finding(i - rows.shift, *found)
+                is_early = found[0] == UNEXPECTED_REPLY
+                yield Finding(i - rows.shift, *found, is_early)
+                if is_early:
+                    number = int(rows.number[i - rows.shift])
+                    self.known.append(_Known(EARLY, code, pair, lane, ts, ts + EARLY_US, int(role == ENDS), number))
 
     def kept(self) -> list[tuple[Any, ...]]:
         return [
@@ -242,8 +266,10 @@ class _Walk:
         ]
 
     def _asked(self, new: _Known, side: int) -> tuple[str, str] | None:
+        self._meet(new)
         others = [o for o in self.known if o.lane != new.lane]
         same = [o for o in self.known if o.lane == new.lane]
+        others += [o for o in same if o.role == EARLY]
         open_ones = [o for o in same if o.role == OPEN and new.ts <= o.until]
         if self.manners.shared:
             self.known.append(new)
@@ -261,6 +287,15 @@ class _Walk:
             return DUPLICATE_REQUEST, f"a request with this correlation has been open for {waited:.6f} s"
         return None
 
+    def _meet(self, new: _Known) -> None:
+        """Early answers have found their request."""
+        early = [o for o in self.known if o.role == EARLY]
+        mine = [o for o in early if new.ts <= o.until and self._fits(new, o.code, o.pair, o.lane)]
+        self.known = [o for o in self.known if o not in mine and (o.role != EARLY or new.ts <= o.until)]
+        self.met += [o.ordinal for o in mine]
+        if any(o.done_us for o in mine):
+            new.role, new.done_us = ANSWERED, new.ts
+
     def _closed(self, ts: int, ordinal: int) -> None:
         """A close ends the stream of lane 0, else the one of another lane."""
         for one in sorted((o for o in self.known if o.role == OPEN), key=lambda o: o.lane)[:1]:
@@ -276,7 +311,11 @@ class _Walk:
                 one = waiting[0]
                 one.role, one.done_us, one.ordinal = ANSWERED, ts, ordinal
             return None
-        ended = [o for o in fitting if o.role != OPEN and ts - o.done_us <= LATE_US and ordinal - o.ordinal <= RECENT]
+        ended = [
+            o
+            for o in fitting
+            if o.role in (ANSWERED, CLOSED) and ts - o.done_us <= LATE_US and ordinal - o.ordinal <= RECENT
+        ]
         if any(o.role == CLOSED for o in ended):
             # It was under way when the requester closed.
             return None

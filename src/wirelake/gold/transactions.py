@@ -148,6 +148,7 @@ def _events_of(table: pa.Table, steps: dict[str, int]) -> pa.Table:
 class Branch:
     bqual: bytes
     connection: str
+    first_us: int
     resource: int | None = None
     calls: int = 0
     vote: int | None = None
@@ -155,6 +156,9 @@ class Branch:
     one_phase: bool = False
     result: int | None = None
     outcome: str | None = None
+
+    def place(self) -> tuple[int, str, bytes]:
+        return self.first_us, self.connection, self.bqual
 
     def row(self) -> dict[str, Any]:
         return {
@@ -185,7 +189,8 @@ class Transaction:
     branches: list[Branch] = field(default_factory=list)
     numbers: dict[tuple[bytes, str], int] = field(default_factory=dict)
     """(qualifier, connection) -> place in branches."""
-    executions: dict[str, None] = field(default_factory=dict)
+    executions: dict[str, int] = field(default_factory=dict)
+    """With the time of the first message of each."""
     waiting: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
     """(connection, correlation) of a request without an answer -> number of its branch, its step."""
 
@@ -193,14 +198,14 @@ class Transaction:
     def has_ended(self) -> bool:
         return all(branch.outcome is not None for branch in self.branches)
 
-    def branch(self, bqual: bytes, connection: str, step: int, resource: int | None) -> int:
+    def branch(self, ts: int, bqual: bytes, connection: str, step: int, resource: int | None) -> int:
         """The number of the branch that a request belongs to; a new one if it is the first."""
         number = self.numbers.get((bqual, connection))
         if number is None and step != WORK:
             number = self._unfinished(bqual, resource)
         if number is None:
             number = len(self.branches)
-            self.branches.append(Branch(bqual, connection))
+            self.branches.append(Branch(bqual, connection, ts))
         self.numbers[bqual, connection] = number
         return number
 
@@ -227,9 +232,13 @@ class Transaction:
             "prepare_us": _span(self.prepare_from, self.prepare_to),
             "commit_us": _span(self.commit_from, self.commit_to),
             "connections": len({branch.connection for branch in self.branches}),
-            "executions": list(self.executions),
-            "branches": [branch.row() for branch in self.branches],
+            "executions": sorted(self.executions, key=lambda one: (self.executions[one], one)),
+            "branches": [branch.row() for branch in sorted(self.branches, key=Branch.place)],
         }
+
+
+def _least(known: int | None, new: int) -> int:
+    return new if known is None else min(known, new)
 
 
 def _span(start: int | None, end: int | None) -> int | None:
@@ -324,10 +333,11 @@ class Transactions:
         if one is None:
             one = self._known[key] = Transaction(protocol, xid_format, gtrid, ts, ts)
         one.first_us, one.last_us = min(one.first_us, ts), max(one.last_us, ts)
-        if execution and len(one.executions) < MAX_EXECUTIONS:
-            one.executions[execution] = None
-        number = one.branch(bqual or b"", connection, step, resource)
+        if execution and (execution in one.executions or len(one.executions) < MAX_EXECUTIONS):
+            one.executions[execution] = min(ts, one.executions.get(execution, ts))
+        number = one.branch(ts, bqual or b"", connection, step, resource)
         branch = one.branches[number]
+        branch.first_us = min(branch.first_us, ts)
         if step == WORK:
             branch.calls += 1
             return
@@ -335,12 +345,12 @@ class Transactions:
         one.waiting[connection, correlation] = (number, step)
         self._asked[connection, correlation] = key
         if step == PREPARE:
-            one.prepare_from = ts if one.prepare_from is None else one.prepare_from
+            one.prepare_from = _least(one.prepare_from, ts)
             return
         branch.decision = "commit" if step == COMMIT else "rollback"
         branch.one_phase = one_phase
         if step == COMMIT:
-            one.commit_from = ts if one.commit_from is None else one.commit_from
+            one.commit_from = _least(one.commit_from, ts)
 
     def _answer(self, ts: int, connection: str, correlation: str, step: int, status: int | None) -> None:
         """The answer to a request that was seen; any other says nothing that could be used."""
@@ -356,16 +366,16 @@ class Transactions:
         one.last_us = max(one.last_us, ts)
         if step == VOTE:
             branch.vote = status
-            one.prepare_to = ts
+            one.prepare_to = max(ts, one.prepare_to or ts)
             ends = _VOTES
         else:
             branch.result = status
             ends = _ROLLBACKS if step == ROLLED_BACK else _ONE_PHASE if branch.one_phase else _COMMITS
             if step == COMMITTED:
-                one.commit_to = ts
+                one.commit_to = max(ts, one.commit_to or ts)
         if branch.outcome is None and status in ends:
             branch.outcome = ends[status]
-            one.ended_us = ts
+            one.ended_us = max(ts, one.ended_us or ts)
 
 
 def _rows(decided: list[Transaction]) -> pa.Table:

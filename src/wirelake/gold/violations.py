@@ -18,7 +18,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from ..protocols import BUILT_IN, load
 from ..spec.nodes import Protocol
 from . import answers, arrays
-from .answers import ANSWERS, ASKS, CLOSES, ENDS, FOR_EVER, KEPT, LATE_US, Finding, Losses
+from .answers import ANSWERS, ASKS, CLOSES, EARLY, EARLY_US, ENDS, FOR_EVER, KEPT, LATE_US, OPEN, Finding, Losses
 from .connections import Runs, integers, runs_of, to_client, told_rows, truths, whole
 from .lifecycle import FORBIDDEN, Automaton, automaton
 from .marks import HANDSHAKE, REFUSED, column
@@ -84,10 +84,18 @@ class Watch:
     replies: int = 0
     """Answers so far, both ways."""
     ended_us: int | None = None
-    heard_us: list[int] = field(default_factory=lambda: [0, 0])
-    """Time of the last message of each side."""
+    heard_us: list[list[int]] = field(default_factory=lambda: [[0, 0], [0, 0]])
+    """Times of the last two messages of each side."""
     losses: tuple[Losses, Losses] = field(default_factory=lambda: (Losses(), Losses()))
     groups: Groups = field(default_factory=Groups)
+
+
+class Early(NamedTuple):
+    """An answer that is a violation unless its request still comes."""
+
+    until: int
+    connection: str
+    row: dict[str, Any]
 
 
 @dataclass
@@ -96,7 +104,9 @@ class Carry:
     unheard: dict[str, int]
     """Whole connections without a message so far -> when they were last seen."""
     kept: NDArray[Any]
+    early: dict[int, Early]
     numbers: int
+    rows: int
 
 
 @dataclass
@@ -125,11 +135,13 @@ class Violations:
         self._watches: dict[str, Watch] = carry.watches if carry is not None else {}
         self._unheard: dict[str, int] = carry.unheard if carry is not None else {}
         self._kept: NDArray[Any] = carry.kept if carry is not None else np.zeros(0, KEPT)
+        self._early: dict[int, Early] = carry.early if carry is not None else {}
         self._numbers = carry.numbers if carry is not None else 0
+        self._rows = carry.rows if carry is not None else 0
 
     def carry(self) -> Carry:
         """What is remembered, picklable."""
-        return Carry(self._watches, self._unheard, self._kept, self._numbers)
+        return Carry(self._watches, self._unheard, self._kept, self._early, self._numbers, self._rows)
 
     def feed(self, facts: pa.Table, connections: pa.Table, damage: pa.Table | None = None) -> pa.Table:
         """Rows for facts that are sorted by connection, ts, order.
@@ -145,11 +157,11 @@ class Violations:
         for row in heads:
             if row["ended"] and row["connection"] in self._watches:
                 self._watches[row["connection"]].ended_us = row["ended_us"] or 0
-        rows = pa.concat_tables([VIOLATIONS.empty_table(), *made])
-        return rows.sort_by([("ts", "ascending"), ("connection", "ascending"), ("offset", "ascending")])
+        ended = {row["connection"] for row in heads if row["ended"]}
+        return _sorted([*made, self._decided({n for n, one in self._early.items() if one.connection in ended})])
 
     def settle(self, watermark: int, final: bool = False) -> pa.Table:
-        """Everything up to ``watermark`` (microseconds) was fed: what can matter no more is forgotten."""
+        """Rows that are decided now that everything up to ``watermark`` (microseconds) was fed."""
         gone = {
             name
             for name, watch in self._watches.items()
@@ -160,11 +172,15 @@ class Violations:
         }
         numbers = np.array([self._watches[name].number for name in gone], np.int32)
         self._watches = {name: watch for name, watch in self._watches.items() if name not in gone}
-        stale = np.isin(self._kept["who"], numbers)
-        stale |= (self._kept["role"] == answers.OPEN) & (self._kept["until"] < watermark)
-        stale |= (self._kept["role"] != answers.OPEN) & (self._kept["done_us"] + LATE_US < watermark)
-        self._kept = self._kept[~stale]
-        return VIOLATIONS.empty_table()
+        has_limit = np.isin(self._kept["role"], (OPEN, EARLY))
+        last = np.where(has_limit, self._kept["until"], self._kept["done_us"] + LATE_US)
+        self._kept = self._kept[~np.isin(self._kept["who"], numbers) & (last >= watermark)]
+        return _sorted([self._decided({n for n, one in self._early.items() if final or one.until < watermark})])
+
+    def _decided(self, numbers: set[int]) -> pa.Table:
+        """The rows of early answers to which no request can come any more."""
+        rows = [self._early.pop(number).row for number in sorted(numbers)]
+        return pa.Table.from_pylist(rows, VIOLATIONS)
 
     # --- one protocol's share of the facts
 
@@ -178,15 +194,18 @@ class Violations:
         self._note_losses(feed, damage)
         states = _States(machine, feed) if machine is not None else None
         findings = states.findings() if states is not None else {}
+        early: dict[int, tuple[str, str, str]] = {}
         for one in (*self._answers(feed, findings), *_pieces(feed)):
             if one.row not in findings:
-                findings[one.row] = (one.rule, one.detail, states.at(one.row) if states is not None else "")
+                state = states.at(one.row) if states is not None else ""
+                (early if one.is_early else findings)[one.row] = (one.rule, one.detail, state)
+        self._note_early(feed, early)
         for i, watch in enumerate(watches):
             watch.is_known = True
             rows = slice(int(runs.starts[i]), int(runs.starts[i + 1]))
             for side, lost in enumerate(watch.losses):
-                own = feed.ts[rows][feed.side[rows] == side]
-                watch.heard_us[side] = int(own[-1]) if len(own) else watch.heard_us[side]
+                own = feed.ts[rows][feed.side[rows] == side][-2:].tolist()
+                watch.heard_us[side] = [*watch.heard_us[side], *own][-2:]
                 lost.forget()
         return _table(facts, findings)
 
@@ -202,7 +221,9 @@ class Violations:
         return made
 
     def _note_losses(self, feed: _Feed, damage: pa.Table | None) -> None:
-        """When something was lost. A bad range tells the time of its end; it began after what came before it."""
+        """When something was lost. A bad range tells the time of its end; it began after what came before it. But the
+        message right before it may be made of bytes that do not belong together: so after the one before that.
+        """
         if damage is None or not damage.num_rows:
             return
         place = {name: i for i, name in enumerate(feed.runs.names)}
@@ -217,15 +238,22 @@ class Violations:
             if i is None:
                 if name in self._watches:
                     watch = self._watches[name]
-                    watch.losses[side].add(watch.heard_us[side], ts)
+                    watch.losses[side].add(watch.heard_us[side][0], ts)
                 continue
             rows = slice(int(feed.runs.starts[i]), int(feed.runs.starts[i + 1]))
             own = np.flatnonzero(feed.side[rows] == side) + rows.start
-            before = int(np.searchsorted(offset[own], at))
-            start = int(feed.ts[own[before - 1]]) if before else feed.watches[i].heard_us[side]
-            feed.watches[i].losses[side].add(start, ts)
+            times = [
+                *feed.watches[i].heard_us[side],
+                *feed.ts[own[: int(np.searchsorted(offset[own], at))][-2:]].tolist(),
+            ]
+            feed.watches[i].losses[side].add(times[-2], ts)
 
     # --- requests and answers
+
+    def _note_early(self, feed: _Feed, early: Mapping[int, tuple[str, str, str]]) -> None:
+        for row, shown in zip(sorted(early), _table(feed.table, early).to_pylist(), strict=True):
+            self._early[self._rows + row] = Early(int(feed.ts[row]) + EARLY_US, shown["connection"], shown)
+        self._rows += len(feed)
 
     def _answers(self, feed: _Feed, wrong: Mapping[int, Any]) -> list[Finding]:
         table = feed.table
@@ -300,11 +328,15 @@ class Violations:
             np.concatenate([kept["who"], who]),
             feed.side[used],
             _invented(feed, manners)[used],
+            self._rows + used,
         )
         losses = {watch.number: watch.losses for watch in feed.watches}
-        findings, keep = answers.check(rows, manners, losses)
-        keep = keep[_still_remembered(keep, feed)]
-        return [one._replace(row=int(used[one.row])) for one in findings], np.concatenate([elsewhere, keep])
+        findings, keep, met = answers.check(rows, manners, losses)
+        for number in met:
+            self._early.pop(number, None)
+        findings = [one._replace(row=int(used[one.row])) for one in findings]
+        unmet = [one for one in findings if not (one.is_early and self._rows + one.row in met)]
+        return unmet, np.concatenate([elsewhere, keep[_still_remembered(keep, feed)]])
 
 
 def _invented(feed: _Feed, manners: answers.Manners) -> NDArray[np.bool_]:
@@ -340,7 +372,7 @@ def _still_remembered(kept: NDArray[Any], feed: _Feed) -> NDArray[np.bool_]:
     place = np.searchsorted(numbers, kept["who"])
     replies = np.array([feed.watches[i].replies for i in order], np.int64)[place]
     last = feed.ts[feed.runs.starts[1:] - 1][order][place]
-    ended = kept["role"] != answers.OPEN
+    ended = np.isin(kept["role"], (answers.ANSWERED, answers.CLOSED))
     recent = (replies - kept["ordinal"] < answers.RECENT) & (last - kept["done_us"] <= LATE_US)
     return np.asarray(np.where(ended, recent, kept["until"] >= last), np.bool_)
 
@@ -440,7 +472,10 @@ class _States:
             self._forbid(self.feed.watches[connection[row]], row)
 
     def _forbid(self, watch: Watch, row: int) -> None:
-        machine, side = self.machine, int(self.side[row])
+        machine, side, ts = self.machine, int(self.side[row]), int(self.feed.ts[row])
+        if any(start <= ts <= end for start, end in watch.losses[self.feed.side[row]].spans):
+            # What lies behind a hole is given out when the hole is given up: it was sent at some time before.
+            return
         crossed = watch.changed_by == 1 - side and self.feed.ts[row] - watch.changed_us <= CROSSING_US
         if crossed and watch.before >= 0 and machine.table[watch.before, self.symbol[row]] != FORBIDDEN:
             return
@@ -557,6 +592,11 @@ def _by_protocol(facts: pa.Table) -> list[pa.Table]:
     if len(names) == 1:
         return [facts]
     return [facts.filter(pc.equal(facts.column("protocol"), name)) for name in sorted(names)]
+
+
+def _sorted(tables: list[pa.Table]) -> pa.Table:
+    rows = pa.concat_tables([VIOLATIONS.empty_table(), *tables])
+    return rows.sort_by([("ts", "ascending"), ("connection", "ascending"), ("offset", "ascending")])
 
 
 def _table(facts: pa.Table, findings: Mapping[int, tuple[str, str, str]]) -> pa.Table:
