@@ -27,7 +27,8 @@ MAY_IMPORT = {
     "generate": {"errors", "spec", "protocols", "codec", "capture"},
     "lake": {"errors"},
     "gold": {"errors", "spec", "protocols", "capture"},
-    "cli": {"errors", "spec", "protocols", "codec", "columnar", "capture", "generate"},
+    "spark": {"errors", "spec", "protocols", "codec", "kernels", "columnar", "capture", "generate", "gold", "lake"},
+    "cli": {"errors", "spec", "protocols", "codec", "columnar", "capture", "generate", "spark"},
 }
 """Rooms further down know those further up the hall, never the other way round."""
 
@@ -107,6 +108,13 @@ def test_only_the_kernels_import_numba_and_they_import_no_other_room() -> None:
     assert users == {"kernels"}
     for path in (SOURCE / "kernels").glob("*.py"):
         assert not {"wirelake", "pyarrow"} & third_party(path)
+
+
+def test_only_the_spark_room_and_the_modules_that_spark_looks_for_import_pyspark() -> None:
+    users = {room_of(path) for path in modules() if "pyspark" in third_party(path)}
+    assert users == {"spark"}
+    shims = sorted(SOURCE.parent.glob("pyspark_wirelake_*.py"))
+    assert [path.stem for path in shims] == sorted(f"pyspark_wirelake_{name}" for name in (*BUILT_IN, "wire"))
 
 
 def test_spec_protocols_and_codec_need_no_arrow_and_no_numpy() -> None:

@@ -215,9 +215,7 @@ def joined(outputs: list[Output]) -> Result:
     quarantine = [row for output in outputs for row in output.quarantine.to_pylist()]
     _in_order(quarantine)
     quarantine.sort(key=_where)
-    accounts = {
-        (row["connection"], row["direction"]): row for output in outputs for row in output.accounts.to_pylist()
-    }
+    accounts = {(row["connection"], row["direction"]): row for output in outputs for row in output.accounts.to_pylist()}
     for row in accounts.values():
         assert row["bytes_in"] == row["bytes_decoded"] + row["bytes_quarantined"] + row["bytes_pending"], row
     return Result(

@@ -55,7 +55,7 @@ def test_all_at_once() -> None:
 
 
 def test_a_broken_first_frame_leaves_the_decision_to_the_other_direction() -> None:
-    frames = [event for event in generate("casual", messages=40, connections=1, seed=1)]
+    frames = list(generate("casual", messages=40, connections=1, seed=1))
     asked = [event.frame for event in frames if event.direction == "to_server"]
     answered = [event.frame for event in frames if event.direction == "to_client"]
     feed = Feed()

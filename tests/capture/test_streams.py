@@ -1,4 +1,4 @@
-"""Streams: each gives what a stream decoder of its own would give, whatever the windows, and every byte is told once."""
+"""Streams: each gives what a stream decoder of its own would, whatever the windows; every byte is told once."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from wirelake.columnar.rows import row_of
 from wirelake.generate import generate
 from wirelake.protocols import BUILT_IN, ceda, load, mb
 from wirelake.spec import Cell
+
 
 def oracle(protocol: str) -> Any:
     captured = load(protocol).captured
@@ -238,9 +239,7 @@ def test_behind_a_gap_a_frame_is_believed_at_its_very_first_byte() -> None:
     feed.add(peer, 0, None, 9)
     feed.add(peer, 0, b"".join(frames))
     result = play(feed, Reading(protocol="casual"))
-    assert [row["offset"] for row in result.messages["casual"]] == list(
-        9 + np.cumsum([0, *map(len, frames[:-1])])
-    )
+    assert [row["offset"] for row in result.messages["casual"]] == list(9 + np.cumsum([0, *map(len, frames[:-1])]))
     assert [row["rule"] for row in result.quarantine] == ["gap"]
 
 

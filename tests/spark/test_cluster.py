@@ -6,20 +6,28 @@ import json
 import os
 import subprocess
 import sys
+import tarfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyspark
 import pytest
 
 from tests.needs import require
-from wirelake.spark.package import submit_options
+from tests.spark.lakes import tables
+from wirelake.generate import generate, write_pcap
+from wirelake.protocols import BUILT_IN
+from wirelake.spark.package import settings
+from wirelake.spark.pipeline import ingest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "cluster"
 SPARK = Path(pyspark.__file__).parent
-SECONDS = 300
+SECONDS = 900
 
 
 @pytest.fixture
@@ -56,18 +64,26 @@ def assert_each_used_its_own_copy(rows: list[dict[str, Any]]) -> None:
         assert row["compiled"] == 0
 
 
-def test_executors_of_a_local_cluster_decode_with_what_the_archive_brought(
-    executor_archive: Path, home: Path, tmp_path: Path
+def test_a_lake_made_on_a_local_cluster_is_that_of_one_process_and_nothing_was_compiled_there(
+    spark: SparkSession, executor_archive: Path, home: Path, tmp_path: Path
 ) -> None:
-    require("java")
-    submit = [
-        str(home / "bin" / "spark-submit"),
-        "--master",
-        "local-cluster[2,1,1024]",
-        *submit_options(executor_archive),
-    ]
-    command = [*submit, "--conf", "spark.ui.enabled=false", str(EXAMPLE / "check.py"), "2"]
-    assert_each_used_its_own_copy(rows_of(run(command, tmp_path / "driver", {"SPARK_HOME": str(home)})))
+    capture = tmp_path / "all.pcap"
+    write_pcap(generate(BUILT_IN, seed=5, messages=3000, connections=4, corrupt=0.01), capture)
+    ingest(spark, [str(capture)], str(tmp_path / "alone"), final=True)
+
+    conf = [word for name, value in settings(executor_archive).items() for word in ("--conf", f"{name}={value}")]
+    where = ["--master", "local-cluster[2,1,1024]", "--partition-bytes", "128k", *conf]
+    command = [sys.executable, "-c", "from wirelake.cli import main; main()", "ingest", str(capture)]
+    printed = run([*command, str(tmp_path / "lake"), "--final", *where], tmp_path / "driver", {"SPARK_HOME": str(home)})
+    assert json.loads(printed)["commit"] == 1
+    assert tables(tmp_path / "lake") == tables(tmp_path / "alone")
+
+    with tarfile.open(executor_archive) as packed:
+        brought = {Path(name).name for name in packed.getnames() if name.endswith(".nbc")}
+    copies = list(home.glob("work/*/*/wirelake_package/wirelake/kernels/__pycache__"))
+    assert len(copies) == 2
+    for copy in copies:
+        assert {path.name for path in copy.glob("*.nbc")} == brought
 
 
 def test_a_real_master_and_its_workers_do_the_same_and_are_gone_afterwards(
@@ -77,7 +93,11 @@ def test_a_real_master_and_its_workers_do_the_same_and_are_gone_afterwards(
     (tmp_path / "tmp").mkdir()
     command = [sys.executable, str(EXAMPLE / "run.py"), "--archive", str(executor_archive)]
     printed = run(command, tmp_path / "here", {"TMPDIR": str(tmp_path / "tmp")})
-    assert_each_used_its_own_copy(rows_of(printed))
+    *seen, report = rows_of(printed)
+    assert_each_used_its_own_copy(seen)
+    assert report["commit"] == 1
+    assert set(report["messages"]) == set(BUILT_IN)
+    assert report["bytes_in"] == report["bytes_decoded"] > 0
     assert list((tmp_path / "tmp").glob("wirelake-cluster-*")) == []
     assert processes_that_name(tmp_path) == []
 

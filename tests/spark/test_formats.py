@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -150,8 +151,9 @@ def plan(df: DataFrame) -> str:
 
 def test_filters_that_are_applied_in_the_reader_are_not_applied_again(spark: SparkSession, mixed: Path) -> None:
     df = load(spark, "casual", mixed)
-    assert "Filter" not in plan(df.where("message = 'service_call_request' and ts > timestamp'2024-01-01 00:00:00'"))
-    assert "Filter" in plan(df.where("flags % 2 = 0"))
+    known = "message = 'service_call_request' and ts > timestamp'2024-01-01 00:00:00'"
+    assert "Filter (" not in plan(df.where(known))
+    assert "Filter (" in plan(df.where("flags % 2 = 0"))
 
 
 def test_a_session_that_pushes_no_filters_down_reads_all_the_same(spark: SparkSession, mixed: Path) -> None:
@@ -159,7 +161,7 @@ def test_a_session_that_pushes_no_filters_down_reads_all_the_same(spark: SparkSe
     spark.conf.set(PUSHDOWN, "false")
     try:
         df = load(spark, "casual", mixed).where("message = 'service_call_request'")
-        assert "Filter" in plan(df)
+        assert "Filter (" in plan(df)
         assert df.count() > 0
     finally:
         spark.conf.set(PUSHDOWN, "true")
@@ -212,9 +214,9 @@ def test_a_text_file_is_no_capture(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_an_unreadable_file_is_named(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "loop.pcap").symlink_to(tmp_path / "loop.pcap")
-    message = failure(load(spark, "casual", tmp_path))
-    assert "loop.pcap" in message
+    os.mkfifo(tmp_path / "pipe.pcap")
+    assert "pipe.pcap: it is not a file" in failure(load(spark, "casual", tmp_path))
+    assert load(spark, "casual", tmp_path, ignoreCorruptFiles=True).collect() == []
 
 
 def test_an_empty_file_has_no_rows(spark: SparkSession, tmp_path: Path) -> None:

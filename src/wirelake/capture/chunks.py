@@ -46,6 +46,8 @@ class Connection:
     """``closed``, ``reset``, or empty while it is open."""
     ended_us: int | None = None
     protocol: str | None = None
+    is_over: bool = False
+    """It had ended before: only late packets of it were seen, which carry nothing."""
 
 
 @dataclass(slots=True)

@@ -55,8 +55,8 @@ class Gathered:
 def gather(
     table: Table, chunks: Chunks, chosen: Ints, streams: Ints, captures: Ints, entries: Sequence[Entry], also: Ints
 ) -> Gathered:
-    """Gathers the ``chosen`` chunks, of which ``streams`` and ``captures`` tell more, behind the ``entries``, which came
-    first. Streams ``also`` named are there even if nothing of them has come.
+    """Gathers the ``chosen`` chunks, of which ``streams`` and ``captures`` tell more, behind the ``entries``, which
+    came first. Streams ``also`` named are there even if nothing of them has come.
     """
     lengths = chunks.length[chosen].astype(np.int64)
     sources = chunks.start[chosen].astype(np.int64)
@@ -70,7 +70,8 @@ def gather(
         told = np.concatenate([np.array([(e.ts, e.position, e.capture) for e in entries], np.int64), told])
     is_break = sources < 0
     order = np.argsort(streams, kind="stable") if np.any(streams[1:] < streams[:-1]) else np.arange(len(streams))
-    streams, lengths, sources, told, is_break = (a[order] for a in (streams, lengths, sources, told, is_break))
+    streams, lengths, sources = streams[order], lengths[order], sources[order]
+    told, is_break = told[order], is_break[order]
     touched = np.union1d(streams, also) if len(also) else streams[_is_first(streams)]
     which = np.searchsorted(touched, streams)
     sizes = np.where(is_break, 0, lengths)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from ..codec.detect import is_clean
 from ..codec.frame import Buffer, measure, plausible, read_int
@@ -38,6 +38,8 @@ class Decision(NamedTuple):
     protocol: str = ""
 
 
+Answer = Decision | bool | None
+"""A decision, False if there is none, None while it cannot be told."""
 FOREIGN = Decision("foreign")
 ENCRYPTED = Decision("encrypted")
 
@@ -127,7 +129,7 @@ class Chooser:
         other = self.sides[1 - direction]
         return FOREIGN if other.said_no or side.seen > LIMIT else None
 
-    def _look(self, side: _Side, direction: int, candidates: Candidates, final: bool) -> Decision | bool | None:
+    def _look(self, side: _Side, direction: int, candidates: Candidates, final: bool) -> Answer:
         """A decision, False if this direction shows none of the protocols, or None: wait for more bytes."""
         if not side.is_begun:
             return self._search(side, candidates, final)
@@ -144,7 +146,7 @@ class Chooser:
             return Decision("plain", self.assigned)
         return _first(((name, verdict(way.readings, head)) for name, way in candidates.plain.items()), "plain", final)
 
-    def _within(self, upgrade: _Upgrade, head: bytearray, candidates: Candidates, final: bool) -> Any:
+    def _within(self, upgrade: _Upgrade, head: bytearray, candidates: Candidates, final: bool) -> Answer:
         """The protocol within WebSocket messages."""
         if self.assigned:
             return Decision("websocket", self.assigned)
@@ -155,7 +157,7 @@ class Chooser:
         answers = ((name, _carried(way, raw)) for name, way in candidates.websocket.items())
         return _first(answers, "websocket", final)
 
-    def _search(self, side: _Side, candidates: Candidates, final: bool) -> Decision | bool | None:
+    def _search(self, side: _Side, candidates: Candidates, final: bool) -> Answer:
         """Looks for messages in the middle of a stream: two of them decide."""
         if self.assigned:
             return Decision("plain", self.assigned)
@@ -170,7 +172,7 @@ class Chooser:
         return False
 
 
-def _first(answers: Iterator[tuple[str, bool | None]], kind: Kind, final: bool) -> Decision | bool | None:
+def _first(answers: Iterator[tuple[str, bool | None]], kind: Kind, final: bool) -> Answer:
     told = dict(answers)
     if None in told.values() and not final:
         return None

@@ -26,6 +26,8 @@ AROUND = {
 }
 """Columns that a message has because of where it was seen."""
 _PLAIN_PORTS = ("tcp", "ws")
+_DECLARED: dict[int, str] = {}
+"""Stands for the ports that are declared."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Reading:
 
     protocol: str | None = None
     protocols: tuple[str, ...] = BUILT_IN
-    ports: Mapping[int, str] = None  # type: ignore[assignment]
+    ports: Mapping[int, str] = field(default_factory=lambda: _DECLARED)
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     fallbacks: Mapping[str, Mapping[str, Any]] | None = None
     columns: Mapping[str, tuple[str, ...]] | None = None
@@ -51,7 +53,7 @@ class Reading:
     def __post_init__(self) -> None:
         if self.protocol is not None and self.protocol not in self.protocols:
             object.__setattr__(self, "protocols", (*self.protocols, self.protocol))
-        if self.ports is None:
+        if self.ports is _DECLARED:
             object.__setattr__(self, "ports", self._declared_ports())
         for name in {*self.options, *(self.fallbacks or {}), *(self.columns or {}), *self.ports.values()}:
             if self.named(name) is None:

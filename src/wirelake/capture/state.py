@@ -152,8 +152,9 @@ class Table:
             values[2 * slot : 2 * slot + 2] = _FIRST[name]
         for stream in (2 * slot, 2 * slot + 1):
             self.tails[stream], self.marks[stream] = b"", NO_MARKS
-            for kept in (self.lost, self.unwrappers, self.sealed):
-                kept.pop(stream, None)  # type: ignore[attr-defined]
+            self.lost.pop(stream, None)
+            self.unwrappers.pop(stream, None)
+            self.sealed.pop(stream, None)
         self.free.append(slot)
 
     def pending(self, streams: Ints) -> Ints:
@@ -200,24 +201,23 @@ class Table:
         slot = self.add(id_)
         self.kind[slot], self.capture[slot] = state.kind, state.capture
         if state.chooser is not None:
-            self.choosers[slot] = _copied(state.chooser)
+            self.choosers[slot] = state.chooser.copy()
         if state.waiting:
             self.waiting[slot] = [entry._replace(stream=2 * slot + entry.stream % 2) for entry in state.waiting]
         for stream, kept in zip((2 * slot, 2 * slot + 1), state.streams, strict=True):
             for values, number in zip(self.numbers.values(), kept.numbers, strict=True):
                 values[stream] = number
             self.tails[stream], self.marks[stream] = kept.tail, kept.marks
-            for target, value in (
-                (self.lost, kept.lost),
-                (self.unwrappers, kept.unwrapper),
-                (self.sealed, kept.sealed),
-            ):
-                if value is not None:
-                    target[stream] = value if isinstance(value, Lost) else replace(value)  # type: ignore[index]
+            if kept.lost is not None:
+                self.lost[stream] = kept.lost
+            if kept.unwrapper is not None:
+                self.unwrappers[stream] = replace(kept.unwrapper)
+            if kept.sealed is not None:
+                self.sealed[stream] = replace(kept.sealed)
         return slot
 
 
-def _copied(chooser: Chooser | None) -> Any:
+def _copied(chooser: Chooser | None) -> Chooser | None:
     return chooser.copy() if chooser is not None else None
 
 

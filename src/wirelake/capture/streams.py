@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -59,14 +60,16 @@ class Streams:
         """What these chunks complete. Without a name, they belong to the capture that was last."""
         out = Collected()
         number = self._capture(capture)
-        slots = np.array([self._slot(connection) for connection in chunks.connections], np.int64)
+        slots = np.array([-1 if one.is_over else self._slot(one) for one in chunks.connections], np.int64)
+        touched = slots[slots >= 0]
         if number:
-            self._table.capture[slots] = number
-        ended = [slot for slot, one in zip(slots.tolist(), chunks.connections, strict=True) if one.ended]
+            self._table.capture[touched] = number
+        over = [bool(one.ended) and not one.is_over for one in chunks.connections]
+        ended = slots[np.array(over, np.bool_)].tolist()
         parts = list(_parts(chunks))
         for part in parts:
             self._take(part, slots, ended if part is parts[-1] else [], out)
-        self._account(slots, out)
+        self._account(touched, out)
         for slot in ended:
             self._table.remove(slot)
         return out.output()
@@ -312,6 +315,7 @@ class Streams:
             at += taken
             if sealed.length == MAX_QUARANTINE:
                 self._tell_sealed(stream, sealed, out, entry.length - at)
+                sealed = self._table.sealed[stream]
 
     def _tell_sealed(self, stream: int, sealed: Sealed, out: Collected, behind: int = 0) -> None:
         numbers = self._table.numbers
@@ -509,7 +513,7 @@ def _parts(chunks: Chunks) -> Iterator[Chunks]:
         yield chunks
         return
     cuts = [0, *np.flatnonzero(np.diff(upto // MAX_BYTES)) + 1, len(chunks)]
-    for low, high in zip(cuts[:-1], cuts[1:], strict=True):
+    for low, high in pairwise(cuts):
         names = ("connection", "direction", "offset", "length", "ts", "start", "position")
         yield replace(chunks, **{name: getattr(chunks, name)[low:high] for name in names})
 

@@ -255,9 +255,10 @@ class Tracker:
         ), found
 
     def _connections(self, seen: Integers) -> list[Connection]:
+        tcp = kernels().tcp
         connections = []
-        for flow, is_new, phase, client, is_whole, first_us, sequence, last_us, ended_us, *_ in seen.tolist():
-            if is_new:
+        for flow, before, phase, client, is_whole, first_us, sequence, last_us, ended_us, *_ in seen.tolist():
+            if before == tcp.NEW:
                 self._names[flow] = self._name(flow, client, first_us, sequence)
             name = self._names[flow]
             assert name is not None
@@ -266,7 +267,7 @@ class Tracker:
             connections.append(
                 Connection(
                     name.id, name.client, name.server, name.client_port, name.server_port, name.first_us,
-                    _time(last_us), bool(is_whole), ended, ended_us,
+                    _time(last_us), bool(is_whole), ended, ended_us, is_over=before == tcp.OVER,
                 )
             )  # fmt: skip
         return connections

@@ -201,7 +201,7 @@ def read_header(data: bytes, at: int) -> Header | None:
 def is_upgrade(head: bytes) -> bool:
     """Whether this HTTP head asks for a WebSocket, or grants one."""
     first, *lines = head.split(b"\r\n")
-    if not (first.startswith(b"GET ") or first.startswith(b"HTTP/1.1 101")):
+    if not first.startswith((b"GET ", b"HTTP/1.1 101")):
         return False
     fields = {name.strip().lower(): value.strip().lower() for name, _, value in (x.partition(b":") for x in lines)}
     return b"websocket" in fields.get(b"upgrade", b"")

@@ -59,8 +59,9 @@ def measure(layout: Layout, data: Buffer, start: int, end: int) -> Header:
             case n.Magic(value=value, name=name):
                 for i in range(min(len(value), available - at)):
                     if data[start + at + i] != value[i]:
+                        begin = bytes(data[start : start + at + i + 1])
                         raise BadValue(
-                            f"starts with {bytes(data[start : start + at + i + 1]).hex(' ')}, not with {value.hex(' ')}",
+                            f"starts with {begin.hex(' ')}, not with {value.hex(' ')}",
                             rule="magic",
                             path=name,
                             offset=at + i,

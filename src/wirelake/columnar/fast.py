@@ -170,11 +170,11 @@ class Walked:
 
     @property
     def is_good(self) -> NDArray[np.bool_]:
-        return self.outcomes == f.GOOD
+        return np.equal(self.outcomes, f.GOOD)
 
     @property
     def is_short(self) -> NDArray[np.bool_]:
-        return self.outcomes == f.SHORT
+        return np.equal(self.outcomes, f.SHORT)
 
     @property
     def range_of(self) -> Ints:

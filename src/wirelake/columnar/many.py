@@ -103,7 +103,7 @@ class _Job:
     def __init__(self, decoder: ManyDecoder, buf: NDArray[np.uint8], ranges: Ranges) -> None:
         self.readings = decoder.readings
         self.rows, self.check = decoder.rows, decoder.check
-        self.buf, self.view = buf, memoryview(buf)
+        self.buf, self.view = buf, buf.data
         self.ranges = ranges
         self.at = ranges.starts.copy()
         self.proved = ranges.proved.copy()
@@ -127,8 +127,8 @@ class _Job:
                 self._walk(reading, np.flatnonzero(self.open & (self.proved == reading)), rows)
             # What is left behind broken bytes comes in many small pieces: it is checked now and decoded together.
             rows = self.check
-        for reading, which, starts, lengths in self._joined_later():
-            self._decode(reading, which, starts, lengths)
+        for later in self._joined_later():
+            self._decode(*later)
         return self._found()
 
     def _found(self) -> Found:
@@ -195,7 +195,7 @@ class _Job:
 
     def _strictly(self, starts: Ints, lengths: Ints, rows: _Rows) -> tuple[list[tuple[Any, int]], NDArray[np.int8]]:
         """The frames as the strict reading reads them."""
-        fast = rows.fast(self.readings.strict, ())
+        fast = self._strict_fast(rows)
         parts, status, first = [], [], 0
         while first < len(starts):
             filled, one, stop = fast.decode(self.buf, starts, lengths, first)
@@ -297,7 +297,7 @@ class _Job:
 
     def _decode(self, reading: int, which: Ints, starts: Ints, lengths: Ints) -> None:
         """Decodes frames of which each is judged alone."""
-        fast = self._fast(reading, self.rows) if self.readings.strict is None else self._strict_fast()
+        fast = self._fast(reading, self.rows) if self.readings.strict is None else self._strict_fast(self.rows)
         codec = self.readings.codec(self._layout(reading))
         declined = list(range(len(starts))) if fast is None else []
         first = 0
@@ -317,9 +317,9 @@ class _Job:
                 error.locate(self.readings.protocol.name, "", frame)
                 self.bad.append(Bad(int(which[i]), start, len(frame), error, frame))
 
-    def _strict_fast(self) -> Any:
+    def _strict_fast(self, rows: _Rows) -> Any:
         assert self.readings.strict is not None
-        return self.rows.fast(self.readings.strict, ())
+        return rows.fast(self.readings.strict, ())
 
     def _joined_later(self) -> list[tuple[int, Ints, Ints, Ints]]:
         readings = sorted({reading for reading, *_ in self.later})

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 LATE_US = 60_000_000
 RECENT = 1024
-EARLY_US = 1_000_000
+EARLY_US = 5_000_000
 FOR_EVER = np.iinfo(np.int64).max
 
 UNEXPECTED_REPLY, DUPLICATE_REQUEST, DUPLICATE_REPLY = "unexpected_reply", "duplicate_request", "duplicate_reply"
@@ -80,8 +80,6 @@ class Finding(NamedTuple):
     row: int
     rule: str
     detail: str
-    is_early: bool = False
-    """It is none if a request comes soon."""
 
 
 class Checked(NamedTuple):
@@ -132,6 +130,9 @@ class Losses:
     def add(self, start: int, end: int) -> None:
         self.spans.append((start, max(start, end)))
         self.new.append(self.spans[-1])
+
+    def covers(self, ts: int) -> bool:
+        return self.between(ts - 1, ts)
 
     def before(self, ts: int) -> bool:
         return self.from_start or (bool(self.spans) and self.spans[0][0] <= ts)
@@ -253,9 +254,8 @@ class _Walk:
                 invented = bool(rows.invented[i - rows.shift])
                 found = self._answered(role, code, pair, lane, ts, ordinal, side, invented)
             if found is not None:
-                is_early = found[0] == UNEXPECTED_REPLY
-                yield Finding(i - rows.shift, *found, is_early)
-                if is_early:
+                yield Finding(i - rows.shift, *found)
+                if found[0] == UNEXPECTED_REPLY:
                     number = int(rows.number[i - rows.shift])
                     self.known.append(_Known(EARLY, code, pair, lane, ts, ts + EARLY_US, int(role == ENDS), number))
 

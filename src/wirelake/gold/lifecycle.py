@@ -1,15 +1,13 @@
 """A protocol's life-cycle table as an automaton that whole columns of messages are run through.
 
 Its states are *sets* of the declared states: those a connection may be in, by what was seen of it. A connection whose
-beginning was captured is in the initial state; any other may be in any state. Bytes that are missing or could not be
-read may have held messages of their sender, so they widen the set by all states which that sender could have reached.
+beginning was captured is in the initial state; any other may be in any state, and so may one that lost bytes.
 A message is a violation only if no state of the set allows it; the set then stays as it is. Of every other message the
 set becomes the states it leads to, so a handshake or a message that only one state allows makes it certain again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -43,20 +41,19 @@ class Automaton:
         self._sorter = np.argsort(codes)
         self._codes = codes[self._sorter]
         self._refusals = 2 * len(self.names)
-        self._losses = 4 * len(self.names)
         self.sets: list[States] = []
         self._numbers: dict[States, int] = {}
         rows = self._reachable(self.all_states | {REFUSED})
-        self.table = np.array(rows, np.int16).reshape(len(rows), self._losses + 2)
+        self.table = np.array(rows, np.int16).reshape(len(rows), 4 * len(self.names))
 
     @property
     def all_states(self) -> States:
         return frozenset(self.life_cycle.client) | frozenset(self.life_cycle.server)
 
-    def number(self, states: Iterable[str] | None) -> int:
-        """The number of a state set; of None, that of a connection of which nothing is known."""
-        known = self.all_states | {REFUSED}
-        return self._numbers[known if states is None else frozenset(states) & known]
+    @property
+    def unknown(self) -> int:
+        """The number of the set of all states."""
+        return self._numbers[self.all_states | {REFUSED}]
 
     @property
     def initial(self) -> int:
@@ -71,10 +68,6 @@ class Automaton:
         """The place of a message in ``names``."""
         return int(self._sorter[np.searchsorted(self._codes, code)])
 
-    def loss(self, side: int) -> int:
-        """The symbol for bytes of this side that were not read."""
-        return self._losses + side
-
     def allowed(self, number: int, side: int) -> list[str]:
         """Names of what this side may send."""
         table = self._tables[side]
@@ -86,8 +79,7 @@ class Automaton:
 
     def _reachable(self, unknown: States) -> list[list[int]]:
         """All state sets that can occur, and their rows: sets are added while rows are made."""
-        single = [frozenset({state}) for state in sorted(unknown)]
-        for states in [frozenset({self.life_cycle.initial}), unknown, *single]:
+        for states in (frozenset({self.life_cycle.initial}), unknown):
             self._number(states)
         rows: list[list[int]] = []
         while len(rows) < len(self.sets):
@@ -104,23 +96,11 @@ class Automaton:
     def _targets(self, states: States) -> list[States]:
         plain = [self._after(states, side, name) for name in self.names for side in (CLIENT, SERVER)]
         refusals = [frozenset({self.after_refusal}) if to else to for to in plain]
-        return plain + refusals + [self._widened(states, side) for side in (CLIENT, SERVER)]
+        return plain + refusals
 
     def _after(self, states: States, side: int, name: str) -> States:
         table = self._tables[side]
         return frozenset(table[state][name] for state in states if name in table.get(state, ()))
-
-    def _widened(self, states: States, side: int) -> States:
-        """With all that this side can reach alone."""
-        table = self._tables[side]
-        found, todo = set(states), list(states)
-        while todo:
-            leads_to = set(table.get(todo.pop(), {}).values())
-            if leads_to and side == SERVER and REFUSED not in found:
-                leads_to.add(self.after_refusal)
-            todo += leads_to - found
-            found |= leads_to
-        return frozenset(found)
 
 
 @lru_cache(maxsize=64)

@@ -7,10 +7,12 @@ Rules, of which a message breaks at most the first:
 - ``unexpected_reply``, ``duplicate_reply``, ``duplicate_request``: ``answers.py``. A late answer is no violation.
 - ``page_order``, ``group_order``: ``pieces.py``.
 
-Nothing is reported that lost bytes could excuse. Where a connection's beginning was not captured, or after a gap or a
-quarantined range in a direction: an answer to a request of that direction is never unexpected; a second answer, or a
-request made twice, is reported only if nothing was lost between the two; of pieces likewise; and the state is the set
-of all that it can be.
+Nothing is reported that lost bytes could excuse. A loss (a gap, a quarantined range, what came before the capture)
+lasts from the last messages before it to its last byte. While it lasts nothing of its connection is reported; behind it
+the state is unknown until messages make it certain. An answer to a request of a direction that has lost something is
+never unexpected any more; a second answer, or a request made twice, is reported only if nothing was lost between the
+two; of pieces likewise. A loss may be known a while after what came meanwhile the other way: so a row is given out when
+its connection has ended or EARLY_US have passed.
 """
 
 from __future__ import annotations
@@ -63,7 +65,7 @@ VIOLATIONS = pa.schema(
 )
 _TAKEN = ("capture", "connection", "direction", "offset", "length", "ts", "protocol", "message", "correlation")
 _HEAD = ("connection", "is_whole", "first_us", "last_us", "ended", "ended_us")
-SIDES = ("client", "server")
+SIDES, DIRECTIONS = ("client", "server"), ("to_server", "to_client")
 
 
 @dataclass
@@ -87,14 +89,15 @@ class Watch:
     heard_us: list[list[int]] = field(default_factory=lambda: [[0, 0], [0, 0]])
     """Times of the last two messages of each side."""
     losses: tuple[Losses, Losses] = field(default_factory=lambda: (Losses(), Losses()))
+    losing: list[int] = field(default_factory=list)
+    """Ends of losses that no message has passed yet."""
     groups: Groups = field(default_factory=Groups)
 
 
-class Early(NamedTuple):
-    """An answer that is a violation unless its request still comes."""
+class Waiting(NamedTuple):
+    """A violation, unless it turns out that something was lost, or that the request of an early answer still comes."""
 
-    until: int
-    connection: str
+    ts: int
     row: dict[str, Any]
 
 
@@ -104,7 +107,7 @@ class Carry:
     unheard: dict[str, int]
     """Whole connections without a message so far -> when they were last seen."""
     kept: NDArray[Any]
-    early: dict[int, Early]
+    waiting: dict[int, Waiting]
     numbers: int
     rows: int
 
@@ -135,13 +138,13 @@ class Violations:
         self._watches: dict[str, Watch] = carry.watches if carry is not None else {}
         self._unheard: dict[str, int] = carry.unheard if carry is not None else {}
         self._kept: NDArray[Any] = carry.kept if carry is not None else np.zeros(0, KEPT)
-        self._early: dict[int, Early] = carry.early if carry is not None else {}
+        self._waiting: dict[int, Waiting] = carry.waiting if carry is not None else {}
         self._numbers = carry.numbers if carry is not None else 0
         self._rows = carry.rows if carry is not None else 0
 
     def carry(self) -> Carry:
         """What is remembered, picklable."""
-        return Carry(self._watches, self._unheard, self._kept, self._early, self._numbers, self._rows)
+        return Carry(self._watches, self._unheard, self._kept, self._waiting, self._numbers, self._rows)
 
     def feed(self, facts: pa.Table, connections: pa.Table, damage: pa.Table | None = None) -> pa.Table:
         """Rows for facts that are sorted by connection, ts, order.
@@ -153,12 +156,13 @@ class Violations:
         for row in heads:
             if row["is_whole"] and row["connection"] not in self._watches:
                 self._unheard[row["connection"]] = row["last_us"] or row["first_us"] or 0
-        made = [self._feed_protocol(part, damage) for part in _by_protocol(facts)]
+        for part in _by_protocol(facts):
+            self._feed_protocol(part, damage)
         for row in heads:
             if row["ended"] and row["connection"] in self._watches:
                 self._watches[row["connection"]].ended_us = row["ended_us"] or 0
         ended = {row["connection"] for row in heads if row["ended"]}
-        return _sorted([*made, self._decided({n for n, one in self._early.items() if one.connection in ended})])
+        return self._decided({n for n, one in self._waiting.items() if one.row["connection"] in ended})
 
     def settle(self, watermark: int, final: bool = False) -> pa.Table:
         """Rows that are decided now that everything up to ``watermark`` (microseconds) was fed."""
@@ -175,16 +179,16 @@ class Violations:
         has_limit = np.isin(self._kept["role"], (OPEN, EARLY))
         last = np.where(has_limit, self._kept["until"], self._kept["done_us"] + LATE_US)
         self._kept = self._kept[~np.isin(self._kept["who"], numbers) & (last >= watermark)]
-        return _sorted([self._decided({n for n, one in self._early.items() if final or one.until < watermark})])
+        return self._decided({n for n, one in self._waiting.items() if final or one.ts + EARLY_US < watermark})
 
     def _decided(self, numbers: set[int]) -> pa.Table:
-        """The rows of early answers to which no request can come any more."""
-        rows = [self._early.pop(number).row for number in sorted(numbers)]
-        return pa.Table.from_pylist(rows, VIOLATIONS)
+        rows = [self._waiting.pop(number).row for number in sorted(numbers)]
+        found = pa.Table.from_pylist(rows, VIOLATIONS)
+        return found.sort_by([("ts", "ascending"), ("connection", "ascending"), ("offset", "ascending")])
 
     # --- one protocol's share of the facts
 
-    def _feed_protocol(self, facts: pa.Table, damage: pa.Table | None) -> pa.Table:
+    def _feed_protocol(self, facts: pa.Table, damage: pa.Table | None) -> None:
         name = facts.column("protocol")[0].as_py()
         protocol = self._protocols.get(name) or (load(name) if name in BUILT_IN else None)
         machine = automaton(protocol) if protocol is not None else None
@@ -194,12 +198,10 @@ class Violations:
         self._note_losses(feed, damage)
         states = _States(machine, feed) if machine is not None else None
         findings = states.findings() if states is not None else {}
-        early: dict[int, tuple[str, str, str]] = {}
         for one in (*self._answers(feed, findings), *_pieces(feed)):
             if one.row not in findings:
-                state = states.at(one.row) if states is not None else ""
-                (early if one.is_early else findings)[one.row] = (one.rule, one.detail, state)
-        self._note_early(feed, early)
+                findings[one.row] = (one.rule, one.detail, states.at(one.row) if states is not None else "")
+        self._note(feed, findings)
         for i, watch in enumerate(watches):
             watch.is_known = True
             rows = slice(int(runs.starts[i]), int(runs.starts[i + 1]))
@@ -207,14 +209,13 @@ class Violations:
                 own = feed.ts[rows][feed.side[rows] == side][-2:].tolist()
                 watch.heard_us[side] = [*watch.heard_us[side], *own][-2:]
                 lost.forget()
-        return _table(facts, findings)
 
     def _watch(self, connection: str, protocol: str, machine: Automaton | None) -> Watch:
         found = self._watches.get(connection)
         if found is not None and found.protocol == protocol:
             return found
         is_whole = self._unheard.pop(connection, None) is not None and found is None
-        state = 0 if machine is None else machine.initial if is_whole else machine.number(None)
+        state = 0 if machine is None else machine.initial if is_whole else machine.unknown
         made = self._watches[connection] = Watch(self._numbers, protocol, state)
         made.losses = (Losses(not is_whole), Losses(not is_whole))
         self._numbers += 1
@@ -239,6 +240,7 @@ class Violations:
                 if name in self._watches:
                     watch = self._watches[name]
                     watch.losses[side].add(watch.heard_us[side][0], ts)
+                    self._excuse(name, side, watch.heard_us[side][0], ts)
                 continue
             rows = slice(int(feed.runs.starts[i]), int(feed.runs.starts[i + 1]))
             own = np.flatnonzero(feed.side[rows] == side) + rows.start
@@ -247,13 +249,28 @@ class Violations:
                 *feed.ts[own[: int(np.searchsorted(offset[own], at))][-2:]].tolist(),
             ]
             feed.watches[i].losses[side].add(times[-2], ts)
+            self._excuse(name, side, times[-2], ts)
+
+    def _note(self, feed: _Feed, findings: Mapping[int, tuple[str, str, str]]) -> None:
+        """All but what came while something was being lost."""
+        for row, shown in zip(sorted(findings), _table(feed.table, findings).to_pylist(), strict=True):
+            ts = int(feed.ts[row])
+            losses = feed.watches[int(np.searchsorted(feed.runs.starts, row, "right")) - 1].losses
+            if not any(lost.covers(ts) for lost in losses):
+                self._waiting[self._rows + row] = Waiting(ts, shown)
+        self._rows += len(feed)
+
+    def _excuse(self, connection: str, side: int, start: int, end: int) -> None:
+        """What was found before it was known that something was lost."""
+        answered = DIRECTIONS[1 - side]
+        for number, one in list(self._waiting.items()):
+            row = one.row
+            if row["connection"] != connection or one.ts < start:
+                continue
+            if one.ts <= end or (row["rule"] == answers.UNEXPECTED_REPLY and row["direction"] == answered):
+                del self._waiting[number]
 
     # --- requests and answers
-
-    def _note_early(self, feed: _Feed, early: Mapping[int, tuple[str, str, str]]) -> None:
-        for row, shown in zip(sorted(early), _table(feed.table, early).to_pylist(), strict=True):
-            self._early[self._rows + row] = Early(int(feed.ts[row]) + EARLY_US, shown["connection"], shown)
-        self._rows += len(feed)
 
     def _answers(self, feed: _Feed, wrong: Mapping[int, Any]) -> list[Finding]:
         table = feed.table
@@ -331,11 +348,12 @@ class Violations:
             self._rows + used,
         )
         losses = {watch.number: watch.losses for watch in feed.watches}
-        findings, keep, met = answers.check(rows, manners, losses)
+        findings, keep, found = answers.check(rows, manners, losses)
+        met = set(found)
         for number in met:
-            self._early.pop(number, None)
+            self._waiting.pop(number, None)
         findings = [one._replace(row=int(used[one.row])) for one in findings]
-        unmet = [one for one in findings if not (one.is_early and self._rows + one.row in met)]
+        unmet = [one for one in findings if self._rows + one.row not in met]
         return unmet, np.concatenate([elsewhere, keep[_still_remembered(keep, feed)]])
 
 
@@ -404,7 +422,9 @@ class _States:
 
     def findings(self) -> dict[int, tuple[str, str, str]]:
         feed = self.feed
-        alone = np.array([any(lost.new for lost in watch.losses) for watch in feed.watches], np.bool_)
+        alone = np.array(
+            [bool(watch.losing) or any(lost.new for lost in watch.losses) for watch in feed.watches], np.bool_
+        )
         rows = np.arange(len(feed))
         connection = feed.runs.spread(np.arange(len(feed.watches)))
         if alone.any():
@@ -472,10 +492,7 @@ class _States:
             self._forbid(self.feed.watches[connection[row]], row)
 
     def _forbid(self, watch: Watch, row: int) -> None:
-        machine, side, ts = self.machine, int(self.side[row]), int(self.feed.ts[row])
-        if any(start <= ts <= end for start, end in watch.losses[self.feed.side[row]].spans):
-            # What lies behind a hole is given out when the hole is given up: it was sent at some time before.
-            return
+        machine, side = self.machine, int(self.side[row])
         crossed = watch.changed_by == 1 - side and self.feed.ts[row] - watch.changed_us <= CROSSING_US
         if crossed and watch.before >= 0 and machine.table[watch.before, self.symbol[row]] != FORBIDDEN:
             return
@@ -485,33 +502,26 @@ class _States:
         self.found[row] = ("state", f"in state {state} the {SIDES[side]} {may}", state)
 
     def _walk(self, i: int, start: int) -> None:
-        """One connection, message by message; what it loses meanwhile widens its state before and after each."""
+        """One connection, message by message. Behind a loss its state is unknown."""
         feed, watch, table = self.feed, self.feed.watches[i], self.machine.table
-        lost = sorted((span, side) for side, losses in enumerate(watch.losses) for span in losses.new)
+        ends = sorted([*watch.losing, *(end for lost in watch.losses for _, end in lost.new)])
         times = feed.ts[start : int(feed.runs.starts[i + 1])].tolist()
         symbols = self.symbol[start : start + len(times)].tolist()
-        under_way: list[tuple[int, int]] = []
         at = 0
         for row, (ts, symbol) in enumerate(zip(times, symbols, strict=True), start):
-            while at < len(lost) and lost[at][0][0] <= ts:
-                under_way.append((lost[at][0][1], lost[at][1]))
+            while at < len(ends) and ends[at] < ts:
+                self._lose(i, row)
                 at += 1
-            self._widen(i, under_way, row)
             then = int(table[watch.state, symbol])
             if then == FORBIDDEN:
                 self._forbid(watch, row)
             elif then != watch.state:
                 self._move(i, then, row)
-            under_way = [one for one in under_way if one[0] >= ts]
-            self._widen(i, under_way, row + 1)
-        self._widen(i, [(end, side) for (_, end), side in lost[at:]], start + len(times))
+        watch.losing = ends[at:]
 
-    def _widen(self, i: int, losses: list[tuple[int, int]], row: int) -> None:
-        watch, machine = self.feed.watches[i], self.machine
-        for _, side in losses:
-            wider = int(machine.table[watch.state, machine.loss(side ^ watch.swapped)])
-            if wider != watch.state:
-                self._set(i, wider, row)
+    def _lose(self, i: int, row: int) -> None:
+        self.feed.watches[i].changed_by = -1
+        self._set(i, self.machine.unknown, row)
 
 
 def _firsts(groups: NDArray[np.int64], values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -592,11 +602,6 @@ def _by_protocol(facts: pa.Table) -> list[pa.Table]:
     if len(names) == 1:
         return [facts]
     return [facts.filter(pc.equal(facts.column("protocol"), name)) for name in sorted(names)]
-
-
-def _sorted(tables: list[pa.Table]) -> pa.Table:
-    rows = pa.concat_tables([VIOLATIONS.empty_table(), *tables])
-    return rows.sort_by([("ts", "ascending"), ("connection", "ascending"), ("offset", "ascending")])
 
 
 def _table(facts: pa.Table, findings: Mapping[int, tuple[str, str, str]]) -> pa.Table:

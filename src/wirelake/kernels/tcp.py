@@ -69,8 +69,9 @@ NODE = 8
 CHUNK_CONNECTION, CHUNK_DIRECTION, CHUNK_OFFSET, CHUNK_LENGTH, CHUNK_TS, CHUNK_START, CHUNK_POSITION = range(7)
 CHUNK = 8
 
-# A connection that was seen in this window: its flow, whether it is new, then its row as it is now.
-SEEN_FLOW, SEEN_NEW, SEEN_ROW = 0, 1, 2
+# A connection that was seen in this window: its flow, what it was before (GOING_ON, NEW or OVER), its row as it is now.
+SEEN_FLOW, SEEN_BEFORE, SEEN_ROW = 0, 1, 2
+GOING_ON, NEW, OVER = 0, 1, 2
 SEEN = 16
 
 # What belongs to no connection.
@@ -226,7 +227,7 @@ def open_connection(flows, ways, seen, now, keys, is_server, flow, way, ts, sequ
         store(ways, direction + LISTED, listed)
         for k in (FINISH, ACKED, HEAD, TAIL, INITIAL):
             store(ways, direction + k, -1)
-    see(flows, seen, now, flow, 1)
+    see(flows, seen, now, flow, NEW)
 
 
 @njit(cache=True, nogil=True)
@@ -268,17 +269,17 @@ def end_if_finished(flows, ways, nodes, chunks, now, flow, ts):
 def touch(flows, seen, now, flow):
     """The connection is among those of this window."""
     if at(flows, flow + STAMP) != at(now, WINDOW):
-        see(flows, seen, now, flow, 0)
+        see(flows, seen, now, flow, GOING_ON if at(flows, flow + PHASE) == OPEN else OVER)
 
 
 @njit(cache=True, nogil=True)
-def see(flows, seen, now, flow, is_new):
+def see(flows, seen, now, flow, before):
     number = at(now, SEENS)
     store(now, SEENS, number + 1)
     store(flows, flow + STAMP, at(now, WINDOW))
     store(flows, flow + LOCAL, number)
     store(seen, number * SEEN + SEEN_FLOW, flow // FLOW)
-    store(seen, number * SEEN + SEEN_NEW, is_new)
+    store(seen, number * SEEN + SEEN_BEFORE, before)
 
 
 @njit(cache=True, nogil=True)

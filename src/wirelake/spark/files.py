@@ -37,6 +37,8 @@ class Found:
     path: str
     """A local path, or an address that ``pyarrow.fs`` understands."""
     size: int
+    is_file: bool = True
+    """Pipes, sockets and links that lead nowhere are found too, but cannot be read."""
 
 
 def find(options: Listing | ReadOptions) -> list[Found]:
@@ -60,7 +62,7 @@ def _found(path: str, options: Listing | ReadOptions) -> Iterator[Found]:
     store, inner, prefix = _store(path)
     for info in _infos(store, inner, options):
         if _wanted(info, options):
-            yield Found(prefix + info.path, info.size or 0)
+            yield Found(prefix + info.path, info.size or 0, info.type == fs.FileType.File)
 
 
 def _store(path: str) -> tuple[Any, str, str]:

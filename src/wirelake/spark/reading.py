@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -64,13 +64,14 @@ class Table:
         options = self.options
         names = {declared.load().name: declared.here for declared in options.protocols}
         is_told = len(names) == 1 and kind == "raw"
-        return Reading(
+        made = Reading(
             protocol=next(iter(names.values())) if is_told else None,
             protocols=tuple(names.values()),
-            ports={port: names[name] for port, name in options.ports} or None,  # type: ignore[arg-type]
             options={names[name]: dict(chosen) for name, chosen in options.reading},
             columns={declared.here: self._columns(declared.load()) for declared in options.protocols},
         )
+        told = {port: names[name] for port, name in options.ports}
+        return replace(made, ports={**made.ports, **told}) if told else made
 
     def _columns(self, protocol: Protocol) -> tuple[str, ...]:
         """What has to be decoded."""
@@ -173,7 +174,7 @@ def _reason(quarantine: pa.RecordBatch) -> pa.StructArray:
 def partitions(table: Table) -> list[Share]:
     """What each task reads."""
     options = table.options
-    found = [one for one in find(options) if one.size and table.filters.accepts("capture", one.path)]
+    found = [one for one in find(options) if table.filters.accepts("capture", one.path)]
     pieces = [(piece, kind) for one in found if (kind := _kind(one, options)) for piece in [_piece(one, kind)]]
     if not pieces:
         return []
@@ -223,10 +224,12 @@ def _piece(found: Found, kind: str) -> Piece:
 
 
 def _kind(found: Found, options: ReadOptions) -> str:
-    """What kind of capture it is; empty if it is none and that is to be ignored."""
-    if options.kind:
-        return options.kind
+    """What kind of capture it is; empty if there is nothing in it, or if it is none and that is to be ignored."""
+    if found.is_file and (options.kind or not found.size):
+        return options.kind if found.size and options.kind else ""
     try:
+        if not found.is_file:
+            raise CaptureError("it is not a file", path=found.path)
         with open_binary(found.path) as file:
             return kind_of(found.path, file.read(_HEAD_BYTES))
     except CaptureError as error:

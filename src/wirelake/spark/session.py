@@ -12,6 +12,7 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -109,8 +110,8 @@ def _start(wanted: dict[str, str]) -> None:
 def _reason(log: Path) -> str:
     """The first line of a log that tells what went wrong."""
     lines = log.read_text(errors="replace").splitlines() if log.exists() else []
-    telling = [line.strip() for line in lines if "rror" in line or "xception" in line or "JAVA_HOME" in line]
-    return (telling or lines or [""])[0]
+    telling = [line.strip() for line in lines if re.search("error|exception|java", line, re.IGNORECASE)]
+    return re.sub(r'^Exception in thread "[^"]*" [\w.$]+: ', "", (telling or lines or [""])[0])
 
 
 def _temporary_home() -> Path:

@@ -488,8 +488,8 @@ class Captured:
     """How captured traffic is read where nothing else is said.
 
     ``options`` are the reading options; what they refuse is read with ``fallback``, too, and then gets a note.
-    ``websocket``: what WebSocket messages carry: any pieces of the ``stream``, one ``message`` each, or ``frames``, if the
-    protocol's own frames are WebSocket frames; ``websocket_paths`` are paths that no other protocol asks for.
+    ``websocket``: what WebSocket messages carry: any pieces of the ``stream``, one ``message`` each, or ``frames``, if
+    the protocol's own frames are WebSocket frames; ``websocket_paths`` are paths that no other protocol asks for.
     """
 
     options: Mapping[str, Any] = field(default_factory=dict)

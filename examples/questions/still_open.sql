@@ -1,0 +1,8 @@
+-- What is not decided yet, and for how long?
+-- The clock is the latest message of the lake, not that of the wall. After ingest --final nothing is open.
+select kind, protocol, address, since_ts, round(timestampdiff(millisecond, since_ts, latest.ts) / 1000, 1) as seconds,
+       round(limit_us / 1e6, 1) as limit_s, detail
+from gold_open
+cross join (select max(ts) as ts from silver_messages) as latest
+order by since_ts, kind, address
+limit 40

@@ -1,0 +1,8 @@
+-- Which transactions were left in doubt, and which branch of them is it?
+-- A vote of 0 means that the branch is prepared and waits for a decision. Those that may still end are in gold_open.
+select gtrid, doubtful.first_ts, branch.bqual, session.server, branch.resource, branch.calls, branch.vote,
+       branch.decision, branch.result, branch.outcome
+from (select *, explode(branches) as branch from gold_transactions where outcome = 'in_doubt') as doubtful
+left join gold_sessions as session on session.connection = branch.connection
+order by doubtful.first_ts, gtrid, branch.bqual
+limit 40

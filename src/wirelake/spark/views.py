@@ -1,0 +1,84 @@
+"""The tables of a lake as views, for SQL: ``silver/casual`` is ``silver_casual``, ``gold/open`` is ``gold_open``.
+
+from wirelake.spark.views import views
+
+views(spark, "lake")
+spark.sql("select address, outcome, count(*) from gold_exchanges group by all").show()
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from ..capture.output import QUARANTINE
+from ..gold.addresses import ADDRESSES
+from ..gold.exchanges import EXCHANGES
+from ..gold.facts import MESSAGES
+from ..gold.open import OPEN
+from ..gold.sessions import SESSIONS
+from ..gold.transactions import TRANSACTIONS
+from ..gold.violations import VIOLATIONS
+from ..lake import Lake
+from ..protocols import BUILT_IN, load
+from .tables import ACCOUNTING, CHUNK_BYTES, CHUNKS, silver_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+TABLES: dict[str, pa.Schema] = {
+    "bronze/chunks": CHUNKS.append(CHUNK_BYTES),
+    "silver/messages": MESSAGES,
+    "silver/quarantine": QUARANTINE,
+    "gold/exchanges": EXCHANGES,
+    "gold/sessions": SESSIONS,
+    "gold/transactions": TRANSACTIONS,
+    "gold/addresses": ADDRESSES,
+    "gold/violations": VIOLATIONS,
+    "gold/open": OPEN,
+    "accounting": ACCOUNTING,
+}
+"""The tables that every lake has, beside one per protocol."""
+UNDATED = ("gold/open", "accounting")
+_DATE = pa.field("date", pa.date32())
+
+
+def views(spark: SparkSession, lake: str | os.PathLike[str] | Lake) -> list[str]:
+    """Makes every table of a lake a temporary view; gives their names.
+
+    A table without rows is a view without rows. What a later commit adds is there after another call.
+    """
+    lake = lake if isinstance(lake, Lake) else Lake.open(lake, create=False)
+    made = []
+    for table, schema in _schemas(lake).items():
+        name = table.replace("/", "_")
+        _frame(spark, lake, table, schema).createOrReplaceTempView(name)
+        made.append(name)
+    return made
+
+
+def _schemas(lake: Lake) -> dict[str, pa.Schema]:
+    """Every table with its columns; of protocols that are not built in, as their files have them."""
+    known = TABLES | {f"silver/{name}": silver_schema(load(name)) for name in BUILT_IN}
+    others = {table: lake.dataset(table).schema for table in lake.tables() if table not in known}
+    return {table: _dated(table, schema) for table, schema in (known | others).items()}
+
+
+def _dated(table: str, schema: pa.Schema) -> pa.Schema:
+    return schema if table in UNDATED or _DATE.name in schema.names else schema.append(_DATE)
+
+
+def _frame(spark: SparkSession, lake: Lake, table: str, schema: pa.Schema) -> DataFrame:
+    from .schema import in_spark
+
+    wanted = in_spark(schema.remove_metadata())
+    if not lake.files(table):
+        return spark.createDataFrame([], wanted)
+    return spark.read.schema(wanted).parquet(f"{_place(lake)}/{table}")
+
+
+def _place(lake: Lake) -> str:
+    """The lake by a name that does not depend on what Spark takes for its own file system."""
+    return lake.path if "://" in lake.path else f"file://{os.path.abspath(lake.path)}"

@@ -1,0 +1,89 @@
+"""The sessions that our verbs start: quiet, in their own temporary directory, with what workers need."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.needs import require
+from wirelake.spark.session import SETTINGS, session, warm
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def test_it_is_set_up_for_python_tasks(spark: SparkSession) -> None:
+    conf = spark.sparkContext.getConf()
+    assert {name: conf.get(name) for name in SETTINGS} == SETTINGS
+    assert spark.sparkContext.pythonExec == sys.executable
+
+
+def test_a_second_one_is_the_first(spark: SparkSession) -> None:
+    assert session().sparkContext is spark.sparkContext
+
+
+def test_workers_freeze_what_they_have_loaded() -> None:
+    before = gc.get_freeze_count()
+    warm.cache_clear()
+    try:
+        warm()
+        assert gc.get_freeze_count() > before
+        frozen = gc.get_freeze_count()
+        warm()
+        assert gc.get_freeze_count() == frozen
+    finally:
+        gc.unfreeze()
+        warm.cache_clear()
+
+
+def run(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    import os
+
+    return subprocess.run(
+        [sys.executable, "-c", script], env=os.environ | environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_nothing_is_said_and_nothing_is_left(tmp_path: Path) -> None:
+    require("java")
+    script = (
+        "import os, tempfile\n"
+        "from wirelake.spark.session import session\n"
+        "spark = session('local[1]')\n"
+        "assert os.listdir(tempfile.gettempdir())\n"
+        "try:\n"
+        "    spark.sql(\"select raise_error('expected')\").collect()\n"
+        "except Exception as error:\n"
+        "    print('expected' in str(error))\n"
+        "spark.stop()\n"
+    )
+    done = run(script, TMPDIR=str(tmp_path))
+    assert (done.stdout, done.stderr, done.returncode) == ("True\n", "", 0)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "said"),
+    [
+        ("'local[2]'", {"JAVA_HOME": "/nowhere"}, "/nowhere/bin/java"),
+        ("'nonsense'", {}, "did not start: Master must either be yarn or start with spark"),
+    ],
+)
+def test_a_spark_that_does_not_start_says_why_in_one_line(
+    arguments: str, environment: dict[str, str], said: str
+) -> None:
+    require("java")
+    script = (
+        "from wirelake.spark.session import SparkStartError, session\n"
+        f"try:\n    session({arguments})\nexcept SparkStartError as error:\n    print(error)\n"
+    )
+    done = run(script, **environment)
+    assert done.stdout.startswith("Spark did not start: ")
+    assert said in done.stdout
+    assert len(done.stdout.splitlines()) == 1
+    assert done.stderr == ""
