@@ -1,4 +1,4 @@
-"""Writes the documents that are made from the source: the protocols' tables, the columns, the command line.
+"""Writes the documents that are made from the source: the protocols' messages, the tables, the command line.
 
 python scripts/generate_docs.py           writes them
 python scripts/generate_docs.py --check   says which are not up to date, and fails if any is not
@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import click
+import pyarrow as pa
 
 from wirelake.cli import cli
 from wirelake.protocols import BUILT_IN, load
+from wirelake.spark.views import TABLES
 from wirelake.spec.columns import ENVELOPE, Column, columns
 from wirelake.spec.nodes import Field, Many, Nested, Protocol, Signature
 from wirelake.spec.render import as_markdown, tables
@@ -41,36 +43,95 @@ def protocol_page(protocol: Protocol) -> str:
     return "\n".join([MADE, as_markdown(tables(protocol))])
 
 
-# --- columns
+# --- tables
 
 
 TABLES_HEAD = """\
-# Columns
+# Tables
 
-Messages become rows: one table per protocol. The columns of the envelope come first and are the same everywhere;
-after them comes one column per distinct field of the protocol. Fields of the same name and type share a column, and a
-message that has no such field has null there. Fields with dotted names are nested: `service.name` is the member
-`name` of the column `service`, `services[].name` the member `name` of every element of the list `services`.
+What a lake has, table by table and column by column. [The lake](lake.md) tells how these tables come about and how to
+read them. The same names and types are in the DataFrames of [the formats](spark.md) and in the batches of
+`wirelake.columnar`.
+"""
 
-`wirelake.columnar.decode` gives the columns of the envelope that belong to the bytes themselves: `offset`, `length`,
-`message`, `code`, `notes`, `raw_text`. The others (`capture`, `connection`, `direction`, `ts`) are names that are
-kept free for what is known about a whole capture.
+ROWS_OF = {
+    "bronze/chunks": ("chunk of a stream, as the capture has it", "`ts`"),
+    "silver/messages": ("message, of all protocols: the common view", "`ts`"),
+    "silver/quarantine": ("range of a stream that is no message, or that is missing", "`ts`"),
+    "gold/exchanges": ("request, with what became of it", "`request_ts`"),
+    "gold/sessions": ("connection, when it has ended", "`first_ts`"),
+    "gold/transactions": ("distributed transaction (casual), when it has ended", "`first_ts`"),
+    "gold/addresses": ("topic, service, path or queue, and minute", "`minute`"),
+    "gold/violations": ("message at the wrong moment", "`ts`"),
+    "gold/open": ("request, session or transaction that is not decided yet; replaced by each commit", ""),
+    "accounting": ("connection and direction: where its bytes went", ""),
+}
+"""What a row is, and by which time it is put under a date."""
+
+PROTOCOL_TABLES = """\
+One table per protocol. The columns of the envelope come first and are the same everywhere; after them comes one column
+per distinct field of the protocol. Fields of the same name and type share a column, and a message that has no such
+field has null there. Fields with dotted names are nested: `service.name` is the member `name` of the column `service`,
+`services[].name` the member `name` of every element of the list `services`.
 
 Integers are signed and wide enough for every value; an unsigned 64-bit integer is a decimal of 20 digits. A column
-marked *JSON text* holds a free-form value, rendered only if the column is asked for by name. Text that is not UTF-8
-is null in its column, and `raw_text` has its bytes.
+marked *JSON text* holds a free-form value: it is rendered only if the column is asked for by name, and a lake does not
+have it. Text that is not UTF-8 is null in its column, and `raw_text` has its bytes.
+
+`wirelake.columnar.decode` gives the columns of the envelope that belong to the bytes themselves: `offset`, `length`,
+`message`, `code`, `notes`, `raw_text`.
 """
 
 
 def tables_page() -> str:
-    lines = [MADE, TABLES_HEAD, "## Envelope", ""]
+    lines = [MADE, TABLES_HEAD, *_markdown_table(("table", "a row is a", "`date` is that of"), _overview()), ""]
+    lines += [*_lake_table("bronze/chunks"), "## Protocols", "", PROTOCOL_TABLES, "### Envelope", ""]
     envelope = ((f"`{name}`", f"`{kind}`", doc) for name, kind, doc in ENVELOPE)
-    lines += _markdown_table(("column", "type", "meaning"), envelope)
+    lines += [*_markdown_table(("column", "type", "meaning"), envelope), ""]
     for name in BUILT_IN:
         protocol = load(name)
-        lines += ["", f"## {name}", "", f"{protocol.title}; see [its messages](protocols/{name}.md).", ""]
-        lines += _markdown_table(("column", "type", "meaning", "messages"), column_rows(protocol))
-    return "\n".join(lines) + "\n"
+        lines += [f"### silver/{name}", "", f"{protocol.title}; see [its messages](protocols/{name}.md).", ""]
+        lines += [*_markdown_table(("column", "type", "meaning", "messages"), column_rows(protocol)), ""]
+    for table in TABLES:
+        lines += _lake_table(table) if table != "bronze/chunks" else []
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _overview() -> Iterator[tuple[str, ...]]:
+    for table, (row, date) in ROWS_OF.items():
+        yield f"[`{table}`](#{table.replace('/', '')})", row, date
+        if table == "bronze/chunks":
+            yield "[`silver/<protocol>`](#protocols)", "message of that protocol, with all its fields", "`ts`"
+
+
+def _lake_table(table: str) -> list[str]:
+    head = [f"## {table}", "", f"One row per {ROWS_OF[table][0]}.", ""]
+    return [*head, *_markdown_table(("column", "type", "meaning"), _documented(TABLES[table])), ""]
+
+
+def _documented(schema: pa.Schema) -> Iterator[tuple[str, ...]]:
+    for field in schema:
+        yield from _documented_field(field, field.name)
+
+
+def _documented_field(field: pa.Field, path: str) -> Iterator[tuple[str, ...]]:
+    """A column and, if it is a list of structures, its members."""
+    is_list = pa.types.is_list(field.type) and pa.types.is_struct(field.type.value_type)
+    yield f"`{path}`", f"`{'list<struct>' if is_list else _arrow_kind(field.type)}`", field.metadata[b"doc"].decode()
+    for inner in field.type.value_type if is_list else ():
+        yield from _documented_field(inner, f"{path}[].{inner.name}")
+
+
+def _arrow_kind(kind: pa.DataType) -> str:
+    """A type in the words of the other tables."""
+    if pa.types.is_list(kind):
+        return f"list<{_arrow_kind(kind.value_type)}>"
+    if pa.types.is_map(kind):
+        return f"map<{_arrow_kind(kind.key_type)}, {_arrow_kind(kind.item_type)}>"
+    return TYPE_NAMES.get(str(kind), str(kind))
+
+
+TYPE_NAMES = {"timestamp[us, tz=UTC]": "timestamp", "double": "float64"}
 
 
 def column_rows(protocol: Protocol) -> Iterator[tuple[str, ...]]:

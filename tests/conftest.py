@@ -1,14 +1,36 @@
-"""What all tests share: hypothesis draws the same examples every time, and takes the time it needs."""
+"""What all tests share: hypothesis draws the same examples every time, and takes the time it needs; one Spark."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.needs import require
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 settings.register_profile("wirelake", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("wirelake")
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """One Spark for all tests, started at the first use, in the way that the verbs start it."""
+    require("java")
+    from wirelake.spark.session import session
+
+    made = session(
+        "local[2]",
+        "wirelake-tests",
+        **{"spark.sql.shuffle.partitions": 2, "spark.driver.memory": "1g", "spark.sql.session.timeZone": "UTC"},
+    )
+    yield made
+    made.stop()
 
 
 @pytest.fixture(scope="session")

@@ -45,6 +45,8 @@ class Automaton:
         self._numbers: dict[States, int] = {}
         rows = self._reachable(self.all_states | {REFUSED})
         self.table = np.array(rows, np.int16).reshape(len(rows), 4 * len(self.names))
+        self.moves = [self._moves(symbol) for symbol in range(4 * len(self.names))]
+        """Whether a symbol changes the state in some state, rather than only telling more about it."""
 
     @property
     def all_states(self) -> States:
@@ -86,6 +88,10 @@ class Automaton:
             states = self.sets[len(rows)]
             rows.append([FORBIDDEN if not to else self._number(to) for to in self._targets(states)])
         return rows
+
+    def _moves(self, symbol: int) -> bool:
+        after = [(states, int(self.table[number, symbol])) for number, states in enumerate(self.sets)]
+        return any(to != FORBIDDEN and not self.sets[to] <= states for states, to in after)
 
     def _number(self, states: States) -> int:
         if states not in self._numbers:

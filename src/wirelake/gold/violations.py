@@ -2,8 +2,7 @@
 
 Rules, of which a message breaks at most the first:
 
-- ``state``: the declared life cycle does not allow the message (``lifecycle.py``). What was under way when the *other*
-  side changed the state may still arrive for CROSSING_US.
+- ``state``: the declared life cycle does not allow the message (``lifecycle.py``, ``turns.py``).
 - ``unexpected_reply``, ``duplicate_reply``, ``duplicate_request``: ``answers.py``. A late answer is no violation.
 - ``page_order``, ``group_order``: ``pieces.py``.
 
@@ -37,8 +36,8 @@ from .marks import HANDSHAKE, REFUSED, column
 from .open import TS
 from .pieces import SPLITTING, Groups, Piece
 from .refine import ANSWER, CLOSE, REQUEST
+from .turns import Message, Turns
 
-CROSSING_US = 1_000_000
 UNHEARD_US = 3_600_000_000
 """How long a connection that was opened and says nothing is remembered as one whose beginning was captured."""
 BULK_STEPS = 16
@@ -74,11 +73,7 @@ class Watch:
 
     number: int
     protocol: str
-    state: int
-    """Number of a state set of the protocol's automaton."""
-    before: int = -1
-    changed_by: int = -1
-    changed_us: int = 0
+    turns: Turns
     swapped: bool = False
     """The side that was dialled is the client of the protocol."""
     is_known: bool = False
@@ -158,10 +153,10 @@ class Violations:
                 self._unheard[row["connection"]] = row["last_us"] or row["first_us"] or 0
         for part in _by_protocol(facts):
             self._feed_protocol(part, damage)
+        ended = {row["connection"] for row in heads if row["ended"]}
         for row in heads:
             if row["ended"] and row["connection"] in self._watches:
                 self._watches[row["connection"]].ended_us = row["ended_us"] or 0
-        ended = {row["connection"] for row in heads if row["ended"]}
         return self._decided({n for n, one in self._waiting.items() if one.row["connection"] in ended})
 
     def settle(self, watermark: int, final: bool = False) -> pa.Table:
@@ -190,18 +185,22 @@ class Violations:
 
     def _feed_protocol(self, facts: pa.Table, damage: pa.Table | None) -> None:
         name = facts.column("protocol")[0].as_py()
-        protocol = self._protocols.get(name) or (load(name) if name in BUILT_IN else None)
-        machine = automaton(protocol) if protocol is not None else None
+        machine = self._machine(name)
         runs = runs_of(facts)
         watches = [self._watch(one, name, machine) for one in runs.names]
         feed = _Feed(facts, runs, watches, to_client(facts), integers(facts, "ts"), integers(facts, "code"))
         self._note_losses(feed, damage)
-        states = _States(machine, feed) if machine is not None else None
+        states = _States(machine, feed, self._rows) if machine is not None else None
         findings = states.findings() if states is not None else {}
+        for watch in watches:
+            for number in watch.turns.excused:
+                self._waiting.pop(number, None)
+            watch.turns.excused.clear()
         for one in (*self._answers(feed, findings), *_pieces(feed)):
             if one.row not in findings:
                 findings[one.row] = (one.rule, one.detail, states.at(one.row) if states is not None else "")
         self._note(feed, findings)
+        self._rows += len(feed)
         for i, watch in enumerate(watches):
             watch.is_known = True
             rows = slice(int(runs.starts[i]), int(runs.starts[i + 1]))
@@ -216,7 +215,7 @@ class Violations:
             return found
         is_whole = self._unheard.pop(connection, None) is not None and found is None
         state = 0 if machine is None else machine.initial if is_whole else machine.unknown
-        made = self._watches[connection] = Watch(self._numbers, protocol, state)
+        made = self._watches[connection] = Watch(self._numbers, protocol, Turns(state))
         made.losses = (Losses(not is_whole), Losses(not is_whole))
         self._numbers += 1
         return made
@@ -254,11 +253,14 @@ class Violations:
     def _note(self, feed: _Feed, findings: Mapping[int, tuple[str, str, str]]) -> None:
         """All but what came while something was being lost."""
         for row, shown in zip(sorted(findings), _table(feed.table, findings).to_pylist(), strict=True):
+            watch = feed.watches[int(np.searchsorted(feed.runs.starts, row, "right")) - 1]
             ts = int(feed.ts[row])
-            losses = feed.watches[int(np.searchsorted(feed.runs.starts, row, "right")) - 1].losses
-            if not any(lost.covers(ts) for lost in losses):
+            if not any(lost.covers(ts) for lost in watch.losses):
                 self._waiting[self._rows + row] = Waiting(ts, shown)
-        self._rows += len(feed)
+
+    def _machine(self, name: str) -> Automaton | None:
+        protocol = self._protocols.get(name) or (load(name) if name in BUILT_IN else None)
+        return automaton(protocol) if protocol is not None else None
 
     def _excuse(self, connection: str, side: int, start: int, end: int) -> None:
         """What was found before it was known that something was lost."""
@@ -294,8 +296,8 @@ class Violations:
         role[is_answer & (feed.side == 0) & truths(table, "heartbeat")] = 0
         ordinal = _ordinals(feed, is_answer)
         if wrong:
-            refused = np.fromiter(wrong, np.int64, len(wrong))
-            role[refused] = np.where(role[refused] == ASKS, ASKS, 0)
+            forbidden = np.fromiter(wrong, np.int64, len(wrong))
+            role[forbidden] = np.where(role[forbidden] == ASKS, ASKS, 0)
         manners = answers.MANNERS.get(feed.watches[0].protocol, answers.PLAIN)
         nameless = [] if named.all() else self._nameless(feed, np.flatnonzero((role != 0) & ~named), role, manners)
         used = np.flatnonzero((role != 0) & named)
@@ -403,14 +405,15 @@ class _States:
 
     Most messages leave the state as it is. So all rows are looked up under the state their connection has; the first
     that changes it is applied, and only the rows behind it are looked up again. A connection that changes its state
-    many times, or that lost bytes, is walked alone.
+    many times, that lost bytes, or in which something is forbidden, is walked alone from there on.
     """
 
-    def __init__(self, machine: Automaton, feed: _Feed) -> None:
+    def __init__(self, machine: Automaton, feed: _Feed, base: int) -> None:
         self.machine = machine
         self.feed = feed
+        self.base = base
         self.found: dict[int, tuple[str, str, str]] = {}
-        self.history = [([-1], [watch.state]) for watch in feed.watches]
+        self.history = [([-1], [watch.turns.state]) for watch in feed.watches]
         """Of each connection: rows at which its state changed, and to what."""
         refusal = np.zeros(len(feed), np.bool_)
         for row, told in told_rows(feed.table):
@@ -422,19 +425,22 @@ class _States:
 
     def findings(self) -> dict[int, tuple[str, str, str]]:
         feed = self.feed
-        alone = np.array(
-            [bool(watch.losing) or any(lost.new for lost in watch.losses) for watch in feed.watches], np.bool_
-        )
+        alone = np.array([_is_special(watch) for watch in feed.watches], np.bool_)
         rows = np.arange(len(feed))
         connection = feed.runs.spread(np.arange(len(feed.watches)))
         if alone.any():
             rows = rows[~alone[connection]]
-        rows = self._in_bulk(rows, connection)
-        alone[connection[rows]] = True
-        resume = dict(zip(*(part.tolist() for part in _firsts(connection[rows], rows)), strict=True))
+        resume = self._in_bulk(rows, connection)
         for i in np.flatnonzero(alone).tolist():
-            self._walk(i, resume.get(i, int(feed.runs.starts[i])))
+            resume[i] = int(feed.runs.starts[i])
+        for i, start in sorted(resume.items()):
+            self._walk(i, start)
         return self.found
+
+    def at(self, row: int) -> str:
+        """The state when this message came."""
+        rows, states = self.history[int(np.searchsorted(self.feed.runs.starts, row, "right")) - 1]
+        return _shown(self.machine, states[bisect_right(rows, row) - 1])
 
     def _find_roles(self) -> None:
         """Who is the client, where the side that was dialled may be it."""
@@ -446,86 +452,83 @@ class _States:
             which, side = machine.which(int(feed.code[start])), int(feed.side[start])
             if watch.is_known or machine.sent_by[which] not in SIDES or machine.sent_by[which] == SIDES[side]:
                 continue
-            watch.swapped = watch.state != opening or machine.table[opening, 2 * which + 1 - side] != FORBIDDEN
+            is_opening = machine.table[opening, 2 * which + 1 - side] != FORBIDDEN
+            watch.swapped = bool(watch.turns.state != opening or is_opening)
 
-    def _in_bulk(self, rows: NDArray[np.int64], connection: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Gives the rows of connections that are left after BULK_STEPS changes."""
+    def _in_bulk(self, rows: NDArray[np.int64], connection: NDArray[np.int64]) -> dict[int, int]:
+        """Gives the connections that have to be walked, and from which row on."""
         feed, table = self.feed, self.machine.table
-        state = np.array([watch.state for watch in feed.watches], np.int64)
+        state = np.array([watch.turns.state for watch in feed.watches], np.int64)
+        resume: dict[int, int] = {}
         for _ in range(BULK_STEPS):
             if not len(rows):
-                break
+                return resume
             where = connection[rows]
             now = state[where]
             then = table[now, self.symbol[rows]]
-            moves = np.flatnonzero((then != now) & (then != FORBIDDEN))
-            movers, firsts = _firsts(where[moves], moves)
+            movers, firsts = _firsts(where, np.arange(len(rows)), then != now)
             stop = np.full(len(state), len(feed))
             stop[movers] = rows[firsts]
-            forbidden = rows[then == FORBIDDEN]
-            self._report(forbidden[forbidden < stop[connection[forbidden]]], connection)
             for i, first in zip(movers.tolist(), firsts.tolist(), strict=True):
-                self._move(i, int(then[first]), int(rows[first]))
-            state[movers] = then[firsts]
+                if then[first] == FORBIDDEN:
+                    resume[i] = int(rows[first])
+                    stop[i] = len(feed)
+                else:
+                    row = int(rows[first])
+                    feed.watches[i].turns.move(self.machine, int(then[first]), int(self.side[row]), int(feed.ts[row]))
+                    self._remember(i, row)
+                    state[i] = then[first]
             rows = rows[rows > stop[where]]
-        return rows
+        left, firsts = _firsts(connection[rows], rows)
+        return resume | dict(zip(left.tolist(), firsts.tolist(), strict=True))
 
-    def at(self, row: int) -> str:
-        """The state when this message came."""
-        rows, states = self.history[int(np.searchsorted(self.feed.runs.starts, row, "right")) - 1]
-        return _shown(self.machine, states[bisect_right(rows, row) - 1])
-
-    def _set(self, i: int, state: int, row: int) -> None:
-        self.feed.watches[i].state = state
+    def _remember(self, i: int, row: int) -> None:
         self.history[i][0].append(row)
-        self.history[i][1].append(state)
-
-    def _move(self, i: int, state: int, row: int) -> None:
-        watch = self.feed.watches[i]
-        sets, before = self.machine.sets, watch.state
-        self._set(i, state, row)
-        if not sets[state] <= sets[before]:
-            watch.before, watch.changed_by, watch.changed_us = before, int(self.side[row]), int(self.feed.ts[row])
-
-    def _report(self, rows: NDArray[np.int64], connection: NDArray[np.int64]) -> None:
-        for row in rows.tolist():
-            self._forbid(self.feed.watches[connection[row]], row)
-
-    def _forbid(self, watch: Watch, row: int) -> None:
-        machine, side = self.machine, int(self.side[row])
-        crossed = watch.changed_by == 1 - side and self.feed.ts[row] - watch.changed_us <= CROSSING_US
-        if crossed and watch.before >= 0 and machine.table[watch.before, self.symbol[row]] != FORBIDDEN:
-            return
-        state = _shown(machine, watch.state)
-        allowed = machine.allowed(watch.state, side)
-        may = f"may send {_listed(allowed)}" if allowed else "may send nothing"
-        self.found[row] = ("state", f"in state {state} the {SIDES[side]} {may}", state)
+        self.history[i][1].append(self.feed.watches[i].turns.state)
 
     def _walk(self, i: int, start: int) -> None:
         """One connection, message by message. Behind a loss its state is unknown."""
-        feed, watch, table = self.feed, self.feed.watches[i], self.machine.table
+        feed, watch, machine = self.feed, self.feed.watches[i], self.machine
+        turns, table = watch.turns, machine.table
         ends = sorted([*watch.losing, *(end for lost in watch.losses for _, end in lost.new)])
-        times = feed.ts[start : int(feed.runs.starts[i + 1])].tolist()
-        symbols = self.symbol[start : start + len(times)].tolist()
+        rows = slice(start, int(feed.runs.starts[i + 1]))
         at = 0
-        for row, (ts, symbol) in enumerate(zip(times, symbols, strict=True), start):
+        for row, (ts, side, symbol) in enumerate(
+            zip(feed.ts[rows].tolist(), self.side[rows].tolist(), self.symbol[rows].tolist(), strict=True), start
+        ):
             while at < len(ends) and ends[at] < ts:
-                self._lose(i, row)
+                turns.lose(machine)
                 at += 1
-            then = int(table[watch.state, symbol])
-            if then == FORBIDDEN:
-                self._forbid(watch, row)
-            elif then != watch.state:
-                self._move(i, then, row)
+            if table[turns.state, symbol] == turns.state:
+                continue
+            if not turns.take(machine, Message(ts, self.base + row, side, symbol)):
+                self.found[row] = ("state", *_forbidden(machine, turns.state, side))
+            if turns.state != self.history[i][1][-1]:
+                self._remember(i, row)
         watch.losing = ends[at:]
+        turns.forget(int(feed.ts[rows.stop - 1]))
+        for number in turns.excused:
+            self.found.pop(number - self.base, None)
 
-    def _lose(self, i: int, row: int) -> None:
-        self.feed.watches[i].changed_by = -1
-        self._set(i, self.machine.unknown, row)
+
+def _is_special(watch: Watch) -> bool:
+    return bool(watch.turns.kept or watch.losing) or any(lost.new for lost in watch.losses)
 
 
-def _firsts(groups: NDArray[np.int64], values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The groups, which are adjacent, and the first value of each."""
+def _forbidden(machine: Automaton, number: int, side: int) -> tuple[str, str]:
+    """What is wrong, and the state."""
+    state = _shown(machine, number)
+    allowed = machine.allowed(number, side)
+    may = f"may send {_listed(allowed)}" if allowed else "may send nothing"
+    return f"in state {state} the {SIDES[side]} {may}", state
+
+
+def _firsts(
+    groups: NDArray[np.int64], values: NDArray[np.int64], mask: NDArray[np.bool_] | None = None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The groups, which are adjacent, and the first value of each, of those that the mask has."""
+    if mask is not None:
+        groups, values = groups[mask], values[mask]
     if not len(groups):
         return groups, values
     first = np.concatenate([[True], groups[1:] != groups[:-1]])

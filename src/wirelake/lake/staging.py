@@ -151,7 +151,7 @@ class Attempt:
         from .streams import StreamWriter
 
         if name not in self._streams:
-            self._streams[name] = StreamWriter(self, name, schema, **options)
+            self._streams[name] = StreamWriter(self, name, schema)
         return self._streams[name]
 
     def stage_bytes(self, name: str, data: bytes) -> StagedFile:

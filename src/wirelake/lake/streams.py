@@ -13,7 +13,7 @@ from .staging import Attempt, Sink, StagedFile
 from .store import Store, errors
 
 COMPRESSION = "lz4"
-"""Cheaper than the disk it saves; zstd costs more time than a file that lives for seconds is worth."""
+"""Of files that go over a network. On a local disk they live for seconds in its cache: there, any work is too much."""
 
 
 class Place(Protocol):
@@ -36,7 +36,7 @@ class StreamWriter:
         self._rows = 0
         self._file: StagedFile | None = None
         self._sink = Sink(attempt, f"{attempt.directory}/{name}.arrow")
-        options = ipc.IpcWriteOptions(compression=compression)
+        options = ipc.IpcWriteOptions(compression=None if attempt.store.is_local else COMPRESSION)
         with self._sink.failing():
             self._writer = ipc.new_stream(self._sink.stream, schema, options=options)
 
