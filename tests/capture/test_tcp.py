@@ -128,7 +128,7 @@ def test_a_rotated_set_gives_what_one_file_gives(packets: list[Packet], tmp_path
 
 
 def streams_of(found: list[Followed]) -> Any:
-    """Everything that must not depend on how a capture was read, except for positions (``is_over`` is about windows)."""
+    """Everything that must not depend on how a capture was read, but for positions (``is_over`` is about windows)."""
     return {
         one.connection.id: (
             *((name, getattr(one.connection, name)) for name in one.connection.__slots__ if name != "is_over"),

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.docs.pages import ROOT, Block, Command, blocks, commands
 
-SECONDS = 120
+SECONDS = 300
 
 
 @dataclass

@@ -14,12 +14,16 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from tests.capture.feeds import Feed, connection, play
+from tests.docs.captured import told_by_capture
 from wirelake import encode
 from wirelake.capture import Tracker, read
+from wirelake.capture.output import REDACTED
+from wirelake.capture.streams import Reading
 from wirelake.cli import cli
 from wirelake.codec.content import read_cfield
 from wirelake.errors import WireError
-from wirelake.protocols import casual, ceda, dsa, mb
+from wirelake.protocols import BUILT_IN, casual, ceda, dsa, load, mb
 from wirelake.spec import Cell
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -100,9 +104,15 @@ def _named(node: ast.AST, positions: dict[str, int]) -> Iterator[ast.expr]:
                 yield args[positions[name]]
             if name == "Padding" and len(args) > 1:
                 yield args[1]
+            if name == "_quarantine":
+                yield from (argument.elts[0] for argument in args if isinstance(argument, ast.Tuple))
         case ast.ClassDef(keywords=keywords):
             yield from (keyword.value for keyword in keywords if _is_rule(keyword.arg))
         case ast.AnnAssign(target=ast.Name(id=name), value=value) if _is_rule(name) and value is not None:
+            yield value
+        case ast.Assign(targets=[ast.Name(id="about")], value=ast.Tuple(elts=[first, *_])):
+            yield first
+        case ast.Assign(targets=[ast.Name(id=name)], value=value) if _is_rule(name):
             yield value
         case ast.Assign(targets=[ast.Attribute(attr=name)], value=value) if _is_rule(name):
             yield value
@@ -114,17 +124,45 @@ def _named(node: ast.AST, positions: dict[str, int]) -> Iterator[ast.expr]:
 
 def rules_of_the_source() -> set[str]:
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in SOURCE]
-    positions = _positions(trees)
-    found: set[str] = set()
-    for tree in trees:
-        for expression in (e for node in ast.walk(tree) for e in _named(node, positions)):
-            if isinstance(expression, ast.Constant) and isinstance(expression.value, str):
-                found.add(expression.value)
-            elif isinstance(expression, ast.JoinedStr):
-                ending = expression.values[-1]
-                assert isinstance(ending, ast.Constant), ast.unparse(expression)
-                found |= {start + ending.value for start in FAMILIES[ending.value]}
+    positions, constants = _positions(trees), _constants(trees)
+    expressions = [e for tree in trees for node in ast.walk(tree) for e in _named(node, positions)]
+    found = {rule for expression in expressions for rule in _rules(expression, constants)} | _notes_of_captures()
     return found - {""}
+
+
+def _notes_of_captures() -> set[str]:
+    """What messages are noted with when they were read in a second way, or not shown in full."""
+    second = [load(name).captured.fallback.values() for name in BUILT_IN]
+    return {REDACTED} | {str(value) for values in second for value in values}
+
+
+def _rules(expression: ast.expr, constants: dict[str, str]) -> Iterator[str]:
+    """The names that an expression can stand for."""
+    match expression:
+        case ast.Constant(value=str(text)):
+            yield text
+        case ast.Name(id=name) | ast.Attribute(attr=name) if name in constants:
+            yield constants[name]
+        case ast.IfExp(body=body, orelse=other):
+            yield from _rules(body, constants)
+            yield from _rules(other, constants)
+        case ast.JoinedStr(values=[*_, ending]):
+            assert isinstance(ending, ast.Constant), ast.unparse(expression)
+            yield from (start + ending.value for start in FAMILIES[ending.value])
+        case _:
+            pass
+
+
+def _constants(trees: list[ast.Module]) -> dict[str, str]:
+    """Texts that modules give a name in capitals."""
+    found: dict[str, str] = {}
+    for node in (node for tree in trees for node in tree.body):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=str(text))) if name.isupper():
+                found[name] = text
+            case _:
+                pass
+    return found
 
 
 def test_the_search_for_rules_finds_those_of_every_kind_of_place():
@@ -139,6 +177,9 @@ def test_the_search_for_rules_finds_those_of_every_kind_of_place():
         "pattern",  # by position in an exception
         "cell_utf8",  # put together
         "java_padding",  # a note
+        "gap",  # a constant
+        "encrypted",  # the first of what is told about a range
+        "websocket",  # one of two
     } <= rules_of_the_source()
 
 
@@ -191,12 +232,29 @@ def told(example: str) -> tuple[str, str]:
                 Path(file.name).write_bytes(bytes.fromhex(rest))
                 read(file.name, Tracker())
             return caught.value.rule, "error"
+        case "stream":
+            protocol, *pieces = re.findall(r'"[^"]*"|[^ ]+', rest)
+            return told_by_streams(protocol, pieces), "quarantine"
+        case "captured":
+            return told_by_capture(rest)
         case "match":
             protocol, pattern, topic = rest.split()
             given = json.dumps({"pattern": pattern, "topic": topic})
             return run_cli("match", "-p", protocol, "-", given=given)["error"], '`"error"` of match'
         case _:
             return told_by_decode(kind, rest)
+
+
+def told_by_streams(protocol: str, pieces: list[str]) -> str:
+    """The rule of the last range that is quarantined."""
+    feed, peer = Feed(), connection()
+    for piece in pieces:
+        if piece.startswith("-"):
+            feed.add(peer, 0, None, int(piece[1:]))
+        else:
+            feed.add(peer, 0, json.loads(piece).encode() if piece.startswith('"') else bytes.fromhex(expand(piece)))
+    rule: str = play(feed, Reading(protocol=protocol)).quarantine[-1]["rule"]
+    return rule
 
 
 def told_by_decode(protocol: str, rest: str) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from wirelake.generate import generate
-from wirelake.gold.held import Held
+from wirelake.gold.held import Held, in_order
 from wirelake.gold.violations import Violations
 
 from .scenes import DOWN, UP, scene
@@ -67,6 +67,20 @@ def test_a_bad_range_decides_what_lies_before_it_and_is_held_itself_if_it_is_lat
     assert ready.damage.column("direction").to_pylist() == [UP]
     ready = held.take(facts.slice(0, 0), DAMAGE.empty_table(), accounts(account(name, UP, 0)))
     assert (ready.facts.column("order").to_pylist(), ready.damage.column("direction").to_pylist()) == ([3], [DOWN])
+
+
+def test_what_a_late_packet_made_readable_stays_in_the_order_of_its_stream() -> None:
+    watched = watch(scene("casual", [*connect(), (UP, call(1)), (UP, call(2)), (UP, call(3)), (DOWN, result(2))]))
+    facts = watched.facts.sort_by("order")
+    ts = facts.column("ts").to_pylist()
+    late = facts.set_column(
+        5, facts.schema.field(5), pa.array([*ts[:2], ts[4], ts[4], ts[4], ts[5]], facts.schema.field(5).type)
+    )
+    late = late.set_column(6, facts.schema.field(6), pa.array([0, 1, 4, 2, 3, 5], pa.int64()))
+    assert [facts.schema.field(i).name for i in (5, 6)] == ["ts", "order"]
+    found = in_order(late.sort_by("offset"))
+    assert found.column("correlation").to_pylist() == facts.column("correlation").to_pylist()
+    assert in_order(facts).equals(facts)
 
 
 def test_however_directions_lag_the_result_is_that_of_the_order_of_time() -> None:

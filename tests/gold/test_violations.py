@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from wirelake.generate import Traffic, generate
+from wirelake.gold.facts import TIMESTAMP
 from wirelake.gold.violations import VIOLATIONS, Violations
 from wirelake.protocols import casual, ceda, dsa, mb
 from wirelake.spec import Cell
@@ -433,6 +434,39 @@ def test_pieces_come_in_their_order_and_groups_may_interleave() -> None:
     ]
     lines += [(DOWN, piece(2), "group_order"), (DOWN, piece(0)), (DOWN, piece(2), "group_order"), (DOWN, piece(1))]
     check(scene("ceda", [*login(), *lines, (DOWN, piece(0)), (DOWN, piece(0), "group_order")]))
+
+
+# --- captures that show packets late
+
+
+def late(traffic: Traffic, moved: int, by: int) -> Watched:
+    """The traffic as a capture shows it in which one message comes so many places later."""
+    watched = watch(traffic)
+    order = watched.facts.column("order").to_pylist()
+    times = dict(zip(order, watched.facts.column("ts").to_pylist(), strict=True))
+    at = watched.facts.schema.get_field_index("ts")
+    shown = [times[one + by] if one == moved else times[one] for one in order]
+    facts = watched.facts.set_column(at, watched.facts.schema.field(at), pa.array(shown, TIMESTAMP))
+    seen = pa.array([one + by + 0.5 if one == moved else float(one) for one in order])
+    by_place = [("connection", "ascending"), ("seen", "ascending")]
+    watched.facts = facts.append_column("seen", seen).sort_by(by_place).drop(["seen"])
+    return watched
+
+
+def test_an_answer_that_the_capture_shows_before_its_request_is_no_violation() -> None:
+    lines = [*connect(), (UP, call(1)), (DOWN, result(1)), (UP, call(2)), (DOWN, result(2))]
+    watched = late(scene("casual", [*lines, (DOWN, result(1), "duplicate_reply")]), 2, 1)
+    assert rules(found_in(watched)) == expected(watched)
+    for cut in watched.facts.column("ts").cast(pa.int64()).to_pylist():
+        assert rules(found_in(watched, watched.cut([cut - 1]))) == expected(watched)
+
+
+@pytest.mark.parametrize("moved", [0, 1, 2])
+def test_a_handshake_that_the_capture_shows_out_of_order_makes_no_violations(moved: int) -> None:
+    watched = late(scene("dsa", [*handshake(), (UP, ask(dsa.ListRequest, 1)), (*handshake()[0], "state")]), moved, 1)
+    assert rules(found_in(watched)) == expected(watched)
+    for cut in watched.facts.column("ts").cast(pa.int64()).to_pylist():
+        assert rules(found_in(watched, watched.cut([cut - 1]))) == expected(watched)
 
 
 # --- what was not captured

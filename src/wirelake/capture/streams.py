@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +36,16 @@ MAX_BYTES = 64 << 20
 SEALED_BYTES = 64
 """What is kept of a range of encrypted bytes."""
 _KINDS = {"plain": PLAIN, "websocket": WEBSOCKET, "encrypted": ENCRYPTED, "foreign": FOREIGN}
+
+
+class About(NamedTuple):
+    """What is wrong with a range of bytes."""
+
+    rule: str
+    path: str
+    detail: str
+    data: bytes | None
+    protocol: str | None
 
 
 class AccountsError(RuntimeError):
@@ -321,24 +331,20 @@ class Streams:
         numbers = self._table.numbers
         offset = int(numbers["next_offset"][stream]) - behind - sealed.length
         numbers["bytes_quarantined"][stream] += sealed.length
-        detail = "TLS: the bytes cannot be read without its keys"
-        self._quarantine(
-            stream, offset, sealed.length, sealed.ts, sealed.capture, ("encrypted", "", detail, sealed.data, None), out
-        )
+        about = About("encrypted", "", "TLS: the bytes cannot be read without its keys", sealed.data, None)
+        self._quarantine(stream, offset, sealed.length, sealed.ts, sealed.capture, about, out)
         self._table.sealed[stream] = Sealed()
 
     def _tell_gap(self, stream: int, length: int, ts: int, capture: int, protocol: str, out: Collected) -> None:
         numbers = self._table.numbers
-        detail = f"{length} bytes were not captured"
-        about = (GAP, "", detail, None, protocol or None)
+        about = About("gap", "", f"{length} bytes were not captured", None, protocol or None)
         self._quarantine(stream, int(numbers["next_offset"][stream]), length, ts, capture, about, out)
         numbers["bytes_missing"][stream] += length
         numbers["next_offset"][stream] += length
 
     def _quarantine(
-        self, stream: int, offset: int, length: int, ts: int, capture: int, about: tuple[Any, ...], out: Collected
+        self, stream: int, offset: int, length: int, ts: int, capture: int, about: About, out: Collected
     ) -> None:
-        """``about``: rule, path, detail, bytes, protocol."""
         where = (self._captures[capture], self._table.ids[stream // 2], DIRECTIONS[stream % 2])
         out.quarantined.append((*where, offset, length, ts, *about))
 
@@ -424,7 +430,7 @@ class Streams:
             stream = int(streams[bad.range])
             numbers["bytes_quarantined"][stream] += bad.length
             mark = gathered.marks[gathered.mark_of(np.array([bad.start + bad.length]))][0]
-            about = (bad.error.rule, bad.error.path, bad.error.detail, bad.data, way.protocol.name)
+            about = About(bad.error.rule, bad.error.path, bad.error.detail, bad.data, way.protocol.name)
             offset = bad.start + int(shift[bad.range])
             self._quarantine(stream, offset, bad.length, int(mark[1]), int(mark[3]), about, out)
 
@@ -434,7 +440,7 @@ class Streams:
         if gap.rule == GAP:
             self._tell_gap(stream, gap.length, gap.ts, gap.capture, way.protocol.name, out)
         else:
-            about = (gap.rule, "", "no WebSocket frame begins here", gap.data, way.protocol.name)
+            about = About("websocket", "", "no WebSocket frame begins here", gap.data, way.protocol.name)
             offset = int(numbers["next_offset"][stream])
             self._quarantine(stream, offset, gap.length, gap.ts, gap.capture, about, out)
             numbers["bytes_quarantined"][stream] += gap.length

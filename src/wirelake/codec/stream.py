@@ -106,6 +106,15 @@ class Readings:
         """Whether frames say how long they are."""
         return any(isinstance(part, n.Size) for part in self.fallback.frame.parts)
 
+    def doubt(self, frame: bytes) -> DecodeError | None:
+        """What the strict reading finds wrong already with a frame's header."""
+        if self.strict is not None:
+            try:
+                read_header(self.strict, frame, 0, len(frame))
+            except DecodeError as error:
+                return error
+        return None
+
     def codec(self, layout: Layout) -> Codec:
         return codec_for(layout) if self.strict is None else _lenient(self.strict, layout, self.note)
 
@@ -309,6 +318,12 @@ class StreamDecoder:
             if follows is None:
                 return None
             return self._quarantine(length, error) if follows else self._lose(error, final)
+        doubt = self._readings.doubt(frame)
+        if doubt is not None:
+            # Its length may be a broken one, and the payload then a thousand messages: another frame must follow.
+            follows = self._follows(at + length, final)
+            if not follows:
+                return None if follows is None else self._lose(doubt, final)
         if codec is not self._codec:
             # Only a message proves a dialect: a frame that cannot be read may be broken.
             self._prove(codec.layout)

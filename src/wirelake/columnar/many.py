@@ -166,6 +166,9 @@ class _Job:
         closely = ~walked.is_good & ~(walked.is_short & ~self.ranges.final[active])
         is_done = walked.is_good & (walked.stops >= self.ranges.ends[active])
         self.open[active[is_done | walked.is_short]] = False
+        # The kernel is on its way again: what comes next is another matter.
+        for which in active[np.diff(walked.firsts) > 0].tolist() if self.patience else ():
+            self.patience.pop(which, None)
         for local, frame in cut.items():
             closely[local] = False
             self.at[active[local]] = walked.starts[frame]
@@ -218,14 +221,20 @@ class _Job:
                 cut[range_] = i
                 continue
             frame = self.view[start : start + int(walked.lengths[i])].tobytes()
+            message, error = None, self.readings.doubt(frame)
             try:
-                self.slow.append((int(which[i]), start, codec.decode(frame)))
-            except DecodeError as error:
+                message = codec.decode(frame)
+            except DecodeError as fault:
+                error = fault
+            if error is not None:
                 end, final = int(self.ranges.ends[which[i]]), bool(self.ranges.final[which[i]])
                 follows = plausible(layout, self.view, start + len(frame), end)
                 if follows is False or (follows is None and not final):
                     cut[range_] = i
                     continue
+            if message is not None:
+                self.slow.append((int(which[i]), start, message))
+            elif error is not None:
                 error.locate(self.readings.protocol.name, "", frame)
                 self.bad.append(Bad(int(which[i]), start, len(frame), error, frame))
         return cut

@@ -13,7 +13,8 @@ decisions go by the times of the messages, so that it does not matter how they a
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from numpy.typing import NDArray
 from . import arrays, legs
 from .facts import FACTS, TIMESTAMP
 from .pairing import FOR_EVER, NO_TIME, Group, Mask, Pairs, Rows, pair_up
-from .refine import ANSWER, NO_REPLY_WANTED, REQUEST
+from .refine import ANSWER, CLOSE, NO_REPLY_WANTED, REQUEST
 
 GRACE_US = 60_000_000
 NO_PART = -1
@@ -113,12 +114,13 @@ class Exchanges:
     """The step. ``feed`` facts, sorted by connection, ts and order; rows come back as they are decided."""
 
     def __init__(self, carry: bytes | None = None) -> None:
-        self._open, self._audits = _unpacked(carry) if carry is not None else (_OPEN.empty_table(), legs.NO_AUDITS)
+        self._at_hand, self._audits = _unpacked(carry) if carry is not None else (_OPEN.empty_table(), legs.NO_AUDITS)
+        self._aside = Aside()
 
     def feed(self, facts: pa.Table, ended: Mapping[str, int | None] | None = None) -> pa.Table:
         """Takes new facts, and connections that ended with the time of their end (None: not known)."""
         new = _relevant(facts)
-        before = self._open
+        before = self._before(new, ended or {})
         rows = _rows(before, new)
         pairs = pair_up(rows)
         _pair_by_place(before, new, rows, pairs)
@@ -126,8 +128,33 @@ class Exchanges:
         over = _ended(requests.table, ended or {})
         done = requests.done | (over != NO_END) | ~requests.answerable
         table, self._audits = legs.join(requests.table, requests.is_new, over, new, self._audits)
-        decided, self._open = _where(table, done), _where(table, ~done).combine_chunks()
+        waits = ~done & _waits_only(table)
+        self._aside.put(_where(table, waits), requests.key[waits])
+        decided, self._at_hand = _where(table, done), _where(table, ~done & ~waits).combine_chunks()
         return _finished(decided, over[done])
+
+    def _before(self, new: pa.Table, ended: Mapping[str, int | None]) -> pa.Table:
+        """The open requests that these facts may be about."""
+        if not self._aside.blocks:
+            return self._at_hand
+        rows = _rows(_OPEN.empty_table(), new)
+        wanted = rows.key[(rows.step == ANSWER) | (rows.step == CLOSE)]
+        recalled = list(self._aside.take(wanted, ended))
+        if not recalled:
+            return self._at_hand
+        both = pa.concat_tables([*recalled, self._at_hand])
+        return both.sort_by([("request_ts", "ascending"), ("order", "ascending")]).combine_chunks()
+
+    @property
+    def _open(self) -> pa.Table:
+        """All that is open."""
+        if self._aside.blocks:
+            self._at_hand = pa.concat_tables([*self._aside.take_all(), self._at_hand]).combine_chunks()
+        return self._at_hand
+
+    @_open.setter
+    def _open(self, table: pa.Table) -> None:
+        self._at_hand = table
 
     def settle(self, watermark_us: int | None, final: bool = False) -> pa.Table:
         """Decides what has waited long enough at this time; ``final``: nothing more comes, everything is decided."""
@@ -152,6 +179,74 @@ class Exchanges:
 
 def _where(table: pa.Table, mask: Mask) -> pa.Table:
     return table if mask.all() else table.filter(pa.array(mask))
+
+
+# --- requests that only wait
+
+
+def _waits_only(table: pa.Table) -> Mask:
+    """Whether nothing can happen to a request but an answer with its key, or the end of its connection."""
+    streams = arrays.integers(_joined(table["lane"]), -1) >= 0
+    begun = (arrays.integers(_joined(table["replies"])) > 0) | (arrays.integers(_joined(table["group_count"])) > 0)
+    found: Mask = ~(streams | begun | _valid(table["place"]) | _valid(table["payload_hash"]))
+    return found
+
+
+@dataclass
+class _Block:
+    """Requests in the order of their keys."""
+
+    table: pa.Table
+    key: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, table: pa.Table, key: NDArray[np.int64]) -> _Block:
+        order = np.argsort(key, kind="stable")
+        return cls(table.take(pa.array(order)).combine_chunks(), key[order])
+
+    def where(self, mask: Mask) -> pa.Table:
+        return self.table.filter(pa.array(mask))
+
+
+class Aside:
+    """Open requests that are looked at only when something comes for them: there may be millions of them."""
+
+    MOST_BLOCKS = 8
+
+    def __init__(self) -> None:
+        self.blocks: list[_Block] = []
+
+    def put(self, table: pa.Table, key: NDArray[np.int64]) -> None:
+        if len(table):
+            self.blocks.append(_Block.of(table, key))
+        if len(self.blocks) > self.MOST_BLOCKS:
+            blocks, self.blocks = self.blocks, []
+            keys = np.concatenate([block.key for block in blocks])
+            self.blocks.append(_Block.of(pa.concat_tables([block.table for block in blocks]), keys))
+
+    def take(self, wanted: NDArray[np.int64], ended: Mapping[str, int | None]) -> Iterator[pa.Table]:
+        """Takes out the requests with these keys and those of connections that ended."""
+        wanted = np.unique(wanted)
+        over = pa.array(list(ended), pa.string())
+        kept = []
+        for block in self.blocks:
+            mask = np.zeros(len(block.key), np.bool_)
+            start, stop = np.searchsorted(block.key, wanted), np.searchsorted(block.key, wanted, "right")
+            for i in np.flatnonzero(start < stop).tolist():
+                mask[start[i] : stop[i]] = True
+            if ended:
+                mask |= arrays.flags(_joined(pc.is_in(block.table["connection"], over)), len(mask))
+            if not mask.any():
+                kept.append(block)
+                continue
+            yield block.where(mask)
+            if not mask.all():
+                kept.append(_Block(block.where(~mask).combine_chunks(), block.key[~mask]))
+        self.blocks = kept
+
+    def take_all(self) -> list[pa.Table]:
+        blocks, self.blocks = self.blocks, []
+        return [block.table for block in blocks]
 
 
 # --- carry
@@ -289,8 +384,9 @@ def _keys(
 class _Found:
     """All requests, those that were open and new ones, with what has come for them."""
 
-    def __init__(self, table: pa.Table, is_new: Mask, done: Mask, answerable: Mask) -> None:
+    def __init__(self, table: pa.Table, key: NDArray[np.int64], is_new: Mask, done: Mask, answerable: Mask) -> None:
         self.table = table
+        self.key = key
         self.is_new = is_new
         self.done = done
         self.answerable = answerable
@@ -311,7 +407,7 @@ def _requests(before: pa.Table, new: pa.Table, rows: Rows, pairs: Pairs) -> _Fou
             table = _set(table, name, pa.array(values))
     is_new = np.concatenate([np.zeros(old, np.bool_), np.ones(len(asked), np.bool_)])
     answerable = arrays.flags(_joined(table["wants_reply"]), len(table)) | _valid(table["place"])
-    return _Found(table, is_new, pairs.done[at], answerable)
+    return _Found(table, rows.key[at], is_new, pairs.done[at], answerable)
 
 
 def _set(table: pa.Table, name: str, column: Any) -> pa.Table:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from .connections import integers
+from .connections import integers, runs_of, to_client
 from .facts import FACTS
 
 _ORDER = [("connection", "ascending"), ("ts", "ascending"), ("order", "ascending")]
@@ -58,7 +58,7 @@ class Held:
             facts = pa.concat_tables([before.facts, facts])
         if before.damage is not None and before.damage.num_rows:
             damage = pa.concat_tables([before.damage, damage])
-        facts = facts.sort_by(_ORDER)
+        facts = in_order(facts)
         decided = _decided(dict(before.decided), facts, damage, accounts)
         self._carry = Carry()
         if final or not decided:
@@ -66,6 +66,34 @@ class Held:
         late, lost = _late(facts, decided), _late(damage, decided)
         self._carry = Carry(facts.filter(pa.array(late)), damage.filter(pa.array(lost)), decided)
         return Ready(facts.filter(pa.array(~late)), damage.filter(pa.array(~lost)))
+
+
+def in_order(facts: pa.Table) -> pa.Table:
+    """Facts sorted by connection, ts, order, each direction as it was sent.
+
+    What lay behind a hole has the time at which the hole was filled, but its own place in the capture, which may be
+    before that of what filled it. So where a direction would not be in the order of its offsets, a message counts as
+    being where the last one before it is.
+    """
+    facts = facts.sort_by(_ORDER)
+    runs, side, offset = runs_of(facts), to_client(facts), integers(facts, "offset")
+    owner = runs.spread(np.arange(len(runs.names)))
+    odd: set[int] = set()
+    for way in (0, 1):
+        rows = np.flatnonzero(side == way)
+        back = (np.diff(offset[rows]) < 0) & (np.diff(owner[rows]) == 0)
+        odd |= set(owner[rows[1:]][back].tolist())
+    if not odd:
+        return facts
+    order = integers(facts, "order").copy()
+    for i in sorted(odd):
+        for way in (0, 1):
+            rows = np.arange(runs.starts[i], runs.starts[i + 1])[side[runs.starts[i] : runs.starts[i + 1]] == way]
+            sent = rows[np.argsort(offset[rows], kind="stable")]
+            order[sent] = np.maximum.accumulate(order[sent])
+    place = facts.schema.get_field_index("order")
+    facts = facts.set_column(place, facts.schema.field(place), pa.array(order))
+    return facts.sort_by([*_ORDER, ("direction", "ascending"), ("offset", "ascending")])
 
 
 def _decided(known: dict[Stream, int], facts: pa.Table, damage: pa.Table, accounts: pa.Table) -> dict[Stream, int]:

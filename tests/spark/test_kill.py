@@ -1,0 +1,154 @@
+"""``wirelake ingest`` killed at any moment and started again; tasks that fail, and tasks that are done twice: the lake
+is that of a clean run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.needs import require
+from tests.spark.lakes import tables
+from tests.spark.processes import Ingest
+from wirelake.generate import generate, write_pcap
+from wirelake.lake import Lake
+from wirelake.protocols import BUILT_IN
+from wirelake.spark.pipeline import ingest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")
+
+KILLS = 25
+PARTS = 4
+TIMED, AIMED = 3, 5
+"""Of every so many kills that many are at a random time; the others at a moment that matters."""
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """A rotated capture of connections that go on from file to file, with damage and breaches."""
+    folder = tmp_path_factory.mktemp("captures")
+    traffic = generate(BUILT_IN, seed=21, messages=2400, connections=3, violations=0.05, corrupt=0.01)
+    write_pcap(traffic, folder / "part.pcap", files=PARTS)
+    return sorted(folder.glob("part-*.pcap"))
+
+
+@pytest.fixture(scope="module")
+def clean(spark: SparkSession, parts: list[Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    place = tmp_path_factory.mktemp("clean") / "lake"
+    for number, part in enumerate(parts):
+        ingest(spark, [str(part)], str(place), final=number == PARTS - 1)
+    return contents(place)
+
+
+def contents(place: Path) -> dict[str, Any]:
+    """All rows of a lake; and its directories hold what they should, and nothing else."""
+    lake = Lake.open(place, create=False)
+    for table in lake.tables():
+        listed = [path for path in lake.store.tree(table) if path.endswith(".parquet")]
+        assert listed == sorted(file.path for file in lake.files(table)), table
+    assert sorted(lake.store.tree("_carry")) == sorted(lake.carry().values())
+    inputs = {path: (one.size, one.position) for path, one in lake.inputs().items()}
+    return {"tables": tables(lake), "commits": lake.number(), "inputs": inputs, "carry": sorted(lake.carry())}
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Iterator[Callable[..., Ingest]]:
+    """Starts runs; whatever is left of them at the end is ended."""
+    require("java")
+    started: list[Ingest] = []
+
+    def start(*arguments: object, **how: Any) -> Ingest:
+        started.append(Ingest(*arguments, log=tmp_path / f"run-{len(started)}.log", **how))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.clean_up()
+
+
+# --- the whole run is killed
+
+
+def staged(place: Path) -> int:
+    """How many files lie in staging."""
+    return sum(len(files) for _, _, files in os.walk(place / "_staging"))
+
+
+def moments(place: Path, rng: Random) -> list[Callable[[], bool]]:
+    """What is worth waiting for: tasks that are writing, many files that wait for a commit, the commit itself."""
+    commits = place / "_commits"
+    known = len(list(commits.glob("*.json")))
+    few, many = rng.randint(1, 8), rng.randint(20, 60)
+    return [
+        lambda: staged(place) >= few,
+        lambda: staged(place) >= many,
+        lambda: any(commits.glob("*.tmp")),
+        lambda: len(list(commits.glob("*.json"))) > known,
+    ]
+
+
+def test_twenty_five_kills_change_nothing(
+    runs: Callable[..., Ingest], clean: dict[str, Any], parts: list[Path], tmp_path: Path
+) -> None:
+    rng = Random(25)
+    usual = usual_seconds(runs, parts[0], tmp_path / "first")
+    kills, lakes = 0, 0
+    while kills < KILLS:
+        place = tmp_path / f"lake-{lakes}"
+        lakes += 1
+        for number, part in enumerate(parts):
+            arguments = (part, place, "--quiet", *(["--final"] if number == PARTS - 1 else []))
+            for _ in range(min(3, KILLS - kills)):
+                kills += is_killed(runs(*arguments), place, kills, usual, rng)
+            runs(*arguments).finish()
+        assert contents(place) == clean
+
+
+def usual_seconds(runs: Callable[..., Ingest], part: Path, place: Path) -> float:
+    """How long a run takes here and now."""
+    printed = runs(part, place, "--quiet").finish()
+    return float(json.loads(printed)["seconds"])
+
+
+def is_killed(run: Ingest, place: Path, number: int, usual: float, rng: Random) -> bool:
+    """Kills a run at its moment, unless it ends before."""
+    if number % AIMED < TIMED:
+        is_over = run.wait(rng.uniform(0.0, 1.1 * usual))
+    else:
+        is_over = run.wait(until=rng.choice(moments(place, rng)))
+    if is_over:
+        return False
+    run.kill()
+    return True
+
+
+# --- tasks fail
+
+
+def test_workers_that_die_within_their_tasks_leave_no_row(
+    runs: Callable[..., Ingest], clean: dict[str, Any], parts: list[Path], tmp_path: Path
+) -> None:
+    place = tmp_path / "lake"
+    run = runs(*parts, place, "--final", "--quiet", "--partition-bytes", "64k", master="local[2,4]")
+    died: set[int] = set()
+    for files in (1, 15, 40):
+        is_over = run.wait(until=lambda files=files: staged(place) >= files and run.python_workers() != [])
+        assert not is_over, run.log.read_text()
+        victim = run.python_workers()[-1]
+        os.kill(victim, signal.SIGKILL)
+        died.add(victim)
+    printed = run.finish()
+    assert json.loads(printed)["commit"] == 1
+    assert len(died) == 3
+    assert contents(place)["tables"] == clean["tables"]
