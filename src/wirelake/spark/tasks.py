@@ -323,10 +323,14 @@ def _table(staging: Staging, file: StagedFile | None, schema: pa.Schema) -> pa.T
 
 
 def _newest(connections: pa.Table) -> pa.Table:
-    """The last row of each connection."""
+    """The last row of each connection, with the capture in which it was seen first."""
     names = connections.column("connection").to_pylist()
     last = {name: row for row, name in enumerate(names)}
-    return connections.take(pa.array(sorted(last.values()), pa.int64()))
+    first = {name: row for row, name in reversed(list(enumerate(names)))}
+    rows = sorted(last.values())
+    captures = connections.column("capture").take(pa.array([first[names[row]] for row in rows], pa.int64()))
+    newest = connections.take(pa.array(rows, pa.int64()))
+    return newest.set_column(newest.schema.get_field_index("capture"), "capture", captures)
 
 
 def _portions(staging: Staging, file: StagedFile | None) -> Iterator[pa.Table]:
