@@ -98,7 +98,9 @@ def test_an_open_connection_without_a_decision_is_pending_and_then_foreign() -> 
     feed.add(connection(server_port=22), 0, b"\x00\x00")
     pending = play(feed, Reading(), finish=False)
     assert pending.accounts["c0", "to_server"]["bytes_pending"] == 2
-    assert play(feed, Reading()).foreign_bytes == 2
+    finished = play(feed, Reading())
+    assert finished.foreign_bytes == 2
+    assert finished.accounts["c0", "to_server"]["bytes_in"] == 0
 
 
 def test_the_port_decides_and_other_bytes_are_quarantined() -> None:

@@ -290,6 +290,20 @@ def test_bytes_that_do_not_add_up_are_said_loudly() -> None:
         streams.feed(chunks_of(feed.packets), "one.pcap")
 
 
+def test_a_stream_that_leaves_something_out_is_said_loudly() -> None:
+    frame = next(event.frame for event in generate("casual", messages=5, seed=1))
+    feed = Feed()
+    peer = connection()
+    feed.add(peer, 0, frame)
+    feed.add(peer, 0, frame)
+    feed.packets[1].offset += 1
+    streams = Streams(Reading(protocol="casual"))
+    first, second = feed.windows([1])
+    streams.feed(first, "one.pcap")
+    with pytest.raises(AccountsError, match=f"c0 to_server goes on at byte {len(frame) + 1}, not at byte {len(frame)}"):
+        streams.feed(second, "one.pcap")
+
+
 def test_more_than_a_step_is_taken_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     feed = generated("casual", random.Random(1), messages=200, seed=4)
     whole = play(feed, Reading(protocol="casual"))

@@ -65,7 +65,8 @@ def test_steps_of_any_size_give_the_same_rows(monkeypatch: pytest.MonkeyPatch, s
     assert told(found) == expected(counts)
     ends = np.cumsum([len(stream) for stream in streams])
     pending = (ends - found.stops).tolist()
-    assert pending == [len(stream) - sum(len(request(n)) for n in names) for stream, names in zip(streams, counts)]
+    whole = [sum(len(request(n)) for n in names) for names in counts]
+    assert pending == [len(stream) - size for stream, size in zip(streams, whole, strict=True)]
     assert not found.bad
 
 

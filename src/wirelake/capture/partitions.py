@@ -19,7 +19,8 @@ from .reading import Reading
 from .streams import Streams
 from .tcp import Tracker
 
-PARTITION_BYTES = 128 << 20
+PARTITION_BYTES = 64 << 20
+"""What is decoded and judged at a time: memory grows with it, not with the captures."""
 WINDOW_BYTES = 16 << 20
 
 

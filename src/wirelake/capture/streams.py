@@ -61,6 +61,8 @@ class Streams:
         self._captures = [""]
         self._ways: list[Way] = []
         self._numbers: dict[tuple[str, bool], int] = {}
+        self._told: set[int] = set()
+        """Connections that were accounted for before it was known what they are."""
         if snapshot is not None:
             self._restore(snapshot)
 
@@ -82,6 +84,7 @@ class Streams:
         self._account(touched, out)
         for slot in ended:
             self._table.remove(slot)
+        self._told.difference_update(ended)
         return out.output()
 
     def finish(self) -> Output:
@@ -119,6 +122,8 @@ class Streams:
             self._captures[number] = name
         for id_, state in snapshot.connections.items():
             slot = self._table.restore(id_, state)
+            if state.kind == UNDECIDED:
+                self._told.add(slot)
             if state.way is not None:
                 self._table.way[slot] = self._way(*state.way)
 
@@ -230,11 +235,17 @@ class Streams:
         """A stream begins at the offset of its first chunk; from there on nothing may be left out."""
         numbers = self._table.numbers
         first, where = np.unique(streams, return_index=True)
-        new = (numbers["bytes_in"][first] == 0) & (numbers["bytes_missing"][first] == 0)
         if side:
-            waited = {entry.stream for entry in side}
-            new &= ~np.isin(first, list(waited))
-        numbers["next_offset"][first[new]] = chunks.offset[chosen][where[new]]
+            is_alone = ~np.isin(first, [entry.stream for entry in side])
+            first, where = first[is_alone], where[is_alone]
+        offsets = chunks.offset[chosen][where]
+        is_new = (numbers["bytes_in"][first] == 0) & (numbers["bytes_missing"][first] == 0)
+        numbers["next_offset"][first[is_new]] = offsets[is_new]
+        wrong = numbers["next_offset"][first] != offsets
+        if wrong.any():
+            stream, offset = int(first[np.argmax(wrong)]), int(offsets[np.argmax(wrong)])
+            expected = int(numbers["next_offset"][stream])
+            raise AccountsError(f"{self._name(stream)} goes on at byte {offset}, not at byte {expected}")
 
     def _route(self, slot: int, entry: Entry, side: list[Entry], out: Collected) -> None:
         """Sends a chunk the way of its connection."""
@@ -472,7 +483,13 @@ class Streams:
     def _account(self, slots: Ints, out: Collected) -> None:
         """What became of every byte of these connections; it must add up."""
         table = self._table
-        kept = np.unique(slots[table.kind[slots] != FOREIGN]) if len(slots) else slots
+        slots = np.unique(slots)
+        kinds = table.kind[slots]
+        undecided, foreign = set(slots[kinds == UNDECIDED].tolist()), set(slots[kinds == FOREIGN].tolist())
+        # What was told as pending and then turned out to be foreign is taken back.
+        taken_back = self._told & foreign
+        self._told = (self._told | undecided) - foreign
+        kept = np.array([slot for slot in slots.tolist() if slot not in foreign or slot in taken_back], np.int64)
         if not len(kept):
             return
         streams = np.stack([2 * kept, 2 * kept + 1], axis=1).reshape(-1)
@@ -496,9 +513,11 @@ class Streams:
         out.accounts.append(pa.RecordBatch.from_arrays(arrays, schema=ACCOUNTS))
 
     def _complain(self, stream: int, counted: dict[str, int]) -> None:
-        where = f"{self._table.ids[stream // 2]} {DIRECTIONS[stream % 2]}"
         pending = int(self._table.pending(np.array([stream]))[0])
-        raise AccountsError(f"the bytes of {where} do not add up: {counted}, {pending} pending")
+        raise AccountsError(f"the bytes of {self._name(stream)} do not add up: {counted}, {pending} pending")
+
+    def _name(self, stream: int) -> str:
+        return f"{self._table.ids[stream // 2]} {DIRECTIONS[stream % 2]}"
 
 
 def _place(bad: Bad) -> int:

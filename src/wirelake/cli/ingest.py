@@ -62,7 +62,7 @@ class _Size(click.ParamType[int, Any]):
 @click.option("--master", metavar="URL", help="Spark master.  [default: local[*], or what spark-submit says]")
 @click.option("--conf", multiple=True, metavar="NAME=VALUE", help="A Spark setting. May be repeated.")
 @click.option(
-    "--partition-bytes", type=_Size(), metavar="SIZE", help="Bytes of captures per task.  [default: 16m to 128m]"
+    "--partition-bytes", type=_Size(), metavar="SIZE", help="Bytes of captures per task.  [default: 16m to 64m]"
 )
 @click.option("--quiet", is_flag=True, help="No progress and no summary on standard error.")
 @reading_options

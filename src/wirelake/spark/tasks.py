@@ -5,7 +5,7 @@ through the JVM, and what a failed or repeated attempt wrote is named by nobody.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from ..gold.addresses import ADDRESSES, EXCHANGE_COLUMNS, MESSAGE_COLUMNS, addre
 from ..gold.connections import CONNECTIONS, connection_rows
 from ..gold.exchanges import EXCHANGES, Exchanges
 from ..gold.facts import FACTS, MESSAGES, facts
+from ..gold.held import Held
 from ..gold.legs import BROKERED
 from ..gold.open import OPEN
 from ..gold.sessions import SESSIONS, Sessions
@@ -36,7 +37,7 @@ from .tables import ACCOUNTING, CHUNK_BYTES, CHUNKS, chunk_rows, silver_schema
 
 HOUR_US = 3_600_000_000
 FEED_ROWS = 200_000
-"""Facts that gold takes at a time: enough that the cost of a step is shared, few enough for its memory."""
+"""Events of transactions that are taken at a time."""
 SHARES = {"facts": FACTS, "connections": CONNECTIONS, "accounts": ACCOUNTING, "damage": QUARANTINE}
 """What goes from decoding to gold."""
 
@@ -228,7 +229,8 @@ class _Gold:
     def __init__(self, task: GoldTask, attempt: Attempt) -> None:
         self.task = task
         self.attempt = attempt
-        exchanges, sessions, violations = _carried(task.staging, task.carry) or (None, None, None)
+        held, exchanges, sessions, violations = _carried(task.staging, task.carry) or (None, None, None, None)
+        self.held = Held(held)
         self.exchanges = Exchanges(exchanges)
         self.sessions = Sessions(sessions)
         protocols = [one.load() for one in task.declared]
@@ -239,43 +241,41 @@ class _Gold:
     def run(self) -> Gilded:
         for shares in self.task.shares:
             self._feed(shares)
+        if self.task.final:
+            self._feed({}, final=True)
         self._settle()
         told, attempt = self.told, self.attempt
         opened = [self._open_requests(), self.sessions.open()]
         told.open = _stage_table(attempt, "open", pa.concat_tables(opened))
         if not self.task.final:
-            kept = (self.exchanges.carry(), self.sessions.carry(), self.violations.carry())
+            kept = (self.held.carry(), self.exchanges.carry(), self.sessions.carry(), self.violations.carry())
             told.carry = attempt.stage_bytes("carry", pickle.dumps(kept, protocol=5))
         told.files = attempt.close()
         if self.has_events:
             told.events = attempt.stream("events", EVENTS).close()
         return told
 
-    def _feed(self, shares: dict[str, StagedFile]) -> None:
-        small = {
-            name: _table(self.task.staging, shares.get(name), schema)
-            for name, schema in SHARES.items()
-            if name != "facts"
-        }
-        connections = _newest(small["connections"])
-        self.sessions.feed(FACTS.empty_table(), connections, small["accounts"], small["damage"])
-        for number, rows in enumerate(_portions(self.task.staging, shares.get("facts"))):
-            self._feed_facts(rows, connections, small["damage"] if number == 0 else small["damage"].slice(0, 0))
+    def _feed(self, shares: dict[str, StagedFile], final: bool = False) -> None:
+        """What one partition had for this bucket: all steps take it in turn."""
+        given = {name: _table(self.task.staging, shares.get(name), schema) for name, schema in SHARES.items()}
+        connections = _newest(given["connections"], "connection")
+        accounts = _newest(given["accounts"], "connection", "direction")
+        ready = self.held.take(given["facts"], given["damage"], accounts, final)
         ended = connections.filter(pc.is_valid(connections.column("ended")))
         over = dict(zip(ended.column("connection").to_pylist(), ended.column("ended_us").to_pylist(), strict=True))
-        self._exchanged(self.exchanges.feed(FACTS.empty_table(), over))
-
-    def _feed_facts(self, rows: pa.Table, connections: pa.Table, damage: pa.Table) -> None:
-        self._exchanged(self.exchanges.feed(rows, {}))
-        found = self.violations.feed(rows, connections, damage)
-        if found.num_rows:
-            self.attempt.table("gold/violations", VIOLATIONS).write(found)
-            self.told.violations += found.num_rows
-        self.sessions.feed(rows, CONNECTIONS.empty_table(), violations=found)
-        events = branch_events(rows)
+        self._exchanged(self.exchanges.feed(ready.facts, over))
+        found = self._violated(self.violations.feed(ready.facts, connections, ready.damage))
+        self.sessions.feed(ready.facts, connections, accounts, ready.damage, found)
+        events = branch_events(ready.facts)
         if events.num_rows:
             self.has_events = True
             self.attempt.stream("events", EVENTS).write(events)
+
+    def _violated(self, found: pa.Table) -> pa.Table:
+        if found.num_rows:
+            self.attempt.table("gold/violations", VIOLATIONS).write(found)
+            self.told.violations += found.num_rows
+        return found
 
     def _exchanged(self, rows: pa.Table) -> None:
         if rows.num_rows:
@@ -286,11 +286,8 @@ class _Gold:
     def _settle(self) -> None:
         now, final = self.task.watermark_us, self.task.final
         self._exchanged(self.exchanges.settle(now, final))
-        found = self.violations.settle(now or 0, final)
-        if found.num_rows:
-            self.attempt.table("gold/violations", VIOLATIONS).write(found)
-            self.told.violations += found.num_rows
-            self.sessions.feed(FACTS.empty_table(), CONNECTIONS.empty_table(), violations=found)
+        found = self._violated(self.violations.settle(now or 0, final))
+        self.sessions.feed(FACTS.empty_table(), CONNECTIONS.empty_table(), violations=found)
         rows = self.sessions.settle(now or 0, final)
         if rows.num_rows:
             self.attempt.table("gold/sessions", SESSIONS, dated_by="first_ts").write(rows)
@@ -322,36 +319,11 @@ def _table(staging: Staging, file: StagedFile | None, schema: pa.Schema) -> pa.T
     return pa.Table.from_batches(read_ipc(staging, file) if file is not None else [], schema)
 
 
-def _newest(connections: pa.Table) -> pa.Table:
-    """The last row of each connection, with the capture in which it was seen first."""
-    names = connections.column("connection").to_pylist()
+def _newest(rows: pa.Table, *key: str) -> pa.Table:
+    """The last row of each key."""
+    names = zip(*(rows.column(name).to_pylist() for name in key), strict=True)
     last = {name: row for row, name in enumerate(names)}
-    first = {name: row for row, name in reversed(list(enumerate(names)))}
-    rows = sorted(last.values())
-    captures = connections.column("capture").take(pa.array([first[names[row]] for row in rows], pa.int64()))
-    newest = connections.take(pa.array(rows, pa.int64()))
-    return newest.set_column(newest.schema.get_field_index("capture"), "capture", captures)
-
-
-def _portions(staging: Staging, file: StagedFile | None) -> Iterator[pa.Table]:
-    """Facts in their order, some at a time, sorted as gold wants them. Batches are those of windows, which are in the
-    order of time; so portions are, too.
-    """
-    waiting: list[pa.RecordBatch] = []
-    rows = 0
-    for batch in read_ipc(staging, file) if file is not None else ():
-        waiting.append(batch)
-        rows += batch.num_rows
-        if rows >= FEED_ROWS:
-            yield _sorted(waiting)
-            waiting, rows = [], 0
-    if waiting:
-        yield _sorted(waiting)
-
-
-def _sorted(batches: list[pa.RecordBatch]) -> pa.Table:
-    table = pa.Table.from_batches(batches)
-    return table.sort_by([("connection", "ascending"), ("ts", "ascending"), ("order", "ascending")]).combine_chunks()
+    return rows.take(pa.array(sorted(last.values()), pa.int64()))
 
 
 # --- branches -> transactions
