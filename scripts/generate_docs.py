@@ -51,7 +51,7 @@ TABLES_HEAD = """\
 
 What a lake has, table by table and column by column. [The lake](lake.md) tells how these tables come about and how to
 read them. The same names and types are in the DataFrames of [the formats](spark.md) and in the batches of
-`wirelake.columnar`.
+`wirelake.columnar`. Tables with a date have one more column, `date`, which is in the names of their directories.
 """
 
 ROWS_OF = {

@@ -8,15 +8,22 @@ from pathlib import Path
 
 import pytest
 
+from wirelake.capture.streams import SEALED_BYTES
 from wirelake.cli import cli
 from wirelake.codec.content import MAX_DEPTH
 from wirelake.codec.stream import MAX_QUARANTINE
+from wirelake.gold.exchanges import GRACE_US
+from wirelake.gold.transactions import LINGER_US
 from wirelake.protocols import BUILT_IN, casual, load
+from wirelake.spark.options import OptionError, read_options
+from wirelake.spark.pipeline import BUCKETS
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 CONFORMANCE = (ROOT / "docs" / "conformance.md").read_text(encoding="utf-8")
+LAKE = (ROOT / "docs" / "lake.md").read_text(encoding="utf-8")
+SPARK = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
 MACHINE_PATH = re.compile(r"/work/|/root/|/tmp/|/home/", re.IGNORECASE)
 
 
@@ -76,6 +83,32 @@ def test_the_limits_that_are_told_are_those_of_the_source():
     assert "pieces of 1 MiB" in CONFORMANCE
 
 
+def test_the_page_of_the_lake_knows_when_things_are_decided():
+    assert (GRACE_US, LINGER_US) == (60_000_000, 60_000_000)
+    assert "and a minute more" in LAKE and "a minute after the last of its branches" in LAKE
+    assert f"made in {BUCKETS} buckets" in LAKE
+    assert f"only the first {SEALED_BYTES} bytes" in LAKE
+
+
+def test_the_page_of_the_lake_names_the_declared_ports():
+    told = re.search(r"ports that protocols declare: ([^;]*);", LAKE.replace("\n  ", ""))
+    assert told is not None
+    ports = {port for name in BUILT_IN for kind, port in load(name).ports.items() if kind in ("tcp", "ws")}
+    assert set(map(int, re.findall(r"\d+", told[1]))) == ports
+
+
+def test_the_page_of_the_lake_lists_every_question():
+    there = {path.stem for path in (ROOT / "examples" / "questions").glob("*.sql")}
+    assert set(re.findall(r"^\|[^|]*\| \[(\w+)\]", LAKE, re.MULTILINE)) == there
+
+
+def test_the_page_of_spark_lists_every_option_of_the_formats():
+    with pytest.raises(OptionError) as caught:
+        read_options("wire", {"nonsense": "1"})
+    known = set(str(caught.value).partition("it has: ")[2].split(", ")) - {"path", "paths"}
+    assert set(first_cells(SPARK, "| option | default | meaning |")) == known | {"profile", "dialect"}
+
+
 def test_the_commands_for_contributors_are_those_of_the_makefile():
     targets = re.findall(r"^([a-z]+):.*## ", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     told = re.findall(r"^\| `make ([a-z]+)", CONTRIBUTING, re.MULTILINE)
@@ -83,5 +116,6 @@ def test_the_commands_for_contributors_are_those_of_the_makefile():
 
 
 def test_no_page_and_no_example_names_a_place_on_somebodys_machine():
-    for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*.py")):
+    examples = [path for ending in ("py", "sql") for path in (ROOT / "examples").rglob(f"*.{ending}")]
+    for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *examples):
         assert MACHINE_PATH.search(path.read_text(encoding="utf-8")) is None, path

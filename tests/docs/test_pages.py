@@ -11,8 +11,10 @@ from scripts import generate_docs
 from tests.docs.pages import ROOT, agrees, blocks, blocks_of, commands, pages, written_pages
 from tests.docs.refresh import refresh
 from tests.docs.running import run_page
+from tests.needs import require
 
 RUNNABLE = [page for page in written_pages() if any(b.language in ("python", "console") for b in blocks(page))]
+STARTS_SPARK = re.compile(r"wirelake ingest|examples/(spark|questions)/")
 LANGUAGES = {"python", "console", "text", "json"}
 
 
@@ -22,6 +24,8 @@ def name_of(page: Path) -> str:
 
 @pytest.mark.parametrize("page", RUNNABLE, ids=name_of)
 def test_the_blocks_of_a_page_print_what_it_shows(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    if any(block.is_run and STARTS_SPARK.search(block.text) for block in blocks(page)):
+        require("java")
     monkeypatch.chdir(tmp_path)
     for outcome in run_page(page, tmp_path):
         if not agrees(outcome.wanted, outcome.printed):
@@ -38,6 +42,11 @@ def test_every_block_has_a_language_that_says_whether_it_is_run(page: Path):
 def test_only_a_few_blocks_are_not_run():
     left_out = [block for page in written_pages() for block in blocks(page) if not block.is_run]
     assert len(left_out) <= 6
+
+
+def test_at_most_two_blocks_start_spark():
+    starting = [b for page in written_pages() for b in blocks(page) if b.is_run and b.language == "console"]
+    assert len([block for block in starting if STARTS_SPARK.search(block.text)]) <= 2
 
 
 def test_a_difference_between_a_page_and_the_truth_is_seen():

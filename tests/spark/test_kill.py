@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")
 
-KILLS = 25
+KILLS, LAKES = 25, 2
 PARTS = 4
 TIMED, AIMED = 3, 5
 """Of every so many kills that many are at a random time; the others at a moment that matters."""
@@ -103,15 +103,17 @@ def test_twenty_five_kills_change_nothing(
 ) -> None:
     rng = Random(25)
     usual = usual_seconds(runs, parts[0], tmp_path / "first")
-    kills, lakes = 0, 0
-    while kills < KILLS:
-        place = tmp_path / f"lake-{lakes}"
-        lakes += 1
+    kills, left = 0, LAKES * PARTS
+    while left > 0 or kills < KILLS:
+        place = tmp_path / f"lake-{left}"
         for number, part in enumerate(parts):
             arguments = (part, place, "--quiet", *(["--final"] if number == PARTS - 1 else []))
-            for _ in range(min(3, KILLS - kills)):
-                kills += is_killed(runs(*arguments), place, kills, usual, rng)
+            for _ in range(-(-(KILLS - kills) // max(left, 1))):
+                if not is_killed(runs(*arguments), place, kills, usual, rng):
+                    break
+                kills += 1
             runs(*arguments).finish()
+            left -= 1
         assert contents(place) == clean
 
 

@@ -31,7 +31,7 @@ from ..errors import CaptureError
 from ..gold.open import OPEN
 from ..lake import Input, Lake, Run, StagedFile, look, read_ipc
 from ..protocols import BUILT_IN
-from .files import Listing, find
+from .files import Found, Listing, find
 from .options import Declared
 from .tables import ACCOUNTING
 from .tasks import (
@@ -48,6 +48,7 @@ from .tasks import (
     run_decode,
     run_gold,
     run_transactions,
+    unpacked,
 )
 
 if TYPE_CHECKING:
@@ -149,8 +150,11 @@ def _choose(step: _Step, inputs: list[str], kind: str | None) -> list[Chosen]:
     named = {one if "://" in one else os.path.abspath(one) for one in inputs}
     chosen: dict[str, Chosen] = {}
     peeks: list[Peek] = []
-    for path in _listed(inputs):
+    for found in _listed(inputs):
+        path = found.path
         try:
+            if not found.is_file:
+                raise CaptureError("it is not a file", path=path)
             first = peek(path, kind)
         except CaptureError as error:
             if path in named:
@@ -172,8 +176,8 @@ def _choose(step: _Step, inputs: list[str], kind: str | None) -> list[Chosen]:
     return [chosen[one.path] for one in in_order(peeks)]
 
 
-def _listed(inputs: list[str]) -> list[str]:
-    return [found.path for found in find(Listing(paths=tuple(inputs), recursive=True))]
+def _listed(inputs: list[str]) -> list[Found]:
+    return find(Listing(paths=tuple(inputs), recursive=True))
 
 
 class IngestError(RuntimeError):
@@ -232,7 +236,7 @@ class _Step:
 
     def _state(self) -> State:
         path = self.carry.get("state")
-        return State.unpack(self.lake.read_bytes(path)) if path is not None else State()
+        return unpacked(self.lake.store, path, State.unpack) if path is not None else State()
 
     def _decode(self, planned: Plan) -> list[Decoded]:
         tasks = [
@@ -397,7 +401,7 @@ class _Step:
 
     def _old_marks(self) -> dict[str, Any]:
         path = self.carry.get("marks")
-        return dict(pickle.loads(self.lake.read_bytes(path))) if path is not None else {}
+        return dict(unpacked(self.lake.store, path)) if path is not None else {}
 
     # --- Spark
 

@@ -30,6 +30,7 @@ from ..gold.sessions import SESSIONS, Sessions
 from ..gold.transactions import EVENTS, TRANSACTIONS, Transactions, branch_events
 from ..gold.violations import VIOLATIONS, Violations
 from ..lake import Attempt, LakeError, StagedFile, Staging, read_ipc
+from ..lake.store import Store
 from ..protocols import load
 from .options import Declared
 from .session import warm
@@ -304,8 +305,19 @@ class _Gold:
 
 
 def _carried(staging: Staging, path: str | None) -> Any:
-    # Only lakes that this program wrote are read here.
-    return pickle.loads(staging.store.read(path)) if path is not None else None
+    return unpacked(staging.store, path) if path is not None else None
+
+
+def unpacked(store: Store, path: str, unpack: Callable[[bytes], Any] = pickle.loads) -> Any:
+    """What an earlier run has put away in the lake. Only lakes that this program wrote are read here."""
+    data = store.read(path)
+    try:
+        if not data:
+            raise EOFError("it is empty")
+        return unpack(data)
+    except Exception as error:  # bytes that are not what they were may raise anything
+        reason = str(error) or type(error).__name__
+        raise LakeError(store.show(path), f"is damaged, or of another version of wirelake: {reason}") from error
 
 
 def _stage_table(attempt: Attempt, name: str, table: pa.Table) -> StagedFile:
