@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from tests.needs import require
 from wirelake.cli import cli
 
 
@@ -55,6 +56,7 @@ def test_wrong_dials_are_refused(tmp_path: Path) -> None:
 
 
 def test_the_demo_accounts_for_every_byte() -> None:
+    require("java")
     result = CliRunner().invoke(cli, ["demo", "-n", "800"])
     assert result.exit_code == 0, result.output
     numbers = re.search(r"([\d,]+) bytes in messages \+ ([\d,]+) quarantined = ([\d,]+) bytes in", result.stdout)

@@ -7,14 +7,16 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import click
 
-from ..protocols import BUILT_IN, load
-from .common import read_chunks
+from ..protocols import BUILT_IN
+from .ingest import needs_spark, summary
 
 MESSAGES = 8000
 CORRUPT = 0.002
+VIOLATIONS = 0.01
 
 
 @dataclass
@@ -32,9 +34,10 @@ class Line:
 @click.command()
 @click.option("-n", "--messages", default=MESSAGES, show_default=True, help="About how many messages.")
 @click.option("--seed", default=1, show_default=True, help="The same seed gives the same traffic.")
-@click.option("--keep", type=click.Path(path_type=Path, file_okay=False), help="Keep the files in this folder.")
+@click.option("--keep", type=click.Path(path_type=Path, file_okay=False), help="Keep capture and lake in this folder.")
 def demo(messages: int, seed: int, keep: Path | None) -> None:
-    """Generates mixed traffic of all four protocols, a little of it damaged, decodes it and sums it up.
+    """Generates mixed traffic of all four protocols, some of it damaged or against the rules, makes tables of it on
+    Spark and sums them up.
 
     \b
     wirelake demo
@@ -43,58 +46,62 @@ def demo(messages: int, seed: int, keep: Path | None) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = keep or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
-        _run(folder, messages, seed, kept=keep is not None)
+        if (folder / "lake").exists():
+            raise click.UsageError(f"{folder / 'lake'} exists already; name another folder")
+        with needs_spark():
+            _run(folder, messages, seed, kept=keep is not None)
 
 
 def _run(folder: Path, messages: int, seed: int, kept: bool) -> None:
-    from ..generate import generate, write_pcap, write_raw
+    from ..generate import generate, write_pcap
+    from ..spark.pipeline import ingest
+    from ..spark.session import session
 
-    traffic = generate(BUILT_IN, seed=seed, messages=messages, corrupt=CORRUPT)
+    traffic = generate(BUILT_IN, seed=seed, messages=messages, corrupt=CORRUPT, violations=VIOLATIONS)
     started = time.perf_counter()
-    capture = folder / "mixed.pcap"
+    capture, lake = folder / "mixed.pcap", folder / "lake"
     write_pcap(traffic, capture)
-    click.echo(f"1. generated {capture.name}: {capture.stat().st_size:,} bytes of TCP, all four protocols mixed")
-    streams = folder / "streams"
-    streams.mkdir(exist_ok=True)
-    written = write_raw(traffic, streams)
-    click.echo(f"   and its {len(written)} byte streams ({time.perf_counter() - started:.1f} s)")
-    click.echo("2. decoding to Arrow columns", nl=False)
-    started = time.perf_counter()
-    found = _decode(written)
     took = time.perf_counter() - started
-    total = sum(line.messages for line in found.values())
-    click.echo(f": {total:,} messages ({took:.1f} s, the first time with compiling)")
+    click.echo(
+        f"1. generated {capture.name}: {capture.stat().st_size:,} bytes of TCP, all four protocols ({took:.1f} s)"
+    )
+    click.echo("2. ingest on Spark, to the tables of a lake", nl=False)
+    report = ingest(lambda: session("local[*]"), [str(capture)], str(lake), final=True)
+    click.echo(f": {sum(report.messages.values()):,} messages ({report.seconds:.1f} s, the first time with compiling)")
     click.echo("3. what was there:\n")
+    found = _found(lake)
     for text in _table(found):
         click.echo(f"   {text}")
     whole = sum(line.size for line in found.values())
-    accounted = whole - sum(line.quarantined for line in found.values())
-    click.echo(f"\n   {accounted:,} bytes in messages + {whole - accounted:,} quarantined = {whole:,} bytes in")
+    bad = sum(line.quarantined for line in found.values())
+    click.echo(f"\n   {whole - bad:,} bytes in messages + {bad:,} quarantined = {whole:,} bytes in\n")
+    for text in summary(report):
+        click.echo(f" {text}")
     if kept:
-        stream = next(path for path in written if "-casual-" in path.name)
-        click.echo(f"\nLook closer: wirelake inspect -p casual {stream}")
-        click.echo(
-            f"In Wireshark: wirelake dissector casual > casual.lua; wireshark -X lua_script:casual.lua {capture}"
-        )
+        click.echo(f"\nAsk it: python examples/questions/ask.py {lake}")
+        click.echo(f"In Wireshark: wirelake dissector casual > c.lua; wireshark -X lua_script:c.lua {capture}")
 
 
-def _decode(written: list[Path]) -> dict[str, Line]:
-    """Each stream through the columnar decoder, in pieces as they would come from a socket."""
-    from ..columnar import decode_stream
+def _found(path: Path) -> dict[str, Line]:
+    from ..lake import Lake
 
+    lake = Lake.open(path, create=False)
     found = {name: Line() for name in BUILT_IN}
-    for path in written:
-        name = path.name.split("-")[1]
-        line = found[name]
+    for row in _rows(lake, "accounting", "protocol", "bytes_in", "bytes_quarantined"):
+        line = found[row["protocol"]]
         line.streams += 1
-        line.size += path.stat().st_size
-        with path.open("rb") as file:
-            for batch in decode_stream(load(name), read_chunks(file), ["message"]):
-                line.messages += batch.records.num_rows
-                line.names.update(batch.records.column("message").to_pylist())
-                line.ranges += batch.rejects.num_rows
-                line.quarantined += sum(batch.rejects.column("length").to_pylist())
+        line.size += row["bytes_in"]
+        line.quarantined += row["bytes_quarantined"]
+    for row in _rows(lake, "silver/messages", "protocol", "message"):
+        found[row["protocol"]].messages += 1
+        found[row["protocol"]].names[row["message"]] += 1
+    for row in _rows(lake, "silver/quarantine", "protocol"):
+        found[row["protocol"]].ranges += 1
     return found
+
+
+def _rows(lake: Any, table: str, *columns: str) -> list[dict[str, Any]]:
+    return list(lake.dataset(table).to_table(columns=list(columns)).to_pylist()) if lake.files(table) else []
 
 
 def _table(found: dict[str, Line]) -> list[str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -95,39 +97,67 @@ def ingest(
 
     On standard output: one JSON object that says what was done.
     """
-    try:
-        from ..spark.options import OptionError
-        from ..spark.pipeline import IngestError, Silent
-        from ..spark.pipeline import ingest as run
-        from ..spark.session import SparkStartError, session
-    except ModuleNotFoundError as error:
-        if error.name not in ("pyspark", "numba"):
-            raise
-        raise click.ClickException(f"this needs {error.name}: pip install 'wirelake[spark]'") from None
-    from ..errors import CaptureError, LakeError
-
-    settings = dict(_pairs(conf, "--conf"))
-    bar = None if quiet else _Bar()
-    try:
-        report = run(
-            lambda: session(master or _default_master(), **settings),
+    with needs_spark():
+        report = _ingest(
             inputs,
             lake,
-            reading=_reading(protocols, ports, given),
+            _reading(protocols, ports, given),
+            master,
+            dict(_pairs(conf, "--conf")),
+            quiet,
             kind=kind,
             final=final,
             keep_bytes=keep_bytes,
             partition_bytes=partition_bytes,
-            progress=bar or Silent(),
         )
-    except (CaptureError, LakeError, OptionError, IngestError, SparkStartError, OSError) as error:
-        raise click.ClickException(str(error)) from None
+    if not quiet:
+        _tell(report, lake)
+    emit(report.to_json())
+
+
+def _ingest(
+    inputs: tuple[str, ...],
+    lake: str,
+    reading: Any,
+    master: str | None,
+    settings: dict[str, str],
+    quiet: bool,
+    **how: Any,
+) -> Any:
+    from ..spark.pipeline import Silent, ingest
+    from ..spark.session import session
+
+    bar = None if quiet else _Bar()
+    try:
+        return ingest(
+            lambda: session(master or _default_master(), **settings),
+            inputs,
+            lake,
+            reading=reading,
+            progress=bar or Silent(),
+            **how,
+        )
     finally:
         if bar is not None:
             bar.close()
-    if not quiet:
-        _summary(report, lake)
-    emit(report.to_json())
+
+
+@contextmanager
+def needs_spark() -> Iterator[None]:
+    """Errors that users can meet, as one line."""
+    try:
+        from ..errors import CaptureError, LakeError
+        from ..spark.options import OptionError
+        from ..spark.pipeline import IngestError
+        from ..spark.session import SparkStartError
+    except ModuleNotFoundError as error:
+        if error.name not in ("pyspark", "numba"):
+            raise
+        raise click.ClickException(f"this needs {error.name}: pip install 'wirelake[spark]'") from None
+    try:
+        yield
+    except (CaptureError, LakeError, OptionError, IngestError, SparkStartError, OSError) as error:
+        raise click.ClickException(str(error)) from None
 
 
 def _default_master() -> str | None:
@@ -237,31 +267,36 @@ def size(count: float) -> str:
     return f"{count:.0f} B"
 
 
-def _summary(report: Any, lake: str) -> None:
-    def say(text: str) -> None:
-        click.echo(text, err=True)
-
+def _tell(report: Any, lake: str) -> None:
     for note in report.notes:
-        say(f"note: {note}")
+        click.echo(f"note: {note}", err=True)
     if report.commit is None:
-        say(f"nothing new for {lake} ({report.skipped} captures are in it already)")
+        click.echo(f"nothing new for {lake} ({report.skipped} captures are in it already)", err=True)
         return
-    counted = ", ".join(f"{count:,} {name}" for name, count in sorted(report.messages.items()))
-    say(f"{lake}: commit {report.commit}, {report.captures} captures in {report.seconds:.1f} s")
-    say(f"  messages      {sum(report.messages.values()):,}" + (f"  ({counted})" if counted else ""))
-    outcomes = ", ".join(f"{count:,} {name}" for name, count in sorted(report.outcomes.items()))
-    say(f"  exchanges     {outcomes or 'none'}")
+    click.echo(f"{lake}: commit {report.commit}, {report.captures} captures in {report.seconds:.1f} s", err=True)
+    for line in summary(report):
+        click.echo(line, err=True)
+
+
+def summary(report: Any) -> Iterator[str]:
+    """What an ingest found, for people."""
+    yield f"  messages      {sum(report.messages.values()):,}  ({_counts(report.messages)})"
+    yield f"  exchanges     {_counts(report.outcomes)}"
     if report.transactions:
-        say("  transactions  " + ", ".join(f"{count:,} {name}" for name, count in sorted(report.transactions.items())))
-    say(f"  violations    {report.violations:,}")
+        yield f"  transactions  {_counts(report.transactions)}"
+    yield f"  violations    {report.violations:,}"
     parts = [f"{size(report.bytes_decoded)} decoded", f"{size(report.bytes_quarantined)} quarantined"]
     parts += [f"{size(report.bytes_pending)} pending"] if report.bytes_pending else []
     parts += [f"{size(report.bytes_missing)} missing"] if report.bytes_missing else []
     parts += [f"{size(report.bytes_foreign)} of other protocols"] if report.bytes_foreign else []
-    say("  bytes         " + ", ".join(parts))
+    yield "  bytes         " + ", ".join(parts)
     if report.slowest:
-        say("  slowest       address (protocol)                               p95 ms    p50 ms   requests")
-        for row in report.slowest:
-            name = f"{row['address']} ({row['protocol']})"
-            slow, usual = row["p95_us"] / 1e3, row["p50_us"] / 1e3
-            say(f"                {name:48.48} {slow:9.1f} {usual:9.1f} {row['requests']:10,}")
+        yield "  slowest       address (protocol)                               p95 ms    p50 ms   requests"
+    for row in report.slowest:
+        name = f"{row['address']} ({row['protocol']})"
+        slow, usual = row["p95_us"] / 1e3, row["p50_us"] / 1e3
+        yield f"                {name:48.48} {slow:9.1f} {usual:9.1f} {row['requests']:10,}"
+
+
+def _counts(counted: dict[str, int]) -> str:
+    return ", ".join(f"{count:,} {name}" for name, count in sorted(counted.items())) or "none"
