@@ -4,11 +4,13 @@ is that of a clean run.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")
 
+CLUSTER = Path(__file__).resolve().parents[2] / "examples" / "cluster" / "run.py"
 KILLS, LAKES = 25, 2
 PARTS = 4
 TIMED, AIMED = 3, 5
@@ -154,4 +157,65 @@ def test_workers_that_die_within_their_tasks_leave_no_row(
     printed = run.finish()
     assert json.loads(printed)["commit"] == 1
     assert len(died) == 3
+    assert contents(place) == contents(tmp_path / "clean")
+
+
+# --- tasks are done twice
+
+SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "5ms",
+    "spark.speculation.minTaskRuntime": "0ms",
+    "spark.speculation.multiplier": "0",
+    "spark.speculation.quantile": "0",
+    "spark.eventLog.enabled": "true",
+    "spark.eventLog.compress": "false",
+    "spark.eventLog.rolling.enabled": "false",
+    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+    "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s",
+    "spark.cores.max": "2",
+    "spark.executor.memory": "600m",
+    "spark.driver.host": "127.0.0.1",
+}
+"""A copy of every task that runs while another machine has nothing to do."""
+
+
+@contextmanager
+def two_machines(place: Path) -> Iterator[str]:
+    """A master and two workers, which take each other for different machines: only then Spark makes copies of tasks."""
+    spec = importlib.util.spec_from_file_location("run_cluster", CLUSTER)
+    assert spec is not None and spec.loader is not None
+    cluster = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(cluster)
+    with ExitStack() as services:
+        started = cluster.service(place / "master", r"Starting Spark master at (spark://\S+)", "Master")
+        master = services.enter_context(started)[1]
+        for number in (1, 2):
+            home = place / f"worker-{number}"
+            options = ("--host", f"127.0.0.{number}", "--cores", "1", "--work-dir", str(home / "work"), master)
+            services.enter_context(cluster.service(home, "Successfully registered with master", "Worker", *options))
+        yield master
+
+
+def copies(folder: Path) -> int:
+    """How many tasks were done once more, by Spark's own log."""
+    (log,) = folder.iterdir()
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    started = [event["Task Info"] for event in events if event["Event"] == "SparkListenerTaskStart"]
+    return sum(task["Speculative"] for task in started)
+
+
+def test_tasks_that_are_done_twice_leave_their_rows_once(
+    runs: Callable[..., Ingest], spark: SparkSession, parts: list[Path], tmp_path: Path
+) -> None:
+    ingest(spark, [str(part) for part in parts], str(tmp_path / "clean"), final=True, partition_bytes=1 << 18)
+    place, log = tmp_path / "lake", tmp_path / "events"
+    log.mkdir()
+    conf = SPECULATION | {"spark.eventLog.dir": log.as_uri()}
+    settings = [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
+    with two_machines(tmp_path) as master:
+        options = ("--final", "--quiet", "--partition-bytes", "256k", *settings)
+        printed = runs(*parts, place, *options, master=master).finish()
+    assert json.loads(printed)["commit"] == 1
+    assert copies(log) > 0
     assert contents(place) == contents(tmp_path / "clean")

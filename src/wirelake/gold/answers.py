@@ -1,7 +1,9 @@
 """Requests and answers at the wrong moment: an answer that nobody asked for, a second one, a request made twice.
 
 Rows are sorted by their key, so that what may belong together is adjacent, in the order of time. A request with the
-answers it may have, and nothing else, is found by array arithmetic; every other run of rows is walked through.
+answers it may have, and nothing else, is found by array arithmetic; so is what a whole capture may be full of: requests
+that are made again and again, answers without any request, answers that come twice. Every other run of rows is walked
+through.
 
 What is remembered is bounded by rules that depend on the messages alone, so that any cut of the traffic gives the same
 result: a request until its limit, and as long again but at least LATE_US, has passed (without a limit, while its
@@ -22,14 +24,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .findings import DUPLICATE_REPLY, DUPLICATE_REQUEST, UNEXPECTED_REPLY
+
 LATE_US = 60_000_000
 RECENT = 1024
 EARLY_US = 5_000_000
 FOR_EVER = np.iinfo(np.int64).max
-
-UNEXPECTED_REPLY, DUPLICATE_REQUEST, DUPLICATE_REPLY = "unexpected_reply", "duplicate_request", "duplicate_reply"
+BLOCK = 4096
+"""Of what is walked through, so much is kept as Python objects."""
 
 Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 
 # What a row is to its key. The last four are kept from before: requests that are open, that were ended by an answer, by
 # the requester; and answers that are early.
@@ -76,16 +81,13 @@ MANNERS = {
 PLAIN = Manners()
 
 
-class Finding(NamedTuple):
-    row: int
-    rule: str
-    detail: str
-
-
 class Checked(NamedTuple):
-    findings: list[Finding]
+    rule: NDArray[np.int8]
+    """Of each new row, as the next."""
+    us: Ints
+    """The time that the sentence of its rule is about."""
     kept: NDArray[Any]
-    met: list[int]
+    met: Ints
     """Numbers of early answers whose request has come."""
 
 
@@ -135,7 +137,11 @@ class Losses:
         return self.between(ts - 1, ts)
 
     def before(self, ts: int) -> bool:
-        return self.from_start or (bool(self.spans) and self.spans[0][0] <= ts)
+        return self.first_us() <= ts
+
+    def first_us(self) -> int:
+        """Since when something may be lost."""
+        return -FOR_EVER if self.from_start else self.spans[0][0] if self.spans else FOR_EVER
 
     def between(self, start: int, end: int) -> bool:
         """Spans are in the order of their beginnings and of their ends."""
@@ -149,21 +155,162 @@ class Losses:
 
 
 def check(rows: Rows, manners: Manners, losses: dict[int, tuple[Losses, Losses]]) -> Checked:
-    """What is wrong, by place of the new row, and what to keep."""
+    """What is wrong, and what to keep."""
     order = np.argsort(rows.key, kind="stable")
     starts = _starts(rows.key[order])
     plain, kept = _plain(rows, order, starts)
-    findings: list[Finding] = []
+    size = len(order) - rows.shift
+    found = Checked(np.zeros(size, np.int8), np.zeros(size, np.int64), kept, np.zeros(0, np.int64))
+    return found if plain.all() else _check_odd(rows, manners, losses, _Runs(order, starts).where(~plain), found)
+
+
+def _check_odd(
+    rows: Rows, manners: Manners, losses: dict[int, tuple[Losses, Losses]], runs: _Runs, found: Checked
+) -> Checked:
+    kept, lost = [found.kept], _Lost(losses)
+    for judge in (_asked_again, _unasked, _answered_again):
+        if len(runs):
+            done, keep = judge(rows, manners, lost, runs, found)
+            kept.append(keep)
+            runs = runs.where(~done)
     met: list[int] = []
     again: list[tuple[Any, ...]] = []
-    lengths = np.diff(np.append(starts, len(order)))
-    for start, length in zip(starts[~plain].tolist(), lengths[~plain].tolist(), strict=True):
-        members = order[start : start + length]
+    for members in runs:
         walk = _Walk(rows, manners, losses[int(rows.who[members[0]])])
-        findings += walk.through(members.tolist())
+        for row, rule, us in walk.through(members.tolist()):
+            found.rule[row], found.us[row] = rule, us
         again += walk.kept()
         met += walk.met
-    return Checked(findings, np.concatenate([kept, np.array(again, KEPT)]) if again else kept, met)
+        if len(again) >= BLOCK:
+            kept.append(np.array(again, KEPT))
+            again = []
+    return found._replace(kept=np.concatenate([*kept, np.array(again, KEPT)]), met=np.array(met, np.int64))
+
+
+class _Lost:
+    """What is known of losses, for many rows at once."""
+
+    def __init__(self, losses: dict[int, tuple[Losses, Losses]]) -> None:
+        self._who = np.array(sorted(losses), np.int32)
+        both = [losses[who] for who in self._who.tolist()]
+        self._some = np.array([bool(one.spans or other.spans) for one, other in both], np.bool_)
+        self._first = np.array([[lost.first_us() for lost in one] for one in both], np.int64).reshape(len(both), 2)
+
+    def some(self, who: NDArray[np.int32]) -> Mask:
+        """Whether a connection has a loss that lies between two messages it may be asked about."""
+        return np.asarray(self._some[np.searchsorted(self._who, who)], np.bool_)
+
+    def before(self, who: NDArray[np.int32], side: NDArray[np.int8], ts: Ints) -> Mask:
+        return np.asarray(self._first[np.searchsorted(self._who, who), side] <= ts, np.bool_)
+
+
+class _Runs:
+    """Rows by their keys."""
+
+    def __init__(self, members: Ints, starts: Ints) -> None:
+        self.members = members
+        self.starts = starts
+        self.lengths = np.diff(np.append(starts, len(members)))
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __iter__(self) -> Iterator[Ints]:
+        for start, length in zip(self.starts.tolist(), self.lengths.tolist(), strict=True):
+            yield self.members[start : start + length]
+
+    def where(self, wanted: Mask) -> _Runs:
+        if wanted.all():
+            return self
+        lengths = self.lengths[wanted]
+        return _Runs(self.members[self.spread(wanted)], np.cumsum(lengths) - lengths)
+
+    def spread(self, values: NDArray[Any]) -> NDArray[Any]:
+        return np.repeat(values, self.lengths)
+
+    def all(self, mask: Mask) -> Mask:
+        return np.asarray(np.logical_and.reduceat(mask, self.starts), np.bool_)
+
+    @property
+    def first(self) -> Ints:
+        """The first row of its run, for each row."""
+        return self.spread(self.members[self.starts])
+
+    @property
+    def is_first(self) -> Mask:
+        found = np.zeros(len(self.members), np.bool_)
+        found[self.starts] = True
+        return found
+
+
+Judged = tuple[Mask, NDArray[Any]]
+"""The runs that are settled, and what is kept of them."""
+
+
+def _asked_again(rows: Rows, manners: Manners, lost: _Lost, runs: _Runs, found: Checked) -> Judged:
+    """Requests only, each while the one before is open. They may be answered too, if only by an error."""
+    members = runs.members
+    role, ts = rows.role[members], rows.ts[members]
+    before = np.concatenate([members[:1], members[:-1]])
+    again = (members >= rows.shift) & ~runs.is_first
+    fits = (role == ASKS) | (role == OPEN)
+    if not manners.shared:
+        fits &= (rows.lane[members] == rows.lane[runs.first]) & ~lost.some(rows.who[members])
+        fits &= ~again | ((ts <= rows.until[before]) & ~np.isin(rows.code[members], list(manners.repeatable)))
+    done = runs.all(fits)
+    settled = runs.spread(done)
+    if not manners.shared:
+        wrong = again & settled
+        new = members[wrong] - rows.shift
+        found.rule[new], found.us[new] = DUPLICATE_REQUEST, ts[wrong] - rows.ts[before[wrong]]
+    asked = members[settled]
+    return done, _kept(rows, asked, asked, np.zeros(len(asked), np.bool_))
+
+
+def _unasked(rows: Rows, manners: Manners, lost: _Lost, runs: _Runs, found: Checked) -> Judged:
+    """Answers only, and closes, which mean nothing here."""
+    members = runs.members
+    role = rows.role[members]
+    done = runs.all(np.isin(role, (ANSWERS, ENDS, CLOSES, EARLY)))
+    settled = runs.spread(done)
+    answers = members[settled & ((role == ANSWERS) | (role == ENDS))]
+    new = answers - rows.shift
+    excused = rows.invented[new] | lost.before(rows.who[answers], 1 - rows.side[new], rows.ts[answers])
+    answers, new = answers[~excused], new[~excused]
+    found.rule[new] = UNEXPECTED_REPLY
+    early = _kept(rows, answers, answers, np.zeros(len(answers), np.bool_))
+    early["role"], early["until"], early["ordinal"] = EARLY, rows.ts[answers] + EARLY_US, rows.number[new]
+    early["done_us"] = rows.role[answers] == ENDS
+    return done, np.concatenate([rows.kept[members[settled & (role == EARLY)]], early])
+
+
+def _answered_again(rows: Rows, manners: Manners, lost: _Lost, runs: _Runs, found: Checked) -> Judged:
+    """One request, answered for good, and answers behind that."""
+    members, first, is_first = runs.members, runs.first, runs.is_first
+    role, ts, ordinal = rows.role[members], rows.ts[members], rows.ordinal[members]
+    place = np.arange(len(members))
+    known = is_first & (role == ANSWERED)
+    is_end = known | (role == ENDS)
+    end = np.minimum.reduceat(np.where(is_end, place, len(members) - 1), runs.starts)
+    has_end = np.logical_or.reduceat(is_end, runs.starts)
+    end_of = runs.spread(end)
+    behind = place > end_of
+    done_us, done_at = ts[end].copy(), ordinal[end].copy()
+    old = known[end]
+    done_us[old], done_at[old] = (rows.kept[name][members[end[old]]] for name in ("done_us", "ordinal"))
+    fits = np.where(is_first, (role == ASKS) | (role == OPEN) | known, (role == ANSWERS) | (role == ENDS))
+    fits &= (rows.pair[members] == rows.pair[first]) & (rows.lane[members] == rows.lane[first])
+    fits &= runs.spread(has_end) & ~lost.some(rows.who[members])
+    in_time = (ts - runs.spread(done_us) <= LATE_US) & (ordinal - runs.spread(done_at) <= RECENT)
+    fits &= np.where(behind, in_time, known | (ts <= rows.until[first]))
+    done = runs.all(fits)
+    wrong = behind & runs.spread(done)
+    new = members[wrong] - rows.shift
+    found.rule[new], found.us[new] = DUPLICATE_REPLY, ts[wrong] - runs.spread(done_us)[wrong]
+    asked = members[runs.starts[done]]
+    kept = _kept(rows, asked, asked, np.zeros(len(asked), np.bool_))
+    kept["role"], kept["done_us"], kept["ordinal"] = ANSWERED, done_us[done], done_at[done]
+    return done, kept
 
 
 def _starts(key: NDArray[np.uint64]) -> Ints:
@@ -191,9 +338,10 @@ def _plain(rows: Rows, order: Ints, starts: Ints) -> tuple[NDArray[np.bool_], ND
     plain = asks[starts] & (np.add.reduceat(asks.astype(np.int64), starts) == 1)
     plain &= ~np.logical_or.reduceat(wrong, starts) & (n_ends == is_end)
     # What only lies there from before and met nothing stays as it is.
-    untouched = (lengths == 1) & (rows.role[first] > OPEN)
+    untouched = (last < rows.shift) & ~plain
     kept = _kept(rows, first[plain], last[plain], is_end[plain])
-    return plain | untouched, np.concatenate([kept, rows.kept[first[untouched]]])
+    old = order[np.repeat(untouched, lengths)]
+    return plain | untouched, np.concatenate([kept, rows.kept[old]])
 
 
 def _kept(rows: Rows, first: Ints, last: Ints, ended: NDArray[np.bool_]) -> NDArray[Any]:
@@ -232,7 +380,8 @@ class _Walk:
         self.known: list[_Known] = []
         self.met: list[int] = []
 
-    def through(self, members: list[int]) -> Iterator[Finding]:
+    def through(self, members: list[int]) -> Iterator[tuple[int, int, int]]:
+        """What is wrong: the new row, the rule, the time its sentence is about."""
         rows = self.rows
         self.who, self.key = int(rows.who[members[0]]), int(rows.key[members[0]])
         for i in members:
@@ -254,7 +403,7 @@ class _Walk:
                 invented = bool(rows.invented[i - rows.shift])
                 found = self._answered(role, code, pair, lane, ts, ordinal, side, invented)
             if found is not None:
-                yield Finding(i - rows.shift, *found)
+                yield i - rows.shift, *found
                 if found[0] == UNEXPECTED_REPLY:
                     number = int(rows.number[i - rows.shift])
                     self.known.append(_Known(EARLY, code, pair, lane, ts, ts + EARLY_US, int(role == ENDS), number))
@@ -265,7 +414,7 @@ class _Walk:
             for o in self.known
         ]
 
-    def _asked(self, new: _Known, side: int) -> tuple[str, str] | None:
+    def _asked(self, new: _Known, side: int) -> tuple[int, int] | None:
         self._meet(new)
         others = [o for o in self.known if o.lane != new.lane]
         same = [o for o in self.known if o.lane == new.lane]
@@ -283,8 +432,7 @@ class _Walk:
         else:
             # It may be answered too, if only by an error.
             self.known.append(new)
-            waited = (new.ts - open_ones[-1].ts) / 1e6
-            return DUPLICATE_REQUEST, f"a request with this correlation has been open for {waited:.6f} s"
+            return DUPLICATE_REQUEST, new.ts - open_ones[-1].ts
         return None
 
     def _meet(self, new: _Known) -> None:
@@ -303,7 +451,7 @@ class _Walk:
 
     def _answered(
         self, role: int, code: int, pair: int, lane: int, ts: int, ordinal: int, side: int, invented: bool
-    ) -> tuple[str, str] | None:
+    ) -> tuple[int, int] | None:
         fitting = [o for o in self.known if self._fits(o, code, pair, lane)]
         waiting = [o for o in fitting if o.role == OPEN and ts <= o.until]
         if waiting:
@@ -323,11 +471,10 @@ class _Walk:
         if ended:
             if lost.between(ended[-1].ts, ts):
                 return None
-            ago = (ts - ended[-1].done_us) / 1e6
-            return DUPLICATE_REPLY, f"the request with this correlation was answered for good {ago:.6f} s before"
+            return DUPLICATE_REPLY, ts - ended[-1].done_us
         if invented or lost.before(ts):
             return None
-        return UNEXPECTED_REPLY, "no request with this correlation is open"
+        return UNEXPECTED_REPLY, 0
 
     def _fits(self, one: _Known, code: int, pair: int, lane: int) -> bool:
         return one.lane == lane and (one.pair == pair or (one.pair, code) in self.manners.instead)

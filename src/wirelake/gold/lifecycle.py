@@ -45,7 +45,7 @@ class Automaton:
         self._numbers: dict[States, int] = {}
         rows = self._reachable(self.all_states | {REFUSED})
         self.table = np.array(rows, np.int16).reshape(len(rows), 4 * len(self.names))
-        self.moves = [self._moves(symbol) for symbol in range(4 * len(self.names))]
+        self.moves = np.array([self._moves(symbol) for symbol in range(4 * len(self.names))], np.bool_)
         """Whether a symbol changes the state in some state, rather than only telling more about it."""
 
     @property
@@ -69,6 +69,11 @@ class Automaton:
     def which(self, code: int) -> int:
         """The place of a message in ``names``."""
         return int(self._sorter[np.searchsorted(self._codes, code)])
+
+    def shown(self, number: int) -> str:
+        """A state set in a table."""
+        states = self.sets[number]
+        return "unknown" if len(states) > len(self.all_states) else "|".join(sorted(states))
 
     def allowed(self, number: int, side: int) -> list[str]:
         """Names of what this side may send."""

@@ -11,7 +11,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from .answers import Finding, Losses
+from .answers import Losses
+from .findings import GROUP_ORDER, PAGE_ORDER
 
 QUIET_US = 60_000_000
 """A group that gets no piece for so long is forgotten."""
@@ -22,12 +23,18 @@ class Splitting:
     """How a protocol splits. ``per_stream``: pieces belong to a stream, which sends nothing else meanwhile, and their
     key only has to stay the same; else the key alone says what belongs together."""
 
-    rule: str
+    rule: int
     word: str
     per_stream: bool
 
 
-SPLITTING = {"dsa": Splitting("page_order", "page", True), "ceda": Splitting("group_order", "piece", False)}
+SPLITTING = {"dsa": Splitting(PAGE_ORDER, "page", True), "ceda": Splitting(GROUP_ORDER, "piece", False)}
+
+
+class Finding(NamedTuple):
+    row: int
+    rule: int
+    detail: str
 
 
 class Piece(NamedTuple):

@@ -259,7 +259,7 @@ class _Gold:
     def _feed(self, shares: dict[str, StagedFile], final: bool = False) -> None:
         """What one partition had for this bucket: all steps take it in turn."""
         given = {name: _table(self.task.staging, shares.get(name), schema) for name, schema in SHARES.items()}
-        connections = _newest(given["connections"], "connection")
+        connections = _connections(given["connections"])
         accounts = _newest(given["accounts"], "connection", "direction")
         ready = self.held.take(given["facts"], given["damage"], accounts, final)
         ended = connections.filter(pc.is_valid(connections.column("ended")))
@@ -329,6 +329,16 @@ def _stage_table(attempt: Attempt, name: str, table: pa.Table) -> StagedFile:
 
 def _table(staging: Staging, file: StagedFile | None, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_batches(read_ipc(staging, file) if file is not None else [], schema)
+
+
+def _connections(rows: pa.Table) -> pa.Table:
+    """The last row of each connection, with the capture in which it was seen first."""
+    captures: dict[str, str] = {}
+    for name, capture in zip(rows.column("connection").to_pylist(), rows.column("capture").to_pylist(), strict=True):
+        captures.setdefault(name, capture)
+    newest = _newest(rows, "connection")
+    first = pa.array([captures[name] for name in newest.column("connection").to_pylist()], pa.string())
+    return newest.set_column(newest.schema.get_field_index("capture"), "capture", first)
 
 
 def _newest(rows: pa.Table, *key: str) -> pa.Table:
