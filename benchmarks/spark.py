@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 DISTINCT = 20_000
 """Messages that differ; they are repeated until there are enough."""
-WHOLE, TWO = "message string, code int, fields struct<{fields}>", "fields struct<`service.name`:string,flags:bigint>"
+WHOLE = "ok boolean, protocol string, message string, code int, length int, fields struct<{fields}>"
+TWO = "fields struct<`service.name`:string,flags:bigint>"
 DEMANDS = (("casual, all columns", "json, all columns", 1.3), ("casual, two columns", "json, two columns", 2.0))
 
 

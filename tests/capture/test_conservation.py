@@ -342,6 +342,17 @@ def test_partitions_of_damaged_captures_give_what_reading_them_in_one_go_gives(n
     assert found == sequential(pieces, Reading())
 
 
+def test_late_packets_of_an_ended_connection_change_nothing_in_whatever_window_they_come(tmp_path: Path) -> None:
+    """A connection that was told as ended is not told again, as an empty one, by its last acknowledgement."""
+    for number in (2, 7, 22, 27):
+        path = tmp_path / f"{number}.pcap"
+        hostile_capture(path, number)
+        whole = sequential([piece_of(path)], Reading())
+        for window in (1 << 10, 3000, 1 << 15):
+            machine = Machine(Reading(), window=window)
+            assert rows([*machine.run(piece_of(path)), *machine.finish()]) == whole
+
+
 INNER_FRAMES = {name: [frame for frame in traffic(name)[0] if 8 < len(frame) < 300][:40] for name in BUILT_IN}
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import pytest
 
 import wirelake
 from wirelake.errors import SpecError
-from wirelake.protocols import BUILT_IN, load
+from wirelake.protocols import BUILT_IN, load, load_text
+from wirelake.spec.resolve import layout
 
 OWN = '''
 from wirelake.spec import Code, Frame, Message, Protocol, Size, be, declare, field, text, u8
@@ -92,3 +94,14 @@ def test_two_files_of_one_name_are_two_modules(tmp_path: Path) -> None:
         (tmp_path / folder / "own.py").write_text(OWN.replace("Greetings", folder), encoding="utf-8")
     assert load(f"{tmp_path}/a/own.py:HELLO").title == "a"
     assert load(f"{tmp_path}/b/own.py:HELLO").title == "b"
+
+
+def test_a_declaration_can_be_loaded_from_its_text() -> None:
+    text = (Path(__file__).resolve().parents[2] / "examples" / "bulletin.py").read_text(encoding="utf-8")
+    name = load_text(text, "PROTOCOL")
+    assert load_text(text, "PROTOCOL") == name
+    assert load(name).name == "bulletin"
+    with pytest.raises(ValueError, match="'NOTHING' is not a protocol declaration"):
+        load_text(text, "NOTHING")
+    layout_ = layout(load(name))
+    assert pickle.loads(pickle.dumps(layout_)) is layout_

@@ -105,7 +105,7 @@ def test_twenty_five_kills_change_nothing(
     runs: Callable[..., Ingest], clean: dict[str, Any], parts: list[Path], tmp_path: Path
 ) -> None:
     rng = Random(25)
-    usual = usual_seconds(runs, parts[0], tmp_path / "first")
+    usual = json.loads(runs(parts[0], tmp_path / "first", "--quiet").finish())["seconds"]
     kills, left = 0, LAKES * PARTS
     while left > 0 or kills < KILLS:
         place = tmp_path / f"lake-{left}"
@@ -115,21 +115,16 @@ def test_twenty_five_kills_change_nothing(
                 if not is_killed(runs(*arguments), place, kills, usual, rng):
                     break
                 kills += 1
-            runs(*arguments).finish()
+            done = json.loads(runs(*arguments).finish())
+            usual = usual if done["commit"] is None else done["seconds"]
             left -= 1
         assert contents(place) == clean
-
-
-def usual_seconds(runs: Callable[..., Ingest], part: Path, place: Path) -> float:
-    """How long a run takes here and now."""
-    printed = runs(part, place, "--quiet").finish()
-    return float(json.loads(printed)["seconds"])
 
 
 def is_killed(run: Ingest, place: Path, number: int, usual: float, rng: Random) -> bool:
     """Kills a run at its moment, unless it ends before."""
     if number % AIMED < TIMED:
-        is_over = run.wait(rng.uniform(0.0, 1.1 * usual))
+        is_over = run.wait(rng.uniform(0.0, usual))
     else:
         is_over = run.wait(until=rng.choice(moments(place, rng)))
     if is_over:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,34 @@ def integers(column: pa.Array, missing: int = 0) -> NDArray[np.int64]:
 
 def with_nulls(values: NDArray[Any], valid: Mask, kind: pa.DataType) -> pa.Array:
     return pa.array(values, mask=~valid).cast(kind)
+
+
+def taken(table: pa.Table, rows: NDArray[np.int64]) -> pa.Table:
+    """These rows. Columns without a value, of which there are many here, are not gone through."""
+    if len(rows) == len(table) and (rows == np.arange(len(rows))).all():
+        return table
+    index = pa.array(rows)
+    return _each(table, len(rows), lambda column: column.take(index))
+
+
+def where(table: pa.Table, mask: Mask) -> pa.Table:
+    """The rows where the mask holds."""
+    if mask.all():
+        return table
+    size, flags = int(mask.sum()), pa.array(mask)
+    return _each(table, size, lambda column: column.filter(flags))
+
+
+def _each(table: pa.Table, size: int, function: Callable[[pa.Array], pa.Array]) -> pa.Table:
+    if not size:
+        return table.schema.empty_table()
+    columns = []
+    for column in table.columns:
+        if column.null_count == len(column):
+            columns.append(pa.nulls(size, column.type))
+        else:
+            columns.append(function(column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()))
+    return pa.Table.from_arrays(columns, schema=table.schema)
 
 
 def _spans(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:

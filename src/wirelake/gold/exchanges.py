@@ -12,10 +12,8 @@ decisions go by the times of the messages, so that it does not matter how they a
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -110,18 +108,31 @@ _READ = tuple(
 )
 
 
+class Carry(NamedTuple):
+    """Open requests, and audit copies whose messages may still come."""
+
+    open: pa.Table
+    audits: pa.Table
+
+
 class Exchanges:
     """The step. ``feed`` facts, sorted by connection, ts and order; rows come back as they are decided."""
 
-    def __init__(self, carry: bytes | None = None) -> None:
-        self._at_hand, self._audits = _unpacked(carry) if carry is not None else (_OPEN.empty_table(), legs.NO_AUDITS)
+    def __init__(self, carry: Carry | None = None) -> None:
+        self._at_hand, self._audits = _OPEN.empty_table(), legs.NO_AUDITS
         self._aside = Aside()
+        if carry is not None:
+            self._at_hand, self._audits = _unpacked(carry.open), carry.audits
+            waits = _waits_only(self._at_hand)
+            self._aside.put(arrays.where(self._at_hand, waits), _old_rows(self._at_hand).key[waits])
+            self._at_hand = arrays.where(self._at_hand, ~waits)
 
     def feed(self, facts: pa.Table, ended: Mapping[str, int | None] | None = None) -> pa.Table:
         """Takes new facts, and connections that ended with the time of their end (None: not known)."""
         new = _relevant(facts)
-        before = self._before(new, ended or {})
-        rows = _rows(before, new)
+        asked = _new_rows(new)
+        before = self._before(asked, ended or {})
+        rows = _old_rows(before).followed_by(asked) if len(before) else asked
         pairs = pair_up(rows)
         _pair_by_place(before, new, rows, pairs)
         requests = _requests(before, new, rows, pairs)
@@ -129,16 +140,15 @@ class Exchanges:
         done = requests.done | (over != NO_END) | ~requests.answerable
         table, self._audits = legs.join(requests.table, requests.is_new, over, new, self._audits)
         waits = ~done & _waits_only(table)
-        self._aside.put(_where(table, waits), requests.key[waits])
-        decided, self._at_hand = _where(table, done), _where(table, ~done & ~waits).combine_chunks()
+        self._aside.put(arrays.where(table, waits), requests.key[waits])
+        decided, self._at_hand = arrays.where(table, done), arrays.where(table, ~done & ~waits)
         return _finished(decided, over[done])
 
-    def _before(self, new: pa.Table, ended: Mapping[str, int | None]) -> pa.Table:
+    def _before(self, new: Rows, ended: Mapping[str, int | None]) -> pa.Table:
         """The open requests that these facts may be about."""
         if not self._aside.blocks:
             return self._at_hand
-        rows = _rows(_OPEN.empty_table(), new)
-        wanted = rows.key[(rows.step == ANSWER) | (rows.step == CLOSE)]
+        wanted = new.key[(new.step == ANSWER) | (new.step == CLOSE)]
         recalled = list(self._aside.take(wanted, ended))
         if not recalled:
             return self._at_hand
@@ -163,22 +173,37 @@ class Exchanges:
         asked = _times(table["request_ts"])
         passed = (asked != NO_TIME) & (_deadlines(table, asked) < now) & _unanswered(table)
         done = passed | final
-        self._open = table.filter(pa.array(~done)).combine_chunks()
+        self._open = arrays.where(table, ~done)
         end = np.full(int(done.sum()), NO_END if watermark_us is None else watermark_us, np.int64)
-        return _finished(table.filter(pa.array(done)), end)
+        return _finished(arrays.where(table, done), end)
 
     def open(self) -> pa.Table:
         """Requests that are not decided yet."""
         table = self._open
-        return _rendered(table, pa.array(["open"] * len(table), pa.string()))
+        return _rendered(table, pa.repeat(pa.scalar("open"), len(table)))
 
-    def carry(self) -> bytes:
-        opened, audits = (_stored(table) for table in (self._open, self._audits))
-        return struct.pack("<Q", len(opened)) + opened + audits
+    def carry(self) -> Carry:
+        """What is undecided, picklable."""
+        return Carry(_packed(self._open), self._audits)
 
 
-def _where(table: pa.Table, mask: Mask) -> pa.Table:
-    return table if mask.all() else table.filter(pa.array(mask))
+_FEW = frozenset(("capture", "connection", "direction", "protocol", "message"))
+
+
+def _packed(table: pa.Table) -> pa.Table:
+    """Open requests, of which there may be millions, without what they do not have; few different texts as numbers."""
+    there = [name for name in table.column_names if table[name].null_count < len(table)]
+    columns = {name: _joined(table[name]) for name in there}
+    return pa.table({name: one.dictionary_encode() if name in _FEW else one for name, one in columns.items()})
+
+
+def _unpacked(packed: pa.Table) -> pa.Table:
+    there = set(packed.column_names)
+    columns = [
+        packed[field.name].cast(field.type) if field.name in there else pa.nulls(len(packed), field.type)
+        for field in _OPEN
+    ]
+    return pa.table(columns, schema=_OPEN).combine_chunks()
 
 
 # --- requests that only wait
@@ -192,20 +217,23 @@ def _waits_only(table: pa.Table) -> Mask:
     return found
 
 
-@dataclass
 class _Block:
-    """Requests in the order of their keys."""
+    """Requests, and where those with a key are."""
 
-    table: pa.Table
-    key: NDArray[np.int64]
+    def __init__(self, table: pa.Table, key: NDArray[np.int64]) -> None:
+        self.table = table
+        self.key = key
+        self._order = np.argsort(key, kind="stable")
+        self._sorted = key[self._order]
 
-    @classmethod
-    def of(cls, table: pa.Table, key: NDArray[np.int64]) -> _Block:
-        order = np.argsort(key, kind="stable")
-        return cls(table.take(pa.array(order)).combine_chunks(), key[order])
-
-    def where(self, mask: Mask) -> pa.Table:
-        return self.table.filter(pa.array(mask))
+    def having(self, wanted: NDArray[np.int64]) -> Mask:
+        """The requests with these keys, which are sorted and not twice."""
+        found = np.zeros(len(self.key), np.bool_)
+        at = np.searchsorted(wanted, self._sorted)
+        at[at == len(wanted)] = 0
+        if len(wanted):
+            found[self._order] = wanted[at] == self._sorted
+        return found
 
 
 class Aside:
@@ -218,11 +246,11 @@ class Aside:
 
     def put(self, table: pa.Table, key: NDArray[np.int64]) -> None:
         if len(table):
-            self.blocks.append(_Block.of(table, key))
+            self.blocks.append(_Block(table, key))
         if len(self.blocks) > self.MOST_BLOCKS:
             blocks, self.blocks = self.blocks, []
             keys = np.concatenate([block.key for block in blocks])
-            self.blocks.append(_Block.of(pa.concat_tables([block.table for block in blocks]), keys))
+            self.blocks.append(_Block(pa.concat_tables([block.table for block in blocks]).combine_chunks(), keys))
 
     def take(self, wanted: NDArray[np.int64], ended: Mapping[str, int | None]) -> Iterator[pa.Table]:
         """Takes out the requests with these keys and those of connections that ended."""
@@ -230,40 +258,20 @@ class Aside:
         over = pa.array(list(ended), pa.string())
         kept = []
         for block in self.blocks:
-            mask = np.zeros(len(block.key), np.bool_)
-            start, stop = np.searchsorted(block.key, wanted), np.searchsorted(block.key, wanted, "right")
-            for i in np.flatnonzero(start < stop).tolist():
-                mask[start[i] : stop[i]] = True
+            mask = block.having(wanted)
             if ended:
                 mask |= arrays.flags(_joined(pc.is_in(block.table["connection"], over)), len(mask))
             if not mask.any():
                 kept.append(block)
                 continue
-            yield block.where(mask)
+            yield arrays.where(block.table, mask)
             if not mask.all():
-                kept.append(_Block(block.where(~mask).combine_chunks(), block.key[~mask]))
+                kept.append(_Block(arrays.where(block.table, ~mask), block.key[~mask]))
         self.blocks = kept
 
     def take_all(self) -> list[pa.Table]:
         blocks, self.blocks = self.blocks, []
         return [block.table for block in blocks]
-
-
-# --- carry
-
-
-def _stored(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue())
-
-
-def _unpacked(carry: bytes) -> tuple[pa.Table, pa.Table]:
-    size = struct.unpack_from("<Q", carry)[0]
-    parts = (carry[8 : 8 + size], carry[8 + size :])
-    opened, audits = (pa.ipc.open_stream(part).read_all().combine_chunks() for part in parts)
-    return opened, audits
 
 
 # --- facts and open requests as rows to be paired
@@ -276,8 +284,7 @@ def _relevant(facts: pa.Table) -> pa.Table:
     later = arrays.integers(_joined(facts["piece"])) > 0
     keep &= ~((step == REQUEST) & later)
     keep |= arrays.flags(_joined(pc.is_valid(facts["audit_id"])), len(facts))
-    chosen = facts.select(_READ)
-    return (chosen if keep.all() else chosen.filter(pa.array(keep))).combine_chunks()
+    return arrays.where(facts.select(_READ), keep).combine_chunks()
 
 
 def _joined(column: pa.ChunkedArray) -> pa.Array:
@@ -309,11 +316,6 @@ class _Both:
     def __call__(self, name: str, read: Callable[[pa.Array], NDArray[Any]], new_name: str = "") -> NDArray[Any]:
         return np.concatenate([read(_joined(self.before[name])), read(_joined(self.new[new_name or name]))])
 
-    def new_only(self, name: str, read: Callable[[pa.Array], NDArray[Any]], missing: Any) -> NDArray[Any]:
-        """A column that open requests do not have."""
-        found = read(_joined(self.new[name]))
-        return np.concatenate([np.full(len(self.before), missing, found.dtype), found])
-
 
 def _or_none(column: pa.Array) -> NDArray[np.int64]:
     return arrays.integers(column, -1)
@@ -323,37 +325,66 @@ def _to_client(column: pa.Array) -> NDArray[np.int8]:
     return _flags(pc.equal(column, "to_client")).astype(np.int8)
 
 
-def _rows(before: pa.Table, new: pa.Table) -> Rows:
-    both = _Both(before, new)
-    step = both.new_only("step", arrays.integers, REQUEST).astype(np.int8)
-    direction = both("direction", _to_client)
+def _old_rows(before: pa.Table) -> Rows:
+    """Open requests. What only messages have is the same for all of them."""
+    size = len(before)
+    never, whole = np.zeros(size, np.bool_), np.full(size, -1, np.int64)
+    step = np.full(size, REQUEST, np.int8)
+    rows = _rows(before, step, "request_ts", "request_length", never, never, whole, np.zeros(size, np.int64))
+    rows.groups = _groups(before)
+    return rows
+
+
+def _new_rows(new: pa.Table) -> Rows:
+    def read(name: str, how: Callable[[pa.Array], NDArray[Any]]) -> NDArray[Any]:
+        return how(_joined(new[name]))
+
+    step = read("step", arrays.integers).astype(np.int8)
+    ends, more = read("ends", _flags), read("more", _flags)
+    return _rows(new, step, "ts", "length", ends, more, read("piece", _or_none), read("pieces", arrays.integers))
+
+
+def _rows(
+    table: pa.Table,
+    step: NDArray[np.int8],
+    ts: str,
+    length: str,
+    ends: Mask,
+    more: Mask,
+    piece: NDArray[np.int64],
+    pieces: NDArray[np.int64],
+) -> Rows:
+    def read(name: str, how: Callable[[pa.Array], NDArray[Any]]) -> NDArray[Any]:
+        return how(_joined(table[name]))
+
+    direction = read("direction", _to_client)
     side = np.where(step == ANSWER, 1 - direction, direction).astype(np.int8)
-    lane = both("lane", _or_none)
-    pair = both("pair", arrays.integers)
+    lane = read("lane", _or_none)
+    pair = read("pair", arrays.integers)
     stream = lane >= 0
-    limits = both("limit_us", arrays.integers)
+    limits = read("limit_us", arrays.integers)
     # What nobody answers takes no part, nor does what is here for other reasons.
-    step[((step == REQUEST) & ~both("wants_reply", _flags)) | (step == 0)] = NO_PART
-    names = arrays.mixed(both("correlation", arrays.hashed), both("connection", arrays.hashed_few))
+    step[((step == REQUEST) & ~read("wants_reply", _flags)) | (step == 0)] = NO_PART
+    names = arrays.mixed(read("correlation", arrays.hashed), read("connection", arrays.hashed_few))
     return Rows(
         key=_keys(names, pair, side, stream, step),
         step=step,
         side=side,
         lane=np.maximum(lane, 0).astype(np.int8),
         pair=pair,
-        ts=both("request_ts", _moments, "ts"),
+        ts=read(ts, _moments),
         window_us=np.where(limits > 0, limits + np.maximum(limits, GRACE_US), FOR_EVER),
-        ends=both.new_only("ends", _flags, False),
-        more=both.new_only("more", _flags, False),
-        once=both("once", _flags),
+        ends=ends,
+        more=more,
+        once=read("once", _flags),
         stream=stream,
-        named=both("correlation", _is_valid),
-        address=both("address", arrays.hashed) if stream.any() else pair,
-        addressed=both("address", _is_valid) if stream.any() else stream,
-        piece=both.new_only("piece", _or_none, -1),
-        pieces=both.new_only("pieces", arrays.integers, 0),
-        length=both("request_length", arrays.integers, "length"),
-        groups=_groups(before),
+        named=read("correlation", _is_valid),
+        address=read("address", arrays.hashed) if stream.any() else pair,
+        addressed=read("address", _is_valid) if stream.any() else stream,
+        piece=piece,
+        pieces=pieces,
+        length=read(length, arrays.integers),
+        groups={},
     )
 
 
@@ -419,7 +450,7 @@ def _valid(column: pa.ChunkedArray) -> Mask:
 
 
 def _opened(new: pa.Table, asked: NDArray[np.int64]) -> pa.Table:
-    chosen = new.select(list(dict.fromkeys(_FROM_REQUEST.values()))).take(pa.array(asked))
+    chosen = arrays.taken(new.select(list(dict.fromkeys(_FROM_REQUEST.values()))), asked)
     columns = []
     for field in _OPEN:
         if field.name in _FROM_REQUEST:

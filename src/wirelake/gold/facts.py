@@ -63,6 +63,9 @@ _FACTS: tuple[tuple[str, pa.DataType, str], ...] = (
 FACTS = pa.schema([*(pa.field(name, kind, metadata={"doc": doc}) for name, kind, doc in _FACTS), *marks.MARKS])
 """The schema of facts. Rows come sorted by connection, ts, order."""
 
+FED = pa.schema([field for field in FACTS if field.name not in ("notes", "raw_text", "payload_bytes")])
+"""What the steps of this room read of them."""
+
 MESSAGES = pa.schema(
     [FACTS.field(i) for i in range(FACTS.get_field_index("payload_bytes") + 1) if FACTS.field(i).name != "order"]
 )

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from . import arrays
 from .connections import integers, runs_of, to_client
 from .facts import FACTS
 
@@ -64,8 +65,8 @@ class Held:
         if final or not decided:
             return Ready(facts, damage)
         late, lost = _late(facts, decided), _late(damage, decided)
-        self._carry = Carry(facts.filter(pa.array(late)), damage.filter(pa.array(lost)), decided)
-        return Ready(facts.filter(pa.array(~late)), damage.filter(pa.array(~lost)))
+        self._carry = Carry(arrays.where(facts, late), arrays.where(damage, lost), decided)
+        return Ready(arrays.where(facts, ~late), arrays.where(damage, ~lost))
 
 
 def in_order(facts: pa.Table) -> pa.Table:
@@ -75,7 +76,7 @@ def in_order(facts: pa.Table) -> pa.Table:
     before that of what filled it. So where a direction would not be in the order of its offsets, a message counts as
     being where the last one before it is.
     """
-    facts = facts.sort_by(_ORDER)
+    facts = _sorted(facts, _ORDER)
     runs, side, offset = runs_of(facts), to_client(facts), integers(facts, "offset")
     owner = runs.spread(np.arange(len(runs.names)))
     odd: set[int] = set()
@@ -93,7 +94,12 @@ def in_order(facts: pa.Table) -> pa.Table:
             order[sent] = np.maximum.accumulate(order[sent])
     place = facts.schema.get_field_index("order")
     facts = facts.set_column(place, facts.schema.field(place), pa.array(order))
-    return facts.sort_by([*_ORDER, ("direction", "ascending"), ("offset", "ascending")])
+    return _sorted(facts, [*_ORDER, ("direction", "ascending"), ("offset", "ascending")])
+
+
+def _sorted(facts: pa.Table, order: list[tuple[str, str]]) -> pa.Table:
+    by = facts.select([name for name, _ in order]).combine_chunks()
+    return arrays.taken(facts, pc.sort_indices(by, order).to_numpy().astype(np.int64))
 
 
 def _decided(known: dict[Stream, int], facts: pa.Table, damage: pa.Table, accounts: pa.Table) -> dict[Stream, int]:

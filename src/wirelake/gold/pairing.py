@@ -13,7 +13,7 @@ it, and another request with its number means that it is over.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import NamedTuple
 
 import numpy as np
@@ -68,6 +68,12 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.key)
+
+    def followed_by(self, new: Rows) -> Rows:
+        """Open requests, and behind them new rows."""
+        columns = [one.name for one in fields(self) if one.name != "groups"]
+        both = {name: np.concatenate([getattr(self, name), getattr(new, name)]) for name in columns}
+        return Rows(**both, groups=self.groups)
 
 
 @dataclass

@@ -18,9 +18,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
+from . import arrays
 from .marks import column
 from .open import TS, open_rows
 
@@ -62,6 +65,7 @@ TRANSACTIONS = pa.schema(
 )
 
 WORK, PREPARE, VOTE, COMMIT, COMMITTED, ROLLBACK, ROLLED_BACK = range(7)
+NO_STEP = -1
 _STEPS: dict[str, dict[str, int]] = {
     "casual": {
         "service_call_request": WORK,
@@ -110,38 +114,45 @@ EVENTS = pa.schema(
         ("execution", pa.string()),
     ]
 )
+_READ = [*(name for name in EVENTS.names if name not in ("step", "one_phase")), "flags"]
+_NO_STATUS = pa.scalar(None, pa.string())
 
 
 def branch_events(facts: pa.Table | pa.RecordBatch) -> pa.Table:
     """The facts that move a transaction, in a small table (EVENTS). Any protocol without such messages gives none."""
     table = facts if isinstance(facts, pa.Table) else pa.Table.from_batches([facts])
-    # A reply says by its correlation where it belongs; its own xid may be null or that of another branch.
-    answers = [name for steps in _STEPS.values() for name, step in steps.items() if step in _ANSWERED_BY.values()]
-    concerned = pc.or_(
-        pc.is_valid(table.column("gtrid")), pc.is_in(table.column("message"), value_set=pa.array(answers, pa.string()))
-    )
-    table = table.filter(concerned)
-    parts = [_events_of(table.filter(pc.equal(table.column("protocol"), name)), _STEPS[name]) for name in _STEPS]
+    parts = [_events_of(table, protocol, steps) for protocol, steps in _STEPS.items()]
     return pa.concat_tables(parts)
 
 
-def _events_of(table: pa.Table, steps: dict[str, int]) -> pa.Table:
+def _events_of(table: pa.Table, protocol: str, steps: dict[str, int]) -> pa.Table:
     names = pa.array(list(steps), pa.string())
-    table = table.filter(pc.is_in(table.column("message"), value_set=names))
-    if not table.num_rows:
+    numbers = np.array([*steps.values(), NO_STEP], np.int8)
+    step = numbers[_integers(pc.index_in(table.column("message"), value_set=names), -1)]
+    # A reply says by its correlation where it belongs; its own xid may be null or that of another branch.
+    is_answer = np.isin(step, list(_ANSWERED_BY.values()))
+    concerned = is_answer | ((step != NO_STEP) & _truths(pc.is_valid(table.column("gtrid"))))
+    concerned &= _truths(pc.equal(table.column("protocol"), protocol))
+    if not concerned.any():
         return EVENTS.empty_table()
-    step = pa.array(list(steps.values()), pa.int8()).take(pc.index_in(table.column("message"), value_set=names))
-    is_answer = pc.is_in(step, value_set=pa.array(list(_ANSWERED_BY.values()), pa.int8()))
-    status = pc.if_else(is_answer, table.column("status"), pa.scalar(None, pa.string())).cast(pa.int32())
-    flags = pc.fill_null(table.column("flags"), 0)
-    one_phase = pc.and_(pc.equal(step, COMMIT), pc.not_equal(pc.bit_wise_and(flags, TMONEPHASE), 0))
+    table = arrays.where(table.select(_READ), concerned)
+    step, is_answer = step[concerned], is_answer[concerned]
+    one_phase = (step == COMMIT) & (_integers(table.column("flags"), 0) & TMONEPHASE != 0)
     made = {
         "ts": table.column("ts").cast(TS).cast(pa.int64()),
-        "step": step,
-        "status": status,
-        "one_phase": one_phase,
+        "step": pa.array(step),
+        "status": pc.if_else(pa.array(is_answer), table.column("status"), _NO_STATUS).cast(pa.int32()),
+        "one_phase": pa.array(one_phase),
     }
     return pa.table([made.get(name, table.column(name) if name not in made else None) for name in EVENTS.names], EVENTS)
+
+
+def _integers(column: pa.ChunkedArray, missing: int) -> NDArray[np.int64]:
+    return arrays.integers(column.combine_chunks(), missing)
+
+
+def _truths(column: pa.ChunkedArray) -> NDArray[np.bool_]:
+    return arrays.flags(column.combine_chunks(), len(column))
 
 
 @dataclass(slots=True)

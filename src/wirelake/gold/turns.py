@@ -10,7 +10,7 @@ or the answer late; it is a violation.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .lifecycle import FORBIDDEN, Automaton
 
@@ -86,5 +86,9 @@ class Turns:
             self.move(machine, then, message.side, now)
 
     def _was_under_way(self, machine: Automaton, message: Message) -> bool:
-        crossed = self.changed_by == 1 - message.side and message.ts - self.changed_us <= CROSSING_US
-        return crossed and self.before >= 0 and bool(machine.table[self.before, message.symbol] != FORBIDDEN)
+        return bool(self.were_under_way(machine, message.ts, message.side, message.symbol))
+
+    def were_under_way(self, machine: Automaton, ts: Any, side: Any, symbol: Any) -> Any:
+        """The same of one message or of arrays of them."""
+        crossed = (self.changed_by == 1 - side) & (ts - self.changed_us <= CROSSING_US) & (self.before >= 0)
+        return crossed & (machine.table[self.before, symbol] != FORBIDDEN)

@@ -16,10 +16,9 @@ its connection has ended or EARLY_US have passed.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,18 +28,21 @@ from numpy.typing import NDArray
 from ..protocols import BUILT_IN, load
 from ..spec.nodes import Protocol
 from . import answers, arrays
-from .answers import ANSWERS, ASKS, CLOSES, EARLY, EARLY_US, ENDS, FOR_EVER, KEPT, LATE_US, OPEN, Finding, Losses
+from .answers import ANSWERS, ASKS, CLOSES, EARLY, EARLY_US, ENDS, FOR_EVER, KEPT, LATE_US, OPEN, Losses
 from .connections import Runs, integers, runs_of, to_client, told_rows, truths, whole
+from .findings import NAMELESS_REPLY, NOTHING, SIDES, STATE, Excuse, Found, Waiting
 from .lifecycle import FORBIDDEN, Automaton, automaton
 from .marks import HANDSHAKE, REFUSED, column
 from .open import TS
-from .pieces import SPLITTING, Groups, Piece
+from .pieces import SPLITTING, Finding, Groups, Piece
 from .refine import ANSWER, CLOSE, REQUEST
-from .turns import Message, Turns
+from .turns import MOST_KEPT, Message, Turns
 
 UNHEARD_US = 3_600_000_000
 """How long a connection that was opened and says nothing is remembered as one whose beginning was captured."""
 BULK_STEPS = 16
+WALKED, CALM = 16, 64
+"""So many messages are walked before it is tried to go on in bulk; that was worth it if it got so far."""
 
 VIOLATIONS = pa.schema(
     [
@@ -63,8 +65,9 @@ VIOLATIONS = pa.schema(
     ]
 )
 _TAKEN = ("capture", "connection", "direction", "offset", "length", "ts", "protocol", "message", "correlation")
+_CODED = frozenset(("capture", "connection", "direction", "protocol", "message"))
+"""What is the same in many violations."""
 _HEAD = ("connection", "is_whole", "first_us", "last_us", "ended", "ended_us")
-SIDES, DIRECTIONS = ("client", "server"), ("to_server", "to_client")
 
 
 @dataclass
@@ -89,20 +92,13 @@ class Watch:
     groups: Groups = field(default_factory=Groups)
 
 
-class Waiting(NamedTuple):
-    """A violation, unless it turns out that something was lost, or that the request of an early answer still comes."""
-
-    ts: int
-    row: dict[str, Any]
-
-
 @dataclass
 class Carry:
     watches: dict[str, Watch]
     unheard: dict[str, int]
     """Whole connections without a message so far -> when they were last seen."""
     kept: NDArray[Any]
-    waiting: dict[int, Waiting]
+    waiting: pa.Table | None
     numbers: int
     rows: int
 
@@ -133,13 +129,13 @@ class Violations:
         self._watches: dict[str, Watch] = carry.watches if carry is not None else {}
         self._unheard: dict[str, int] = carry.unheard if carry is not None else {}
         self._kept: NDArray[Any] = carry.kept if carry is not None else np.zeros(0, KEPT)
-        self._waiting: dict[int, Waiting] = carry.waiting if carry is not None else {}
+        self._waiting = Waiting(carry.waiting if carry is not None else None)
         self._numbers = carry.numbers if carry is not None else 0
         self._rows = carry.rows if carry is not None else 0
 
     def carry(self) -> Carry:
         """What is remembered, picklable."""
-        return Carry(self._watches, self._unheard, self._kept, self._waiting, self._numbers, self._rows)
+        return Carry(self._watches, self._unheard, self._kept, self._waiting.table, self._numbers, self._rows)
 
     def feed(self, facts: pa.Table, connections: pa.Table, damage: pa.Table | None = None) -> pa.Table:
         """Rows for facts that are sorted by connection, ts, order.
@@ -157,7 +153,7 @@ class Violations:
         for row in heads:
             if row["ended"] and row["connection"] in self._watches:
                 self._watches[row["connection"]].ended_us = row["ended_us"] or 0
-        return self._decided({n for n, one in self._waiting.items() if one.row["connection"] in ended})
+        return _decided(self._waiting.take_of(ended))
 
     def settle(self, watermark: int, final: bool = False) -> pa.Table:
         """Rows that are decided now that everything up to ``watermark`` (microseconds) was fed."""
@@ -174,12 +170,7 @@ class Violations:
         has_limit = np.isin(self._kept["role"], (OPEN, EARLY))
         last = np.where(has_limit, self._kept["until"], self._kept["done_us"] + LATE_US)
         self._kept = self._kept[~np.isin(self._kept["who"], numbers) & (last >= watermark)]
-        return self._decided({n for n, one in self._waiting.items() if final or one.ts + EARLY_US < watermark})
-
-    def _decided(self, numbers: set[int]) -> pa.Table:
-        rows = [self._waiting.pop(number).row for number in sorted(numbers)]
-        found = pa.Table.from_pylist(rows, VIOLATIONS)
-        return found.sort_by([("ts", "ascending"), ("connection", "ascending"), ("offset", "ascending")])
+        return _decided(self._waiting.take_before(None if final else watermark - EARLY_US))
 
     # --- one protocol's share of the facts
 
@@ -190,16 +181,20 @@ class Violations:
         watches = [self._watch(one, name, machine) for one in runs.names]
         feed = _Feed(facts, runs, watches, to_client(facts), integers(facts, "ts"), integers(facts, "code"))
         self._note_losses(feed, damage)
-        states = _States(machine, feed, self._rows) if machine is not None else None
-        findings = states.findings() if states is not None else {}
+        found = Found.nothing(len(feed))
+        states = _States(machine, feed, self._rows, found) if machine is not None else None
+        if states is not None:
+            states.run()
+        self._waiting.drop(np.array([number for watch in watches for number in watch.turns.excused], np.int64))
         for watch in watches:
-            for number in watch.turns.excused:
-                self._waiting.pop(number, None)
             watch.turns.excused.clear()
-        for one in (*self._answers(feed, findings), *_pieces(feed)):
-            if one.row not in findings:
-                findings[one.row] = (one.rule, one.detail, states.at(one.row) if states is not None else "")
-        self._note(feed, findings)
+        self._answers(feed, found)
+        for one in _pieces(feed):
+            if found.rule[one.row] == NOTHING:
+                found.rule[one.row], found.said[one.row] = one.rule, one.detail
+        if states is not None:
+            states.tell()
+        self._note(feed, found, machine, states.side if states is not None else feed.side)
         self._rows += len(feed)
         for i, watch in enumerate(watches):
             watch.is_known = True
@@ -229,6 +224,7 @@ class Violations:
         place = {name: i for i, name in enumerate(feed.runs.names)}
         offset = integers(feed.table, "offset")
         wanted = damage.select(["connection", "direction", "offset", "ts"]).sort_by("offset")
+        excuses: list[Excuse] = []
         for name, direction, at, ts in zip(
             *(wanted.column(name).to_pylist() for name in ("connection", "direction", "offset")),
             integers(wanted, "ts").tolist(),
@@ -239,7 +235,7 @@ class Violations:
                 if name in self._watches:
                     watch = self._watches[name]
                     watch.losses[side].add(watch.heard_us[side][0], ts)
-                    self._excuse(name, side, watch.heard_us[side][0], ts)
+                    excuses.append(Excuse(name, side, watch.heard_us[side][0], ts))
                 continue
             rows = slice(int(feed.runs.starts[i]), int(feed.runs.starts[i + 1]))
             own = np.flatnonzero(feed.side[rows] == side) + rows.start
@@ -248,37 +244,34 @@ class Violations:
                 *feed.ts[own[: int(np.searchsorted(offset[own], at))][-2:]].tolist(),
             ]
             feed.watches[i].losses[side].add(times[-2], ts)
-            self._excuse(name, side, times[-2], ts)
+            excuses.append(Excuse(name, side, times[-2], ts))
+        self._waiting.excuse(excuses)
 
-    def _note(self, feed: _Feed, findings: Mapping[int, tuple[str, str, str]]) -> None:
+    def _note(self, feed: _Feed, found: Found, machine: Automaton | None, side: NDArray[np.int8]) -> None:
         """All but what came while something was being lost."""
-        for row, shown in zip(sorted(findings), _table(feed.table, findings).to_pylist(), strict=True):
-            watch = feed.watches[int(np.searchsorted(feed.runs.starts, row, "right")) - 1]
-            ts = int(feed.ts[row])
-            if not any(lost.covers(ts) for lost in watch.losses):
-                self._waiting[self._rows + row] = Waiting(ts, shown)
+        rows = found.rows
+        lossy = np.array([any(lost.spans for lost in watch.losses) for watch in feed.watches], np.bool_)
+        if lossy.any() and len(rows):
+            owner = np.searchsorted(feed.runs.starts, rows, "right") - 1
+            covered = np.zeros(len(rows), np.bool_)
+            for at in np.flatnonzero(lossy[owner]).tolist():
+                ts = int(feed.ts[rows[at]])
+                covered[at] = any(lost.covers(ts) for lost in feed.watches[int(owner[at])].losses)
+            rows = rows[~covered]
+        if len(rows):
+            self._waiting.add(_table(feed, found, rows, machine, side, self._rows))
 
     def _machine(self, name: str) -> Automaton | None:
         protocol = self._protocols.get(name) or (load(name) if name in BUILT_IN else None)
         return automaton(protocol) if protocol is not None else None
 
-    def _excuse(self, connection: str, side: int, start: int, end: int) -> None:
-        """What was found before it was known that something was lost."""
-        answered = DIRECTIONS[1 - side]
-        for number, one in list(self._waiting.items()):
-            row = one.row
-            if row["connection"] != connection or one.ts < start:
-                continue
-            if one.ts <= end or (row["rule"] == answers.UNEXPECTED_REPLY and row["direction"] == answered):
-                del self._waiting[number]
-
     # --- requests and answers
 
-    def _answers(self, feed: _Feed, wrong: Mapping[int, Any]) -> list[Finding]:
+    def _answers(self, feed: _Feed, found: Found) -> None:
         table = feed.table
         step = integers(table, "step")
         if not step.any():
-            return []
+            return
         piece = integers(table, "piece", -1)
         ends = truths(table, "ends")
         correlation = whole(table, "correlation")
@@ -295,43 +288,33 @@ class Violations:
         # Known clients answer everything that is called a heartbeat, also answers to their own.
         role[is_answer & (feed.side == 0) & truths(table, "heartbeat")] = 0
         ordinal = _ordinals(feed, is_answer)
-        if wrong:
-            forbidden = np.fromiter(wrong, np.int64, len(wrong))
-            role[forbidden] = np.where(role[forbidden] == ASKS, ASKS, 0)
+        role[(found.rule != NOTHING) & (role != ASKS)] = 0
         manners = answers.MANNERS.get(feed.watches[0].protocol, answers.PLAIN)
-        nameless = [] if named.all() else self._nameless(feed, np.flatnonzero((role != 0) & ~named), role, manners)
+        if not named.all() and manners.inventing_side is not None:
+            # Wrong where one side alone may make up ids, and this is the other side.
+            wrong = ~named & ((role == ANSWERS) | (role == ENDS)) & (feed.side != manners.inventing_side)
+            found.add(np.flatnonzero(wrong), NAMELESS_REPLY)
         used = np.flatnonzero((role != 0) & named)
-        findings, self._kept = self._check(feed, used, role, correlation, ordinal, manners)
-        return [*nameless, *findings]
-
-    def _nameless(
-        self, feed: _Feed, rows: NDArray[np.int64], role: NDArray[np.int8], manners: answers.Manners
-    ) -> list[Finding]:
-        """Answers without correlation: wrong where one side alone may make up ids, and this is the other side."""
-        if manners.inventing_side is None:
-            return []
-        rows = rows[np.isin(role[rows], (ANSWERS, ENDS)) & (feed.side[rows] != manners.inventing_side)]
-        return [
-            Finding(row, answers.UNEXPECTED_REPLY, "it does not say which request it answers") for row in rows.tolist()
-        ]
+        self._check(feed, found, used, role, correlation, ordinal, manners)
 
     def _check(
         self,
         feed: _Feed,
+        found: Found,
         used: NDArray[np.int64],
         role: NDArray[np.int8],
         correlation: pa.Array,
         ordinal: NDArray[np.int64],
         manners: answers.Manners,
-    ) -> tuple[list[Finding], NDArray[Any]]:
+    ) -> None:
         table = feed.table
         who = feed.runs.spread(np.array([watch.number for watch in feed.watches], np.int32))[used]
         asks_or_closes = np.isin(role[used], (ASKS, CLOSES))
         asker = np.where(asks_or_closes, feed.side[used], 1 - feed.side[used]).astype(np.uint64)
         picked = correlation if len(used) == len(correlation) else correlation.take(pa.array(used))
         key = arrays.hashed(picked).view(np.uint64) ^ _mixed(who.astype(np.uint64) * np.uint64(2) + asker)
-        here = np.isin(self._kept["who"], np.array([watch.number for watch in feed.watches], np.int32))
-        kept, elsewhere = self._kept[here], self._kept[~here]
+        touched = _having(self._kept["key"], key)
+        kept, elsewhere = self._kept[touched], self._kept[~touched]
         ts, limit = feed.ts[used], integers(table, "limit_us")[used]
         until = np.where(limit > 0, ts + limit + np.maximum(limit, LATE_US), FOR_EVER)
         rows = answers.Rows(
@@ -349,14 +332,14 @@ class Violations:
             _invented(feed, manners)[used],
             self._rows + used,
         )
-        losses = {watch.number: watch.losses for watch in feed.watches}
-        findings, keep, found = answers.check(rows, manners, losses)
-        met = set(found)
-        for number in met:
-            self._waiting.pop(number, None)
-        findings = [one._replace(row=int(used[one.row])) for one in findings]
-        unmet = [one for one in findings if self._rows + one.row not in met]
-        return unmet, np.concatenate([elsewhere, keep[_still_remembered(keep, feed)]])
+        checked = answers.check(rows, manners, {watch.number: watch.losses for watch in feed.watches})
+        rule = checked.rule
+        if len(checked.met):
+            self._waiting.drop(checked.met)
+            rule = np.where(np.isin(rows.number, checked.met), NOTHING, rule).astype(np.int8)
+        wrong = np.flatnonzero(rule)
+        found.add(used[wrong], rule[wrong], checked.us[wrong])
+        self._kept = np.concatenate([one[_still_remembered(one, feed)] for one in (elsewhere, checked.kept)])
 
 
 def _invented(feed: _Feed, manners: answers.Manners) -> NDArray[np.bool_]:
@@ -385,16 +368,25 @@ def _ordinals(feed: _Feed, is_answer: NDArray[np.bool_]) -> NDArray[np.int64]:
     return np.asarray(found, np.int64)
 
 
+def _having(keys: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Which keys are among those that are wanted."""
+    if not len(wanted) or not len(keys):
+        return np.zeros(len(keys), np.bool_)
+    wanted = np.sort(wanted)
+    place = np.minimum(np.searchsorted(wanted, keys), len(wanted) - 1)
+    return np.asarray(wanted[place] == keys, np.bool_)
+
+
 def _still_remembered(kept: NDArray[Any], feed: _Feed) -> NDArray[np.bool_]:
     """Drops what the next answer of its connection could not be measured against any more."""
     order = np.argsort([watch.number for watch in feed.watches])
     numbers = np.array([feed.watches[i].number for i in order], np.int32)
-    place = np.searchsorted(numbers, kept["who"])
+    place = np.minimum(np.searchsorted(numbers, kept["who"]), len(numbers) - 1)
     replies = np.array([feed.watches[i].replies for i in order], np.int64)[place]
     last = feed.ts[feed.runs.starts[1:] - 1][order][place]
     ended = np.isin(kept["role"], (answers.ANSWERED, answers.CLOSED))
     recent = (replies - kept["ordinal"] < answers.RECENT) & (last - kept["done_us"] <= LATE_US)
-    return np.asarray(np.where(ended, recent, kept["until"] >= last), np.bool_)
+    return np.asarray((numbers[place] != kept["who"]) | np.where(ended, recent, kept["until"] >= last), np.bool_)
 
 
 # --- states
@@ -405,14 +397,15 @@ class _States:
 
     Most messages leave the state as it is. So all rows are looked up under the state their connection has; the first
     that changes it is applied, and only the rows behind it are looked up again. A connection that changes its state
-    many times, that lost bytes, or in which something is forbidden, is walked alone from there on.
+    many times, that lost bytes, or in which something is forbidden, is walked alone from there on, and even there what
+    changes nothing is passed over in bulk.
     """
 
-    def __init__(self, machine: Automaton, feed: _Feed, base: int) -> None:
+    def __init__(self, machine: Automaton, feed: _Feed, base: int, found: Found) -> None:
         self.machine = machine
         self.feed = feed
         self.base = base
-        self.found: dict[int, tuple[str, str, str]] = {}
+        self.found = found
         self.history = [([-1], [watch.turns.state]) for watch in feed.watches]
         """Of each connection: rows at which its state changed, and to what."""
         refusal = np.zeros(len(feed), np.bool_)
@@ -423,7 +416,7 @@ class _States:
         self.side = feed.side ^ feed.runs.spread(swapped) if swapped.any() else feed.side
         self.symbol = machine.symbols(feed.code, self.side, refusal)
 
-    def findings(self) -> dict[int, tuple[str, str, str]]:
+    def run(self) -> None:
         feed = self.feed
         alone = np.array([_is_special(watch) for watch in feed.watches], np.bool_)
         rows = np.arange(len(feed))
@@ -435,12 +428,15 @@ class _States:
             resume[i] = int(feed.runs.starts[i])
         for i, start in sorted(resume.items()):
             self._walk(i, start)
-        return self.found
 
-    def at(self, row: int) -> str:
-        """The state when this message came."""
-        rows, states = self.history[int(np.searchsorted(self.feed.runs.starts, row, "right")) - 1]
-        return _shown(self.machine, states[bisect_right(rows, row) - 1])
+    def tell(self) -> None:
+        """The states in which other rules than that of the life cycle were broken: those behind the messages."""
+        rows = np.flatnonzero((self.found.rule != NOTHING) & (self.found.rule != STATE))
+        if len(rows):
+            starts = self.feed.runs.starts.tolist()
+            changed = [max(row, start) for start, (at, _) in zip(starts, self.history, strict=False) for row in at]
+            states = np.array([state for _, known in self.history for state in known], np.int64)
+            self.found.state[rows] = states[np.searchsorted(np.array(changed), rows, "right") - 1]
 
     def _find_roles(self) -> None:
         """Who is the client, where the side that was dialled may be it."""
@@ -488,39 +484,64 @@ class _States:
 
     def _walk(self, i: int, start: int) -> None:
         """One connection, message by message. Behind a loss its state is unknown."""
-        feed, watch, machine = self.feed, self.feed.watches[i], self.machine
-        turns, table = watch.turns, machine.table
+        feed, watch = self.feed, self.feed.watches[i]
         ends = sorted([*watch.losing, *(end for lost in watch.losses for _, end in lost.new)])
-        rows = slice(start, int(feed.runs.starts[i + 1]))
-        at = 0
+        row, stop = start, int(feed.runs.starts[i + 1])
+        at, walked = 0, WALKED
+        while row < stop:
+            at = self._step(i, slice(row, min(row + walked, stop)), ends, at)
+            row = min(row + walked, stop)
+            passed = self._pass(i, row, stop, ends[at] if at < len(ends) else FOR_EVER)
+            walked = WALKED if passed - row >= CALM else min(2 * walked, answers.BLOCK)
+            row = passed
+        watch.losing = ends[at:]
+        watch.turns.forget(int(feed.ts[stop - 1]))
+        for number in watch.turns.excused:
+            if number >= self.base:
+                self.found.rule[number - self.base] = NOTHING
+
+    def _step(self, i: int, rows: slice, ends: list[int], at: int) -> int:
+        """A few messages. ``ends`` are those of losses, the ones before ``at`` have passed."""
+        feed, machine, turns = self.feed, self.machine, self.feed.watches[i].turns
         for row, (ts, side, symbol) in enumerate(
-            zip(feed.ts[rows].tolist(), self.side[rows].tolist(), self.symbol[rows].tolist(), strict=True), start
+            zip(feed.ts[rows].tolist(), self.side[rows].tolist(), self.symbol[rows].tolist(), strict=True), rows.start
         ):
             while at < len(ends) and ends[at] < ts:
                 turns.lose(machine)
                 at += 1
-            if table[turns.state, symbol] == turns.state:
+            if machine.table[turns.state, symbol] == turns.state:
                 continue
             if not turns.take(machine, Message(ts, self.base + row, side, symbol)):
-                self.found[row] = ("state", *_forbidden(machine, turns.state, side))
+                self.found.rule[row], self.found.state[row] = STATE, turns.state
             if turns.state != self.history[i][1][-1]:
                 self._remember(i, row)
-        watch.losing = ends[at:]
-        turns.forget(int(feed.ts[rows.stop - 1]))
-        for number in turns.excused:
-            self.found.pop(number - self.base, None)
+        return at
+
+    def _pass(self, i: int, row: int, stop: int, lost_us: int) -> int:
+        """Passes over messages that change nothing, be they allowed or not; gives the first that may."""
+        machine, turns = self.machine, self.feed.watches[i].turns
+        size = CALM
+        while row < stop:
+            rows = slice(row, min(row + size, stop))
+            ts, symbol = self.feed.ts[rows], self.symbol[rows]
+            then = machine.table[turns.state, symbol]
+            forbidden = then == FORBIDDEN
+            matters = (then != turns.state) & ~forbidden | (ts > lost_us)
+            if len(turns.kept) < MOST_KEPT:
+                matters |= forbidden & machine.moves[symbol]
+            passed = int(matters.argmax()) if matters.any() else len(ts)
+            forbidden &= ~turns.were_under_way(machine, ts, self.side[rows], symbol)
+            wrong = row + np.flatnonzero(forbidden[:passed])
+            self.found.rule[wrong], self.found.state[wrong] = STATE, turns.state
+            row += passed
+            if passed < len(ts):
+                return row
+            size *= 2
+        return row
 
 
 def _is_special(watch: Watch) -> bool:
     return bool(watch.turns.kept or watch.losing) or any(lost.new for lost in watch.losses)
-
-
-def _forbidden(machine: Automaton, number: int, side: int) -> tuple[str, str]:
-    """What is wrong, and the state."""
-    state = _shown(machine, number)
-    allowed = machine.allowed(number, side)
-    may = f"may send {_listed(allowed)}" if allowed else "may send nothing"
-    return f"in state {state} the {SIDES[side]} {may}", state
 
 
 def _firsts(
@@ -533,17 +554,6 @@ def _firsts(
         return groups, values
     first = np.concatenate([[True], groups[1:] != groups[:-1]])
     return groups[first], values[first]
-
-
-def _shown(machine: Automaton, number: int) -> str:
-    states = machine.sets[number]
-    return "unknown" if len(states) > len(machine.all_states) else "|".join(sorted(states))
-
-
-def _listed(names: Iterable[str], most: int = 6) -> str:
-    """Names in a sentence; of many, the first."""
-    names = list(names)
-    return ", ".join(names) if len(names) <= most else f"{', '.join(names[:most])} and {len(names) - most} more"
 
 
 # --- pieces
@@ -607,14 +617,30 @@ def _by_protocol(facts: pa.Table) -> list[pa.Table]:
     return [facts.filter(pc.equal(facts.column("protocol"), name)) for name in sorted(names)]
 
 
-def _table(facts: pa.Table, findings: Mapping[int, tuple[str, str, str]]) -> pa.Table:
-    if not findings:
-        return VIOLATIONS.empty_table()
-    rows = sorted(findings)
-    picked = facts.select(_TAKEN).take(pa.array(rows, pa.int64()))
+def _table(
+    feed: _Feed,
+    found: Found,
+    rows: NDArray[np.int64],
+    machine: Automaton | None,
+    side: NDArray[np.int8],
+    base: int,
+) -> pa.Table:
+    """Violations and their numbers."""
+    picked = feed.table.select(_TAKEN).take(pa.array(rows, pa.int64())).combine_chunks()
     made = {
-        "rule": pa.array([findings[row][0] for row in rows], pa.string()),
-        "detail": pa.array([findings[row][1] for row in rows], pa.string()),
-        "state": pa.array([findings[row][2] or None for row in rows], pa.string()),
+        "rule": found.rules(rows),
+        "detail": found.details(rows, machine, side),
+        "state": found.states(rows, machine),
+        "number": pa.array(base + rows),
     }
-    return pa.table([made[name] if name in made else picked.column(name) for name in VIOLATIONS.names], VIOLATIONS)
+    made |= {
+        name: whole(picked, name).dictionary_encode() if name in _CODED else picked.column(name) for name in _TAKEN
+    }
+    return pa.table({name: made[name] for name in (*VIOLATIONS.names, "number")})
+
+
+def _decided(rows: pa.Table | None) -> pa.Table:
+    if rows is None:
+        return VIOLATIONS.empty_table()
+    plain = pa.table([rows.column(field.name).cast(field.type) for field in VIOLATIONS], VIOLATIONS)
+    return plain.sort_by([("ts", "ascending"), ("connection", "ascending"), ("offset", "ascending")])

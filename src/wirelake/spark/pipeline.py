@@ -205,7 +205,8 @@ class _Step:
     def run(
         self, spark: SparkSession | Callable[[], SparkSession], found: Sequence[Chosen], partition_bytes: int | None
     ) -> Report:
-        if not found and not (self.final and self.carry):
+        is_open = bool(self.carry.keys() - {"marks"})
+        if not found and not (self.final and is_open):
             return self.report
         with _meanwhile(spark) as session:
             planned = self._plan(found, partition_bytes)

@@ -22,7 +22,7 @@ from ..errors import WireError
 from ..gold.addresses import ADDRESSES, EXCHANGE_COLUMNS, MESSAGE_COLUMNS, addresses
 from ..gold.connections import CONNECTIONS, connection_rows
 from ..gold.exchanges import EXCHANGES, Exchanges
-from ..gold.facts import FACTS, MESSAGES, facts
+from ..gold.facts import FACTS, FED, MESSAGES, facts
 from ..gold.held import Held
 from ..gold.legs import BROKERED
 from ..gold.open import OPEN
@@ -39,7 +39,7 @@ from .tables import ACCOUNTING, CHUNK_BYTES, CHUNKS, chunk_rows, silver_schema
 HOUR_US = 3_600_000_000
 FEED_ROWS = 200_000
 """Events of transactions that are taken at a time."""
-SHARES = {"facts": FACTS, "connections": CONNECTIONS, "accounts": ACCOUNTING, "damage": QUARANTINE}
+SHARES = {"facts": FED, "connections": CONNECTIONS, "accounts": ACCOUNTING, "damage": QUARANTINE}
 """What goes from decoding to gold."""
 
 
@@ -148,7 +148,7 @@ class _Decode:
         self.attempt.table(f"silver/{protocol}", silver_schema(declared)).write(batch)
         made = facts(declared, batch, **(self.task.reading.about(self.task.reading.options, name) or {}))
         self.attempt.table("silver/messages", MESSAGES).write(made)
-        self._share("facts", made, lambda _: protocol)
+        self._share("facts", made.select(FED.names), lambda _: protocol)
         told = self.told
         told.messages[protocol] = told.messages.get(protocol, 0) + batch.num_rows
         told.bytes_decoded += pc.sum(batch.column("length")).as_py() or 0
@@ -297,9 +297,9 @@ class _Gold:
         rows = self.exchanges.open()
         size = rows.num_rows
         made = {
-            "kind": pa.array(["request"] * size, pa.string()),
+            "kind": pa.repeat(pa.scalar("request"), size),
             "since_ts": rows.column("request_ts"),
-            "detail": pa.array(["no reply yet"] * size, pa.string()),
+            "detail": pa.repeat(pa.scalar("no reply yet"), size),
         }
         return pa.table([made[name] if name in made else rows.column(name) for name in OPEN.names], OPEN)
 
