@@ -147,6 +147,21 @@ class Excuse(NamedTuple):
     end: int
 
 
+def _excused(ts: Ints, answered: Ints, excuses: list[Excuse]) -> Mask:
+    """Of the rows of one connection, by time."""
+    starts, ends = (np.array(times, np.int64) for times in zip(*((one.start, one.end) for one in excuses), strict=True))
+    first, behind = np.searchsorted(ts, starts), np.searchsorted(ts, ends, "right")
+    change = np.zeros(len(ts) + 1, np.int64)
+    np.add.at(change, first, 1)
+    np.add.at(change, np.maximum(first, behind), -1)
+    found = np.cumsum(change)[:-1] > 9
+    for side in (0, 1):
+        since = min((one.start for one in excuses if one.side == side), default=None)
+        if since is not None:
+            found |= (answered == side) & (ts >= since)
+    return np.asarray(found, np.bool_)
+
+
 class Waiting:
     """Rows in the order of their numbers, texts by dictionaries. ``number`` is the place of the message in all that
     was fed.
@@ -178,16 +193,21 @@ class Waiting:
 
     def excuse(self, excuses: list[Excuse]) -> None:
         """What was found before it was known that something was lost: while it was, and answers to what was lost."""
-        if not len(self) or not excuses:
-            return
-        owner = self._codes("connection", sorted({one.connection for one in excuses}))
-        unasked = self._codes("rule", [RULES[UNEXPECTED_REPLY]]) >= 0
-        answers = [unasked & (self._codes("direction", [way]) >= 0) for way in ("to_client", "to_server")]
-        places = {name: i for i, name in enumerate(sorted({one.connection for one in excuses}))}
-        ts, keep = self._integers("ts"), np.ones(len(self), np.bool_)
+        by_name: dict[str, list[Excuse]] = {}
         for one in excuses:
-            lost = (owner == places[one.connection]) & (ts >= one.start)
-            keep &= ~(lost & ((ts <= one.end) | answers[one.side]))
+            by_name.setdefault(one.connection, []).append(one)
+        if not len(self) or not by_name:
+            return
+        ts, owner = self._integers("ts"), self._codes("connection", list(by_name))
+        is_unasked = self._codes("rule", [RULES[UNEXPECTED_REPLY]]) >= 0
+        # The side whose request was not seen: 0 the client, which such an answer goes to.
+        answered = np.where(is_unasked, self._codes("direction", ["to_client", "to_server"]), -1)
+        order = np.lexsort((ts, owner))
+        bounds = np.searchsorted(owner[order], np.arange(len(by_name) + 1))
+        keep = np.ones(len(self), np.bool_)
+        for i, own in enumerate(by_name.values()):
+            rows = order[bounds[i] : bounds[i + 1]]
+            keep[rows] = ~_excused(ts[rows], answered[rows], own)
         self._keep(keep)
 
     def take_of(self, connections: Iterable[str]) -> pa.Table | None:

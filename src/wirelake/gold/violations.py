@@ -308,12 +308,14 @@ class Violations:
         manners: answers.Manners,
     ) -> None:
         table = feed.table
-        who = feed.runs.spread(np.array([watch.number for watch in feed.watches], np.int32))[used]
+        numbers = np.array([watch.number for watch in feed.watches], np.int32)
+        who = feed.runs.spread(numbers)[used]
         asks_or_closes = np.isin(role[used], (ASKS, CLOSES))
         asker = np.where(asks_or_closes, feed.side[used], 1 - feed.side[used]).astype(np.uint64)
         picked = correlation if len(used) == len(correlation) else correlation.take(pa.array(used))
         key = arrays.hashed(picked).view(np.uint64) ^ _mixed(who.astype(np.uint64) * np.uint64(2) + asker)
         touched = _having(self._kept["key"], key)
+        touched[touched] = np.isin(self._kept["who"][touched], numbers)
         kept, elsewhere = self._kept[touched], self._kept[~touched]
         ts, limit = feed.ts[used], integers(table, "limit_us")[used]
         until = np.where(limit > 0, ts + limit + np.maximum(limit, LATE_US), FOR_EVER)

@@ -25,7 +25,7 @@ from .options import OptionError, ReadOptions
 
 OPEN_COST_BYTES = 4 << 20
 """What opening one more file costs, in bytes that could be read instead (as for Spark's own files)."""
-MOST_ROWS = int(os.environ.get("H7ROWS", 50_000))
+MOST_ROWS = 50_000
 _HEAD_BYTES = 8
 _MOST_BYTES = 2**31 - 1
 
