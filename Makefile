@@ -69,8 +69,10 @@ check: $(STAMP) ## lint, formatting, types, generated documents
 	$(BIN)/mypy
 	$(BIN)/python scripts/generate_docs.py --check
 
-bench: setup ## run the benchmarks
+bench: setup ## run the benchmarks: decoders, Spark formats, ingest (some minutes, some GB of disk)
 	@$(BIN)/python -m benchmarks
+	@$(BIN)/python -m benchmarks.spark
+	@$(BIN)/python -m benchmarks.ingest
 
 soak: setup ## run what takes minutes by nature
 	@$(BIN)/python -m benchmarks.soak

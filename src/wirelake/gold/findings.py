@@ -154,7 +154,7 @@ def _excused(ts: Ints, answered: Ints, excuses: list[Excuse]) -> Mask:
     change = np.zeros(len(ts) + 1, np.int64)
     np.add.at(change, first, 1)
     np.add.at(change, np.maximum(first, behind), -1)
-    found = np.cumsum(change)[:-1] > 9
+    found = np.cumsum(change)[:-1] > 0
     for side in (0, 1):
         since = min((one.start for one in excuses if one.side == side), default=None)
         if since is not None:
