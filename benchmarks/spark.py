@@ -1,22 +1,28 @@
 """``python -m benchmarks.spark``: the formats against Spark's own JSON reader, on the same messages.
 
-Both read one file and write to a sink that takes everything and keeps nothing: all that is measured is reading. JSON
-has the advantage of a schema with just the columns that the messages have, so nothing has to be inferred.
+Both read one file and write to a sink that takes everything and keeps nothing: all that is measured is reading. The
+lines are those of ``wirelake generate``: connection, direction, time and the message. JSON is told its schema, so nothing has
+to be inferred: that of all messages of the protocol, as the format has it too, and for comparison that of the one
+message that occurs.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import random
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wirelake import decode
+from wirelake import decode, encode, load
+from wirelake.generate import random_message
 from wirelake.spark.session import session
+from wirelake.spec.resolve import layout
 
 from .traffic import make_frames
 
@@ -25,37 +31,54 @@ if TYPE_CHECKING:
 
 DISTINCT = 20_000
 """Messages that differ; they are repeated until there are enough."""
-WHOLE = "ok boolean, protocol string, message string, code int, length int, fields struct<{fields}>"
 TWO = "fields struct<`service.name`:string,flags:bigint>"
 DEMANDS = (("casual, all columns", "json, all columns", 1.3), ("casual, two columns", "json, two columns", 2.0))
 
 
-def write_inputs(folder: Path, messages: int) -> tuple[Path, Path, str]:
-    """The messages as a raw stream and as JSON Lines, and the schema of the latter."""
+@dataclass(frozen=True)
+class Inputs:
+    """The messages as a raw stream and as JSON Lines; one line of every message that the protocol has."""
+
+    raw: Path
+    lines: Path
+    samples: Path
+
+
+def write_inputs(folder: Path, messages: int) -> Inputs:
+    made = Inputs(folder / "calls.bin", folder / "calls.jsonl", folder / "samples.jsonl")
     frames = make_frames("casual", min(messages, DISTINCT))
-    shown = [decode("casual", frame).to_json() for frame in frames]
-    lines = "".join(json.dumps(one, separators=(",", ":")) + "\n" for one in shown).encode()
-    stream = b"".join(frames)
-    raw, text = folder / "calls.bin", folder / "calls.jsonl"
-    with raw.open("wb") as binary, text.open("wb") as readable:
+    stream, lines = b"".join(frames), b"".join(map(_line, frames))
+    with made.raw.open("wb") as raw, made.lines.open("wb") as text:
         for _ in range(-(-messages // len(frames))):
-            binary.write(stream)
-            readable.write(lines)
-    kinds = {name: "bigint" if isinstance(value, int) else "string" for name, value in shown[0]["fields"].items()}
-    return raw, text, WHOLE.format(fields=",".join(f"`{name}`:{kind}" for name, kind in kinds.items()))
+            raw.write(stream)
+            text.write(lines)
+    rng, declared = random.Random(1), layout(load("casual"))
+    samples = [encode(random_message(declared, node, rng)) for node in declared.messages.values() for _ in range(20)]
+    made.samples.write_bytes(b"".join(map(_line, samples)))
+    return made
 
 
-def runners(spark: SparkSession, raw: Path, text: Path, schema: str) -> dict[str, Callable[[], Any]]:
+def _line(frame: bytes) -> bytes:
+    about = {"ts": 1_704_067_200_000_000, "connection": "10.0.1.1:40001>10.0.1.2:7771", "direction": "to_server"}
+    return (json.dumps(about | decode("casual", frame).to_json(), separators=(",", ":")) + "\n").encode()
+
+
+def runners(spark: SparkSession, inputs: Inputs) -> dict[str, Callable[[], Any]]:
     def casual(columns: str | None) -> Any:
         reader = spark.read.format("casual")
-        return (reader.schema(columns) if columns else reader).load(str(raw))
+        return (reader.schema(columns) if columns else reader).load(str(inputs.raw))
 
-    two = "service struct<name:string>, flags bigint"
+    def lines(schema: Any) -> Any:
+        return spark.read.schema(schema).json(str(inputs.lines))
+
+    everything = spark.read.json(str(inputs.samples)).schema
+    calls = spark.read.json(spark.sparkContext.parallelize([inputs.lines.open().readline()])).schema
     frames = {
-        "json, all columns": lambda: spark.read.schema(schema).json(str(text)),
+        "json, all columns": lambda: lines(everything),
         "casual, all columns": lambda: casual(None),
-        "json, two columns": lambda: spark.read.schema(TWO).json(str(text)),
-        "casual, two columns": lambda: casual(two),
+        "json, two columns": lambda: lines(TWO),
+        "casual, two columns": lambda: casual("service struct<name:string>, flags bigint"),
+        "json, columns of a call": lambda: lines(calls),
     }
 
     def drain(make: Callable[[], Any]) -> Callable[[], Any]:
@@ -67,8 +90,8 @@ def runners(spark: SparkSession, raw: Path, text: Path, schema: str) -> dict[str
 def measure(spark: SparkSession, messages: int, rounds: int, folder: Path) -> dict[str, float]:
     """The best seconds of each."""
     _say(f"making {messages} messages")
-    raw, text, schema = write_inputs(folder, messages)
-    work = runners(spark, raw, text, schema)
+    inputs = write_inputs(folder, messages)
+    work = runners(spark, inputs)
     best = dict.fromkeys(work, float("inf"))
     for number in range(rounds + 1):
         for name, run in work.items():
@@ -78,7 +101,7 @@ def measure(spark: SparkSession, messages: int, rounds: int, folder: Path) -> di
             _say(f"{'warming up' if number == 0 else f'round {number}'}: {name}: {taken:.2f} s")
             if number:
                 best[name] = min(best[name], taken)
-    return best | {"bytes": raw.stat().st_size}
+    return best | {"bytes": inputs.raw.stat().st_size}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def test_both_sides_read_the_same_messages(spark: SparkSession, tmp_path: Path) -> None:
-    raw, text, schema = write_inputs(tmp_path, 300)
-    calls = spark.read.format("casual").load(str(raw))
-    lines = spark.read.schema(schema).json(str(text))
+    inputs = write_inputs(tmp_path, 300)
+    calls = spark.read.format("casual").load(str(inputs.raw))
+    lines = spark.read.schema(spark.read.json(str(inputs.samples)).schema).json(str(inputs.lines))
     assert calls.count() == lines.count() == 300
     ours = [tuple(row) for row in calls.selectExpr("service.name", "flags", "lower(hex(buffer.payload))").collect()]
     columns = ("`service.name`", "flags", "`buffer.payload`")
