@@ -31,7 +31,6 @@ from wirelake.protocols import casual
 from wirelake.spark.pipeline import ingest
 from wirelake.spark.session import session
 
-from .spark import WHOLE
 from .traffic import make_frames
 
 if TYPE_CHECKING:
@@ -75,7 +74,8 @@ class Calls:
         places = [line.index(word) for line, word in zip(lines, words, strict=True)]
         self.line_places = _starts(lines) + np.array(places)
         kinds = {name: "bigint" if isinstance(value, int) else "string" for name, value in shown[0]["fields"].items()}
-        self.json_schema = WHOLE.format(fields=",".join(f"`{name}`:{kind}" for name, kind in kinds.items()))
+        fields = ",".join(f"`{name}`:{kind}" for name, kind in kinds.items())
+        self.json_schema = f"message string, code int, fields struct<{fields}>"
 
     def __len__(self) -> int:
         return len(self.lengths)

@@ -1,9 +1,9 @@
 """``python -m benchmarks.spark``: the formats against Spark's own JSON reader, on the same messages.
 
 Both read one file and write to a sink that takes everything and keeps nothing: all that is measured is reading. The
-lines are those of ``wirelake generate``: connection, direction, time and the message. JSON is told its schema, so nothing has
-to be inferred: that of all messages of the protocol, as the format has it too, and for comparison that of the one
-message that occurs.
+lines are those of ``wirelake generate``: connection, direction, time and the message. JSON is told its schema, so that
+nothing has to be inferred: that of all messages of the protocol, as the format has it too, and for comparison that of
+the one message that occurs.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ def runners(spark: SparkSession, inputs: Inputs) -> dict[str, Callable[[], Any]]
         return spark.read.schema(schema).json(str(inputs.lines))
 
     everything = spark.read.json(str(inputs.samples)).schema
-    calls = spark.read.json(spark.sparkContext.parallelize([inputs.lines.open().readline()])).schema
+    with inputs.lines.open(encoding="utf-8") as file:
+        calls = spark.read.json(spark.sparkContext.parallelize([file.readline()])).schema
     frames = {
         "json, all columns": lambda: lines(everything),
         "casual, all columns": lambda: casual(None),
