@@ -551,6 +551,21 @@ def test_lost_messages_make_no_violations_of_clean_traffic(protocol: str) -> Non
         assert rows.to_pylist() == []
 
 
+def test_a_loss_that_is_known_late_excuses_what_was_found_before() -> None:
+    """The request of an answer is lost; that this is so comes with the next feed."""
+    lines = [*connect(), (UP, call(1)), (UP, call(2)), (UP, call(3)), (DOWN, result(3)), (UP, call(4))]
+    watched, damage = lossy(scene("casual", lines), {4})
+    times = watched.facts.column("ts").cast(pa.int64()).to_pylist()
+    found = []
+    for late in (None, damage):
+        step, parts = Violations(), []
+        for fed, lost in zip(watched.cut([times[-2]]), (None, late), strict=True):
+            step = Violations(pickle.loads(pickle.dumps(step.carry())))
+            parts.append(step.feed(fed.facts, fed.connections, lost))
+        found.append(pa.concat_tables([*parts, step.settle(0, final=True)]).column("rule").to_pylist())
+    assert found == [["unexpected_reply"], []]
+
+
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_losses_are_remembered_over_a_cut(protocol: str) -> None:
     watched, damage = lossy(generate(protocol, seed=13, messages=600, connections=4), set(range(5, 600, 11)))
