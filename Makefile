@@ -76,6 +76,7 @@ bench: setup ## run the benchmarks: decoders, Spark formats, ingest (some minute
 
 soak: setup ## run what takes minutes by nature
 	@$(BIN)/python -m benchmarks.soak
+	@WIRELAKE_KILLS=25 $(BIN)/python -m pytest tests/spark/test_kill.py
 
 # The lock is universal (every platform, Python 3.11 and newer), has hashes, and
 # names no index, no host and no local path.
