@@ -29,6 +29,7 @@ from wirelake.protocols.casual import (
     ServiceCallRequest,
     Xid,
 )
+from wirelake.spec.resolve import layout, resolve
 
 ID = bytes(range(16))
 
@@ -134,6 +135,16 @@ def test_a_column_that_is_full_ends_the_batch_and_nothing_is_lost() -> None:
     data = b"".join(wirelake.encode(m) for m in (few, many, few, many, many, few))
     rows = decode("casual", data).records.to_pylist()
     assert [len(row["services"]) for row in rows] == [0, 5000, 0, 5000, 5000, 0]
+
+
+def test_a_layout_that_is_made_again_is_the_same() -> None:
+    data = b"".join(valid_frames("ceda", 500, random.Random(2), dialect="ceda4"))
+    wanted = sum(batch.records.num_rows for batch in decode_stream("ceda", [data]))
+    before = layout(load("ceda"), dialect="ceda4")
+    resolve.cache_clear()
+    after = layout(load("ceda"), dialect="ceda4")
+    assert after == before and after is not before
+    assert sum(batch.records.num_rows for batch in decode_stream("ceda", [data])) == wanted == 500
 
 
 def test_batches_of_a_stream_are_bounded_and_complete() -> None:

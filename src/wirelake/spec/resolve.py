@@ -62,6 +62,22 @@ class Layout:
     messages: Mapping[int, MessageNode]
     shown: Mapping[str, Any]
 
+    def __post_init__(self) -> None:
+        about = (tuple(self.options.items()), tuple(self.shown.items()))
+        object.__setattr__(self, "_hash", hash((id(self.protocol), about)))
+
+    def __eq__(self, other: object) -> bool:
+        # Not the identity: layouts that are made again, because a cache has let them go, are still the same.
+        return self is other or (
+            isinstance(other, Layout)
+            and self.protocol is other.protocol
+            and self.options == other.options
+            and self.shown == other.shown
+        )
+
+    def __hash__(self) -> int:
+        return self._hash  # type: ignore[attr-defined, no-any-return]
+
     def __reduce__(self) -> Any:
         # A message class leads to the declaration itself, where a protocol would be copied, and its layouts with it.
         return _layout_of, (self.protocol.messages[0], tuple(self.options.items()), tuple(self.shown.items()))
