@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 from pathlib import Path
 from random import Random
@@ -11,18 +9,14 @@ from random import Random
 import pytest
 
 from tests.capture import hostile as h
+from tests.needs import require
 from wirelake.generate import generate, write_pcap
 
 
 @pytest.fixture
 def tshark() -> str:
-    found = shutil.which("tshark")
-    if found is None:
-        reason = "tshark is not installed (Debian: apt-get install tshark)"
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
-    return found
+    require("tshark")
+    return "tshark"
 
 
 @pytest.fixture(scope="module")

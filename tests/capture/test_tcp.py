@@ -6,7 +6,6 @@ import contextlib
 import os
 import pickle
 import re
-import shutil
 import socket
 import subprocess
 import threading
@@ -23,6 +22,7 @@ from hypothesis import strategies as st
 from tests.capture import hostile
 from tests.capture.following import Followed, Follower, follow, plain
 from tests.capture.hostile import ACK, FIN, LOW32, PSH, RST, SYN, Packet
+from tests.needs import require
 from wirelake.capture import Tracker, read
 
 S = 1_000_000_000
@@ -499,22 +499,12 @@ def test_ended_connections_are_forgotten(tmp_path: Path) -> None:
 # --- other programs
 
 
-def require(program: str) -> str:
-    """Without it nothing is proved: that fails where tests must be complete, and is said elsewhere."""
-    path = shutil.which(program)
-    if path is None:
-        reason = f"{program} is not installed (Debian: apt-get install {program})"
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
-    return path
-
-
 def tshark_streams(path: Path, count: int) -> list[tuple[bytes, bytes]]:
     """Both directions of each connection, as tshark follows them."""
+    require("tshark")
     arguments = [part for number in range(count) for part in ("-z", f"follow,tcp,raw,{number}")]
     done = subprocess.run(
-        [require("tshark"), "-r", str(path), "-q", *arguments], capture_output=True, text=True, check=True, timeout=120
+        ["tshark", "-r", str(path), "-q", *arguments], capture_output=True, text=True, check=True, timeout=120
     )
     streams = {}
     for section in done.stdout.split("Follow: tcp,raw")[1:]:
@@ -562,10 +552,10 @@ def require_root() -> None:
 @contextlib.contextmanager
 def tcpdump(path: Path, port: int) -> Iterator[None]:
     """Captures what goes over the loopback interface to and from a port, until the marker does."""
-    program = require("tcpdump")
+    require("tcpdump")
     require_root()
     process = subprocess.Popen(
-        [program, "-i", "lo", "-U", "-B", "65536", "-w", "-", "tcp", "port", str(port)],
+        ["tcpdump", "-i", "lo", "-U", "-B", "65536", "-w", "-", "tcp", "port", str(port)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
