@@ -184,7 +184,7 @@ def test_a_decoded_message_survives_copying_and_pickling() -> None:
     assert copy.copy(message) == message
     again = pickle.loads(pickle.dumps(message))
     assert again == message
-    assert again.layout is message.layout
+    assert again.layout == message.layout
 
 
 def test_fields_of_a_base_class_come_first() -> None:
