@@ -252,6 +252,16 @@ def test_a_request_is_given_up_when_its_limit_and_grace_have_passed() -> None:
     assert outcomes(fed(ask, watermark=3)) == [("timeout", 0, None)]
 
 
+def test_a_request_whose_answer_may_be_held_back_is_not_given_up() -> None:
+    asks = [fact(1, 1, A, limit_us=2 * SECOND, connection=name) | {"order": 0} for name in ("c1", "c2")]
+    step = Exchanges()
+    step.feed(pa.Table.from_pylist(asks, FACTS))
+    known = {"c1": 63 * SECOND}
+    assert step.settle(100 * SECOND, known_until=known.get)["connection"].to_pylist() == ["c2"]
+    answer = pa.Table.from_pylist([fact(2, 2, B) | {"order": 1}], FACTS)
+    assert outcomes(in_numbers(step.feed(answer))) == [("ok", 1, SECOND)]
+
+
 def test_the_end_of_a_connection_decides() -> None:
     ask = [fact(1, 1, A, limit_us=2 * SECOND)]
     assert outcomes(fed(ask, {"c1": 2 * SECOND}, final=False)) == [("unanswered", 0, None)]
@@ -346,13 +356,19 @@ def test_a_closing_status_on_a_page_ends_the_stream() -> None:
 # --- legs
 
 
+BROKER = "00b0"
+"""What the ids of all connections with the broker begin with."""
+
+
 def leg(at: float, connection: str, direction: str, correlation: str, **more: Any) -> Row:
-    same: Row = {"address": "t", "version": "1.0.0", "payload_hash": 42, "protocol": "mb", "connection": connection}
+    same: Row = {"address": "t", "version": "1.0.0", "payload_hash": 42, "protocol": "mb"}
+    same["connection"] = BROKER + connection
     return fact(at, 1, direction, correlation, **(same | more))
 
 
 def others(rows: list[Row]) -> list[tuple[str | None, str | None, str | None]]:
-    return [(row["other_connection"], row["other_correlation"], row["other_leg_how"]) for row in rows]
+    names = [(row["other_connection"] or "").removeprefix(BROKER) or None for row in rows]
+    return [(name, row["other_correlation"], row["other_leg_how"]) for name, row in zip(names, rows, strict=True)]
 
 
 def test_the_other_leg_is_the_nearest_request_with_the_same_payload() -> None:
@@ -368,8 +384,13 @@ def test_the_other_leg_is_the_nearest_request_with_the_same_payload() -> None:
 def test_what_differs_or_comes_too_late_is_no_other_leg() -> None:
     assert others(fed([leg(1, "c1", A, "n"), leg(2, "c2", B, "f", payload_hash=43)])) == [(None, None, None)] * 2
     assert others(fed([leg(1, "c1", A, "n"), leg(6.1, "c2", B, "f")])) == [(None, None, None)] * 2
-    answered = fact(1.5, 2, B, "n", protocol="mb")
+    answered = fact(1.5, 2, B, "n", protocol="mb", connection=f"{BROKER}c1")
     assert others(fed([leg(1, "c1", A, "n"), answered, leg(2, "c2", B, "f")])) == [(None, None, None)] * 2
+
+
+def test_what_another_broker_sends_is_no_other_leg() -> None:
+    rows = fed([leg(1, "c1", A, "n"), leg(1.1, "c2", B, "f") | {"connection": "00b1c2"}])
+    assert others(rows) == [(None, None, None)] * 2
 
 
 def test_the_audit_stream_is_believed_before_a_guess() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from wirelake.generate import generate
 from wirelake.gold.open import OPEN
-from wirelake.gold.transactions import EVENTS, LINGER_US, TRANSACTIONS, Transactions, branch_events
+from wirelake.gold.transactions import EVENTS, LINGER_US, NO_TIME, TRANSACTIONS, Transactions, branch_events
 from wirelake.protocols import casual
 
 from .played import name_of
@@ -253,3 +253,16 @@ def test_a_transaction_is_decided_a_while_after_its_last_event_and_an_id_may_be_
     assert fed(step, event(3 + LINGER_US, 0, "two")).num_rows == 1
     assert step.settle(10 * LINGER_US).num_rows == 0
     assert step.open().column("correlation").to_pylist() == [b"g".hex()]
+
+
+def test_a_stream_without_times_has_transactions_without_times() -> None:
+    steps = [(0, ""), (1, "p"), (2, "p"), (3, "c"), (4, "c")]
+    facts = [event(order, step, "one", name, status=0) for order, (step, name) in enumerate(steps)]
+    other = event(9, 0, "one", gtrid=b"h")
+    step = Transactions()
+    fed(step, *({**one, "ts": NO_TIME} for one in [*facts, other]))
+    assert step.open().column("since_ts").null_count == 2
+    row, doubtful = sorted(step.settle(0, final=True).to_pylist(), key=lambda row: row["gtrid"])
+    assert (row["outcome"], doubtful["outcome"]) == ("committed", "in_doubt")
+    for one in (row, doubtful):
+        assert [one[name] for name in ("first_ts", "ended_ts", "last_ts", "duration_us", "prepare_us")] == [None] * 5

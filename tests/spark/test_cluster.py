@@ -69,7 +69,7 @@ def test_a_lake_made_on_a_local_cluster_is_that_of_one_process_and_nothing_was_c
 ) -> None:
     capture = tmp_path / "all.pcap"
     write_pcap(generate(BUILT_IN, seed=5, messages=3000, connections=4, corrupt=0.01), capture)
-    ingest(spark, [str(capture)], str(tmp_path / "alone"), final=True, partition_bytes=128 << 10)
+    ingest(spark, [str(capture)], str(tmp_path / "alone"), final=True)
 
     conf = [word for name, value in settings(executor_archive).items() for word in ("--conf", f"{name}={value}")]
     where = ["--master", "local-cluster[2,1,1024]", "--partition-bytes", "128k", *conf]

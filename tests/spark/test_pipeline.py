@@ -182,15 +182,18 @@ def test_what_was_ingested_is_not_ingested_again_and_a_file_that_grew_is_read_on
     assert tables(tmp_path / "lake", PLACE_OF_ROW) == tables(lake, PLACE_OF_ROW)
 
 
-def test_raw_streams_become_messages_without_times(spark: SparkSession, tmp_path: Path) -> None:
-    traffic = generate("dsa", seed=3, messages=300)
+@pytest.mark.parametrize("protocol", ["dsa", "casual"])
+def test_raw_streams_become_messages_without_times(spark: SparkSession, tmp_path: Path, protocol: str) -> None:
+    traffic = generate(protocol, seed=3, messages=300)
     (tmp_path / "raw").mkdir()
     write_raw(traffic, tmp_path / "raw")
     report = ingest(
-        spark, [str(tmp_path / "raw")], str(tmp_path / "lake"), reading=Reading(protocols=("dsa",)), final=True
+        spark, [str(tmp_path / "raw")], str(tmp_path / "lake"), reading=Reading(protocols=(protocol,)), final=True
     )
-    assert report.messages == {"dsa": sum(1 for _ in traffic)}
-    assert {row["ts"] for row in table(tmp_path / "lake", "silver/dsa")} == {None}
+    assert report.messages == {protocol: sum(1 for _ in traffic)}
+    assert {row["ts"] for row in table(tmp_path / "lake", f"silver/{protocol}")} == {None}
+    if protocol == "casual":
+        assert {row["first_ts"] for row in table(tmp_path / "lake", "gold/transactions")} == {None}
 
 
 def test_a_protocol_of_a_user_becomes_a_table_like_any_other(spark: SparkSession, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ decisions go by the times of the messages, so that it does not matter how they a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from . import arrays, legs
+from .blocks import Blocks
 from .facts import FACTS, TIMESTAMP
 from .pairing import FOR_EVER, NO_TIME, Group, Mask, Pairs, Rows, pair_up
 from .refine import ANSWER, CLOSE, NO_REPLY_WANTED, REQUEST
@@ -120,7 +121,8 @@ class Exchanges:
 
     def __init__(self, carry: Carry | None = None) -> None:
         self._at_hand, self._audits = _OPEN.empty_table(), legs.NO_AUDITS
-        self._aside = Aside()
+        self._aside: Blocks[pa.Table] = Blocks(arrays.where, _together)
+        """Requests that are looked at only when something comes for them."""
         if carry is not None:
             self._at_hand, self._audits = _unpacked(carry.open), carry.audits
             waits = _waits_only(self._at_hand)
@@ -146,10 +148,15 @@ class Exchanges:
 
     def _before(self, new: Rows, ended: Mapping[str, int | None]) -> pa.Table:
         """The open requests that these facts may be about."""
-        if not self._aside.blocks:
+        if not len(self._aside):
             return self._at_hand
         wanted = new.key[(new.step == ANSWER) | (new.step == CLOSE)]
-        recalled = list(self._aside.take(wanted, ended))
+        over = pa.array(list(ended), pa.string())
+
+        def has_ended(table: pa.Table) -> Mask:
+            return arrays.flags(_joined(pc.is_in(table["connection"], over)), len(table))
+
+        recalled = self._aside.take(wanted, has_ended if ended else None)
         if not recalled:
             return self._at_hand
         both = pa.concat_tables([*recalled, self._at_hand])
@@ -158,7 +165,7 @@ class Exchanges:
     @property
     def _open(self) -> pa.Table:
         """All that is open."""
-        if self._aside.blocks:
+        if len(self._aside):
             self._at_hand = pa.concat_tables([*self._aside.take_all(), self._at_hand]).combine_chunks()
         return self._at_hand
 
@@ -166,10 +173,16 @@ class Exchanges:
     def _open(self, table: pa.Table) -> None:
         self._at_hand = table
 
-    def settle(self, watermark_us: int | None, final: bool = False) -> pa.Table:
-        """Decides what has waited long enough at this time; ``final``: nothing more comes, everything is decided."""
+    def settle(
+        self, watermark_us: int | None, final: bool = False, known_until: Callable[[str], int | None] | None = None
+    ) -> pa.Table:
+        """Decides what has waited long enough at this time; ``final``: nothing more comes, everything is decided.
+
+        ``known_until`` tells of a connection whether only what is older was fed: its answers may be held back.
+        """
         table = self._open
-        now = FOR_EVER if watermark_us is None and final else NO_TIME if watermark_us is None else watermark_us
+        latest = FOR_EVER if watermark_us is None and final else NO_TIME if watermark_us is None else watermark_us
+        now = _known(table, latest, known_until)
         asked = _times(table["request_ts"])
         passed = (asked != NO_TIME) & (_deadlines(table, asked) < now) & _unanswered(table)
         done = passed | final
@@ -217,61 +230,8 @@ def _waits_only(table: pa.Table) -> Mask:
     return found
 
 
-class _Block:
-    """Requests, and where those with a key are."""
-
-    def __init__(self, table: pa.Table, key: NDArray[np.int64]) -> None:
-        self.table = table
-        self.key = key
-        self._order = np.argsort(key, kind="stable")
-        self._sorted = key[self._order]
-
-    def having(self, wanted: NDArray[np.int64]) -> Mask:
-        """The requests with these keys, which are sorted and not twice."""
-        found = np.zeros(len(self.key), np.bool_)
-        at = np.searchsorted(wanted, self._sorted)
-        at[at == len(wanted)] = 0
-        if len(wanted):
-            found[self._order] = wanted[at] == self._sorted
-        return found
-
-
-class Aside:
-    """Open requests that are looked at only when something comes for them: there may be millions of them."""
-
-    MOST_BLOCKS = 8
-
-    def __init__(self) -> None:
-        self.blocks: list[_Block] = []
-
-    def put(self, table: pa.Table, key: NDArray[np.int64]) -> None:
-        if len(table):
-            self.blocks.append(_Block(table, key))
-        if len(self.blocks) > self.MOST_BLOCKS:
-            blocks, self.blocks = self.blocks, []
-            keys = np.concatenate([block.key for block in blocks])
-            self.blocks.append(_Block(pa.concat_tables([block.table for block in blocks]).combine_chunks(), keys))
-
-    def take(self, wanted: NDArray[np.int64], ended: Mapping[str, int | None]) -> Iterator[pa.Table]:
-        """Takes out the requests with these keys and those of connections that ended."""
-        wanted = np.unique(wanted)
-        over = pa.array(list(ended), pa.string())
-        kept = []
-        for block in self.blocks:
-            mask = block.having(wanted)
-            if ended:
-                mask |= arrays.flags(_joined(pc.is_in(block.table["connection"], over)), len(mask))
-            if not mask.any():
-                kept.append(block)
-                continue
-            yield arrays.where(block.table, mask)
-            if not mask.all():
-                kept.append(_Block(arrays.where(block.table, ~mask), block.key[~mask]))
-        self.blocks = kept
-
-    def take_all(self) -> list[pa.Table]:
-        blocks, self.blocks = self.blocks, []
-        return [block.table for block in blocks]
+def _together(tables: list[pa.Table]) -> pa.Table:
+    return pa.concat_tables(tables).combine_chunks()
 
 
 # --- facts and open requests as rows to be paired
@@ -527,6 +487,14 @@ def _deadlines(table: pa.Table, asked: NDArray[np.int64]) -> NDArray[np.int64]:
     limits = arrays.integers(_joined(table["limit_us"]))
     waits = np.where(limits > 0, limits + np.maximum(limits, GRACE_US), np.where(_valid(table["place"]), GRACE_US, 0))
     return np.where((waits > 0) & (asked != NO_TIME), np.where(asked != NO_TIME, asked, 0) + waits, FOR_EVER)
+
+
+def _known(table: pa.Table, latest: int, known_until: Callable[[str], int | None] | None) -> NDArray[np.int64]:
+    """Until when the answers to each request are known."""
+    names = _joined(table["connection"]).dictionary_encode()
+    known = [known_until(name) if known_until else None for name in names.dictionary.to_pylist()]
+    times = np.array([latest if time is None else min(time, latest) for time in known], np.int64)
+    return times[arrays.integers(names.indices)] if len(table) else times
 
 
 def _unanswered(table: pa.Table) -> Mask:

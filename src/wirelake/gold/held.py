@@ -4,11 +4,14 @@ Where bytes cannot be read, a stream's next messages are known only when more by
 lie before those of messages of the other direction which were known at once. A step that is fed in the order of time
 would meet an answer before its request. So while a direction has bytes pending, what its connection has later than the
 last decided message or bad range of that direction is held back. What ends a connection decides both directions.
+
+Over a broker an exchange has a leg on another connection. There, exchanges are looked at only up to the time until
+which all connections with that server are decided, their ends included.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -20,7 +23,13 @@ from numpy.typing import NDArray
 from . import arrays
 from .connections import integers, runs_of, to_client
 from .facts import FACTS
+from .legs import BROKERED, server_of
 
+QUIET_US = 300_000_000
+"""A connection that has been silent for so long may never go on: the others with its server do not wait for it."""
+MOST_WAITING = 1 << 20
+"""If more facts than these would wait for another connection, they do not: memory is bounded."""
+_NO_TIME, _NEVER = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 _ORDER = [("connection", "ascending"), ("ts", "ascending"), ("order", "ascending")]
 
 Stream = tuple[str, str]
@@ -32,6 +41,23 @@ class Ready(NamedTuple):
 
     facts: pa.Table
     damage: pa.Table
+    exchanged: pa.Table
+    """The facts for exchanges: over a broker, only those that no connection with the same server can precede."""
+    ended: dict[str, int | None]
+    """The connections that ended, for exchanges likewise."""
+
+
+@dataclass
+class Waiting:
+    """What waits for other connections with the same server."""
+
+    facts: pa.Table = field(default_factory=FACTS.empty_table)
+    ended: dict[str, int | None] = field(default_factory=dict)
+    heard: dict[str, int] = field(default_factory=dict)
+    """When the undecided connections with brokers were last heard of."""
+    limits: dict[str, int] = field(default_factory=dict)
+    """The times before which everything is known of servers that have such connections."""
+    now: int = -1
 
 
 @dataclass
@@ -40,6 +66,7 @@ class Carry:
     damage: pa.Table | None = None
     decided: dict[Stream, int] = field(default_factory=dict)
     """Until when the streams are known that have bytes pending."""
+    waiting: Waiting = field(default_factory=Waiting)
 
 
 class Held:
@@ -52,21 +79,89 @@ class Held:
         """What is held back, picklable."""
         return self._carry
 
-    def take(self, facts: pa.Table, damage: pa.Table, accounts: pa.Table, final: bool = False) -> Ready:
-        """``damage`` are rows of silver/quarantine, ``accounts`` those of the streams that were touched."""
+    def take(
+        self,
+        facts: pa.Table,
+        damage: pa.Table,
+        accounts: pa.Table,
+        final: bool = False,
+        ended: Mapping[str, int | None] | None = None,
+    ) -> Ready:
+        """``damage`` are rows of silver/quarantine, ``accounts`` those of the streams that were touched; ``ended`` are
+        connections with the time of their end (None: not known).
+        """
         before = self._carry
         if before.facts.num_rows:
             facts = pa.concat_tables([before.facts, facts])
         if before.damage is not None and before.damage.num_rows:
             damage = pa.concat_tables([before.damage, damage])
         facts = in_order(facts)
-        decided = _decided(dict(before.decided), facts, damage, accounts)
+        decided = {} if final else _decided(dict(before.decided), facts, damage, accounts)
         self._carry = Carry()
-        if final or not decided:
-            return Ready(facts, damage)
-        late, lost = _late(facts, decided), _late(damage, decided)
-        self._carry = Carry(arrays.where(facts, late), arrays.where(damage, lost), decided)
-        return Ready(arrays.where(facts, ~late), arrays.where(damage, ~lost))
+        if decided:
+            late, lost = _late(facts, decided), _late(damage, decided)
+            self._carry = Carry(arrays.where(facts, late), arrays.where(damage, lost), decided)
+            facts, damage = arrays.where(facts, ~late), arrays.where(damage, ~lost)
+        exchanged, over, self._carry.waiting = _together(before.waiting, facts, ended or {}, accounts, _until(decided))
+        return Ready(facts, damage, exchanged, over)
+
+    def known_until(self) -> Callable[[str], int | None]:
+        """Tells until when exchanges of a connection are known; None: as far as anything is."""
+        until, limits = _until(self._carry.decided), self._carry.waiting.limits
+
+        def known(connection: str) -> int | None:
+            times = [time for time in (until.get(connection), limits.get(server_of(connection))) if time is not None]
+            return min(times, default=None)
+
+        return known
+
+
+def _together(
+    before: Waiting, facts: pa.Table, ended: Mapping[str, int | None], accounts: pa.Table, until: dict[str, int]
+) -> tuple[pa.Table, dict[str, int | None], Waiting]:
+    """Facts and ends in an order of time that all connections with a broker share, and what has to wait for that.
+
+    What is at the very time of a limit waits too: what is undecided may have the same time, and an earlier place.
+    """
+    if before.facts.num_rows:
+        facts = in_order(pa.concat_tables([before.facts, facts]))
+    ended = before.ended | dict(ended)
+    now = max(before.now, int(integers(facts, "ts").max(initial=-1)))
+    heard = {name: time for name, time in before.heard.items() if name in until}
+    heard |= dict.fromkeys(_brokered(accounts) & until.keys(), now)
+    limits: dict[str, int] = {}
+    for name, time in heard.items():
+        if now - time <= QUIET_US:
+            limits[server_of(name)] = min(until[name], limits.get(server_of(name), until[name]))
+    late = _waits(facts, limits)
+    if not limits or int(late.sum()) > MOST_WAITING:
+        return facts, ended, Waiting(heard=heard, now=now)
+    waits = {name: at for name, at in ended.items() if _is_late(at, limits.get(server_of(name)))}
+    over = {name: at for name, at in ended.items() if name not in waits}
+    return arrays.where(facts, ~late), over, Waiting(arrays.where(facts, late), waits, heard, limits, now)
+
+
+def _brokered(accounts: pa.Table) -> set[str]:
+    return set(accounts.column("connection").filter(_over_broker(accounts)).to_pylist())
+
+
+def _over_broker(table: pa.Table) -> pa.ChunkedArray:
+    return pc.is_in(table.column("protocol"), value_set=pa.array(sorted(BROKERED)))
+
+
+def _waits(facts: pa.Table, limits: dict[str, int]) -> NDArray[np.bool_]:
+    """Which facts are not before the limit of their server."""
+    if not limits or not facts.num_rows:
+        return np.zeros(facts.num_rows, np.bool_)
+    runs = runs_of(facts)
+    limit = runs.spread([limits.get(server_of(name), _NEVER) for name in runs.names])
+    late = integers(facts, "ts", _NO_TIME) >= limit
+    return np.asarray(late & _over_broker(facts).to_numpy(), np.bool_)
+
+
+def _is_late(time: int | None, limit: int | None) -> bool:
+    """Without times nobody waits."""
+    return limit is not None and time is not None and time >= limit
 
 
 def in_order(facts: pa.Table) -> pa.Table:
@@ -131,10 +226,16 @@ def _last(table: pa.Table, known: dict[Stream, int]) -> Iterator[tuple[Stream, i
             yield (connection, direction), ts
 
 
-def _late(table: pa.Table, decided: dict[Stream, int]) -> NDArray[np.bool_]:
+def _until(decided: dict[Stream, int]) -> dict[str, int]:
+    """Until when connections are known that have something pending."""
     until: dict[str, int] = {}
     for (connection, _), ts in decided.items():
         until[connection] = min(ts, until.get(connection, ts))
+    return until
+
+
+def _late(table: pa.Table, decided: dict[Stream, int]) -> NDArray[np.bool_]:
+    until = _until(decided)
     rows = _of(table, decided)
     limit = np.array([until[name] for name in table.column("connection").take(pa.array(rows)).to_pylist()], np.int64)
     late = np.zeros(table.num_rows, np.bool_)

@@ -2,7 +2,8 @@
 
 Nothing in the headers ties them. If the broker's audit stream was captured, it does; otherwise a request that the
 broker sends belongs to the latest request with the same topic, version and payload that it got shortly before and has
-not answered, and the row says that this is a guess. Both legs must be fed to the same step.
+not answered, and the row says that this is a guess. Both legs must be fed to the same step, all connections with a
+server in the order of time.
 """
 
 from __future__ import annotations
@@ -22,6 +23,12 @@ _NO_TIME = np.iinfo(np.int64).min
 BROKERED = frozenset({"mb"})
 """Protocols whose exchanges have two legs, both with the same server."""
 OTHER = ("other_connection", "other_correlation", "other_leg_how")
+_SERVER_DIGITS = 4
+
+
+def server_of(connection: str) -> str:
+    """What ids of connections with the same server have in common."""
+    return connection[:_SERVER_DIGITS]
 
 
 def join(
@@ -110,7 +117,12 @@ class _Legs:
 
     def _same(self) -> tuple[NDArray[np.int64], ...]:
         codes = (self.chosen[name].combine_chunks().dictionary_encode().indices for name in ("address", "version"))
-        return (*(integers(code, -1) for code in codes), integers(self.chosen["payload_hash"].combine_chunks()))
+        servers = pc.utf8_slice_codeunits(self.chosen["connection"], 0, _SERVER_DIGITS).combine_chunks()
+        return (
+            *(integers(code, -1) for code in codes),
+            integers(servers.dictionary_encode().indices, -1),
+            integers(self.chosen["payload_hash"].combine_chunks()),
+        )
 
     def _fits(self, near: NDArray[np.int64], far: NDArray[np.int64]) -> Mask:
         return (self.ts[far] - self.ts[near] <= WINDOW_US) & (self.ts[far] <= self.reply[near])

@@ -10,6 +10,10 @@ coordinator says its decision again after a reconnect.
 
 A transaction is decided when each of its branches has ended and LINGER_US have passed since its last event: a branch
 that another capture of the same time shows would else be cut off. What comes later, under the same id, is another row.
+
+Most events are calls that do work in a branch, and until something is decided about it nothing can be said but how many
+there were, and when: these are only counted, as columns (``gold.work``). Objects are made for the transactions of which
+a prepare, commit or rollback was seen.
 """
 
 from __future__ import annotations
@@ -25,10 +29,12 @@ from numpy.typing import NDArray
 
 from . import arrays
 from .marks import column
-from .open import TS, open_rows
+from .open import OPEN, TS, open_rows
+from .work import IN_DOUBT, MAX_EXECUTIONS, Work, undecided
 
 LINGER_US = 60_000_000
-MAX_EXECUTIONS = 100
+NO_TIME = 0
+"""The time of events of streams that have none."""
 
 Outcome = Literal["committed", "rolled_back", "read_only", "in_doubt"]
 
@@ -82,6 +88,8 @@ _STEPS: dict[str, dict[str, int]] = {
     }
 }
 _ANSWERED_BY = {PREPARE: VOTE, COMMIT: COMMITTED, ROLLBACK: ROLLED_BACK}
+REQUESTS = tuple(_ANSWERED_BY)
+"""Steps that ask for something to become of a branch."""
 TMONEPHASE = 0x40000000
 
 XA_OK, XA_RDONLY, XA_RETRY = 0, 3, 4
@@ -125,6 +133,11 @@ def branch_events(facts: pa.Table | pa.RecordBatch) -> pa.Table:
     return pa.concat_tables(parts)
 
 
+def part_of(events: pa.Table, parts: int) -> NDArray[np.int64]:
+    """Which of the parts, into which transactions may be divided, a request belongs to. Answers belong to all."""
+    return arrays.hashed(events.column("gtrid").combine_chunks()) % parts
+
+
 def _events_of(table: pa.Table, protocol: str, steps: dict[str, int]) -> pa.Table:
     names = pa.array(list(steps), pa.string())
     numbers = np.array([*steps.values(), NO_STEP], np.int8)
@@ -139,7 +152,7 @@ def _events_of(table: pa.Table, protocol: str, steps: dict[str, int]) -> pa.Tabl
     step, is_answer = step[concerned], is_answer[concerned]
     one_phase = (step == COMMIT) & (_integers(table.column("flags"), 0) & TMONEPHASE != 0)
     made = {
-        "ts": table.column("ts").cast(TS).cast(pa.int64()),
+        "ts": pc.fill_null(table.column("ts").cast(TS).cast(pa.int64()), NO_TIME),
         "step": pa.array(step),
         "status": pc.if_else(pa.array(is_answer), table.column("status"), _NO_STATUS).cast(pa.int32()),
         "one_phase": pa.array(one_phase),
@@ -181,7 +194,7 @@ class Branch:
             "decision": self.decision,
             "one_phase": self.one_phase,
             "result": self.result,
-            "outcome": self.outcome or "in_doubt",
+            "outcome": self.outcome or IN_DOUBT,
         }
 
 
@@ -218,7 +231,18 @@ class Transaction:
             number = len(self.branches)
             self.branches.append(Branch(bqual, connection, ts))
         self.numbers[bqual, connection] = number
+        branch = self.branches[number]
+        branch.first_us = min(branch.first_us, ts)
         return number
+
+    def executed(self, ts: int, execution: str | None) -> None:
+        """Names a chain of calls; of too many, the first are kept."""
+        if not execution:
+            return
+        known = self.executions
+        known[execution] = min(ts, known.get(execution, ts))
+        if len(known) > MAX_EXECUTIONS:
+            del known[max(known, key=lambda one: (known[one], one))]
 
     def _unfinished(self, bqual: bytes, resource: int | None) -> int | None:
         """A branch that goes on over another connection."""
@@ -228,15 +252,15 @@ class Transaction:
         return None
 
     def row(self) -> dict[str, Any]:
-        outcomes = {branch.outcome or "in_doubt" for branch in self.branches}
-        ended = self.ended_us if self.has_ended else None
+        outcomes = {branch.outcome or IN_DOUBT for branch in self.branches}
+        ended = self.ended_us or None if self.has_ended else None
         return {
             "protocol": self.protocol,
             "xid_format": self.format,
             "gtrid": self.gtrid.hex(),
-            "first_ts": self.first_us,
+            "first_ts": self.first_us or None,
             "ended_ts": ended,
-            "last_ts": self.last_us,
+            "last_ts": self.last_us or None,
             "duration_us": None if ended is None else ended - self.first_us,
             "outcome": next((outcome for outcome in _WORST_FIRST if outcome in outcomes), "read_only"),
             "calls": sum(branch.calls for branch in self.branches),
@@ -253,7 +277,7 @@ def _least(known: int | None, new: int) -> int:
 
 
 def _span(start: int | None, end: int | None) -> int | None:
-    return None if start is None or end is None else end - start
+    return end - start if start and end else None
 
 
 Key = tuple[str, int, bytes]
@@ -263,22 +287,48 @@ class Transactions:
     """The step. ``carry`` is what an earlier one gave by ``carry()``; feeding it in pieces gives the same rows."""
 
     def __init__(self, carry: Any = None) -> None:
-        self._known: dict[Key, Transaction] = dict(carry or {})
+        known, work = carry or ({}, None)
+        self._known: dict[Key, Transaction] = dict(known)
+        self._work = Work(work)
         self._asked: dict[tuple[str, str], Key] = {
             waiting: key for key, one in self._known.items() for waiting in one.waiting
         }
+        self._gtrids: pa.Array | None = None
 
     def carry(self) -> Any:
         """What is undecided, picklable."""
-        return dict(self._known)
+        return dict(self._known), self._work.counted()
+
+    def concerned(self, answers: pa.Table, requests: pa.Table) -> pa.Table:
+        """Those answers that may belong to these requests, or to earlier ones."""
+        asked = pa.array([correlation for _, correlation in self._asked], pa.string())
+        names = pa.concat_arrays([asked, requests.column("correlation").combine_chunks()])
+        return answers.filter(pc.is_in(answers.column("correlation"), value_set=names))
+
+    def count(self, work: pa.Table, moved: pa.Array) -> pa.Table:
+        """Counts calls that came in any order; gives those back that are to be fed in the order of time, because
+        something else is known of their transaction. ``moved`` are the ids of those of which that is still to be fed.
+        """
+        known = pa.concat_arrays([moved, self._known_gtrids()])
+        if len(known):
+            moves = arrays.flags(pc.is_in(work.column("gtrid"), value_set=known).combine_chunks(), len(work))
+            self._work.add(arrays.where(work, ~moves))
+            return arrays.where(work, moves)
+        self._work.add(work)
+        return EVENTS.empty_table()
 
     def feed(self, events: pa.Table) -> pa.Table:
         """Events of all connections since the feed before. Rows come out for those an id was used again after."""
         decided: list[Transaction] = []
-        columns = [events.column(name).to_pylist() for name in EVENTS.names]
+        is_work = _integers(events.column("step"), NO_STEP) == WORK
+        moves = arrays.where(events, ~is_work)
+        moved = moves.column("gtrid").combine_chunks().drop_null()
+        self._recall(moved)
+        events = pa.concat_tables([self.count(arrays.where(events, is_work), moved), moves])
         order = pc.sort_indices(events, [("ts", "ascending"), ("order", "ascending"), ("connection", "ascending")])
-        for i in order.to_pylist():
-            self._event(decided, *(values[i] for values in columns))
+        columns = [column.to_pylist() for column in events.take(order).columns]
+        for event in zip(*columns, strict=True):
+            self._event(decided, *event)
         return _rows(decided)
 
     def settle(self, watermark: int, final: bool = False) -> pa.Table:
@@ -286,30 +336,55 @@ class Transactions:
         done = [
             key for key, one in self._known.items() if final or (one.has_ended and one.last_us + LINGER_US < watermark)
         ]
-        return _rows([self._forget(key) for key in done])
+        rows = _rows([self._forget(key) for key in done])
+        return pa.concat_tables([rows, _rows_of_work(self._work.take_all())]) if final and len(self._work) else rows
 
     def open(self) -> pa.Table:
         """What is undecided, for gold/open."""
-        return open_rows(self._open())
+        return pa.concat_tables([open_rows(self._open()), _open_work(self._work.counted())])
 
     def _open(self) -> Iterator[dict[str, Any]]:
         for one in self._known.values():
             unended = [branch for branch in one.branches if branch.outcome is None]
             prepared = sum(branch.vote == XA_OK for branch in unended)
-            detail = f"{len(unended)} of {len(one.branches)} branches have not ended, {prepared} of them prepared"
             yield {
                 "kind": "transaction",
                 "protocol": one.protocol,
-                "connection": one.branches[0].connection if one.branches else None,
+                "connection": min(one.branches, key=Branch.place).connection if one.branches else None,
                 "address": None,
                 "correlation": one.gtrid.hex(),
-                "since_ts": one.first_us,
+                "since_ts": one.first_us or None,
                 "limit_us": None,
-                "detail": detail if unended else "all branches have ended",
+                "detail": _detail(len(unended), len(one.branches), prepared) if unended else "all branches have ended",
             }
+
+    def _known_gtrids(self) -> pa.Array:
+        if self._gtrids is None:
+            self._gtrids = pa.array([gtrid for _, _, gtrid in self._known], pa.binary())
+        return self._gtrids
+
+    def _recall(self, gtrids: pa.Array) -> None:
+        """Makes objects of the transactions with these ids of which only work was known."""
+        for row in self._work.take(gtrids).to_pylist():
+            one = self._begun((row["protocol"], row["xid_format"], row["gtrid"]), row["first"])
+            one.last_us = max(one.last_us, row["last"])
+            one.executed(row["first"], row["execution"])
+            one.branches[one.branch(row["first"], row["bqual"] or b"", row["connection"], WORK, None)].calls += row[
+                "calls"
+            ]
+
+    def _begun(self, key: Key, ts: int) -> Transaction:
+        """The transaction with this id, which has an event at this time."""
+        one = self._known.get(key)
+        if one is None:
+            one = self._known[key] = Transaction(*key, ts, ts)
+            self._gtrids = None
+        one.first_us, one.last_us = min(one.first_us, ts), max(one.last_us, ts)
+        return one
 
     def _forget(self, key: Key) -> Transaction:
         one = self._known.pop(key)
+        self._gtrids = None
         for waiting in one.waiting:
             self._asked.pop(waiting, None)
         return one
@@ -340,15 +415,10 @@ class Transactions:
         one = self._known.get(key)
         if one is not None and one.last_us + LINGER_US < ts and one.has_ended:
             decided.append(self._forget(key))
-            one = None
-        if one is None:
-            one = self._known[key] = Transaction(protocol, xid_format, gtrid, ts, ts)
-        one.first_us, one.last_us = min(one.first_us, ts), max(one.last_us, ts)
-        if execution and (execution in one.executions or len(one.executions) < MAX_EXECUTIONS):
-            one.executions[execution] = min(ts, one.executions.get(execution, ts))
+        one = self._begun(key, ts)
+        one.executed(ts, execution)
         number = one.branch(ts, bqual or b"", connection, step, resource)
         branch = one.branches[number]
-        branch.first_us = min(branch.first_us, ts)
         if step == WORK:
             branch.calls += 1
             return
@@ -387,6 +457,45 @@ class Transactions:
         if branch.outcome is None and status in ends:
             branch.outcome = ends[status]
             one.ended_us = max(ts, one.ended_us or ts)
+
+
+def _detail(unended: Any, branches: Any, prepared: int = 0) -> str:
+    return f"{unended} of {branches} branches have not ended, {prepared} of them prepared"
+
+
+def _timed(found: dict[str, Any]) -> dict[str, Any]:
+    """With times in place of their numbers."""
+    times = {name: found[name] for name in ("first_ts", "last_ts")}
+    return found | {
+        name: pc.if_else(pc.equal(column, NO_TIME), None, column).cast(TS) for name, column in times.items()
+    }
+
+
+def _rows_of_work(work: pa.Table) -> pa.Table:
+    """Transactions with nothing but work: in doubt."""
+    found = _timed(undecided(work))
+    size = len(found["calls"])
+    columns = [
+        found[one.name].cast(one.type) if one.name in found else pa.nulls(size, one.type) for one in TRANSACTIONS
+    ]
+    return pa.table(columns, schema=TRANSACTIONS)
+
+
+def _open_work(work: pa.Table) -> pa.Table:
+    if not len(work):
+        return OPEN.empty_table()
+    found = _timed(undecided(work))
+    branches = found["branches"]
+    few = pc.list_value_length(branches).dictionary_encode()
+    made = {
+        "kind": pa.repeat("transaction", len(branches)),
+        "protocol": found["protocol"],
+        "connection": branches.flatten().field("connection").take(branches.offsets[:-1]),
+        "correlation": found["gtrid"],
+        "since_ts": found["first_ts"],
+        "detail": arrays.spread([_detail(one, one) for one in few.dictionary.to_pylist()], few.indices, pa.string()),
+    }
+    return pa.table([made[one.name] if one.name in made else pa.nulls(len(branches), one.type) for one in OPEN], OPEN)
 
 
 def _rows(decided: list[Transaction]) -> pa.Table:

@@ -16,7 +16,7 @@ its connection has ended or EARLY_US have passed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +29,7 @@ from ..protocols import BUILT_IN, load
 from ..spec.nodes import Protocol
 from . import answers, arrays
 from .answers import ANSWERS, ASKS, CLOSES, EARLY, EARLY_US, ENDS, FOR_EVER, KEPT, LATE_US, OPEN, Losses
+from .blocks import Blocks
 from .connections import Runs, integers, runs_of, to_client, told_rows, truths, whole
 from .findings import NAMELESS_REPLY, NOTHING, SIDES, STATE, Excuse, Found, Waiting
 from .lifecycle import FORBIDDEN, Automaton, automaton
@@ -83,6 +84,8 @@ class Watch:
     """It was fed before."""
     replies: int = 0
     """Answers so far, both ways."""
+    checked: tuple[int, int] = (0, 0)
+    """Answers and time when requests and answers were last looked at."""
     ended_us: int | None = None
     heard_us: list[list[int]] = field(default_factory=lambda: [[0, 0], [0, 0]])
     """Times of the last two messages of each side."""
@@ -128,14 +131,20 @@ class Violations:
         self._protocols = dict(protocols or {})
         self._watches: dict[str, Watch] = carry.watches if carry is not None else {}
         self._unheard: dict[str, int] = carry.unheard if carry is not None else {}
-        self._kept: NDArray[Any] = carry.kept if carry is not None else np.zeros(0, KEPT)
+        self._kept: Blocks[NDArray[Any]] = Blocks(
+            lambda rows, mask: rows[mask], np.concatenate, lambda rows: _remembered(rows, self._watches.values())
+        )
+        if carry is not None:
+            self._kept.put(carry.kept, carry.kept["key"])
         self._waiting = Waiting(carry.waiting if carry is not None else None)
         self._numbers = carry.numbers if carry is not None else 0
         self._rows = carry.rows if carry is not None else 0
 
     def carry(self) -> Carry:
         """What is remembered, picklable."""
-        return Carry(self._watches, self._unheard, self._kept, self._waiting.table, self._numbers, self._rows)
+        kept = self._all_kept()
+        self._kept.put(kept, kept["key"])
+        return Carry(self._watches, self._unheard, kept, self._waiting.table, self._numbers, self._rows)
 
     def feed(self, facts: pa.Table, connections: pa.Table, damage: pa.Table | None = None) -> pa.Table:
         """Rows for facts that are sorted by connection, ts, order.
@@ -167,10 +176,14 @@ class Violations:
         }
         numbers = np.array([self._watches[name].number for name in gone], np.int32)
         self._watches = {name: watch for name, watch in self._watches.items() if name not in gone}
-        has_limit = np.isin(self._kept["role"], (OPEN, EARLY))
-        last = np.where(has_limit, self._kept["until"], self._kept["done_us"] + LATE_US)
-        self._kept = self._kept[~np.isin(self._kept["who"], numbers) & (last >= watermark)]
+        kept = self._all_kept()
+        last = np.where(np.isin(kept["role"], (OPEN, EARLY)), kept["until"], kept["done_us"] + LATE_US)
+        kept = kept[~np.isin(kept["who"], numbers) & (last >= watermark)]
+        self._kept.put(kept, kept["key"])
         return _decided(self._waiting.take_before(None if final else watermark - EARLY_US))
+
+    def _all_kept(self) -> NDArray[Any]:
+        return np.concatenate([np.zeros(0, KEPT), *self._kept.take_all()])
 
     # --- one protocol's share of the facts
 
@@ -314,9 +327,8 @@ class Violations:
         asker = np.where(asks_or_closes, feed.side[used], 1 - feed.side[used]).astype(np.uint64)
         picked = correlation if len(used) == len(correlation) else correlation.take(pa.array(used))
         key = arrays.hashed(picked).view(np.uint64) ^ _mixed(who.astype(np.uint64) * np.uint64(2) + asker)
-        touched = _having(self._kept["key"], key)
-        touched[touched] = np.isin(self._kept["who"][touched], numbers)
-        kept, elsewhere = self._kept[touched], self._kept[~touched]
+        kept = np.concatenate([np.zeros(0, KEPT), *self._kept.take(key)])
+        kept = kept[_remembered(kept, feed.watches)]
         ts, limit = feed.ts[used], integers(table, "limit_us")[used]
         until = np.where(limit > 0, ts + limit + np.maximum(limit, LATE_US), FOR_EVER)
         rows = answers.Rows(
@@ -341,7 +353,10 @@ class Violations:
             rule = np.where(np.isin(rows.number, checked.met), NOTHING, rule).astype(np.int8)
         wrong = np.flatnonzero(rule)
         found.add(used[wrong], rule[wrong], checked.us[wrong])
-        self._kept = np.concatenate([one[_still_remembered(one, feed)] for one in (elsewhere, checked.kept)])
+        for watch, end in zip(feed.watches, feed.runs.starts[1:].tolist(), strict=True):
+            watch.checked = (watch.replies, int(feed.ts[end - 1]))
+        left = checked.kept[_remembered(checked.kept, feed.watches)]
+        self._kept.put(left, left["key"])
 
 
 def _invented(feed: _Feed, manners: answers.Manners) -> NDArray[np.bool_]:
@@ -370,25 +385,14 @@ def _ordinals(feed: _Feed, is_answer: NDArray[np.bool_]) -> NDArray[np.int64]:
     return np.asarray(found, np.int64)
 
 
-def _having(keys: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Which keys are among those that are wanted."""
-    if not len(wanted) or not len(keys):
-        return np.zeros(len(keys), np.bool_)
-    wanted = np.sort(wanted)
-    place = np.minimum(np.searchsorted(wanted, keys), len(wanted) - 1)
-    return np.asarray(wanted[place] == keys, np.bool_)
-
-
-def _still_remembered(kept: NDArray[Any], feed: _Feed) -> NDArray[np.bool_]:
-    """Drops what the next answer of its connection could not be measured against any more."""
-    order = np.argsort([watch.number for watch in feed.watches])
-    numbers = np.array([feed.watches[i].number for i in order], np.int32)
+def _remembered(kept: NDArray[Any], watches: Iterable[Watch]) -> NDArray[np.bool_]:
+    """Whether the next answer of its connection, which is one of these, can still be measured against it."""
+    known = sorted((watch.number, *watch.checked) for watch in watches)
+    numbers, replies, last = np.array(known, np.int64).reshape(-1, 3).T
     place = np.minimum(np.searchsorted(numbers, kept["who"]), len(numbers) - 1)
-    replies = np.array([feed.watches[i].replies for i in order], np.int64)[place]
-    last = feed.ts[feed.runs.starts[1:] - 1][order][place]
     ended = np.isin(kept["role"], (answers.ANSWERED, answers.CLOSED))
-    recent = (replies - kept["ordinal"] < answers.RECENT) & (last - kept["done_us"] <= LATE_US)
-    return np.asarray((numbers[place] != kept["who"]) | np.where(ended, recent, kept["until"] >= last), np.bool_)
+    recent = (replies[place] - kept["ordinal"] < answers.RECENT) & (last[place] - kept["done_us"] <= LATE_US)
+    return np.asarray(np.where(ended, recent, kept["until"] >= last[place]), np.bool_)
 
 
 # --- states

@@ -17,9 +17,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
@@ -36,6 +35,7 @@ from .options import Declared
 from .tables import ACCOUNTING
 from .tasks import (
     HOUR_US,
+    MOVES,
     AddressesTask,
     Decoded,
     DecodeTask,
@@ -43,11 +43,8 @@ from .tasks import (
     Gilded,
     GoldTask,
     TransactionsTask,
-    guarded,
-    run_addresses,
-    run_decode,
-    run_gold,
-    run_transactions,
+    part_name,
+    run_task,
     unpacked,
 )
 
@@ -59,8 +56,6 @@ BUCKETS = 8
 SMALLEST_PARTITION = 16 << 20
 SLOWEST = 5
 """Addresses that a report names."""
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 class Progress(Protocol):
@@ -200,6 +195,7 @@ class _Step:
         self.report = Report()
         self.carry = self.lake.carry()
         self.files: list[StagedFile] = []
+        self.removed: list[StagedFile] = []
         self.new_carry: dict[str, StagedFile | None] = {}
 
     def run(
@@ -214,9 +210,9 @@ class _Step:
         decoded = self._decode(planned)
         self._keep_state(planned, decoded)
         watermark = self._watermark(decoded)
-        opened = self._gold(decoded, watermark)
+        gilded = self._gold(decoded, watermark)
+        opened = self._transactions_and_addresses(gilded, watermark)
         self._replace_open(opened)
-        self._addresses()
         self._commit(found, planned, decoded, watermark)
         return self.report
 
@@ -252,7 +248,7 @@ class _Step:
             )
             for partition in planned.partitions
         ]
-        decoded = self._map("decode", run_decode, tasks, [task.partition.size for task in tasks])
+        decoded: list[Decoded] = self._map("decode", tasks, [task.partition.size for task in tasks])
         report = self.report
         for one in decoded:
             self.files += one.files
@@ -294,38 +290,68 @@ class _Step:
 
     # --- silver -> gold
 
-    def _gold(self, decoded: list[Decoded], watermark: int | None) -> list[StagedFile]:
-        """Gives the files with what is open."""
+    def _gold(self, decoded: list[Decoded], watermark: int | None) -> list[Gilded]:
         tasks = []
         for bucket in range(self.buckets):
             shares = tuple(_of_bucket(one, bucket) for one in decoded)
             carry = self.carry.get(f"gold-{bucket:03d}")
             if any(shares) or carry is not None:
-                task = GoldTask(bucket, self.run_.staging, shares, carry, watermark, self.final, self.declared)
+                task = GoldTask(
+                    bucket, self.run_.staging, shares, carry, watermark, self.final, self.buckets, self.declared
+                )
                 tasks.append(task)
-        gilded = self._map("gold", run_gold, tasks)
+        rows = [1 + sum(file.rows for share in task.shares for file in share.values()) for task in tasks]
+        gilded: list[Gilded] = self._map("gold", tasks, rows)
         for task, one in zip(tasks, gilded, strict=True):
             self.files += one.files
             self.new_carry[f"gold-{task.bucket:03d}"] = one.carry
             self.report.violations += one.violations
             self.report.outcomes = dict(Counter(self.report.outcomes) + Counter(one.outcomes))
-        return [one.open for one in gilded if one.open is not None] + self._transactions(gilded, watermark)
+        return gilded
 
-    def _transactions(self, gilded: list[Gilded], watermark: int | None) -> list[StagedFile]:
-        events = tuple(one.events for one in gilded if one.events is not None)
-        carry = self.carry.get("transactions")
-        if not events and carry is None:
-            return []
-        task = TransactionsTask(self.run_.staging, events, carry, watermark, self.final)
-        (made,) = self._map("transactions", run_transactions, [task])
-        self.files += made.files
-        self.new_carry["transactions"] = made.carry
-        self.report.transactions = made.outcomes
-        return [made.open] if made.open is not None else []
+    def _transactions_and_addresses(self, gilded: list[Gilded], watermark: int | None) -> list[StagedFile]:
+        """Both need all connections, and not each other. Gives the files with what is open."""
+        hours = sorted({hour for file in self.files for hour in _hours(file)})
+        minutes, moving = self._address_tasks(hours), self._transaction_tasks(gilded, watermark)
+        made: list[Gilded] = self._map("totals", [*minutes, *moving])
+        self.files += [file for one in made for file in one.files]
+        for task, one in zip(moving, made[len(minutes) :], strict=True):
+            self.new_carry[f"transactions-{task.part:03d}"] = one.carry
+            self.report.transactions = dict(Counter(self.report.transactions) + Counter(one.outcomes))
+        self.report.slowest = self._slowest()
+        again = {f"-a{hour:08d}-" for hour in hours}
+        self.removed += [file for file in self.lake.files("gold/addresses") if any(part in file.name for part in again)]
+        return [one.open for one in [*gilded, *made] if one.open is not None]
+
+    def _transaction_tasks(self, gilded: list[Gilded], watermark: int | None) -> list[TransactionsTask]:
+        moves = tuple(one.events[MOVES] for one in gilded if MOVES in one.events)
+        tasks = []
+        for part in range(self.buckets):
+            name = part_name(part)
+            work = tuple(one.events[name] for one in gilded if name in one.events)
+            carry = self.carry.get(f"transactions-{part:03d}")
+            if work or moves or carry is not None:
+                task = TransactionsTask(
+                    part, self.buckets, self.run_.staging, work, moves, carry, watermark, self.final
+                )
+                tasks.append(task)
+        return tasks
+
+    def _address_tasks(self, hours: list[int]) -> list[AddressesTask]:
+        """The minutes of an hour are made anew when something new is known of it."""
+        messages, exchanges = self._by_hour("silver/messages"), self._by_hour("gold/exchanges")
+        share = max(1, -(-len(hours) // (4 * self.spark.sparkContext.defaultParallelism)))
+        return [
+            AddressesTask(
+                self.run_.staging,
+                tuple((hour, messages.get(hour, ()), exchanges.get(hour, ())) for hour in hours[at : at + share]),
+            )
+            for at in range(0, len(hours), share)
+        ]
 
     def _replace_open(self, opened: list[StagedFile]) -> None:
         """What is open now replaces what was open before."""
-        self.removed: list[StagedFile] = self.lake.files("gold/open")
+        self.removed += self.lake.files("gold/open")
         self.removed += [file for file in self.lake.files("accounting") if "-open-" in file.name]
         with self.run_.staging.attempt("open-gold") as attempt:
             writer = attempt.table("gold/open", OPEN, dated_by=None)
@@ -333,26 +359,6 @@ class _Step:
                 for batch in read_ipc(self.lake, file):
                     writer.write(batch)
             self.files += attempt.close()
-
-    def _addresses(self) -> None:
-        """The minutes of an hour are made anew when something new is known of it."""
-        hours = sorted({hour for file in self.files for hour in _hours(file)})
-        if not hours:
-            return
-        messages, exchanges = self._by_hour("silver/messages"), self._by_hour("gold/exchanges")
-        share = -(-len(hours) // (4 * self.spark.sparkContext.defaultParallelism))
-        tasks = [
-            AddressesTask(
-                self.run_.staging,
-                tuple((hour, messages.get(hour, ()), exchanges.get(hour, ())) for hour in hours[at : at + share]),
-            )
-            for at in range(0, len(hours), share)
-        ]
-        for made in self._map("addresses", run_addresses, tasks):
-            self.files += made.files
-        self.report.slowest = self._slowest()
-        again = {f"-a{hour:08d}-" for hour in hours}
-        self.removed += [file for file in self.lake.files("gold/addresses") if any(part in file.name for part in again)]
 
     def _slowest(self) -> list[dict[str, Any]]:
         """The addresses with the slowest minutes among those that were made now."""
@@ -406,23 +412,24 @@ class _Step:
 
     # --- Spark
 
-    def _map(self, name: str, function: Callable[[T], R], tasks: Sequence[T], sizes: Sequence[int] = ()) -> list[R]:
-        """Runs tasks on the cluster; their results in order."""
+    def _map(self, name: str, tasks: Sequence[Any], sizes: Sequence[int] = ()) -> list[Any]:
+        """Runs tasks on the cluster, the largest first; their results in order."""
         if not tasks:
             return []
-        self.progress.stage(name, sum(sizes) or len(tasks))
+        sizes = sizes or [1] * len(tasks)
+        self.progress.stage(name, sum(sizes))
         context = self.spark.sparkContext
         context.setJobDescription(f"wirelake {name}")
-        results = _collected(context, function, tasks, self.progress, (sum(sizes) or len(tasks)) / len(tasks))
-        for one in results:
+        order = sorted(range(len(tasks)), key=lambda i: -sizes[i])
+        made = _collected(context, [tasks[i] for i in order], self.progress, sum(sizes) / len(tasks))
+        for one in made:
             if isinstance(one, Failure):
                 raise IngestError(one.text)
-        return results
+        results = dict(zip(order, made, strict=True))
+        return [results[i] for i in range(len(tasks))]
 
 
-def _collected(
-    context: SparkContext, function: Callable[[T], R], tasks: Sequence[T], progress: Progress, weight: float
-) -> list[Any]:
+def _collected(context: SparkContext, tasks: Sequence[Any], progress: Progress, weight: float) -> list[Any]:
     """The results of the tasks, in order; how many are done is told on the way."""
     from pyspark import InheritableThread
 
@@ -432,7 +439,7 @@ def _collected(
     def run() -> None:
         context.setJobGroup(group, "wirelake")
         try:
-            made["results"] = context.parallelize(tasks, len(tasks)).map(partial(guarded, function)).collect()
+            made["results"] = context.parallelize(tasks, len(tasks)).map(run_task).collect()
         except BaseException as error:
             made["error"] = error
 

@@ -20,6 +20,7 @@ from ..capture.reading import Reading
 from ..capture.streams import QUARANTINE
 from ..errors import WireError
 from ..gold.addresses import ADDRESSES, EXCHANGE_COLUMNS, MESSAGE_COLUMNS, addresses
+from ..gold.arrays import where
 from ..gold.connections import CONNECTIONS, connection_rows
 from ..gold.exchanges import EXCHANGES, Exchanges
 from ..gold.facts import FACTS, FED, MESSAGES, facts
@@ -27,7 +28,7 @@ from ..gold.held import Held
 from ..gold.legs import BROKERED
 from ..gold.open import OPEN
 from ..gold.sessions import SESSIONS, Sessions
-from ..gold.transactions import EVENTS, TRANSACTIONS, Transactions, branch_events
+from ..gold.transactions import EVENTS, REQUESTS, TRANSACTIONS, WORK, Transactions, branch_events, part_of
 from ..gold.violations import VIOLATIONS, Violations
 from ..lake import Attempt, LakeError, StagedFile, Staging, read_ipc
 from ..lake.store import Store
@@ -37,8 +38,8 @@ from .session import warm
 from .tables import ACCOUNTING, CHUNK_BYTES, CHUNKS, chunk_rows, silver_schema
 
 HOUR_US = 3_600_000_000
-FEED_ROWS = 200_000
-"""Events of transactions that are taken at a time."""
+MOVES = "moves"
+"""The file with the events that move transactions; calls are in files by the part that they belong to."""
 SHARES = {"facts": FED, "connections": CONNECTIONS, "accounts": ACCOUNTING, "damage": QUARANTINE}
 """What goes from decoding to gold."""
 
@@ -205,6 +206,8 @@ class GoldTask:
     carry: str | None
     watermark_us: int | None
     final: bool
+    parts: int
+    """Into how many parts transactions are divided."""
     declared: tuple[Declared, ...] = ()
 
 
@@ -212,7 +215,7 @@ class GoldTask:
 class Gilded:
     files: list[StagedFile] = field(default_factory=list)
     carry: StagedFile | None = None
-    events: StagedFile | None = None
+    events: dict[str, StagedFile] = field(default_factory=dict)
     open: StagedFile | None = None
     violations: int = 0
     outcomes: dict[str, int] = field(default_factory=dict)
@@ -236,7 +239,7 @@ class _Gold:
         self.sessions = Sessions(sessions)
         protocols = [one.load() for one in task.declared]
         self.violations = Violations(violations, {protocol.name: protocol for protocol in protocols})
-        self.has_events = False
+        self.events: dict[str, Any] = {}
         self.told = Gilded()
 
     def run(self) -> Gilded:
@@ -252,8 +255,7 @@ class _Gold:
             kept = (self.held.carry(), self.exchanges.carry(), self.sessions.carry(), self.violations.carry())
             told.carry = attempt.stage_bytes("carry", pickle.dumps(kept, protocol=5))
         told.files = attempt.close()
-        if self.has_events:
-            told.events = attempt.stream("events", EVENTS).close()
+        told.events = {name: stream.close() for name, stream in self.events.items()}
         return told
 
     def _feed(self, shares: dict[str, StagedFile], final: bool = False) -> None:
@@ -261,16 +263,29 @@ class _Gold:
         given = {name: _table(self.task.staging, shares.get(name), schema) for name, schema in SHARES.items()}
         connections = _connections(given["connections"])
         accounts = _newest(given["accounts"], "connection", "direction")
-        ready = self.held.take(given["facts"], given["damage"], accounts, final)
         ended = connections.filter(pc.is_valid(connections.column("ended")))
         over = dict(zip(ended.column("connection").to_pylist(), ended.column("ended_us").to_pylist(), strict=True))
-        self._exchanged(self.exchanges.feed(ready.facts, over))
+        ready = self.held.take(given["facts"], given["damage"], accounts, final, over)
+        self._exchanged(self.exchanges.feed(ready.exchanged, ready.ended))
         found = self._violated(self.violations.feed(ready.facts, connections, ready.damage))
         self.sessions.feed(ready.facts, connections, accounts, ready.damage, found)
-        events = branch_events(ready.facts)
-        if events.num_rows:
-            self.has_events = True
-            self.attempt.stream("events", EVENTS).write(events)
+        self._branched(branch_events(ready.facts))
+
+    def _branched(self, events: pa.Table) -> None:
+        """Hands events to the parts that transactions are looked at in."""
+        if not events.num_rows:
+            return
+        is_work = events.column("step").to_numpy() == WORK
+        self._event(MOVES, events, ~is_work)
+        part = np.where(is_work, part_of(events, self.task.parts), -1)
+        for number in np.unique(part[is_work]).tolist():
+            self._event(part_name(number), events, part == number)
+
+    def _event(self, name: str, events: pa.Table, mask: Any) -> None:
+        if mask.any():
+            if name not in self.events:
+                self.events[name] = self.attempt.stream(name, EVENTS)
+            self.events[name].write(where(events, mask))
 
     def _violated(self, found: pa.Table) -> pa.Table:
         if found.num_rows:
@@ -286,7 +301,7 @@ class _Gold:
 
     def _settle(self) -> None:
         now, final = self.task.watermark_us, self.task.final
-        self._exchanged(self.exchanges.settle(now, final))
+        self._exchanged(self.exchanges.settle(now, final, self.held.known_until()))
         found = self._violated(self.violations.settle(now or 0, final))
         self.sessions.feed(FACTS.empty_table(), CONNECTIONS.empty_table(), violations=found)
         rows = self.sessions.settle(now or 0, final)
@@ -353,32 +368,54 @@ def _newest(rows: pa.Table, *key: str) -> pa.Table:
 
 @dataclass(frozen=True)
 class TransactionsTask:
-    """All transactions: a reply tells by its correlation alone to which it belongs, so they cannot be parted before."""
+    """A part of the transactions: its calls, and what moves any of them. An answer tells by its correlation alone to
+    which it belongs, so what moves them cannot be parted before.
+    """
 
+    part: int
+    parts: int
     staging: Staging
-    events: tuple[StagedFile, ...]
+    work: tuple[StagedFile, ...]
+    moves: tuple[StagedFile, ...]
     carry: str | None
     watermark_us: int | None
     final: bool
 
 
+def part_name(part: int) -> str:
+    return f"work-{part:03d}"
+
+
 def run_transactions(task: TransactionsTask) -> Gilded:
     warm()
-    with task.staging.attempt("t000") as attempt:
+    with task.staging.attempt(f"t{task.part:03d}") as attempt:
         step = Transactions(_carried(task.staging, task.carry))
-        tables = [_table(task.staging, file, EVENTS) for file in task.events]
-        events = pa.concat_tables([EVENTS.empty_table(), *tables]).sort_by(
-            [("ts", "ascending"), ("order", "ascending")]
-        )
+        moves = _moves(task, step)
+        moved = moves.column("gtrid").combine_chunks().drop_null()
+        batches = (batch for file in task.work for batch in read_ipc(task.staging, file))
+        work = [step.count(pa.Table.from_batches([batch], EVENTS), moved) for batch in batches]
         told = Gilded()
-        for start in range(0, events.num_rows, FEED_ROWS):
-            _write_transactions(attempt, step.feed(events.slice(start, FEED_ROWS)), told)
+        _write_transactions(attempt, step.feed(pa.concat_tables([moves, *work])), told)
         _write_transactions(attempt, step.settle(task.watermark_us or 0, task.final), told)
         told.open = _stage_table(attempt, "open", step.open())
         if not task.final:
             told.carry = attempt.stage_bytes("carry", pickle.dumps(step.carry(), protocol=5))
         told.files = attempt.close()
         return told
+
+
+def _moves(task: TransactionsTask, step: Transactions) -> pa.Table:
+    """What moves the transactions of this part."""
+    requests, answers = [EVENTS.empty_table()], [EVENTS.empty_table()]
+    for file in task.moves:
+        for batch in read_ipc(task.staging, file):
+            table = pa.Table.from_batches([batch], EVENTS)
+            asks = np.isin(table.column("step").to_numpy(), REQUESTS)
+            mine = asks & (part_of(table, task.parts) == task.part)
+            requests.append(where(table, mine))
+            answers.append(where(table, ~asks))
+    asked = pa.concat_tables(requests)
+    return pa.concat_tables([asked, step.concerned(pa.concat_tables(answers), asked)])
 
 
 def _write_transactions(attempt: Attempt, rows: pa.Table, told: Gilded) -> None:
@@ -436,8 +473,17 @@ class Failure:
     text: str
 
 
-def guarded(function: Callable[[Any], Any], task: Any) -> Any:
+_RUNS: dict[type, Callable[[Any], Any]] = {
+    DecodeTask: run_decode,
+    GoldTask: run_gold,
+    TransactionsTask: run_transactions,
+    AddressesTask: run_addresses,
+}
+
+
+def run_task(task: Any) -> Any:
+    """Does any of these tasks; gives what it tells, or a ``Failure``."""
     try:
-        return function(task)
+        return _RUNS[type(task)](task)
     except (WireError, LakeError, OSError) as error:
         return Failure(str(error))

@@ -1,0 +1,100 @@
+"""Rows that wait until something with their key comes. There may be millions of them, and most are never touched.
+
+They lie in blocks, each with an index of its keys. Small blocks are put together into larger ones as in a counter, so
+that a row is moved a few times only; what is taken out is crossed off, and a block that is mostly crossed off, packed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .arrays import Mask
+
+Rows = TypeVar("Rows")
+Keys = NDArray[Any]
+
+
+class _Block(Generic[Rows]):
+    def __init__(self, rows: Rows, key: Keys) -> None:
+        self.rows = rows
+        self.key = key
+        self.here = np.ones(len(key), np.bool_)
+        self.count = len(key)
+        self._order = np.argsort(key, kind="stable")
+        self._sorted = key[self._order]
+
+    def having(self, wanted: Keys) -> Mask:
+        """The rows with these keys, which are sorted and not twice."""
+        start, stop = np.searchsorted(self._sorted, wanted), np.searchsorted(self._sorted, wanted, "right")
+        hit = start != stop
+        found = np.zeros(len(self.key), np.bool_)
+        if hit.any():
+            steps = np.zeros(len(self.key) + 1, np.int8)
+            np.add.at(steps, start[hit], 1)
+            np.add.at(steps, stop[hit], -1)
+            found[self._order] = np.cumsum(steps[:-1], dtype=np.int8) > 0
+            found &= self.here
+        return found
+
+
+class Blocks(Generic[Rows]):
+    """``pick`` gives the rows where a mask holds, ``join`` puts rows together; ``needed`` tells which still have to
+    wait, and is asked when rows are moved.
+    """
+
+    def __init__(
+        self,
+        pick: Callable[[Rows, Mask], Rows],
+        join: Callable[[list[Rows]], Rows],
+        needed: Callable[[Rows], Mask] | None = None,
+    ) -> None:
+        self._pick = pick
+        self._join = join
+        self._needed = needed
+        self._blocks: list[_Block[Rows]] = []
+
+    def __len__(self) -> int:
+        return sum(block.count for block in self._blocks)
+
+    def put(self, rows: Rows, key: Keys) -> None:
+        if len(key):
+            self._blocks.append(_Block(rows, key))
+        while len(self._blocks) > 1 and self._blocks[-2].count < 2 * self._blocks[-1].count:
+            last, before = self._blocks.pop(), self._blocks.pop()
+            self._blocks.append(self._packed(before, last))
+
+    def take(self, wanted: Keys, also: Callable[[Rows], Mask] | None = None) -> list[Rows]:
+        """Takes out the rows with these keys, and those that ``also`` tells."""
+        wanted = np.unique(wanted)
+        found = []
+        for block in self._blocks:
+            mask = block.having(wanted)
+            if also is not None:
+                mask |= also(block.rows) & block.here
+            if mask.any():
+                found.append(self._pick(block.rows, mask))
+                block.here &= ~mask
+                block.count = int(block.here.sum())
+        self._blocks = [
+            block if 2 * block.count >= len(block.key) else self._packed(block) for block in self._blocks if block.count
+        ]
+        return found
+
+    def take_all(self) -> list[Rows]:
+        blocks, self._blocks = self._blocks, []
+        return [self._whole(block) for block in blocks if block.count]
+
+    def _whole(self, block: _Block[Rows]) -> Rows:
+        return block.rows if block.count == len(block.key) else self._pick(block.rows, block.here)
+
+    def _packed(self, *blocks: _Block[Rows]) -> _Block[Rows]:
+        if self._needed is not None:
+            for block in blocks:
+                block.here &= self._needed(block.rows)
+                block.count = int(block.here.sum())
+        keys = np.concatenate([block.key[block.here] for block in blocks])
+        return _Block(self._join([self._whole(block) for block in blocks]), keys)

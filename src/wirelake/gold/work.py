@@ -1,0 +1,202 @@
+"""Calls that do work in transactions of which nothing else is known yet: counted, as columns.
+
+Until a prepare, commit or rollback comes, the order of such calls says nothing: a branch is in doubt, however many
+there were. So they are kept as one row per branch and chain of calls, and there may be millions of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from . import arrays
+
+MAX_EXECUTIONS = 100
+"""Chains of calls that are named of a transaction: the first ones."""
+IN_DOUBT = "in_doubt"
+
+_KEY = ("protocol", "xid_format", "gtrid", "bqual", "connection", "execution")
+_SCHEMA = pa.schema(
+    [
+        ("protocol", pa.string()),
+        ("xid_format", pa.int64()),
+        ("gtrid", pa.binary()),
+        ("bqual", pa.binary()),
+        ("connection", pa.string()),
+        ("execution", pa.string()),
+        ("first", pa.int64()),
+        ("last", pa.int64()),
+        ("order", pa.int64()),
+        ("calls", pa.int64()),
+    ]
+)
+_SUMMED = [("first", "min"), ("last", "max"), ("order", "min"), ("calls", "sum")]
+_LOOSE_ROWS = 100_000
+"""Rows that are kept as they came before they are counted together."""
+
+Ids = NDArray[np.int64]
+
+
+class Work:
+    """What was counted. ``carry`` is what an earlier one gave by ``counted()``."""
+
+    def __init__(self, carry: pa.Table | None = None) -> None:
+        self._counted = _SCHEMA.empty_table() if carry is None else carry
+        self._loose: list[pa.Table] = []
+        self._loose_rows = 0
+
+    def __len__(self) -> int:
+        return len(self._counted) + self._loose_rows
+
+    def add(self, events: pa.Table) -> None:
+        """Takes events (``transactions.EVENTS``) that are calls."""
+        self._loose.append(_as_work(events))
+        self._loose_rows += len(events)
+        if self._loose_rows > max(_LOOSE_ROWS, len(self._counted)):
+            self.counted()
+
+    def counted(self) -> pa.Table:
+        """All of it, one row per branch and chain of calls."""
+        if self._loose:
+            both = pa.concat_tables([self._counted, *self._loose])
+            grouped = both.group_by(list(_KEY), use_threads=False).aggregate(_SUMMED)
+            columns = [grouped.column(name) for name in _KEY] + [grouped.column("_".join(one)) for one in _SUMMED]
+            self._counted = pa.table(columns, schema=_SCHEMA).combine_chunks()
+            self._loose, self._loose_rows = [], 0
+        return self._counted
+
+    def take(self, gtrids: pa.Array) -> pa.Table:
+        """Takes out the work of transactions with these ids, in the order of time."""
+        if not len(gtrids) or not len(self):
+            return _SCHEMA.empty_table()
+        table = self.counted()
+        wanted = arrays.flags(pc.is_in(table.column("gtrid"), value_set=gtrids).combine_chunks(), len(table))
+        self._counted = arrays.where(table, ~wanted)
+        return arrays.where(table, wanted).sort_by([("first", "ascending"), ("order", "ascending")])
+
+    def take_all(self) -> pa.Table:
+        table, self._counted = self.counted(), _SCHEMA.empty_table()
+        return table
+
+
+def _as_work(events: pa.Table) -> pa.Table:
+    made = {
+        "bqual": pc.fill_null(events.column("bqual"), b""),
+        "first": events.column("ts"),
+        "last": events.column("ts"),
+        "calls": pa.array(np.ones(len(events), np.int64)),
+    }
+    columns = [made[name] if name in made else events.column(name) for name in _SCHEMA.names]
+    return pa.table(columns, schema=_SCHEMA)
+
+
+def undecided(work: pa.Table) -> dict[str, pa.Array]:
+    """Transactions with nothing but work, by first message: those of their columns that are not null, as arrays."""
+    which, size = _ids(work, "protocol", "xid_format", "gtrid")
+    by_id = _Groups(which, size)
+    first = by_id.least(_numbers(work, "first"))
+    head = work.take(pa.array(by_id.order[by_id.starts])).append_column("began", pa.array(first))
+    rank = pc.sort_indices(head, [("began", "ascending"), ("gtrid", "ascending")]).to_numpy()
+    place = np.empty(size, np.int64)
+    place[rank] = np.arange(size)
+    # From here on the number of a transaction is its place in the result.
+    by_id = _Groups(place[which], size)
+    head = head.take(pa.array(rank))
+    branches = _branches(work, place[which], size)
+    peers, _ = _ids(work.append_column("id", pa.array(place[which])), "id", "connection")
+    _, one_of_each = np.unique(peers, return_index=True)
+    return {
+        "protocol": head.column("protocol"),
+        "xid_format": head.column("xid_format"),
+        "gtrid": arrays.hexed(head.column("gtrid").combine_chunks()),
+        "first_ts": head.column("began"),
+        "last_ts": pa.array(by_id.most(_numbers(work, "last"))),
+        "outcome": pa.repeat(IN_DOUBT, size),
+        "calls": pa.array(by_id.sum(_numbers(work, "calls"))),
+        "connections": pa.array(np.bincount(place[which][one_of_each], minlength=size).astype(np.int32)),
+        "executions": _executions(work, place[which], size),
+        "branches": branches,
+    }
+
+
+def _branches(work: pa.Table, which: Ids, size: int) -> pa.Array:
+    """Lists of the branches of each transaction, by first message."""
+    table = work.append_column("id", pa.array(which))
+    branch, count = _ids(table, "id", "bqual", "connection")
+    groups = _Groups(branch, count)
+    rows = table.select(["id", "bqual", "connection"]).take(pa.array(groups.order[groups.starts]))
+    rows = rows.append_column("first", pa.array(groups.least(_numbers(work, "first"))))
+    rows = rows.append_column("calls", pa.array(groups.sum(_numbers(work, "calls"))))
+    rows = rows.sort_by([(name, "ascending") for name in ("id", "first", "connection", "bqual")]).combine_chunks()
+    nothing = pa.nulls(count, pa.int32())
+    made = {
+        "bqual": arrays.hexed(rows.column("bqual").combine_chunks()),
+        "connection": rows.column("connection").combine_chunks(),
+        "resource": nothing,
+        "calls": rows.column("calls").combine_chunks(),
+        "vote": nothing,
+        "decision": pa.nulls(count, pa.string()),
+        "one_phase": pa.repeat(False, count),
+        "result": nothing,
+        "outcome": pa.repeat(IN_DOUBT, count),
+    }
+    return _lists(_numbers(rows, "id"), size, pa.StructArray.from_arrays(list(made.values()), list(made)))
+
+
+def _executions(work: pa.Table, which: Ids, size: int) -> pa.Array:
+    """Lists of the first chains of calls of each transaction."""
+    table = work.select(["execution", "first"]).append_column("id", pa.array(which))
+    named = pc.and_(pc.is_valid(table.column("execution")), pc.not_equal(table.column("execution"), ""))
+    table = arrays.where(table, arrays.flags(named.combine_chunks(), len(table)))
+    if not len(table):
+        return _lists(np.zeros(0, np.int64), size, pa.array([], pa.string()))
+    pair, count = _ids(table, "id", "execution")
+    groups = _Groups(pair, count)
+    rows = table.select(["id", "execution"]).take(pa.array(groups.order[groups.starts]))
+    rows = rows.append_column("first", pa.array(groups.least(_numbers(table, "first"))))
+    rows = rows.sort_by([(name, "ascending") for name in ("id", "first", "execution")]).combine_chunks()
+    owner = _numbers(rows, "id")
+    nth = np.arange(len(rows)) - np.searchsorted(owner, owner)
+    kept = nth < MAX_EXECUTIONS
+    return _lists(owner[kept], size, rows.column("execution").combine_chunks().filter(pa.array(kept)))
+
+
+def _lists(owner: Ids, size: int, values: pa.Array) -> pa.Array:
+    """Values as lists by their owners, who are in order."""
+    offsets = np.searchsorted(owner, np.arange(size + 1)).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), values)
+
+
+def _numbers(table: pa.Table, name: str) -> Ids:
+    return arrays.integers(table.column(name).combine_chunks())
+
+
+def _ids(table: pa.Table, *key: str) -> tuple[Ids, int]:
+    """A number for each different key, from 0, and how many there are."""
+    found = np.zeros(len(table), np.int64)
+    for name in key:
+        coded = table.column(name).combine_chunks().dictionary_encode()
+        codes = arrays.integers(coded.indices, len(coded.dictionary))
+        _, found = np.unique(found * (len(coded.dictionary) + 1) + codes, return_inverse=True)
+    return found, int(found.max(initial=-1)) + 1
+
+
+class _Groups:
+    """Rows by the number of their group; no group is empty."""
+
+    def __init__(self, which: Ids, size: int) -> None:
+        self.order = np.argsort(which, kind="stable")
+        self.starts = np.searchsorted(which[self.order], np.arange(size))
+
+    def sum(self, values: Ids) -> Any:
+        return np.add.reduceat(values[self.order], self.starts)
+
+    def least(self, values: Ids) -> Any:
+        return np.minimum.reduceat(values[self.order], self.starts)
+
+    def most(self, values: Ids) -> Any:
+        return np.maximum.reduceat(values[self.order], self.starts)
