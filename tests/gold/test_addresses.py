@@ -66,7 +66,7 @@ def test_rows_are_what_counting_by_hand_gives(protocol: str) -> None:
     whole = play(generate(protocol, seed=4, messages=4000, connections=5))
     step = Exchanges()
     exchanges = pa.concat_tables([step.feed(whole.facts, whole.ended), step.settle(whole.end_us, final=True)])
-    table = addresses(whole.facts, exchanges)
+    table = addresses(whole.facts.to_batches(max_chunksize=700), exchanges.to_batches(max_chunksize=300))
     assert table.schema.equals(ADDRESSES)
     rows = {(row.pop("protocol"), row.pop("address"), row.pop("minute")): row for row in in_numbers(table)}
     wanted = by_hand(in_numbers(whole.facts.select(MESSAGE_COLUMNS)), in_numbers(exchanges.select(EXCHANGE_COLUMNS)))
@@ -74,7 +74,9 @@ def test_rows_are_what_counting_by_hand_gives(protocol: str) -> None:
 
 
 def test_nothing_gives_no_rows() -> None:
-    assert addresses(MESSAGES.empty_table(), EXCHANGES.empty_table()).equals(ADDRESSES.empty_table())
+    assert addresses([], []).equals(ADDRESSES.empty_table())
+    empty = MESSAGES.empty_table().to_batches(), EXCHANGES.empty_table().to_batches()
+    assert addresses(*empty).equals(ADDRESSES.empty_table())
 
 
 def test_an_exchange_counts_in_the_minute_of_its_request_though_no_message_of_it_is_given() -> None:
@@ -84,6 +86,6 @@ def test_an_exchange_counts_in_the_minute_of_its_request_though_no_message_of_it
         "request_ts": 61_000_000,
         "outcome": "timeout",
     }
-    [found] = in_numbers(addresses(MESSAGES.empty_table(), pa.Table.from_pylist([row], EXCHANGES)))
+    [found] = in_numbers(addresses([], pa.Table.from_pylist([row], EXCHANGES).to_batches()))
     assert (found["minute"], found["messages"], found["requests"], found["timeouts"]) == (MINUTE, 0, 1, 1)
     assert (found["error_rate"], found["p50_us"]) == (1.0, None)

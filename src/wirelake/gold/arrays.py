@@ -50,7 +50,7 @@ def taken(table: pa.Table, rows: NDArray[np.int64]) -> pa.Table:
     if len(rows) == len(table) and (rows == np.arange(len(rows))).all():
         return table
     index = pa.array(rows)
-    return _each(table, len(rows), lambda column: column.take(index))
+    return _each(table, len(rows), lambda column: joined(column).take(index))
 
 
 def where(table: pa.Table, mask: Mask) -> pa.Table:
@@ -58,10 +58,14 @@ def where(table: pa.Table, mask: Mask) -> pa.Table:
     if mask.all():
         return table
     size, flags = int(mask.sum()), pa.array(mask)
-    return _each(table, size, lambda column: column.filter(flags))
+    return _each(table, size, lambda column: joined(column.filter(flags)))
 
 
-def _each(table: pa.Table, size: int, function: Callable[[pa.Array], pa.Array]) -> pa.Table:
+def joined(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _each(table: pa.Table, size: int, function: Callable[[pa.ChunkedArray], pa.Array]) -> pa.Table:
     if not size:
         return table.schema.empty_table()
     columns = []
@@ -69,7 +73,7 @@ def _each(table: pa.Table, size: int, function: Callable[[pa.Array], pa.Array]) 
         if column.null_count == len(column):
             columns.append(pa.nulls(size, column.type))
         else:
-            columns.append(function(column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()))
+            columns.append(function(column))
     return pa.Table.from_arrays(columns, schema=table.schema)
 
 

@@ -19,26 +19,37 @@ Keys = NDArray[Any]
 
 
 class _Block(Generic[Rows]):
-    def __init__(self, rows: Rows, key: Keys) -> None:
+    """``order`` are the places of all rows that are here, by their keys; ``keys`` are these."""
+
+    def __init__(self, rows: Rows, size: int, order: NDArray[np.int64], keys: Keys) -> None:
         self.rows = rows
-        self.key = key
-        self.here = np.ones(len(key), np.bool_)
-        self.count = len(key)
-        self._order = np.argsort(key, kind="stable")
-        self._sorted = key[self._order]
+        self.here = np.ones(size, np.bool_)
+        self.count = size
+        self._order = order
+        self._keys = keys
+
+    @classmethod
+    def of(cls, rows: Rows, key: Keys) -> _Block[Rows]:
+        order = np.argsort(key, kind="stable")
+        return cls(rows, len(key), order, key[order])
 
     def having(self, wanted: Keys) -> Mask:
         """The rows with these keys, which are sorted and not twice."""
-        start, stop = np.searchsorted(self._sorted, wanted), np.searchsorted(self._sorted, wanted, "right")
-        hit = start != stop
-        found = np.zeros(len(self.key), np.bool_)
-        if hit.any():
-            steps = np.zeros(len(self.key) + 1, np.int8)
-            np.add.at(steps, start[hit], 1)
-            np.add.at(steps, stop[hit], -1)
-            found[self._order] = np.cumsum(steps[:-1], dtype=np.int8) > 0
-            found &= self.here
-        return found
+        start, stop = np.searchsorted(self._keys, wanted), np.searchsorted(self._keys, wanted, "right")
+        found = np.zeros(len(self.here), np.bool_)
+        lengths = stop - start
+        ends = np.cumsum(lengths)
+        places = np.repeat(stop - ends, lengths) + np.arange(lengths.sum())
+        found[self._order[places]] = True
+        return found & self.here
+
+    def index(self) -> tuple[NDArray[np.int64], Keys]:
+        """Order and keys of the rows that are left, as if they were all."""
+        if self.count == len(self.here):
+            return self._order, self._keys
+        left = self.here[self._order]
+        places = np.cumsum(self.here) - 1
+        return places[self._order[left]], self._keys[left]
 
 
 class Blocks(Generic[Rows]):
@@ -62,7 +73,7 @@ class Blocks(Generic[Rows]):
 
     def put(self, rows: Rows, key: Keys) -> None:
         if len(key):
-            self._blocks.append(_Block(rows, key))
+            self._blocks.append(_Block.of(rows, key))
         while len(self._blocks) > 1 and self._blocks[-2].count < 2 * self._blocks[-1].count:
             last, before = self._blocks.pop(), self._blocks.pop()
             self._blocks.append(self._packed(before, last))
@@ -80,7 +91,9 @@ class Blocks(Generic[Rows]):
                 block.here &= ~mask
                 block.count = int(block.here.sum())
         self._blocks = [
-            block if 2 * block.count >= len(block.key) else self._packed(block) for block in self._blocks if block.count
+            block if 2 * block.count >= len(block.here) else self._packed(block)
+            for block in self._blocks
+            if block.count
         ]
         return found
 
@@ -89,12 +102,18 @@ class Blocks(Generic[Rows]):
         return [self._whole(block) for block in blocks if block.count]
 
     def _whole(self, block: _Block[Rows]) -> Rows:
-        return block.rows if block.count == len(block.key) else self._pick(block.rows, block.here)
+        return block.rows if block.count == len(block.here) else self._pick(block.rows, block.here)
 
     def _packed(self, *blocks: _Block[Rows]) -> _Block[Rows]:
         if self._needed is not None:
             for block in blocks:
                 block.here &= self._needed(block.rows)
                 block.count = int(block.here.sum())
-        keys = np.concatenate([block.key[block.here] for block in blocks])
-        return _Block(self._join([self._whole(block) for block in blocks]), keys)
+        rows = self._join([self._whole(block) for block in blocks])
+        orders, keys = zip(*(block.index() for block in blocks), strict=True)
+        starts = np.cumsum([0, *(block.count for block in blocks)])
+        order = np.concatenate([places + start for places, start in zip(orders, starts, strict=False)])
+        key = np.concatenate(keys)
+        # Each part is in order already, which this way of sorting makes use of.
+        again = np.argsort(key, kind="stable")
+        return _Block(rows, int(starts[-1]), order[again], key[again])

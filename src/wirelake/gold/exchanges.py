@@ -230,8 +230,13 @@ def _waits_only(table: pa.Table) -> Mask:
     return found
 
 
+MOST_CHUNKS = 16
+
+
 def _together(tables: list[pa.Table]) -> pa.Table:
-    return pa.concat_tables(tables).combine_chunks()
+    """Tables behind each other. Copying them into one is put off until there are many."""
+    table = pa.concat_tables(tables)
+    return table if table.column(0).num_chunks <= MOST_CHUNKS else table.combine_chunks()
 
 
 # --- facts and open requests as rows to be paired

@@ -5,7 +5,7 @@ through the JVM, and what a failed or repeated attempt wrote is named by nobody.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,8 +19,8 @@ from ..capture.partitions import Partition, Seen, decode
 from ..capture.reading import Reading
 from ..capture.streams import QUARANTINE
 from ..errors import WireError
-from ..gold.addresses import ADDRESSES, EXCHANGE_COLUMNS, MESSAGE_COLUMNS, addresses
-from ..gold.arrays import where
+from ..gold.addresses import ADDRESSES, EXCHANGE_COLUMNS, MESSAGE_COLUMNS, TEXTS, addresses
+from ..gold.arrays import taken, where
 from ..gold.connections import CONNECTIONS, connection_rows
 from ..gold.exchanges import EXCHANGES, Exchanges
 from ..gold.facts import FACTS, FED, MESSAGES, facts
@@ -275,17 +275,18 @@ class _Gold:
         """Hands events to the parts that transactions are looked at in."""
         if not events.num_rows:
             return
+        # Without a part, what moves transactions is -1.
         is_work = events.column("step").to_numpy() == WORK
-        self._event(MOVES, events, ~is_work)
         part = np.where(is_work, part_of(events, self.task.parts), -1)
-        for number in np.unique(part[is_work]).tolist():
-            self._event(part_name(number), events, part == number)
-
-    def _event(self, name: str, events: pa.Table, mask: Any) -> None:
-        if mask.any():
+        events = taken(events, np.argsort(part, kind="stable"))
+        numbers, counts = np.unique(part, return_counts=True)
+        start = 0
+        for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
+            name = MOVES if number < 0 else part_name(number)
             if name not in self.events:
                 self.events[name] = self.attempt.stream(name, EVENTS)
-            self.events[name].write(where(events, mask))
+            self.events[name].write(events.slice(start, count))
+            start += count
 
     def _violated(self, found: pa.Table) -> pa.Table:
         if found.num_rows:
@@ -453,14 +454,21 @@ def run_addresses(task: AddressesTask) -> Gilded:
 
 def _rows_of(
     staging: Staging, paths: tuple[str, ...], schema: pa.Schema, columns: Sequence[str], time: str, hour: int
-) -> pa.Table:
-    """The rows of an hour; row groups of other hours are not read."""
+) -> Iterator[pa.RecordBatch]:
+    """The rows of an hour, in batches; row groups of other hours are not read."""
     if not paths:
-        return schema.empty_table()
+        return iter(())
     store = staging.store
-    source = ds.dataset([store.full(path) for path in paths], schema.remove_metadata(), "parquet", store.files)
+    coded = [
+        field.with_type(pa.dictionary(pa.int32(), field.type)) if field.name in TEXTS else field
+        for field in schema.remove_metadata()
+    ]
+    files = ds.ParquetFileFormat(dictionary_columns=set(TEXTS) & set(columns))
+    source = ds.dataset([store.full(path) for path in paths], pa.schema(coded), files, store.files)
     start, stop = (pa.scalar(at * HOUR_US, pa.timestamp("us", "UTC")) for at in (hour, hour + 1))
-    return source.to_table(list(columns), filter=(ds.field(time) >= start) & (ds.field(time) < stop))
+    wanted = (ds.field(time) >= start) & (ds.field(time) < stop)
+    batches: Iterator[pa.RecordBatch] = source.to_batches(columns=list(columns), filter=wanted, use_threads=False)
+    return batches
 
 
 # --- errors
