@@ -48,6 +48,8 @@ class Partition:
     pieces: tuple[Piece, ...]
     before: bytes = b""
     is_last: bool = False
+    is_only: bool = False
+    """Nobody has read it before: what is known behind it is to be told by whoever decodes it."""
 
     @property
     def size(self) -> int:
@@ -163,32 +165,38 @@ def plan(
     partition_bytes: int = PARTITION_BYTES,
     is_last: bool = False,
     progress: Callable[[int], None] = lambda _: None,
+    found: Callable[[Partition], None] = lambda _: None,
 ) -> Plan:
-    """Cuts captures, read one after the other as one, into partitions of about that many bytes."""
+    """Cuts captures, read one after the other as one, into partitions of about that many bytes.
+
+    ``found`` is given each partition as soon as it is known.
+    """
     before = before or State()
     if sum(piece.size for piece in pieces) <= partition_bytes:
-        return Plan([Partition(0, tuple(pieces), before.pack(), is_last)], None)
+        found(only := Partition(0, tuple(pieces), before.pack(), is_last, is_only=True))
+        return Plan([only], None)
     window = min(WINDOW_BYTES, max(partition_bytes // 8, 1 << 10))  # cuts fall between windows
     machine = Machine(replace(reading, columns={}, counts_only=True), before, window)
-    cutter = _Cutter(machine, partition_bytes)
+    cutter = _Cutter(machine, partition_bytes, found)
     for piece in pieces:
         cutter.begin(piece)
         for seen in machine.run(piece):
             cutter.add(seen)
             progress(seen.consumed)
         cutter.end()
-    plan = Plan(cutter.cut(), machine.state(), machine.marks)
+    cutter.cut()
     if is_last:
-        plan.partitions.append(Partition(len(plan.partitions), (), machine.state().pack(), True))
-    return plan
+        cutter.put((), machine.state(), is_last=True)
+    return Plan(cutter.partitions, machine.state(), machine.marks)
 
 
 class _Cutter:
     """Collects ranges until there are enough bytes for a partition."""
 
-    def __init__(self, machine: Machine, partition_bytes: int) -> None:
+    def __init__(self, machine: Machine, partition_bytes: int, found: Callable[[Partition], None]) -> None:
         self.machine = machine
         self.partition_bytes = partition_bytes
+        self.found = found
         self.partitions: list[Partition] = []
         self._start()
 
@@ -215,9 +223,11 @@ class _Cutter:
             self.pieces.append(replace(self.piece, size=self.piece_size))
             self.size += self.piece_size
 
-    def cut(self) -> list[Partition]:
+    def cut(self) -> None:
         if self.pieces:
-            packed = self.before.only(self.touched).pack()
-            self.partitions.append(Partition(len(self.partitions), tuple(self.pieces), packed))
+            self.put(tuple(self.pieces), self.before.only(self.touched))
         self._start()
-        return self.partitions
+
+    def put(self, pieces: tuple[Piece, ...], before: State, is_last: bool = False) -> None:
+        self.partitions.append(Partition(len(self.partitions), pieces, before.pack(), is_last))
+        self.found(self.partitions[-1])

@@ -147,8 +147,8 @@ def needs_spark() -> Iterator[None]:
     """Errors that users can meet, as one line."""
     try:
         from ..errors import CaptureError, LakeError
+        from ..spark.jobs import IngestError
         from ..spark.options import OptionError
-        from ..spark.pipeline import IngestError
         from ..spark.session import SparkStartError
     except ModuleNotFoundError as error:
         if error.name not in ("pyspark", "numba"):

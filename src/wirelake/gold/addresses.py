@@ -7,7 +7,7 @@ them. Messages count in the minute of their ``ts``, exchanges in that of their `
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -44,7 +44,8 @@ TEXTS = ("protocol", "address", "connection", "outcome")
 """Those of them that may come as dictionaries."""
 _RANKS = {"p50_us": 50, "p95_us": 95, "p99_us": 99, "max_us": 100}
 _OUTCOMES = {"errors": "error", "timeouts": "timeout"}
-_MINUTE_BITS = 32
+_MINUTE_BITS = 26
+"""Enough for the minutes of the next 120 years."""
 
 Ints = NDArray[np.int64]
 
@@ -93,6 +94,13 @@ def _coded(column: pa.Array) -> tuple[pa.Array, Ints]:
     return coded.dictionary, arrays.integers(coded.indices, -1)
 
 
+def _numbered(column: pa.Array, known: dict[str, int]) -> Ints:
+    """Values as numbers, by which they are known from then on."""
+    values, places = _coded(column)
+    numbers = np.array([known.setdefault(value, len(known)) for value in values.to_pylist()], np.int64)
+    return numbers[places]
+
+
 def _different(numbers: Ints) -> tuple[Ints, Ints]:
     """Different numbers, and the place of each row's among them."""
     coded = pa.array(numbers).dictionary_encode()
@@ -105,27 +113,21 @@ class _Counted:
     def __init__(self) -> None:
         self._places = _Places()
         self._connections: dict[str, int] = {}
-        self._spoken = _Sums("messages", "bytes")
-        self._asked = _Sums("requests", *_OUTCOMES)
-        self._peers: list[Ints] = []
+        self._outcomes: dict[str, int] = {one: number for number, one in enumerate(_OUTCOMES.values())}
+        self._spoken, self._asked = _Sums(), _Sums()
         self._latencies: list[tuple[Ints, Ints]] = []
 
     def add_messages(self, batch: pa.RecordBatch) -> None:
         used, cells = self._cells(batch, "ts")
-        names, peer = _coded(batch.column("connection"))
-        known = self._connections
-        numbers = np.array([known.setdefault(name, len(known)) for name in names.to_pylist()], np.int64)
-        cell, which = self._spoken.add(cells, arrays.integers(batch.column("length"))[used])
-        pairs, _ = _different(which * len(numbers) + peer[used])
-        self._peers.append(np.stack([cell[pairs // len(numbers)], numbers[pairs % len(numbers)]]))
+        peers = _numbered(batch.column("connection"), self._connections)
+        self._spoken.add(cells, peers[used], arrays.integers(batch.column("length"))[used])
 
     def add_exchanges(self, batch: pa.RecordBatch) -> None:
         used, cells = self._cells(batch, "request_ts")
-        names, outcome = _coded(batch.column("outcome"))
-        said = [np.array([name == one for name in names.to_pylist()])[outcome[used]] for one in _OUTCOMES.values()]
-        self._asked.add(cells, *said)
+        outcomes = _numbered(batch.column("outcome"), self._outcomes)
         latency = batch.column("latency_us")
         timed = arrays.flags(latency.is_valid(), len(batch))[used]
+        self._asked.add(cells, outcomes[used], np.zeros(len(used), np.int64))
         self._latencies.append((cells[timed], arrays.integers(latency)[used][timed]))
 
     def _cells(self, batch: pa.RecordBatch, time: str) -> tuple[Ints, Ints]:
@@ -134,43 +136,44 @@ class _Counted:
         texts, text = _coded(batch.column("address"))
         times = batch.column(time)
         used = np.flatnonzero((text >= 0) & arrays.flags(times.is_valid(), len(batch)))
-        pairs, which = _different(protocol[used] * len(texts) + text[used])
-        said, place = pairs // max(len(texts), 1), pairs % max(len(texts), 1)
-        hashes = arrays.mixed(arrays.hashed(texts)[place], arrays.hashed(protocols)[said])
-        numbers = self._places.numbers(hashes, lambda i: (protocols[said[i]].as_py(), texts[place[i]].as_py()))
+        protocol, text = protocol[used], text[used]
+        numbers = np.zeros((len(protocols), len(texts)), np.int64)
+        for said in range(len(protocols)):
+            there = np.flatnonzero(np.bincount(text[protocol == said], minlength=len(texts)))
+            numbers[said, there] = self._numbers(protocols[said].as_py(), texts.take(pa.array(there)))
         minute = arrays.integers(times.cast(pa.int64()))[used] // MINUTE_US
-        return used, (numbers[which] << _MINUTE_BITS) + minute
+        return used, (numbers[protocol, text] << _MINUTE_BITS) + minute
+
+    def _numbers(self, protocol: str, texts: pa.Array) -> Ints:
+        hashes = arrays.mixed(arrays.hashed(texts), arrays.hashed(pa.array([protocol])))
+        return self._places.numbers(hashes, lambda place: (protocol, texts[place].as_py()))
 
     def rows(self) -> pa.Table:
         spoken, asked = self._spoken.total(), self._asked.total()
-        cells = np.union1d(spoken["cell"], asked["cell"])
-        places = self._places.names
-        which, minute = cells >> _MINUTE_BITS, (cells & ((1 << _MINUTE_BITS) - 1)) * MINUTE_US
+        cells = np.union1d(spoken.cells, asked.cells)
+
+        def by_cell(sums: _Total, values: NDArray[Any], which: Any = slice(None)) -> pa.Array:
+            there = np.searchsorted(cells, sums.cells[which])
+            return pa.array(np.bincount(there, values[which], len(cells)).astype(np.int64))
+
+        names = [self._places.names[one] for one in (cells >> _MINUTE_BITS).tolist()]
         found: dict[str, Any] = {
-            "protocol": pa.array([places[one][0] for one in which.tolist()], pa.string()),
-            "address": pa.array([places[one][1] for one in which.tolist()], pa.string()),
-            "minute": pa.array(minute),
-            "fan_out": pa.array(self._fan_out(cells)),
+            "protocol": pa.array([protocol for protocol, _ in names], pa.string()),
+            "address": pa.array([address for _, address in names], pa.string()),
+            "minute": pa.array((cells & ((1 << _MINUTE_BITS) - 1)) * MINUTE_US),
+            "messages": by_cell(spoken, spoken.rows),
+            "bytes": by_cell(spoken, spoken.sums),
+            "fan_out": by_cell(spoken, np.ones(len(spoken.cells))),
+            "requests": by_cell(asked, asked.rows),
         }
-        for sums in (spoken, asked):
-            for name, values in sums.items():
-                column = np.zeros(len(cells), np.int64)
-                column[np.searchsorted(cells, sums["cell"])] = values
-                found[name] = pa.array(column)
+        for name, outcome in _OUTCOMES.items():
+            found[name] = by_cell(asked, asked.rows, asked.kinds == self._outcomes[outcome])
         failed = pc.add(found["errors"], found["timeouts"]).cast(pa.float64())
         requests = pc.if_else(pc.greater(found["requests"], 0), found["requests"], None).cast(pa.float64())
         found["error_rate"] = pc.divide(failed, requests)
         found |= self._percentiles(cells)
         table = pa.table([found[field.name].cast(field.type) for field in ADDRESSES], schema=ADDRESSES)
         return table.sort_by([(name, "ascending") for name in ("minute", "protocol", "address")])
-
-    def _fan_out(self, cells: Ints) -> Ints:
-        """Over how many connections messages went."""
-        if not self._peers:
-            return np.zeros(len(cells), np.int64)
-        cell, peer = np.concatenate(self._peers, axis=1)
-        pairs = np.unique(np.searchsorted(cells, cell) * len(self._connections) + peer)
-        return np.bincount(pairs // len(self._connections), minlength=len(cells))
 
     def _percentiles(self, cells: Ints) -> dict[str, pa.Array]:
         """Exact: the latencies of a cell are sorted and the value at the nearest rank is taken."""
@@ -191,24 +194,36 @@ class _Counted:
         return found
 
 
+class _Total(NamedTuple):
+    """One entry for each cell and kind that occurred together."""
+
+    cells: Ints
+    kinds: Ints
+    rows: Ints
+    sums: Ints
+
+
 class _Sums:
-    """Rows and sums by cell, added up batch by batch."""
+    """Counts rows, and adds up a number of each, by cell and kind. Many rows are counted at once."""
 
-    def __init__(self, *names: str) -> None:
-        self._names = ("cell", *names)
-        self._parts: list[Ints] = []
+    AT_ONCE = 1 << 20
 
-    def add(self, cells: Ints, *values: NDArray[Any]) -> tuple[Ints, Ints]:
-        """Gives the different cells, and the place of each row's among them."""
-        different, which = _different(cells)
-        sums = [np.bincount(which, weights=one, minlength=len(different)).astype(np.int64) for one in values]
-        self._parts.append(np.stack([different, np.bincount(which, minlength=len(different)), *sums]))
-        return different, which
+    def __init__(self) -> None:
+        self._parts: list[_Total] = []
+        self._waiting = 0
 
-    def total(self) -> dict[str, Ints]:
+    def add(self, cells: Ints, kinds: Ints, values: Ints) -> None:
+        self._parts.append(_Total(cells, kinds, np.ones(len(cells), np.int64), values))
+        self._waiting += len(cells)
+        if self._waiting > self.AT_ONCE:
+            self._parts, self._waiting = [self.total()], 0
+
+    def total(self) -> _Total:
         if not self._parts:
-            return {name: np.zeros(0, np.int64) for name in self._names}
-        cell, *columns = np.concatenate(self._parts, axis=1)
-        different, which = np.unique(cell, return_inverse=True)
-        sums = [np.bincount(which, weights=one).astype(np.int64) for one in columns]
-        return dict(zip(self._names, (different, *sums), strict=True))
+            return _Total(*(np.zeros(0, np.int64) for _ in _Total._fields))
+        cells, kinds, rows, sums = (np.concatenate(column) for column in zip(*self._parts, strict=True))
+        wide = int(kinds.max(initial=0)) + 1
+        cell, place = _different(cells)
+        pairs, which = _different(place * wide + kinds)
+        rows, sums = (np.bincount(which, one, len(pairs)).astype(np.int64) for one in (rows, sums))
+        return _Total(cell[pairs // wide], pairs % wide, rows, sums)

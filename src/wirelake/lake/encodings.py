@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-SAMPLE_ROWS, SAMPLE_RUN = 4096, 256
+SAMPLE_ROWS, SAMPLE_RUN = 2048, 128
 SAMPLE_BYTES = 1 << 16
 COMES_BACK = 4
 """A dictionary pays if a value comes this often on average."""

@@ -14,23 +14,23 @@ import os
 import pickle
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from ..capture.inputs import Peek, in_order, peek
-from ..capture.partitions import PARTITION_BYTES, Machine, Piece, Plan, State, plan
+from ..capture.partitions import PARTITION_BYTES, Machine, Partition, Piece, Plan, State, plan
 from ..capture.reading import Reading
 from ..errors import CaptureError
 from ..gold.open import OPEN
 from ..lake import Input, Lake, Run, StagedFile, look, read_ipc
 from ..protocols import BUILT_IN
 from .files import Found, Listing, find
+from .jobs import Jobs, Progress, run_all
 from .options import Declared
 from .tables import ACCOUNTING
 from .tasks import (
@@ -39,31 +39,20 @@ from .tasks import (
     AddressesTask,
     Decoded,
     DecodeTask,
-    Failure,
     Gilded,
     GoldTask,
     TransactionsTask,
     part_name,
-    run_task,
     unpacked,
 )
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 BUCKETS = 8
 SMALLEST_PARTITION = 16 << 20
 SLOWEST = 5
 """Addresses that a report names."""
-
-
-class Progress(Protocol):
-    """Told what is going on: ``stage`` begins something, ``add`` says how much of it is done."""
-
-    def stage(self, name: str, total: int) -> None: ...
-
-    def add(self, done: int) -> None: ...
 
 
 class Silent:
@@ -175,10 +164,6 @@ def _listed(inputs: list[str]) -> list[Found]:
     return find(Listing(paths=tuple(inputs), recursive=True))
 
 
-class IngestError(RuntimeError):
-    """What keeps an ingest from being done; says it in one line."""
-
-
 class _Step:
     """One step: from what the lake knows and the new captures to one commit."""
 
@@ -204,10 +189,15 @@ class _Step:
         is_open = bool(self.carry.keys() - {"marks"})
         if not found and not (self.final and is_open):
             return self.report
-        with _meanwhile(spark) as session:
-            planned = self._plan(found, partition_bytes)
-            self.spark = session()
-        decoded = self._decode(planned)
+        jobs = Jobs("decode", self.progress)
+        with _Starting(spark) as starting:
+            try:
+                planned = self._plan(found, partition_bytes, jobs, starting)
+                self.spark = starting.session()
+                decoded = self._decode(planned, jobs)
+            except BaseException:
+                jobs.cancel()
+                raise
         self._keep_state(planned, decoded)
         watermark = self._watermark(decoded)
         gilded = self._gold(decoded, watermark)
@@ -218,10 +208,19 @@ class _Step:
 
     # --- captures -> silver
 
-    def _plan(self, found: Sequence[Chosen], partition_bytes: int | None) -> Plan:
+    def _plan(self, found: Sequence[Chosen], partition_bytes: int | None, jobs: Jobs, starting: _Starting) -> Plan:
+        """Finds partitions; they are decoded from when there is a session, while others are looked for."""
         pieces = [one.piece for one in found]
         total = sum(piece.size for piece in pieces)
         self.progress.stage("index", total)
+
+        def decode(partition: Partition) -> None:
+            staging = self.run_.staging
+            task = DecodeTask(partition, self.reading, staging, self.buckets, self.keep_bytes, self.declared)
+            jobs.add(task, partition.size)
+            if starting.is_done:
+                jobs.start(starting.session().sparkContext)
+
         return plan(
             pieces,
             self.reading,
@@ -229,26 +228,17 @@ class _Step:
             partition_bytes=partition_bytes or _partition_bytes(total),
             is_last=self.final,
             progress=self.progress.add,
+            found=decode,
         )
 
     def _state(self) -> State:
         path = self.carry.get("state")
         return unpacked(self.lake.store, path, State.unpack) if path is not None else State()
 
-    def _decode(self, planned: Plan) -> list[Decoded]:
-        tasks = [
-            DecodeTask(
-                partition,
-                self.reading,
-                self.run_.staging,
-                self.buckets,
-                self.keep_bytes,
-                self.declared,
-                keeps_state=planned.after is None,
-            )
-            for partition in planned.partitions
-        ]
-        decoded: list[Decoded] = self._map("decode", tasks, [task.partition.size for task in tasks])
+    def _decode(self, planned: Plan, jobs: Jobs) -> list[Decoded]:
+        self.progress.stage("decode", sum(partition.size for partition in planned.partitions))
+        jobs.start(self.spark.sparkContext)
+        decoded: list[Decoded] = jobs.results()
         report = self.report
         for one in decoded:
             self.files += one.files
@@ -412,94 +402,49 @@ class _Step:
 
     # --- Spark
 
-    def _map(self, name: str, tasks: Sequence[Any], sizes: Sequence[int] = ()) -> list[Any]:
-        """Runs tasks on the cluster, the largest first; their results in order."""
-        if not tasks:
-            return []
-        sizes = sizes or [1] * len(tasks)
-        self.progress.stage(name, sum(sizes))
-        context = self.spark.sparkContext
-        context.setJobDescription(f"wirelake {name}")
-        order = sorted(range(len(tasks)), key=lambda i: -sizes[i])
-        made = _collected(context, [tasks[i] for i in order], self.progress, sum(sizes) / len(tasks))
-        for one in made:
-            if isinstance(one, Failure):
-                raise IngestError(one.text)
-        results = dict(zip(order, made, strict=True))
-        return [results[i] for i in range(len(tasks))]
+    def _map(self, name: str, tasks: Sequence[Any], sizes: Iterable[int] = ()) -> list[Any]:
+        return run_all(self.spark.sparkContext, name, tasks, self.progress, sizes)
 
 
-def _collected(context: SparkContext, tasks: Sequence[Any], progress: Progress, weight: float) -> list[Any]:
-    """The results of the tasks, in order; how many are done is told on the way."""
-    from pyspark import InheritableThread
+class _Starting:
+    """A session that is started, if it is to be, while something else is done."""
 
-    made: dict[str, Any] = {}
-    group = f"wirelake-{time.monotonic_ns()}"
+    def __init__(self, spark: SparkSession | Callable[[], SparkSession]) -> None:
+        self._made: Any = None
+        self._error: BaseException | None = None
+        self._thread: Thread | None = None
+        if callable(spark):
+            self._thread = Thread(target=self._start, args=(spark,))
+        else:
+            self._made = spark
 
-    def run() -> None:
-        context.setJobGroup(group, "wirelake")
+    def __enter__(self) -> _Starting:
+        if self._thread is not None:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._thread is not None:
+            self._thread.join()
+
+    def _start(self, start: Callable[[], SparkSession]) -> None:
         try:
-            made["results"] = context.parallelize(tasks, len(tasks)).map(run_task).collect()
+            self._made = start()
         except BaseException as error:
-            made["error"] = error
+            self._error = error
 
-    thread = InheritableThread(target=run)
-    thread.start()
-    told = 0
-    tracker = context.statusTracker()
-    while thread.is_alive():
-        thread.join(0.1)
-        done = sum(
-            info.numCompletedTasks
-            for job in tracker.getJobIdsForGroup(group)
-            for stage in getattr(tracker.getJobInfo(job), "stageIds", ())
-            if (info := tracker.getStageInfo(stage)) is not None
-        )
-        if done > told:
-            progress.add(int((done - told) * weight))
-            told = done
-    if "error" in made:
-        raise IngestError(f"Spark could not finish: {_first_line(made['error'])}") from made["error"]
-    progress.add(int((len(tasks) - told) * weight))
-    results: list[Any] = made["results"]
-    return results
+    @property
+    def is_done(self) -> bool:
+        return self._thread is None or not self._thread.is_alive()
 
-
-def _first_line(error: BaseException) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    telling = [line for line in lines if "Error" in line or "Exception" in line]
-    return (telling or lines or [type(error).__name__])[-1].strip()
-
-
-@contextmanager
-def _meanwhile(spark: SparkSession | Callable[[], SparkSession]) -> Iterator[Callable[[], SparkSession]]:
-    """Starts the session, if it is to be started, while something else is done; gives a function that waits for it."""
-    if not callable(spark):
-        session = spark
-        yield lambda: session
-        return
-    made: dict[str, Any] = {}
-
-    def start() -> None:
-        try:
-            made["session"] = spark()
-        except BaseException as error:
-            made["error"] = error
-
-    thread = Thread(target=start)
-    thread.start()
-
-    def wait() -> SparkSession:
-        thread.join()
-        if "error" in made:
-            raise made["error"]
-        session: SparkSession = made["session"]
+    def session(self) -> SparkSession:
+        """The session; waits for it."""
+        if self._thread is not None:
+            self._thread.join()
+        if self._error is not None:
+            raise self._error
+        session: SparkSession = self._made
         return session
-
-    try:
-        yield wait
-    finally:
-        thread.join()
 
 
 def _known_to_workers(reading: Reading, declared: Mapping[str, Declared]) -> Reading:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -56,8 +57,6 @@ class DecodeTask:
     keep_bytes: bool = False
     declared: tuple[Declared, ...] = ()
     """Protocols of users, which workers cannot load by themselves."""
-    keeps_state: bool = False
-    """Whether to hand on what is known behind the partition: asked of the only one."""
 
 
 @dataclass
@@ -99,7 +98,7 @@ class _Decode:
         for seen in windows:
             self._window(seen)
         told = self.told
-        if self.task.keeps_state:
+        if self.task.partition.is_only:
             told.state = self.attempt.stage_bytes("state", machine.state().pack())
             told.marks = machine.marks
         told.counts = machine.counts
@@ -176,13 +175,20 @@ class _Decode:
         known = encoded.dictionary.to_pylist()
         places = np.array([bucket_of(one, protocol_of(one), self.task.buckets) for one in known], np.int64)
         which = places[encoded.indices.to_numpy(zero_copy_only=False)]
-        buckets = np.unique(places).tolist()
-        for bucket in buckets:
-            stream = self.shares.get((name, bucket))
-            if stream is None:
-                stream = self.attempt.stream(f"{name}-{bucket:03d}", SHARES[name])
-                self.shares[name, bucket] = stream
-            stream.write(rows if len(buckets) == 1 else rows.filter(pa.array(which == bucket)))
+        edges = np.flatnonzero(np.diff(which)) + 1
+        if len(edges) >= 2 * self.task.buckets:
+            order = np.argsort(which, kind="stable")
+            rows, which = rows.take(pa.array(order)), which[order]
+            edges = np.flatnonzero(np.diff(which)) + 1
+        for start, stop in pairwise([0, *edges.tolist(), len(which)]):
+            self._stream(name, int(which[start])).write(rows.slice(start, stop - start))
+
+    def _stream(self, name: str, bucket: int) -> Any:
+        stream = self.shares.get((name, bucket))
+        if stream is None:
+            stream = self.attempt.stream(f"{name}-{bucket:03d}", SHARES[name])
+            self.shares[name, bucket] = stream
+        return stream
 
 
 def bucket_of(connection: str, protocol: str | None, buckets: int) -> int:
