@@ -65,7 +65,7 @@ def in_numbers(table: pa.Table) -> list[dict[str, Any]]:
 def test_rows_are_what_counting_by_hand_gives(protocol: str) -> None:
     whole = play(generate(protocol, seed=4, messages=4000, connections=5))
     step = Exchanges()
-    exchanges = pa.concat_tables([step.feed(whole.facts, whole.ended), step.settle(whole.end_us, final=True)])
+    exchanges = pa.concat_tables([step.feed(whole.facts, whole.ended), *step.settle(whole.end_us, final=True)])
     table = addresses(whole.facts.to_batches(max_chunksize=700), exchanges.to_batches(max_chunksize=300))
     assert table.schema.equals(ADDRESSES)
     rows = {(row.pop("protocol"), row.pop("address"), row.pop("minute")): row for row in in_numbers(table)}

@@ -235,7 +235,7 @@ def test_a_protocol_of_a_user_works_by_its_roles() -> None:
     traffic = generate(SENSOR, seed=3, messages=400)
     whole = play(traffic)
     step = Exchanges()
-    rows = pa.concat_tables([step.feed(whole.facts, whole.ended), step.settle(whole.end_us, final=True)]).to_pylist()
+    rows = pa.concat_tables([step.feed(whole.facts, whole.ended), *step.settle(whole.end_us, final=True)]).to_pylist()
     found = {(row["connection"], row["direction"], row["request_offset"]): row for row in rows}
     truth = {whole.place[one.request]: one for one in traffic.truth.exchanges}
     assert truth and found.keys() == truth.keys()

@@ -68,11 +68,11 @@ def exchanges_of(pieces: tuple[Piece, ...], partition_bytes: int, *, commits: bo
         rows.append(step.feed(ready.exchanged, ready.ended))
         now = max([now, *given[0].column("ts").cast(pa.int64()).to_pylist()])
         if commits:
-            rows.append(step.settle(now, known_until=held.known_until()))
+            rows += step.settle(now, known_until=held.known_until())
             kept = pickle.loads(pickle.dumps((held.carry(), step.carry())))
             held, step = Held(kept[0]), Exchanges(kept[1])
     ready = held.take(FACTS.empty_table(), QUARANTINE.empty_table(), ACCOUNTS.empty_table(), final=True)
-    rows += [step.feed(ready.exchanged, ready.ended), step.settle(now, final=True)]
+    rows += [step.feed(ready.exchanged, ready.ended), *step.settle(now, final=True)]
     return Counter(tuple(row.values()) for row in in_numbers(pa.concat_tables(rows)))
 
 
@@ -111,7 +111,7 @@ class Steps:
         return ready
 
     def found(self) -> list[Row]:
-        rows = pa.concat_tables([*self.rows, self.exchanges.settle(None, final=True)])
+        rows = pa.concat_tables([*self.rows, *self.exchanges.settle(None, final=True)])
         return sorted(in_numbers(rows), key=lambda row: row["request_ts"])
 
 

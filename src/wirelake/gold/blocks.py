@@ -97,9 +97,12 @@ class Blocks(Generic[Rows]):
         ]
         return found
 
+    def all(self) -> list[Rows]:
+        return [self._whole(block) for block in self._blocks if block.count]
+
     def take_all(self) -> list[Rows]:
-        blocks, self._blocks = self._blocks, []
-        return [self._whole(block) for block in blocks if block.count]
+        found, self._blocks = self.all(), []
+        return found
 
     def _whole(self, block: _Block[Rows]) -> Rows:
         return block.rows if block.count == len(block.here) else self._pick(block.rows, block.here)

@@ -12,7 +12,7 @@ decisions go by the times of the messages, so that it does not matter how they a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -110,9 +110,10 @@ _READ = tuple(
 
 
 class Carry(NamedTuple):
-    """Open requests, and audit copies whose messages may still come."""
+    """Open requests, those that only wait apart, and audit copies whose messages may still come."""
 
     open: pa.Table
+    waiting: pa.Table
     audits: pa.Table
 
 
@@ -122,12 +123,11 @@ class Exchanges:
     def __init__(self, carry: Carry | None = None) -> None:
         self._at_hand, self._audits = _OPEN.empty_table(), legs.NO_AUDITS
         self._aside: Blocks[pa.Table] = Blocks(arrays.where, _together)
-        """Requests that are looked at only when something comes for them."""
+        """Requests that are looked at only when something comes for them, packed."""
         if carry is not None:
             self._at_hand, self._audits = _unpacked(carry.open), carry.audits
-            waits = _waits_only(self._at_hand)
-            self._aside.put(arrays.where(self._at_hand, waits), _old_rows(self._at_hand).key[waits])
-            self._at_hand = arrays.where(self._at_hand, ~waits)
+            for part in _in_parts(carry.waiting):
+                self._put_aside(part, _old_rows(part).key)
 
     def feed(self, facts: pa.Table, ended: Mapping[str, int | None] | None = None) -> pa.Table:
         """Takes new facts, and connections that ended with the time of their end (None: not known)."""
@@ -142,7 +142,7 @@ class Exchanges:
         done = requests.done | (over != NO_END) | ~requests.answerable
         table, self._audits = legs.join(requests.table, requests.is_new, over, new, self._audits)
         waits = ~done & _waits_only(table)
-        self._aside.put(arrays.where(table, waits), requests.key[waits])
+        self._put_aside(arrays.where(table, waits), requests.key[waits])
         decided, self._at_hand = arrays.where(table, done), arrays.where(table, ~done & ~waits)
         return _finished(decided, over[done])
 
@@ -154,72 +154,87 @@ class Exchanges:
         over = pa.array(list(ended), pa.string())
 
         def has_ended(table: pa.Table) -> Mask:
-            return arrays.flags(_joined(pc.is_in(table["connection"], over)), len(table))
+            return arrays.flags(_joined(pc.is_in(table["connection"].cast(pa.string()), over)), len(table))
 
         recalled = self._aside.take(wanted, has_ended if ended else None)
         if not recalled:
             return self._at_hand
-        both = pa.concat_tables([*recalled, self._at_hand])
+        both = pa.concat_tables([*map(_unpacked, recalled), self._at_hand])
         return both.sort_by([("request_ts", "ascending"), ("order", "ascending")]).combine_chunks()
 
-    @property
-    def _open(self) -> pa.Table:
-        """All that is open."""
-        if len(self._aside):
-            self._at_hand = pa.concat_tables([*self._aside.take_all(), self._at_hand]).combine_chunks()
-        return self._at_hand
-
-    @_open.setter
-    def _open(self, table: pa.Table) -> None:
-        self._at_hand = table
+    def _put_aside(self, table: pa.Table, key: NDArray[np.int64]) -> None:
+        if len(table):
+            self._aside.put(_packed(table, _WAITING), key)
 
     def settle(
         self, watermark_us: int | None, final: bool = False, known_until: Callable[[str], int | None] | None = None
-    ) -> pa.Table:
+    ) -> Iterator[pa.Table]:
         """Decides what has waited long enough at this time; ``final``: nothing more comes, everything is decided.
 
-        ``known_until`` tells of a connection whether only what is older was fed: its answers may be held back.
+        ``known_until`` tells of a connection whether only what is older was fed: its answers may be held back. Rows
+        come in parts: there may be millions of them.
         """
-        table = self._open
+        at_hand, self._at_hand = self._at_hand, _OPEN.empty_table()
+        aside = self._aside.take_all()
         latest = FOR_EVER if watermark_us is None and final else NO_TIME if watermark_us is None else watermark_us
-        now = _known(table, latest, known_until)
-        asked = _times(table["request_ts"])
-        passed = (asked != NO_TIME) & (_deadlines(table, asked) < now) & _unanswered(table)
-        done = passed | final
-        self._open = arrays.where(table, ~done)
-        end = np.full(int(done.sum()), NO_END if watermark_us is None else watermark_us, np.int64)
-        return _finished(arrays.where(table, done), end)
+        while aside:
+            for table in _in_parts(aside.pop(0)):
+                done = _has_waited(table, latest, known_until) | final
+                left = arrays.where(table, ~done)
+                self._put_aside(left, _old_rows(left).key)
+                yield _given_up(arrays.where(table, done), watermark_us)
+        done = _has_waited(at_hand, latest, known_until) | final
+        self._at_hand = arrays.where(at_hand, ~done)
+        yield _given_up(arrays.where(at_hand, done), watermark_us)
 
-    def open(self) -> pa.Table:
-        """Requests that are not decided yet."""
-        table = self._open
-        return _rendered(table, pa.repeat(pa.scalar("open"), len(table)))
+    def open(self) -> Iterator[pa.Table]:
+        """Requests that are not decided yet, in parts."""
+        for table in (self._at_hand, *(part for aside in self._aside.all() for part in _in_parts(aside))):
+            yield _rendered(table, pa.repeat(pa.scalar("open"), len(table)))
 
     def carry(self) -> Carry:
         """What is undecided, picklable."""
-        return Carry(_packed(self._open), self._audits)
+        there = [name for name in _OPEN.names if self._at_hand[name].null_count < len(self._at_hand)]
+        waiting = pa.concat_tables([_packed(_OPEN.empty_table(), _WAITING), *self._aside.all()]).combine_chunks()
+        return Carry(_packed(self._at_hand, there), waiting, self._audits)
 
 
 _FEW = frozenset(("capture", "connection", "direction", "protocol", "message"))
 
 
-def _packed(table: pa.Table) -> pa.Table:
-    """Open requests, of which there may be millions, without what they do not have; few different texts as numbers."""
-    there = [name for name in table.column_names if table[name].null_count < len(table)]
-    columns = {name: _joined(table[name]) for name in there}
+_PART_ROWS = 1 << 16
+
+
+def _packed(table: pa.Table, names: Sequence[str]) -> pa.Table:
+    """Open requests, of which there may be millions, with these columns only; few different texts as numbers."""
+    columns = {name: _joined(table[name]) for name in names}
     return pa.table({name: one.dictionary_encode() if name in _FEW else one for name, one in columns.items()})
 
 
 def _unpacked(packed: pa.Table) -> pa.Table:
     there = set(packed.column_names)
+    size = len(packed)
     columns = [
-        packed[field.name].cast(field.type) if field.name in there else pa.nulls(len(packed), field.type)
+        packed[field.name].cast(field.type)
+        if field.name in there
+        else pa.array(np.zeros(size, np.int64))
+        if field.name in ("replies", *_GROUP)
+        else pa.nulls(size, field.type)
         for field in _OPEN
     ]
     return pa.table(columns, schema=_OPEN).combine_chunks()
 
 
+def _in_parts(packed: pa.Table) -> Iterator[pa.Table]:
+    for start in range(0, len(packed), _PART_ROWS):
+        yield _unpacked(packed.slice(start, _PART_ROWS))
+
+
 # --- requests that only wait
+
+
+_WAITING = tuple(name for name in _FROM_REQUEST if name not in ("lane", "place", "payload_hash"))
+"""What such a request has."""
 
 
 def _waits_only(table: pa.Table) -> Mask:
@@ -504,6 +519,18 @@ def _known(table: pa.Table, latest: int, known_until: Callable[[str], int | None
 
 def _unanswered(table: pa.Table) -> Mask:
     return np.equal(arrays.integers(_joined(table["replies"])), 0)
+
+
+def _has_waited(table: pa.Table, latest: int, known_until: Callable[[str], int | None] | None) -> Mask:
+    """Whether it was in vain, as far as is known."""
+    asked = _times(table["request_ts"])
+    passed = _deadlines(table, asked) < _known(table, latest, known_until)
+    return np.asarray((asked != NO_TIME) & passed & _unanswered(table), np.bool_)
+
+
+def _given_up(table: pa.Table, watermark_us: int | None) -> pa.Table:
+    end = NO_END if watermark_us is None else watermark_us
+    return _finished(table, np.full(len(table), end, np.int64))
 
 
 def _finished(table: pa.Table, end: NDArray[np.int64]) -> pa.Table:

@@ -255,8 +255,10 @@ class _Gold:
             self._feed({}, final=True)
         self._settle()
         told, attempt = self.told, self.attempt
-        opened = [self._open_requests(), self.sessions.open()]
-        told.open = _stage_table(attempt, "open", pa.concat_tables(opened))
+        opened = attempt.stream("open", OPEN)
+        for rows in (*map(_as_open, self.exchanges.open()), self.sessions.open()):
+            opened.write(rows)
+        told.open = opened.close()
         if not self.task.final:
             kept = (self.held.carry(), self.exchanges.carry(), self.sessions.carry(), self.violations.carry())
             told.carry = attempt.stage_bytes("carry", pickle.dumps(kept, protocol=5))
@@ -308,22 +310,24 @@ class _Gold:
 
     def _settle(self) -> None:
         now, final = self.task.watermark_us, self.task.final
-        self._exchanged(self.exchanges.settle(now, final, self.held.known_until()))
+        for rows in self.exchanges.settle(now, final, self.held.known_until()):
+            self._exchanged(rows)
         found = self._violated(self.violations.settle(now or 0, final))
         self.sessions.feed(FACTS.empty_table(), CONNECTIONS.empty_table(), violations=found)
         rows = self.sessions.settle(now or 0, final)
         if rows.num_rows:
             self.attempt.table("gold/sessions", SESSIONS, dated_by="first_ts").write(rows)
 
-    def _open_requests(self) -> pa.Table:
-        rows = self.exchanges.open()
-        size = rows.num_rows
-        made = {
-            "kind": pa.repeat(pa.scalar("request"), size),
-            "since_ts": rows.column("request_ts"),
-            "detail": pa.repeat(pa.scalar("no reply yet"), size),
-        }
-        return pa.table([made[name] if name in made else rows.column(name) for name in OPEN.names], OPEN)
+
+def _as_open(rows: pa.Table) -> pa.Table:
+    """Open requests as rows of gold/open."""
+    size = rows.num_rows
+    made = {
+        "kind": pa.repeat(pa.scalar("request"), size),
+        "since_ts": rows.column("request_ts"),
+        "detail": pa.repeat(pa.scalar("no reply yet"), size),
+    }
+    return pa.table([made[name] if name in made else rows.column(name) for name in OPEN.names], OPEN)
 
 
 def _carried(staging: Staging, path: str | None) -> Any:
