@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wirelake import decode, encode
+from wirelake.capture.partitions import PARTITION_BYTES
 from wirelake.capture.pcap import PcapWriter, TcpWriter
 from wirelake.protocols import casual
 from wirelake.spark.pipeline import ingest
@@ -49,6 +50,8 @@ HEADS, SEQUENCE = 16 + 14 + 20 + 20, 16 + 14 + 20 + 4
 """Of a packet in its file: the bytes before its data, and the place of its sequence number."""
 CORRELATION = 8
 """Place of the correlation in a frame: behind its type."""
+NO_REPLY = 4
+"""Flag of a call that asks for no answer."""
 
 Bytes = NDArray[np.uint8]
 
@@ -57,14 +60,25 @@ Bytes = NDArray[np.uint8]
 
 
 class Calls:
-    """Blocks of calls, as packets and as JSON Lines; another one differs in times, numbers and correlations only."""
+    """Blocks of calls, as packets and as JSON Lines; another one differs in times, numbers and correlations only.
 
-    def __init__(self, distinct: int) -> None:
+    ``answered``: behind each call there is its reply.
+    """
+
+    def __init__(self, distinct: int, answered: bool = False) -> None:
         frames = make_frames("casual", distinct)
-        self.lengths = np.array([len(frame) for frame in frames], np.int64)
+        if answered:
+            frames = [frame for frame in frames if decode("casual", frame).flags != NO_REPLY]
+        self.messages = len(frames) * (2 if answered else 1)
+        self.from_client = np.arange(self.messages) % 2 == 0 if answered else np.ones(self.messages, np.bool_)
+        sent = [one for frame in frames for one in (frame, _reply_to(frame))] if answered else frames
+        self.lengths = np.array([len(frame) for frame in sent], np.int64)
         self.frame_bytes = int(self.lengths.sum())
-        self.offsets = np.concatenate([[0], np.cumsum(self.lengths)[:-1]])
-        packets = [_packet_of(frame) for frame in frames]
+        self.offsets = np.zeros(self.messages, np.int64)
+        for side in (True, False):
+            own = self.lengths[self.from_client == side]
+            self.offsets[self.from_client == side] = np.cumsum(own) - own
+        packets = [_packet_of(frame, bool(side)) for frame, side in zip(sent, self.from_client, strict=True)]
         self.packets = np.frombuffer(b"".join(packets), np.uint8).copy()
         self.starts = _starts(packets)
         shown = [decode("casual", frame).to_json() for frame in frames]
@@ -78,19 +92,27 @@ class Calls:
         self.json_schema = f"message string, code int, fields struct<{fields}>"
 
     def __len__(self) -> int:
-        return len(self.lengths)
+        return self.messages
 
-    def as_packets(self, block: int, client_port: int, sequence: int, ts_us: int) -> bytes:
+    def bytes_of(self, from_client: bool) -> int:
+        return int(self.lengths[self.from_client == from_client].sum())
+
+    def as_packets(self, block: int, client_port: int, sequences: tuple[int, int], ts_us: int) -> bytes:
+        """``sequences`` are those of client and server."""
         ts = ts_us + STEP_US * np.arange(len(self))
+        sequence = np.where(self.from_client, *sequences) + self.offsets
+        port = self.starts + SEQUENCE - np.where(self.from_client, 4, 2)
         _put(self.packets, self.starts, (ts // 1_000_000).astype("<u4"))
         _put(self.packets, self.starts + 4, (ts % 1_000_000).astype("<u4"))
-        _put(self.packets, self.starts + SEQUENCE, ((sequence + self.offsets) & 0xFFFFFFFF).astype(">u4"))
-        _put(self.packets, self.starts + SEQUENCE - 4, np.full(len(self), client_port, ">u2"))
+        _put(self.packets, self.starts + SEQUENCE, (sequence & 0xFFFFFFFF).astype(">u4"))
+        _put(self.packets, port, np.full(len(self), client_port, ">u2"))
         _put(self.packets, self.starts + HEADS + CORRELATION, np.full(len(self), block, ">u4"))
         return self.packets.tobytes()
 
     def as_lines(self, block: int) -> bytes:
-        _put(self.lines, self.line_places, np.full(len(self), int.from_bytes(b"%08x" % block, "big"), ">u8"))
+        _put(
+            self.lines, self.line_places, np.full(len(self.line_places), int.from_bytes(b"%08x" % block, "big"), ">u8")
+        )
         return self.lines.tobytes()
 
 
@@ -104,12 +126,26 @@ def _starts(parts: Sequence[bytes]) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum([len(part) for part in parts])[:-1]]).astype(np.int64)
 
 
-def _packet_of(frame: bytes) -> bytes:
+def _reply_to(frame: bytes) -> bytes:
+    call = decode("casual", frame)
+    return encode(
+        casual.ServiceCallReply(
+            correlation=call.correlation,
+            execution=call.execution,
+            call=casual.Call(0, 0),
+            xid=casual.NULL_XID,
+            transaction=casual.TransactionState(0),
+            buffer=call.buffer,
+        )
+    )
+
+
+def _packet_of(frame: bytes, from_client: bool) -> bytes:
     """A packet with this frame, as the writer of captures makes it, and its head in the file."""
     out = io.BytesIO()
     tcp = TcpWriter(PcapWriter(out))
     tcp.open(0, ("10.0.0.1", 40000), SERVER, START_US)
-    tcp.send(0, True, frame, START_US + 1000)
+    tcp.send(0, from_client, frame, START_US + 1000)
     before = out.tell()
     tcp._flush_all()
     return out.getvalue()[before:]
@@ -126,12 +162,14 @@ def write_pcap(path: Path, calls: Calls, blocks: int) -> None:
             for step, (from_client, frame) in enumerate(_agreement(number), 1):
                 tcp.send(number, from_client, frame, at + step * 1000)
         tcp.finish()
-        sequences = [tcp._flows[number].client.next for number in range(CONNECTIONS)]
+        flows = [tcp._flows[number] for number in range(CONNECTIONS)]
+        sequences = [(flow.client.next, flow.server.next) for flow in flows]
         ts_us = START_US + 1_000_000
         for block in range(blocks):
             number = block % CONNECTIONS
-            out.write(calls.as_packets(block + 1, ports[number], sequences[number], ts_us))
-            sequences[number] += calls.frame_bytes
+            client, server = sequences[number]
+            out.write(calls.as_packets(block + 1, ports[number], (client, server), ts_us))
+            sequences[number] = (client + calls.bytes_of(True), server + calls.bytes_of(False))
             ts_us += STEP_US * len(calls)
 
 
@@ -228,10 +266,10 @@ class Bench:
             _say(f"{name}, round {number + 1}: {seconds[-1]:.2f} s, {size / seconds[-1] / 1e6:.0f} MB/s of frames")
         return min(seconds)
 
-    def ingest(self, pcap: Path, expected: int) -> None:
+    def ingest(self, pcap: Path, expected: int, partition_bytes: int | None = None) -> None:
         lake = self.folder / "lake"
         shutil.rmtree(lake, ignore_errors=True)
-        report = ingest(self.spark, [str(pcap)], str(lake), final=True)
+        report = ingest(self.spark, [str(pcap)], str(lake), final=True, partition_bytes=partition_bytes)
         found = (sum(report.messages.values()), report.violations, report.bytes_quarantined)
         if found != (expected, 0, 0):
             raise SystemExit(f"ingest found {found} messages, violations and bad bytes in {expected} good messages")
@@ -284,13 +322,19 @@ class Bench:
         self.expect(f"{name}, memory of a worker", large_peak / small_peak, MEMORY_RATIO, at_least=False)
 
     def sized(self, megabytes: int) -> tuple[float, int]:
-        """Seconds per byte for a capture of that many, and the peak of a worker."""
-        blocks = max(1, round(megabytes * 1e6 / self.calls.frame_bytes))
-        size = blocks * self.calls.frame_bytes
+        """Seconds per byte for a capture of that many, and the peak of a worker.
+
+        Partitions have the size that large captures get: what a worker needs goes by that, and a small capture is
+        else cut finer. Calls are answered: those that never are would be remembered until the end.
+        """
+        calls = Calls(DISTINCT // 2, answered=True)
+        blocks = max(1, round(megabytes * 1e6 / calls.frame_bytes))
+        size = blocks * calls.frame_bytes
         pcap = self.folder / "calls.pcap"
-        write_pcap(pcap, self.calls, blocks)
+        write_pcap(pcap, calls, blocks)
         with watched(self.spark) as peaks:
-            seconds = self.best(f"{megabytes} MB", size, lambda: self.ingest(pcap, self.messages(blocks)))
+            messages = blocks * len(calls) + 2 * CONNECTIONS
+            seconds = self.best(f"{megabytes} MB", size, lambda: self.ingest(pcap, messages, PARTITION_BYTES))
         pcap.unlink()
         print(
             f"{f'ingest of {size / 1e6:.0f} MB':34}{seconds:8.2f} s{1e9 * seconds / size:8.2f} ms per MB, "

@@ -245,13 +245,14 @@ def _waits_only(table: pa.Table) -> Mask:
     return found
 
 
-MOST_CHUNKS = 16
+SMALL_CHUNK, MOST_SMALL = 1 << 15, 16
 
 
 def _together(tables: list[pa.Table]) -> pa.Table:
-    """Tables behind each other. Copying them into one is put off until there are many."""
+    """Tables behind each other. They are copied into one only while they are small, and many."""
     table = pa.concat_tables(tables)
-    return table if table.column(0).num_chunks <= MOST_CHUNKS else table.combine_chunks()
+    chunks = table.column(0).num_chunks
+    return table if chunks <= MOST_SMALL or len(table) > chunks * SMALL_CHUNK else table.combine_chunks()
 
 
 # --- facts and open requests as rows to be paired

@@ -176,9 +176,10 @@ class Violations:
         }
         numbers = np.array([self._watches[name].number for name in gone], np.int32)
         self._watches = {name: watch for name, watch in self._watches.items() if name not in gone}
-        kept = self._all_kept()
+        kept = np.zeros(0, KEPT) if final else self._all_kept()
         last = np.where(np.isin(kept["role"], (OPEN, EARLY)), kept["until"], kept["done_us"] + LATE_US)
         kept = kept[~np.isin(kept["who"], numbers) & (last >= watermark)]
+        self._kept.take_all()
         self._kept.put(kept, kept["key"])
         return _decided(self._waiting.take_before(None if final else watermark - EARLY_US))
 

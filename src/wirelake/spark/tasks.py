@@ -310,9 +310,9 @@ class _Gold:
 
     def _settle(self) -> None:
         now, final = self.task.watermark_us, self.task.final
+        found = self._violated(self.violations.settle(now or 0, final))
         for rows in self.exchanges.settle(now, final, self.held.known_until()):
             self._exchanged(rows)
-        found = self._violated(self.violations.settle(now or 0, final))
         self.sessions.feed(FACTS.empty_table(), CONNECTIONS.empty_table(), violations=found)
         rows = self.sessions.settle(now or 0, final)
         if rows.num_rows:
@@ -477,7 +477,9 @@ def _rows_of(
     source = ds.dataset([store.full(path) for path in paths], pa.schema(coded), files, store.files)
     start, stop = (pa.scalar(at * HOUR_US, pa.timestamp("us", "UTC")) for at in (hour, hour + 1))
     wanted = (ds.field(time) >= start) & (ds.field(time) < stop)
-    batches: Iterator[pa.RecordBatch] = source.to_batches(columns=list(columns), filter=wanted, use_threads=False)
+    batches: Iterator[pa.RecordBatch] = source.to_batches(
+        columns=list(columns), filter=wanted, use_threads=False, batch_readahead=1, fragment_readahead=1
+    )
     return batches
 
 
