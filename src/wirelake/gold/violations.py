@@ -16,7 +16,7 @@ its connection has ended or EARLY_US have passed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -156,6 +156,8 @@ class Violations:
         for row in heads:
             if row["is_whole"] and row["connection"] not in self._watches:
                 self._unheard[row["connection"]] = row["last_us"] or row["first_us"] or 0
+        if damage is not None and damage.num_rows:
+            self._note_losses_of_silent(facts, damage)
         for part in _by_protocol(facts):
             self._feed_protocol(part, damage)
         ended = {row["connection"] for row in heads if row["ended"]}
@@ -237,19 +239,10 @@ class Violations:
             return
         place = {name: i for i, name in enumerate(feed.runs.names)}
         offset = integers(feed.table, "offset")
-        wanted = damage.select(["connection", "direction", "offset", "ts"]).sort_by("offset")
         excuses: list[Excuse] = []
-        for name, direction, at, ts in zip(
-            *(wanted.column(name).to_pylist() for name in ("connection", "direction", "offset")),
-            integers(wanted, "ts").tolist(),
-            strict=True,
-        ):
-            side, i = int(direction == "to_client"), place.get(name)
+        for name, side, at, ts in _bad_ranges(damage):
+            i = place.get(name)
             if i is None:
-                if name in self._watches:
-                    watch = self._watches[name]
-                    watch.losses[side].add(watch.heard_us[side][0], ts)
-                    excuses.append(Excuse(name, side, watch.heard_us[side][0], ts))
                 continue
             rows = slice(int(feed.runs.starts[i]), int(feed.runs.starts[i + 1]))
             own = np.flatnonzero(feed.side[rows] == side) + rows.start
@@ -259,6 +252,17 @@ class Violations:
             ]
             feed.watches[i].losses[side].add(times[-2], ts)
             excuses.append(Excuse(name, side, times[-2], ts))
+        self._waiting.excuse(excuses)
+
+    def _note_losses_of_silent(self, facts: pa.Table, damage: pa.Table) -> None:
+        """The same for connections of which there is nothing but bad ranges this time."""
+        heard = set(pc.unique(facts.column("connection")).to_pylist())
+        excuses: list[Excuse] = []
+        for name, side, _, ts in _bad_ranges(damage):
+            watch = self._watches.get(name)
+            if watch is not None and name not in heard:
+                watch.losses[side].add(watch.heard_us[side][0], ts)
+                excuses.append(Excuse(name, side, watch.heard_us[side][0], ts))
         self._waiting.excuse(excuses)
 
     def _note(self, feed: _Feed, found: Found, machine: Automaton | None, side: NDArray[np.int8]) -> None:
@@ -358,6 +362,14 @@ class Violations:
             watch.checked = (watch.replies, int(feed.ts[end - 1]))
         left = checked.kept[_remembered(checked.kept, feed.watches)]
         self._kept.put(left, left["key"])
+
+
+def _bad_ranges(damage: pa.Table) -> Iterator[tuple[str, int, int, int]]:
+    """Connection, side, offset and time of each, by offset."""
+    damage = damage.select(["connection", "direction", "offset", "ts"]).sort_by("offset")
+    sides = (int(direction == "to_client") for direction in damage.column("direction").to_pylist())
+    names, offsets = (damage.column(name).to_pylist() for name in ("connection", "offset"))
+    return zip(names, sides, offsets, integers(damage, "ts").tolist(), strict=True)
 
 
 def _invented(feed: _Feed, manners: answers.Manners) -> NDArray[np.bool_]:
