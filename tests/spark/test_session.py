@@ -35,7 +35,7 @@ def test_workers_freeze_what_they_have_loaded() -> None:
         assert gc.get_freeze_count() > before
         frozen = gc.get_freeze_count()
         warm()
-        assert gc.get_freeze_count() == frozen
+        assert gc.get_freeze_count() <= frozen
     finally:
         gc.unfreeze()
         warm.cache_clear()

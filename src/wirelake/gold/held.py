@@ -105,6 +105,11 @@ class Held:
         exchanged, over, self._carry.waiting = _together(before.waiting, facts, ended or {}, accounts, _until(decided))
         return Ready(facts, damage, exchanged, over)
 
+    @property
+    def waiting(self) -> Waiting:
+        """What exchanges have not been given yet."""
+        return self._carry.waiting
+
     def known_until(self) -> Callable[[str], int | None]:
         """Tells until when exchanges of a connection are known; None: as far as anything is."""
         until, limits = _until(self._carry.decided), self._carry.waiting.limits

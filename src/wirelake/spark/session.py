@@ -136,7 +136,6 @@ def _use(home: Path, wanted: dict[str, str]) -> None:
         wanted["spark.driver.extraJavaOptions"] = f"{options} -Djava.io.tmpdir={home}".strip()
 
 
-@lru_cache(maxsize=1)
 def _use_lean_memory() -> None:
     """jemalloc, where Arrow has it, gives pages back later than the default: an ingest takes a seventh less time, and
     its workers less memory.
@@ -147,6 +146,7 @@ def _use_lean_memory() -> None:
         pa.set_memory_pool(pa.jemalloc_memory_pool())
 
 
+@lru_cache(maxsize=1)
 def warm() -> None:
     """Called at the start of every task; the first call in a worker loads what decoding needs and freezes it.
 

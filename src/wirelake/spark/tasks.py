@@ -256,7 +256,7 @@ class _Gold:
         self._settle()
         told, attempt = self.told, self.attempt
         opened = attempt.stream("open", OPEN)
-        for rows in (*map(_as_open, self.exchanges.open()), self.sessions.open()):
+        for rows in (*map(_as_open, self._open_requests()), self.sessions.open()):
             opened.write(rows)
         told.open = opened.close()
         if not self.task.final:
@@ -307,6 +307,14 @@ class _Gold:
             self.attempt.table("gold/exchanges", EXCHANGES, dated_by="request_ts").write(rows)
             for outcome in pc.value_counts(rows.column("outcome")).to_pylist():
                 self.told.outcomes[outcome["values"]] = self.told.outcomes.get(outcome["values"], 0) + outcome["counts"]
+
+    def _open_requests(self) -> Iterator[pa.Table]:
+        """Also those that wait for other connections: as far as is known they are open."""
+        exchanges, waiting = self.exchanges, self.held.waiting
+        if waiting.facts.num_rows:
+            exchanges = Exchanges(exchanges.carry())
+            exchanges.feed(waiting.facts, waiting.ended)
+        return exchanges.open()
 
     def _settle(self) -> None:
         now, final = self.task.watermark_us, self.task.final
