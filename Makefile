@@ -60,8 +60,8 @@ $(STAMP): pyproject.toml requirements.lock
 demo: setup ## run the demonstration
 	@$(BIN)/wirelake demo
 
-test: setup ## run the tests, in two processes
-	@$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder --durations 15
+test: setup ## run the tests, those with Spark beside the others
+	@scripts/run-tests $(BIN)/python
 
 check: $(STAMP) ## lint, formatting, types, generated documents
 	$(BIN)/ruff check

@@ -18,20 +18,6 @@ settings.register_profile("wirelake", derandomize=True, deadline=None, suppress_
 settings.load_profile("wirelake")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where tests run in several processes, those of a file stay together, and all that share the one Spark. What takes
-    longest begins first.
-    """
-    for item in items:
-        group = "spark" if "spark" in _fixtures(item) else str(item.path)
-        item.add_marker(pytest.mark.xdist_group(group))
-    items.sort(key=lambda item: ("spark" not in _fixtures(item), "spark" not in item.path.parts))
-
-
-def _fixtures(item: pytest.Item) -> list[str]:
-    return getattr(item, "fixturenames", [])
-
-
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One Spark for all tests, started at the first use, in the way that the verbs start it."""

@@ -449,7 +449,7 @@ def small_disk(place: Path) -> Iterator[str]:
         try:
             yield "No space left on device"
         finally:
-            subprocess.run(["umount", str(place)], check=True)
+            subprocess.run(["umount", "--lazy", str(place)], check=True)
         return
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4 << 20, before[1]))
