@@ -219,7 +219,7 @@ What each verb prints for `--help`. Data goes to standard output, words for peop
 everything was read, 1 some of the input was bad, 2 the command was used wrongly.
 
 What `decode` prints is described in [the README](../README.md#command-line), the rules that it names in
-[rules.md](rules.md).
+[rules.md](rules.md), the verbs that talk to servers in [live.md](live.md).
 """
 
 

@@ -24,11 +24,25 @@ MAY_IMPORT = {
     "kernels": set(),
     "columnar": {"errors", "spec", "protocols", "codec", "kernels"},
     "capture": {"errors", "spec", "protocols", "codec", "kernels", "columnar"},
+    "sessions": {"errors", "spec", "protocols", "codec"},
+    "net": {"errors", "spec", "protocols", "codec", "sessions", "capture"},
     "generate": {"errors", "spec", "protocols", "codec", "capture"},
     "lake": {"errors"},
     "gold": {"errors", "spec", "protocols", "capture"},
     "spark": {"errors", "spec", "protocols", "codec", "kernels", "columnar", "capture", "generate", "gold", "lake"},
-    "cli": {"errors", "spec", "protocols", "codec", "columnar", "capture", "generate", "lake", "spark"},
+    "cli": {
+        "errors",
+        "spec",
+        "protocols",
+        "codec",
+        "columnar",
+        "capture",
+        "sessions",
+        "net",
+        "generate",
+        "lake",
+        "spark",
+    },
 }
 """Rooms further down know those further up the hall, never the other way round."""
 
@@ -123,6 +137,24 @@ def test_spec_protocols_and_codec_need_no_arrow_and_no_numpy() -> None:
             assert not {"numpy", "pyarrow", "numba", "pyspark", "asyncio", "click"} & third_party(path), path
 
 
+def test_only_what_is_live_knows_the_event_loop() -> None:
+    users = {room_of(path) for path in modules() if "asyncio" in third_party(path)}
+    assert users <= {"net", "cli"}
+
+
+OUTSIDE = {"asyncio", "os", "secrets", "select", "signal", "socket", "ssl", "subprocess", "threading", "time"}
+UNFORESEEN = {"urandom", "uuid1", "uuid4", "SystemRandom", "utcnow"}
+
+
+def test_sessions_know_no_clock_no_socket_and_no_chance_of_their_own() -> None:
+    for path in (SOURCE / "sessions").glob("*.py"):
+        assert not OUTSIDE & third_party(path), path
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        used = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        imported = {node.name for node in ast.walk(tree) if isinstance(node, ast.alias)}
+        assert not UNFORESEEN & (used | imported), path
+
+
 def docstrings(tree: ast.Module) -> set[ast.AST]:
     """Texts that stand alone: they tell, they do not decide."""
     return {
@@ -178,6 +210,10 @@ def test_the_command_line_loads_numba_only_for_columns() -> None:
     assert not {"numba", "numpy", "pyarrow", "pyspark"} & loaded_by("import wirelake.cli")
 
 
+def test_what_records_needs_no_columns() -> None:
+    assert not {"numba", "numpy", "pyarrow", "pyspark"} & loaded_by("import wirelake.net.proxy")
+
+
 def test_import_wirelake_is_quick() -> None:
     """Below 0.1 s on an idle machine; the limit here leaves room for a busy one."""
     times = []
@@ -197,4 +233,6 @@ def test_an_unknown_name_is_refused_as_python_does_it() -> None:
 
     with pytest.raises(AttributeError, match="module 'wirelake' has no attribute 'nonsense'"):
         _ = wirelake.nonsense
-    assert set(wirelake.__all__) <= set(dir(wirelake)) | {"columnar", "StreamDecoder", "decode", "encode", "load"}
+    assert set(wirelake.__all__) <= set(dir(wirelake)) | {
+        "columnar", "StreamDecoder", "connect", "decode", "encode", "load",
+    }  # fmt: skip

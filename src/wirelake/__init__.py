@@ -15,14 +15,16 @@ if TYPE_CHECKING:
     from . import columnar
     from .codec import decode, encode
     from .codec.stream import StreamDecoder
+    from .net.client import connect
     from .protocols import load
 
-__all__ = ["StreamDecoder", "__version__", "columnar", "decode", "encode", "load"]
+__all__ = ["StreamDecoder", "__version__", "columnar", "connect", "decode", "encode", "load"]
 
 _HOME = {
     "decode": ".codec",
     "encode": ".codec",
     "StreamDecoder": ".codec.stream",
+    "connect": ".net.client",
     "load": ".protocols",
 }
 
@@ -33,7 +35,7 @@ def __getattr__(name: str) -> Any:
 
     if name in _HOME:
         value = getattr(importlib.import_module(_HOME[name], __name__), name)
-    elif name in ("columnar", "spark", "protocols"):
+    elif name in ("columnar", "net", "spark", "protocols"):
         value = importlib.import_module(f".{name}", __name__)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

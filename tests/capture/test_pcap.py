@@ -153,3 +153,34 @@ def test_the_checksum_is_the_one_of_the_internet() -> None:
 def test_only_ipv4_addresses_are_taken() -> None:
     with pytest.raises(ValueError, match="IPv4"):
         TcpWriter(PcapWriter(io.BytesIO())).open(0, ("10.0.0", 1), SERVER, 0)
+
+
+def test_bytes_that_the_capture_misses_are_counted_by_the_numbers() -> None:
+    packets = written(
+        ("open", (0, CLIENT, SERVER, 0)),
+        ("send", (0, True, b"abc", 1_000)),
+        ("skip", (0, True, 1000, 1_000)),
+        ("send", (0, True, b"def", 1_000)),
+        ("skip", (0, False, 7, 2_000)),
+        ("close", (0, True, False, 3_000)),
+    )
+    assert [(p.sequence, p.data) for p in packets if p.data] == [(1, b"abc"), (1004, b"def")]
+    ends = [(p.from_client, p.sequence, p.acknowledged) for p in packets if p.flags & FIN]
+    assert ends == [(True, 1007, 8), (False, 8, 1008)]
+
+
+def test_a_connection_whose_beginning_was_not_seen_has_no_handshake() -> None:
+    packets = written(("join", (0, CLIENT, SERVER, 0)), ("send", (0, False, b"abc", 1_000)))
+    assert [(p.from_client, p.flags, p.data) for p in packets] == [(False, PSH | ACK, b"abc"), (True, ACK, b"")]
+
+
+def test_data_at_the_moment_of_the_handshake_comes_behind_it() -> None:
+    file = io.BytesIO()
+    tcp = TcpWriter(PcapWriter(file), step_us=0)
+    tcp.open(0, CLIENT, SERVER, 5_000)
+    tcp.send(0, False, b"abc", 5_000)
+    tcp.close(0, True, False, 5_000)
+    tcp.finish()
+    packets = read(file.getvalue())
+    assert [p.flags for p in packets] == [SYN, SYN | ACK, ACK, PSH | ACK, FIN | ACK, FIN | ACK, ACK]
+    assert {p.ts_us for p in packets} == {5_000}

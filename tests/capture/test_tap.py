@@ -430,6 +430,58 @@ def test_what_a_full_disk_did_not_take_can_be_written_later(tmp_path: Path) -> N
     assert not found.gaps and not reader.counts.broken
 
 
+def test_a_file_of_a_set_has_its_head_as_soon_as_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heads = []
+    rename = Path.rename
+
+    def named(source: Path, target: Path) -> Path:
+        assert not target.exists() and source.name.startswith(".") and source.suffix != ".tap"
+        heads.append(len(source.read_bytes()))
+        return rename(source, target)
+
+    monkeypatch.setattr(Path, "rename", named)
+    writer, _ = rotated(tmp_path / "set")
+    assert heads == [FILE_HEAD_BYTES] * len(writer.paths)
+    assert sorted((tmp_path / "set").iterdir()) == writer.paths
+
+
+def test_a_file_that_cannot_get_its_head_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(source: Path, target: Path) -> Path:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    writer = tap(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "rename", refuse)
+        with pytest.raises(OSError, match="No space"):
+            writer.open(CLIENT, SERVER, START_US)
+    assert list(tmp_path.iterdir()) == [] and writer.path is None
+    writer.open(CLIENT, SERVER, START_US)
+    assert list(tmp_path.iterdir()) == writer.paths == [writer.path]
+    writer.end()
+    assert writer.path is None
+
+
+def test_a_file_can_be_given_up_for_another_with_a_gap_where_bytes_were_lost(tmp_path: Path) -> None:
+    writer = tap(tmp_path)
+    one = writer.open(CLIENT, SERVER, START_US)
+    writer.data(one, TO_SERVER, START_US, b"kept")
+    writer.flush()
+    writer.data(one, TO_SERVER, START_US + 1, b"lost")
+    writer.abandon()
+    writer.data(one, TO_SERVER, START_US + 2, b"later")
+    writer.abandon()  # nothing is in that file
+    writer.abandon()
+    writer.data(one, TO_SERVER, START_US + 3, b"last")
+    writer.end()
+    assert sorted(tmp_path.iterdir()) == writer.paths and len(writer.paths) == 2
+    found = together(writer.paths)
+    (name,) = found.connections
+    assert bytes(found.streams[name, TO_SERVER]) == b"keptlast"
+    assert found.gaps == [(name, TO_SERVER, 4, 9)]
+
+
 def test_a_disk_that_is_full_at_the_end_of_a_file_costs_nothing_either(tmp_path: Path) -> None:
     writer = tap(tmp_path, rotate_bytes=1000)
     one = writer.open(CLIENT, SERVER, START_US)

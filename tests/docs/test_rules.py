@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 from tests.capture.feeds import Feed, connection, play
 from tests.docs.captured import told_by_capture
+from tests.docs.connected import told_by_client
 from wirelake import encode
 from wirelake.capture import Tracker, read
 from wirelake.capture.output import REDACTED
@@ -237,6 +238,8 @@ def told(example: str) -> tuple[str, str]:
             return told_by_streams(protocol, pieces), "quarantine"
         case "captured":
             return told_by_capture(rest)
+        case "live":
+            return told_by_client(rest), "live"
         case "match":
             protocol, pattern, topic = rest.split()
             given = json.dumps({"pattern": pattern, "topic": topic})

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, Protocol
 
 MAGIC_US = 0xA1B2C3D4
 LINKTYPE_ETHERNET = 1
@@ -31,6 +31,12 @@ TCP = 6
 FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
 
 Address = tuple[str, int]
+
+
+class PacketWriter(Protocol):
+    """A file of packets."""
+
+    def packet(self, ts_us: int, data: bytes) -> None: ...
 
 
 class PcapWriter:
@@ -121,12 +127,16 @@ class Segment(NamedTuple):
 class TcpWriter:
     """TCP connections as packets. Times must not go back from call to call.
 
-    Packets go to ``line``, if there is one, which decides what the capture gets of them.
+    Packets go to ``line``, if there is one, which decides what the capture gets of them. ``step_us`` is the time
+    between the packets of a handshake or a farewell: 0 where data may follow at once.
     """
 
-    def __init__(self, writer: PcapWriter, line: Callable[[Segment], None] | None = None) -> None:
+    def __init__(
+        self, writer: PacketWriter, line: Callable[[Segment], None] | None = None, *, step_us: int = STEP_US
+    ) -> None:
         self._writer = writer
         self._line = line
+        self._step_us = step_us
         self._flows: dict[int, _Flow] = {}
         self._due: list[tuple[int, int, Callable[[int], None]]] = []
         self._order = count()
@@ -136,12 +146,20 @@ class TcpWriter:
 
     def open(self, key: int, client: Address, server: Address, ts_us: int) -> None:
         """A connection begins; ``key`` names it in later calls."""
+        flow = self._begin(key, client, server, ts_us)
+        self._emit(ts_us, flow, True, SYN)
+        self._later(ts_us + self._step_us, lambda at: self._emit(at, flow, False, SYN | ACK))
+        self._later(ts_us + 2 * self._step_us, lambda at: self._emit(at, flow, True, ACK))
+
+    def join(self, key: int, client: Address, server: Address, ts_us: int) -> None:
+        """A connection goes on of which the beginning was not seen."""
+        self._begin(key, client, server, ts_us)
+
+    def _begin(self, key: int, client: Address, server: Address, ts_us: int) -> _Flow:
         self._advance(ts_us)
         flow = _Flow(key, _end(client, 1_000_000_007 * (key + 1)), _end(server, 2_000_000_011 * (key + 1)))
         self._flows[key] = flow
-        self._emit(ts_us, flow, True, SYN)
-        self._later(ts_us + STEP_US, lambda at: self._emit(at, flow, False, SYN | ACK))
-        self._later(ts_us + 2 * STEP_US, lambda at: self._emit(at, flow, True, ACK))
+        return flow
 
     def send(self, key: int, from_client: bool, data: bytes, ts_us: int) -> None:
         """Bytes of one side. What it sends at the same moment shares segments."""
@@ -155,6 +173,15 @@ class TcpWriter:
             flow.pending_from_client = from_client
         flow.pending += data
 
+    def skip(self, key: int, from_client: bool, count: int, ts_us: int) -> None:
+        """Bytes of one side that the capture misses."""
+        self._advance(ts_us)
+        flow = self._flows[key]
+        self._flush(flow)
+        sender = flow.client if from_client else flow.server
+        sender.next = (sender.next + count) & 0xFFFFFFFF
+        sender.sent += count
+
     def close(self, key: int, by_client: bool, reset: bool, ts_us: int) -> None:
         self._advance(ts_us)
         flow = self._flows.pop(key)
@@ -164,8 +191,8 @@ class TcpWriter:
             flow.client.owes_ack = flow.server.owes_ack = False
             return
         self._emit(ts_us, flow, by_client, FIN | ACK)
-        self._later(ts_us + STEP_US, lambda at: self._emit(at, flow, not by_client, FIN | ACK))
-        self._later(ts_us + 2 * STEP_US, lambda at: self._emit(at, flow, by_client, ACK))
+        self._later(ts_us + self._step_us, lambda at: self._emit(at, flow, not by_client, FIN | ACK))
+        self._later(ts_us + 2 * self._step_us, lambda at: self._emit(at, flow, by_client, ACK))
 
     def finish(self) -> None:
         """Writes what is still due."""

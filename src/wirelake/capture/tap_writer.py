@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import struct
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -91,6 +92,11 @@ class TapWriter:
         self._is_name_safe = True
         """Whether the directory entry of the present file outlasts a power failure."""
 
+    @property
+    def path(self) -> Path | None:
+        """The file that is being written, if one has been begun and not ended."""
+        return self.paths[-1] if self._file is not None else None
+
     # --- records
 
     def open(
@@ -167,6 +173,21 @@ class TapWriter:
         self.flush()
         self._close()
 
+    def abandon(self) -> None:
+        """Gives up the present file, to which nothing more can be written, and what was not written to it: the next
+        record begins another one. Streams that are open go on there, with a gap where bytes were given up.
+        """
+        self._buffer.clear()
+        file, self._file = self._file, None
+        if file is None:
+            return
+        with suppress(OSError):
+            file.close()
+        if self.written <= FILE_HEAD_BYTES:  # there is nothing in it
+            with suppress(OSError):
+                self.paths[-1].unlink()
+                self.paths.pop()
+
     def __enter__(self) -> TapWriter:
         return self
 
@@ -196,18 +217,22 @@ class TapWriter:
         if number and not self.is_set:
             raise ValueError(f"the tap {self.target} has ended")
         path = self._path(number, ts_us)
-        # A set never writes over anything: its names are its own.
-        self._file = path.open("xb" if self.is_set else "wb", buffering=0)
-        self.paths.append(path)
-        self._is_name_safe = False
-        self.written = 0
         head = FILE_HEAD.pack(MAGIC, VERSION, 0, number, self.set_id, ts_us)
         self._seed = zlib.crc32(head)
-        self._buffer += head + self._seed.to_bytes(4, "little")
+        head += self._seed.to_bytes(4, "little")
+        if self.is_set:
+            self._file = _created(path, head)
+            self.written = len(head)
+        else:
+            self._file = path.open("wb", buffering=0)
+            self.written = 0
+            self._buffer += head
+        self.paths.append(path)
+        self._is_name_safe = False
         for connection, one in self._open.items():
             self._put_open(connection, one, GOES_ON)
         if self.rotate_bytes:
-            self._limit = max(self.rotate_bytes, len(self._buffer) + 1)
+            self._limit = max(self.rotate_bytes, self.written + len(self._buffer) + 1)
         if self.rotate_us:
             self._until_us = ts_us + self.rotate_us
 
@@ -218,6 +243,24 @@ class TapWriter:
             begun = datetime.fromtimestamp(ts_us / 1e6, UTC)
             self._set_name = f"{begun:%Y%m%dT%H%M%S}-{self.set_id.hex()[:8]}"
         return self.target / f"{self._set_name}-{number:06d}.tap"
+
+
+def _created(path: Path, head: bytes) -> Any:
+    """A new file that has its head as soon as it has its name: whenever the writer is killed, readers find no file
+    that they would not know for a tap.
+    """
+    unnamed = path.with_name(f".{path.name}.new")
+    file = unnamed.open("xb", buffering=0)
+    try:
+        while head:
+            head = head[file.write(head) :]
+        unnamed.rename(path)
+    except OSError:
+        file.close()
+        with suppress(OSError):
+            unnamed.unlink()
+        raise
+    return file
 
 
 def _sync_directory(path: Path) -> None:

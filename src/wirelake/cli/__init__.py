@@ -17,6 +17,9 @@ from .generate import generate
 from .ingest import ingest
 from .inspect import inspect
 from .package import package
+from .serve import serve
+from .talk import publish, request, respond, subscribe
+from .tap import export, tap
 from .wire import decode, encode, match
 
 
@@ -36,12 +39,37 @@ def cli() -> None:
     See a protocol         wirelake describe casual service_call_request
     Make some traffic      wirelake generate -p dsa -n 5000 -o traffic.pcap
     Captures to tables     wirelake ingest traffic.pcap lake
+    Serve protocols        wirelake serve --mb 127.0.0.1:3001 --ceda 127.0.0.1:8088
+    Talk to a server       wirelake subscribe mb://localhost 'plant.#'
+    Record a live server   wirelake tap 127.0.0.1:4001 127.0.0.1:3001 captures/
     All of it at once      wirelake demo
     """
 
 
-for command in (decode, encode, inspect, describe, match, generate, package, ingest, dissector, demo, completion):
+for command in (
+    decode,
+    encode,
+    inspect,
+    describe,
+    match,
+    generate,
+    package,
+    ingest,
+    serve,
+    publish,
+    subscribe,
+    request,
+    respond,
+    tap,
+    export,
+    dissector,
+    demo,
+    completion,
+):
     cli.add_command(command)
+
+EXTRAS = {"pyarrow": "columnar", "numpy": "columnar", "websockets": "net", "cryptography": "net"}
+"""Packages that may be missing, and what installs them."""
 
 
 def main() -> None:
@@ -49,9 +77,10 @@ def main() -> None:
     try:
         cli()
     except ModuleNotFoundError as error:
-        if error.name not in ("pyarrow", "numpy"):
+        extra = EXTRAS.get(error.name or "")
+        if extra is None:
             raise
-        click.echo(f"wirelake: this needs {error.name}: pip install 'wirelake[columnar]'", err=True)
+        click.echo(f"wirelake: this needs {error.name}: pip install 'wirelake[{extra}]'", err=True)
         sys.exit(2)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,222 @@
+"""Tap files as packets, for programs that read those: every connection of a tap becomes a TCP connection.
+
+Handshake, sequence numbers, acknowledgements and farewells are made up, as a tap does not know them; the bytes of the
+streams, their times and the addresses are those of the tap. Bytes that were not recorded are segments that are missing.
+"""
+
+from __future__ import annotations
+
+import heapq
+import ipaddress
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from operator import itemgetter
+from pathlib import Path
+from typing import BinaryIO
+
+from .. import __version__
+from ..errors import CaptureError
+from .chunks import TO_SERVER, Chunks, Connection
+from .files import open_binary
+from .pcap import Address, TcpWriter
+from .pcapng import PcapngWriter
+from .tap import TapConnections, TapReader, read_into
+from .tap_writer import FILE_HEAD, FILE_HEAD_BYTES, MAGIC
+
+WINDOW = 4 << 20
+CLOCK_US = 1_000_000
+"""Times that go back by less are made equal; a clock that was set back further is followed."""
+SUFFIXES = (".tap", ".tap.gz")
+UNKNOWN = ("192.0.2.1", "192.0.2.2")
+"""Client and server whose addresses are not known: addresses that are nobody's (RFC 5737)."""
+_OPEN, _DATA, _CLOSE = range(3)
+
+_Event = tuple[int, int, Connection, int, int, bytes]
+"""Time, what happens, connection, direction, length, bytes (none: they are missing)."""
+
+
+@dataclass
+class Exported:
+    """What an export wrote, and what is to be said about what it read."""
+
+    files: int = 0
+    connections: int = 0
+    packets: int = 0
+    bytes: int = 0
+    """Of streams."""
+    missing_bytes: int = 0
+    damage: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def export_pcapng(inputs: Sequence[str | Path], out: BinaryIO | Path) -> Exported:
+    """Writes taps (files, or directories of them) as one pcapng file, in the order of time.
+
+    A file is not touched before the taps have been found.
+    """
+    told = Exported()
+    sets = [_Set(files, told) for files in _sets(inputs, told)]
+    if not isinstance(out, Path):
+        _write(sets, out, told)
+    else:
+        with out.open("wb", buffering=1 << 20) as file:
+            _write(sets, file, told)
+    return told
+
+
+def _write(sets: list[_Set], out: BinaryIO, told: Exported) -> None:
+    writer = PcapngWriter(out, application=f"wirelake {__version__}")
+    packets = _Packets(TcpWriter(writer, step_us=0), told)
+    for event in heapq.merge(*(one.events() for one in sets), key=itemgetter(0)):
+        packets.put(event)
+    packets.tcp.finish()
+    told.packets = writer.packets
+
+
+# --- files
+
+
+@dataclass(frozen=True, order=True)
+class _File:
+    number: int
+    path: str
+    first_us: int
+
+
+def _sets(inputs: Iterable[str | Path], told: Exported) -> list[list[_File]]:
+    """The files, those of one set together and in their order."""
+    found: dict[bytes, list[_File]] = defaultdict(list)
+    for path in dict.fromkeys(path for one in inputs for path in _paths(str(one))):
+        head = bytearray(FILE_HEAD_BYTES)
+        with open_binary(path) as file:
+            del head[read_into(file, memoryview(head), path) :]
+        if head[: len(MAGIC)] != MAGIC[: len(head)]:
+            raise CaptureError("not a tap file", path=path)
+        if len(head) < FILE_HEAD_BYTES:
+            told.notes.append(f"{path}: nothing was written to it yet")
+            continue
+        *_, number, set_id, first_us = FILE_HEAD.unpack(head[: FILE_HEAD.size])
+        found[set_id].append(_File(number, path, first_us))
+    told.files = sum(map(len, found.values()))
+    return [sorted(files) for files in found.values()]
+
+
+def _paths(given: str) -> list[str]:
+    path = Path(given)
+    if not path.is_dir():
+        return [given]
+    found = sorted(str(one) for one in path.iterdir() if one.name.endswith(SUFFIXES))
+    if not found:
+        raise CaptureError(f"no files {' or '.join('*' + one for one in SUFFIXES)} in this directory", path=given)
+    return found
+
+
+# --- what happened, in the order of time
+
+
+class _Set:
+    """The files that one writer made."""
+
+    def __init__(self, files: list[_File], told: Exported) -> None:
+        self._files = files
+        self._told = told
+        self._last: dict[str, int] = {}
+        """The last time of each connection that is open."""
+
+    def events(self) -> Iterator[_Event]:
+        connections = TapConnections()
+        for file in self._files:
+            with open_binary(file.path) as source:
+                reader = TapReader(source, connections, path=file.path, window=WINDOW)
+                for chunks in reader:
+                    yield from self._window(chunks)
+                self._tell(reader)
+
+    def _tell(self, reader: TapReader) -> None:
+        self._told.missing_bytes += reader.counts.missing_bytes
+        self._told.damage += [f"{reader.path}: {note}" for note in reader.counts.notes]
+        if reader.counts.broken:
+            self._told.notes.append(f"{reader.path}: {reader.counts.broken}")
+
+    def _window(self, chunks: Chunks) -> list[_Event]:
+        """Of each connection in the order of its streams, whatever the clock did; of all by time."""
+        connections, last = chunks.connections, self._last
+        found: list[_Event] = []
+        for one in connections:
+            if one.id not in last:
+                last[one.id] = max(one.first_us or 0, self._files[0].first_us)
+                found.append((last[one.id], _OPEN, one, 0, 0, b""))
+        rows = zip(
+            chunks.connection.tolist(), chunks.direction.tolist(), chunks.length.tolist(), chunks.ts.tolist(),
+            chunks.start.tolist(), strict=True,
+        )  # fmt: skip
+        for which, direction, length, ts, start in rows:
+            one = connections[which]
+            at = last[one.id] = max(ts, last[one.id])
+            data = b"" if start < 0 else chunks.data[start : start + length].tobytes()
+            found.append((at, _DATA, one, direction, length, data))
+        for one in connections:
+            if one.ended:
+                found.append((max(one.ended_us or 0, last.pop(one.id)), _CLOSE, one, 0, 0, b""))
+        found.sort(key=itemgetter(0))
+        return found
+
+
+class _Packets:
+    """Events to packets."""
+
+    def __init__(self, tcp: TcpWriter, told: Exported) -> None:
+        self.tcp = tcp
+        self._told = told
+        self._keys: dict[str, int] = {}
+        self._now_us = 0
+
+    def put(self, event: _Event) -> None:
+        ts_us, kind, connection, direction, length, data = event
+        now = self._time(ts_us)
+        if kind == _OPEN:
+            self._open(connection, now)
+        elif kind == _CLOSE:
+            self.tcp.close(self._keys.pop(connection.id), True, connection.ended == "reset", now)
+        elif data:
+            self._told.bytes += length
+            self.tcp.send(self._keys[connection.id], direction == TO_SERVER, data, now)
+        else:
+            self.tcp.skip(self._keys[connection.id], direction == TO_SERVER, length, now)
+
+    def _time(self, ts_us: int) -> int:
+        if ts_us < self._now_us - CLOCK_US:
+            self.tcp.finish()
+            self._now_us = ts_us
+        self._now_us = max(self._now_us, ts_us)
+        return self._now_us
+
+    def _open(self, connection: Connection, now: int) -> None:
+        key = self._keys[connection.id] = self._told.connections
+        self._told.connections += 1
+        begin = self.tcp.open if connection.is_whole else self.tcp.join
+        begin(key, *_addresses(connection), now)
+
+
+def _addresses(connection: Connection) -> tuple[Address, Address]:
+    """Addresses that packets can have: both of the same kind."""
+    client, server = _address(connection.client, UNKNOWN[0]), _address(connection.server, UNKNOWN[1])
+    if client.version != server.version:
+        client, server = _wide(client), _wide(server)
+    return (str(client), connection.client_port), (str(server), connection.server_port)
+
+
+_Ip = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+def _address(text: str, otherwise: str) -> _Ip:
+    try:
+        found = ipaddress.ip_address(text)
+    except ValueError:
+        return ipaddress.ip_address(otherwise)
+    return (found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None) or found
+
+
+def _wide(address: _Ip) -> _Ip:
+    return ipaddress.IPv6Address(f"::ffff:{address}") if address.version == 4 else address

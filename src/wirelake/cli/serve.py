@@ -1,0 +1,159 @@
+"""serve: a hub in the foreground."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from .log_thread import ThreadedHandler
+from .logs import show_logs
+
+if TYPE_CHECKING:
+    from ..net.hub import Hub, HubSettings
+
+F = TypeVar("F", bound=Callable[..., Any])
+SERVED = {
+    "mb": ("tcp", "tls", "ws", "wss"),
+    "ceda": ("tcp", "tls", "ws", "wss"),
+}
+"""Protocols and their transports, as the hub knows them: written down here too, so that help needs not load it."""
+_ABOUT = {"tcp": "TCP", "tls": "TLS", "ws": "WebSocket", "wss": "WebSocket over TLS"}
+LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
+
+
+def _listener_options(command: F) -> F:
+    for name, transports in reversed(SERVED.items()):
+        for transport in reversed(transports):
+            flag = name if transport == "tcp" else f"{name}-{transport}"
+            about = f"Serve {name} over {_ABOUT[transport]} there."
+            command = click.option(f"--{flag}", metavar="HOST:PORT", help=about)(command)
+    return command
+
+
+_FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.command()
+@click.option("--config", type=_FILE, metavar="FILE", help="Settings, in TOML; examples/hub.toml shows all of them.")
+@_listener_options
+@click.option("--cert", type=_FILE, metavar="FILE", help="Certificate for TLS, in PEM form, with its chain.")
+@click.option("--key", type=_FILE, metavar="FILE", help="Its key.")
+@click.option("--client-ca", type=_FILE, metavar="FILE", help="Clients must show a certificate of this authority.")
+@click.option("--metrics", metavar="HOST:PORT", help="/metrics for Prometheus and /health there.")
+@click.option(
+    "--tap", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Record everything that passes."
+)
+@click.option(
+    "--slow-reader",
+    type=click.Choice(["drop", "slow"]),
+    help="What befalls who reads too slowly: it is dropped, or slows down who sends to it.",
+)
+@click.option("--log-level", type=click.Choice(list(LEVELS)), help="What to log; info if not said.")
+@click.option("--log-format", type=click.Choice(["json", "text"]), help="json if standard error is no terminal.")
+def serve(**given: Any) -> None:
+    """Serve protocols: a broker of MB, a server of CEDA, or both, in one process.
+
+    Without any flag both are served at their usual ports, on this machine only: mb on TCP 3001 and WebSocket 3000,
+    ceda on TCP 8088 and WebSocket 8089. Flags that name listeners replace that, and those of the file: then nothing
+    else is served. Port 0 picks a free one; *:PORT listens on every address of this machine, a port alone on loopback.
+
+    \b
+    wirelake serve
+    wirelake serve --mb 127.0.0.1:0 --mb-ws 127.0.0.1:0
+    wirelake serve --mb-tls '*:8001' --cert server.pem --key server.key --client-ca clients.pem
+    wirelake serve --config hub.toml --metrics 127.0.0.1:9464 --tap captures/
+
+    When it is ready, one line on standard output says where it listens:
+
+    \b
+    {"listening":{"mb":"127.0.0.1:3001","mb-ws":"127.0.0.1:3000"}}
+
+    Logs are on standard error, as JSON if that is no terminal. SIGTERM or Ctrl-C lets everybody take what was said
+    to them and then ends, a second one ends at once; SIGHUP reads certificates and users again. Every user of CEDA
+    may log in unless the settings say who ([ceda] users, users_file or authenticator).
+    """
+    from ..net.hub import HubError, SettingsError
+    from ..net.hub import serve as run
+
+    try:
+        settings = _settings(given)
+    except SettingsError as error:
+        raise click.UsageError(str(error)) from None
+    handler = ThreadedHandler()
+    show_logs(level=LEVELS[settings.log.level], form=settings.log.format, handler=handler)
+    try:
+        run(settings, _tell)
+    except (HubError, SettingsError) as error:
+        raise click.UsageError(str(error)) from None
+    finally:
+        handler.close()
+
+
+def _tell(hub: Hub) -> None:
+    """Whoever started us may have gone, and that is no reason to end."""
+    with suppress(OSError):
+        sys.stdout.write(json.dumps({"listening": hub.listening}, separators=(",", ":")) + "\n")
+        sys.stdout.flush()
+
+
+def _settings(given: dict[str, Any]) -> HubSettings:
+    """What the file says, with what the flags say instead."""
+    from ..net.hub import default_settings, load_settings, with_listeners
+    from ..net.hub_settings import LogSettings, MetricsSettings
+
+    settings = default_settings() if given["config"] is None else load_settings(given["config"])
+    files = {"certificate": given["cert"], "key": given["key"], "client_ca": given["client_ca"]}
+    named: Any = {name: path for name, path in files.items() if path is not None}
+    if named:
+        try:
+            settings = replace(settings, tls=replace(settings.tls, **named))
+        except ValueError:
+            raise click.UsageError(_what_is_missing(files)) from None
+    listeners = _listeners(given)
+    if listeners:
+        settings = with_listeners(settings, listeners)
+    if given["metrics"] is not None:
+        settings = replace(settings, metrics=MetricsSettings(listen=_address("metrics", given["metrics"])))
+    elif listeners:
+        settings = replace(settings, metrics=MetricsSettings())
+    if given["tap"] is not None:
+        settings = replace(settings, tap=replace(settings.tap, directory=given["tap"]))
+    if given["slow_reader"] is not None:
+        policy: Any = {"slow_reader": given["slow_reader"]}
+        services = {name: replace(one, **policy) for name, one in settings.services.items()}
+        settings = replace(settings, services=services)
+    level, form = given["log_level"] or settings.log.level, given["log_format"] or settings.log.format
+    return replace(settings, log=LogSettings(level=level, format=form))
+
+
+def _what_is_missing(files: dict[str, Path | None]) -> str:
+    missing = [flag for flag, name in (("--cert", "certificate"), ("--key", "key")) if files[name] is None]
+    return f"{' and '.join(missing)} missing: a certificate and its key belong together"
+
+
+def _listeners(given: dict[str, Any]) -> dict[str, dict[str, tuple[str, int]]]:
+    found: dict[str, dict[str, tuple[str, int]]] = {}
+    for name, transports in SERVED.items():
+        for transport in transports:
+            flag = name if transport == "tcp" else f"{name}-{transport}"
+            value = given[flag.replace("-", "_")]
+            if value is not None:
+                found.setdefault(name, {})[transport] = _address(flag, value)
+    return found
+
+
+def _address(flag: str, value: str) -> tuple[str, int]:
+    from ..net.settings import parse_address
+
+    try:
+        return parse_address(value)
+    except ValueError as error:
+        raise click.UsageError(f"--{flag}: {error}") from None

@@ -1,0 +1,360 @@
+"""Clients of CEDA servers.
+
+>>> from wirelake.net import ceda
+>>> async def main():
+...     async with ceda.connect("ceda://me:secret@127.0.0.1:8088") as client:
+...         async with client.subscribe("FX.SPOT.*") as messages:
+...             async for message in messages:
+...                 print(message.topic, message.record[1])
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections import deque
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..codec.records import by_id
+from ..errors import DecodeError
+from ..protocols.ceda import MAX_PAYLOAD
+from ..sessions import ceda_events as event
+from ..sessions.ceda_data import Blob, Data
+from ..sessions.ceda_login import CedaLogin
+from ..sessions.ceda_options import CedaClientOptions
+from ..sessions.ceda_records import Record
+from ..sessions.ceda_wire import CEDA_TCP
+from ..spec.declare import Cell
+from .ceda_session import ClientSession, Echo
+from .client import Client, Opening, Subscription, context_for, policy_of
+from .connection import Reconnect
+from .errors import AnswerError, ConnectionLost, LiveError, Refused, RequestTimeout
+from .inbox import MOST
+from .urls import Target, parse_url
+
+log = logging.getLogger("wirelake.net")
+
+RECONNECT = Reconnect(seconds=5.0, most_seconds=5.0, attempts=3)
+REQUEST_SECONDS = 30.0
+ECHO_SECONDS = 5.0
+"""How long we wait for a server to show that it has read a subscription."""
+OK: dict[int, Any] = {1: 1}
+"""What is replied for a handler that gives nothing."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Message:
+    """A message that came. ``is_image`` if it tells how things were before we came."""
+
+    data: Data
+    is_image: bool = False
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(topic={self.topic!r}, record={self.record!r})"
+
+    @property
+    def topic(self) -> str:
+        return self.data.topic
+
+    @property
+    def record(self) -> dict[int, Any]:
+        """The values by number; of equal numbers the last one counts. A blob is among them."""
+        return by_id(self.data.record)
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """The typed values in the order in which they came."""
+        return self.data.record
+
+    @property
+    def error(self) -> DecodeError | None:
+        """What is wrong with the record, if it could not be read."""
+        return self.data.error
+
+    @property
+    def kind(self) -> str:
+        """publish, request, reply, p2p or group_pub."""
+        return self.data.kind
+
+    @property
+    def connection_id(self) -> int:
+        return self.data.connection_id
+
+    @property
+    def server_id(self) -> str:
+        return self.data.server_id
+
+    @property
+    def signal_id(self) -> str:
+        return self.data.signal_id
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Request(Message):
+    """A request that came: what a handler gets. ``generation`` tells from which of our connections."""
+
+    generation: int = 0
+
+
+class CedaClient(Client[Message, Request]):
+    """Somebody who is logged in at a server. Made by ``wirelake.connect("ceda://…")``."""
+
+    protocol = "ceda"
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        login: CedaLogin,
+        options: CedaClientOptions,
+        context: ssl.SSLContext | None,
+        timeout: float,
+        reconnect: Reconnect | None,
+    ) -> None:
+        self._session = ClientSession(lambda: self._connection.flow.is_stopped, login, options)
+        super().__init__(
+            target,
+            self._session,
+            CEDA_TCP,
+            is_text=False,
+            max_message=MAX_PAYLOAD,
+            context=context,
+            timeout=timeout,
+            reconnect=reconnect,
+        )
+        self._echoes: deque[asyncio.Future[None]] = deque()
+
+    @property
+    def connection_id(self) -> int:
+        """What the server calls this connection; another one after each loss."""
+        return self._session.connection_id
+
+    def _farewell(self) -> None:
+        self._connection.do(self._session.logout)
+
+    # --- sending
+
+    async def publish(self, topic: str, record: Record, *, blob: Blob | None = None) -> None:
+        """Sends to everybody who subscribed the topic. Waits while the connection is full.
+
+        The record is values by number, or cells where the exact types matter. A ``blob`` is one field of up to
+        10 240 000 bytes.
+        """
+        await self._connection.usable()
+        self._connection.do(lambda now: self._session.publish(topic, record, now, blob=blob))
+        await self._connection.give_way()
+
+    async def request(
+        self,
+        topic: str,
+        record: Record | None = None,
+        *,
+        timeout: float | None = REQUEST_SECONDS,
+        server_id: str = "MQ",
+        signal_id: str = "",
+        blob: Blob | None = None,
+    ) -> Message:
+        """Asks, and waits for the reply. ``server_id`` is the name of the wanted service; MQ is any.
+
+        Raises RequestTimeout if there is no reply in time, also when nobody serves the topic: servers do not tell.
+        There are no error replies either: what went wrong is in the record, as the application has it.
+        """
+        await self._connection.usable()
+        token = self._connection.do(
+            lambda now: self._session.request(
+                topic, {} if record is None else record, now,
+                timeout=timeout, server_id=server_id, signal_id=signal_id, blob=blob,
+            )
+        )  # fmt: skip
+        reply_topic = self._session.last_reply_topic
+        data = await self._answer_to(token, lambda _: self._session.forget(reply_topic))
+        return Message(data)
+
+    async def p2p(
+        self, topic: str, record: Record, *, server_id: str, signal_id: str = "", blob: Blob | None = None
+    ) -> None:
+        """Sends to one service, by its name."""
+        await self._connection.usable()
+        self._connection.do(
+            lambda now: self._session.p2p(topic, record, now, server_id=server_id, signal_id=signal_id, blob=blob)
+        )
+        await self._connection.give_way()
+
+    async def reply(self, message: Message, record: Record, *, blob: Blob | None = None) -> None:
+        """Answers a p2p that came with another one."""
+        await self._connection.usable()
+        self._connection.do(lambda now: self._session.reply(event.Delivered(message.data), record, now, blob=blob))
+        await self._connection.give_way()
+
+    # --- events
+
+    def _told(self, events: list[Any]) -> None:
+        for one in events:
+            match one:
+                case event.Asked():
+                    self._asked(Request(one.message, False, self._connection.generation))
+                case event.Delivered():
+                    self._deliver(one.message.topic, Message(one.message, one.is_image), _size(one.message))
+                case event.Answered():
+                    self._settle(one.token, one.reply, to_exception(one.error) if one.error else None)
+                case event.Ready():
+                    self._connection.ready()
+                case event.Refused():
+                    self._connection.fail(Refused(f"{self.target} refused the login: {one.reason}"))
+                case event.SubscriptionResult():
+                    self._subscription_result(one)
+                case Echo():
+                    self._echoed(one.count)
+                case _:
+                    pass
+
+    def _subscription_result(self, result: event.SubscriptionResult) -> None:
+        """Few servers tell."""
+        if not result.ok and not result.is_unsubscribe:
+            error = Refused(f"the subscription of {result.topics} was refused: {result.reason}")
+            log.warning(error.detail)
+            for one in self._subscriptions:
+                if set(one.patterns) & {result.topics, *result.topics.split("|")}:
+                    one._inbox.end(error)
+
+    def _echoed(self, count: int) -> None:
+        while count and self._echoes:
+            waiting = self._echoes.popleft()
+            if not waiting.done():
+                waiting.set_result(None)
+            count -= 1
+
+    def _lost(self, reason: str) -> None:
+        super()._lost(reason)
+        self._echoed(len(self._echoes))
+
+    # --- subscriptions
+
+    def subscribe(
+        self, *patterns: str, limit: int = MOST, overflow: str = "wait", image: bool = False
+    ) -> Subscription[Message]:
+        """Messages of these topics or patterns, from the beginning of the ``async with`` block to its end.
+
+        With ``image`` the server is asked for the last values first, if it keeps them.
+        """
+        return Subscription(self, patterns, limit, overflow, image=image)
+
+    async def _subscribe(self, patterns: tuple[str, ...], image: bool = False) -> None:
+        await self._connection.usable()
+        self._connection.do(lambda now: self._session.subscribe(patterns, now, image=image))
+        await self._read_by_server()
+
+    async def _read_by_server(self) -> None:
+        """Servers do not answer subscriptions, but heartbeats, and everything in turn: so we know when it holds."""
+        echo: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._echoes.append(echo)
+        self._connection.do(self._session.beat)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ECHO_SECONDS):
+                await echo
+
+    def _unsubscribe(self, patterns: tuple[str, ...]) -> None:
+        left = [one for one in patterns if all(one != responder.pattern for responder in self._responders)]
+        if left:
+            self._connection.do(lambda now: self._session.unsubscribe(left, now))
+
+    async def _serve(self, pattern: str, priority: float) -> None:
+        if priority:
+            raise ValueError("ceda has no priorities")
+        await self._subscribe((pattern,))
+
+    def _unserve(self, pattern: str) -> None:
+        if not self._is_subscribed(pattern):
+            self._connection.do(lambda now: self._session.unsubscribe([pattern], now))
+
+    # --- answering
+
+    def _asked(self, asked: Request) -> None:
+        responder = self._responder_for(asked.topic)
+        if responder is not None:
+            responder.take(asked, _size(asked.data))
+        else:
+            self.unclaimed += 1
+
+    def _answer(self, asked: Request, result: Any, error: Exception | None) -> None:
+        record, blob = _answer_record(asked, result, error)
+        if self._connection.is_ready and asked.generation == self._connection.generation:
+            self._connection.do(lambda now: self._session.reply(event.Asked(asked.data), record, now, blob=blob))
+
+
+def _size(data: Data) -> int:
+    return len(data.body) + (len(data.blob.data) if data.blob is not None else 0)
+
+
+def _answer_record(asked: Request, result: Any, error: Exception | None) -> tuple[Record, Blob | None]:
+    """What a handler gave: a record, or a record and a blob. An error is said as servers refuse a login: 1 is 0, and 4
+    is the reason.
+    """
+    if isinstance(error, AnswerError):
+        return {1: 0, 4: error.detail}, None
+    if error is not None:
+        log.error("a handler failed", exc_info=error, extra={"fields": {"topic": asked.topic}})
+        return {1: 0, 4: f"the handler failed: {type(error).__name__}: {error}"[:1000]}, None
+    if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], Blob):
+        return result
+    if result is None:
+        return OK, None
+    if not isinstance(result, Mapping | Iterable) or isinstance(result, str | bytes):
+        raise TypeError(f"a handler of ceda gives a record, not {type(result).__name__}")
+    return result, None
+
+
+def to_exception(error: str) -> LiveError:
+    """What is raised for an error of the session's."""
+    if error == "connection lost":
+        return ConnectionLost("the connection was lost before the reply came")
+    if error == "no reply in time":
+        return RequestTimeout(error)
+    return AnswerError("BAD_REPLY", error)
+
+
+def connect(
+    url: str | Target,
+    *,
+    user: str | None = None,
+    password: str | None = None,
+    client_id: str = "",
+    dialect: str = "ceda4-ws",
+    charset: str = "utf-8",
+    ca: str | Path | None = None,
+    cert: str | Path | None = None,
+    key: str | Path | None = None,
+    verify: bool = True,
+    timeout: float = 15.0,
+    reconnect: bool | Reconnect = True,
+) -> Opening[CedaClient]:
+    """A client of the server at ``ceda://user:password@host:port``; ``ceda+tls``, ``ceda+ws`` and ``ceda+wss`` are the
+    other transports.
+
+    ``user`` and ``password`` may be given here instead. ``dialect`` is what it writes until the server shows another
+    one: ``ceda4-ws`` as deployed, ``ceda4`` as in the document. TLS: ``ca`` are authorities to trust instead of the
+    system's, ``cert`` and ``key`` what it shows. ``timeout``: seconds for connecting and logging in, and for waiting
+    until a lost connection is back. ``reconnect``: how to come back (three attempts, 5 s apart), or False.
+    """
+    target = url if isinstance(url, Target) else parse_url(url, None if "://" in url else "ceda")
+    if target.protocol != "ceda":
+        raise ValueError(f"{target} is not a URL of ceda")
+    login = CedaLogin(
+        target.user if user is None else user, target.password if password is None else password, client_id
+    )
+    options = CedaClientOptions(dialect=dialect, charset=charset, login_seconds=timeout)
+    context = context_for(target, ca, cert, key, verify)
+    policy = policy_of(reconnect, RECONNECT)
+
+    def make() -> CedaClient:
+        return CedaClient(target, login=login, options=options, context=context, timeout=timeout, reconnect=policy)
+
+    return Opening(make)
+
+
+__all__ = ["Blob", "CedaClient", "Cell", "Message", "Request", "connect"]

@@ -1,0 +1,141 @@
+"""The settings of a hub: from ``hub.toml``, from flags, or neither."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from .endpoint import Address
+from .server import Certificate
+from .services import SERVICES, ServiceSettings
+from .settings import Reader, SettingsError, load_toml, setting
+
+LEVELS = ("debug", "info", "warn", "error")
+FORMS = ("auto", "json", "text")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsSettings:
+    """Files in PEM form. ``client_ca``: clients have to show a certificate of this authority."""
+
+    certificate: Path | None = None
+    key: Path | None = None
+    client_ca: Path | None = None
+
+    def __post_init__(self) -> None:
+        if (self.certificate is None) != (self.key is None):
+            raise ValueError("certificate and key belong together")
+        if self.client_ca is not None and self.certificate is None:
+            raise ValueError("client_ca needs certificate and key too")
+
+    @property
+    def files(self) -> Certificate | None:
+        if self.certificate is None or self.key is None:
+            return None
+        return Certificate(self.certificate, self.key, self.client_ca)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricsSettings:
+    """Where /metrics and /health are; nowhere if not said."""
+
+    listen: Address | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSettings:
+    level: str = setting("info", among=LEVELS)
+    format: str = setting("auto", among=FORMS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TapSettings:
+    """Where everything that passes is recorded; nowhere if not said."""
+
+    directory: Path | None = None
+    rotate_mb: float = setting(256.0, least=0.001)
+    rotate_seconds: float | None = setting(None, least=0.001)
+    sync_seconds: float = setting(1.0, least=0.01)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShutdownSettings:
+    """How long everybody has to take what was said, when the hub ends."""
+
+    drain_seconds: float = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HubSettings:
+    """``services`` by the name of the protocol, those that are served. ``directory``: where the settings are."""
+
+    services: dict[str, ServiceSettings] = field(default_factory=dict)
+    tls: TlsSettings = field(default_factory=TlsSettings)
+    metrics: MetricsSettings = field(default_factory=MetricsSettings)
+    log: LogSettings = field(default_factory=LogSettings)
+    tap: TapSettings = field(default_factory=TapSettings)
+    shutdown: ShutdownSettings = field(default_factory=ShutdownSettings)
+    directory: Path = field(default_factory=Path)
+
+
+_TABLES = {
+    "tls": TlsSettings,
+    "metrics": MetricsSettings,
+    "log": LogSettings,
+    "tap": TapSettings,
+    "shutdown": ShutdownSettings,
+}
+
+
+def default_settings() -> HubSettings:
+    """Every protocol, where it usually is, on this machine only."""
+    return complete(HubSettings())
+
+
+def load_settings(path: Path) -> HubSettings:
+    """What a file says. SettingsError, with the file and the key, if something in it is wrong."""
+    return read_settings(load_toml(path), str(path), path.parent)
+
+
+def read_settings(tables: dict[str, Any], name: str, directory: Path) -> HubSettings:
+    """Protocols that have a table are served; if none has, all are. A table without listeners gets the usual ones."""
+    reader = Reader(name, directory)
+    reader.refuse_unknown(tables, [*SERVICES, *_TABLES], "")
+    services = {}
+    for protocol, service in SERVICES.items():
+        if protocol in tables:
+            absent = tuple(one for one in ("tcp", "tls", "ws", "wss") if one not in service.transports)
+            services[protocol] = reader.read(service.settings, tables[protocol], protocol, absent)
+    others: dict[str, Any] = {key: reader.read(kind, tables.get(key, {}), key) for key, kind in _TABLES.items()}
+    settings = complete(HubSettings(services=services, directory=directory, **others))
+    for protocol, found in settings.services.items():
+        for transport in ("tls", "wss"):
+            if transport in found.listeners and settings.tls.files is None:
+                reader.fail(f"{protocol}.{transport}", "needs a certificate and its key in [tls]")
+    return settings
+
+
+def complete(settings: HubSettings) -> HubSettings:
+    """With the usual listeners where none is named."""
+    chosen = settings.services or {name: service.settings() for name, service in SERVICES.items()}
+    services = {}
+    for name, found in chosen.items():
+        if not found.listeners:
+            usual: Any = {where: ("127.0.0.1", port) for where, port in SERVICES[name].usual.items()}
+            found = replace(found, **usual)
+        services[name] = found
+    return replace(settings, services=services)
+
+
+def with_listeners(settings: HubSettings, listeners: dict[str, dict[str, Address]]) -> HubSettings:
+    """Only these listeners, by protocol and transport; everything else as it was."""
+    services = {}
+    for name, wanted in listeners.items():
+        service = SERVICES[name]
+        nowhere: Any = dict.fromkeys(("tcp", "tls", "ws", "wss"))
+        services[name] = replace(settings.services.get(name) or service.settings(), **{**nowhere, **wanted})
+        for transport in ("tls", "wss"):
+            if transport in wanted and settings.tls.files is None:
+                raise SettingsError(f"{name} over {transport} needs a certificate and its key")
+    return replace(settings, services=services)

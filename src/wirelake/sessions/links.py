@@ -1,0 +1,73 @@
+"""A connection as a session sees it: what is to be written, and whether it is to be closed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+class Framing(Protocol):
+    """How whole messages are put on a wire. One object serves all connections of its kind, so that a message that goes
+    to many of them is framed once for each kind.
+    """
+
+    name: str
+
+    def wrap(self, body: bytes) -> bytes:
+        """A message as it is written."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """Why a connection is to be closed. ``code`` is that of WebSocket; ``at_once`` does not wait for what is unsent."""
+
+    reason: str
+    code: int = 1000
+    at_once: bool = False
+
+
+class Link:
+    """One connection. Whoever owns the socket takes ``out`` and writes it, and keeps ``unsent`` true.
+
+    ``state`` is the session's own. ``changed`` is the session's list of links that somebody has to look at.
+    """
+
+    __slots__ = ("changed", "closing", "framing", "number", "out", "peer", "state", "unsent")
+
+    def __init__(self, number: int, framing: Framing, changed: list[Link], peer: str = "") -> None:
+        self.number = number
+        self.framing = framing
+        self.changed = changed
+        self.peer = peer
+        self.out: list[bytes] = []
+        self.unsent = 0
+        self.closing: Closing | None = None
+        self.state: Any = None
+
+    def __repr__(self) -> str:
+        return f"<link {self.number} {self.framing.name} {self.peer}>"
+
+    def send(self, wire: bytes) -> None:
+        """Bytes to be written, framed already."""
+        if self.closing is None:
+            if not self.out:
+                self.changed.append(self)
+            self.out.append(wire)
+            self.unsent += len(wire)
+
+    def say(self, body: bytes) -> None:
+        """A message to be written."""
+        self.send(self.framing.wrap(body))
+
+    def close(self, reason: str, code: int = 1000, *, at_once: bool = False) -> None:
+        """To be closed when everything before it is written. The first reason counts."""
+        if self.closing is None:
+            self.changed.append(self)
+            self.closing = Closing(reason, code, at_once)
+
+    def take(self) -> bytes:
+        """What is to be written now."""
+        wire = self.out[0] if len(self.out) == 1 else b"".join(self.out)
+        self.out.clear()
+        return wire
