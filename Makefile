@@ -73,9 +73,11 @@ bench: setup ## run the benchmarks: decoders, Spark formats, ingest (some minute
 	@$(BIN)/python -m benchmarks
 	@$(BIN)/python -m benchmarks.spark
 	@$(BIN)/python -m benchmarks.ingest
+	@$(BIN)/python -m benchmarks.live
 
 soak: setup ## run what takes minutes by nature
 	@$(BIN)/python -m benchmarks.soak
+	@$(BIN)/python -m benchmarks.crowd
 	@WIRELAKE_KILLS=25 $(BIN)/python -m pytest tests/spark/test_kill.py
 
 # The lock is universal (every platform, Python 3.11 and newer), has hashes, and

@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import json
 import os
+import random
 import socket
 import struct
 import subprocess
@@ -21,6 +22,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,11 +47,13 @@ class Size:
     """Of each kind."""
     flooders: int = 4
     subscriptions: int = 12_000
-    memory: int = 600
+    seconds: float = 20.0
+    """In which they come, one after the other."""
+    memory: int = 400
 
 
 FULL = Size()
-TENTH = Size(500, 20, 10, 10, 2, 2, 11_000, 250)
+TENTH = Size(500, 20, 10, 10, 2, 1, 10_500, 1.0, 200)
 
 
 @dataclass
@@ -186,6 +190,7 @@ class Crowd:
         self.listening = listening
         self.report = report
         self.idle: list[Idle] = []
+        self._chance = random.Random(1)
 
     async def run(self) -> None:
         await self._timed("idle", self._arrive())
@@ -217,7 +222,11 @@ class Crowd:
         self.report.seconds[name] = time.perf_counter() - start
 
     async def _many(self, count: int, one: Callable[[], Awaitable[None]]) -> None:
-        await asyncio.gather(*(one() for _ in range(count)))
+        await asyncio.gather(*(self._later(one) for _ in range(count)))
+
+    async def _later(self, one: Callable[[], Awaitable[None]]) -> None:
+        await asyncio.sleep(self._chance.random() * self.size.seconds)
+        await one()
 
     async def _arrive(self) -> None:
         loop = asyncio.get_running_loop()
@@ -235,6 +244,7 @@ class Crowd:
                 )
             )
             self.idle += [one for _, one in made]
+            await asyncio.sleep(self.size.seconds * 25 / self.size.idle)
 
     # --- who does not read
 
@@ -312,7 +322,6 @@ class Crowd:
     # --- who sends what is wrong
 
     async def _offenders(self) -> None:
-        count = self.size.offenders
         closed_mb = [b"\x00\x00\x41\x70", b"\xff\xff\xff\xff", b"GET / HTTP/1.1\r\n\r\n" + bytes(50_000)]
         closed_ceda = [b"\x82\x7f", b"\x82\x00", b"GET / HTTP/1.1\r\n\r\n", b"\x82\x7e\x00\x00", os.urandom(50_000)]
         answered_mb = [mb_frame(b"publish:a:1.0\n{}"), mb_frame(b""), mb_frame(bytes(16_751)), mb_frame(b"\xff" * 400)]
@@ -322,14 +331,14 @@ class Crowd:
             (b"\x81\x01a", 1002),
             (b"\x81\xff" + b"\xff" * 8, 1009),
         ]
-        wrong: list[Awaitable[None]] = []
-        for _ in range(count):
-            wrong += [self._closed_mb(data) for data in closed_mb]
-            wrong += [self._closed_ceda(data) for data in closed_ceda]
-            wrong += [self._answered_mb(data) for data in answered_mb]
-            wrong += [self._closed_ws(*case) for case in closed_ws]
-            wrong.append(self._skipped_ceda())
-        await asyncio.gather(*wrong)
+        wrong: list[Callable[[], Awaitable[None]]] = [
+            *(partial(self._closed_mb, data) for data in closed_mb),
+            *(partial(self._closed_ceda, data) for data in closed_ceda),
+            *(partial(self._answered_mb, data) for data in answered_mb),
+            *(partial(self._closed_ws, *case) for case in closed_ws),
+            self._skipped_ceda,
+        ]
+        await asyncio.gather(*(self._many(self.size.offenders, one) for one in wrong))
 
     async def _closed_mb(self, data: bytes) -> None:
         """Too long: closed, without a message."""
@@ -513,8 +522,8 @@ listen = "127.0.0.1:0"
 """
 
 
-def run(size: Size) -> Report:
-    """A hub, a prober and a crowd of that size."""
+def run(size: Size, crowd_nice: int = 0) -> Report:
+    """A hub, a prober and a crowd of that size. A crowd that is nice does not take the processor from the prober."""
     report = Report()
     with tempfile.TemporaryDirectory() as directory:
         settings = Path(directory) / "hub.toml"
@@ -530,7 +539,7 @@ def run(size: Size) -> Report:
             ]
             hub = subprocess.Popen([*command, "--log-level", "warn"], stdout=subprocess.PIPE, stderr=log)
         try:
-            _among(size, hub, report)
+            _among(size, hub, report, crowd_nice)
             report.peak_bytes = _peak(hub.pid)
         finally:
             hub.terminate()
@@ -550,13 +559,15 @@ def run(size: Size) -> Report:
     return report
 
 
-def _among(size: Size, hub: subprocess.Popen[bytes], report: Report) -> None:
+def _among(size: Size, hub: subprocess.Popen[bytes], report: Report, crowd_nice: int = 0) -> None:
     assert hub.stdout is not None
     told = json.loads(hub.stdout.readline())["listening"]
     listening = {name: (where.rpartition(":")[0], int(where.rpartition(":")[2])) for name, where in told.items()}
     command = [sys.executable, "-m", "benchmarks.crowd", "--probe", told["mb"], told["ceda"]]
     prober = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert prober.stdout is not None and prober.stdout.readline() == "ready\n"
+    if crowd_nice:
+        os.nice(crowd_nice)
     try:
         asyncio.run(Crowd(size, listening, report).run())
         _look(listening["metrics"], report)
@@ -611,8 +622,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if problem:
         print(f"crowd: {problem}", file=sys.stderr)
         return 1
-    os.nice(5)  # the hub and the prober inherit it, but the crowd is what keeps this machine busy
-    report = run(size)
+    report = run(size, crowd_nice=10)
     for name, seconds in report.seconds.items():
         print(f"{name:16}{seconds:8.1f} s")
     for name in report.latencies_ms:

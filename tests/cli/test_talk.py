@@ -271,6 +271,26 @@ def test_requests_are_answered_by_a_command():
     run(main)
 
 
+def test_what_a_command_prints_is_passed_on_as_it_is_and_no_record_is_an_error_in_ceda():
+    async def main() -> None:
+        async with (
+            broker() as live,
+            ceda_server() as other,
+            mb.connect(live.url()) as client,
+            ceda_net.connect(other.url(login="me:secret@")) as asker,
+            verb("respond", live.url(), "raw", "--exec", r"printf '\377x\n'", "-n", "1") as raw,
+            verb("respond", other.url(login="a:secret@"), "odd", "--exec", "echo nonsense", "-n", "1") as odd,
+        ):
+            await raw.says("answering raw")
+            await odd.says("answering odd")
+            assert (await client.request("raw")).payload == b"\xffx"
+            answer = (await asker.request("odd", {1: 1})).record
+            assert answer[1] == 0 and answer[4].startswith("COMMAND_FAILED: the record is JSON")
+            assert (await raw.end())[::2] == (0, "") and (await odd.end())[::2] == (0, "")
+
+    run(main)
+
+
 def test_requests_are_answered_with_a_fixed_reply_or_with_themselves():
     async def main() -> None:
         async with (

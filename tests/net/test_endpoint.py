@@ -10,7 +10,16 @@ import pytest
 from tests.net.faults import FaultyNetwork
 from tests.net.toy import SECONDS, Peer, ToyServer, deaf_socket, run, serving, until
 from wirelake.net import endpoint as endpoint_module
-from wirelake.net.endpoint import HIGH_WATER, TO_CLIENT, TO_SERVER, Address, Pipe, Policy
+from wirelake.net.endpoint import (
+    FIRST_READ_BYTES,
+    HIGH_WATER,
+    LEAST_READ_BYTES,
+    TO_CLIENT,
+    TO_SERVER,
+    Address,
+    Pipe,
+    Policy,
+)
 
 
 def test_what_is_asked_is_answered() -> None:
@@ -88,6 +97,25 @@ def test_time_passes_for_the_session() -> None:
             peer = await Peer.to(address)
             peer.say(b"later 0.15 b", b"later 0.05 a", b"echo now")
             assert [await peer.line() for _ in range(3)] == [b"now", b"a", b"b"]
+
+    run(main)
+
+
+def test_less_is_read_at_a_time_from_who_brings_much_work_and_more_again_when_it_is_little() -> None:
+    async def main() -> None:
+        async with serving(ToyServer()) as (server, address):
+            peer, other = await Peer.to(address), await Peer.to(address)
+            pipe, _ = server.endpoint.pipes.values()
+            assert len(pipe.get_buffer(-1)) == FIRST_READ_BYTES
+            work = b"work 0.0005" + b" " * 240
+            peer.say(*[work] * 800, b"echo done")
+            await until(lambda: len(pipe.get_buffer(-1)) == LEAST_READ_BYTES)
+            other.say(b"echo between")
+            assert await other.line() == b"between"
+            assert server.session.counts["lines"] < 800, "others wait for a part of it, not for all of it"
+            assert await peer.line() == b"done"
+            peer.say(*[b"x" * 4_000] * 2_000)
+            await until(lambda: len(pipe.get_buffer(-1)) > FIRST_READ_BYTES)
 
     run(main)
 

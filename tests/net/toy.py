@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -33,7 +34,8 @@ LINES = Lines()
 
 class ToyServer(Session):
     """``echo X`` comes back; ``all X`` goes to everybody, the sender included; ``say N`` gives N bytes; ``later S X``
-    gives X after S seconds; ``note X`` logs; ``close X``, ``cut X`` close; ``break`` is a mistake of ours.
+    gives X after S seconds; ``work S`` takes S seconds; ``note X`` logs; ``close X``, ``cut X`` close; ``break`` is a
+    mistake of ours.
     """
 
     def __init__(self, max_unsent: int = 8 << 20) -> None:
@@ -99,6 +101,10 @@ class ToyServer(Session):
             case b"later":
                 seconds, _, text = rest.partition(b" ")
                 self._timers.set((link.number, text), now + float(seconds))
+            case b"work":
+                end = time.perf_counter() + float(rest)
+                while time.perf_counter() < end:
+                    pass
             case b"note":
                 self.note("warn", rest.decode(), peer=link.peer)
             case b"close":

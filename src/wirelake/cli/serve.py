@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -99,9 +99,11 @@ def serve(**given: Any) -> None:
 
 def _tell(hub: Hub) -> None:
     """Whoever started us may have gone, and that is no reason to end."""
-    with suppress(OSError):
+    try:
         sys.stdout.write(json.dumps({"listening": hub.listening}, separators=(",", ":")) + "\n")
         sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _settings(given: dict[str, Any]) -> HubSettings:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from .talk_shapes import Outgoing, Shape
 
 COMMAND_FAILED = "COMMAND_FAILED"
+COMMANDS, ANSWERS = 16, 100
+"""How many requests are handled side by side, with a command and without."""
 
 
 # --- publish
@@ -209,10 +211,10 @@ def respond(
             if seen == count:
                 enough.set()
             if shell is not None:
-                return shape.argument(await _ask_command(shell, shape.show(asked)))
+                return await _ask_command(shell, asked, shape)
             return fixed if reply is not None else asked.payload if hasattr(asked, "payload") else asked.cells
 
-        responder = await client.respond(pattern, answer, priority=priority)
+        responder = await client.respond(pattern, answer, priority=priority, concurrency=COMMANDS if shell else ANSWERS)
         click.echo(f"answering {pattern}", err=True)
         await first_of(enough.wait(), client.wait_closed())
         await responder.close()
@@ -221,14 +223,15 @@ def respond(
     run(serve, given, is_endless=True)
 
 
-async def _ask_command(shell: str, asked: dict[str, Any]) -> str:
+async def _ask_command(shell: str, asked: Any, shape: Shape) -> Any:
+    """What the command answers; whatever is wrong with it is an error answer."""
     from ..net.errors import AnswerError
 
     process = await asyncio.create_subprocess_shell(
         shell, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
     try:
-        printed, complaint = await process.communicate((dump_json(asked) + "\n").encode())
+        printed, complaint = await process.communicate((dump_json(shape.show(asked)) + "\n").encode())
     except asyncio.CancelledError:
         process.kill()
         await process.wait()
@@ -236,4 +239,7 @@ async def _ask_command(shell: str, asked: dict[str, Any]) -> str:
     if process.returncode:
         said = complaint.decode("utf-8", "replace").strip().splitlines()
         raise AnswerError(COMMAND_FAILED, said[-1] if said else f"exit status {process.returncode}")
-    return printed.decode("utf-8", "surrogateescape").removesuffix("\n")
+    try:
+        return shape.argument(printed.decode("utf-8", "surrogateescape").removesuffix("\n"))
+    except ValueError as error:
+        raise AnswerError(COMMAND_FAILED, str(error)) from None

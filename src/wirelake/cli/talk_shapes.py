@@ -72,6 +72,11 @@ def _mb_read(given: dict[str, Any]) -> Outgoing:
     return Outgoing(given.get("topic", ""), payload, more)
 
 
+def _mb_argument(text: str) -> bytes:
+    """As it stands, also what is not UTF-8."""
+    return text.encode("utf-8", "surrogateescape")
+
+
 def _text(given: dict[str, Any], key: str) -> str:
     if not isinstance(given[key], str):
         raise ValueError(f'"{key}" is text')
@@ -142,6 +147,6 @@ def _ceda_show(message: Any) -> dict[str, Any]:
 
 
 SHAPES = {
-    "mb": Shape(_mb_read, str.encode, _mb_show),
+    "mb": Shape(_mb_read, _mb_argument, _mb_show),
     "ceda": Shape(_ceda_read, _ceda_argument, _ceda_show),
 }

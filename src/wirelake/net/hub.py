@@ -17,6 +17,7 @@ import json
 import logging
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -26,6 +27,7 @@ from .endpoint import Address, show_address
 from .http import Pages
 from .hub_settings import HubSettings, default_settings, load_settings, read_settings, with_listeners
 from .metrics import LagMeter, show_metrics
+from .patience import new_event_loop
 from .recorder import Recorder
 from .server import Server
 from .services import SERVICES, Served
@@ -257,7 +259,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     try:
         uvloop = importlib.import_module("uvloop")
     except ImportError:
-        return None
+        return new_event_loop if sys.platform != "win32" else None
     found: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
     return found
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from .endpoint import Address
 from .server import Certificate
-from .services import SERVICES, ServiceSettings
+from .services import SERVICES, TRANSPORTS, ServiceSettings
 from .settings import Reader, SettingsError, load_toml, setting
 
 LEVELS = ("debug", "info", "warn", "error")
@@ -105,7 +105,7 @@ def read_settings(tables: dict[str, Any], name: str, directory: Path) -> HubSett
     services = {}
     for protocol, service in SERVICES.items():
         if protocol in tables:
-            absent = tuple(one for one in ("tcp", "tls", "ws", "wss") if one not in service.transports)
+            absent = tuple(one for one in TRANSPORTS if one not in service.transports)
             services[protocol] = reader.read(service.settings, tables[protocol], protocol, absent)
     others: dict[str, Any] = {key: reader.read(kind, tables.get(key, {}), key) for key, kind in _TABLES.items()}
     settings = complete(HubSettings(services=services, directory=directory, **others))
@@ -133,7 +133,7 @@ def with_listeners(settings: HubSettings, listeners: dict[str, dict[str, Address
     services = {}
     for name, wanted in listeners.items():
         service = SERVICES[name]
-        nowhere: Any = dict.fromkeys(("tcp", "tls", "ws", "wss"))
+        nowhere: Any = dict.fromkeys(TRANSPORTS)
         services[name] = replace(settings.services.get(name) or service.settings(), **{**nowhere, **wanted})
         for transport in ("tls", "wss"):
             if transport in wanted and settings.tls.files is None:

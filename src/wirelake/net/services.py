@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..protocols import load
 from ..sessions.base import Session
 from ..sessions.ceda_options import CedaServerOptions
 from ..sessions.links import Framing
@@ -122,9 +121,6 @@ class Service:
 
     def limits(self, settings: ServiceSettings, served: Served) -> Limits:
         return Limits(settings.connections, settings.handshake_seconds, served.max_message, settings.origins)
-
-    def usual_port(self, transport: str) -> int:
-        return self.usual.get(transport) or load(self.name).ports.get(transport, 0)
 
 
 SERVICES = {

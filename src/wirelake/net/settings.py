@@ -17,7 +17,17 @@ from typing import Any, TypeVar
 from .endpoint import Address
 
 T = TypeVar("T")
-_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "a text", Path: "a path, as a text"}
+_NAMES: dict[Any, str] = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+    Path: "a path, as a text",
+    Address: "HOST:PORT, as a text",
+    tuple[str, ...]: "a list of texts",
+    dict[str, str]: "a table of texts",
+}
+"""The kinds of values that there are."""
 
 
 class SettingsError(ValueError):
@@ -81,27 +91,25 @@ class Reader:
             self.fail(key, str(error))
 
     def value(self, kind: Any, value: Any, key: str, allowed: typing.Mapping[str, Any]) -> Any:
+        """A value of that kind."""
         kind = _plain(kind)
-        if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        if isinstance(kind, type) and dataclasses.is_dataclass(kind):
             return self.read(kind, value, key, tuple(allowed.get("without", ())))
-        match typing.get_origin(kind) or kind, value:
-            case builtins, str() if builtins is tuple and kind == Address:
-                return self.address(value, key)
-            case builtins, list() if builtins is tuple and kind != Address:
-                return tuple(self.value(str, one, f"{key}[{n}]", allowed) for n, one in enumerate(value))
-            case builtins, dict() if builtins is dict:
-                return {name: self.value(str, one, f"{key}.{name}", {}) for name, one in value.items()}
-            case builtins, str() if builtins is Path:
-                return self.directory / Path(value).expanduser()
-            case builtins, bool() if builtins is not bool:
-                pass
-            case builtins, int() | float() if builtins is float or (builtins is int and isinstance(value, int)):
-                return self.number(builtins(value), key, allowed)
-            case builtins, str() if builtins is str:
-                return self.word(value, key, allowed)
-            case builtins, bool():
-                return value
-        self.fail(key, f"has to be {_wanted(kind)}, not {_shown(value)}")
+        if kind == Address and isinstance(value, str):
+            return self.address(value, key)
+        if kind == tuple[str, ...] and isinstance(value, list):
+            return tuple(self.value(str, one, f"{key}[{n}]", allowed) for n, one in enumerate(value))
+        if kind == dict[str, str] and isinstance(value, dict):
+            return {name: self.value(str, one, f"{key}.{name}", {}) for name, one in value.items()}
+        if kind is Path and isinstance(value, str):
+            return self.directory / Path(value).expanduser()
+        if kind is str and isinstance(value, str):
+            return self.word(value, key, allowed)
+        if kind is bool and isinstance(value, bool):
+            return value
+        if not isinstance(value, bool) and isinstance(value, {int: int, float: int | float}.get(kind, ())):
+            return self.number(kind(value), key, allowed)
+        self.fail(key, f"has to be {_NAMES[kind]}, not {_shown(value)}")
 
     def number(self, value: float, key: str, allowed: typing.Mapping[str, Any]) -> float:
         least = allowed.get("least", 0)
@@ -127,12 +135,6 @@ def _plain(kind: Any) -> Any:
     if isinstance(kind, types.UnionType) or typing.get_origin(kind) is typing.Union:
         (kind,) = (one for one in typing.get_args(kind) if one is not types.NoneType)
     return kind
-
-
-def _wanted(kind: Any) -> str:
-    if kind == Address:
-        return "HOST:PORT, as a text"
-    return {tuple: "a list of texts", dict: "a table of texts"}.get(typing.get_origin(kind)) or _NAMES[kind]
 
 
 def _shown(value: Any) -> str:

@@ -98,7 +98,8 @@ class Jobs:
             with suppress(Exception):  # it may be that very Spark that has failed
                 self._context.cancelJobGroup(self._group)
         for thread in self._threads:
-            thread.join()
+            if thread.is_alive():
+                thread.join()
 
     # --- in threads
 
