@@ -1,8 +1,7 @@
 """The load for ``benchmarks.live``: plain sockets and frames made beforehand, so that the server is what is measured.
 
-``python -m benchmarks.live_load KIND SECONDS HOST PORT``, in a process of its own; prints one line of JSON. All frames
-of a run have the same size, so that counting bytes counts frames; the first and the last are compared with what they
-should be.
+``python -m benchmarks.live_load PROTOCOL RUN SECONDS PORT CORE``, in a process of its own; prints one line of JSON. All
+frames of a run have the same size, so that counting bytes counts frames.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ PAYLOAD = b"x" * 100
 RID = b"3f2b8c1e-6d4a-4b7e-9c05-1a2b3c4d5e6f"
 BATCH = 512
 """Frames that are handed to the system at once."""
-RECEIVE = 1 << 18
+RECEIVE = 1 << 16
 IN_FLIGHT = 20_000
 """Messages sent and not yet received: enough to keep a server busy, little enough to stay below its limits."""
 PATIENCE = 30.0
@@ -236,18 +235,24 @@ def _selectors(roles: Roles) -> tuple[selectors.BaseSelector, selectors.BaseSele
 def measure_one_by_one(roles: Roles, seconds: float) -> dict[str, float]:
     """Window 1: the next request when the answer is there."""
     sender, (service,), frame = roles.sender, roles.receivers, roles.frame
+    answer, asked_size, answered_size = roles.answer, roles.request_size, roles.received_size
     count = 0
     start = time.perf_counter()
     stop = start + seconds
     while time.perf_counter() < stop:
         for _ in range(16):
-            sender.sendall(frame)
-            if roles.answer is not None:
-                service.sendall(roles.answer(receive_exactly(service, roles.request_size)))
-            answer = receive_exactly(sender, roles.received_size)
+            sender.send(frame)
+            if answer is not None:
+                asked = service.recv(RECEIVE)
+                if len(asked) != asked_size:
+                    asked += receive_exactly(service, asked_size - len(asked))
+                service.send(answer(asked))
+            answered = sender.recv(RECEIVE)
+            if len(answered) != answered_size:
+                answered += receive_exactly(sender, answered_size - len(answered))
         count += 16
     took = time.perf_counter() - start
-    assert answer.endswith(PAYLOAD), answer
+    assert answered.endswith(PAYLOAD), answered
     return {"messages": count, "seconds": took, "rate": count / took}
 
 
@@ -295,9 +300,14 @@ RUNS: dict[str, Callable[[Protocol, float], dict[str, float]]] = {
 }
 
 
-def main(protocol: str, run: str, seconds: str, port: str) -> None:
+def take_core(place: int) -> None:
+    """Stays on the first (0) or the last (-1) core. Servers have the last one."""
     if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+        os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[place]})
+
+
+def main(protocol: str, run: str, seconds: str, port: str, core: str) -> None:
+    take_core(int(core))
     print(json.dumps(RUNS[run](PROTOCOLS[protocol](int(port)), float(seconds))))
 
 

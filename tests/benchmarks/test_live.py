@@ -21,10 +21,17 @@ def test_a_small_contest_has_a_figure_for_everything(capsys: pytest.CaptureFixtu
     assert all(int(line[16:30].replace(",", "")) > 0 for line in lines[1:])
 
 
-def figures(rate: float) -> dict[str, dict[str, float]]:
-    made = {run: {"messages": 1.0, "seconds": 1.0, "rate": rate} for run in RUNS}
-    made["1-1"]["deliveries"], made["1-10"]["deliveries"] = rate, 10 * rate
+def figures(*rates: float) -> dict[str, list[dict[str, float]]]:
+    """One for each round."""
+    made = {run: [{"messages": 1.0, "seconds": 1.0, "rate": rate} for rate in rates] for run in RUNS}
+    made["1-10"] = [one | {"deliveries": 10 * one["rate"]} for one in made["1-10"]]
     return made
+
+
+def test_a_round_is_compared_with_itself():
+    """A machine that was busy in one round was so for both."""
+    rows = live.judged({"echo": figures(100, 10, 90), "mb": figures(60, 6, 9)})
+    assert {row["run"]: row["of_echo"] for row in rows if "of_echo" in row}["window-1"] == 0.6
 
 
 def test_half_of_the_echo_is_enough_and_less_is_not():
