@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import queue
 import sys
 import threading
@@ -19,6 +20,7 @@ class ThreadedHandler(logging.Handler):
     def __init__(self, stream: TextIO | None = None) -> None:
         super().__init__()
         self._stream = stream or sys.stderr
+        self._file = _file_of(self._stream)
         self._waiting: queue.Queue[str | None] = queue.Queue(MAX_WAITING)
         self.lost = 0
         self._thread = threading.Thread(target=self._write, name="wirelake-log", daemon=True)
@@ -41,11 +43,20 @@ class ThreadedHandler(logging.Handler):
     def _write(self) -> None:
         while (line := self._waiting.get()) is not None:
             try:
-                self._stream.write(line + "\n")
-                if self._waiting.empty():
-                    self._stream.flush()
+                self._put(line + "\n")
             except (OSError, ValueError):  # nobody reads any more
                 return
+
+    def _put(self, text: str) -> None:
+        """Past the buffer of the stream: while that is being written nobody else can close it, also not the
+        interpreter at its end.
+        """
+        if self._file is None:
+            self._stream.write(text)
+            return
+        data = text.encode(errors="backslashreplace")
+        while data:
+            data = data[os.write(self._file, data) :]
 
     def close(self) -> None:
         """Writes what waits, if somebody reads it soon."""
@@ -56,6 +67,14 @@ class ThreadedHandler(logging.Handler):
         else:
             self._thread.join(CLOSE_SECONDS)
         super().close()
+
+
+def _file_of(stream: TextIO) -> int | None:
+    """None for what is no file of the system."""
+    try:
+        return stream.fileno()
+    except (OSError, AttributeError, ValueError):
+        return None
 
 
 def _told(count: int) -> logging.LogRecord:
