@@ -9,6 +9,7 @@ import socket
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from tests.net.faults import FaultyNetwork
 from tests.net.plainly import GREETING, HEARTBEAT, LOGIN, Ceda, Mb, get, http, mb_frame, mb_request, split_address
 from tests.net.toy import until
 from wirelake.net import http as http_module
-from wirelake.net.hub import Hub, HubError, HubSettings, SettingsError, raise_file_limit, read_settings
+from wirelake.net.hub import Hub, HubError, HubSettings, SettingsError, _loop_factory, raise_file_limit, read_settings
 from wirelake.net.machine import Machine
 
 
@@ -502,3 +503,22 @@ def test_the_limit_of_open_files_is_as_high_as_it_may_be() -> None:
         assert found in (hard, 0)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+# --- the loop
+
+
+def test_uvloop_is_taken_if_it_is_there_and_no_listener_has_tls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificate, key = Authority(tmp_path / "ca").issue("hub")
+    tls = {"certificate": str(certificate), "key": str(key)}
+    plain = read_settings({"mb": {"tcp": "127.0.0.1:0"}}, "here", tmp_path)
+    safe = read_settings({"mb": {"tls": "127.0.0.1:0"}, "tls": tls}, "here", tmp_path)
+    other = ModuleType("uvloop")
+    monkeypatch.setattr(other, "new_event_loop", asyncio.new_event_loop, raising=False)
+    monkeypatch.setitem(sys.modules, "uvloop", other)
+    assert _loop_factory(plain) is asyncio.new_event_loop
+    assert _loop_factory(safe) is not asyncio.new_event_loop
+    monkeypatch.setitem(sys.modules, "uvloop", None)
+    assert _loop_factory(plain) is _loop_factory(safe)

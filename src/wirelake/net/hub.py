@@ -224,7 +224,7 @@ class Hub:
 
 def serve(settings: HubSettings, on_ready: Callable[[Hub], Any]) -> None:
     """Runs a hub until SIGTERM or SIGINT; SIGHUP makes it read its certificates and users again."""
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=_loop_factory(settings)) as runner:
         runner.run(_run(settings, on_ready))
 
 
@@ -254,11 +254,16 @@ def _collect_rarely() -> None:
     gc.set_threshold(*COLLECT_AFTER)
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """That of uvloop if it is installed."""
+def _loop_factory(settings: HubSettings) -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """That of uvloop if it is installed. With TLS it is not used: it reads from a connection before the handshake has
+    begun, and what it has read is lost.
+    """
+    has_tls = any({"tls", "wss"} & set(one.listeners) for one in settings.services.values())
     try:
-        uvloop = importlib.import_module("uvloop")
+        uvloop = None if has_tls else importlib.import_module("uvloop")
     except ImportError:
+        uvloop = None
+    if uvloop is None:
         return new_event_loop if sys.platform != "win32" else None
     found: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
     return found
