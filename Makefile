@@ -90,7 +90,7 @@ lock: ## renew requirements.lock from pyproject.toml
 		$(LOCK_VENV)/bin/uv pip compile --quiet --python $(LOCK_VENV)/bin/python \
 		--universal --generate-hashes --python-version 3.11 \
 		--no-header --no-emit-index-url --no-emit-find-links \
-		--extra columnar --extra net --extra spark --group dev $(LOCK_FLAGS) \
+		--extra columnar --extra net --extra report --extra spark --group dev $(LOCK_FLAGS) \
 		pyproject.toml --output-file requirements.lock
 	@if grep -nE '://|^-' requirements.lock; then echo "lock: the lines above must not be in requirements.lock" >&2; exit 1; fi
 	@echo "lock: $$(grep -c '^[a-z0-9].*==' requirements.lock) packages in requirements.lock"
