@@ -35,12 +35,12 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test check bench soak lock clean
+.PHONY: help setup demo test check bench docs soak lock clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | while IFS='	' read -r name text; do printf '  make %-6s %s\n' "$$name" "$$text"; done
 
-setup: $(STAMP) ## make .venv from the lock; install Java, tshark and tcpdump where that is possible
+setup: $(STAMP) ## make .venv from the lock; install Java, and tshark, tcpdump and Chromium for the tests, where that is possible
 	@scripts/setup-system
 
 $(STAMP): pyproject.toml requirements.lock
@@ -57,7 +57,8 @@ $(STAMP): pyproject.toml requirements.lock
 	@touch $@
 	@echo "setup: $(VENV) is ready"
 
-demo: setup ## run the demonstration
+demo: $(STAMP) ## run the demonstration
+	@scripts/setup-system java
 	@$(BIN)/wirelake demo
 
 test: setup ## run the tests, those with Spark beside the others
@@ -74,6 +75,9 @@ bench: setup ## run the benchmarks: decoders, Spark formats, ingest (some minute
 	@$(BIN)/python -m benchmarks.spark
 	@$(BIN)/python -m benchmarks.ingest
 	@$(BIN)/python -m benchmarks.live
+
+docs: $(STAMP) ## build the site of the documents, in site/
+	@$(BIN)/mkdocs build --quiet --strict
 
 soak: setup ## run what takes minutes by nature
 	@$(BIN)/python -m benchmarks.soak
@@ -96,5 +100,5 @@ lock: ## renew requirements.lock from pyproject.toml
 	@echo "lock: $$(grep -c '^[a-z0-9].*==' requirements.lock) packages in requirements.lock"
 
 clean: ## remove the virtual environments, caches and build output
-	@rm -rf $(VENV) $(LOCK_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks
+	@rm -rf $(VENV) $(LOCK_VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks
 	@find . -name .git -prune -o -name __pycache__ -type d -exec rm -rf {} +

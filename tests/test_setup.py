@@ -61,7 +61,7 @@ def test_a_home_without_java_is_named(tmp_path: Path) -> None:
     assert check("java", JAVA_HOME=str(tmp_path)) == (1, f"Java is missing in JAVA_HOME ({tmp_path})")
 
 
-@pytest.mark.parametrize("name", ["java", "tshark", "tcpdump"])
+@pytest.mark.parametrize("name", ["java", "tshark", "tcpdump", "chromium"])
 def test_what_is_not_on_the_path_is_missing(tmp_path: Path, name: str) -> None:
     for tool in ("bash", "env", "sed", "head", "grep"):
         found = shutil.which(tool)
