@@ -109,13 +109,14 @@ def test_a_file_that_is_no_capture_is_refused_by_name_and_first_bytes(tmp_path: 
     ):
         (tmp_path / name).write_bytes(content)
         assert refusal(tmp_path / name, tmp_path / "lake").startswith(f"{tmp_path / name}: {said}")
-    assert Lake.open(tmp_path / "lake", create=False).number() == 0
+    assert not (tmp_path / "lake").exists()
 
 
 def test_a_path_that_leads_nowhere_is_refused(tmp_path: Path) -> None:
     (tmp_path / "loop.pcap").symlink_to(tmp_path / "loop.pcap")
     for path in (tmp_path / "nowhere.pcap", tmp_path / "no*.pcap", tmp_path / "loop.pcap"):
         assert refusal(path, tmp_path / "lake") == f"path does not exist: {path}"
+    assert not (tmp_path / "lake").exists()
     assert "Unrecognized filesystem type" in refusal("nonsense://a/b", tmp_path / "lake")
 
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from wirelake.gold.tables import TABLES
 from wirelake.lake import Lake
 from wirelake.protocols import BUILT_IN
-from wirelake.spark.views import TABLES, views
+from wirelake.spark.views import views
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

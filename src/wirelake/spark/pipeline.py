@@ -27,12 +27,12 @@ from ..capture.partitions import PARTITION_BYTES, Machine, Partition, Piece, Pla
 from ..capture.reading import Reading
 from ..errors import CaptureError
 from ..gold.open import OPEN
+from ..gold.tables import ACCOUNTING
 from ..lake import Input, Lake, Run, StagedFile, look, read_ipc
 from ..protocols import BUILT_IN
-from .files import Found, Listing, find
+from .files import Listing, find
 from .jobs import Jobs, Progress, run_all
 from .options import Declared
-from .tables import ACCOUNTING
 from .tasks import (
     HOUR_US,
     MOVES,
@@ -106,10 +106,12 @@ def ingest(
     more comes: what is open is decided. ``kind`` is that of captures whose bytes do not tell it (``raw``).
     """
     began = time.monotonic()
+    captures, notes = _captures(list(inputs), kind)  # before there is a lake: what is refused leaves none
     lake = lake if isinstance(lake, Lake) else Lake.open(lake, settings={"buckets": BUCKETS})
     with lake.writing() as run:
         step = _Step(run, reading or Reading(), final, keep_bytes, progress or Silent())
-        chosen = _choose(step, list(inputs), kind)
+        step.report.notes += notes
+        chosen = _choose(step, captures)
         report = step.run(spark, chosen, partition_bytes)
     report.seconds = time.monotonic() - began
     return report
@@ -126,25 +128,32 @@ class Chosen:
     input: Input
 
 
-def _choose(step: _Step, inputs: list[str], kind: str | None) -> list[Chosen]:
+def _captures(inputs: list[str], kind: str | None) -> tuple[list[Peek], list[str]]:
+    """The captures among what was named, and notes on what else was found in directories and by patterns."""
+    named = {one if "://" in one else os.path.abspath(one) for one in inputs}
+    captures: list[Peek] = []
+    notes: list[str] = []
+    for found in find(Listing(paths=tuple(inputs), recursive=True)):
+        try:
+            if not found.is_file:
+                raise CaptureError("it is not a file", path=found.path)
+            captures.append(peek(found.path, kind))
+        except CaptureError as error:
+            if found.path in named:
+                raise
+            notes.append(f"{error}; left out")
+    return captures, notes
+
+
+def _choose(step: _Step, captures: list[Peek]) -> list[Chosen]:
     """The captures that are new, or have grown, in the order in which they were taken."""
     known = step.lake.inputs()
     by_content = {one.identity: one for one in known.values()}
     marks = step._old_marks()
-    named = {one if "://" in one else os.path.abspath(one) for one in inputs}
     chosen: dict[str, Chosen] = {}
     peeks: list[Peek] = []
-    for found in _listed(inputs):
-        path = found.path
-        try:
-            if not found.is_file:
-                raise CaptureError("it is not a file", path=path)
-            first = peek(path, kind)
-        except CaptureError as error:
-            if path in named:
-                raise
-            step.report.notes.append(f"{error}; left out")
-            continue
+    for first in captures:
+        path = first.path
         now, standing = look(path, known.get(path))
         before = known.get(path)
         if standing == "new" and first.kind != "raw" and now.identity in by_content:
@@ -158,10 +167,6 @@ def _choose(step: _Step, inputs: list[str], kind: str | None) -> list[Chosen]:
         chosen[path] = Chosen(Piece(path, path, first.kind, mark, is_growing=not step.final, size=size), now)
         peeks.append(first)
     return [chosen[one.path] for one in in_order(peeks)]
-
-
-def _listed(inputs: list[str]) -> list[Found]:
-    return find(Listing(paths=tuple(inputs), recursive=True))
 
 
 class _Step:
