@@ -77,7 +77,7 @@ bench: setup ## run the benchmarks: decoders, Spark formats, ingest (some minute
 	@$(BIN)/python -m benchmarks.live
 
 docs: $(STAMP) ## build the site of the documents, in site/
-	@$(BIN)/mkdocs build --quiet --strict
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 soak: setup ## run what takes minutes by nature
 	@$(BIN)/python -m benchmarks.soak

@@ -1,4 +1,4 @@
-"""Writes the documents that are made from the source: the protocols' messages, the tables, the command line.
+"""Writes the documents that are made from the source: protocols' messages, tables, command line, Python names.
 
 python scripts/generate_docs.py           writes them
 python scripts/generate_docs.py --check   says which are not up to date, and fails if any is not
@@ -16,13 +16,14 @@ import click
 import pyarrow as pa
 
 from wirelake.cli import cli
+from wirelake.gold.tables import TABLES
 from wirelake.protocols import BUILT_IN, load
-from wirelake.spark.views import TABLES
 from wirelake.spec.columns import ENVELOPE, Column, columns
 from wirelake.spec.nodes import Field, Many, Nested, Protocol, Signature
 from wirelake.spec.render import as_markdown, tables
 
-ROOT = Path(__file__).resolve().parent.parent
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
 DOCS = ROOT / "docs"
 MADE = "<!-- made by scripts/generate_docs.py, do not edit -->\n"
 HELP_WIDTH = 100
@@ -30,9 +31,14 @@ HELP_WIDTH = 100
 
 def documents() -> dict[Path, str]:
     """Every generated document with what it should say."""
+    if str(HERE.parent) not in sys.path:  # a script knows only its own directory
+        sys.path.insert(0, str(HERE.parent))
+    from scripts.python_reference import python_page
+
     found = {DOCS / "protocols" / f"{name}.md": protocol_page(load(name)) for name in BUILT_IN}
     found[DOCS / "tables.md"] = tables_page()
     found[DOCS / "command-line.md"] = command_line_page()
+    found[DOCS / "python.md"] = "\n".join([MADE, python_page()])
     return found
 
 
@@ -215,11 +221,18 @@ def _markdown_table(header: tuple[str, ...], rows: Iterator[tuple[str, ...]]) ->
 COMMAND_LINE_HEAD = """\
 # Command line
 
-What each verb prints for `--help`. Data goes to standard output, words for people to standard error. Exit status: 0
-everything was read, 1 some of the input was bad, 2 the command was used wrongly.
+What each verb prints for `--help`. Data goes to standard output, words for people to standard error. Exit status: 0 all
+was good, 1 some of the input was bad or something did not work, 2 the command was used wrongly.
 
-What `decode` prints is described in [the README](../README.md#command-line), the rules that it names in
-[rules.md](rules.md), the verbs that talk to servers in [live.md](live.md).
+## What decode prints
+
+`decode --hex` judges each line alone; without it the input is a byte stream, and every object has its `offset`. A
+message is `"ok": true` with `message`, `code`, `length`, `fields`, and `notes` for oddities that were tolerated. What
+is no message is `"ok": false` with `verdict` (`incomplete`: more bytes could help; `error`: none could), `rule`,
+`path`, `offset` and `detail`; [the rules](rules.md) are listed. Integers are numbers, bytes are hex, text that is not
+UTF-8 is `{"hex": ...}`, absent fields are left out. `encode` takes the same objects; [the cookbook](cookbook.md#encode)
+has examples. What the verbs that talk to servers read and write is in [their
+guide](live.md#talking-on-the-command-line).
 """
 
 

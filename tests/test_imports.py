@@ -30,6 +30,8 @@ MAY_IMPORT = {
     "lake": {"errors"},
     "gold": {"errors", "spec", "protocols", "capture"},
     "spark": {"errors", "spec", "protocols", "codec", "kernels", "columnar", "capture", "generate", "gold", "lake"},
+    "report": {"errors", "spec", "protocols", "codec", "columnar", "capture", "gold", "lake"},
+    "demo": {"errors", "protocols", "codec", "capture", "net", "generate", "lake", "spark", "report"},
     "cli": {
         "errors",
         "spec",
@@ -42,6 +44,8 @@ MAY_IMPORT = {
         "generate",
         "lake",
         "spark",
+        "report",
+        "demo",
     },
 }
 """Rooms further down know those further up the hall, never the other way round."""
@@ -139,7 +143,7 @@ def test_spec_protocols_and_codec_need_no_arrow_and_no_numpy() -> None:
 
 def test_only_what_is_live_knows_the_event_loop() -> None:
     users = {room_of(path) for path in modules() if "asyncio" in third_party(path)}
-    assert users <= {"net", "cli"}
+    assert users <= {"net", "cli", "demo"}
 
 
 OUTSIDE = {"asyncio", "os", "secrets", "select", "signal", "socket", "ssl", "subprocess", "threading", "time"}
@@ -208,6 +212,11 @@ def test_protocols_load_on_first_use() -> None:
 
 def test_the_command_line_loads_numba_only_for_columns() -> None:
     assert not {"numba", "numpy", "pyarrow", "pyspark"} & loaded_by("import wirelake.cli")
+
+
+def test_the_report_needs_no_spark() -> None:
+    loaded = loaded_by("from wirelake.report import collect, find_conversation, render, write_report")
+    assert not {"pyspark", "numba"} & loaded
 
 
 def test_what_records_needs_no_columns() -> None:

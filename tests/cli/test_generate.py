@@ -1,15 +1,13 @@
-"""generate and demo: files that decode."""
+"""generate: files that decode."""
 
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from tests.needs import require
 from wirelake.cli import cli
 
 
@@ -53,18 +51,6 @@ def test_wrong_dials_are_refused(tmp_path: Path) -> None:
     result = CliRunner().invoke(cli, ["generate", "-p", "mb", "--corrupt", "2", "-o", str(tmp_path / "x")])
     assert result.exit_code == 2
     assert "corrupt is a share between 0 and 1" in result.stderr
-
-
-def test_the_demo_accounts_for_every_byte() -> None:
-    require("java")
-    result = CliRunner().invoke(cli, ["demo", "-n", "800"])
-    assert result.exit_code == 0, result.output
-    numbers = re.search(r"([\d,]+) bytes in messages \+ ([\d,]+) quarantined = ([\d,]+) bytes in", result.stdout)
-    assert numbers is not None
-    good, bad, whole = (int(group.replace(",", "")) for group in numbers.groups())
-    assert good + bad == whole
-    for protocol in ("casual", "dsa", "mb", "ceda"):
-        assert re.search(rf"^ +{protocol} .*[1-9]", result.stdout, re.M)
 
 
 def test_a_tap_and_rotated_sets_are_written(tmp_path: Path) -> None:

@@ -10,20 +10,35 @@ import pytest
 
 from wirelake.capture.streams import SEALED_BYTES
 from wirelake.cli import cli
+from wirelake.cli.report import LISTEN
 from wirelake.codec.content import MAX_DEPTH
 from wirelake.codec.stream import MAX_QUARANTINE
 from wirelake.gold.exchanges import GRACE_US
 from wirelake.gold.transactions import LINGER_US
+from wirelake.net.services import SERVICES
 from wirelake.protocols import BUILT_IN, casual, load
+from wirelake.report.collect import TRAFFIC_BY_MINUTES_US
+from wirelake.report.frames import MOST_HEX
+from wirelake.report.writing import LARGEST
 from wirelake.spark.options import OptionError, read_options
 from wirelake.spark.pipeline import BUCKETS
 
 ROOT = Path(__file__).resolve().parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+INDEX = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+QUICKSTART = (ROOT / "docs" / "quickstart.md").read_text(encoding="utf-8")
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+FIGURES = (ROOT / "docs" / "figures.md").read_text(encoding="utf-8")
+REPORT = (ROOT / "docs" / "report.md").read_text(encoding="utf-8")
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 CONFORMANCE = (ROOT / "docs" / "conformance.md").read_text(encoding="utf-8")
 LAKE = (ROOT / "docs" / "lake.md").read_text(encoding="utf-8")
 SPARK = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
+SOURCE = [path.read_text(encoding="utf-8") for path in (ROOT / "src" / "wirelake").rglob("*.py")]
+MESSAGES = re.findall(
+    r"^\| `([^`]+)`[^|]*\|[^|]*\|[^|]*\|$",
+    (ROOT / "docs" / "operations.md").read_text(encoding="utf-8").partition("| message | means | do |")[2],
+    re.MULTILINE,
+)
 MACHINE_PATH = re.compile(r"/work/|/root/|/tmp/|/home/", re.IGNORECASE)
 
 
@@ -43,31 +58,88 @@ def first_cells(text: str, header: str) -> list[str]:
     return found
 
 
-def test_the_readme_counts_the_messages_of_each_protocol():
-    assert row(README, "messages") == [str(len(load(name).messages)) for name in BUILT_IN]
+def test_the_overview_counts_the_messages_of_each_protocol():
+    assert row(INDEX, "messages") == [str(len(load(name).messages)) for name in BUILT_IN]
 
 
-def test_the_readme_names_the_reading_options_of_each_protocol():
-    told = [set(re.findall("`([^`]+)`", cell)) for cell in row(README, "reading options")]
+def test_the_overview_names_the_reading_options_of_each_protocol():
+    told = [set(re.findall("`([^`]+)`", cell)) for cell in row(INDEX, "reading options")]
     assert told == [set(load(name).options) for name in BUILT_IN]
 
 
-def test_the_readme_says_which_protocols_have_topics():
-    assert [bool(cell) for cell in row(README, "topic patterns")] == [
-        load(name).topics is not None for name in BUILT_IN
-    ]
+def test_the_overview_says_which_protocols_have_topics():
+    assert [bool(cell) for cell in row(INDEX, "topic patterns")] == [load(name).topics is not None for name in BUILT_IN]
 
 
-def test_the_readme_lists_every_verb():
-    assert sorted(first_cells(README, "| verb | does |")) == sorted(cli.commands)
+def test_the_overview_and_the_readme_say_which_protocols_are_live():
+    assert [name for name, cell in zip(BUILT_IN, row(INDEX, "client and server"), strict=True) if cell] == list(
+        SERVICES
+    )
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    told = re.findall(r"^\| \[`(\w+)`\].*\| yes \|$", readme, re.MULTILINE)
+    assert told == list(SERVICES)
 
 
-def test_the_readme_lists_every_extra():
+def test_the_overview_and_the_readme_say_the_same_about_what_is_missing():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert _missing(readme).replace("docs/", "") == _missing(INDEX) != ""
+
+
+def _missing(page: str) -> str:
+    """The list of what it is not, in one line."""
+    found = re.search(r"^## What it is not, yet\n\n((?:[- ] .*\n)+)", page, re.MULTILINE)
+    assert found is not None
+    return " ".join(found[1].split())
+
+
+def test_the_overview_lists_every_verb():
+    assert sorted(first_cells(INDEX, "| verb | does |")) == sorted(cli.commands)
+
+
+def test_the_quickstart_lists_every_extra_with_what_it_adds():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert sorted(first_cells(README, "| extra | adds | for |")) == sorted(project["optional-dependencies"])
+    extras = {name: _packages(wanted) for name, wanted in project["optional-dependencies"].items()}
+    assert sorted(first_cells(QUICKSTART, "| extra | adds | for |")) == sorted(extras)
+    for name in ("columnar", "net", "report"):
+        assert set(row(QUICKSTART, f"`{name}`")[0].split(", ")) == extras[name]
 
 
-@pytest.mark.parametrize("page", [README, CONTRIBUTING], ids=["README", "CONTRIBUTING"])
+def _packages(wanted: list[str]) -> set[str]:
+    return {re.split(r"[^\w-]", one)[0] for one in wanted}
+
+
+def test_the_page_of_the_report_knows_its_limits():
+    assert f"below {LARGEST // 1_000_000} MB" in REPORT
+    assert f"up to the first {MOST_HEX}" in REPORT
+    assert f"longer than {TRAFFIC_BY_MINUTES_US // 60_000_000}\n  minutes" in REPORT
+    assert f"http://{LISTEN}/" in REPORT
+
+
+def test_the_page_of_the_report_lists_the_sections_of_the_page():
+    script = (ROOT / "src" / "wirelake" / "report" / "page" / "sections.js").read_text(encoding="utf-8")
+    titles = re.findall(r"\{id: '\w+', title: '(\w+)', about:", script)
+    lines = REPORT[REPORT.index("| section | shows |") :].splitlines()[2:]
+    assert [line.split("|")[1].strip() for line in lines[: len(titles)]] == titles
+    assert not lines[len(titles)].startswith("|")
+
+
+def test_the_page_of_operations_names_metrics_that_there_are():
+    operations = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    source = (ROOT / "src" / "wirelake" / "net" / "metrics.py").read_text(encoding="utf-8")
+    told = set(re.findall(r"`((?:wirelake|process)_[a-z_]+)`", operations))
+    assert len(told) > 8
+    for name in told:
+        assert f'"{name.partition("_")[2]}"' in source, name
+
+
+@pytest.mark.parametrize("message", MESSAGES)
+def test_the_messages_of_the_page_of_operations_are_those_of_the_source(message: str):
+    """One of the pieces between the places where something is filled in stands in the source."""
+    pieces = [piece.strip(" :;()") for piece in message.split("…")]
+    assert any(len(piece) >= 8 and piece in text for piece in pieces for text in SOURCE)
+
+
+@pytest.mark.parametrize("page", [ARCHITECTURE, CONTRIBUTING], ids=["architecture", "CONTRIBUTING"])
 def test_the_rooms_are_those_of_the_source(page: str):
     source = ROOT / "src" / "wirelake"
     rooms = {path.parent.name for path in source.glob("*/__init__.py")} | {"errors"}
@@ -78,7 +150,7 @@ def test_the_limits_that_are_told_are_those_of_the_source():
     assert casual.MAX_PAYLOAD == 256 * 1024 * 1024
     assert "at most 256 MiB" in CONFORMANCE
     assert f"deeper than {MAX_DEPTH}" in CONFORMANCE
-    assert f"deeper than {MAX_DEPTH}" in README
+    assert f"deeper than {MAX_DEPTH}" in FIGURES
     assert MAX_QUARANTINE == 1024 * 1024
     assert "pieces of 1 MiB" in CONFORMANCE
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
+from click.testing import CliRunner
 
 from scripts import generate_docs
 from tests.docs.pages import ROOT, agrees, blocks, blocks_of, commands, pages, written_pages
@@ -15,7 +19,7 @@ from tests.needs import require
 
 RUNNABLE = [page for page in written_pages() if any(b.language in ("python", "console") for b in blocks(page))]
 STARTS_SPARK = re.compile(r"wirelake ingest|examples/(spark|questions)/")
-LANGUAGES = {"python", "console", "text", "json"}
+LANGUAGES = {"python", "console", "text", "json", "ini"}
 
 
 def name_of(page: Path) -> str:
@@ -47,6 +51,39 @@ def test_only_a_few_blocks_are_not_run():
 def test_at_most_two_blocks_start_spark():
     starting = [b for page in written_pages() for b in blocks(page) if b.is_run and b.language == "console"]
     assert len([block for block in starting if STARTS_SPARK.search(block.text)]) <= 2
+
+
+COMMAND = re.compile(
+    r"^(?:\$ |> |Exec\w+=)?(?:[\w./]*/)?wirelake (?=\S)(.*)$|&& (?:[\w./]*/)?wirelake (.*)$", re.MULTILINE
+)
+AFTER_IT = re.compile(r"\s{2,}\S|\s(?:\|\||&&|[|&;]|[12]?>)")
+"""Where the words of a command end: what it does, in words, or another command."""
+
+
+def shown_commands(page: Path) -> Iterator[list[str]]:
+    """The commands of a page that are only shown: no test runs them, so they should at least be understood."""
+    for block in blocks(page):
+        if block.language in ("text", "ini") or not block.is_run:
+            for found in COMMAND.finditer(block.text.replace("\\\n", " ")):
+                yield shlex.split(AFTER_IT.split(found[1] or found[2])[0])
+
+
+def understand(verb: str, arguments: list[str]) -> None:
+    """Reads the words of a command as it would itself, and does nothing; UsageError says what is wrong with them."""
+    cli = generate_docs.cli
+    cli.commands[verb].make_context(verb, arguments, parent=click.Context(cli, **cli.context_settings))
+
+
+@pytest.mark.parametrize("page", written_pages(), ids=name_of)
+def test_commands_that_are_only_shown_are_understood(page: Path):
+    for verb, *arguments in shown_commands(page):
+        understand(verb, arguments)
+
+
+def test_a_command_that_there_is_not_would_be_seen():
+    (words,) = [AFTER_IT.split(found[1])[0] for found in COMMAND.finditer("$ wirelake ingest a b --finall   the end")]
+    with pytest.raises(click.UsageError):
+        understand("ingest", shlex.split(words)[1:])
 
 
 def test_a_difference_between_a_page_and_the_truth_is_seen():
@@ -167,6 +204,17 @@ def test_a_generated_page_that_was_edited_is_seen(tmp_path: Path, monkeypatch: p
 def test_the_generator_refuses_words_that_it_does_not_know(capsys: pytest.CaptureFixture[str]):
     assert generate_docs.main(["--chekc"]) == 2
     assert "--check" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", ["", *generate_docs.cli.commands])
+def test_the_reference_of_the_command_line_is_what_help_prints(verb: str):
+    page = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    told = page.partition(f"## wirelake {verb}".rstrip() + "\n\n```text\n")[2].partition("\n```\n")[0]
+    arguments = [verb, "--help"] if verb else ["--help"]
+    printed = CliRunner().invoke(
+        generate_docs.cli, arguments, prog_name="wirelake", terminal_width=generate_docs.HELP_WIDTH
+    )
+    assert told == printed.output.rstrip("\n")
 
 
 def test_every_verb_is_in_the_reference_of_the_command_line():

@@ -179,3 +179,21 @@ def test_the_runner_says_which_questions_there_are(asking: ModuleType, capsys: p
     assert "there is no question 'nonsense'; there are: call_chain, " in capsys.readouterr().out
     assert asking.main([]) == 2
     assert "examples/questions/ask.py LAKE" in capsys.readouterr().out
+
+
+def test_the_example_of_a_report_tells_of_the_lake(
+    known: tuple[str, Truth], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = importlib.util.spec_from_file_location("report_example", DIRECTORY.parent / "report.py")
+    assert spec is not None and spec.loader is not None
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    lake, truth = known
+    example.main(lake, str(tmp_path / "report.html"))
+    told = capsys.readouterr().out.splitlines()
+    assert (tmp_path / "report.html").stat().st_size < 10_000_000
+    messages = Lake.open(lake).dataset("silver/messages").count_rows()
+    violations = Lake.open(lake).dataset("gold/violations").count_rows()
+    assert told[1].startswith(f"{messages} messages, ") and told[1].endswith(f" {violations} violations")
+    counts = {tuple(line.split()[:2]): int(line.split()[2]) for line in told[2:]}
+    assert counts == Counter((one.protocol, one.outcome) for one in truth.exchanges)

@@ -17,6 +17,7 @@ from .generate import generate
 from .ingest import ingest
 from .inspect import inspect
 from .package import package
+from .report import report
 from .serve import serve
 from .talk import publish, request, respond, subscribe
 from .tap import export, tap
@@ -39,6 +40,7 @@ def cli() -> None:
     See a protocol         wirelake describe casual service_call_request
     Make some traffic      wirelake generate -p dsa -n 5000 -o traffic.pcap
     Captures to tables     wirelake ingest traffic.pcap lake
+    Tables to a page       wirelake report lake --open
     Serve protocols        wirelake serve --mb 127.0.0.1:3001 --ceda 127.0.0.1:8088
     Talk to a server       wirelake subscribe mb://localhost 'plant.#'
     Record a live server   wirelake tap 127.0.0.1:4001 127.0.0.1:3001 captures/
@@ -55,6 +57,7 @@ for command in (
     generate,
     package,
     ingest,
+    report,
     serve,
     publish,
     subscribe,
@@ -68,7 +71,14 @@ for command in (
 ):
     cli.add_command(command)
 
-EXTRAS = {"pyarrow": "columnar", "numpy": "columnar", "websockets": "net", "cryptography": "net"}
+EXTRAS = {
+    "pyarrow": "columnar",
+    "numpy": "columnar",
+    "websockets": "net",
+    "cryptography": "net",
+    "duckdb": "report",
+    "plotly": "report",
+}
 """Packages that may be missing, and what installs them."""
 
 

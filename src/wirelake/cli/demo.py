@@ -2,123 +2,275 @@
 
 from __future__ import annotations
 
+import importlib.util
+import logging
+import os
+import shutil
+import signal
+import sys
 import tempfile
-import time
-from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..protocols import BUILT_IN
-from .ingest import needs_spark, summary
+from .common import emit
+from .ingest import default_master, needs_spark, totals
+from .progress import Bar, size
+from .report import needs_report
 
-MESSAGES = 8000
-CORRUPT = 0.002
-VIOLATIONS = 0.01
+if TYPE_CHECKING:
+    from ..demo.run import Shown
 
-
-@dataclass
-class Line:
-    """What was found of one protocol."""
-
-    streams: int = 0
-    size: int = 0
-    messages: int = 0
-    quarantined: int = 0
-    ranges: int = 0
-    names: Counter[str] = field(default_factory=Counter)
+MESSAGES = 10_000
+REPORT = "wirelake-demo.html"
+KEPT = ("capture", "lake")
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+MARK = "· wirelake</title>"
+"""What a report of ours has near its beginning."""
+MARK_WITHIN = 1 << 13
 
 
 @click.command()
-@click.option("-n", "--messages", default=MESSAGES, show_default=True, help="About how many messages.")
-@click.option("--seed", default=1, show_default=True, help="The same seed gives the same traffic.")
-@click.option("--keep", type=click.Path(path_type=Path, file_okay=False), help="Keep capture and lake in this folder.")
-def demo(messages: int, seed: int, keep: Path | None) -> None:
-    """Generates mixed traffic of all four protocols, some of it damaged or against the rules, makes tables of it on
-    Spark and sums them up.
+@click.option(
+    "-n",
+    "--messages",
+    type=click.IntRange(1),
+    default=MESSAGES,
+    show_default=True,
+    help="About how many messages. More are said faster, and a little longer.",
+)
+@click.option("--seed", default=1, show_default=True, help="The same seed, the same things said.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help=f"Where the report goes.  [default: {REPORT}, here; with --keep: report.html, there]",
+)
+@click.option(
+    "--keep",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Keep capture and lake there too; otherwise only the report stays.",
+)
+@click.option("--serve", "is_served", is_flag=True, help="Serve the report in the end, on this machine, until Ctrl-C.")
+def demo(messages: int, seed: int, output: Path | None, keep: Path | None, is_served: bool) -> None:
+    """A hub with live traffic, recorded by a tap, made into tables by Spark, shown in a report: in a minute.
+
+    Services of a shop (mb) and a market (ceda) talk through a tap to a hub, on free ports of this machine; generated
+    conversations of casual and dsa join the capture. Not all goes well: a service becomes slow, another one fails,
+    requests run into their limits, transactions are rolled back and one is left in doubt, and some break the
+    protocol. The report shows where.
 
     \b
     wirelake demo
-    wirelake demo --keep demo-files
+    wirelake demo --serve
+    wirelake demo -n 100000 --keep demo-files
+
+    Everything but the report is gone in the end, also after Ctrl-C. A report that is there already is replaced, any
+    other file is not. On standard output, unless that is a terminal: one JSON object that says where the report is and
+    what was found.
     """
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = keep or Path(scratch)
-        folder.mkdir(parents=True, exist_ok=True)
-        if (folder / "lake").exists():
-            raise click.UsageError(f"{folder / 'lake'} exists already; name another folder")
-        with needs_spark():
-            _run(folder, messages, seed, kept=keep is not None)
+    logging.getLogger("wirelake").addHandler(logging.NullHandler())
+    report = output or (keep / "report.html" if keep else Path(REPORT))
+    _check_places(report, keep)
+    with _ended_by_signals() as stopping, needs_spark(), needs_report(), _scratch() as scratch:
+        _check_plotly()
+        from ..demo.run import run
+        from ..spark.session import session
+
+        show = _Show()
+        with _kept(keep, scratch) as folder:
+            try:
+                shown = run(
+                    folder,
+                    report,
+                    messages=messages,
+                    seed=seed,
+                    spark=lambda: session(default_master()),
+                    show=show,
+                )
+            finally:
+                show.leave()
+            _tell(shown, keep)
+            if is_served:
+                _serve(shown, keep, stopping)
+            else:
+                _emit(shown, keep)
 
 
-def _run(folder: Path, messages: int, seed: int, kept: bool) -> None:
-    from ..generate import generate, write_pcap
-    from ..spark.pipeline import ingest
-    from ..spark.session import session
-
-    traffic = generate(BUILT_IN, seed=seed, messages=messages, corrupt=CORRUPT, violations=VIOLATIONS)
-    started = time.perf_counter()
-    capture, lake = folder / "mixed.pcap", folder / "lake"
-    write_pcap(traffic, capture)
-    took = time.perf_counter() - started
-    click.echo(
-        f"1. generated {capture.name}: {capture.stat().st_size:,} bytes of TCP, all four protocols ({took:.1f} s)"
-    )
-    click.echo("2. ingest on Spark, to the tables of a lake", nl=False)
-    report = ingest(lambda: session("local[*]"), [str(capture)], str(lake), final=True)
-    click.echo(f": {sum(report.messages.values()):,} messages ({report.seconds:.1f} s, the first time with compiling)")
-    click.echo("3. what was there:\n")
-    found = _found(lake)
-    for text in _table(found):
-        click.echo(f"   {text}")
-    whole = sum(line.size for line in found.values())
-    bad = sum(line.quarantined for line in found.values())
-    click.echo(f"\n   {whole - bad:,} bytes in messages + {bad:,} quarantined = {whole:,} bytes in\n")
-    for text in summary(report):
-        click.echo(f" {text}")
-    if kept:
-        click.echo(f"\nAsk it: python examples/questions/ask.py {lake}")
-        click.echo(f"In Wireshark: wirelake dissector casual > c.lua; wireshark -X lua_script:c.lua {capture}")
+# --- before anything is done
 
 
-def _found(path: Path) -> dict[str, Line]:
+def _check_places(report: Path, keep: Path | None) -> None:
+    """What would be in the way in the end is in the way now."""
+    for name in KEPT:
+        if keep is not None and (keep / name).exists():
+            raise click.UsageError(f"{keep / name} exists already; name another folder")
+    if report.exists() and not _is_ours(report):
+        raise click.UsageError(f"{report} exists and is no report of wirelake; name another file with -o")
+    place = report.parent
+    while not place.exists():
+        place = place.parent
+    if not os.access(place, os.W_OK) or not place.is_dir():
+        raise click.UsageError(f"{report} cannot be written; name another file with -o")
+
+
+def _is_ours(report: Path) -> bool:
+    try:
+        with report.open(encoding="utf-8", errors="replace") as file:
+            return MARK in file.read(MARK_WITHIN)
+    except OSError:
+        return False
+
+
+def _check_plotly() -> None:
+    """It is needed last, and should not be found missing then."""
+    if importlib.util.find_spec("plotly") is None:
+        raise click.ClickException("this needs plotly: pip install 'wirelake[report]'")
+
+
+# --- the end, whenever it comes
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal said that it is enough."""
+
+
+class _Stopping:
+    """The first signal ends the demonstration in good order, each further one whatever is being waited for then."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.is_quiet = False
+        """An end that was announced needs no line."""
+
+    def __call__(self, number: int, frame: Any) -> None:
+        if not self.number and not self.is_quiet:
+            start = b"\n" if sys.stderr.isatty() else b""
+            with suppress(OSError):  # written past Python's buffer, which may be in use just now
+                os.write(2, start + b"stopping; nothing is left behind (once more: at once)\n")
+        logging.disable()  # what fails from now on fails because of this
+        self.number = number
+        raise Interrupted
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[_Stopping]:
+    stopping = _Stopping()
+    before = {number: signal.signal(number, stopping) for number in SIGNALS}
+    try:
+        yield stopping
+    except Interrupted:
+        sys.exit(128 + stopping.number)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _scratch() -> Iterator[Path]:
+    """A place for everything temporary, also that of Spark and its workers; it is gone afterwards."""
+    scratch = Path(tempfile.mkdtemp(prefix="wirelake-"))
+    before = tempfile.tempdir, os.environ.get("TMPDIR")
+    tempfile.tempdir = os.environ["TMPDIR"] = str(scratch)
+    try:
+        yield scratch
+    finally:
+        handlers = {number: signal.signal(number, signal.SIG_IGN) for number in SIGNALS}
+        shutil.rmtree(scratch, ignore_errors=True)
+        tempfile.tempdir, place = before
+        os.environ.pop("TMPDIR")
+        if place is not None:
+            os.environ["TMPDIR"] = place
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _kept(keep: Path | None, scratch: Path) -> Iterator[Path]:
+    """Where capture and lake go. What is to be kept is removed too if somebody has stopped it halfway."""
+    if keep is None:
+        yield scratch
+        return
+    is_new = not keep.exists()
+    keep.mkdir(parents=True, exist_ok=True)
+    try:
+        yield keep
+    except Interrupted:
+        for name in KEPT:
+            shutil.rmtree(keep / name, ignore_errors=True)
+        if is_new:
+            with suppress(OSError):
+                keep.rmdir()
+        raise
+
+
+# --- for people
+
+
+class _Show:
+    """Numbered steps, and how far each one is."""
+
+    def __init__(self) -> None:
+        from ..demo.run import STEPS
+
+        self._steps = STEPS
+        self._bar = Bar(indent="    ")
+
+    def step(self, number: int, text: str) -> None:
+        self._bar.close()
+        click.echo(f"{number}/{self._steps} {text}", err=True)
+
+    def stage(self, name: str, total: int, unit: str = "") -> None:
+        self._bar.stage(name, total, unit)
+
+    def add(self, done: int) -> None:
+        self._bar.add(done)
+
+    def leave(self) -> None:
+        self._bar.leave()
+
+
+def _tell(shown: Shown, keep: Path | None) -> None:
+    lines = [
+        "",
+        f"The report is {shown.report}, {size(shown.report_bytes)}, after {shown.seconds:.0f} s:",
+        f"  {shown.report.resolve().as_uri()}",
+        "",
+        "What to look at:",
+        *(f"  {sentence}" for sentence in shown.look_at),
+        "",
+        *totals(shown.ingested),
+    ]
+    if keep is not None:
+        lines += ["", f"Kept: {shown.capture} and {shown.lake}; wirelake report {shown.lake} makes the report anew"]
+    for line in lines:
+        click.echo(line, err=True)
+
+
+def _emit(shown: Shown, keep: Path | None, **more: Any) -> None:
+    """For machines: people have been told already."""
+    if not sys.stdout.isatty():
+        kept = {"capture": str(shown.capture), "lake": str(shown.lake)} if keep is not None else {}
+        emit({**shown.to_json(), **kept, **more})
+        sys.stdout.flush()
+
+
+def _serve(shown: Shown, keep: Path | None, stopping: _Stopping) -> None:
+    """Until Ctrl-C, which is then a good end."""
     from ..lake import Lake
+    from ..report.editions import LakeSource
+    from ..report.serving import ReportServer
 
-    lake = Lake.open(path, create=False)
-    found = {name: Line() for name in BUILT_IN}
-    for row in _rows(lake, "accounting", "protocol", "bytes_in", "bytes_quarantined"):
-        line = found[row["protocol"]]
-        line.streams += 1
-        line.size += row["bytes_in"]
-        line.quarantined += row["bytes_quarantined"]
-    for row in _rows(lake, "silver/messages", "protocol", "message"):
-        found[row["protocol"]].messages += 1
-        found[row["protocol"]].names[row["message"]] += 1
-    for row in _rows(lake, "silver/quarantine", "protocol"):
-        found[row["protocol"]].ranges += 1
-    return found
-
-
-def _rows(lake: Any, table: str, *columns: str) -> list[dict[str, Any]]:
-    return list(lake.dataset(table).to_table(columns=list(columns)).to_pylist()) if lake.files(table) else []
-
-
-def _table(found: dict[str, Line]) -> list[str]:
-    header = ("protocol", "streams", "bytes", "messages", "kinds", "bad ranges", "bad bytes", "most frequent")
-    rows: list[tuple[str, ...]] = [header]
-    for name, line in found.items():
-        often = ", ".join(f"{message} {count}" for message, count in line.names.most_common(3))
-        numbers = (line.streams, line.size, line.messages, len(line.names), line.ranges, line.quarantined)
-        rows.append((name, *(f"{number:,}" for number in numbers), often))
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    texts = []
-    for i, row in enumerate(rows):
-        cells = [
-            cell.ljust(width) if column in (0, 7) else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        texts.append("  ".join(cells).rstrip())
-        if i == 0:
-            texts.append("  ".join("-" * width for width in widths))
-    return texts
+    source = LakeSource(Lake.open(shown.lake, create=False))
+    with ReportServer(source, ("127.0.0.1", 0), tell=lambda line: click.echo(line, err=True)) as server:
+        server.begin()
+        click.echo(f"\nServed at {server.url} until Ctrl-C", err=True)
+        _emit(shown, keep, listening=server.url)
+        stopping.is_quiet = True
+        with suppress(Interrupted):
+            server.run()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-import time
+import importlib.util
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,8 +11,7 @@ import click
 
 from ..spec.nodes import Protocol
 from .common import ProtocolName, emit, reading_options
-
-UNITS = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
+from .progress import Bar, size
 
 
 class _Named(ProtocolName):
@@ -127,10 +125,10 @@ def _ingest(
     from ..spark.pipeline import Silent, ingest
     from ..spark.session import session
 
-    bar = None if quiet else _Bar()
+    bar = None if quiet else Bar()
     try:
         return ingest(
-            lambda: session(master or _default_master(), **settings),
+            lambda: session(master or default_master(), **settings),
             inputs,
             lake,
             reading=reading,
@@ -145,6 +143,8 @@ def _ingest(
 @contextmanager
 def needs_spark() -> Iterator[None]:
     """Errors that users can meet, as one line."""
+    if importlib.util.find_spec("pyspark") is None:  # it is loaded late, and should not be found missing then
+        raise click.ClickException("this needs pyspark: pip install 'wirelake[spark]'")
     try:
         from ..errors import CaptureError, LakeError
         from ..spark.jobs import IngestError
@@ -160,7 +160,7 @@ def needs_spark() -> Iterator[None]:
         raise click.ClickException(str(error)) from None
 
 
-def _default_master() -> str | None:
+def default_master() -> str | None:
     import os
 
     return None if "PYSPARK_GATEWAY_PORT" in os.environ else "local[*]"
@@ -214,59 +214,6 @@ def _ports(given: tuple[str, ...]) -> dict[int, str]:
 # --- for people
 
 
-class _Bar:
-    """How far it is, on a terminal as a moving line, else as a line now and then."""
-
-    def __init__(self) -> None:
-        self.is_terminal = sys.stderr.isatty()
-        self.name = ""
-
-    def stage(self, name: str, total: int) -> None:
-        self._end()
-        self.name, self.total, self.done = name, total, 0
-        self.began = self.shown = time.monotonic()
-        self._show()
-
-    def add(self, done: int) -> None:
-        self.done += done
-        now = time.monotonic()
-        if now - self.shown >= (0.1 if self.is_terminal else 5):
-            self.shown = now
-            self._show()
-
-    def close(self) -> None:
-        self._end()
-        self.name = ""
-
-    def _end(self) -> None:
-        if self.name and self.is_terminal:
-            self.done = self.total
-            self._show()
-            click.echo("", err=True)
-
-    def _show(self) -> None:
-        if not self.is_terminal and self.done == 0:
-            return
-        seconds = max(time.monotonic() - self.began, 1e-3)
-        share = min(self.done / self.total, 1.0) if self.total else 1.0
-        if self.total > 1 << 16:
-            amount = f"{size(self.done)} of {size(self.total)}, {size(self.done / seconds)}/s"
-        else:
-            amount = f"{self.done} of {self.total}"
-        if not self.is_terminal:
-            click.echo(f"{self.name}: {amount}", err=True)
-            return
-        filled = "#" * int(30 * share)
-        click.echo(f"\r\x1b[K{self.name:12} [{filled:.<30}] {100 * share:3.0f} %  {amount}", nl=False, err=True)
-
-
-def size(count: float) -> str:
-    for unit, factor in UNITS:
-        if count >= factor:
-            return f"{count / factor:.1f} {unit}"
-    return f"{count:.0f} B"
-
-
 def _tell(report: Any, lake: str) -> None:
     for note in report.notes:
         click.echo(f"note: {note}", err=True)
@@ -278,8 +225,8 @@ def _tell(report: Any, lake: str) -> None:
         click.echo(line, err=True)
 
 
-def summary(report: Any) -> Iterator[str]:
-    """What an ingest found, for people."""
+def totals(report: Any) -> Iterator[str]:
+    """How much an ingest found, for people."""
     yield f"  messages      {sum(report.messages.values()):,}  ({_counts(report.messages)})"
     yield f"  exchanges     {_counts(report.outcomes)}"
     if report.transactions:
@@ -290,6 +237,11 @@ def summary(report: Any) -> Iterator[str]:
     parts += [f"{size(report.bytes_missing)} missing"] if report.bytes_missing else []
     parts += [f"{size(report.bytes_foreign)} of other protocols"] if report.bytes_foreign else []
     yield "  bytes         " + ", ".join(parts)
+
+
+def summary(report: Any) -> Iterator[str]:
+    """What an ingest found, for people."""
+    yield from totals(report)
     if report.slowest:
         yield "  slowest       address (protocol)                               p95 ms    p50 ms   requests"
     for row in report.slowest:

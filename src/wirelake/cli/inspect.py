@@ -7,12 +7,12 @@ from typing import Any, BinaryIO
 
 import click
 
-from ..codec.content import dump_json, show_free, show_text
+from ..codec.annotate import annotate, describe_value
 from ..codec.detect import detect
 from ..codec.stream import Decoded, StreamDecoder
-from ..codec.walk import Seen, walk
+from ..codec.walk import Seen
 from ..errors import DecodeError
-from ..spec.nodes import Labels, Protocol
+from ..spec.nodes import Protocol
 from ..spec.resolve import Layout, candidates, layout
 from .common import CHUNK, open_inputs, protocol_option, reading_options, take_options
 
@@ -107,24 +107,21 @@ class Drawing:
                 return
 
     def _walk(self, made: Layout, data: bytes, offset: int, known: DecodeError | None = None) -> None:
-        trace: list[Seen] = []
-        error: DecodeError | None = known
+        looked = annotate(made, data)
+        error = known or looked.error
         title = "no message"
-        try:
-            message = walk(made, data, trace)
+        if looked.message is not None:
+            message = looked.message
             title = f"{message.__message__['name']} ({made.of(message).code})"
             if known is None and message.notes:
                 title += f", {', '.join(message.notes)}"
-        except DecodeError as found:
-            error = known or found
-            title = found.message or title
+        elif looked.error is not None:
+            title = looked.error.message or title
         where = f" at offset {offset}" if offset else ""
         dialect = "".join(f", {made.shown[name]}" for name, option in made.protocol.options.items() if option.auto)
         self.lines.append(click.style(f"{made.protocol.name} {title}, {len(data)} bytes{dialect}{where}", bold=True))
-        views = any(seen.what == "body" for seen in trace[:-1])
-        for seen in sorted(trace, key=lambda s: (s.offset, s.length > 0, -s.length)):
-            if not (seen.what == "body" and views):
-                self._field(seen, data)
+        for seen in looked.seen:
+            self._field(seen, data)
         if error is not None:
             self.bad = True
             self._error(error, data)
@@ -157,29 +154,3 @@ class Drawing:
 
 def _offset(at: int) -> str:
     return f"{at:>5} {at:04x}"[:10]
-
-
-def describe_value(value: Any, labels: Labels | None) -> str:
-    """The value as a person reads it: with its name, text in quotes, long bytes short."""
-    if labels is not None and isinstance(value, int):
-        return f"{value} {_label(value, labels)}".rstrip()
-    if isinstance(value, bytes):
-        shown = value[:24].hex()
-        text = f" {value.decode()!r}" if 0 < len(value) <= 48 and _printable(value) else ""
-        return (shown if len(value) <= 24 else f"{shown}... ({len(value)} bytes)") + text
-    if isinstance(value, str):
-        return dump_json(show_text(value))[:100]
-    if isinstance(value, dict | list):
-        return dump_json(show_free(value))[:100]
-    return str(value)
-
-
-def _printable(value: bytes) -> bool:
-    return value.isascii() and value.decode().isprintable()
-
-
-def _label(value: int, labels: Labels) -> str:
-    if not labels.bits:
-        return labels.names.get(value, "")
-    names = [name for bit, name in labels.names.items() if value & bit]
-    return " | ".join(names)

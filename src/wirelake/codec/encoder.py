@@ -21,16 +21,20 @@ from .walk import read_word
 UNSET = msgspec.UNSET
 
 
-def encode_frame(layout: Layout, message: Any) -> bytes:
-    """The bytes of a message; EncodeError with path and rule if it cannot be written."""
+def encode_frame(layout: Layout, message: Any, *, padded: bool = False) -> bytes:
+    """The bytes of a message; EncodeError with path and rule if it cannot be written.
+
+    ``padded``: with the bytes behind the last field that some peers add, and that readers tolerate.
+    """
     node = layout.messages.get(message.__message__["code"])
     if node is None or node.cls is not type(message):
         raise EncodeError(
             f"{type(message).__name__} is not a message of {layout.protocol.name}", rule="unknown_message"
         )
     writer = _Writer(layout, node, message)
+    padding = node.padding.value if padded and node.padding is not None else b""
     try:
-        return writer.frame()
+        return writer.frame(padding)
     except EncodeError as error:
         error.protocol, error.message = layout.protocol.name, node.name
         raise
@@ -62,8 +66,8 @@ class _Writer:
         self.head_end: int | None = None
         self.where = ""
 
-    def frame(self) -> bytes:
-        payload = self._payload()
+    def frame(self, padding: bytes = b"") -> bytes:
+        payload = self._payload() + padding
         out = bytearray()
         patches: list[tuple[n.Size | n.Head, int]] = []
         mask_key: bytes | None = None

@@ -86,3 +86,17 @@ def schema(protocol: Protocol, wanted: tuple[str, ...] | None = None) -> pa.Sche
             known = ", ".join((*front, *table))
             raise ValueError(f"{protocol.name} has no column {name!r}; it has: {known}")
     return pa.schema(fields)
+
+
+def table_schema(protocol: Protocol) -> pa.Schema:
+    """The table of a protocol in a lake: the envelope, then its fields."""
+    given = schema(protocol)
+    front = {
+        "capture": pa.field("capture", pa.string()),
+        "connection": pa.field("connection", pa.string()),
+        "direction": pa.field("direction", pa.string()),
+        "ts": pa.field("ts", pa.timestamp("us", "UTC")),
+    }
+    names = ("capture", "connection", "direction", "offset", "length", "ts", "message", "code", "notes", "raw_text")
+    envelope = [front.get(name) or given.field(name) for name in names]
+    return pa.schema([*envelope, *(field for field in given if field.name not in names)])

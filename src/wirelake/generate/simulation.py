@@ -145,6 +145,7 @@ class Stage:
         network: int,
         ipv6: float = 0.0,
         violations: float = 0.0,
+        pace: float = 1.0,
     ) -> None:
         self.simulation = simulation
         self.layout = layout
@@ -155,6 +156,7 @@ class Stage:
         self.network = network
         self.ipv6 = ipv6
         self.violations = violations
+        self.pace = pace
         self.sent = 0
 
     @property
@@ -175,7 +177,7 @@ class Stage:
 
     def pause(self, mean_us: float) -> int:
         """The time until the next of many independent events."""
-        return 1 + int(self.rng.expovariate(1 / mean_us))
+        return 1 + int(self.rng.expovariate(self.pace / mean_us))
 
     def chance(self, probability: float) -> bool:
         return self.rng.random() < probability

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 from random import Random
 from typing import Any
 
@@ -31,6 +33,8 @@ class Scene:
     script: Script
     messages: int
     connections: int
+    pace: float = 1.0
+    """How much more often than usual something is begun."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +56,14 @@ class Dials:
 class Traffic:
     """Generated traffic. Iterating plays it from the start, in the order of time, and keeps nothing."""
 
-    def __init__(self, scenes: tuple[Scene, ...], *, seed: int, start_us: int, dials: Dials) -> None:
+    def __init__(
+        self, scenes: tuple[Scene, ...], *, seed: int, start_us: int, dials: Dials, seconds: float | None = None
+    ) -> None:
         self.scenes = scenes
         self.seed = seed
         self.start_us = start_us
         self.dials = dials
+        self.seconds = seconds
 
     @property
     def corrupt(self) -> float:
@@ -83,9 +90,11 @@ class Traffic:
                 network=i + 1,
                 ipv6=self.dials.ipv6,
                 violations=self.dials.violations,
+                pace=scene.pace,
             )
             scene.script(stage)
-        return simulation.run()
+        end_us = math.inf if self.seconds is None else self.start_us + self.seconds * 1e6
+        return takewhile(lambda item: item.ts_us <= end_us, simulation.run())
 
     @cached_property
     def truth(self) -> Truth:
@@ -108,6 +117,8 @@ def generate(
     violations: float = 0.0,
     disorder: float = 0.0,
     gaps: float = 0.0,
+    pace: float = 1.0,
+    seconds: float | None = None,
     **options: Any,
 ) -> Traffic:
     """Traffic of one protocol, or of several at the same time.
@@ -120,18 +131,23 @@ def generate(
     ``violations`` of conversations in which a peer of a built-in protocol breaks its rules. What happens to packets
     shows in captures only: ``disorder`` is the share of data packets that come late or once more, ``gaps`` of those (in
     a tap: of messages) that the capture misses.
+
+    ``pace`` is how much more often than usual peers begin something; how long answers take stays as it is. After
+    ``seconds`` nothing more is seen, whatever is under way: connections stay open.
     """
     dials = Dials(corrupt, ipv6, violations, disorder, gaps)
     if messages < 0 or connections < 1:
         raise ValueError("messages and connections are positive numbers")
+    if pace <= 0 or (seconds is not None and seconds <= 0):
+        raise ValueError("pace and seconds are positive numbers")
     names = [protocol] if isinstance(protocol, (str, n.Protocol)) else list(protocol)
     declared = [load(name) for name in names]
     if not declared:
         raise ValueError("at least one protocol is needed")
     _check_options(declared, options)
     share = -(-messages // len(declared))
-    scenes = tuple(Scene(_stream_layout(one, options), _script(one), share, connections) for one in declared)
-    return Traffic(scenes, seed=seed, start_us=start_us, dials=dials)
+    scenes = tuple(Scene(_stream_layout(one, options), _script(one), share, connections, pace) for one in declared)
+    return Traffic(scenes, seed=seed, start_us=start_us, dials=dials, seconds=seconds)
 
 
 def _check_options(declared: list[n.Protocol], options: dict[str, Any]) -> None:

@@ -72,7 +72,7 @@ TRANSACTIONS = pa.schema(
 
 WORK, PREPARE, VOTE, COMMIT, COMMITTED, ROLLBACK, ROLLED_BACK = range(7)
 NO_STEP = -1
-_STEPS: dict[str, dict[str, int]] = {
+STEPS: dict[str, dict[str, int]] = {
     "casual": {
         "service_call_request": WORK,
         "conversation_connect_request": WORK,
@@ -129,7 +129,7 @@ _NO_STATUS = pa.scalar(None, pa.string())
 def branch_events(facts: pa.Table | pa.RecordBatch) -> pa.Table:
     """The facts that move a transaction, in a small table (EVENTS). Any protocol without such messages gives none."""
     table = facts if isinstance(facts, pa.Table) else pa.Table.from_batches([facts])
-    parts = [_events_of(table, protocol, steps) for protocol, steps in _STEPS.items()]
+    parts = [_events_of(table, protocol, steps) for protocol, steps in STEPS.items()]
     return pa.concat_tables(parts)
 
 

@@ -160,6 +160,10 @@ class Lake:
             full = [self.store.full(path) for path in paths]
             return ds.dataset(full, schema, "parquet", self.store.files, DATES)
 
+    def places(self, table: str) -> list[str]:
+        """Where the committed files of a table lie now, as their file system names them."""
+        return [self.store.full(path) for path in self._places(table)]
+
     def summary(self) -> Summary:
         state = self.refresh()
         tables = {table: _table_summary(state.files[table].values()) for table in self.tables()}

@@ -19,6 +19,7 @@ from ..capture.chunks import Counts
 from ..capture.partitions import Partition, Seen, decode
 from ..capture.reading import Reading
 from ..capture.streams import QUARANTINE
+from ..columnar.schema import table_schema
 from ..errors import WireError
 from ..gold.addresses import ADDRESSES, EXCHANGE_COLUMNS, MESSAGE_COLUMNS, TEXTS, addresses
 from ..gold.arrays import taken, where
@@ -29,6 +30,7 @@ from ..gold.held import Held
 from ..gold.legs import BROKERED
 from ..gold.open import OPEN
 from ..gold.sessions import SESSIONS, Sessions
+from ..gold.tables import ACCOUNTING, CHUNK_BYTES, CHUNKS
 from ..gold.transactions import EVENTS, REQUESTS, TRANSACTIONS, WORK, Transactions, branch_events, part_of
 from ..gold.violations import VIOLATIONS, Violations
 from ..lake import Attempt, LakeError, StagedFile, Staging, read_ipc
@@ -36,7 +38,7 @@ from ..lake.store import Store
 from ..protocols import load
 from .options import Declared
 from .session import warm
-from .tables import ACCOUNTING, CHUNK_BYTES, CHUNKS, chunk_rows, silver_schema
+from .tables import chunk_rows
 
 HOUR_US = 3_600_000_000
 MOVES = "moves"
@@ -145,7 +147,7 @@ class _Decode:
     def _messages(self, protocol: str, batch: pa.RecordBatch) -> None:
         name = self.task.reading.named(protocol) or protocol
         declared = load(name)
-        self.attempt.table(f"silver/{protocol}", silver_schema(declared)).write(batch)
+        self.attempt.table(f"silver/{protocol}", table_schema(declared)).write(batch)
         made = facts(declared, batch, **(self.task.reading.about(self.task.reading.options, name) or {}))
         self.attempt.table("silver/messages", MESSAGES).write(made)
         self._share("facts", made.select(FED.names), lambda _: protocol)

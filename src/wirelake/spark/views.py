@@ -13,36 +13,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from ..capture.output import QUARANTINE
-from ..gold.addresses import ADDRESSES
-from ..gold.exchanges import EXCHANGES
-from ..gold.facts import MESSAGES
-from ..gold.open import OPEN
-from ..gold.sessions import SESSIONS
-from ..gold.transactions import TRANSACTIONS
-from ..gold.violations import VIOLATIONS
+from ..columnar.schema import table_schema
+from ..gold.tables import TABLES, view_name, with_date
 from ..lake import Lake
 from ..protocols import BUILT_IN, load
-from .tables import ACCOUNTING, CHUNK_BYTES, CHUNKS, silver_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-TABLES: dict[str, pa.Schema] = {
-    "bronze/chunks": CHUNKS.append(CHUNK_BYTES),
-    "silver/messages": MESSAGES,
-    "silver/quarantine": QUARANTINE,
-    "gold/exchanges": EXCHANGES,
-    "gold/sessions": SESSIONS,
-    "gold/transactions": TRANSACTIONS,
-    "gold/addresses": ADDRESSES,
-    "gold/violations": VIOLATIONS,
-    "gold/open": OPEN,
-    "accounting": ACCOUNTING,
-}
-"""The tables that every lake has, beside one per protocol."""
-UNDATED = ("gold/open", "accounting")
-_DATE = pa.field("date", pa.date32())
 
 
 def views(spark: SparkSession, lake: str | os.PathLike[str] | Lake) -> list[str]:
@@ -53,7 +30,7 @@ def views(spark: SparkSession, lake: str | os.PathLike[str] | Lake) -> list[str]
     lake = lake if isinstance(lake, Lake) else Lake.open(lake, create=False)
     made = []
     for table, schema in _schemas(lake).items():
-        name = table.replace("/", "_")
+        name = view_name(table)
         _frame(spark, lake, table, schema).createOrReplaceTempView(name)
         made.append(name)
     return made
@@ -61,13 +38,9 @@ def views(spark: SparkSession, lake: str | os.PathLike[str] | Lake) -> list[str]
 
 def _schemas(lake: Lake) -> dict[str, pa.Schema]:
     """Every table with its columns; of protocols that are not built in, as their files have them."""
-    known = TABLES | {f"silver/{name}": silver_schema(load(name)) for name in BUILT_IN}
+    known = TABLES | {f"silver/{name}": table_schema(load(name)) for name in BUILT_IN}
     others = {table: lake.dataset(table).schema for table in lake.tables() if table not in known}
-    return {table: _dated(table, schema) for table, schema in (known | others).items()}
-
-
-def _dated(table: str, schema: pa.Schema) -> pa.Schema:
-    return schema if table in UNDATED or _DATE.name in schema.names else schema.append(_DATE)
+    return {table: with_date(table, schema) for table, schema in (known | others).items()}
 
 
 def _frame(spark: SparkSession, lake: Lake, table: str, schema: pa.Schema) -> DataFrame:

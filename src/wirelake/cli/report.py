@@ -1,0 +1,333 @@
+"""report: a lake -> one HTML page, as a file or served."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
+
+import click
+from click.core import ParameterSource
+
+from .common import emit
+from .progress import size
+
+if TYPE_CHECKING:
+    from ..lake import Lake
+    from ..report import Written
+    from ..report.serving import ReportServer
+
+Say = Callable[[str], None]
+SHOWN_EVERY_SECONDS = 5.0
+END_SECONDS = 2.0
+LISTEN = "127.0.0.1:8765"
+WHY = {
+    "violation": "{held:,} of {of:,} with violations",
+    "in_doubt": "{held:,} of {of:,} in doubt",
+    "slow": "the {held:,} slowest of {of:,}",
+    "failed": "{held:,} of {of:,} failed",
+    "sample": "{held:,} of {of:,} as a sample",
+}
+
+
+@click.command()
+@click.argument("lake", metavar="LAKE")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    help="Where the page goes; - is standard output.  [default: the lake's name with .html, here]",
+)
+@click.option("--serve", "is_served", is_flag=True, help="Serve the page instead, made anew after each commit.")
+@click.option("--listen", metavar="HOST:PORT", help=f"Where to serve it.  [default: {LISTEN}]")
+@click.option(
+    "--token",
+    envvar="WIRELAKE_TOKEN",
+    metavar="TEXT",
+    help="What readers must know. Made by chance if not said and the address is not on loopback; "
+    "WIRELAKE_TOKEN in the environment says it too.",
+)
+@click.option("--open", "is_opened", is_flag=True, help="Open the page in a browser.")
+@click.option("--quiet", is_flag=True, help="No progress and no summary on standard error.")
+@click.pass_context
+def report(
+    context: click.Context,
+    lake: str,
+    output: str | None,
+    is_served: bool,
+    listen: str | None,
+    token: str | None,
+    is_opened: bool,
+    quiet: bool,
+) -> None:
+    """What is in a lake, as one page for a browser: traffic, latencies, who talks to whom, sessions, transactions,
+    violations with their bytes, and the conversations around them.
+
+    LAKE is a directory or a URI, as `wirelake ingest` writes it. The page is one file that needs no network and stays
+    below 10 MB, whatever the size of the lake. It holds all conversations with violations or in doubt as far as there
+    is room, the slowest, and a sample; it says which.
+
+    \b
+    wirelake report lake
+    wirelake report s3://traffic/lake -o monday.html
+    wirelake report lake -o - | gzip > report.html.gz
+    wirelake report lake --open
+
+    On standard output: one JSON object that says what was written.
+
+    With --serve the page follows a lake that is being written, and fetches any other conversation of it on a click.
+    It is for this machine unless --listen says otherwise; then readers need the token, and what they read is not
+    encrypted: put something that speaks TLS in front of it. Port 0 picks a free one, *:PORT is every address of this
+    machine. Nothing can be changed through it. Ctrl-C or SIGTERM ends it.
+
+    \b
+    wirelake report lake --serve --open
+    wirelake report lake --serve --listen '*:8765'
+    curl -H 'Authorization: Bearer TOKEN' http://host:8765/report.json
+
+    When it is ready, one line on standard output says where it listens:
+
+    \b
+    {"listening":"http://127.0.0.1:8765/"}
+    """
+    _check(context, output, is_served, is_opened)
+    if is_served:
+        if not serve_report(lake, listen or LISTEN, token or "", is_opened=is_opened, quiet=quiet):
+            leave()
+    else:
+        _write(lake, output, is_opened, quiet)
+
+
+def _check(context: click.Context, output: str | None, is_served: bool, is_opened: bool) -> None:
+    """Options that say different things."""
+    if is_served and output is not None:
+        raise click.UsageError("--serve writes no file: leave -o out")
+    for name in ("listen", "token"):
+        if not is_served and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--{name} goes with --serve")
+    if output == "-" and is_opened:
+        raise click.UsageError("--open needs a file: -o - is standard output")
+
+
+@contextmanager
+def needs_report() -> Iterator[None]:
+    """Errors that users can meet, as one line."""
+    try:
+        import duckdb
+
+        from ..errors import LakeError
+    except ModuleNotFoundError as error:
+        raise _missing(error) from None
+    try:
+        yield
+    except ImportError as error:
+        raise _missing(error) from None
+    except (LakeError, duckdb.Error) as error:
+        raise click.ClickException((str(error) or type(error).__name__).splitlines()[0]) from None
+
+
+def _missing(error: ImportError) -> Exception:
+    if "wirelake[report]" in str(error):
+        return click.ClickException(str(error))
+    if error.name is None or error.name.partition(".")[0] not in ("duckdb", "plotly", "pyarrow", "numpy"):
+        return error
+    return click.ClickException(f"this needs {error.name}: pip install 'wirelake[report]'")
+
+
+# --- a file
+
+
+def _write(place: str, output: str | None, is_opened: bool, quiet: bool) -> None:
+    began = time.monotonic()
+    path = Path(output if output is not None else f"{name_of(place)}.html")
+    with needs_report(), steps(quiet) as say:
+        lake = _open(place)
+        if output == "-":
+            _pour(lake, sys.stdout.buffer, say)
+            return
+        written = _to_file(lake, path, say)
+    if not quiet:
+        click.echo(f"{path}: {size(written.bytes)}, {_held(written)}", err=True)
+    shown = {"report": str(path), "bytes": written.bytes, "conversations": written.conversations, "held": written.held}
+    emit({**shown, "seconds": round(time.monotonic() - began, 3)})
+    if is_opened:
+        _show(path.resolve().as_uri(), quiet)
+
+
+def _open(place: str) -> Lake:
+    from ..lake import Lake
+
+    return Lake.open(place, create=False)
+
+
+def name_of(place: str) -> str:
+    """The last part of a path or URI: what a lake is called."""
+    if "://" not in place:
+        place = os.path.abspath(place)
+    return place.partition("?")[0].rstrip("/").rpartition("/")[2] or "lake"
+
+
+def _to_file(lake: Lake, path: Path, say: Say) -> Written:
+    from ..report import write_report
+
+    try:
+        if path.exists() and not path.is_file() and not path.is_dir():  # a pipe or a device is written to, not replaced
+            with path.open("wb") as stream:
+                return _pour(lake, stream, say)
+        return write_report(lake, path.resolve(), progress=say)
+    except OSError as error:
+        raise click.ClickException(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def _pour(lake: Lake, stream: BinaryIO, say: Say) -> Written:
+    """The page into something that is open."""
+    from ..report import write_report
+
+    with tempfile.TemporaryDirectory() as scratch:
+        written = write_report(lake, Path(scratch, "report.html"), progress=say)
+        stream.write(written.path.read_bytes())
+    stream.flush()
+    return written
+
+
+def _held(written: Written) -> str:
+    """What the page holds of the conversations, for people."""
+    parts = [WHY[one["why"]].format(**one) for one in written.held if one["of"] and one["why"] in WHY]
+    return f"{written.conversations:,} conversations: {', '.join(parts)}" if parts else "no conversations"
+
+
+@contextmanager
+def steps(quiet: bool) -> Iterator[Say]:
+    """Shows what is done next: on a terminal as a line that changes, else as a line now and then."""
+    shown = time.monotonic()
+
+    def say(step: str) -> None:
+        nonlocal shown
+        if is_terminal:
+            click.echo(f"\r\x1b[K{step}", nl=False, err=True)
+        elif time.monotonic() - shown >= SHOWN_EVERY_SECONDS:
+            shown = time.monotonic()
+            click.echo(f"{step} ...", err=True)
+
+    is_terminal = sys.stderr.isatty()
+    try:
+        yield (lambda step: None) if quiet else say
+    finally:
+        if is_terminal and not quiet:
+            click.echo("\r\x1b[K", nl=False, err=True)
+
+
+# --- served
+
+
+def serve_report(
+    place: str, listen: str = LISTEN, token: str = "", *, is_opened: bool = False, quiet: bool = False
+) -> bool:
+    """Serves the report of a lake until Ctrl-C or SIGTERM. False: a query still runs, see ``leave``."""
+    from ..net.settings import parse_address
+
+    try:
+        address = parse_address(listen)
+    except ValueError as error:
+        raise click.UsageError(f"--listen: {error}") from None
+    with needs_report():
+        from ..report.access import check_token
+        from ..report.editions import LakeSource
+
+        try:
+            token = token and check_token(token)
+        except ValueError as error:
+            raise click.UsageError(f"--token: {error}") from None
+        server = _listening(LakeSource(_open(place)), address, listen, token)
+        try:
+            with steps(quiet) as say:
+                server.begin(say)
+            _run(server, place, is_opened, quiet)
+        finally:
+            is_ended = server.close(END_SECONDS)
+    return is_ended
+
+
+def leave() -> NoReturn:
+    """Ends the process though a query still runs in it: waiting for its thread could take long, or end in a crash."""
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def _listening(source: Any, address: tuple[str, int], listen: str, token: str) -> ReportServer:
+    from ..report.serving import ReportServer
+
+    try:
+        return ReportServer(source, address, token, _complain)
+    except OSError as error:
+        hint = "; --listen 127.0.0.1:0 picks a free port" if error.errno == errno.EADDRINUSE else ""
+        raise click.UsageError(f"cannot listen on {listen}: {_reason(error)}{hint}") from None
+
+
+def _run(server: ReportServer, place: str, is_opened: bool, quiet: bool) -> None:
+    with _stopped_by_signals(server.stop):
+        if not quiet:
+            click.echo(f"the report of {place} is at {server.url_with_token}", err=True)
+            if server.token:
+                click.echo("whoever has this address can read it, also on the way: it is not encrypted", err=True)
+            click.echo("Ctrl-C ends it", err=True)
+        elif server.token:
+            click.echo(server.url_with_token, err=True)
+        _say({"listening": server.url})
+        if is_opened:  # beside it: a browser in the terminal comes back only when it is closed
+            threading.Thread(target=_show, args=(server.url_with_token, quiet), daemon=True).start()
+        server.run()
+
+
+@contextmanager
+def _stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """The first SIGINT or SIGTERM ends it in order, a second one at once."""
+
+    def end(number: int, frame: Any) -> None:
+        for one in before:
+            signal.signal(one, signal.SIG_DFL)
+        stop()
+
+    before = {one: signal.signal(one, end) for one in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _say(shown: dict[str, Any]) -> None:
+    """Whoever started us may have gone, and that is no reason to end."""
+    try:
+        emit(shown)
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _complain(line: str) -> None:
+    with suppress(OSError):
+        click.echo(f"wirelake: {line}", err=True)
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, socket.gaierror) or not error.errno:
+        return error.strerror or str(error)
+    return os.strerror(error.errno).lower()
+
+
+def _show(url: str, quiet: bool) -> None:
+    """In whatever browser there is."""
+    import webbrowser
+
+    if not webbrowser.open(url) and not quiet:
+        click.echo(f"there is no browser to open; it is at {url}", err=True)

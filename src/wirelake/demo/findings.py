@@ -1,0 +1,143 @@
+"""What is in a lake that a newcomer should look at, in three sentences."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..lake import Lake
+
+MANY = 10
+"""Requests from which on a percentile says something."""
+NAMES = ("name", "user", "client_domain", "client_dsid")
+"""What peers call themselves, in sessions."""
+LIVE = ("mb", "ceda")
+
+Row = dict[str, Any]
+
+
+def sentences(lake: Lake) -> tuple[str, str, str]:
+    """On latency, on transactions, on violations: each is about what was really found."""
+    names = _names(_rows(lake, "gold/sessions", "connection", "client", "facts"))
+    return (
+        latency(_rows(lake, "gold/exchanges", "protocol", "address", "latency_us", "outcome")),
+        transactions(_rows(lake, "gold/transactions", "gtrid", "outcome", "branches")),
+        violations(
+            _rows(lake, "gold/violations", "connection", "protocol", "rule", "message", "state", "ts"),
+            _rows(lake, "silver/quarantine", "connection", "protocol", "rule", "length", "ts"),
+            names,
+        ),
+    )
+
+
+def _rows(lake: Lake, table: str, *columns: str) -> list[Row]:
+    return list(lake.dataset(table).to_table(columns=list(columns)).to_pylist()) if lake.files(table) else []
+
+
+def _names(sessions: Iterable[Row]) -> dict[str, str]:
+    """What to call the client of a connection."""
+    named = {}
+    for one in sessions:
+        facts = dict(one["facts"] or ())
+        named[one["connection"]] = next((facts[key] for key in NAMES if facts.get(key)), one["client"])
+    return named
+
+
+# --- latency
+
+
+def latency(exchanges: Iterable[Row]) -> str:
+    times: dict[tuple[str, str], list[int]] = defaultdict(list)
+    late: Counter[tuple[str, str]] = Counter()
+    failed: Counter[tuple[str, str]] = Counter()
+    for one in exchanges:
+        place = (one["address"] or "", one["protocol"])
+        if not place[0]:
+            continue
+        late[place] += one["outcome"] == "timeout"
+        failed[place] += one["outcome"] == "error"
+        if one["latency_us"] is not None:
+            times[place].append(one["latency_us"])
+    often = {place: sorted(found) for place, found in times.items() if len(found) >= MANY}
+    if not often:
+        return "Latency: nothing was asked often enough to say what is slow."
+    slowest = max(often, key=lambda place: (rank(often[place], 0.95), place))
+    text = f"Latency: {_place(slowest)} is the slowest, {_time(rank(often[slowest], 0.95))} at its 95th percentile"
+    text += f" and {_time(rank(often[slowest], 0.5))} in the median"
+    worst = max(failed, key=lambda place: (failed[place], place))
+    if failed[worst]:
+        text += f"; {_place(worst)} failed most often, {_times(failed[worst])}"
+    worst = max(late, key=lambda place: (late[place], place))
+    if late[worst]:
+        text += f", and {_place(worst)} was not answered in time {_times(late[worst])}"
+    return f"{text}."
+
+
+def rank(ordered: list[int], share: float) -> int:
+    """The value at the nearest rank, as the tables have it."""
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
+
+
+def _place(place: tuple[str, str]) -> str:
+    address, protocol = place
+    return f"{address} ({protocol})"
+
+
+def _time(us: int) -> str:
+    return f"{us / 1e6:.1f} s" if us >= 1_000_000 else f"{us / 1e3:.0f} ms" if us >= 10_000 else f"{us / 1e3:.1f} ms"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+# --- transactions
+
+
+def transactions(found: Iterable[Row]) -> str:
+    counted: Counter[str] = Counter()
+    first: Row | None = None
+    for one in found:
+        counted[one["outcome"]] += 1
+        if one["outcome"] == "in_doubt" and (first is None or _doubt(one) < _doubt(first)):
+            first = one
+    back = f"{counted['rolled_back']} of {counted.total()} were rolled back"
+    if first is None:
+        return f"Transactions: none is in doubt, and {back}." if counted else "Transactions: there are none."
+    more = f" and {counted['in_doubt'] - 1} more" if counted["in_doubt"] > 1 else ""
+    verb = "are" if more else "is"
+    voted = sum(branch["vote"] == 0 for branch in first["branches"])
+    told = f"{voted} of its branches voted to commit and nobody said how it ended" if voted else "its end was not seen"
+    return f"Transactions: {first['gtrid']}{more} {verb} in doubt ({told}), and {back}."
+
+
+def _doubt(one: Row) -> tuple[int, str]:
+    """The clearest case first: most branches that are ready and wait."""
+    return -sum(branch["vote"] == 0 and branch["decision"] is None for branch in one["branches"]), one["gtrid"]
+
+
+# --- violations
+
+
+def violations(broken: list[Row], quarantined: list[Row], names: Mapping[str, str]) -> str:
+    parts = []
+    if broken:
+        one = min(broken, key=_interest)
+        more = f", one of {len(broken)} messages at the wrong moment" if len(broken) > 1 else ""
+        where = f" in state {one['state']}" if one["rule"] == "state" and one["state"] else ""
+        who = names.get(one["connection"], one["connection"])
+        parts.append(f"{who} sent a {one['message']} of {one['protocol']}{where} (rule {one['rule']}){more}")
+    bad = [one for one in quarantined if one["rule"] != "gap"]
+    if bad:
+        one = min(bad, key=_interest)
+        who = names.get(one["connection"], one["connection"])
+        text = f"{who} sent {one['length']} bytes that are no message of {one['protocol']} (rule {one['rule']})"
+        parts.append(f"{text}, of {sum(row['length'] for row in bad)} such bytes in all")
+    return f"Violations: {', and '.join(parts)}." if parts else "Violations: everybody kept to the rules."
+
+
+def _interest(one: Row) -> tuple[int, int, Any]:
+    """Live traffic first, breaches of the life cycle before others, then by time."""
+    return one["protocol"] not in LIVE, one["rule"] != "state", one["ts"]

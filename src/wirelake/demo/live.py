@@ -1,0 +1,141 @@
+"""The live part: a hub, a tap before it, and scenes that are played through the tap.
+
+It has a thread with an event loop of its own, so that others can be busy meanwhile, and so that it can be ended from
+outside at any moment; it leaves no connection, no port and no half-written file behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from contextlib import AsyncExitStack, suppress
+from functools import partial
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any, NamedTuple
+
+from ..net.hub import Hub, HubSettings, read_settings
+from ..net.proxy import Proxy, shown
+from ..net.recorder import Recorder
+from ..net.settings import parse_address
+from . import market, shop, vandals
+from .stage import Stage
+
+Scene = Callable[[Stage], Coroutine[Any, Any, None]]
+SCENES: dict[str, tuple[Scene, ...]] = {
+    "mb": (shop.play, vandals.break_mb),
+    "ceda": (market.play, vandals.break_ceda),
+}
+"""What is played live, by protocol. Those without a scene here are generated."""
+DRAIN_SECONDS = 1.0
+
+
+class Played(NamedTuple):
+    """When it began, and what the tap has seen."""
+
+    began_us: int
+    seconds: float
+    connections: int
+    recorded: int
+
+
+def hub_settings() -> HubSettings:
+    """Everything on loopback, on free ports."""
+    tables = {
+        "mb": {"tcp": "127.0.0.1:0"},
+        "ceda": {"tcp": "127.0.0.1:0", "users": dict(market.USERS)},
+        "shutdown": {"drain_seconds": DRAIN_SECONDS},
+    }
+    return read_settings(tables, "demo", Path())
+
+
+async def perform(directory: Path, *, messages: int, seconds: float, seed: int, begun: Callable[[], None]) -> Played:
+    """Plays all scenes at the same time, and records them into ``directory``."""
+    recorder = Recorder(directory)
+    async with AsyncExitStack() as stack:
+        hub = await stack.enter_async_context(Hub(hub_settings()))
+        stack.callback(recorder.end)
+        recorder.start()
+        proxies: dict[str, Proxy] = {}
+        for name in SCENES:
+            upstream = parse_address(hub.listening[name])
+            proxies[name] = Proxy(("127.0.0.1", 0), upstream, recorder, protocol=name)
+            await proxies[name].start()
+            stack.push_async_callback(proxies[name].stop, DRAIN_SECONDS)
+        began_us = time.time_ns() // 1000
+        begun()
+        async with asyncio.TaskGroup() as group:
+            for name, scenes in SCENES.items():
+                for number, scene in enumerate(scenes):
+                    url = f"{name}://{shown(proxies[name].listening[0])}"
+                    stage = Stage(url, messages // len(SCENES), seconds, f"{seed} {name} {number}")
+                    group.create_task(scene(stage))
+    took = time.time_ns() / 1e9 - began_us / 1e6
+    return Played(began_us, took, sum(one.counts["connections"] for one in proxies.values()), recorder.recorded)
+
+
+class Live:
+    """Plays in a thread: ``start``, then ``wait`` until it is over, or ``stop`` it."""
+
+    def __init__(self, directory: Path, *, messages: int, seconds: float, seed: int) -> None:
+        self._perform = partial(perform, directory, messages=messages, seconds=seconds, seed=seed, begun=self._begin)
+        self._began = 0.0
+        self._has_task = Event()
+        self._loop: asyncio.AbstractEventLoop
+        self._task: asyncio.Task[Played] | None = None
+        self._result: Future[Played] = Future()
+        self._thread = Thread(target=self._run, name="wirelake-demo-live", daemon=True)
+
+    @property
+    def passed(self) -> float:
+        """Seconds since the first scene began."""
+        return time.monotonic() - self._began if self._began else 0.0
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it is over, after so long at most."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def result(self) -> Played:
+        """What was played, when it is over; raises what went wrong."""
+        return self._result.result()
+
+    def stop(self) -> None:
+        """Ends it, and waits until everything is closed."""
+        if self._thread.is_alive():
+            self._has_task.wait()
+            if self._task is not None:
+                with suppress(RuntimeError):  # it has ended meanwhile
+                    self._loop.call_soon_threadsafe(self._task.cancel)
+            self._thread.join()
+
+    # --- in the thread
+
+    def _run(self) -> None:
+        try:
+            with asyncio.Runner() as runner:
+                self._result.set_result(runner.run(self._main()))
+        except BaseException as error:
+            self._result.set_exception(_plain(error))
+        finally:
+            self._has_task.set()
+
+    async def _main(self) -> Played:
+        self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
+        self._has_task.set()
+        return await self._perform()
+
+    def _begin(self) -> None:
+        self._began = time.monotonic()
+
+
+def _plain(error: BaseException) -> BaseException:
+    """The first of several things that went wrong at once."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

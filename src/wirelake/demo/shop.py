@@ -1,0 +1,155 @@
+"""MB: the services of a small shop around a broker.
+
+Customers browse and order. An order is made by asking stock and payments, and told to whoever subscribed. Payments are
+slow, and very slow for a while; mirrors are sold out; the daily report takes longer than anybody waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import Any
+
+from ..net import AnswerError, RequestTimeout
+from ..net.mb import MbClient, Request, connect
+from .stage import Crowd, Stage, slowness
+
+CUSTOMERS = ("web", "app", "kiosk")
+ARTICLES = ("lamp", "chair", "desk", "shelf", "clock", "vase")
+SOLD_OUT = "mirror"
+SOLD_OUT_EVERY = 12
+"""Every so many orders are of what is sold out."""
+ORDER_MESSAGES, SEARCH_MESSAGES, LEVEL_MESSAGES = 16.0, 4.0, 2.0
+"""What is on the wire for each, on both sides of the broker."""
+ASK_SECONDS = 0.9
+"""How long the orders service waits for the others."""
+LARGEST_AMOUNT = 870.0
+"""What the bank lets a customer pay."""
+REPORT_SECONDS = 1.0
+
+
+class Shop:
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.orders: MbClient
+        self.stock: MbClient
+        self.customers: list[MbClient] = []
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[Shop]:
+        """All services are there; in the end they leave in good order."""
+        async with AsyncExitStack() as stack:
+
+            async def join(name: str, description: str) -> MbClient:
+                return await stack.enter_async_context(
+                    connect(self.stage.url, name=name, description=description, reconnect=False)
+                )
+
+            stock = self.stock = await join("stock", "what is there")
+            payments = await join("payments", "takes the money")
+            self.orders = await join("orders", "makes orders")
+            back_office = await join("back-office", "reports")
+            await stock.respond("catalog.search", self.search)
+            await stock.respond("stock.reserve", self.reserve)
+            await payments.respond("payments.authorize", self.authorize)
+            await self.orders.respond("orders.create", self.create)
+            await back_office.respond("reports.daily", self.report)
+            listeners = await join("notifications", "mails"), await join("analytics", "counts")
+            for listener, patterns in zip(listeners, (("orders.#",), ("orders.#", "stock.#")), strict=True):
+                messages = await stack.enter_async_context(listener.subscribe(*patterns))
+                reading = asyncio.create_task(_read(messages))
+                stack.callback(reading.cancel)
+            for name in CUSTOMERS:
+                self.customers.append(await join(name, "where customers are"))
+            yield self
+
+    # --- what the services do
+
+    async def search(self, asked: Request) -> dict[str, Any]:
+        await self.stage.work(3)
+        text = asked.json()["text"]
+        return {"found": [name for name in ARTICLES if set(name) & set(text)], "for": text}
+
+    async def reserve(self, asked: Request) -> dict[str, Any]:
+        await self.stage.work(5)
+        wanted = asked.json()
+        if wanted["article"] == SOLD_OUT:
+            raise AnswerError("OUT_OF_STOCK", "none is left", {"article": SOLD_OUT})
+        return {"reserved": wanted["quantity"]}
+
+    async def authorize(self, asked: Request) -> dict[str, Any]:
+        await self.stage.work(18 * slowness(self.stage.at), 0.3)
+        amount = asked.json()["amount"]
+        if amount > LARGEST_AMOUNT:
+            raise AnswerError("CARD_DECLINED", "the bank said no", {"amount": amount})
+        return {"authorized": amount}
+
+    async def create(self, asked: Request) -> dict[str, Any]:
+        """An order asks two other services first. That something is sold out is an answer, not an error."""
+        order = asked.json()
+        try:
+            goods = {"article": order["article"], "quantity": order["quantity"]}
+            await self.orders.request("stock.reserve", goods, timeout=ASK_SECONDS, parent=asked.id)
+            amount = {"amount": order["amount"], "order": order["number"]}
+            await self.orders.request("payments.authorize", amount, timeout=ASK_SECONDS, parent=asked.id)
+        except AnswerError as error:
+            return {"number": order["number"], "status": "refused", "why": error.code}
+        except RequestTimeout:
+            raise AnswerError("ORDER_PENDING", "another service did not answer in time") from None
+        await self.orders.publish("orders.created", order, parent=asked.id)
+        return {"number": order["number"], "status": "created"}
+
+    async def report(self, _: Request) -> dict[str, Any]:
+        await asyncio.sleep(2 * REPORT_SECONDS)
+        return {"rows": 0}
+
+
+async def _ask(client: MbClient, topic: str, payload: dict[str, Any], timeout: float) -> None:
+    """Customers live with errors."""
+    with suppress(AnswerError, RequestTimeout):
+        await client.request(topic, payload, timeout=timeout)
+
+
+async def _read(messages: Any) -> None:
+    async for _ in messages:
+        pass
+
+
+async def play(stage: Stage) -> None:
+    async with Shop(stage).open() as shop, asyncio.TaskGroup() as group:
+        crowd = Crowd(group)
+        group.create_task(_orders(shop, crowd))
+        group.create_task(_browsing(shop, crowd))
+        group.create_task(_levels(shop))
+        group.create_task(_reports(shop))
+
+
+async def _orders(shop: Shop, crowd: Crowd) -> None:
+    chance = shop.stage.chance("orders")
+    count = max(SOLD_OUT_EVERY, round(0.55 * shop.stage.messages / ORDER_MESSAGES))
+    async for number in shop.stage.beats(count, chance):
+        article = SOLD_OUT if number % SOLD_OUT_EVERY == 5 else chance.choice(ARTICLES)
+        order = {"number": 1000 + number, "article": article, "quantity": chance.randint(1, 4)}
+        order["amount"] = chance.randint(500, 90_000) / 100
+        await crowd.add(_ask(chance.choice(shop.customers), "orders.create", order, 5))
+
+
+async def _browsing(shop: Shop, crowd: Crowd) -> None:
+    chance = shop.stage.chance("browsing")
+    async for _ in shop.stage.beats(round(0.35 * shop.stage.messages / SEARCH_MESSAGES), chance):
+        wanted = {"text": chance.choice(ARTICLES)}
+        await crowd.add(_ask(chance.choice(shop.customers), "catalog.search", wanted, 2))
+
+
+async def _levels(shop: Shop) -> None:
+    chance = shop.stage.chance("levels")
+    async for _ in shop.stage.beats(round(0.1 * shop.stage.messages / LEVEL_MESSAGES), chance):
+        await shop.stock.publish(f"stock.{chance.choice(ARTICLES)}", {"left": chance.randint(0, 99)})
+
+
+async def _reports(shop: Shop) -> None:
+    """Asked for twice, and never there in time."""
+    for at in (0.2, 0.6):
+        await shop.stage.until(at)
+        await _ask(shop.customers[0], "reports.daily", {"day": "yesterday"}, REPORT_SECONDS)

@@ -1,0 +1,181 @@
+"""The little of HTTP/1.1 that a report needs: the head of a request read strictly, an answer written with headers that
+keep browsers careful. No bodies in requests, no sockets here.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from html import unescape
+from http import HTTPStatus
+from urllib.parse import parse_qsl
+
+MAX_HEAD = 16 << 10
+MAX_HEADERS = 64
+MAX_FIELDS = 8
+ZIPPED_FROM = 1 << 10
+ALONE = "default-src 'none'; frame-ancestors 'none'; sandbox"
+"""The policy of what is no page: nothing in it is run, loaded or framed."""
+_POLICY = re.compile(r"""<meta\s+http-equiv=["']Content-Security-Policy["']\s+content=("[^"]*"|'[^']*')""", re.I)
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_TARGET = re.compile(r"/[!-~]*")
+_LENGTH = re.compile(r"[0-9]{1,18}")
+CAREFUL = (
+    ("Cache-Control", "private, no-cache"),
+    ("X-Content-Type-Options", "nosniff"),
+    ("X-Frame-Options", "DENY"),
+    ("Referrer-Policy", "no-referrer"),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+    ("Cross-Origin-Opener-Policy", "same-origin"),
+)
+
+
+@dataclass(frozen=True)
+class Request:
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    """By name in lower case."""
+    is_last: bool
+    """The connection ends with its answer."""
+
+
+@dataclass(frozen=True)
+class Content:
+    """What may be sent, prepared once: plain, and compressed where that pays."""
+
+    kind: str
+    body: bytes
+    zipped: bytes | None
+    etag: str
+    policy: str = ALONE
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    content: Content
+    headers: tuple[tuple[str, str], ...] = field(default=())
+
+
+class Refused(Exception):
+    """A request that is not answered as it was meant."""
+
+    def __init__(self, status: int, why: str, *headers: tuple[str, str], is_last: bool = False) -> None:
+        super().__init__(status, why)
+        self.answer = Answer(status, text(f"{why}\n"), headers)
+        self.is_last = is_last
+
+
+def prepare(kind: str, body: bytes, policy: str = ALONE) -> Content:
+    zipped = gzip.compress(body, 6, mtime=0) if len(body) >= ZIPPED_FROM else None
+    return Content(kind, body, zipped, f'W/"{hashlib.blake2b(body, digest_size=12).hexdigest()}"', policy)
+
+
+def text(words: str) -> Content:
+    return prepare("text/plain; charset=utf-8", words.encode())
+
+
+def policy_of(page: str) -> str:
+    """The policy that a page states in its head, and that nobody may frame it, which only a header can say."""
+    found = _POLICY.search(page)
+    if found is None:
+        raise ValueError("the page states no Content-Security-Policy")
+    return f"{unescape(found[1][1:-1]).strip().rstrip(';')}; frame-ancestors 'none'"
+
+
+# --- requests
+
+
+def read_head(head: bytes) -> Request:
+    """A request without its last empty line. Raises Refused."""
+    first, *lines = head.decode("latin-1").split("\r\n")
+    method, target, version = _first_line(first)
+    headers = _headers(lines)
+    if version == "HTTP/1.1" and "host" not in headers:
+        raise Refused(400, "a request of HTTP/1.1 names its host", is_last=True)
+    has_body = "transfer-encoding" in headers or headers.get("content-length", "0").strip("0") != ""
+    wishes = {word.strip().lower() for word in headers.get("connection", "").split(",")}
+    is_last = has_body or "close" in wishes or (version == "HTTP/1.0" and "keep-alive" not in wishes)
+    if method not in ("GET", "HEAD"):
+        raise Refused(405, "only GET and HEAD", ("Allow", "GET, HEAD"), is_last=is_last)
+    path, _, query = target.partition("?")
+    return Request(method, path, _query(query, is_last), headers, is_last)
+
+
+def _first_line(line: str) -> tuple[str, str, str]:
+    parts = line.split(" ")
+    if len(parts) != 3 or not _TOKEN.fullmatch(parts[0]) or not _TARGET.fullmatch(parts[1]):
+        raise Refused(400, "this is no request of HTTP/1.1", is_last=True)
+    if parts[2] not in ("HTTP/1.1", "HTTP/1.0"):
+        raise Refused(505, "this is HTTP/1.1", is_last=True)
+    return parts[0], parts[1], parts[2]
+
+
+def _headers(lines: list[str]) -> dict[str, str]:
+    if len(lines) > MAX_HEADERS:
+        raise Refused(431, f"more than {MAX_HEADERS} headers", is_last=True)
+    found: dict[str, str] = {}
+    for line in lines:
+        name, colon, value = line.partition(":")
+        if not colon or not _TOKEN.fullmatch(name) or "\n" in value or "\r" in value:
+            raise Refused(400, "a header is NAME: VALUE", is_last=True)
+        name, value = name.lower(), value.strip(" \t")
+        if name in found and name in ("host", "content-length", "authorization"):
+            raise Refused(400, f"{name} is there twice", is_last=True)
+        separator = "; " if name == "cookie" else ", "
+        found[name] = f"{found[name]}{separator}{value}" if name in found else value
+    if not _LENGTH.fullmatch(found.get("content-length", "0")):
+        raise Refused(400, "content-length is no length", is_last=True)
+    return found
+
+
+def _query(query: str, is_last: bool) -> dict[str, str]:
+    try:
+        return dict(parse_qsl(query, keep_blank_values=True, max_num_fields=MAX_FIELDS, errors="replace"))
+    except ValueError:
+        raise Refused(400, f"more than {MAX_FIELDS} fields in the query", is_last=is_last) from None
+
+
+# --- answers
+
+
+def write_answer(answer: Answer, request: Request | None, is_last: bool) -> bytes:
+    """The bytes of an answer: compressed if the client can, 304 if it has it, without content for HEAD."""
+    content, wanted = answer.content, request.headers if request is not None else {}
+    status, body = answer.status, content.body
+    headers = [("Content-Type", content.kind), ("Content-Security-Policy", content.policy), *CAREFUL, *answer.headers]
+    if status == 200:
+        headers += [("ETag", content.etag), ("Vary", "Accept-Encoding")]
+        if content.zipped is not None and _takes_gzip(wanted.get("accept-encoding", "")):
+            body = content.zipped
+            headers.append(("Content-Encoding", "gzip"))
+        if _has(wanted.get("if-none-match", ""), content.etag):
+            status = 304
+    if status in (204, 304):
+        headers = [header for header in headers if header[0] not in ("Content-Type", "Content-Encoding")]
+        body = b""
+    else:
+        headers.append(("Content-Length", str(len(body))))
+    headers.append(("Connection", "close" if is_last else "keep-alive"))
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
+    head = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n{lines}\r\n".encode("latin-1")
+    return head if request is not None and request.method == "HEAD" else head + body
+
+
+def _takes_gzip(accepted: str) -> bool:
+    """``q=0`` is a way to say no."""
+    for one in accepted.lower().split(","):
+        name, *parameters = (part.strip() for part in one.split(";"))
+        if name in ("gzip", "*"):
+            return not any(re.fullmatch(r"q\s*=\s*0(\.0*)?", parameter) for parameter in parameters)
+    return False
+
+
+def _has(known: str, etag: str) -> bool:
+    tags = {tag.strip().removeprefix("W/") for tag in known.split(",")}
+    return "*" in tags or etag.removeprefix("W/") in tags

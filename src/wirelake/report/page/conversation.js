@@ -1,0 +1,167 @@
+// The dialog with one conversation. Its place is in the address of the page (#conversation=…&event=…), so it can be linked,
+// and Back closes it.
+
+const WHY = {
+  violation: 'has a violation', in_doubt: 'in doubt', slow: 'among the slowest', failed: 'failed', sample: 'sample',
+};
+let opened = null;
+
+/** Opens a conversation by way of the page's address. `event`: which message to look at first. */
+function goToConversation(id, event = null) {
+  const place = new URLSearchParams({conversation: id});
+  if (event !== null && event !== undefined) place.set('event', event);
+  history.pushState({opened: true}, '', `#${place}`);
+  followAddress();
+}
+
+/** Shows what the address says: a conversation, or none. */
+function followAddress() {
+  const place = new URLSearchParams(location.hash.slice(1));
+  const id = place.get('conversation');
+  if (id === null) {
+    if (byId('conversation').open) byId('conversation').close();
+    return;
+  }
+  const event = /^\d+$/.test(place.get('event') ?? '') ? Number(place.get('event')) : null;
+  if (opened?.id === id && byId('conversation').open) {
+    if (event !== null) opened.diagram?.select(event);
+  } else openConversation(id, event);
+}
+
+/** Back, if the page itself came here; else the address without the place, so that no page is left. */
+function leaveConversation() {
+  if (history.state?.opened) history.back();
+  else {
+    history.replaceState(null, '', location.pathname + location.search);
+    byId('conversation').close();
+  }
+}
+
+function startConversations() {
+  const dialog = byId('conversation');
+  byId('conversation-close').addEventListener('click', leaveConversation);
+  dialog.addEventListener('cancel', (event) => {
+    event.preventDefault();
+    leaveConversation();
+  });
+  dialog.addEventListener('close', () => { opened = null; });
+  closeOnBackdrop(dialog, leaveConversation);
+  addEventListener('popstate', followAddress);
+  addEventListener('hashchange', followAddress);
+  new ResizeObserver(oncePerFrame(fitDiagram)).observe(byId('conversation-body'));
+  join({update: (why) => { if (why === 'report') refreshConversation(); }});
+}
+
+async function openConversation(id, event) {
+  opened = {id, diagram: null};
+  const mine = opened;
+  setHeading('Conversation', id);
+  byId('conversation-body').replaceChildren();
+  openDialog(byId('conversation'));
+  const found = conversationHere(id) ?? (settings.live ? await fetchConversation(id) : null);
+  if (opened !== mine) return;
+  if (found === null) byId('conversation-body').replaceChildren(notHere(id));
+  else showConversation(found, event);
+}
+
+function notHere(id) {
+  const text = settings.live
+    ? 'The lake has no such conversation, or its server cannot be reached.'
+    : 'This page does not hold the conversation: it keeps those with violations, those in doubt, the slowest, and a sample.';
+  const more = settings.live ? null : make('p', {}, 'With ', make('code', {text: 'wirelake report LAKE --serve'}), ', every conversation of the lake opens on click.');
+  return make('div', {class: 'not-here', tabindex: -1}, make('p', {text}), more, make('p', {class: 'note'}, longText(visible(id), 'code')));
+}
+
+async function fetchConversation(id) {
+  byId('conversation-body').replaceChildren(emptyNote('Asking the server …'));
+  try {
+    const answered = await fetch(`conversation?id=${encodeURIComponent(id)}`);
+    return answered.ok ? await answered.json() : null;
+  } catch {
+    return null;
+  }
+}
+
+function setHeading(kind, title) {
+  byId('conversation-kind').textContent = kind;
+  byId('conversation-title').replaceChildren(longText(visible(title)));
+}
+
+function showConversation(conversation, event) {
+  setHeading(`${asWords(conversation.kind)} · ${visible(protocolName(conversation.protocol))}`, conversation.title || conversation.id);
+  const detail = make('div', {class: 'event-view', 'aria-live': 'polite', 'aria-label': 'The chosen message', role: 'region'});
+  const diagram = new Diagram(conversation, (at) => {
+    detail.replaceChildren(...eventView(conversation.events[at], conversation));
+    detail.scrollTop = 0;
+    rememberEvent(conversation.id, at);
+  });
+  const branches = make('div', {class: 'branches-box'});
+  const left = make('div', {class: 'sequence'}, make('p', {class: 'why'}, ...whyTags(conversation)), branches, diagram.element, eventTable(conversation));
+  byId('conversation-body').replaceChildren(left, detail);
+  opened = {id: conversation.id, conversation, diagram, branches, left, width: 0, text: JSON.stringify(conversation)};
+  fitDiagram();
+  if (conversation.events.length === 0) detail.append(emptyNote('No messages are left of this conversation.'));
+  diagram.list.focus({preventScroll: true});
+  diagram.select(startAt(conversation, event), event !== null || conversation.kind !== 'transaction');
+}
+
+/** The message asked for, else the one that the conversation is about, else the first with a mark, else the first. */
+function startAt(conversation, event) {
+  const {events} = conversation;
+  if (event !== null && event < events.length) return event;
+  const focus = events.findIndex((one) => one.mark === 'focus');
+  const marked = events.findIndex(isMarked);
+  return focus >= 0 ? focus : Math.max(marked, 0);
+}
+
+function whyTags(conversation) {
+  const tags = (conversation.why ?? []).map((why) =>
+    make('span', {class: `status ${toneOf(why)}`, text: Object.hasOwn(WHY, why) ? WHY[why] : visible(why)}));
+  const between = conversation.left_out?.between ?? 0;
+  if (between > 0) tags.push(make('span', {class: 'note', text: `${asCount(between)} messages in between are left out.`}));
+  return tags;
+}
+
+/** The chosen message in the address, without a new step for Back. */
+function rememberEvent(id, event) {
+  const place = new URLSearchParams({conversation: id, event});
+  history.replaceState(history.state, '', `#${place}`);
+}
+
+function eventTable(conversation) {
+  const details = make('details', {class: 'as-table'}, make('summary', {text: 'As table'}));
+  details.addEventListener('toggle', () => {
+    if (details.open && details.childElementCount === 1) details.append(eventRows(conversation));
+  });
+  return details;
+}
+
+function eventRows(conversation) {
+  const first = conversation.events.find((one) => one.ts !== null)?.ts ?? null;
+  const heads = ['after', 'from', 'to', 'message', 'address', 'status', 'note'].map((text) => make('th', {scope: 'col', text}));
+  const rows = conversation.events.map((event) => make('tr', {},
+    make('th', {scope: 'row', class: 'number', text: event.ts === null || first === null ? NOTHING : asDuration(event.ts - first)}),
+    ...[event.from, event.to].map((at) => make('td', {}, endName(conversation.lifelines[at]))),
+    ...[event.message, event.address, event.status].map((value) => make('td', {}, longText(format(value, 'text'), 'code'))),
+    make('td', {text: isMarked(event) ? markWords(event) : ''})));
+  return make('div', {class: 'scroller'}, make('table', {}, make('caption', {class: 'unseen', text: 'Messages in the order of time'}),
+    make('thead', {}, make('tr', {}, ...heads)), make('tbody', {}, ...rows)));
+}
+
+/** Draws the pictures for the width that there is. */
+function fitDiagram() {
+  if (!opened?.diagram) return;
+  const width = opened.left.clientWidth;
+  if (width === 0 || width === opened.width) return;
+  opened.width = width;
+  opened.diagram.drawFor(width);
+  const {branches} = opened.conversation;
+  const timeline = branches?.length > 0 ? branchTimeline(branches, Math.max(320, width - 32)) : null;
+  opened.branches.replaceChildren(...(timeline ? [timeline] : []));
+}
+
+/** A new report: the open conversation is shown anew if it has changed, with the same message chosen. */
+function refreshConversation() {
+  const newer = opened?.conversation ? conversationHere(opened.id) : null;
+  if (newer && JSON.stringify(newer) !== opened.text) showConversation(newer, opened.diagram.chosen);
+}

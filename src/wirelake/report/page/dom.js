@@ -1,0 +1,48 @@
+// Elements. Text only ever becomes a text node, so nothing that lies in a lake can become markup.
+
+const SVG = 'http://www.w3.org/2000/svg';
+
+/** An HTML element; properties are attributes, besides `text`, `on` (events), `data` and `style` (custom properties). */
+function make(tag, properties, ...children) {
+  return fill(document.createElement(tag), properties, children);
+}
+
+/** An SVG element, made like an HTML one. */
+function draw(tag, properties, ...children) {
+  return fill(document.createElementNS(SVG, tag), properties, children);
+}
+
+function fill(element, properties, children) {
+  for (const [name, value] of Object.entries(properties ?? {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name === 'text') element.textContent = value;
+    else if (name === 'on') for (const [event, listener] of Object.entries(value)) element.addEventListener(event, listener);
+    else if (name === 'data') for (const [key, item] of Object.entries(value)) element.dataset[key] = item;
+    else if (name === 'style') for (const [key, item] of Object.entries(value)) element.style.setProperty(key, item);
+    else element.setAttribute(name, value === true ? '' : value);
+  }
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+function byId(id) {
+  return document.getElementById(id);
+}
+
+/** Text that only readers of the page by voice get. */
+function unseen(text) {
+  return make('span', {class: 'unseen', text});
+}
+
+/** Calls `work` once per frame, however often it is asked to. */
+function oncePerFrame(work) {
+  let asked = false;
+  return () => {
+    if (asked) return;
+    asked = true;
+    requestAnimationFrame(() => {
+      asked = false;
+      work();
+    });
+  };
+}

@@ -1,0 +1,69 @@
+// Search and protocols: one filter for the whole page.
+
+const TYPING_MS = 120;
+
+function startFilters() {
+  const search = byId('search');
+  let waiting = 0;
+  search.addEventListener('input', () => {
+    clearTimeout(waiting);
+    waiting = setTimeout(applySearch, TYPING_MS);
+  });
+  byId('filters').addEventListener('submit', (event) => {
+    event.preventDefault();
+    applySearch();
+  });
+  byId('clear').addEventListener('click', () => {
+    search.value = '';
+    looking.protocols.clear();
+    applySearch();
+    search.focus();
+  });
+  addEventListener('keydown', focusSearch);
+  join({update: (why) => { if (why !== 'theme') showFilter(); }});
+  showFilter();
+}
+
+function applySearch() {
+  looking.search = byId('search').value.trim().toLowerCase();
+  tellAll('filter');
+}
+
+/** The key / goes to the search, unless somebody is writing or a dialog is open. */
+function focusSearch(event) {
+  if (event.key !== '/' || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (document.querySelector('dialog[open]') || event.target.closest?.('input, textarea, select, [contenteditable]')) return;
+  event.preventDefault();
+  byId('search').focus();
+  byId('search').select();
+}
+
+function showFilter() {
+  const known = protocols();
+  for (const name of looking.protocols) if (!known.includes(name)) looking.protocols.delete(name);
+  const focused = document.activeElement?.dataset?.chip;
+  byId('chips').replaceChildren(...known.map(chip));
+  if (focused !== undefined) [...byId('chips').children].find((one) => one.dataset.chip === focused)?.focus();
+  byId('clear').hidden = !filterIsOn();
+  byId('matches').textContent = filterIsOn() ? matchWords() : '';
+}
+
+function chip(name) {
+  return make('button', {
+    type: 'button', class: 'chip', 'aria-pressed': String(looking.protocols.has(name)), data: {chip: name, colour: colourIndex(name)},
+    on: {click: () => toggleProtocol(name)},
+  }, make('span', {class: 'swatch', 'aria-hidden': 'true'}), make('bdi', {text: shorten(visible(name), 24), title: visible(name)}));
+}
+
+function toggleProtocol(name) {
+  if (!looking.protocols.delete(name)) looking.protocols.add(name);
+  tellAll('filter');
+}
+
+/** How much of the page's tables is left, over all of them. */
+function matchWords() {
+  const tables = parts.filter((part) => part instanceof AnswerTable);
+  const found = tables.reduce((sum, table) => sum + answer(table.query).rows.filter((row) => rowWanted(table.columns, row)).length, 0);
+  const all = tables.reduce((sum, table) => sum + answer(table.query).rows.length, 0);
+  return found === 0 ? 'Nothing matches' : `${asCount(found)} of ${asCount(all)} rows match`;
+}

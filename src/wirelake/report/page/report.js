@@ -1,0 +1,103 @@
+// The report that the page shows, and what of it is looked at just now. Parts of the page ask here, and are told of changes.
+
+const settings = JSON.parse(byId('settings').textContent);
+const looking = {search: '', protocols: new Set()};
+let report = JSON.parse(byId('report').textContent);
+
+const EMPTY = {columns: [], rows: [], total: 0};
+const parts = [];
+
+/** Joins a part of the page, which is told to `update` itself whenever report, filter or theme have changed. */
+function join(part) {
+  parts.push(part);
+  return part;
+}
+
+/** Why: 'report', 'filter' or 'theme'. */
+function tellAll(why) {
+  for (const part of parts) part.update(why);
+}
+
+/** What a query gave; a query that this report does not have gave nothing. */
+function answer(name) {
+  return Object.hasOwn(report.data, name) ? report.data[name] : EMPTY;
+}
+
+function hasAnswer(name) {
+  return Object.hasOwn(report.data, name);
+}
+
+/** One value of an answer, null if there is no such row or column. */
+function valueAt(name, row, column) {
+  const {columns, rows} = answer(name);
+  const at = columns.indexOf(column);
+  return at < 0 || row >= rows.length ? null : rows[row][at];
+}
+
+/** An answer as objects without a prototype, each with the number of its row. */
+function records(name) {
+  const {columns, rows} = answer(name);
+  return rows.map((cells, row) => {
+    const record = Object.create(null);
+    columns.forEach((column, at) => { record[column] = cells[at]; });
+    return {row, cells: record};
+  });
+}
+
+function conversationHere(id) {
+  return Object.hasOwn(report.conversations, id) ? report.conversations[id] : null;
+}
+
+// Answers that are divided by protocol name so what belongs to all of them.
+const ALL_PROTOCOLS = 'all';
+
+/** Every protocol that some row has, those that wirelake knows by itself first. */
+function protocols() {
+  const found = new Set();
+  for (const name of ['protocols', 'traffic', 'sessions', 'violations', 'rules', 'open']) {
+    const {columns, rows} = answer(name);
+    const at = columns.indexOf('protocol');
+    if (at >= 0) for (const row of rows) found.add(protocolName(row[at]));
+  }
+  found.delete(ALL_PROTOCOLS);
+  return [...found].sort((one, other) => rank(one) - rank(other) || (one < other ? -1 : 1));
+}
+
+const OWN_COLOURS = ['casual', 'dsa', 'mb', 'ceda'];
+
+function rank(protocol) {
+  const at = OWN_COLOURS.indexOf(protocol);
+  return protocol === UNKNOWN ? 99 : at < 0 ? 50 : at;
+}
+
+/** The colour of a protocol, by its name alone: the same on every page and every day. */
+function colourIndex(protocol) {
+  if (protocol === UNKNOWN) return 0;
+  const at = OWN_COLOURS.indexOf(protocol);
+  if (at >= 0) return at + 1;
+  let sum = 7;
+  for (const character of protocol.slice(0, 200)) sum = (sum * 31 + character.codePointAt(0)) % 65521;
+  return OWN_COLOURS.length + 1 + (sum % 3);
+}
+
+function protocolWanted(value) {
+  return looking.protocols.size === 0 || looking.protocols.has(protocolName(value));
+}
+
+/** Whether a row with these columns passes the filter: its protocol, and each word of the search in some cell. */
+function rowWanted(columns, row) {
+  const at = columns.indexOf('protocol');
+  if (at >= 0 && !protocolWanted(row[at])) return false;
+  return textWanted(row);
+}
+
+function textWanted(cells) {
+  if (looking.search === '') return true;
+  const raw = cells.map((cell) => (cell === null ? '' : String(cell))).join('\n').toLowerCase();
+  const text = `${raw}\n${raw.replaceAll('_', ' ')}`;
+  return looking.search.split(/\s+/).every((word) => text.includes(word));
+}
+
+function filterIsOn() {
+  return looking.search !== '' || looking.protocols.size > 0;
+}

@@ -1,0 +1,7 @@
+-- Requests that were answered last
+select epoch_us(request_ts) as request_us, protocol, address, message, latency_us, outcome, status, connection,
+       'x:' || connection || ':' || if(direction = 'to_server', 's', 'c') || ':' || request_offset as conversation
+from gold_exchanges
+where latency_us is not null
+order by latency_us desc, conversation
+limit 50

@@ -1,0 +1,5 @@
+-- How transactions ended
+select outcome, count(*) as "count" from gold_transactions group by outcome
+union all
+select 'open', count(*) from gold_open where kind = 'transaction' having count(*) > 0
+order by outcome

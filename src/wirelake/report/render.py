@@ -1,0 +1,118 @@
+"""The dict of ``collect`` as one HTML page that needs nothing else: no network, no other file.
+
+The page files lie beside this module in ``page/``. They are put together in one pass over the template, so that
+nothing in a lake, whatever its text, is ever read as a place to fill in. What runs is named by its hash in the
+page's Content-Security-Policy: a script that came with the data would not be run even if it became one.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+SCRIPTS = (
+    "dom.js",
+    "format.js",
+    "report.js",
+    "cells.js",
+    "panels.js",
+    "tables.js",
+    "figures.js",
+    "theme.js",
+    "plots.js",
+    "charts.js",
+    "bytes.js",
+    "timeline.js",
+    "diagram.js",
+    "event.js",
+    "conversation.js",
+    "filters.js",
+    "sections.js",
+    "live.js",
+    "app.js",
+)
+"""The page's own code, in the order in which it is put together."""
+
+PLACE = re.compile(r"\{\{([a-z]+)\}\}")
+UNSAFE_IN_SCRIPT = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
+
+
+def render(report: dict[str, Any], live: bool = False) -> str:
+    """The page of a report; a ``live`` one is served, and asks its server for what is new."""
+    early, library, own = _page("early.js"), _library(), _own_code()
+    parts = {
+        "policy": _policy([early, library, own], live),
+        "title": html.escape(_whole_characters(f"{report['about']['lake']} · wirelake")),
+        "style": _page("style.css"),
+        "early": early,
+        "settings": script_json({"live": live}),
+        "report": script_json(report),
+        "library": library,
+        "own": own,
+    }
+    return PLACE.sub(lambda place: parts[place[1]], _page("index.html"))
+
+
+def script_json(value: object) -> str:
+    """JSON that can stand inside a script element: no character in it means anything to HTML or to JavaScript.
+
+    >>> print(script_json({"topic": "</script><script>alert(1)"}))
+    {"topic":"\\u003c/script\\u003e\\u003cscript\\u003ealert(1)"}
+    """
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return UNSAFE_IN_SCRIPT.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def _whole_characters(text: str) -> str:
+    """A path may have bytes that are no text; a page may not."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _policy(scripts: list[str], live: bool) -> str:
+    """Only these scripts run, nothing is loaded, and nothing is sent but questions to the page's own server."""
+    hashes = " ".join(_hash(script) for script in scripts)
+    connect = "'self'" if live else "'none'"
+    return (
+        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data:; "
+        f"connect-src {connect}; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash(script: str) -> str:
+    digest = hashlib.sha256(script.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+@cache
+def _library() -> str:
+    """Plotly, whole, with the licence in its first lines."""
+    try:
+        from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise ImportError("the report needs plotly: pip install 'wirelake[report]'") from error
+    return _inline(get_plotlyjs())
+
+
+@cache
+def _own_code() -> str:
+    bodies = "\n".join(_page(name) for name in SCRIPTS)
+    return _inline(f"(function () {{\n'use strict';\n\n{bodies}}})();\n")
+
+
+@cache
+def _page(name: str) -> str:
+    return files(__package__).joinpath("page", name).read_text(encoding="utf-8")
+
+
+def _inline(script: str) -> str:
+    """As a browser will see it between script tags: its line ends, and nothing that would end it early."""
+    script = script.replace("\r\n", "\n").replace("\r", "\n")
+    if re.search(r"</script|<script|<!--", script, re.IGNORECASE):
+        raise ValueError("a script of the page has text that ends a script element")
+    return script

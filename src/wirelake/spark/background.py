@@ -1,0 +1,127 @@
+"""A Spark that starts while something else is done, and that has surely ended when its user goes on.
+
+A session of Spark is left to end with its process elsewhere. Here its JVM is waited for, so that nothing of it is there
+any more afterwards, not even if it was interrupted while it started.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from subprocess import Popen, TimeoutExpired
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+from .rehearsal import rehearse
+from .session import _is_ours_to_start, warm
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+POLL_SECONDS = 0.05
+END_SECONDS = 10.0
+
+
+class Background:
+    """Starts a session in a thread. One that was there before is used as it is, and not ended."""
+
+    def __init__(self, start: Callable[[], SparkSession]) -> None:
+        self._start = start
+        self._is_ours = _is_ours_to_start()
+        self._made: SparkSession | None = None
+        self._error: BaseException | None = None
+        self._thread = Thread(target=self._run, name="wirelake-spark", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def until_up(self) -> None:
+        """Waits until there is a JVM that answers: what can be wrong with an installation shows by then."""
+        while self._thread.is_alive() and (self._is_ours and _process() is None):
+            time.sleep(POLL_SECONDS)
+        if self._error is not None:
+            raise self._error
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it is ready, or has failed, after so long at most."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def session(self) -> SparkSession:
+        """The session; waits for it."""
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        assert self._made is not None
+        return self._made
+
+    def end(self) -> None:
+        """Ends Spark, in whatever state it is, and waits for it."""
+        if not self._is_ours:
+            self._thread.join()
+            return
+        while self._thread.is_alive() and _process() is None:
+            self._thread.join(POLL_SECONDS)
+        if not self._thread.is_alive() and self._made is not None:
+            with suppress(Exception):  # it may have failed itself
+                self._made.stop()
+        process = _process()
+        if process is not None:
+            process.terminate()
+            with suppress(TimeoutExpired):
+                process.wait(END_SECONDS)
+        self.kill()
+
+    def kill(self) -> None:
+        """Ends it at once, if it is not over yet."""
+        process = _process() if self._is_ours else None
+        if process is not None:
+            process.kill()
+            process.wait()
+            if process.stdin is not None:
+                process.stdin.close()
+            _forget()
+        if self._is_ours and self._thread.is_alive() and process is not None:
+            self._thread.join(END_SECONDS)
+
+    def _run(self) -> None:
+        try:
+            made = self._start()
+            _make_ready(made)
+            self._made = made
+        except BaseException as error:
+            self._error = error
+
+
+def _make_ready(spark: SparkSession) -> None:
+    """Workers load what they need, one compiles what is not compiled yet, so that the first ingest need not."""
+    context = spark.sparkContext
+    context.parallelize([0], 1).foreach(_rehearse)
+    cores = context.defaultParallelism
+    context.parallelize(range(cores), cores).foreach(_load)
+
+
+def _rehearse(_: int) -> None:
+    rehearse()
+
+
+def _load(_: int) -> None:
+    warm()
+
+
+def _process() -> Popen[bytes] | None:
+    """The JVM, if there is one in this process's care."""
+    from pyspark import SparkContext
+
+    gateway: Any = SparkContext._gateway
+    found: Popen[bytes] | None = getattr(gateway, "proc", None)
+    return found
+
+
+def _forget() -> None:
+    """Lets another session start in this process some day."""
+    from pyspark import SparkContext
+
+    SparkContext._gateway = None
+    SparkContext._jvm = None

@@ -1,0 +1,178 @@
+"""The whole demonstration as users run it, and what is in the way is said before anything is done."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import sys
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from tests.demo.running import Demo, demo
+from tests.needs import require
+from wirelake.cli import cli
+from wirelake.demo.run import LEAST_SECONDS, MOST_SECONDS, Size
+from wirelake.lake import Lake
+from wirelake.report import collect
+
+MESSAGES = 600
+
+
+class Ran:
+    """A run that was served, asked, and ended by Ctrl-C."""
+
+    def __init__(self, run: Demo, kept: Path) -> None:
+        self.result: dict[str, Any] = json.loads(run.read_line())
+        with urllib.request.urlopen(self.result["listening"], timeout=60) as answer:
+            self.served = answer.read().decode()
+        run.send(signal.SIGINT)
+        self.status, self.rest = run.end()
+        self.said = run.said
+        self.left = run.left()
+        self.temporary = list(run.home.iterdir())
+        self.report = kept / "report.html"
+        self.lake = Lake.open(kept / "lake", create=False)
+        self.shown = collect(self.lake)["data"]
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.lake.dataset(table).to_table().to_pylist()
+        return found
+
+    def answers(self, name: str) -> list[dict[str, Any]]:
+        data = self.shown[name]
+        return [dict(zip(data["columns"], row, strict=True)) for row in data["rows"]]
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
+    require("java")
+    here = tmp_path_factory.mktemp("demo")
+    with demo(here, "-n", MESSAGES, "--seed", 2, "--keep", here / "kept", "--serve") as run:
+        yield Ran(run, here / "kept")
+
+
+def test_it_ends_well_and_leaves_nothing_but_what_is_to_be_kept(ran: Ran) -> None:
+    assert (ran.status, ran.rest) == (0, "")
+    assert ran.left == [] and ran.temporary == []
+    assert sorted(path.name for path in ran.report.parent.iterdir()) == ["capture", "lake", "report.html"]
+    assert "Traceback" not in ran.said and "stopping" not in ran.said
+
+
+def test_it_tells_its_steps_where_the_report_is_and_three_sentences(ran: Ran) -> None:
+    assert re.findall(r"^(\d)/5 ", ran.said, re.MULTILINE) == ["1", "2", "3", "4", "5"]
+    assert ran.report.as_uri() in ran.said and str(ran.report) in ran.said
+    told = ran.said.partition("What to look at:\n")[2].partition("\n\n")[0].splitlines()
+    assert [line.strip() for line in told] == ran.result["look_at"]
+    assert [line.split()[0] for line in told] == ["Latency:", "Transactions:", "Violations:"]
+    assert all(line.endswith(".") and line.count(". ") == 0 for line in told)
+
+
+def test_the_report_is_there_and_served(ran: Ran) -> None:
+    page = ran.report.read_text(encoding="utf-8")
+    assert len(page.encode()) == ran.result["report_bytes"] < 10_000_000
+    assert "payments.authorize" in page
+    assert "payments.authorize" in ran.served
+
+
+def test_the_sentences_are_about_what_the_report_shows(ran: Ran) -> None:
+    latency, transactions, violations = ran.result["look_at"]
+    (slowest,) = [row for row in ran.answers("slow_addresses") if latency.startswith(f"Latency: {row['address']} (")]
+    assert f"{slowest['p95_us'] / 1e3:.0f} ms at its 95th percentile" in latency
+    in_doubt = [row for row in ran.answers("transactions") if row["outcome"] == "in_doubt"]
+    assert any(row["gtrid"] in transactions for row in in_doubt)
+    rules = {(row["source"], row["protocol"], row["rule"]) for row in ran.answers("rules")}
+    assert ("state", "ceda", "state") in rules and "ceda in state open (rule state)" in violations
+    assert ("bytes", "mb", "action") in rules and "no message of mb (rule action)" in violations
+
+
+def test_the_lake_has_all_that_went_wrong(ran: Ran) -> None:
+    outcomes: dict[str, Counter[str]] = {}
+    for row in ran.rows("gold/exchanges"):
+        outcomes.setdefault(row["address"] or "", Counter())[row["outcome"]] += 1
+    assert outcomes["stock.reserve"]["error"]
+    assert outcomes["reports.daily"]["timeout"]
+    assert outcomes["HISTORY.GET"]["unanswered"]
+    slow = [row["address"] for row in ran.result["ingest"]["slowest"]]
+    assert "payments.authorize" in slow
+    assert {row["outcome"] for row in ran.rows("gold/transactions")} >= {"committed", "rolled_back", "in_doubt"}
+    assert {row["protocol"] for row in ran.rows("gold/violations")} == {"casual", "ceda", "dsa", "mb"}
+    assert {row["protocol"] for row in ran.rows("silver/quarantine")} >= {"ceda", "mb"}
+    assert Counter(row["handshake"] for row in ran.rows("gold/sessions"))["refused"] >= 2
+
+
+def test_every_byte_is_in_a_message_or_quarantined(ran: Ran) -> None:
+    rows = ran.rows("accounting")
+    assert {row["protocol"] for row in rows} == {"casual", "ceda", "dsa", "mb"}
+    for row in rows:
+        assert row["bytes_in"] == row["bytes_decoded"] + row["bytes_quarantined"]
+        assert row["bytes_pending"] == row["bytes_missing"] == 0
+    assert sum(row["bytes_in"] for row in rows) == ran.result["ingest"]["bytes_in"]
+
+
+def test_all_four_protocols_are_in_the_same_seconds(ran: Ran) -> None:
+    times: dict[str, list[float]] = {}
+    for row in ran.rows("silver/messages"):
+        times.setdefault(row["protocol"], []).append(row["ts"].timestamp())
+    assert set(times) == {"casual", "ceda", "dsa", "mb"}
+    begin, end = min(times["mb"]), max(times["mb"])
+    for found in times.values():
+        assert begin - 1 < min(found) and max(found) < end + 2
+        assert max(found) - min(found) > 0.6 * (end - begin)
+
+
+# --- how much
+
+
+def test_more_messages_take_a_little_longer_and_are_shared_between_live_and_generated() -> None:
+    sizes = [Size(count) for count in (1, 500, 8000, 20_000, 200_000, 2_000_000)]
+    assert [size.seconds for size in sizes] == sorted(size.seconds for size in sizes)
+    assert (sizes[0].seconds, sizes[-1].seconds) == (LEAST_SECONDS, MOST_SECONDS)
+    for size in sizes:
+        assert size.live + size.generated == size.messages and size.live >= 0 and size.generated >= 0
+    assert sizes[3].live == 12_000
+    assert sizes[5].live == sizes[4].live
+
+
+# --- what is in the way
+
+
+def test_a_file_that_is_no_report_is_not_overwritten(tmp_path: Path) -> None:
+    foreign = tmp_path / "notes.html"
+    foreign.write_text("<title>my notes</title>")
+    ended = CliRunner().invoke(cli, ["demo", "-o", str(foreign)])
+    assert ended.exit_code == 2
+    assert "notes.html exists and is no report of wirelake" in ended.stderr
+    assert foreign.read_text() == "<title>my notes</title>"
+
+
+def test_a_folder_that_has_a_lake_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "lake").mkdir()
+    ended = CliRunner().invoke(cli, ["demo", "--keep", str(tmp_path)])
+    assert ended.exit_code == 2
+    assert f"{tmp_path / 'lake'} exists already" in ended.stderr
+
+
+@pytest.mark.parametrize(("package", "extra"), [("duckdb", "report"), ("pyspark", "spark")])
+def test_a_missing_package_is_named_before_anything_is_done(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, package: str, extra: str
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    ended = CliRunner().invoke(cli, ["demo", "-o", str(tmp_path / "x.html")])
+    assert (ended.exit_code, ended.stdout) == (1, "")
+    assert ended.stderr == f"Error: this needs {package}: pip install 'wirelake[{extra}]'\n"
+
+
+def test_without_java_it_says_so_before_there_is_traffic(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+    with demo(tmp_path, "-n", 1) as run:
+        assert run.end() == (1, "")
+        assert "2/5" not in run.said and "Traceback" not in run.said
+        assert run.said.splitlines()[-1].startswith("Error: Spark did not start:")
+        assert run.left() == [] and list(run.home.iterdir()) == [] and list(tmp_path.iterdir()) == []

@@ -1,0 +1,68 @@
+"""Three sentences, each about what was really found."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from wirelake.demo.findings import latency, rank, transactions, violations
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def asked(address: str | None, us: int | None, outcome: str = "ok", protocol: str = "mb") -> dict[str, Any]:
+    return {"address": address, "protocol": protocol, "latency_us": us, "outcome": outcome}
+
+
+def ended(gtrid: str, outcome: str, *votes: int | None) -> dict[str, Any]:
+    return {"gtrid": gtrid, "outcome": outcome, "branches": [{"vote": vote, "decision": None} for vote in votes]}
+
+
+def broke(rule: str, protocol: str, seconds: int, **more: Any) -> dict[str, Any]:
+    base = {"connection": "c1", "message": "publish", "state": "open", "length": 20}
+    return {**base, "rule": rule, "protocol": protocol, "ts": NOW + timedelta(seconds=seconds), **more}
+
+
+@pytest.mark.parametrize(("count", "share", "found"), [(1, 0.95, 1), (20, 0.95, 19), (21, 0.95, 20), (10, 0.5, 5)])
+def test_a_percentile_is_the_value_at_the_nearest_rank(count: int, share: float, found: int) -> None:
+    assert rank(list(range(1, count + 1)), share) == found
+
+
+def test_latency_names_the_slowest_that_was_asked_often_who_failed_and_who_was_late() -> None:
+    rows = [asked("pay", 400_000)] * 10 + [asked("stock", 5_000)] * 12 + [asked("stock", 1_000, "error")] * 3
+    rows += [asked("daily", 3_000_000, "timeout"), asked(None, 9_000_000), asked("stock", None, "unanswered")]
+    assert latency(rows) == (
+        "Latency: pay (mb) is the slowest, 400 ms at its 95th percentile and 400 ms in the median; "
+        "stock (mb) failed most often, 3 times, and daily (mb) was not answered in time once."
+    )
+
+
+def test_latency_of_little_is_not_talked_about() -> None:
+    assert latency([asked("pay", 1)]) == "Latency: nothing was asked often enough to say what is slow."
+    assert latency([]) == "Latency: nothing was asked often enough to say what is slow."
+
+
+def test_transactions_name_the_clearest_that_is_in_doubt() -> None:
+    found = [ended("aa", "in_doubt", None, 0), ended("bb", "in_doubt", 0, 0), ended("cc", "rolled_back", 100)]
+    assert transactions(found) == (
+        "Transactions: bb and 1 more are in doubt (2 of its branches voted to commit and nobody said how it ended), "
+        "and 1 of 3 were rolled back."
+    )
+    assert transactions(found[:1]) == (
+        "Transactions: aa is in doubt (1 of its branches voted to commit and nobody said how it ended), "
+        "and 0 of 1 were rolled back."
+    )
+    assert transactions(found[2:]) == "Transactions: none is in doubt, and 1 of 1 were rolled back."
+    assert transactions([]) == "Transactions: there are none."
+
+
+def test_violations_name_who_broke_which_rule_live_traffic_first() -> None:
+    broken = [broke("state", "casual", 0), broke("state", "ceda", 9), broke("unexpected_reply", "mb", 1)]
+    bad = [broke("magic", "dsa", 0), broke("action", "mb", 5, length=33), broke("gap", "mb", 1, length=1000)]
+    assert violations(broken, bad, {"c1": "scanner"}) == (
+        "Violations: scanner sent a publish of ceda in state open (rule state), one of 3 messages at the wrong moment, "
+        "and scanner sent 33 bytes that are no message of mb (rule action), of 53 such bytes in all."
+    )
+    assert violations([], bad[2:], {}) == "Violations: everybody kept to the rules."

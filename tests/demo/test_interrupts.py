@@ -1,0 +1,52 @@
+"""Ctrl-C and SIGTERM, at any step: one calm line, and nothing is left behind."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.demo.running import Demo, demo
+from tests.needs import require
+
+CALM = "stopping; nothing is left behind (once more: at once)\n"
+
+
+@pytest.fixture(autouse=True)
+def _java() -> None:
+    require("java")
+
+
+def assert_nothing_is_left(run: Demo) -> None:
+    assert run.left() == []
+    assert list(run.home.iterdir()) == []
+    assert list(run.here.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("moment", "number", "status"),
+    [
+        ("1/5", signal.SIGINT, 130),
+        ("2/5", signal.SIGTERM, 143),
+        ("4/5", signal.SIGINT, 130),
+    ],
+)
+def test_a_signal_ends_it_in_good_order(tmp_path: Path, moment: str, number: signal.Signals, status: int) -> None:
+    with demo(tmp_path, "-n", 1, "--keep", tmp_path / "kept") as run:
+        run.hear(moment)
+        run.send(number)
+        assert run.end() == (status, "")
+        assert run.said.endswith(CALM) and "Traceback" not in run.said
+        assert_nothing_is_left(run)
+
+
+def test_a_second_one_ends_it_at_once(tmp_path: Path) -> None:
+    with demo(tmp_path, "-n", 1) as run:
+        run.hear("traffic: ")
+        run.send(signal.SIGINT)
+        run.hear(CALM)
+        run.send(signal.SIGINT)
+        assert run.end() == (130, "")
+        assert "Traceback" not in run.said
+        assert_nothing_is_left(run)

@@ -1,0 +1,148 @@
+"""The live part alone: what the tap has is what was said, with all the faults that are played."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.demo.captured import Captured, read_captures
+from wirelake.demo import live as played_live
+from wirelake.demo.live import SCENES, Live, Played
+from wirelake.net import Refused
+from wirelake.net.proxy import Proxy
+
+MESSAGES = 500
+SECONDS = 4.0
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("live")
+
+
+@pytest.fixture(scope="module")
+def played(directory: Path) -> Played:
+    live = Live(directory, messages=MESSAGES, seconds=SECONDS, seed=3)
+    live.start()
+    assert live.wait(60)
+    return live.result()
+
+
+@pytest.fixture(scope="module")
+def captured(directory: Path, played: Played) -> Captured:
+    return read_captures(directory)
+
+
+def test_it_takes_about_as_long_and_says_about_as_much_as_it_should(played: Played, captured: Captured) -> None:
+    assert SECONDS - 1 < played.seconds < SECONDS + 15
+    assert set(captured.messages) == set(SCENES)
+    for rows in captured.messages.values():
+        assert 0.6 * MESSAGES / len(SCENES) < len(rows) < 2.5 * MESSAGES / len(SCENES)
+
+
+def test_every_byte_that_passed_is_in_the_tap(played: Played, captured: Captured) -> None:
+    ends = {(row["connection"], row["direction"]): row for row in captured.accounts}
+    assert sum(row["bytes_in"] for row in ends.values()) == played.recorded
+    assert len({connection for connection, _ in ends}) == played.connections
+    assert not any(row["bytes_missing"] for row in ends.values())
+
+
+def test_the_shop_asks_and_publishes_and_things_go_wrong(captured: Captured) -> None:
+    answers: dict[str, list[bytes]] = {}
+    for row in captured.said("mb", "response"):
+        answers.setdefault(row["topic"], []).append(row["payload"])
+    assert {"orders.create", "stock.reserve", "payments.authorize", "catalog.search"} <= answers.keys()
+    assert any(b"TIMEOUT" in payload for payload in answers["reports.daily"])
+    assert captured.said("mb", "publish", topic="orders.created", direction="to_client")
+    names = b" ".join(row["payload"] for row in captured.said("mb", "request", topic="system.service.register"))
+    for name in (b"orders", b"payments", b"stock", b"notifications"):
+        assert name in names
+
+
+def test_the_market_publishes_whole_and_in_pieces_and_refuses_a_login(captured: Captured) -> None:
+    assert captured.said("ceda", "publish", topic="FX.SPOT.EURUSD", direction="to_client")
+    pieces = captured.said("ceda", "group_pub", topic="RISK.CURVES", direction="to_server")
+    assert {row["group"]["index"] for row in pieces} == {0, 1, 2}
+    asked = {row["topic"] for row in captured.said("ceda", "request")}
+    assert {"QUOTE.GET", "ORDER.NEW", "HISTORY.GET"} <= asked
+    results = [row for row in captured.said("ceda", "login") if row["direction"] == "to_client"]
+    said = [{cell["fid"]: cell["long"] for cell in row["record"]}.get(1) for row in results]
+    assert 0 in said and 1 in said
+
+
+def test_vandals_leave_bytes_that_are_no_message_in_both_protocols(captured: Captured) -> None:
+    assert {"action", "topic", "frame_incomplete"} <= captured.broken("mb")
+    assert {"magic", "frame_incomplete"} <= captured.broken("ceda")
+
+
+def test_vandals_say_good_messages_at_the_wrong_moment(captured: Captured) -> None:
+    first: dict[str, str] = {}
+    for row in captured.messages["ceda"]:
+        if row["direction"] == "to_server":
+            first.setdefault(row["connection"], row["message"])
+    assert sorted(set(first.values())) == ["login", "publish"]
+    asked = {row["request_id"] for row in captured.said("mb", "request")}
+    answered = {row["request_id"] for row in captured.said("mb", "response", direction="to_server")}
+    assert answered - asked
+
+
+def test_it_can_be_stopped_at_any_moment_and_nobody_listens_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ports: list[int] = []
+
+    class Watched(Proxy):
+        async def start(self) -> None:
+            await super().start()
+            ports.append(self.listening[0][1])
+
+    monkeypatch.setattr(played_live, "Proxy", Watched)
+    live = Live(tmp_path, messages=100_000, seconds=100, seed=1)
+    live.start()
+    while len(ports) < len(SCENES) or not live.passed:
+        assert not live.wait(0.01)
+    live.stop()
+    assert live.wait(0)
+    for port in ports:
+        with socket.socket() as probe:
+            assert probe.connect_ex(("127.0.0.1", port)) != 0
+    assert read_captures(tmp_path).accounts is not None
+
+
+def test_it_can_be_stopped_before_it_has_begun(tmp_path: Path) -> None:
+    live = Live(tmp_path, messages=100, seconds=100, seed=1)
+    live.start()
+    live.stop()
+    assert live.wait(0)
+
+
+def test_what_goes_wrong_in_a_scene_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(_: object) -> None:
+        raise Refused("the scene fails")
+
+    monkeypatch.setitem(played_live.SCENES, "mb", (fail,))
+    live = Live(tmp_path, messages=100, seconds=100, seed=1)
+    live.start()
+    assert live.wait(30)
+    with pytest.raises(Refused, match="the scene fails"):
+        live.result()
+
+
+def test_the_same_seed_says_the_same(tmp_path: Path, captured: Captured) -> None:
+    live = Live(tmp_path, messages=MESSAGES, seconds=SECONDS / 2, seed=3)
+    live.start()
+    assert live.wait(60)
+    live.result()
+    again = read_captures(tmp_path)
+
+    def orders(found: Captured) -> list[bytes]:
+        return sorted(row["payload"] for row in found.said("mb", "request", topic="orders.create"))
+
+    def ticks(found: Captured) -> list[tuple[str, str]]:
+        return [(row["topic"], str(row["record"])) for row in found.said("ceda", "publish", direction="to_server")]
+
+    assert orders(again) == orders(captured)
+    assert ticks(again) == ticks(captured)
+    assert any(b"OUT_OF_STOCK" in row["payload"] for row in again.said("mb", "response", topic="stock.reserve"))

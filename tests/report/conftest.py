@@ -1,0 +1,31 @@
+"""One lake for all tests of the report: traffic of all protocols, some of it damaged, missing or against the rules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from wirelake.generate import Traffic, generate, write_pcap
+from wirelake.protocols import BUILT_IN
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def report_traffic() -> Traffic:
+    """What the lake is made of."""
+    return generate(BUILT_IN, seed=11, messages=4000, connections=6, corrupt=0.004, violations=0.05, gaps=0.001)
+
+
+@pytest.fixture(scope="session")
+def report_lake(spark: SparkSession, report_traffic: Traffic, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The path of a lake that was ingested once; nobody may write into it."""
+    from wirelake.spark.pipeline import ingest
+
+    folder = tmp_path_factory.mktemp("report")
+    write_pcap(report_traffic, folder / "mixed.pcap")
+    ingest(spark, [str(folder / "mixed.pcap")], str(folder / "lake"), final=True)
+    return folder / "lake"

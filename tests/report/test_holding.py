@@ -1,0 +1,206 @@
+"""How much a page holds, what it says about it, and how it comes to be a file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.report.made import account, message, write
+from wirelake.lake import Lake, LakeError
+from wirelake.report import collect, find_conversation, writing
+from wirelake.report.holding import size_of
+from wirelake.report.writing import write_report
+
+HOSTILE = "<script>alert(1)</script>&amp;\u2028'\"" * 40_000
+
+
+@pytest.fixture(scope="module")
+def lake(report_lake: Path) -> Lake:
+    return Lake.open(report_lake, create=False)
+
+
+def marked(report: dict[str, Any]) -> set[tuple[str, str, int]]:
+    return {
+        (event["connection"], event["direction"], event["offset"])
+        for one in report["conversations"].values()
+        for event in one["events"]
+        if event["mark"] in ("violation", "quarantine", "gap")
+    }
+
+
+@pytest.mark.parametrize("most_bytes", [150_000, 400_000, 1_500_000])
+def test_a_page_keeps_to_its_size_and_says_what_it_left_out(lake: Lake, most_bytes: int) -> None:
+    report = collect(lake, most_bytes=most_bytes)
+    assert size_of(report) <= most_bytes
+    held = {row["why"]: (row["held"], row["of"]) for row in report["held"]}
+    data = report["data"]["held"]
+    assert report["held"] == [dict(zip(data["columns"], row, strict=True)) for row in data["rows"]]
+    assert held["violation"][0] == len(marked(report)) <= held["violation"][1]
+    for why in ("in_doubt", "slow", "failed", "sample"):
+        assert held[why][0] == sum(why in one["why"] for one in report["conversations"].values()) <= held[why][1]
+    pointed = report["data"]["violations"]
+    event, name = pointed["columns"].index("event"), pointed["columns"].index("conversation")
+    for row in pointed["rows"]:
+        assert (row[event] is None) == (row[name] not in report["conversations"])
+
+
+def test_more_room_holds_more(lake: Lake) -> None:
+    small, large = (collect(lake, most_bytes=size) for size in (150_000, 1_500_000))
+    assert 0 < len(small["conversations"]) < len(large["conversations"])
+    assert {row["why"] for row in small["held"] if row["held"]} == {row["why"] for row in small["held"]}, "some of each"
+
+
+def test_without_room_there_are_no_conversations_and_all_numbers(lake: Lake) -> None:
+    report = collect(lake, most_bytes=0)
+    assert report["conversations"] == {}
+    assert report["data"]["overview"] == collect(lake)["data"]["overview"]
+    assert all(row["held"] == 0 for row in report["held"])
+
+
+def test_all_that_is_wrong_is_held_where_there_is_room(lake: Lake) -> None:
+    report = collect(lake)
+    held = {row["why"]: row for row in report["held"]}
+    assert held["violation"]["held"] == held["violation"]["of"] > 0
+    assert held["in_doubt"]["held"] == held["in_doubt"]["of"] > 0
+
+
+def test_huge_and_hostile_names_are_cut_and_stay_as_they_are_otherwise(tmp_path: Path) -> None:
+    rows = [message(10 * i, address=f"{i}{HOSTILE}", correlation=f"{i}{HOSTILE}", kind="request") for i in range(60)]
+    asked = [
+        {
+            "connection": "c1",
+            "direction": "to_server",
+            "protocol": "mb",
+            "message": "request",
+            "address": row["address"],
+            "correlation": row["correlation"],
+            "request_offset": row["offset"],
+            "request_ts": row["ts"],
+            "latency_us": 5,
+            "replies": 0,
+            "outcome": "error",
+            "status": HOSTILE,
+        }
+        for row in rows
+    ]
+    sessions = [{"connection": "c1", "first_ts": 0, "client": HOSTILE, "server": "s", "facts": [("name", HOSTILE)]}]
+    broken = [message(0, rule="state", detail=HOSTILE, state=HOSTILE)]
+    lake = write(
+        tmp_path / "lake",
+        {
+            "silver/messages": rows,
+            "gold/exchanges": asked,
+            "gold/sessions": sessions,
+            "gold/violations": broken,
+            "accounting": [account(len(rows))],
+        },
+    )
+    report = collect(lake, most_bytes=2_000_000)
+    assert size_of(report) <= 2_000_000
+    assert len(report["conversations"]) > 40
+    assert all(len(one["title"]) <= 250 for one in report["conversations"].values())
+    address = report["data"]["slow_addresses"]["rows"][0][1]
+    assert address[1:].startswith("<script>alert(1)") and "…" in address and len(address) <= 300
+    (facts,) = (row[report["data"]["sessions"]["columns"].index("facts")] for row in report["data"]["sessions"]["rows"])
+    assert list(json.loads(facts)) == ["name"]
+    (event,) = (e for e in report["conversations"]["c:c1"]["events"] if e["mark"] == "violation")
+    assert event["detail"].startswith("<script>") and len(event["detail"]) <= 400
+
+
+def test_a_message_of_a_protocol_that_is_unknown_here_has_the_fields_of_its_row_and_kept_bytes(tmp_path: Path) -> None:
+    import pyarrow as pa
+
+    envelope = [("connection", pa.string()), ("direction", pa.string()), ("offset", pa.int64()), ("length", pa.int32())]
+    kinds = [*envelope, ("ts", pa.timestamp("us", "UTC")), ("message", pa.string()), ("notes", pa.list_(pa.string()))]
+    schema = pa.schema([*kinds, ("text", pa.binary()), ("nested", pa.list_(pa.struct([("number", pa.int64())])))])
+    common = message(100, protocol="bulletin", message="post")
+    own = {name: common[name] for name, _ in kinds if name in common} | {"text": b"\x00cat", "nested": [{"number": 7}]}
+    chunks = [
+        {
+            "connection": "c1",
+            "direction": "to_server",
+            "offset": at,
+            "length": 8,
+            "ts": 0,
+            "bytes": bytes(range(at, at + 8)),
+        }
+        for at in (96, 104)
+    ]
+    rows = {"silver/messages": [common], "silver/bulletin": [own], "accounting": [account(1)], "bronze/chunks": chunks}
+    lake = write(tmp_path / "lake", rows, {"silver/bulletin": schema})
+    one = find_conversation(lake, "c:c1")
+    assert one is not None
+    (event,) = one["events"]
+    assert event["fields"] == {"text": "00636174", "nested": [{"number": 7}]}
+    assert event["bytes"] == {
+        "from": "kept",
+        "base": 100,
+        "total": 10,
+        "hex": bytes(range(100, 110)).hex(),
+        "parts": [],
+        "error": None,
+    }
+    assert one["lifelines"][0]["name"] == "client of c1"
+
+
+def test_a_commit_while_the_report_is_made_is_no_harm(tmp_path: Path) -> None:
+    before = {"kind": "request", "protocol": "mb", "connection": "c1"}
+    lake = write(tmp_path / "lake", {"gold/open": [before]})
+    told: list[str] = []
+
+    def commit(words: str) -> None:
+        told.append(words)
+        if len(told) == 1:
+            write(tmp_path / "lake", {"gold/open": [before, before]}, replace="gold/open")
+
+    report = collect(lake, progress=commit)
+    assert [row[2] for row in report["data"]["open"]["rows"]] == [2]
+    assert report["about"]["commit"] == 2
+
+
+def test_a_file_that_is_gone_is_an_error_that_names_the_lake(tmp_path: Path) -> None:
+    lake = write(tmp_path / "lake", {"gold/open": [{"kind": "request"}]})
+    for path in lake.places("gold/open"):
+        Path(path).unlink()
+    with pytest.raises(LakeError, match=r"lake: cannot be read"):
+        collect(lake)
+
+
+# --- as a file
+
+
+def test_the_page_is_written_whole_and_is_not_too_large(lake: Lake, tmp_path: Path) -> None:
+    target = tmp_path / "report.html"
+    written = write_report(lake, target)
+    page = target.read_bytes()
+    assert len(page) == written.bytes < 10_000_000
+    assert page.startswith(b"<!") and page.rstrip().endswith(b"</html>")
+    assert written.conversations > 100 and {row["why"] for row in written.held} >= {"violation", "in_doubt"}
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_a_page_that_would_be_too_large_holds_less(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = write_report(lake, tmp_path / "whole.html")
+    monkeypatch.setattr(writing, "LARGEST", whole.bytes - 4_000_000)
+    smaller = write_report(lake, tmp_path / "smaller.html")
+    assert smaller.bytes < whole.bytes - 4_000_000
+    assert 0 < smaller.conversations < whole.conversations
+
+
+def test_a_report_that_fails_leaves_the_one_that_was_there(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "report.html"
+    target.write_text("yesterday")
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(writing.os, "replace", full)
+    with pytest.raises(OSError, match="No space"):
+        write_report(lake, target)
+    assert target.read_text() == "yesterday"
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
