@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, Page, Route, sync_playwright
+from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
 
 from tests.needs import require
 
@@ -22,6 +22,7 @@ MARKS = ".main-svg .bars path, .main-svg .scatterlayer path, .main-svg .heatmapl
 def launched() -> Iterator[Browser]:
     """Chromium, without a window and without anything that it does for itself."""
     require("chromium")
+    expect.set_options(timeout=MILLISECONDS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu", *QUIET]
@@ -99,6 +100,11 @@ class Watched:
         more = self.page.locator("main button.more", has_text="Show all")
         while more.count() > 0:
             more.first.click()
+
+    def chosen(self) -> int:
+        """Which message of the open conversation is chosen; waits until it is open."""
+        step = self.page.locator("#conversation .step[aria-selected=true]")
+        return int(step.get_attribute("data-event") or "")
 
     def overflow(self) -> int:
         """By how many pixels the page is wider than its window."""

@@ -12,7 +12,12 @@ from wirelake.gold.tables import TABLES, UNDATED
 from wirelake.lake import Lake
 from wirelake.protocols import BUILT_IN, load
 
-DATED_BY = {"gold/exchanges": "request_ts", "gold/sessions": "first_ts", "gold/transactions": "first_ts"}
+DATED_BY = {
+    "gold/addresses": "minute",
+    "gold/exchanges": "request_ts",
+    "gold/sessions": "first_ts",
+    "gold/transactions": "first_ts",
+}
 
 
 def write(

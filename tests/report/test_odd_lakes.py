@@ -17,7 +17,7 @@ from wirelake.generate import generate, write_pcap, write_raw
 from wirelake.lake import Lake
 from wirelake.report import collect, find_conversation
 from wirelake.report.collect import MOST_BYTES
-from wirelake.report.holding import size_of
+from wirelake.report.packing import size_in_page
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -167,7 +167,20 @@ def test_transactions_that_are_not_decided_are_held_with_those_in_doubt(going_on
         assert one["why"] == ["in_doubt"] and "open" in one["title"] and one["branches"]
 
 
-# --- very much of one thing
+# --- long, and very much of one thing
+
+
+def test_the_traffic_of_hours_is_that_of_minutes(tmp_path: Path) -> None:
+    hour, minute = 3_600_000_000, 60_000_000
+    minutes = [
+        {"protocol": "mb", "address": f"a{i % 3}", "minute": i * minute, "messages": i, "bytes": 9 * i, "requests": 0}
+        for i in range(300)
+    ]
+    spans = [{"connection": "c1", "first_ts": 0, "last_ts": 5 * hour, "server": "s"}]
+    report = collect(write(tmp_path / "lake", {"gold/addresses": minutes, "gold/sessions": spans}))
+    assert (report["about"]["traffic_of"], report["about"]["bucket_us"]) == ("messages", 5 * minute)
+    found = {row["bucket_us"]: row["count"] for row in answers(report, "traffic")}
+    assert found == {start * minute: sum(range(start, start + 5)) for start in range(0, 300, 5)}
 
 
 def test_many_broken_ranges_and_one_endless_connection_are_no_burden(tmp_path: Path) -> None:
@@ -182,7 +195,7 @@ def test_many_broken_ranges_and_one_endless_connection_are_no_burden(tmp_path: P
     accounts = [account(len(spoken) if i == 0 else 0, connection=f"c{i}") for i in range(7)]
     lake = write(tmp_path / "lake", {"silver/quarantine": broken, "silver/messages": spoken, "accounting": accounts})
     report = collect(lake)
-    assert size_of(report) <= MOST_BYTES
+    assert size_in_page(report) <= MOST_BYTES
     assert report["data"]["violations"]["total"] == many
     rules = [row["rule"] for row in answers(report, "violations")[:50]]
     assert len(set(rules)) == 50

@@ -9,7 +9,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ from .report import needs_report
 
 if TYPE_CHECKING:
     from ..demo.run import Shown
+    from ..spark.background import Background
 
 MESSAGES = 10_000
 REPORT = "wirelake-demo.html"
@@ -77,22 +78,14 @@ def demo(messages: int, seed: int, output: Path | None, keep: Path | None, is_se
     logging.getLogger("wirelake").addHandler(logging.NullHandler())
     report = output or (keep / "report.html" if keep else Path(REPORT))
     _check_places(report, keep)
-    with _ended_by_signals() as stopping, needs_spark(), needs_report(), _scratch() as scratch:
+    with _ended_by_signals() as stopping, needs_spark(), needs_report(), _scratch(stopping) as scratch:
         _check_plotly()
         from ..demo.run import run
-        from ..spark.session import session
 
         show = _Show()
-        with _kept(keep, scratch) as folder:
+        with _kept(keep, scratch, stopping) as folder, _engine(stopping) as engine:
             try:
-                shown = run(
-                    folder,
-                    report,
-                    messages=messages,
-                    seed=seed,
-                    spark=lambda: session(default_master()),
-                    show=show,
-                )
+                shown = run(folder, report, messages=messages, seed=seed, engine=engine, show=show)
             finally:
                 show.leave()
             _tell(shown, keep)
@@ -141,21 +134,36 @@ class Interrupted(KeyboardInterrupt):
 
 
 class _Stopping:
-    """The first signal ends the demonstration in good order, each further one whatever is being waited for then."""
+    """The first signal ends the demonstration in good order, a second one at once: then ``at_once`` is done, the last
+    of it first, and that is all.
+    """
 
     def __init__(self) -> None:
         self.number = 0
         self.is_quiet = False
         """An end that was announced needs no line."""
+        self.at_once: list[Callable[[], object]] = []
 
     def __call__(self, number: int, frame: Any) -> None:
-        if not self.number and not self.is_quiet:
+        if self.number:
+            self._end_at_once(number)
+        if not self.is_quiet:
             start = b"\n" if sys.stderr.isatty() else b""
             with suppress(OSError):  # written past Python's buffer, which may be in use just now
                 os.write(2, start + b"stopping; nothing is left behind (once more: at once)\n")
-        logging.disable()  # what fails from now on fails because of this
+        # What fails from now on fails because of this; Spark's threads would tell at length.
+        logging.disable()
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
         self.number = number
         raise Interrupted
+
+    def _end_at_once(self, number: int) -> None:
+        for one in SIGNALS:
+            signal.signal(one, signal.SIG_IGN)
+        for call in reversed(self.at_once):
+            with suppress(Exception):
+                call()
+        os._exit(128 + number)
 
 
 @contextmanager
@@ -164,17 +172,33 @@ def _ended_by_signals() -> Iterator[_Stopping]:
     before = {number: signal.signal(number, stopping) for number in SIGNALS}
     try:
         yield stopping
-    except Interrupted:
-        sys.exit(128 + stopping.number)
+    except BaseException:
+        if not stopping.number:
+            raise
+        sys.exit(128 + stopping.number)  # whatever it is: libraries make errors of their own of a signal
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
 @contextmanager
-def _scratch() -> Iterator[Path]:
+def _engine(stopping: _Stopping) -> Iterator[Background]:
+    from ..spark.background import Background
+    from ..spark.session import session
+
+    engine = Background(lambda: session(default_master()))
+    stopping.at_once.append(engine.kill)
+    try:
+        yield engine
+    finally:
+        engine.kill()
+
+
+@contextmanager
+def _scratch(stopping: _Stopping) -> Iterator[Path]:
     """A place for everything temporary, also that of Spark and its workers; it is gone afterwards."""
     scratch = Path(tempfile.mkdtemp(prefix="wirelake-"))
+    stopping.at_once.append(lambda: shutil.rmtree(scratch, ignore_errors=True))
     before = tempfile.tempdir, os.environ.get("TMPDIR")
     tempfile.tempdir = os.environ["TMPDIR"] = str(scratch)
     try:
@@ -191,21 +215,27 @@ def _scratch() -> Iterator[Path]:
 
 
 @contextmanager
-def _kept(keep: Path | None, scratch: Path) -> Iterator[Path]:
+def _kept(keep: Path | None, scratch: Path, stopping: _Stopping) -> Iterator[Path]:
     """Where capture and lake go. What is to be kept is removed too if somebody has stopped it halfway."""
     if keep is None:
         yield scratch
         return
     is_new = not keep.exists()
-    keep.mkdir(parents=True, exist_ok=True)
-    try:
-        yield keep
-    except Interrupted:
+
+    def remove() -> None:
         for name in KEPT:
             shutil.rmtree(keep / name, ignore_errors=True)
         if is_new:
             with suppress(OSError):
                 keep.rmdir()
+
+    stopping.at_once.append(remove)
+    keep.mkdir(parents=True, exist_ok=True)
+    try:
+        yield keep
+    except BaseException:
+        if stopping.number:
+            remove()
         raise
 
 

@@ -30,6 +30,8 @@ SCENES: dict[str, tuple[Scene, ...]] = {
 }
 """What is played live, by protocol. Those without a scene here are generated."""
 DRAIN_SECONDS = 1.0
+BEGIN_SECONDS = 2.0
+"""A thread that has not begun by then never will: its start was interrupted."""
 
 
 class Played(NamedTuple):
@@ -82,7 +84,8 @@ class Live:
     def __init__(self, directory: Path, *, messages: int, seconds: float, seed: int) -> None:
         self._perform = partial(perform, directory, messages=messages, seconds=seconds, seed=seed, begun=self._begin)
         self._began = 0.0
-        self._has_task = Event()
+        self._is_started = False
+        self._begun, self._has_task = Event(), Event()
         self._loop: asyncio.AbstractEventLoop
         self._task: asyncio.Task[Played] | None = None
         self._result: Future[Played] = Future()
@@ -94,6 +97,7 @@ class Live:
         return time.monotonic() - self._began if self._began else 0.0
 
     def start(self) -> None:
+        self._is_started = True
         self._thread.start()
 
     def wait(self, seconds: float) -> bool:
@@ -107,7 +111,7 @@ class Live:
 
     def stop(self) -> None:
         """Ends it, and waits until everything is closed."""
-        if self._thread.is_alive():
+        if self._is_started and self._begun.wait(BEGIN_SECONDS):
             self._has_task.wait()
             if self._task is not None:
                 with suppress(RuntimeError):  # it has ended meanwhile
@@ -117,6 +121,7 @@ class Live:
     # --- in the thread
 
     def _run(self) -> None:
+        self._begun.set()
         try:
             with asyncio.Runner() as runner:
                 self._result.set_result(runner.run(self._main()))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,16 +86,13 @@ class Shown:
         }
 
 
-def run(
-    folder: Path, report: Path, *, messages: int, seed: int, spark: Callable[[], SparkSession], show: Show
-) -> Shown:
-    """Capture and lake go into ``folder``, the report to its path. ``spark`` makes a session."""
+def run(folder: Path, report: Path, *, messages: int, seed: int, engine: Background, show: Show) -> Shown:
+    """Capture and lake go into ``folder``, the report to its path. The engine is started here, and ended."""
     began = time.monotonic()
     size = Size(messages)
     capture, lake = folder / "capture", folder / "lake"
     report.parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        engine = Background(spark)
         stack.callback(engine.kill)
         stack.callback(engine.end)
         show.step(1, "Spark starts, and goes on starting while there is traffic")
@@ -106,10 +102,10 @@ def run(
         _generate(capture, size, seed, played, show)
         show.step(4, "Spark makes tables of the capture")
         ingested = ingest(_ready(engine, show), [str(capture)], str(lake), final=True, progress=show)
-        show.step(5, "the report is made from the tables")
-        made = Lake.open(lake, create=False)
-        look_at = sentences(made)
-        written = write_report(made, report)
+    show.step(5, "the report is made from the tables")
+    made = Lake.open(lake, create=False)
+    look_at = sentences(made)
+    written = write_report(made, report)
     return Shown(
         capture,
         lake,

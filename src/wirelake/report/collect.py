@@ -17,12 +17,13 @@ from ..lake.store import errors
 from . import queries
 from .conversations import make_conversations
 from .frames import fill
-from .holding import Holding, size_of
+from .holding import Holding
+from .packing import json_size
 from .shorten import cell
 from .tables import open_tables, rows
 
 MOST_BYTES = 4_600_000
-"""What the data of a page may have, as JSON: with the library for charts it is then below 10 MB."""
+"""What the data of a page may have, conversations packed: with the library for charts it is then below 10 MB."""
 MOST_BUCKETS = 120
 TRAFFIC_BY_MINUTES_US = 20 * 60_000_000
 ATTEMPTS = 3
@@ -87,7 +88,7 @@ def _collect(lake: Lake, tables: duckdb.DuckDBPyConnection, most_bytes: int, say
             asked[query.name]["total"] = query.total
     report: dict[str, Any] = {"about": about, "queries": asked, "data": data, "conversations": {}, "held": []}
     say("conversations")
-    holding = Holding(tables, lake.tables(), most_bytes - size_of(report))
+    holding = Holding(tables, lake.tables(), most_bytes - json_size(report))
     holding.take(questions)
     report["conversations"] = holding.conversations()
     report["held"] = _held(data["held"], holding.counts())

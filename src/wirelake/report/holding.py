@@ -1,12 +1,12 @@
 """Which conversations a page holds: all with violations or in doubt, the slowest, those that failed, and some others.
 
-There is room for so many bytes. Conversations are taken in turns, one of each kind, until it is used up; first with the
-bytes of what is marked, then, as long as there is room, with those of all other messages.
+There is room for so many bytes in the page, where they lie packed, and for so many in the memory of whoever opens it.
+Conversations are taken in turns, one of each kind, until it is used up; first with the bytes of what is marked, then,
+as long as there is room, with those of all other messages.
 """
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import zip_longest
@@ -17,23 +17,20 @@ import duckdb
 from .conversations import Draft, make_conversations
 from .frames import fill
 from .ids import Spot
+from .packing import json_size, packed_size
 from .queries import Query, piece
 
 WHYS = ("violation", "in_doubt", "slow", "failed", "sample")
 MOST = 1500
 """Conversations of one kind that come into question."""
-TAKEN = 250
+TAKEN = 1000
 """Conversations that are made at once, before it is known whether there is room for more."""
-PER_EVENT = 1500
+PER_EVENT = 250
 """Bytes that fields and bytes of a message take in a page, roughly."""
 LEAST_ROOM = 20_000
 """With less room it is not worth while to read tables again."""
-
-
-def size_of(value: Any) -> int:
-    """Bytes of a value as JSON in a page, where < > and & are written as six characters."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return len(text.encode("utf-8", "surrogatepass")) + 5 * sum(text.count(sign) for sign in "<>&")
+MOST_UNPACKED = 30_000_000
+"""JSON of all conversations of a page."""
 
 
 class Holding:
@@ -43,6 +40,7 @@ class Holding:
         self.tables = tables
         self.has = tuple(has)
         self.room = most_bytes
+        self.unpacked = MOST_UNPACKED
         self.whys: dict[str, list[str]] = defaultdict(list)
         self.held: dict[str, Draft] = {}
 
@@ -66,13 +64,19 @@ class Holding:
         fill(self.tables, self.has, [event for draft in drafts.values() for event in _marked(draft)])
         left_out = 0
         for draft in drafts.values():
-            size = size_of(draft.shown) + len(draft.id) + 4
-            if size <= self.room:
+            if self._has_room(packed_size(draft.shown), json_size(draft.shown)):
                 self.held[draft.id] = draft
-                self.room -= size
             else:
                 left_out += 1
         return left_out * 4 < len(drafts)
+
+    def _has_room(self, size: int, unpacked: int) -> bool:
+        """Whether there is room for so much; then it is taken."""
+        if size > self.room or unpacked > self.unpacked:
+            return False
+        self.room -= size
+        self.unpacked -= unpacked
+        return True
 
     def _chosen(self, questions: Mapping[str, Query]) -> dict[str, list[str]]:
         """Ids by why, the most wanted first."""
@@ -94,18 +98,16 @@ class Holding:
     def _fill_others(self) -> None:
         """Fields and bytes of messages that are not marked, as long as there is room for all of a conversation's."""
         drafts = list(self.held.values())
-        while drafts and self.room > LEAST_ROOM:
+        while drafts and self.room > LEAST_ROOM and self.unpacked > LEAST_ROOM:
             some = _some(drafts, self.room)
             drafts = drafts[len(some) :]
-            before = {draft.id: size_of(draft.shown) for draft in some}
+            before = {draft.id: (packed_size(draft.shown), json_size(draft.shown)) for draft in some}
             fill(self.tables, self.has, [event for draft in some for event in _others(draft)])
             for draft in some:
-                more = size_of(draft.shown) - before[draft.id]
-                if more <= self.room:
-                    self.room -= more
-                    continue
-                for event in _others(draft):
-                    event["fields"] = event["bytes"] = None
+                size, unpacked = before[draft.id]
+                if not self._has_room(packed_size(draft.shown) - size, json_size(draft.shown) - unpacked):
+                    for event in _others(draft):
+                        event["fields"] = event["bytes"] = None
 
     def conversations(self) -> dict[str, dict[str, Any]]:
         return {name: draft.shown for name, draft in self.held.items()}
@@ -129,7 +131,8 @@ def _others(draft: Draft) -> list[dict[str, Any]]:
 
 def _some(drafts: list[Draft], room: int) -> list[Draft]:
     """The first of these, as many as the room is likely to be enough for; tables should not be read often."""
-    kept, size = [], 0
+    kept: list[Draft] = []
+    size = 0
     for draft in drafts:
         size += PER_EVENT * len(_others(draft))
         if kept and size > room:

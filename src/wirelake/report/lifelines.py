@@ -59,8 +59,8 @@ group by connection""",
 def _peers(row: Mapping[str, Any]) -> Peers:
     facts = row.get("facts") or {}
     client, server = ((next((facts[n] for n in names if facts.get(n)), "")) for names in (_CLIENT_NAMES, _SERVER_NAMES))
-    ends = (cut(row[name] or "", 100) for name in ("client", "server"))
-    return Peers(*ends, cut(client, 60), cut(server, 60), row["protocol"] or "")
+    addresses = cut(row["client"] or "", 100), cut(row["server"] or "", 100)
+    return Peers(*addresses, cut(client, 60), cut(server, 60), row["protocol"] or "")
 
 
 UNKNOWN = Peers("", "", "", "", "")

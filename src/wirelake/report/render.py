@@ -16,23 +16,29 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from .packing import packed
+
 SCRIPTS = (
     "dom.js",
     "format.js",
     "report.js",
+    "unpack.js",
     "cells.js",
     "panels.js",
     "tables.js",
     "figures.js",
     "theme.js",
+    "axes.js",
     "plots.js",
     "charts.js",
+    "topology.js",
     "bytes.js",
     "timeline.js",
     "diagram.js",
     "event.js",
     "conversation.js",
     "filters.js",
+    "lists.js",
     "sections.js",
     "live.js",
     "app.js",
@@ -52,7 +58,7 @@ def render(report: dict[str, Any], live: bool = False) -> str:
         "style": _page("style.css"),
         "early": early,
         "settings": script_json({"live": live}),
-        "report": script_json(report),
+        "report": script_json(packed(report)),
         "library": library,
         "own": own,
     }
@@ -93,7 +99,7 @@ def _hash(script: str) -> str:
 def _library() -> str:
     """Plotly, whole, with the licence in its first lines."""
     try:
-        from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
+        from plotly.offline import get_plotlyjs
     except ImportError as error:
         raise ImportError("the report needs plotly: pip install 'wirelake[report]'") from error
     return _inline(get_plotlyjs())

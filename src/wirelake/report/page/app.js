@@ -5,10 +5,12 @@ function showMasthead() {
   const {lake, commit, commit_at: committed, captures, made, wirelake} = report.about;
   byId('lake-name').replaceChildren(...lakeName(visible(lake)));
   const facts = [
-    ['traffic', spanWords()], ['captures', asCount(captures)], ['commit', `${asCount(commit)}${committed ? `, ${isoMinute(committed)}` : ''}`],
+    ['traffic', spanWords()], ['captures', asCount(captures)],
+    ['commit', committed ? `${asCount(commit)}, ${isoMinute(committed)}` : asCount(commit)],
     ['made', `${isoMinute(made)} by wirelake ${visible(wirelake)}`],
   ];
-  byId('lake-facts').replaceChildren(...facts.map(([name, value]) => make('div', {}, make('dt', {text: name}), make('dd', {}, value))));
+  byId('lake-facts').replaceChildren(...facts.map(([name, value]) =>
+    make('div', {}, make('dt', {text: name}), make('dd', {}, value))));
 }
 
 /** The path of a lake, in which its own name stands out. */
@@ -28,7 +30,8 @@ function isoMinute(text) {
 function spanWords() {
   const [first, last] = ['first_us', 'last_us'].map((column) => valueAt('overview', 0, column));
   if (first === null || last === null) return 'without times';
-  return make('span', {}, figure('overview', 0, 'first_us'), ' to ', figure('overview', 0, 'last_us', oneDay() ? 'clock' : 'time'), ' UTC');
+  const end = figure('overview', 0, 'last_us', oneDay() ? 'clock' : 'time');
+  return make('span', {}, figure('overview', 0, 'first_us'), ' to ', end, ' UTC');
 }
 
 join({update: (why) => { if (why === 'report') showMasthead(); }});

@@ -1,5 +1,5 @@
-// The bytes of a message, annotated: a dump in hex, and below it its parts with field and value. A part and its bytes point
-// at each other, by mouse and by keyboard; what breaks a rule is marked in both.
+// The bytes of a message, annotated: a dump in hex, and below it its parts with field and value. A part and its bytes
+// point at each other, by mouse and by keyboard; what breaks a rule is marked in both.
 
 const SOURCES = {
   quarantine: 'as they were quarantined',
@@ -24,15 +24,17 @@ function bytesNote(bytes, shown, direction) {
   const where = direction ? ` ${asWords(direction)}` : '';
   const cut = shown < bytes.total ? `, the first ${asCount(shown)} here` : '';
   const source = Object.hasOwn(SOURCES, bytes.from) ? SOURCES[bytes.from] : visible(bytes.from ?? '');
-  return `${asCount(bytes.total)} ${bytes.total === 1 ? 'byte' : 'bytes'} from offset ${asCount(bytes.base)} of the stream${where}${cut}; ${source}.`;
+  const count = `${asCount(bytes.total)} ${bytes.total === 1 ? 'byte' : 'bytes'}`;
+  return `${count} from offset ${asCount(bytes.base)} of the stream${where}${cut}; ${source}.`;
 }
 
-/** The bytes at fault: the part in which the rule was broken, else the byte at its place, behind which nothing was read. */
+/** The bytes at fault: the part in which the rule was broken, else the byte behind which nothing was read. */
 function errorRange(bytes, length) {
   if (!bytes.error) return null;
   const {offset, path} = bytes.error;
   const at = Number.isInteger(offset) ? offset : null;
-  const named = bytes.parts.find((part) => path && part.path === path && (at === null || (at >= part.offset && at <= part.offset + part.length)));
+  const isThere = (part) => at === null || (at >= part.offset && at <= part.offset + part.length);
+  const named = bytes.parts.find((part) => path && part.path === path && isThere(part));
   const around = named ?? (at === null ? null : smallestPart(bytes.parts, at));
   if (around && around.length > 0) return {from: around.offset, to: around.offset + around.length, part: around};
   if (at === null || at >= length) return null;
@@ -63,16 +65,15 @@ function makeDump(values, bytes, wrong) {
 function dumpByte(value, at, owners, wrong) {
   const owner = owners[at];
   const state = !wrong || at < wrong.from ? '' : at < wrong.to ? ' wrong' : owner < 0 ? ' unread' : '';
-  return make('span', {
-    class: `byte${owner % 2 === 1 ? ' odd' : ''}${state}`, text: value, data: {at, ...(owner >= 0 ? {part: owner} : {})},
-  });
+  const data = owner >= 0 ? {at, part: owner} : {at};
+  return make('span', {class: `byte${owner % 2 === 1 ? ' odd' : ''}${state}`, text: value, data});
 }
 
 /** For each byte the smallest part that it lies in, -1 if none. */
 function partOwners(parts, length) {
   const owners = new Array(length).fill(-1);
   const bySize = parts.map((part, at) => ({part, at})).sort((one, other) => other.part.length - one.part.length);
-  for (const {part, at} of bySize) owners.fill(at, Math.min(part.offset, length), Math.min(part.offset + part.length, length));
+  for (const {part, at} of bySize) owners.fill(at, part.offset, part.offset + part.length);
   return owners;
 }
 
@@ -85,7 +86,8 @@ const MOST_HEX = 24;
 function makeParts(values, bytes, wrong) {
   if (bytes.parts.length === 0) return null;
   const rows = bytes.parts.map((part, at) => partRow(part, at, values, bytes, wrong));
-  const heads = ['offset', 'bytes', 'field', 'value'].map((text) => make('th', {scope: 'col', class: text === 'offset' ? 'number' : null, text}));
+  const heads = ['offset', 'bytes', 'field', 'value'].map((text, at) =>
+    make('th', {scope: 'col', class: at === 0 ? 'number' : null, text}));
   return make('div', {class: 'scroller parts-box'}, make('table', {class: 'parts'},
     make('caption', {class: 'unseen', text: 'Parts of the message. A part that has the focus is marked in the dump.'}),
     make('thead', {}, make('tr', {}, ...heads)), make('tbody', {}, ...rows)));

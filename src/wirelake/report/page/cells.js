@@ -1,5 +1,5 @@
-// Elements that show a value of an answer, and say which: query, row, column and the raw value are on them, so that every
-// number of the page can be compared with what its SQL gives.
+// Elements that show a value of an answer, and say which: query, row, column and the raw value are on them, so that
+// every number of the page can be compared with what its SQL gives.
 
 const LONG = 140;
 const ONE_LINE = 36;
@@ -13,7 +13,8 @@ const CODE_COLUMNS = new Set([
 
 /** Marks an element as the place of one value. */
 function tie(element, query, row, column, value, how) {
-  Object.assign(element.dataset, {query, row: String(row), column, value: value === null ? '' : String(value), format: how});
+  const raw = value === null ? '' : String(value);
+  Object.assign(element.dataset, {query, row: String(row), column, value: raw, format: how});
   return element;
 }
 
@@ -75,6 +76,18 @@ function protocolTag(value) {
 }
 
 function statusTag(value) {
-  const tone = Object.hasOwn(TONES, value) ? TONES[value] : 'plain';
-  return make('span', {class: `status ${tone}`}, make('bdi', {text: asWords(value)}));
+  return make('span', {class: `status ${toneOf(value)}`}, make('bdi', {text: asWords(value)}));
+}
+
+function toneOf(value) {
+  return Object.hasOwn(TONES, value) ? TONES[value] : 'plain';
+}
+
+/** A table of what stands in a conversation: rows of texts and elements, the first of a row is its head. */
+function plainTable(caption, heads, rows) {
+  const body = rows.map(([first, ...others]) =>
+    make('tr', {}, make('th', {scope: 'row'}, first), ...others.map((cell) => make('td', {}, cell))));
+  const head = make('tr', {}, ...heads.map((text) => make('th', {scope: 'col', text})));
+  return make('div', {class: 'scroller'}, make('table', {}, make('caption', {class: 'unseen', text: caption}),
+    make('thead', {}, head), make('tbody', {}, ...body)));
 }

@@ -1,5 +1,5 @@
-// The dialog with one conversation. Its place is in the address of the page (#conversation=…&event=…), so it can be linked,
-// and Back closes it.
+// The dialog with one conversation. Its place is in the address of the page (#conversation=…&event=…), so it can be
+// linked, and Back closes it.
 
 const WHY = {
   violation: 'has a violation', in_doubt: 'in doubt', slow: 'among the slowest', failed: 'failed', sample: 'sample',
@@ -58,28 +58,42 @@ async function openConversation(id, event) {
   setHeading('Conversation', id);
   byId('conversation-body').replaceChildren();
   openDialog(byId('conversation'));
-  const found = conversationHere(id) ?? (settings.live ? await fetchConversation(id) : null);
+  const found = await findConversation(id);
   if (opened !== mine) return;
   if (found === null) byId('conversation-body').replaceChildren(notHere(id));
   else showConversation(found, event);
 }
 
+/** From the page, else from its server; null if neither has it, or if this browser cannot open what the page has. */
+async function findConversation(id) {
+  try {
+    return await readConversation(id) ?? (settings.live ? await fetchConversation(id) : null);
+  } catch {
+    return null;
+  }
+}
+
 function notHere(id) {
-  const text = settings.live
-    ? 'The lake has no such conversation, or its server cannot be reached.'
-    : 'This page does not hold the conversation: it keeps those with violations, those in doubt, the slowest, and a sample.';
-  const more = settings.live ? null : make('p', {}, 'With ', make('code', {text: 'wirelake report LAKE --serve'}), ', every conversation of the lake opens on click.');
-  return make('div', {class: 'not-here', tabindex: -1}, make('p', {text}), more, make('p', {class: 'note'}, longText(visible(id), 'code')));
+  const name = make('p', {class: 'note'}, longText(visible(id), 'code'));
+  if (isHere(id)) {
+    const text = 'The page holds this conversation, compressed, and this browser is too old to open it.';
+    return make('div', {class: 'not-here'}, make('p', {text}), name);
+  }
+  if (settings.live) {
+    const text = 'The lake has no such conversation, or its server cannot be reached.';
+    return make('div', {class: 'not-here'}, make('p', {text}), name);
+  }
+  const text = 'This page does not hold the conversation: it keeps those with violations, those in doubt, the slowest, '
+    + 'those that failed, and a sample, as far as there is room.';
+  const verb = make('code', {text: 'wirelake report LAKE --serve'});
+  const more = make('p', {}, 'With ', verb, ', every conversation of the lake opens on click.');
+  return make('div', {class: 'not-here'}, make('p', {text}), more, name);
 }
 
 async function fetchConversation(id) {
   byId('conversation-body').replaceChildren(emptyNote('Asking the server …'));
-  try {
-    const answered = await fetch(`conversation?id=${encodeURIComponent(id)}`);
-    return answered.ok ? await answered.json() : null;
-  } catch {
-    return null;
-  }
+  const answered = await fetch(`conversation?id=${encodeURIComponent(id)}`);
+  return answered.ok ? answered.json() : null;
 }
 
 function setHeading(kind, title) {
@@ -88,15 +102,17 @@ function setHeading(kind, title) {
 }
 
 function showConversation(conversation, event) {
-  setHeading(`${asWords(conversation.kind)} · ${visible(protocolName(conversation.protocol))}`, conversation.title || conversation.id);
-  const detail = make('div', {class: 'event-view', 'aria-live': 'polite', 'aria-label': 'The chosen message', role: 'region'});
+  const protocol = visible(protocolName(conversation.protocol));
+  setHeading(`${asWords(conversation.kind)} · ${protocol}`, conversation.title || conversation.id);
+  const detail = make('div', {class: 'event-view', 'aria-label': 'The chosen message', role: 'region'});
   const diagram = new Diagram(conversation, (at) => {
     detail.replaceChildren(...eventView(conversation.events[at], conversation));
     detail.scrollTop = 0;
     rememberEvent(conversation.id, at);
   });
   const branches = make('div', {class: 'branches-box'});
-  const left = make('div', {class: 'sequence'}, make('p', {class: 'why'}, ...whyTags(conversation)), branches, diagram.element, eventTable(conversation));
+  const left = make('div', {class: 'sequence'},
+    make('p', {class: 'why'}, ...aboutTags(conversation)), branches, diagram.element, eventTable(conversation));
   byId('conversation-body').replaceChildren(left, detail);
   opened = {id: conversation.id, conversation, diagram, branches, left, width: 0, text: JSON.stringify(conversation)};
   fitDiagram();
@@ -114,12 +130,11 @@ function startAt(conversation, event) {
   return focus >= 0 ? focus : Math.max(marked, 0);
 }
 
-function whyTags(conversation) {
-  const tags = (conversation.why ?? []).map((why) =>
-    make('span', {class: `status ${toneOf(why)}`, text: Object.hasOwn(WHY, why) ? WHY[why] : visible(why)}));
+/** Why it is here, and what of it is not. */
+function aboutTags(conversation) {
   const between = conversation.left_out?.between ?? 0;
-  if (between > 0) tags.push(make('span', {class: 'note', text: `${asCount(between)} messages in between are left out.`}));
-  return tags;
+  const text = `${asCount(between)} ${between === 1 ? 'message' : 'messages'} in between left out`;
+  return [...whyTags(conversation), between > 0 ? make('span', {class: 'note', text}) : null];
 }
 
 /** The chosen message in the address, without a new step for Back. */
@@ -138,14 +153,14 @@ function eventTable(conversation) {
 
 function eventRows(conversation) {
   const first = conversation.events.find((one) => one.ts !== null)?.ts ?? null;
-  const heads = ['after', 'from', 'to', 'message', 'address', 'status', 'note'].map((text) => make('th', {scope: 'col', text}));
-  const rows = conversation.events.map((event) => make('tr', {},
-    make('th', {scope: 'row', class: 'number', text: event.ts === null || first === null ? NOTHING : asDuration(event.ts - first)}),
-    ...[event.from, event.to].map((at) => make('td', {}, endName(conversation.lifelines[at]))),
-    ...[event.message, event.address, event.status].map((value) => make('td', {}, longText(format(value, 'text'), 'code'))),
-    make('td', {text: isMarked(event) ? markWords(event) : ''})));
-  return make('div', {class: 'scroller'}, make('table', {}, make('caption', {class: 'unseen', text: 'Messages in the order of time'}),
-    make('thead', {}, make('tr', {}, ...heads)), make('tbody', {}, ...rows)));
+  const rows = conversation.events.map((event) => [
+    event.ts === null || first === null ? NOTHING : asDuration(event.ts - first),
+    ...[event.from, event.to].map((at) => endName(conversation.lifelines[at])),
+    ...[event.message, event.address, event.status].map((value) => longText(format(value, 'text'), 'code')),
+    isMarked(event) ? markWords(event) : '',
+  ]);
+  const heads = ['after', 'from', 'to', 'message', 'address', 'status', 'note'];
+  return plainTable('Messages in the order of time', heads, rows);
 }
 
 /** Draws the pictures for the width that there is. */
@@ -161,7 +176,9 @@ function fitDiagram() {
 }
 
 /** A new report: the open conversation is shown anew if it has changed, with the same message chosen. */
-function refreshConversation() {
-  const newer = opened?.conversation ? conversationHere(opened.id) : null;
-  if (newer && JSON.stringify(newer) !== opened.text) showConversation(newer, opened.diagram.chosen);
+async function refreshConversation() {
+  const mine = opened;
+  if (!mine?.conversation || !isHere(mine.id)) return;
+  const newer = await findConversation(mine.id);
+  if (opened === mine && newer && JSON.stringify(newer) !== mine.text) showConversation(newer, mine.diagram.chosen);
 }

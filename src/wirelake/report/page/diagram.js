@@ -7,7 +7,7 @@ const PAUSE = 26;
 const LEAST_PAUSE_US = 200_000;
 const KINDS = new Set(['request', 'response', 'event', 'control']);
 const MARKS = {violation: 'violation', quarantine: 'quarantined', gap: 'never captured'};
-const CHARACTER_WIDTH = {};
+const FONTS = {};
 
 const pen = document.createElement('canvas').getContext('2d');
 
@@ -26,15 +26,15 @@ function fitText(text, width, kind) {
 }
 
 function fontOf(kind) {
-  if (!Object.hasOwn(CHARACTER_WIDTH, kind)) {
+  if (!Object.hasOwn(FONTS, kind)) {
     const sample = draw('text', {class: kind});
     const holder = draw('svg', {class: 'unseen'}, sample);
     document.body.append(holder);
     const style = getComputedStyle(sample);
-    CHARACTER_WIDTH[kind] = `${style.fontWeight} ${style.fontSize} ${style.fontFamily}`;
+    FONTS[kind] = `${style.fontWeight} ${style.fontSize} ${style.fontFamily}`;
     holder.remove();
   }
-  return CHARACTER_WIDTH[kind];
+  return FONTS[kind];
 }
 
 class Diagram {
@@ -55,7 +55,9 @@ class Diagram {
 
   words() {
     const {events, lifelines} = this.conversation;
-    return `Sequence of ${asCount(events.length)} messages between ${lifelines.map((line) => visible(line.label || line.name)).join(', ')}`;
+    const names = lifelines.map((lifeline) => visible(lifeline.label || lifeline.name));
+    const left = [this.leftOutWords('before', 'earlier'), this.leftOutWords('after', 'later')].filter(Boolean);
+    return [`Sequence of ${asCount(events.length)} messages between ${names.join(', ')}`, ...left].join('; ');
   }
 
   /** Draws for a width; called again when it changes. */
@@ -114,38 +116,47 @@ class Diagram {
       const width = Math.min(this.spacing - 12, 2 * this.edge - 8);
       return draw('g', {}, draw('title', {text: label === name ? name : `${label} (${name})`}),
         draw('rect', {class: 'head', x: this.x(at) - width / 2, y: 4, width, height: 38, rx: 5}),
-        draw('text', {class: 'head-label', x: this.x(at), y: label === name ? 27 : 19, 'text-anchor': 'middle', text: fitText(label, width - 14, 'head-label')}),
-        label === name ? null : draw('text', {class: 'head-name', x: this.x(at), y: 35, 'text-anchor': 'middle', text: fitText(name, width - 14, 'head-name')}));
+        centred('head-label', this.x(at), label === name ? 27 : 19, fitText(label, width - 14, 'head-label')),
+        label === name ? null : centred('head-name', this.x(at), 35, fitText(name, width - 14, 'head-name')));
     }));
   }
 
   drawBody(lifelines, events) {
     setSize(this.list, this.whole, this.height);
-    const lines = lifelines.map((_, at) => draw('line', {class: 'lifeline', x1: this.x(at), x2: this.x(at), y1: 0, y2: this.height}));
+    const lines = lifelines.map((_, at) =>
+      draw('line', {class: 'lifeline', x1: this.x(at), x2: this.x(at), y1: 0, y2: this.height}));
     this.options = events.map((event, at) => this.drawEvent(event, at));
-    const outside = [['before', 4, 'earlier'], ['after', this.height - 32, 'later']].map(([where, top, word]) => this.leftOut(where, top, word));
-    this.list.replaceChildren(draw('g', {'aria-hidden': 'true'}, ...lines), ...outside.filter(Boolean), ...this.options);
+    const outside = [this.leftOut('before', 4, 'earlier'), this.leftOut('after', this.height - 32, 'later')];
+    const behind = draw('g', {'aria-hidden': 'true'}, ...lines, ...outside);
+    this.list.replaceChildren(behind, ...this.options);
   }
 
   leftOut(where, top, word) {
+    const text = this.leftOutWords(where, word);
+    if (!text) return null;
+    const box = draw('rect', {x: 8, y: top, width: this.whole - 16, height: 22, rx: 4});
+    return draw('g', {class: 'left-out'}, box, centred('left-out-text', this.whole / 2, top + 15, text));
+  }
+
+  leftOutWords(where, word) {
     const count = this.conversation.left_out?.[where] ?? 0;
-    if (count === 0) return null;
-    const text = `${asCount(count)} ${word} ${count === 1 ? 'message' : 'messages'} left out`;
-    return draw('g', {class: 'left-out', role: 'presentation'},
-      draw('rect', {x: 8, y: top, width: this.whole - 16, height: 22, rx: 4}), draw('text', {x: this.whole / 2, y: top + 15, 'text-anchor': 'middle', text}));
+    return count === 0 ? '' : `${asCount(count)} ${word} ${count === 1 ? 'message' : 'messages'} left out`;
   }
 
   drawEvent(event, at) {
     const {top, height, pause} = this.rows[at];
     const kind = KINDS.has(event.kind) ? event.kind : 'control';
     const group = draw('g', {
-      class: `step ${kind} ${Object.hasOwn(MARKS, event.mark) ? event.mark : 'plain'}`, role: 'option', id: `event-${at}`, 'aria-selected': 'false',
-      'aria-label': eventWords(event, this.conversation), data: {event: at},
+      class: `step ${kind} ${isMarked(event) ? event.mark : 'plain'}`, role: 'option', id: `event-${at}`,
+      'aria-selected': 'false', 'aria-label': eventWords(event, this.conversation), data: {event: at},
     });
     if (pause) group.append(draw('text', {class: 'pause', x: 8, y: top - 8, text: `${asDuration(pause)} later`}));
     group.append(draw('rect', {class: 'row', x: 2, y: top, width: this.whole - 4, height: height - 2, rx: 4}));
-    if (event.mark === 'focus') group.append(draw('rect', {class: 'focus-bar', x: 2, y: top + 4, width: 3, height: height - 10, rx: 1.5}));
-    group.append(draw('text', {class: 'when', x: 8, y: top + 33, text: this.relative(event)}), ...this.arrow(event, top + 29), ...this.labels(event, top));
+    if (event.mark === 'focus') {
+      group.append(draw('rect', {class: 'focus-bar', x: 2, y: top + 4, width: 3, height: height - 10, rx: 1.5}));
+    }
+    group.append(draw('text', {class: 'when', x: 8, y: top + 33, text: this.relative(event)}));
+    group.append(...this.arrow(event, top + 29), ...this.labels(event, top));
     return group;
   }
 
@@ -164,12 +175,14 @@ class Diagram {
 
   arrow(event, y) {
     const [from, to] = this.ends(event);
-    if (from === to) return [draw('path', {class: 'shaft', d: `M${from} ${y - 6}h28v10h-22`, fill: 'none'}), head(from + 4, y + 4, -1, event.kind)];
+    if (from === to) {
+      const loop = draw('path', {class: 'shaft', d: `M${from} ${y - 6}h28v10h-22`, fill: 'none'});
+      return [loop, head(from + 4, y + 4, -1, event.kind)];
+    }
     const way = to > from ? 1 : -1;
-    const shapes = [draw('line', {class: 'shaft', x1: from, x2: to - way * 6, y1: y, y2: y}), head(to, y, way, event.kind)];
-    if (event.mark === 'gap') shapes.push(draw('path', {class: 'break', d: `M${(from + to) / 2 - 6} ${y + 6}l6 -12m0 12l6 -12`}));
-    if (event.mark === 'quarantine') shapes.push(draw('path', {class: 'cross', d: `M${(from + to) / 2 - 5} ${y - 5}l10 10m0 -10l-10 10`}));
-    return shapes;
+    const middle = (from + to) / 2;
+    const shaft = draw('line', {class: 'shaft', x1: from, x2: to - way * 6, y1: y, y2: y});
+    return [shaft, head(to, y, way, event.kind), ...breakSign(event.mark, middle, y)];
   }
 
   labels(event, top) {
@@ -181,15 +194,17 @@ class Diagram {
     const shownName = fitText(name, room, 'name');
     pen.font = fontOf('name');
     const left = room - pen.measureText(`${shownName}  `).width;
-    const extra = [event.address, event.status].filter((part) => part !== null && part !== undefined && part !== '').map(visible).join(' · ');
-    const text = draw('text', {class: 'label', x: middle, y: top + 19, 'text-anchor': anchor}, draw('tspan', {class: 'name', text: shownName}));
+    const extra = [event.address, event.status].filter((part) => (part ?? '') !== '').map(visible).join(' · ');
+    const text = draw('text', {class: 'label', x: middle, y: top + 19, 'text-anchor': anchor},
+      draw('tspan', {class: 'name', text: shownName}));
     if (extra && left > 30) text.append(draw('tspan', {class: 'extra', dx: 6, text: fitText(extra, left, 'extra')}));
     if (!isMarked(event)) return [text];
     const words = markWords(event);
     const below = fitText(words, room - 20, 'mark');
     pen.font = fontOf('mark');
     const start = middle - pen.measureText(below).width / 2 - 10;
-    return [text, markSign(start, top + 45, event.mark), draw('text', {class: 'mark', x: start + 14, y: top + 49, text: below})];
+    const mark = draw('text', {class: 'mark', x: start + 14, y: top + 49, text: below});
+    return [text, markSign(start, top + 45, event.mark), mark];
   }
 
   /** Makes an event the chosen one, brings it into view and tells. */
@@ -208,10 +223,10 @@ class Diagram {
 
   onKey(event) {
     const last = this.options.length - 1;
-    const to = {ArrowDown: this.chosen + 1, ArrowUp: this.chosen - 1, Home: 0, End: last, PageDown: this.chosen + 10, PageUp: this.chosen - 10}[event.key];
-    if (to === undefined) return;
+    const steps = {ArrowDown: 1, ArrowUp: -1, Home: -Infinity, End: Infinity, PageDown: 10, PageUp: -10};
+    if (!Object.hasOwn(steps, event.key)) return;
     event.preventDefault();
-    this.select(Math.min(Math.max(to, 0), last));
+    this.select(Math.min(Math.max(this.chosen + steps[event.key], 0), last));
   }
 }
 
@@ -228,14 +243,29 @@ function markWords(event) {
 /** Requests and their like have a full head, answers an open one. */
 function head(x, y, way, kind) {
   const shape = `M${x - way * 9} ${y - 5}L${x} ${y}L${x - way * 9} ${y + 5}`;
-  return kind === 'response' ? draw('path', {class: 'head-open', d: shape}) : draw('path', {class: 'head-full', d: `${shape}Z`});
+  if (kind === 'response') return draw('path', {class: 'head-open', d: shape});
+  return draw('path', {class: 'head-full', d: `${shape}Z`});
+}
+
+/** What stands in the middle of an arrow that is no message: a break for missing bytes, a cross for bad ones. */
+function breakSign(mark, x, y) {
+  if (mark === 'gap') return [draw('path', {class: 'break', d: `M${x - 6} ${y + 6}l6 -12m0 12l6 -12`})];
+  return mark === 'quarantine' ? [draw('path', {class: 'cross', d: `M${x - 5} ${y - 5}l10 10m0 -10l-10 10`})] : [];
+}
+
+function centred(kind, x, y, text) {
+  return draw('text', {class: kind, x, y, 'text-anchor': 'middle', text});
 }
 
 /** Marks differ by shape, not only by colour: a triangle for a violation, a square for bytes, a circle for a gap. */
 function markSign(x, y, mark) {
-  const shape = mark === 'violation' ? draw('path', {d: `M${x} ${y - 5}l6 11h-12z`})
-    : mark === 'gap' ? draw('circle', {cx: x, cy: y, r: 5.5}) : draw('rect', {x: x - 5, y: y - 5, width: 10.5, height: 10.5});
-  return draw('g', {class: 'sign', 'aria-hidden': 'true'}, shape, draw('text', {x, y: y + 4, 'text-anchor': 'middle', text: mark === 'gap' ? '?' : '!'}));
+  const shapes = {
+    violation: () => draw('path', {d: `M${x} ${y - 5}l6 11h-12z`}),
+    quarantine: () => draw('rect', {x: x - 5, y: y - 5, width: 10.5, height: 10.5}),
+    gap: () => draw('circle', {cx: x, cy: y, r: 5.5}),
+  };
+  const sign = centred('sign-text', x, y + 4, mark === 'gap' ? '?' : '!');
+  return draw('g', {class: 'sign', 'aria-hidden': 'true'}, shapes[mark](), sign);
 }
 
 function setSize(picture, width, height) {

@@ -2,7 +2,7 @@
 
 const SVG = 'http://www.w3.org/2000/svg';
 
-/** An HTML element; properties are attributes, besides `text`, `on` (events), `data` and `style` (custom properties). */
+/** An HTML element; properties are attributes, besides `text`, `on` (events), `data` and `style` (properties). */
 function make(tag, properties, ...children) {
   return fill(document.createElement(tag), properties, children);
 }
@@ -16,13 +16,17 @@ function fill(element, properties, children) {
   for (const [name, value] of Object.entries(properties ?? {})) {
     if (value === null || value === undefined || value === false) continue;
     if (name === 'text') element.textContent = value;
-    else if (name === 'on') for (const [event, listener] of Object.entries(value)) element.addEventListener(event, listener);
-    else if (name === 'data') for (const [key, item] of Object.entries(value)) element.dataset[key] = item;
-    else if (name === 'style') for (const [key, item] of Object.entries(value)) element.style.setProperty(key, item);
+    else if (name === 'on') each(value, (event, listener) => element.addEventListener(event, listener));
+    else if (name === 'data') each(value, (key, item) => { element.dataset[key] = item; });
+    else if (name === 'style') each(value, (key, item) => element.style.setProperty(key, item));
     else element.setAttribute(name, value === true ? '' : value);
   }
   element.append(...children.flat().filter((child) => child !== null && child !== undefined));
   return element;
+}
+
+function each(object, work) {
+  for (const [key, item] of Object.entries(object)) work(key, item);
 }
 
 function byId(id) {

@@ -1,14 +1,15 @@
-// One message of a conversation, looked at closely: where and when it was, what is wrong with it, its bytes, its fields.
+// One message of a conversation, looked at closely: where and when it was, what is wrong, its bytes, its fields.
 
 /** The view of an event; `first` is the time from which the conversation's times are told. */
 function eventView(event, conversation) {
   const line = (at) => conversation.lifelines[at];
   const first = conversation.events.find((other) => other.ts !== null)?.ts ?? null;
-  const route = make('p', {class: 'route'}, endName(line(event.from)), make('span', {class: 'to', text: ' → '}), endName(line(event.to)));
+  const route = make('p', {class: 'route'}, endName(line(event.from)), ' → ', endName(line(event.to)));
+  const kind = KINDS.has(event.kind) ? event.kind : 'control';
   return [
     make('header', {class: 'event-head'},
       make('h3', {}, longText(visible(event.message || MARKS[event.mark] || 'bytes'), 'code')),
-      event.kind ? make('span', {class: `kind ${KINDS.has(event.kind) ? event.kind : 'control'}`, text: asWords(event.kind)}) : null),
+      event.kind ? make('span', {class: `kind ${kind}`, text: asWords(event.kind)}) : null),
     route,
     isMarked(event) || event.rule || event.bytes?.error ? faultNote(event) : null,
     eventFacts(event, first),
@@ -29,8 +30,10 @@ function faultNote(event) {
   const rule = event.rule || error?.rule || '';
   const detail = event.detail || error?.detail || '';
   const title = isMarked(event) ? markWords({...event, rule}) : visible(rule);
-  const where = `${error?.path ? ` in ${visible(error.path)}` : ''}${Number.isInteger(error?.offset) ? ` at byte ${asCount(error.offset)}` : ''}`;
-  return make('div', {class: `fault ${event.mark === 'gap' ? 'gap' : ''}`}, make('p', {}, make('strong', {text: title}), where),
+  const field = error?.path ? ` in ${visible(error.path)}` : '';
+  const place = Number.isInteger(error?.offset) ? ` at byte ${asCount(error.offset)}` : '';
+  return make('div', {class: `fault ${event.mark === 'gap' ? 'gap' : ''}`},
+    make('p', {}, make('strong', {text: title}), field, place),
     detail ? make('p', {}, longText(visible(detail))) : null);
 }
 
@@ -39,12 +42,14 @@ function noBytes(event) {
 }
 
 function eventFacts(event, first) {
+  const direction = event.direction ? asWords(event.direction) : '';
   const facts = [
     ['time', event.ts === null ? null : `${asExactTime(event.ts)} UTC`],
     ['after the first', event.ts === null || first === null ? null : asDuration(event.ts - first)],
-    ['protocol', event.protocol], ['address', event.address], ['status', event.status], ['correlation', event.correlation],
+    ['protocol', event.protocol], ['address', event.address], ['status', event.status],
+    ['correlation', event.correlation],
     ['bytes', Number.isInteger(event.length) ? asCount(event.length) : null],
-    ['offset', Number.isInteger(event.offset) ? `${asCount(event.offset)} ${event.direction ? asWords(event.direction) : ''}` : null],
+    ['offset', Number.isInteger(event.offset) ? `${asCount(event.offset)} ${direction}` : null],
     ['connection', event.connection],
   ].filter(([, value]) => value !== null && value !== undefined && value !== '');
   return make('dl', {class: 'event-facts'}, ...facts.map(([name, value]) =>
@@ -57,12 +62,13 @@ function fieldsView(fields) {
   const rows = [];
   flatten('', fields, rows);
   if (rows.length === 0) return null;
-  const shown = rows.slice(0, MOST_FIELDS);
+  const shown = rows.slice(0, MOST_FIELDS).map(([path, value]) => make('tr', {},
+    make('th', {scope: 'row'}, make('bdi', {class: 'code', text: shorten(visible(path), LONG)})),
+    make('td', {}, longText(visible(value), 'code'))));
+  const more = rows.length - shown.length;
   return make('section', {class: 'fields', 'aria-label': 'Fields'}, make('h4', {text: 'Fields'}),
-    make('table', {}, make('caption', {class: 'unseen', text: 'Fields of the message'}),
-      make('tbody', {}, ...shown.map(([path, value]) => make('tr', {},
-        make('th', {scope: 'row'}, make('bdi', {class: 'code', text: shorten(visible(path), LONG)})), make('td', {}, longText(visible(value), 'code')))))),
-    rows.length > shown.length ? make('p', {class: 'note', text: `${asCount(rows.length - shown.length)} more fields are left out.`}) : null);
+    make('table', {}, make('caption', {class: 'unseen', text: 'Fields of the message'}), make('tbody', {}, ...shown)),
+    more > 0 ? make('p', {class: 'note', text: `${asCount(more)} more fields are left out.`}) : null);
 }
 
 /** A tree of values as paths: {a: {b: [1]}} as a.b[0]. */

@@ -16,8 +16,8 @@ class Tiles {
   constructor(query, tiles) {
     this.tiles = tiles;
     this.list = make('ul', {class: 'tiles'});
-    const framed = panel({title: 'The lake in figures', query, note: 'All protocols, whole span of time.', wide: true, kind: 'figures'}, this.list);
-    this.element = framed.element;
+    const frame = {title: 'The lake in figures', note: 'All protocols, whole span of time.'};
+    this.element = panel({...frame, query, wide: true, kind: 'figures'}, this.list).element;
     this.update('report');
   }
 

@@ -20,6 +20,7 @@ function startFilters() {
     search.focus();
   });
   addEventListener('keydown', focusSearch);
+  new ResizeObserver(measureToolbar).observe(byId('toolbar'));
   join({update: (why) => { if (why !== 'theme') showFilter(); }});
   showFilter();
 }
@@ -29,10 +30,15 @@ function applySearch() {
   tellAll('filter');
 }
 
+/** What sticks below the toolbar must know how high it is just now. */
+function measureToolbar() {
+  document.documentElement.style.setProperty('--bar-height', `${byId('toolbar').offsetHeight}px`);
+}
+
 /** The key / goes to the search, unless somebody is writing or a dialog is open. */
 function focusSearch(event) {
   if (event.key !== '/' || event.ctrlKey || event.metaKey || event.altKey) return;
-  if (document.querySelector('dialog[open]') || event.target.closest?.('input, textarea, select, [contenteditable]')) return;
+  if (document.querySelector('dialog[open]') || event.target.closest?.('input, textarea, select')) return;
   event.preventDefault();
   byId('search').focus();
   byId('search').select();
@@ -49,10 +55,11 @@ function showFilter() {
 }
 
 function chip(name) {
+  const label = make('bdi', {text: shorten(visible(name), 24), title: visible(name)});
   return make('button', {
-    type: 'button', class: 'chip', 'aria-pressed': String(looking.protocols.has(name)), data: {chip: name, colour: colourIndex(name)},
-    on: {click: () => toggleProtocol(name)},
-  }, make('span', {class: 'swatch', 'aria-hidden': 'true'}), make('bdi', {text: shorten(visible(name), 24), title: visible(name)}));
+    type: 'button', class: 'chip', 'aria-pressed': String(looking.protocols.has(name)),
+    data: {chip: name, colour: colourIndex(name)}, on: {click: () => toggleProtocol(name)},
+  }, make('span', {class: 'swatch', 'aria-hidden': 'true'}), label);
 }
 
 function toggleProtocol(name) {
@@ -63,7 +70,7 @@ function toggleProtocol(name) {
 /** How much of the page's tables is left, over all of them. */
 function matchWords() {
   const tables = parts.filter((part) => part instanceof AnswerTable);
-  const found = tables.reduce((sum, table) => sum + answer(table.query).rows.filter((row) => rowWanted(table.columns, row)).length, 0);
+  const found = tables.reduce((sum, table) => sum + table.matching.length, 0);
   const all = tables.reduce((sum, table) => sum + answer(table.query).rows.length, 0);
   return found === 0 ? 'Nothing matches' : `${asCount(found)} of ${asCount(all)} rows match`;
 }

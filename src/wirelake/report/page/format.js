@@ -82,7 +82,8 @@ function asFacts(value) {
 }
 
 // C0 and C1 controls, marks that turn the direction of text, marks without width, halves of characters.
-const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff\ufff9-\ufffb]|\p{Cs}/gu;
+const UNSEEN =
+  /[\u0000-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff\ufff9-\ufffb]|\p{Cs}/gu;
 
 /** Text in which what would not be seen, or would change how the rest is seen, is written out. */
 function visible(value) {
@@ -140,7 +141,9 @@ function format(value, how) {
   return FORMATS[how](value);
 }
 
-const TIMES = new Set(['bucket_us', 'first_us', 'last_us', 'request_us', 'ts_us', 'oldest_us', 'minute_us', 'since_us', 'ended_us', 'commit_at']);
+const TIMES = new Set([
+  'bucket_us', 'first_us', 'last_us', 'request_us', 'ts_us', 'oldest_us', 'minute_us', 'since_us', 'ended_us',
+]);
 const PERCENTS = new Set(['error_rate']);
 const BYTE_COLUMNS = /^bytes(_|$)|_bytes$|^length$/;
 
@@ -158,10 +161,12 @@ function formatOf(column, value) {
 
 const LABELS = {
   p50_us: 'p50', p95_us: 'p95', p99_us: 'p99', max_us: 'slowest', bucket_us: 'time', request_us: 'time', ts_us: 'time',
-  band_us: 'latency from', first_us: 'begins', last_us: 'last', oldest_us: 'oldest', latency_us: 'latency', duration_us: 'duration',
-  prepare_us: 'prepare', commit_us: 'commit', error_rate: 'failed', timeouts: 'time-outs', gtrid: 'transaction',
-  messages_to_server: 'to server', messages_to_client: 'to client', bytes_to_server: 'bytes to server', bytes_to_client: 'bytes to client',
-  bytes_decoded: 'decoded', bytes_quarantined: 'quarantined', quarantined_bytes: 'quarantined', facts: 'what the peers told',
+  band_us: 'latency from', first_us: 'begins', last_us: 'last', oldest_us: 'oldest', latency_us: 'latency',
+  duration_us: 'duration', prepare_us: 'prepare', commit_us: 'commit', error_rate: 'failed', timeouts: 'time-outs',
+  gtrid: 'transaction', messages_to_server: 'to server', messages_to_client: 'to client',
+  bytes_to_server: 'bytes to server', bytes_to_client: 'bytes to client', bytes_decoded: 'decoded',
+  bytes_quarantined: 'quarantined', quarantined_bytes: 'quarantined', facts: 'what the peers told',
+  held: 'in this page', of: 'in the lake',
 };
 
 function labelOf(column) {

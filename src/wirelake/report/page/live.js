@@ -1,4 +1,4 @@
-// A page that is served follows its lake: it asks whether there is a new commit, and takes over the new report where it is.
+// A page that is served follows its lake: it asks whether there is a new commit, and takes over the new report.
 
 const EVERY_MS = 2000;
 const SLOWEST_MS = 60_000;

@@ -3,11 +3,11 @@
 /** A panel with a heading; `query` names the SQL that its button shows, `note` says what is seen. */
 function panel({title, query, note, wide = false, kind = ''}, ...children) {
   const heading = make('h3', {text: title});
+  const words = make('p', {class: 'note', text: note ?? ''});
   const side = make('div', {class: 'panel-side'}, sqlButton(query, title));
-  const head = make('header', {class: 'panel-head'},
-    make('div', {}, heading, note ? make('p', {class: 'note', text: note}) : null), side);
+  const head = make('header', {class: 'panel-head'}, make('div', {}, heading, words), side);
   const element = make('article', {class: `panel ${wide ? 'wide' : ''} ${kind}`}, head, ...children);
-  return {element, heading, side};
+  return {element, heading, note: words, side};
 }
 
 function sqlButton(query, title) {
@@ -45,17 +45,19 @@ function startSqlDialog() {
   closeOnBackdrop(byId('sql-dialog'), () => byId('sql-dialog').close());
 }
 
-/** Opens a dialog; the focus goes back to where it was when it closes. */
+/** Opens a dialog; the focus goes back to where it was when it closes, also to a row that was made anew meanwhile. */
 function openDialog(dialog) {
   if (dialog.open) return;
   const before = document.activeElement;
+  const [table, row] = [before?.closest('.panel')?.id, before?.closest('tr')?.dataset.row];
   dialog.addEventListener('close', () => {
-    if (before && before.isConnected) before.focus({preventScroll: true});
+    const again = table && row ? byId(table)?.querySelector(`tr[data-row="${row}"] .open`) : null;
+    (before?.isConnected ? before : again)?.focus({preventScroll: true});
   }, {once: true});
   dialog.showModal();
 }
 
-/** A press that began and ended beside the dialog closes it; one that began inside, as when selecting text, does not. */
+/** A press that began and ended beside the dialog closes it; one that began inside, to select text, does not. */
 function closeOnBackdrop(dialog, close) {
   let pressed = false;
   dialog.addEventListener('pointerdown', (event) => { pressed = event.target === dialog; });

@@ -1,4 +1,5 @@
-// The report that the page shows, and what of it is looked at just now. Parts of the page ask here, and are told of changes.
+// The report that the page shows, and what of it is looked at just now. Parts of the page ask here, and are told of
+// changes.
 
 const settings = JSON.parse(byId('settings').textContent);
 const looking = {search: '', protocols: new Set()};
@@ -44,10 +45,6 @@ function records(name) {
   });
 }
 
-function conversationHere(id) {
-  return Object.hasOwn(report.conversations, id) ? report.conversations[id] : null;
-}
-
 // Answers that are divided by protocol name so what belongs to all of them.
 const ALL_PROTOCOLS = 'all';
 
@@ -60,7 +57,7 @@ function protocols() {
     if (at >= 0) for (const row of rows) found.add(protocolName(row[at]));
   }
   found.delete(ALL_PROTOCOLS);
-  return [...found].sort((one, other) => rank(one) - rank(other) || (one < other ? -1 : 1));
+  return [...found].sort(byRank);
 }
 
 const OWN_COLOURS = ['casual', 'dsa', 'mb', 'ceda'];
@@ -68,6 +65,10 @@ const OWN_COLOURS = ['casual', 'dsa', 'mb', 'ceda'];
 function rank(protocol) {
   const at = OWN_COLOURS.indexOf(protocol);
   return protocol === UNKNOWN ? 99 : at < 0 ? 50 : at;
+}
+
+function byRank(one, other) {
+  return rank(one) - rank(other) || (one < other ? -1 : 1);
 }
 
 /** The colour of a protocol, by its name alone: the same on every page and every day. */

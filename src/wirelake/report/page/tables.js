@@ -2,11 +2,11 @@
 
 const FIRST_ROWS = 10;
 
-/** A table of one answer. `hide`: columns not shown; `order`: columns that come first; `bars`: columns drawn as bars too;
-    `opens`: rows that have a conversation open it; `nothing`: the sentence for an answer without rows. */
+/** A table of one answer. `order`: columns that come first; `bars`: columns drawn as bars too; `opens`: rows that have
+    a conversation open it; `bare`: without a panel around it; `nothing`: the sentence for an answer without rows. */
 class AnswerTable {
-  constructor({query, title, note, hide = [], order = [], bars = [], opens = true, nothing, first = FIRST_ROWS, bare = false}) {
-    Object.assign(this, {query, title, hide: new Set(hide), order, bars: new Set(bars), opens, nothing, first});
+  constructor({query, title, note, order = [], bars = [], opens = true, bare = false, nothing}) {
+    Object.assign(this, {query, title, order, bars, opens, nothing});
     this.sort = null;
     this.all = false;
     this.count = make('p', {class: 'rows'});
@@ -31,8 +31,7 @@ class AnswerTable {
     if (why === 'theme') return;
     const {columns, rows, total} = answer(this.query);
     this.columns = columns;
-    this.shown = [...this.order.filter((name) => columns.includes(name)), ...columns.filter((name) => !this.order.includes(name))]
-      .filter((name) => !this.hide.has(name) && !(this.opens && (name === 'conversation' || name === 'event')));
+    this.shown = this.shownColumns(columns);
     this.matching = rows.map((cells, row) => ({cells, row})).filter(({cells}) => rowWanted(columns, cells));
     this.sortRows();
     const focus = this.focusedRow();
@@ -40,6 +39,13 @@ class AnswerTable {
     this.fillRows();
     this.fillCount(rows.length, total);
     if (focus !== null) this.table.querySelector(`[data-row="${focus}"] .open`)?.focus({preventScroll: true});
+  }
+
+  /** Those that come first, then all others; where a row goes is not shown but followed. */
+  shownColumns(columns) {
+    const first = this.order.filter((name) => columns.includes(name));
+    const ordered = [...first, ...columns.filter((name) => !first.includes(name))];
+    return this.opens ? ordered.filter((name) => name !== 'conversation' && name !== 'event') : ordered;
   }
 
   focusedRow() {
@@ -51,7 +57,8 @@ class AnswerTable {
     const cells = this.shown.map((column) => {
       const sorted = this.sort?.column === column ? this.sort.direction : 'none';
       const button = make('button', {type: 'button', class: 'sort', data: {sort: column}, text: labelOf(column)});
-      return make('th', {scope: 'col', 'aria-sort': sorted, data: {column}, class: this.isNumeric(column) ? 'number' : null}, button);
+      const kind = this.isNumeric(column) ? 'number' : null;
+      return make('th', {scope: 'col', 'aria-sort': sorted, data: {column}, class: kind}, button);
     });
     this.table.tHead?.remove();
     if (this.matching.length > 0) this.table.append(make('thead', {}, make('tr', {}, ...cells)));
@@ -67,9 +74,9 @@ class AnswerTable {
 
   fillRows() {
     for (const body of [...this.table.tBodies]) body.remove();
-    const visibleRows = this.all ? this.matching : this.matching.slice(0, this.first);
+    const visibleRows = this.all ? this.matching : this.matching.slice(0, FIRST_ROWS);
     const numeric = new Map(this.shown.map((column) => [column, this.isNumeric(column)]));
-    const most = new Map([...this.bars].map((column) => [column, this.greatest(column)]));
+    const most = new Map(this.bars.map((column) => [column, this.greatest(column)]));
     this.table.append(make('tbody', {}, ...visibleRows.map((row) => this.makeRow(row, numeric, most))));
     this.scroller.hidden = visibleRows.length === 0;
   }
@@ -81,13 +88,14 @@ class AnswerTable {
 
   makeRow({cells, row}, numeric, most) {
     const id = this.opens ? this.cellOf(cells, 'conversation') : null;
-    const element = make('tr', {data: {row}, class: id === null ? null : conversationHere(id) ? 'opens' : 'opens elsewhere'});
+    const kind = id === null ? null : isHere(id) ? 'opens' : 'opens elsewhere';
+    const element = make('tr', {data: {row}, class: kind});
     this.shown.forEach((column, at) => {
       const value = this.cellOf(cells, column);
       const how = cellFormat(column, value);
-      const tag = at === 0 ? 'th' : 'td';
-      const cell = tie(make(tag, {class: cellClass(column, numeric.get(column), how)}), this.query, row, column, value, how);
-      if (tag === 'th') cell.scope = 'row';
+      const names = cellClass(column, numeric.get(column), how);
+      const cell = at === 0 ? make('th', {scope: 'row', class: names}) : make('td', {class: names});
+      tie(cell, this.query, row, column, value, how);
       if (most.get(column) > 0) drawBar(cell, (value ?? 0) / most.get(column));
       const content = cellContent(column, value, how);
       cell.append(...(at === 0 && id !== null ? this.openers(content, value) : [content]));
@@ -101,7 +109,8 @@ class AnswerTable {
     const isLong = content.matches('details');
     const label = isLong ? make('bdi', {class: 'wraps', text: shorten(visible(value), ONE_LINE)}) : content;
     if (isLong) content.querySelector('summary').replaceChildren('whole text');
-    const button = make('button', {type: 'button', class: 'open', 'aria-haspopup': 'dialog'}, label, unseen(', open the conversation'));
+    const button = make('button', {type: 'button', class: 'open', 'aria-haspopup': 'dialog'},
+      label, unseen(', open the conversation'));
     return isLong ? [button, content] : [button];
   }
 
@@ -112,22 +121,15 @@ class AnswerTable {
 
   fillCount(held, total) {
     const found = this.matching.length;
-    this.count.replaceChildren();
+    this.count.replaceChildren(...(held > 0 ? countWords(this.query, found, held, total) : []));
     this.foot.replaceChildren();
     if (held === 0) this.foot.append(emptyNote(this.nothing ?? 'Nothing of this in the lake.'));
     else if (found === 0) this.foot.append(emptyNote('No row matches the filter.'));
-    if (held > 0) {
-      const whole = make('span', {text: asCount(total), data: {totalOf: this.query, value: total}});
-      const some = found < held ? `${asCount(found)} of ${asCount(held)} rows match` : total > held ? `first ${asCount(held)} rows` : '';
-      if (total > held) this.count.append(some, found < held ? '; ' : ' of ', whole, found < held ? ' in the lake' : '');
-      else if (some) this.count.append(some);
-      else this.count.append(whole, total === 1 ? ' row' : ' rows');
-    }
-    if (found > this.first) this.foot.append(this.moreButton(found));
+    if (found > FIRST_ROWS) this.foot.append(this.moreButton(found));
   }
 
   moreButton(found) {
-    const text = this.all ? `Show the first ${this.first}` : `Show all ${asCount(found)} rows`;
+    const text = this.all ? `Show the first ${FIRST_ROWS}` : `Show all ${asCount(found)} rows`;
     return make('button', {type: 'button', class: 'quiet more', text, on: {click: () => this.toggleAll()}});
   }
 
@@ -146,7 +148,8 @@ class AnswerTable {
 
   /** First the way that suits the column, then the other, then the order of the query again. */
   sortBy(column) {
-    const ways = this.isNumeric(column) || TIMES.has(column) ? ['descending', 'ascending'] : ['ascending', 'descending'];
+    const isQuantity = this.isNumeric(column) || TIMES.has(column);
+    const ways = isQuantity ? ['descending', 'ascending'] : ['ascending', 'descending'];
     const now = this.sort?.column === column ? ways.indexOf(this.sort.direction) : -1;
     this.sort = now === 1 ? null : {column, direction: ways[now + 1]};
     this.update('sort');
@@ -179,6 +182,14 @@ class AnswerTable {
       next.focus();
     }
   }
+}
+
+/** How many rows: that match the filter, that the page has, that the lake has. */
+function countWords(query, found, held, total) {
+  const whole = make('span', {text: asCount(total), data: {totalOf: query, value: total}});
+  const matching = found < held ? `${asCount(found)} of ${asCount(held)} rows match` : '';
+  if (total === held) return matching ? [matching] : [whole, total === 1 ? ' row' : ' rows'];
+  return matching ? [`${matching}; `, whole, ' in the lake'] : [`first ${asCount(held)} rows of `, whole];
 }
 
 function cellClass(column, numeric, how) {

@@ -15,7 +15,7 @@ function themeColours() {
   const colour = (name) => style.getPropertyValue(`--${name}`).trim();
   return {
     colour,
-    text: colour('text'), muted: colour('muted'), line: colour('line'), surface: colour('surface'), accent: colour('accent'),
+    text: colour('text'), muted: colour('muted'), line: colour('line'), surface: colour('surface'),
     font: getComputedStyle(document.body).fontFamily,
     protocol: (name) => colour(`protocol-${colourIndex(name)}`),
   };

@@ -1,5 +1,5 @@
-// The two phases of a transaction, branch by branch: bars for work, prepare and decision over one axis of time. What never
-// ended is left open at its right end.
+// The two phases of a transaction, branch by branch: bars for work, prepare and decision over one axis of time. What
+// never ended is left open at its right end.
 
 const PHASES = ['work', 'prepare', 'commit', 'rollback'];
 const LANE = 40;
@@ -17,14 +17,20 @@ function branchTimeline(branches, width) {
   const labels = Math.min(220, Math.max(96, width * 0.24));
   const place = (value) => labels + ((value - from) / (to - from)) * (width - labels - (open ? 72 : 16));
   const height = AXIS + branches.length * LANE + 4;
-  const picture = draw('svg', {class: 'timeline', width, height, viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': timelineWords(branches)},
+  const picture = draw('svg', {class: 'timeline', role: 'img', 'aria-label': timelineWords(branches)},
     axisMarks(from, to, place, height), branches.map((branch, at) => lane(branch, at, place, width, labels)));
+  setSize(picture, width, height);
   return make('section', {class: 'branches', 'aria-label': 'Two-phase commit'},
     make('h3', {text: 'Two-phase commit'}), phaseLegend(branches), picture, branchTable(branches, from));
 }
 
 function timelineWords(branches) {
-  return branches.map((branch) => `${visible(branch.label || branch.branch)}: ${branch.bars.map(barWords).join(', ')}; ${asWords(branch.outcome)}`).join('. ');
+  return branches.map((branch) =>
+    `${branchName(branch)}: ${branch.bars.map(barWords).join(', ')}; ${asWords(branch.outcome)}`).join('. ');
+}
+
+function branchName(branch) {
+  return visible(branch.label || branch.branch);
 }
 
 function barWords(item) {
@@ -37,8 +43,9 @@ function axisMarks(from, to, place, height) {
   const marks = [];
   for (let at = 0; at <= to - from; at += step) {
     const x = place(from + at);
+    const text = at === 0 ? '0' : roundDuration(at);
     marks.push(draw('line', {class: 'grid', x1: x, x2: x, y1: AXIS - 6, y2: height}),
-      draw('text', {class: 'tick', x, y: AXIS - 11, 'text-anchor': 'middle', text: at === 0 ? '0' : roundDuration(at)}));
+      draw('text', {class: 'tick', x, y: AXIS - 11, 'text-anchor': 'middle', text}));
   }
   return marks;
 }
@@ -51,10 +58,11 @@ function niceStep(least) {
 
 function lane(branch, at, place, width, labels) {
   const top = AXIS + at * LANE;
-  const name = visible(branch.label || branch.branch);
+  const name = branchName(branch);
+  const shown = fitText(name, labels - 12, 'lane-name');
   const group = draw('g', {class: 'lane'},
     draw('line', {class: 'grid', x1: 0, x2: width, y1: top, y2: top}),
-    draw('text', {class: 'lane-name', x: 0, y: top + 17, text: fitText(name, labels - 12, 'lane-name')}, draw('title', {text: name})),
+    draw('text', {class: 'lane-name', x: 0, y: top + 17, text: shown}, draw('title', {text: name})),
     draw('text', {class: `lane-outcome ${toneOf(branch.outcome)}`, x: 0, y: top + 32, text: asWords(branch.outcome)}));
   for (const item of branch.bars) group.append(...phaseBar(item, top + 10, place, width));
   return group;
@@ -69,14 +77,18 @@ function phaseBar(item, top, place, width) {
   const shape = isOpen ? openBar(left, right, top) : `M${left} ${top}H${right}V${top + 20}H${left}Z`;
   const words = isOpen ? `${item.phase}: no end` : item.phase;
   const inside = right - left - 10;
-  const drawn = [draw('path', {class: `bar ${phase}${isOpen ? ' unended' : ''}`, d: shape}, draw('title', {text: barWords(item)}))];
-  if (fitText(words, inside, 'bar-text') === words) drawn.push(draw('text', {class: `bar-text ${phase}${isOpen ? ' unended' : ''}`, x: left + 5, y: top + 14, text: words}));
-  return drawn;
+  const kind = `${phase}${isOpen ? ' unended' : ''}`;
+  const fits = fitText(words, inside, 'bar-text') === words;
+  return [
+    draw('path', {class: `bar ${kind}`, d: shape}, draw('title', {text: barWords(item)})),
+    ...(fits ? [draw('text', {class: `bar-text ${kind}`, x: left + 5, y: top + 14, text: words})] : []),
+  ];
 }
 
 /** A bar whose right end is torn off. */
 function openBar(left, right, top) {
-  return `M${right} ${top}H${left}V${top + 20}H${right}L${right - 6} ${top + 15}L${right} ${top + 10}L${right - 6} ${top + 5}Z`;
+  const torn = `L${right - 6} ${top + 15}L${right} ${top + 10}L${right - 6} ${top + 5}Z`;
+  return `M${right} ${top}H${left}V${top + 20}H${right}${torn}`;
 }
 
 function phaseLegend(branches) {
@@ -86,17 +98,13 @@ function phaseLegend(branches) {
 }
 
 function branchTable(branches, from) {
-  const rows = branches.flatMap((branch) => branch.bars.map((item) => make('tr', {},
-    make('th', {scope: 'row'}, longText(visible(branch.label || branch.branch), 'code')), make('td', {text: item.phase}),
-    make('td', {class: 'number', text: item.start === null ? NOTHING : `+${asDuration(item.start - from)}`}),
-    make('td', {class: 'number', text: item.end === null ? 'never ended' : asDuration(item.end - item.start)}),
-    make('td', {text: item.result ? visible(item.result) : NOTHING}), make('td', {}, statusTag(branch.outcome)))));
-  const heads = ['branch', 'phase', 'begins', 'took', 'answer', 'outcome'].map((text) => make('th', {scope: 'col', text}));
-  return make('details', {class: 'as-table'}, make('summary', {text: 'As table'}),
-    make('div', {class: 'scroller'}, make('table', {}, make('caption', {class: 'unseen', text: 'Phases of each branch'}),
-      make('thead', {}, make('tr', {}, ...heads)), make('tbody', {}, ...rows))));
-}
-
-function toneOf(value) {
-  return Object.hasOwn(TONES, value) ? TONES[value] : 'plain';
+  const rows = branches.flatMap((branch) => branch.bars.map((item) => [
+    longText(branchName(branch), 'code'), item.phase,
+    item.start === null ? NOTHING : `+${asDuration(item.start - from)}`,
+    item.end === null ? 'never ended' : asDuration(item.end - item.start),
+    format(item.result, 'text'), statusTag(branch.outcome),
+  ]));
+  const heads = ['branch', 'phase', 'begins', 'took', 'answer', 'outcome'];
+  const table = plainTable('Phases of each branch', heads, rows);
+  return make('details', {class: 'as-table'}, make('summary', {text: 'As table'}), table);
 }
