@@ -31,7 +31,7 @@ MAY_IMPORT = {
     "gold": {"errors", "spec", "protocols", "capture"},
     "spark": {"errors", "spec", "protocols", "codec", "kernels", "columnar", "capture", "generate", "gold", "lake"},
     "report": {"errors", "spec", "protocols", "codec", "columnar", "capture", "gold", "lake"},
-    "demo": {"errors", "protocols", "codec", "capture", "net", "generate", "lake", "spark", "report"},
+    "demo": {"errors", "spec", "protocols", "codec", "capture", "net", "generate", "lake", "spark", "report"},
     "cli": {
         "errors",
         "spec",

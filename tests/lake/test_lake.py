@@ -122,6 +122,19 @@ def test_committed_rows_are_there_and_others_are_not(tmp_path: Path) -> None:
     assert not list((tmp_path / "_staging").rglob("*"))
 
 
+def test_a_snapshot_stays_as_the_lake_was_and_writes_nothing(tmp_path: Path) -> None:
+    lake = Lake.open(tmp_path)
+    with lake.writing() as run:
+        run.commit(stage(run, "silver/x", 1), labels={"batch": 1})
+        before = lake.snapshot()
+        run.commit([*stage(run, "silver/x", 2), *stage(run, "silver/y", 3)], labels={"batch": 2})
+    assert (before.number(), before.tables(), before.labels()) == (1, ["silver/x"], {"batch": 1})
+    assert numbers(before, "silver/x") == [1] and numbers(lake, "silver/x") == [1, 2]
+    assert (lake.number(), lake.snapshot().number()) == (2, 2)
+    with pytest.raises(LakeError, match="a snapshot is for reading"):
+        before.writing()
+
+
 def test_another_engine_reads_the_directory(tmp_path: Path) -> None:
     lake = Lake.open(tmp_path)
     with lake.writing() as run, run.staging.attempt(0) as attempt:

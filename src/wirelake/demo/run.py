@@ -7,7 +7,7 @@ import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from ..lake import Lake
 from ..protocols import BUILT_IN
@@ -17,9 +17,6 @@ from ..spark.pipeline import Report, ingest
 from . import generated
 from .findings import sentences
 from .live import SCENES, Live, Played
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 STEPS = 5
 LIVE_SHARE = 0.6
@@ -101,7 +98,8 @@ def run(folder: Path, report: Path, *, messages: int, seed: int, engine: Backgro
         played = _play(capture, size, seed, show)
         _generate(capture, size, seed, played, show)
         show.step(4, "Spark makes tables of the capture")
-        ingested = ingest(_ready(engine, show), [str(capture)], str(lake), final=True, progress=show)
+        _wait_for(engine, show)
+        ingested = ingest(engine.session(), [str(capture)], str(lake), final=True, progress=show)
     show.step(5, "the report is made from the tables")
     made = Lake.open(lake, create=False)
     look_at = sentences(made)
@@ -119,13 +117,12 @@ def run(folder: Path, report: Path, *, messages: int, seed: int, engine: Backgro
     )
 
 
-def _ready(engine: Background, show: Show) -> SparkSession:
+def _wait_for(engine: Background, show: Show) -> None:
     """There is something to wait for only where kernels have to be compiled."""
     if not engine.wait(POLL_SECONDS):
         show.stage("compiling", 0, "s; only the first time does it take long")
         while not engine.wait(1.0):
             show.add(1)
-    return engine.session()
 
 
 def _play(capture: Path, size: Size, seed: int, show: Show) -> Played:

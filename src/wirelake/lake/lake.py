@@ -27,7 +27,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -117,6 +117,18 @@ class Lake:
     def refresh(self) -> State:
         """The sum of all commit records; only new ones are read."""
         return read_on(self.store, self._state)
+
+    def snapshot(self) -> Lake:
+        """The lake as it is now, for reading: what is committed later is not in it.
+
+        A file that a later commit replaces is gone all the same, and whoever reads it then is told so.
+        """
+        state = self.refresh()
+        made = _Snapshot(self.store, self.settings)
+        files = {table: dict(listed) for table, listed in state.files.items()}
+        made._state = replace(state, files=files, inputs=dict(state.inputs))
+        made._state.carry, made._state.labels = dict(state.carry), dict(state.labels)
+        return made
 
     def number(self) -> int:
         """The number of the last commit; 0 before the first."""
@@ -223,6 +235,16 @@ class Lake:
             raise LakeError(self.store.show(min(lost)), f"is missing, though commit {record.number} has it")
         self.store.move_all((source, target) for source, target in moves if source in staged)
         self.store.delete_all(record.deletions())
+
+
+class _Snapshot(Lake):
+    """A lake that does not look for new commits."""
+
+    def refresh(self) -> State:
+        return self._state
+
+    def writing(self) -> NoReturn:
+        raise LakeError(self.path, "a snapshot is for reading")
 
 
 class Run:

@@ -11,22 +11,9 @@ It reads the Parquet files of the lake with DuckDB; nothing here knows Spark.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from .collect import collect, find_conversation
+from .render import render
 from .tables import open_tables
 from .writing import Written, write_report
 
-if TYPE_CHECKING:
-    from .render import render
-
 __all__ = ["Written", "collect", "find_conversation", "open_tables", "render", "write_report"]
-
-
-def __getattr__(name: str) -> Any:
-    """``render`` is loaded when it is asked for: with it comes the library of charts."""
-    if name == "render":
-        from .render import render
-
-        return render
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

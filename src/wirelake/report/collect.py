@@ -47,12 +47,12 @@ def collect(lake: Lake, *, most_bytes: int = MOST_BYTES, progress: Progress | No
     ``progress`` is told what is done next, in a few words.
     """
     say = progress or (lambda _: None)
-    return _reading(lake, lambda tables: _collect(lake, tables, most_bytes, say))
+    return _reading(lake, lambda at, tables: _collect(at, tables, most_bytes, say))
 
 
 def find_conversation(lake: Lake, id: str) -> dict[str, Any] | None:
     """Any conversation of the lake, with all its bytes; None if there is none with this id."""
-    return _reading(lake, lambda tables: _find(lake, tables, id))
+    return _reading(lake, lambda at, tables: _find(at, tables, id))
 
 
 def _find(lake: Lake, tables: duckdb.DuckDBPyConnection, id_: str) -> dict[str, Any] | None:
@@ -62,15 +62,15 @@ def _find(lake: Lake, tables: duckdb.DuckDBPyConnection, id_: str) -> dict[str, 
     return None
 
 
-def _reading(lake: Lake, read: Callable[[duckdb.DuckDBPyConnection], T]) -> T:
-    """Reads, and reads again if a commit has replaced files meanwhile."""
+def _reading(lake: Lake, read: Callable[[Lake, duckdb.DuckDBPyConnection], T]) -> T:
+    """Reads the lake as one commit left it, and anew if another has replaced files meanwhile."""
     for attempt in range(ATTEMPTS):
-        number = lake.number()
+        at = lake.snapshot()
         try:
-            with errors(lake.path, "cannot be read"), open_tables(lake) as tables:
-                return read(tables)
+            with errors(lake.path, "cannot be read"), open_tables(at) as tables:
+                return read(at, tables)
         except duckdb.IOException as error:
-            if attempt == ATTEMPTS - 1 or lake.number() == number:
+            if attempt == ATTEMPTS - 1 or lake.number() == at.number():
                 raise LakeError(lake.path, f"cannot be read: {str(error).splitlines()[0]}") from error
     raise AssertionError("unreachable")
 

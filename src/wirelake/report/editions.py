@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from .http import Content, Refused, policy_of, prepare
+from .packing import packed
 from .render import script_json
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class LakeSource:
     def report(self, progress: Tell) -> dict[str, Any]:
         from . import collect
 
-        return collect(self._lake, progress=progress)
+        return packed(collect(self._lake, progress=progress))
 
     def render(self, report: dict[str, Any]) -> str:
         from .render import render

@@ -21,6 +21,8 @@ LONGEST_WORD = 80
 
 def packed(report: Mapping[str, Any]) -> dict[str, Any]:
     """A report as pages have it: of each conversation what a list shows, and all of them in blocks."""
+    if "blocks" in report:
+        return dict(report)
     conversations = report["conversations"]
     listed = [_listed(one) for one in conversations.values()]
     return {**report, "conversations": listed, "blocks": list(_blocks(conversations))}
