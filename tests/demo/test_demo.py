@@ -18,6 +18,7 @@ from click.testing import CliRunner
 from tests.demo.running import Demo, demo
 from tests.needs import require
 from wirelake.cli import cli
+from wirelake.cli.demo import _is_ours
 from wirelake.demo.run import LEAST_SECONDS, MOST_SECONDS, Size
 from wirelake.lake import Lake
 from wirelake.report import collect
@@ -176,3 +177,8 @@ def test_without_java_it_says_so_before_there_is_traffic(monkeypatch: pytest.Mon
         assert "2/5" not in run.said and "Traceback" not in run.said
         assert run.said.splitlines()[-1].startswith("Error: Spark did not start:")
         assert run.left() == [] and list(run.home.iterdir()) == [] and list(tmp_path.iterdir()) == []
+
+
+def test_a_report_of_ours_may_be_replaced(ran: Ran) -> None:
+    assert _is_ours(ran.report)
+    assert not _is_ours(ran.report.parent)

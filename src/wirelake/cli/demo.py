@@ -29,7 +29,7 @@ MESSAGES = 10_000
 REPORT = "wirelake-demo.html"
 KEPT = ("capture", "lake")
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-MARK = "· wirelake</title>"
+MARK = '<meta name="generator" content="wirelake">'
 """What a report of ours has near its beginning."""
 MARK_WITHIN = 1 << 13
 
@@ -83,9 +83,10 @@ def demo(messages: int, seed: int, output: Path | None, keep: Path | None, is_se
         from ..demo.run import run
 
         show = _Show()
+        name = None if keep else "demo"  # where its lake was is of no use to anybody
         with _kept(keep, scratch, stopping) as folder, _engine(stopping) as engine:
             try:
-                shown = run(folder, report, messages=messages, seed=seed, engine=engine, show=show)
+                shown = run(folder, report, name=name, messages=messages, seed=seed, engine=engine, show=show)
             finally:
                 show.leave()
             _tell(shown, keep)

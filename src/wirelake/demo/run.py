@@ -83,8 +83,13 @@ class Shown:
         }
 
 
-def run(folder: Path, report: Path, *, messages: int, seed: int, engine: Background, show: Show) -> Shown:
-    """Capture and lake go into ``folder``, the report to its path. The engine is started here, and ended."""
+def run(
+    folder: Path, report: Path, *, name: str | None, messages: int, seed: int, engine: Background, show: Show
+) -> Shown:
+    """Capture and lake go into ``folder``, the report to its path, under ``name`` if the lake does not last.
+
+    The engine is started here, and ended.
+    """
     began = time.monotonic()
     size = Size(messages)
     capture, lake = folder / "capture", folder / "lake"
@@ -103,7 +108,7 @@ def run(folder: Path, report: Path, *, messages: int, seed: int, engine: Backgro
     show.step(5, "the report is made from the tables")
     made = Lake.open(lake, create=False)
     look_at = sentences(made)
-    written = write_report(made, report)
+    written = write_report(made, report, name=name)
     return Shown(
         capture,
         lake,

@@ -1,4 +1,5 @@
-"""Which conversations a page holds: all with violations or in doubt, the slowest, those that failed, and some others.
+"""Which conversations a page holds: all with violations or in doubt, the slowest, those that failed, and some others,
+among them what the page's tables list.
 
 There is room for so many bytes in the page, where they lie packed, and for so many in the memory of whoever opens it.
 Conversations are taken in turns, one of each kind, until it is used up; first with the bytes of what is marked, then,
@@ -21,6 +22,8 @@ from .packing import json_size, packed_size
 from .queries import Query, piece
 
 WHYS = ("violation", "in_doubt", "slow", "failed", "sample")
+LISTED = ("transactions", "sessions")
+"""Tables of the page whose other rows it holds too, if there is room: each of them should open."""
 MOST = 1500
 """Conversations of one kind that come into question."""
 TAKEN = 1000
@@ -50,7 +53,10 @@ class Holding:
         for why, ids in chosen.items():
             for one in ids:
                 self.whys[one].append(why)
-        wanted = _in_turns(chosen.values())
+        listed = [one for name in LISTED for one in self._ids(questions[name].sql) if one not in self.whys]
+        for one in listed:
+            self.whys[one] = ["sample"]
+        wanted = [*_in_turns(chosen.values()), *dict.fromkeys(listed)]
         for start in range(0, len(wanted), TAKEN):
             if not self._take(wanted[start : start + TAKEN]):
                 break

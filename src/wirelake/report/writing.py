@@ -25,13 +25,19 @@ class Written:
     held: list[dict[str, Any]]
 
 
-def write_report(lake: Lake, path: str | os.PathLike[str], *, progress: Progress | None = None) -> Written:
-    """Writes the page; it is there whole or not at all, and always below 10 MB."""
+def write_report(
+    lake: Lake, path: str | os.PathLike[str], *, name: str | None = None, progress: Progress | None = None
+) -> Written:
+    """Writes the page; it is there whole or not at all, and always below 10 MB.
+
+    ``name`` is what the page calls the lake, instead of its path.
+    """
     from .render import render
 
     budget = MOST_BYTES
     while True:
         report = collect(lake, most_bytes=budget, progress=progress)
+        report["about"]["lake"] = name or lake.path
         page = render(report).encode("utf-8")
         if len(page) < LARGEST or budget == 0:
             break

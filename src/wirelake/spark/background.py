@@ -88,7 +88,8 @@ class Background:
         process = _process()
         if process is not None:
             process.kill()
-            process.wait()
+            with suppress(TimeoutExpired):  # without a limit it would wait for whom it has interrupted
+                process.wait(KNOWN_SECONDS)
             if process.stdin is not None:
                 process.stdin.close()
             _forget()
