@@ -70,11 +70,12 @@ check: $(STAMP) ## lint, formatting, types, generated documents
 	$(BIN)/mypy
 	$(BIN)/python scripts/generate_docs.py --check
 
-bench: setup ## run the benchmarks: decoders, Spark formats, ingest (some minutes, some GB of disk)
+bench: setup ## run the benchmarks: decoders, Spark formats, ingest, hub, report (some minutes, some GB of disk)
 	@$(BIN)/python -m benchmarks
 	@$(BIN)/python -m benchmarks.spark
 	@$(BIN)/python -m benchmarks.ingest
 	@$(BIN)/python -m benchmarks.live
+	@$(BIN)/python -m benchmarks.report
 
 docs: $(STAMP) ## build the site of the documents, in site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict

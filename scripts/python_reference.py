@@ -41,12 +41,15 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "wirelake.net.mb.MbClient.subscribe",
         "wirelake.net.mb.MbClient.request",
         "wirelake.net.mb.MbClient.respond",
+        "wirelake.net.mb.Request",
         "wirelake.net.ceda.connect",
         "wirelake.net.ceda.CedaClient",
         "wirelake.net.ceda.CedaClient.publish",
         "wirelake.net.ceda.CedaClient.subscribe",
         "wirelake.net.ceda.CedaClient.request",
         "wirelake.net.ceda.CedaClient.respond",
+        "wirelake.net.ceda.Request",
+        "wirelake.net.ceda.Blob",
         "wirelake.net.client.Client.close",
     ),
     "Servers and recording": (
@@ -88,6 +91,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Traffic": (
         "wirelake.generate.generate",
         "wirelake.generate.write_pcap",
+        "wirelake.generate.write_tap",
     ),
     "Errors": (
         "wirelake.errors.WireError",
@@ -96,6 +100,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "wirelake.errors.ProtocolError",
         "wirelake.errors.CaptureError",
         "wirelake.errors.LakeError",
+        "wirelake.errors.SpecError",
         "wirelake.net.ConnectionFailed",
         "wirelake.net.ConnectionLost",
         "wirelake.net.Refused",

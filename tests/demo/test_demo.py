@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import sys
@@ -69,10 +70,12 @@ def test_it_ends_well_and_leaves_nothing_but_what_is_to_be_kept(ran: Ran) -> Non
 def test_it_tells_its_steps_where_the_report_is_and_three_sentences(ran: Ran) -> None:
     assert re.findall(r"^(\d)/5 ", ran.said, re.MULTILINE) == ["1", "2", "3", "4", "5"]
     assert ran.report.as_uri() in ran.said and str(ran.report) in ran.said
-    told = ran.said.partition("What to look at:\n")[2].partition("\n\n")[0].splitlines()
-    assert [line.strip() for line in told] == ran.result["look_at"]
-    assert [line.split()[0] for line in told] == ["Latency:", "Transactions:", "Violations:"]
-    assert all(line.endswith(".") and line.count(". ") == 0 for line in told)
+    told = ran.said.partition("What to look at:\n")[2].partition("\n\n")[0]
+    assert all(line.startswith("  ") and len(line) <= 120 for line in told.splitlines())
+    look_at = ran.result["look_at"]
+    assert " ".join(told.split()) == " ".join(look_at)
+    assert [sentence.split()[0] for sentence in look_at] == ["Latency:", "Transactions:", "Violations:"]
+    assert all(sentence.endswith(".") and sentence.count(". ") == 0 for sentence in look_at)
 
 
 def test_the_report_is_there_and_served(ran: Ran) -> None:
@@ -158,6 +161,16 @@ def test_a_folder_that_has_a_lake_is_refused(tmp_path: Path) -> None:
     ended = CliRunner().invoke(cli, ["demo", "--keep", str(tmp_path)])
     assert ended.exit_code == 2
     assert f"{tmp_path / 'lake'} exists already" in ended.stderr
+
+
+def test_a_place_that_cannot_be_written_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir()
+    monkeypatch.setattr(os, "access", lambda place, _: "closed" not in Path(place).parts)
+    page, kept = tmp_path / "closed" / "new" / "x.html", tmp_path / "closed" / "kept"
+    ended = CliRunner().invoke(cli, ["demo", "-o", str(page)])
+    assert ended.exit_code == 2 and f"{page} cannot be written; name another file" in ended.stderr
+    ended = CliRunner().invoke(cli, ["demo", "--keep", str(kept), "-o", str(tmp_path / "x.html")])
+    assert ended.exit_code == 2 and f"{kept} cannot be written; name another folder" in ended.stderr
 
 
 @pytest.mark.parametrize(("package", "extra"), [("duckdb", "report"), ("pyspark", "spark")])

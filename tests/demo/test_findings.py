@@ -17,11 +17,15 @@ def asked(address: str | None, us: int | None, outcome: str = "ok", protocol: st
 
 
 def ended(gtrid: str, outcome: str, *votes: int | None) -> dict[str, Any]:
-    return {"gtrid": gtrid, "outcome": outcome, "branches": [{"vote": vote, "decision": None} for vote in votes]}
+    return {"gtrid": gtrid, "outcome": outcome, "branches": [branch(vote) for vote in votes]}
+
+
+def branch(vote: int | None, decision: str | None = None, result: int | None = None) -> dict[str, Any]:
+    return {"vote": vote, "decision": decision, "result": result}
 
 
 def broke(rule: str, protocol: str, seconds: int, **more: Any) -> dict[str, Any]:
-    base = {"connection": "c1", "message": "publish", "state": "open", "length": 20}
+    base = {"connection": "c1", "direction": "to_server", "message": "publish", "state": "open", "length": 20}
     return {**base, "rule": rule, "protocol": protocol, "ts": NOW + timedelta(seconds=seconds), **more}
 
 
@@ -31,10 +35,16 @@ def test_a_percentile_is_the_value_at_the_nearest_rank(count: int, share: float,
 
 
 def test_latency_names_the_slowest_that_was_asked_often_who_failed_and_who_was_late() -> None:
-    rows = [asked("pay", 400_000)] * 10 + [asked("stock", 5_000)] * 12 + [asked("stock", 1_000, "error")] * 3
+    rows = (
+        [asked("pay", 400_000)] * 20
+        + [asked("stock", 5_000)] * 22
+        + [asked("rare", 900_000)] * 19
+        + [asked("stock", 1_000, "error")] * 3
+    )
     rows += [asked("daily", 3_000_000, "timeout"), asked(None, 9_000_000), asked("stock", None, "unanswered")]
     assert latency(rows) == (
-        "Latency: pay (mb) is the slowest, 400 ms at its 95th percentile and 400 ms in the median; "
+        "Latency: pay (mb) is the slowest of what was asked often, 400 ms at its 95th percentile and 400 ms in the "
+        "median; "
         "stock (mb) failed most often, 3 times, and daily (mb) was not answered in time once."
     )
 
@@ -47,15 +57,30 @@ def test_latency_of_little_is_not_talked_about() -> None:
 def test_transactions_name_the_clearest_that_is_in_doubt() -> None:
     found = [ended("aa", "in_doubt", None, 0), ended("bb", "in_doubt", 0, 0), ended("cc", "rolled_back", 100)]
     assert transactions(found) == (
-        "Transactions: bb and 1 more are in doubt (2 of its branches voted to commit and nobody said how it ended), "
-        "and 1 of 3 were rolled back."
+        "Transactions: bb and 1 more are in doubt (2 of its 2 branches voted to commit and were never told how it "
+        "ended), and 1 of 3 was rolled back."
     )
     assert transactions(found[:1]) == (
-        "Transactions: aa is in doubt (1 of its branches voted to commit and nobody said how it ended), "
-        "and 0 of 1 were rolled back."
+        "Transactions: aa is in doubt (1 of its 2 branches voted to commit and was never told how it ended), "
+        "and none of 1 was rolled back."
     )
-    assert transactions(found[2:]) == "Transactions: none is in doubt, and 1 of 1 were rolled back."
+    assert transactions(found[2:]) == "Transactions: none is in doubt, and 1 of 1 was rolled back."
+    assert transactions(found[2:] * 2) == "Transactions: none is in doubt, and 2 of 2 were rolled back."
     assert transactions([]) == "Transactions: there are none."
+
+
+@pytest.mark.parametrize(
+    ("branches", "why"),
+    [
+        ([branch(0)], "its only branch voted to commit and was never told how it ended"),
+        ([branch(106), branch(0, "rollback")], "a branch was told to roll back and never said that it did"),
+        ([branch(0, "commit", 0), branch(0, "commit")], "a branch was told to commit and never said that it did"),
+        ([branch(100), branch(None)], "its end was not seen"),
+    ],
+)
+def test_it_is_said_what_is_not_known_of_a_transaction(branches: list[dict[str, Any]], why: str) -> None:
+    found = [{"gtrid": "aa", "outcome": "in_doubt", "branches": branches}]
+    assert transactions(found) == f"Transactions: aa is in doubt ({why}), and none of 1 was rolled back."
 
 
 def test_violations_name_who_broke_which_rule_live_traffic_first() -> None:
@@ -66,3 +91,11 @@ def test_violations_name_who_broke_which_rule_live_traffic_first() -> None:
         "and scanner sent 33 bytes that are no message of mb (rule action), of 53 such bytes in all."
     )
     assert violations([], bad[2:], {}) == "Violations: everybody kept to the rules."
+
+
+def test_violations_of_one_byte_and_of_a_server_are_told_as_such() -> None:
+    broken = [broke("state", "ceda", 0, message="unsubscribe", direction="to_client", state=None)]
+    assert violations(broken, [broke("magic", "mb", 1, length=1)], {"c1": "desk"}) == (
+        "Violations: the server of desk sent an unsubscribe of ceda (rule state), "
+        "and desk sent 1 byte that is no message of mb (rule magic)."
+    )

@@ -33,7 +33,7 @@ def assert_nothing_is_left(run: Demo) -> None:
     ],
 )
 def test_a_signal_ends_it_in_good_order(tmp_path: Path, moment: str, number: signal.Signals, status: int) -> None:
-    with demo(tmp_path, "-n", 1, "--keep", tmp_path / "kept") as run:
+    with demo(tmp_path, "-n", 1, "--keep", tmp_path / "new" / "kept", "-o", tmp_path / "pages" / "demo.html") as run:
         run.hear(moment)
         run.send(number)
         assert run.end() == (status, "")

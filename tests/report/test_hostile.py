@@ -97,6 +97,8 @@ def test_a_text_is_shown_and_nothing_else_happens(
         ("a\x00b\nc\x7f", "a␀b␊c␡"),
         ("\u202egnp.exe", "‹U+202E›gnp.exe"),
         ("a\u200bb\ud800\x85", "a‹U+200B›b‹U+D800›‹U+0085›"),
+        ("a\u00adb\u3164\U000e0041", "a‹U+00AD›b‹U+3164›‹U+E0041›"),
+        ("  ", "␠␠"),
         ("שלום", "שלום"),
     ],
 )

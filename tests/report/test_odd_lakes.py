@@ -18,6 +18,7 @@ from wirelake.lake import Lake
 from wirelake.report import collect, find_conversation
 from wirelake.report.collect import MOST_BYTES
 from wirelake.report.packing import size_in_page
+from wirelake.report.queries import MOST
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -156,7 +157,7 @@ def test_connections_that_go_on_are_shown_like_those_that_ended(going_on: Lake) 
     assert {line["name"] for line in one["lifelines"]} == {sessions[0]["client"], sessions[0]["server"]}
 
 
-def test_transactions_that_are_not_decided_are_held_with_those_in_doubt(going_on: Lake) -> None:
+def test_transactions_that_are_not_decided_are_held_and_not_called_in_doubt(going_on: Lake) -> None:
     waiting = {row["correlation"] for row in table(going_on, "gold/open") if row["kind"] == "transaction"}
     assert waiting
     report = collect(going_on)
@@ -164,7 +165,50 @@ def test_transactions_that_are_not_decided_are_held_with_those_in_doubt(going_on
     assert {row["gtrid"] for row in rows} == waiting
     for row in rows:
         one = report["conversations"][row["conversation"]]
-        assert one["why"] == ["in_doubt"] and "open" in one["title"] and one["branches"]
+        assert one["why"] == ["open"] and "open" in one["title"] and one["branches"]
+    held = {row["why"]: (row["held"], row["of"]) for row in report["held"]}
+    assert held["open"] == (len(waiting), len(waiting)) and held["in_doubt"][1] == 0
+
+
+# --- what nobody should read
+
+LOGIN = "82 12 13 03 4c00 0200 6d65 5c00 0600 733363726574"
+
+
+@pytest.mark.parametrize(
+    ("damaged", "shown"),
+    [
+        (LOGIN.replace("5c00 0600", "5c00 b200"), "8212 1303 4c00 0200 6d65"),
+        (LOGIN.replace("4c00 0200", "4c00 0a02"), "8212 1303 4c00 0a02 6d65"),
+        (LOGIN.replace("5c00 0600", "5c07 0600"), "8212 13"),
+        (LOGIN.replace("82 12 13", "82 12 18"), "8212 1803 4c00 0200 6d65"),
+        ("ffff" + LOGIN, "ffff 8212 1303 4c00 0200 6d65"),
+    ],
+    ids=["its length", "an earlier length", "its head", "its type", "what is before it"],
+)
+@pytest.mark.parametrize("protocol", ["ceda", None])
+def test_the_password_of_a_damaged_login_is_not_shown(
+    tmp_path: Path, damaged: str, shown: str, protocol: str | None
+) -> None:
+    data = bytes.fromhex(damaged)
+    row = {"connection": "c1", "direction": "to_server", "offset": 0, "length": len(data), "ts": 1, "bytes": data}
+    row |= {"protocol": protocol, "rule": "cell_fits", "path": "record[1]", "detail": "text of 178 bytes, 6 left"}
+    accounts = [account(0, protocol=protocol, bytes_quarantined=len(data))]
+    report = collect(write(tmp_path / "lake", {"silver/quarantine": [row], "accounting": accounts}))
+    (event,) = report["conversations"]["c:c1"]["events"]
+    assert event["bytes"]["hex"] == bytes.fromhex(shown).hex() and event["bytes"]["total"] == len(data)
+    assert "password" in event["bytes"]["error"]["detail"]
+    text = json.dumps(report)
+    assert "s3cret" not in text and b"s3cret".hex() not in text
+
+
+def test_what_a_server_said_is_shown_whole(tmp_path: Path) -> None:
+    data = bytes.fromhex(LOGIN)
+    row = {"connection": "c1", "direction": "to_client", "offset": 0, "length": len(data), "ts": 1, "bytes": data}
+    row |= {"protocol": "ceda", "rule": "cell_fits", "path": "record[1]", "detail": "it is bad"}
+    report = collect(write(tmp_path / "lake", {"silver/quarantine": [row], "accounting": [account(0)]}))
+    (event,) = report["conversations"]["c:c1"]["events"]
+    assert event["bytes"]["hex"] == data.hex()
 
 
 # --- long, and very much of one thing
@@ -206,3 +250,18 @@ def test_many_broken_ranges_and_one_endless_connection_are_no_burden(tmp_path: P
     left = one["left_out"]
     total = len(one["events"]) + left["before"] + left["between"] + left["after"]
     assert total == sizes[one["events"][0]["connection"]]
+
+
+def test_of_a_rule_with_very_many_violations_the_first_are_listed_and_all_are_counted(tmp_path: Path) -> None:
+    rare, many = 3, MOST + 500
+    broken = [
+        {"connection": "c1", "direction": "to_server", "offset": 10 * i, "length": 10, "ts": 1_000 * (many - i)}
+        | {"rule": "rare" if i < rare else "common", "message": "publish", "protocol": "mb", "detail": "", "state": ""}
+        for i in range(many + rare)
+    ]
+    report = collect(write(tmp_path / "lake", {"gold/violations": broken}), most_bytes=0)
+    assert report["data"]["violations"]["total"] == len(broken)
+    listed = [(row["rule"], row["offset"]) for row in answers(report, "violations")]
+    firsts = {rule: [row["offset"] for row in reversed(broken) if row["rule"] == rule] for rule in ("common", "rare")}
+    turns = [(rule, offsets[at]) for at in range(300) for rule, offsets in firsts.items() if at < len(offsets)]
+    assert listed == turns[:300]

@@ -133,6 +133,23 @@ def test_a_part_and_its_bytes_point_at_each_other(browser: Browser, file: Path) 
         assert watched.page.locator(".part-row.lit th").inner_text() == "3"
 
 
+def test_a_long_dump_is_shown_where_the_rule_was_broken_and_follows_the_focus(browser: Browser, tmp_path: Path) -> None:
+    report = sample()
+    event = report["conversations"]["c:1"]["events"][4]
+    part = {"offset": 0, "length": 4, "path": "begin", "what": "", "value": "0"}
+    event["bytes"] |= {
+        "hex": "00" * 1024,
+        "total": 1024,
+        "parts": [part, part | {"offset": 900, "path": "end"}],
+        "error": {"rule": "text_utf8", "path": "end", "offset": 900, "detail": ""},
+    }
+    with opened(browser, written(tmp_path, report), "#conversation=c:1&event=4") as watched:
+        page = watched.page
+        expect(page.locator(".byte[data-at='900']")).to_be_in_viewport()
+        page.locator(".part-row").first.focus()
+        expect(page.locator(".byte[data-at='0']")).to_be_in_viewport()
+
+
 def test_a_link_opens_its_message_and_back_closes_it(browser: Browser, file: Path) -> None:
     with opened(browser, file, "#conversation=c%3A1&event=3") as watched:
         page = watched.page
@@ -292,7 +309,7 @@ def test_dark_and_light_follow_the_system_and_the_button_and_are_remembered(brow
         assert background(watched.page) == light
 
 
-@pytest.mark.parametrize("width", [360, 390, 768, 1024])
+@pytest.mark.parametrize("width", [320, 360, 390, 768, 1024])
 def test_nothing_is_wider_than_the_window(browser: Browser, file: Path, width: int) -> None:
     with opened(browser, file, viewport={"width": width, "height": 800}) as watched:
         watched.draw_everything()
@@ -510,6 +527,24 @@ def test_a_new_commit_is_taken_over_without_losing_what_is_looked_at(browser: Br
         assert page.locator("#search").input_value() == "utf8"
         assert page.locator("#table-violations tbody tr").count() == 1
         assert page.locator("[data-chip=ceda]").get_attribute("aria-pressed") == "true"
+
+
+@pytest.mark.parametrize(
+    "place", [".tile-label[href='#latency']", "#table-rules .sort", ".conversation-item", "#about li .sql-button"]
+)
+def test_a_new_commit_leaves_the_focus_where_it_is(browser: Browser, tmp_path: Path, place: str) -> None:
+    newer = sample()
+    newer["about"]["commit"] = 4
+    file = tmp_path / "live.html"
+    file.write_text(render(sample(), live=True), encoding="utf-8")
+    served: dict[str, Any] = {"state": {"commit": 3, "made": ""}, "report.json": newer}
+    with opened(browser, file, served=served) as watched:
+        page = watched.page
+        page.locator(place).first.focus()
+        before = page.evaluate(f"{ACTIVE}.outerHTML")
+        served["state"] = {"commit": 4, "made": ""}
+        expect(page.locator("#live-badge")).to_have_text("live · commit 4")
+        assert page.evaluate(f"{ACTIVE}.outerHTML") == before
 
 
 def test_a_page_that_lost_its_server_says_so_and_comes_back(browser: Browser, tmp_path: Path) -> None:

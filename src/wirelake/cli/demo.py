@@ -9,6 +9,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -32,6 +33,8 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 MARK = '<meta name="generator" content="wirelake">'
 """What a report of ours has near its beginning."""
 MARK_WITHIN = 1 << 13
+WIDTH = 120
+"""Of what people read."""
 
 
 @click.command()
@@ -84,7 +87,7 @@ def demo(messages: int, seed: int, output: Path | None, keep: Path | None, is_se
 
         show = _Show()
         name = None if keep else "demo"  # where its lake was is of no use to anybody
-        with _kept(keep, scratch, stopping) as folder, _engine(stopping) as engine:
+        with _nothing_empty(report, stopping), _kept(keep, scratch, stopping) as folder, _engine(stopping) as engine:
             try:
                 shown = run(folder, report, name=name, messages=messages, seed=seed, engine=engine, show=show)
             finally:
@@ -106,11 +109,16 @@ def _check_places(report: Path, keep: Path | None) -> None:
             raise click.UsageError(f"{keep / name} exists already; name another folder")
     if report.exists() and not _is_ours(report):
         raise click.UsageError(f"{report} exists and is no report of wirelake; name another file with -o")
-    place = report.parent
-    while not place.exists():
-        place = place.parent
-    if not os.access(place, os.W_OK) or not place.is_dir():
+    if not _is_writable(report.parent):
         raise click.UsageError(f"{report} cannot be written; name another file with -o")
+    if keep is not None and not _is_writable(keep):
+        raise click.UsageError(f"{keep} cannot be written; name another folder")
+
+
+def _is_writable(place: Path) -> bool:
+    """Whether files can be made there, now or when it has been made."""
+    place = next(known for known in (place, *place.absolute().parents) if known.exists())
+    return place.is_dir() and os.access(place, os.W_OK | os.X_OK)
 
 
 def _is_ours(report: Path) -> bool:
@@ -216,19 +224,39 @@ def _scratch(stopping: _Stopping) -> Iterator[Path]:
 
 
 @contextmanager
+def _nothing_empty(report: Path, stopping: _Stopping) -> Iterator[None]:
+    """Directories that were made for a report which then was not are removed again."""
+    missing = _missing(report.parent)
+    stopping.at_once.append(lambda: _remove_empty(missing))
+    try:
+        yield
+    finally:
+        _remove_empty(missing)
+
+
+def _missing(place: Path) -> list[Path]:
+    """Directories that have to be made for it, the innermost first."""
+    return [known for known in (place, *place.parents) if not known.exists()]
+
+
+def _remove_empty(places: list[Path]) -> None:
+    for place in places:
+        with suppress(OSError):  # it is not empty, or was never made
+            place.rmdir()
+
+
+@contextmanager
 def _kept(keep: Path | None, scratch: Path, stopping: _Stopping) -> Iterator[Path]:
     """Where capture and lake go. What is to be kept is removed too if somebody has stopped it halfway."""
     if keep is None:
         yield scratch
         return
-    is_new = not keep.exists()
+    missing = _missing(keep)
 
     def remove() -> None:
         for name in KEPT:
             shutil.rmtree(keep / name, ignore_errors=True)
-        if is_new:
-            with suppress(OSError):
-                keep.rmdir()
+        _remove_empty(missing)
 
     stopping.at_once.append(remove)
     keep.mkdir(parents=True, exist_ok=True)
@@ -273,7 +301,7 @@ def _tell(shown: Shown, keep: Path | None) -> None:
         f"  {shown.report.resolve().as_uri()}",
         "",
         "What to look at:",
-        *(f"  {sentence}" for sentence in shown.look_at),
+        *(_wrapped(sentence) for sentence in shown.look_at),
         "",
         *totals(shown.ingested),
     ]
@@ -281,6 +309,14 @@ def _tell(shown: Shown, keep: Path | None) -> None:
         lines += ["", f"Kept: {shown.capture} and {shown.lake}; wirelake report {shown.lake} makes the report anew"]
     for line in lines:
         click.echo(line, err=True)
+
+
+def _wrapped(sentence: str) -> str:
+    """As wide as the terminal, but not wider than one likes to read; names stay whole."""
+    width = min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns)
+    return textwrap.fill(
+        sentence, width, initial_indent="  ", subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _emit(shown: Shown, keep: Path | None, **more: Any) -> None:

@@ -9,11 +9,12 @@ from typing import Any
 
 from ..lake import Lake
 
-MANY = 10
-"""Requests from which on a percentile says something."""
+MANY = 20
+"""Requests from which on a 95th percentile is more than the slowest of them."""
 NAMES = ("name", "user", "client_domain", "client_dsid")
 """What peers call themselves, in sessions."""
 LIVE = ("mb", "ceda")
+VERBS = {"commit": "commit", "rollback": "roll back"}
 
 Row = dict[str, Any]
 
@@ -25,8 +26,8 @@ def sentences(lake: Lake) -> tuple[str, str, str]:
         latency(_rows(lake, "gold/exchanges", "protocol", "address", "latency_us", "outcome")),
         transactions(_rows(lake, "gold/transactions", "gtrid", "outcome", "branches")),
         violations(
-            _rows(lake, "gold/violations", "connection", "protocol", "rule", "message", "state", "ts"),
-            _rows(lake, "silver/quarantine", "connection", "protocol", "rule", "length", "ts"),
+            _rows(lake, "gold/violations", "connection", "direction", "protocol", "rule", "message", "state", "ts"),
+            _rows(lake, "silver/quarantine", "connection", "direction", "protocol", "rule", "length", "ts"),
             names,
         ),
     )
@@ -64,7 +65,8 @@ def latency(exchanges: Iterable[Row]) -> str:
     if not often:
         return "Latency: nothing was asked often enough to say what is slow."
     slowest = max(often, key=lambda place: (rank(often[place], 0.95), place))
-    text = f"Latency: {_place(slowest)} is the slowest, {_time(rank(often[slowest], 0.95))} at its 95th percentile"
+    text = f"Latency: {_place(slowest)} is the slowest of what was asked often,"
+    text += f" {_time(rank(often[slowest], 0.95))} at its 95th percentile"
     text += f" and {_time(rank(often[slowest], 0.5))} in the median"
     worst = max(failed, key=lambda place: (failed[place], place))
     if failed[worst]:
@@ -103,19 +105,39 @@ def transactions(found: Iterable[Row]) -> str:
         counted[one["outcome"]] += 1
         if one["outcome"] == "in_doubt" and (first is None or _doubt(one) < _doubt(first)):
             first = one
-    back = f"{counted['rolled_back']} of {counted.total()} were rolled back"
+    back = _share(counted["rolled_back"], counted.total())
     if first is None:
-        return f"Transactions: none is in doubt, and {back}." if counted else "Transactions: there are none."
+        return (
+            f"Transactions: none is in doubt, and {back} rolled back." if counted else "Transactions: there are none."
+        )
     more = f" and {counted['in_doubt'] - 1} more" if counted["in_doubt"] > 1 else ""
     verb = "are" if more else "is"
-    voted = sum(branch["vote"] == 0 for branch in first["branches"])
-    told = f"{voted} of its branches voted to commit and nobody said how it ended" if voted else "its end was not seen"
-    return f"Transactions: {first['gtrid']}{more} {verb} in doubt ({told}), and {back}."
+    return f"Transactions: {first['gtrid']}{more} {verb} in doubt ({_why(first)}), and {back} rolled back."
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part or 'none'} of {whole} {'were' if part > 1 else 'was'}"
 
 
 def _doubt(one: Row) -> tuple[int, str]:
     """The clearest case first: most branches that are ready and wait."""
-    return -sum(branch["vote"] == 0 and branch["decision"] is None for branch in one["branches"]), one["gtrid"]
+    return -_waiting(one), one["gtrid"]
+
+
+def _waiting(one: Row) -> int:
+    return sum(branch["vote"] == 0 and branch["decision"] is None for branch in one["branches"])
+
+
+def _why(one: Row) -> str:
+    """What is not known of it."""
+    waiting, branches = _waiting(one), len(one["branches"])
+    if waiting:
+        who = f"{waiting} of its {branches} branches" if branches > 1 else "its only branch"
+        return f"{who} voted to commit and {'were' if waiting > 1 else 'was'} never told how it ended"
+    for branch in one["branches"]:
+        if branch["decision"] and branch["result"] is None:
+            return f"a branch was told to {VERBS[branch['decision']]} and never said that it did"
+    return "its end was not seen"
 
 
 # --- violations
@@ -127,15 +149,24 @@ def violations(broken: list[Row], quarantined: list[Row], names: Mapping[str, st
         one = min(broken, key=_interest)
         more = f", one of {len(broken)} messages at the wrong moment" if len(broken) > 1 else ""
         where = f" in state {one['state']}" if one["rule"] == "state" and one["state"] else ""
-        who = names.get(one["connection"], one["connection"])
-        parts.append(f"{who} sent a {one['message']} of {one['protocol']}{where} (rule {one['rule']}){more}")
+        said = f"{_a(one['message'])} of {one['protocol']}{where}"
+        parts.append(f"{_who(one, names)} sent {said} (rule {one['rule']}){more}")
     bad = [one for one in quarantined if one["rule"] != "gap"]
     if bad:
         one = min(bad, key=_interest)
-        who = names.get(one["connection"], one["connection"])
-        text = f"{who} sent {one['length']} bytes that are no message of {one['protocol']} (rule {one['rule']})"
-        parts.append(f"{text}, of {sum(row['length'] for row in bad)} such bytes in all")
+        more = f", of {sum(row['length'] for row in bad)} such bytes in all" if len(bad) > 1 else ""
+        what = "1 byte that is" if one["length"] == 1 else f"{one['length']} bytes that are"
+        parts.append(f"{_who(one, names)} sent {what} no message of {one['protocol']} (rule {one['rule']}){more}")
     return f"Violations: {', and '.join(parts)}." if parts else "Violations: everybody kept to the rules."
+
+
+def _who(one: Row, names: Mapping[str, str]) -> str:
+    client = names.get(one["connection"], one["connection"])
+    return f"the server of {client}" if one["direction"] == "to_client" else client
+
+
+def _a(message: str) -> str:
+    return f"an {message}" if message[0] in "aeiou" else f"a {message}"
 
 
 def _interest(one: Row) -> tuple[int, int, Any]:

@@ -108,7 +108,8 @@ def run(
     show.step(5, "the report is made from the tables")
     made = Lake.open(lake, create=False)
     look_at = sentences(made)
-    written = write_report(made, report, name=name)
+    show.stage("asking", 0, "questions")
+    written = write_report(made, report, name=name, progress=lambda _: show.add(1))
     return Shown(
         capture,
         lake,
@@ -123,9 +124,9 @@ def run(
 
 
 def _wait_for(engine: Background, show: Show) -> None:
-    """There is something to wait for only where kernels have to be compiled."""
+    """There is something to wait for where little was said, or where kernels have to be compiled."""
     if not engine.wait(POLL_SECONDS):
-        show.stage("compiling", 0, "s; only the first time does it take long")
+        show.stage("starting", 0, "s; the first time it compiles, and takes longer")
         while not engine.wait(1.0):
             show.add(1)
 
@@ -152,6 +153,13 @@ def _generate(capture: Path, size: Size, seed: int, played: Played, show: Show) 
     names = [name for name in BUILT_IN if name not in SCENES]
     if names:
         show.step(3, f"generated conversations of {' and '.join(names)} join the capture, in the same seconds")
+        show.stage("making", 0, "messages")
         generated.write(
-            capture, names, messages=size.generated, seed=seed, start_us=played.began_us, seconds=played.seconds
+            capture,
+            names,
+            messages=size.generated,
+            seed=seed,
+            start_us=played.began_us,
+            seconds=played.seconds,
+            made=show.add,
         )

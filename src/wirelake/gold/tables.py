@@ -59,6 +59,8 @@ TABLES: dict[str, pa.Schema] = {
     "accounting": ACCOUNTING,
 }
 """The tables that every lake has, beside one per protocol."""
+REPLACED = ("accounting", "gold/open", "gold/addresses")
+"""Tables of which a commit may replace files; to all others it only adds."""
 UNDATED = ("gold/open", "accounting")
 DATE = pa.field("date", pa.date32())
 """The column that is in the names of directories."""

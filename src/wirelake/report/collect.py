@@ -26,7 +26,7 @@ MOST_BYTES = 4_600_000
 """What the data of a page may have, conversations packed: with the library for charts it is then below 10 MB."""
 MOST_BUCKETS = 120
 TRAFFIC_BY_MINUTES_US = 20 * 60_000_000
-ATTEMPTS = 3
+ATTEMPTS = 5
 _SECOND = 1_000_000
 _DAY = 86_400 * _SECOND
 NICE = (

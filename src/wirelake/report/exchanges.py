@@ -23,6 +23,9 @@ BESIDE_REQUEST, BESIDE_REPLY = 4, 3
 Pair = tuple[str, str]
 """A connection and a correlation."""
 
+_PLACE = """{'ts': coalesce(epoch_us(ts), 9e18::bigint), 'is_answer': kind is not distinct from 'response',
+                           'to_client': direction = 'to_client', 'offset': "offset", 'direction': direction}"""
+"""What messages of one correlation are ordered by. A stream may have millions of them: only the first are kept."""
 _SPOTS = pa.schema([("connection", pa.string()), ("direction", pa.string()), ("offset", pa.int64())])
 _PAIRS = pa.schema([("connection", pa.string()), ("correlation", pa.string())])
 _EXECUTIONS = pa.schema([("execution", pa.string())])
@@ -107,12 +110,15 @@ def read_pairs(tables: duckdb.DuckDBPyConnection, pairs: Iterable[Pair]) -> dict
     found = rows(
         tables,
         f"""
-select {MESSAGE},
-       count(*) over (partition by connection, correlation) as size
-from silver_messages semi join wanted_pairs using (connection, correlation)
-qualify row_number() over (partition by connection, correlation
-                           order by ts, kind = 'response', direction desc, "offset") <= {PER_PAIR}
-order by ts, kind = 'response', direction desc, "offset" """,
+with firsts as (
+    select count(*) as size, unnest(min({_PLACE}, {PER_PAIR})) as place, connection
+    from silver_messages semi join wanted_pairs using (connection, correlation)
+    group by connection, correlation)
+select {MESSAGE}, size
+from silver_messages
+join (select size, connection, place.direction as direction, place."offset" as "offset" from firsts)
+using (connection, direction, "offset")
+order by {_PLACE}, connection""",
     )
     for row in found:
         by_pair[row["connection"], row["correlation"]].append(row)

@@ -3,7 +3,8 @@
 A lake keeps the fields of messages, not their bytes. They are made again from the fields, with each way in which the
 protocol is read from captures until the length is that of the row and reading them gives the same message; if none
 does, there are none to show, unless the lake has the captured bytes (``--keep-bytes``). What only the server should
-read is shown in no way. A protocol whose declaration is not at hand has the fields of its row, and no bytes.
+read is shown in no way, also where its message is damaged. A protocol whose declaration is not at hand has the fields
+of its row, and no bytes.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ from ..codec.encoder import encode_frame
 from ..columnar.messages import message_of
 from ..errors import DecodeError, Incomplete, WireError
 from ..gold.tables import view_name
-from ..protocols import load
+from ..protocols import BUILT_IN, load
 from ..spec.resolve import Layout
 from .ids import Spot
+from .secrets import has_secrets, secret_at
 from .shorten import cut, short_fields
 from .tables import rows
 from .windows import give
@@ -39,6 +41,7 @@ MOST_RANGE = 1 << 16
 """Of a longer bad range so many bytes are looked at."""
 AT_ONCE = 32 << 20
 """Bytes of frames that are read at once."""
+HIDDEN = "; what follows may be a password and is not shown"
 ENVELOPE = frozenset(
     ("capture", "connection", "direction", "offset", "length", "ts", "message", "code", "notes", "raw_text", "date")
 )
@@ -217,13 +220,26 @@ def _range(row: Mapping[str, Any], base: int) -> dict[str, Any]:
     """A bad range, read as far as it goes, with the recorded fault at the byte where it is."""
     data: bytes = row["bytes"]
     looked = _as_recorded(layouts_of(row["protocol"]) if row["protocol"] else (), data, row)
-    made = _bytes(data, looked, "quarantine", base)
+    end = _secret(row)
+    made = _bytes(data[:end], looked, "quarantine", base)
     at = _fault(looked, row)
     detail = cut(row["detail"] or "", 400)
+    if end is not None:
+        made["parts"] = [part for part in made["parts"] if part["offset"] + part["length"] <= end]
+        detail += HIDDEN
     return made | {
         "total": row["length"],
         "error": {"offset": at, "path": row["path"] or "", "rule": row["rule"], "detail": detail},
     }
+
+
+def _secret(row: Mapping[str, Any]) -> int | None:
+    """Where in a range something may be that only the server should read; None if nothing is."""
+    if row["direction"] != "to_server":
+        return None
+    names = (row["protocol"],) if row["protocol"] else BUILT_IN
+    layouts = [layout for name in names for layout in layouts_of(name) if has_secrets(layout)]
+    return secret_at(layouts, row["bytes"], (looked for layout in layouts for looked in _looks(layout, row["bytes"])))
 
 
 def _fault(looked: Annotated | None, row: Mapping[str, Any]) -> int:

@@ -1,5 +1,5 @@
-"""Which conversations a page holds: all with violations or in doubt, the slowest, those that failed, and some others,
-among them what the page's tables list.
+"""Which conversations a page holds: all with violations or in doubt, transactions that are not decided, the slowest,
+those that failed, and some others, among them what the page's tables list.
 
 There is room for so many bytes in the page, where they lie packed, and for so many in the memory of whoever opens it.
 Conversations are taken in turns, one of each kind, until it is used up; first with the bytes of what is marked, then,
@@ -19,13 +19,11 @@ from .conversations import Draft, make_conversations
 from .frames import fill
 from .ids import Spot
 from .packing import json_size, packed_size
-from .queries import Query, piece
+from .queries import MOST, Query, piece
 
-WHYS = ("violation", "in_doubt", "slow", "failed", "sample")
+WHYS = ("violation", "in_doubt", "open", "slow", "failed", "sample")
 LISTED = ("transactions", "sessions")
 """Tables of the page whose other rows it holds too, if there is room: each of them should open."""
-MOST = 1500
-"""Conversations of one kind that come into question."""
 TAKEN = 1000
 """Conversations that are made at once, before it is known whether there is room for more."""
 PER_EVENT = 250
@@ -89,7 +87,8 @@ class Holding:
         transactions = questions["transactions"].up_to(MOST).sql
         return {
             "violation": self._ids(questions["violations"].up_to(MOST).sql),
-            "in_doubt": self._ids(f"from ({transactions}) where outcome in ('in_doubt', 'open')"),
+            "in_doubt": self._ids(f"from ({transactions}) where outcome = 'in_doubt'"),
+            "open": self._ids(f"from ({transactions}) where outcome = 'open'"),
             "slow": self._ids(questions["slow_exchanges"].sql),
             "failed": self._ids(questions["failures"].sql),
             "sample": self._ids(piece("_sample")),

@@ -14,6 +14,8 @@ from importlib.resources import files
 
 WHOLE = 80
 """A connection of at most so many messages is shown whole, and one picture is enough for all that is in it."""
+MOST = 1500
+"""Of one rule, one kind and so on, so many rows come into question for a page."""
 
 NAMES = (
     "overview",
@@ -49,6 +51,8 @@ class Query:
     rows: str
     order: str
     limit: int | None
+    counted: str = ""
+    """Asks how many rows there are, if ``rows`` gives only those that come into question."""
 
     @property
     def sql(self) -> str:
@@ -58,7 +62,7 @@ class Query:
     @property
     def total(self) -> str:
         """Asks how many rows there would be without the limit."""
-        return f"select count(*) as total from (\n{self.rows}\n)"
+        return self.counted or f"select count(*) as total from (\n{self.rows}\n)"
 
     def up_to(self, limit: int) -> Query:
         return replace(self, limit=limit)
@@ -66,7 +70,13 @@ class Query:
 
 def questions(bucket_us: int, traffic_of: str) -> dict[str, Query]:
     """All questions by name, with everything written out."""
-    written = {"bucket_us": str(bucket_us), "whole": str(WHOLE), "links": piece("_links"), "span": piece("_span")}
+    written = {
+        "bucket_us": str(bucket_us),
+        "whole": str(WHOLE),
+        "most": str(MOST),
+        "links": piece("_links"),
+        "span": piece("_span"),
+    }
     return {name: _query(name, f"traffic_{traffic_of}" if name == "traffic" else name, written) for name in NAMES}
 
 
@@ -90,4 +100,5 @@ def _query(name: str, file: str, written: dict[str, str]) -> Query:
     if not rows:
         return Query(name, title, sql, "", None)
     order, _, limit = rest.partition("\nlimit ")
-    return Query(name, title, rows, f"\norder by {order}", int(limit) if limit else None)
+    counted = piece("_violations") if name == "violations" else ""
+    return Query(name, title, rows, f"\norder by {order}", int(limit) if limit else None, counted)

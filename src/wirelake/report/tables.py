@@ -18,7 +18,7 @@ import duckdb
 import pyarrow as pa
 
 from ..columnar.schema import table_schema
-from ..gold.tables import TABLES, UNDATED, view_name, with_date
+from ..gold.tables import REPLACED, TABLES, UNDATED, view_name, with_date
 from ..lake import Lake
 from ..protocols import BUILT_IN, load
 
@@ -45,9 +45,17 @@ def open_tables(lake: Lake) -> duckdb.DuckDBPyConnection:
     )
     made.execute("set timezone = 'UTC'")
     made.execute(f"set dynamic_or_filter_threshold = {FEW}")
-    for table in dict.fromkeys((*TABLES, *(f"silver/{name}" for name in BUILT_IN), *lake.tables())):
+    for table in dict.fromkeys((*REPLACED, *TABLES, *(f"silver/{name}" for name in BUILT_IN), *lake.tables())):
         _view(made, lake, table)
+        if table in REPLACED and lake.files(table):
+            _keep(made, view_name(table))
     return made
+
+
+def _keep(made: duckdb.DuckDBPyConnection, name: str) -> None:
+    """Reads a table now: the next commit takes its files away, and a lake that is written to may not wait for long."""
+    made.execute(f'create table "{name} kept" as from "{name}"')
+    made.execute(f'create or replace view "{name}" as from "{name} kept"')
 
 
 def _view(made: duckdb.DuckDBPyConnection, lake: Lake, table: str) -> None:

@@ -23,9 +23,14 @@ function baseLayout(theme, height) {
 function timeAxis(theme) {
   return {
     type: 'date', gridcolor: theme.line, linecolor: theme.line, tickcolor: theme.line, ticks: 'outside', ticklen: 4,
-    zeroline: false, hoverformat: '%Y-%m-%d %H:%M:%S', automargin: true, tickangle: 0, fixedrange: COARSE.matches,
+    zeroline: false, hoverformat: hoverTime(), automargin: true, tickangle: 0, fixedrange: COARSE.matches,
     nticks: Math.max(3, Math.floor(theme.width / 110)), ...timeRange(),
   };
+}
+
+/** To the second, or more exactly where the steps are shorter. */
+function hoverTime() {
+  return `%Y-%m-%d %H:%M:%S${report.about.bucket_us < 1_000_000 ? '.%3f' : ''}`;
 }
 
 function timeRange() {
@@ -39,13 +44,31 @@ function valueAxis(theme, more = {}) {
   return {...lines, fixedrange: true, automargin: true, rangemode: 'tozero', nticks: 6, ...more};
 }
 
-/** Ticks of an axis of durations, whose steps are 1, 2, 5, 10 … of a unit that people say. */
+const MOST_TICKS = 8;
+const ROUND = Array.from({length: 13}, (_, power) => [1, 2, 5].map((digit) => digit * 10 ** power)).flat();
+
+/** Ticks of an axis of durations: 1, 2, 5, 10 … of a unit that people say, or 1, 10 … if that would be too many. */
 function durationTicks(low, high) {
-  const steps = Array.from({length: 13}, (_, power) => [1, 2, 5].map((digit) => digit * 10 ** power)).flat();
-  const values = steps.filter((value) => value >= low / 2.5 && value <= high * 2.5);
-  const every = Math.ceil(values.length / 8);
-  const kept = values.filter((_, at) => at % every === 0);
+  const values = ROUND.filter((value) => value >= low / 2.5 && value <= high * 2.5);
+  const kept = values.length > MOST_TICKS ? values.filter(isPowerOfTen) : values;
   return {tickvals: kept, ticktext: kept.map(roundDuration)};
+}
+
+function isPowerOfTen(value) {
+  return /^10*$/.test(String(value));
+}
+
+/** Ticks of an axis of bytes from 0. */
+function byteTicks(high) {
+  const step = niceStep(high / 5);
+  const values = Array.from({length: Math.floor(high / step) + 1}, (_, at) => at * step);
+  return {tickvals: values, ticktext: values.map(roundBytes)};
+}
+
+/** 5000 as 5 kB: for values that are round. */
+function roundBytes(value) {
+  const power = Math.min(5, Math.floor(Math.log10(Math.max(1, value)) / 3 + 1e-9));
+  return `${Number((value / KILO ** power).toPrecision(6))} ${['B', 'kB', 'MB', 'GB', 'TB', 'PB'][power]}`;
 }
 
 /** 5000 as 5 ms: for values that are round. */

@@ -17,6 +17,7 @@ function bytesView(bytes, direction) {
     make('h4', {text: 'Bytes'}), make('p', {class: 'note', text: bytesNote(bytes, values.length, direction)}),
     dump, table);
   connectParts(view, bytes.parts);
+  requestAnimationFrame(() => showByte(dump, '.wrong'));
   return view;
 }
 
@@ -47,10 +48,22 @@ function smallestPart(parts, at) {
 }
 
 const PER_ROW = 16;
+const SEEN_ROWS = 13;
+
+/** Scrolls a dump, and nothing around it, to its first byte of a kind. */
+function showByte(dump, kind) {
+  const row = dump.querySelector(kind)?.closest('.dump-row');
+  if (!row) return;
+  const [seen, wanted] = [dump.getBoundingClientRect(), row.getBoundingClientRect()];
+  if (wanted.top < seen.top || wanted.bottom > seen.bottom) {
+    dump.scrollTop += wanted.top - seen.top - dump.clientHeight / 3;
+  }
+}
 
 function makeDump(values, bytes, wrong) {
   const owners = partOwners(bytes.parts, values.length);
-  const dump = make('div', {class: 'dump', role: 'group', 'aria-label': 'Dump in hex'});
+  const isTall = values.length > SEEN_ROWS * PER_ROW;
+  const dump = make('div', {class: 'dump', role: 'group', 'aria-label': 'Dump in hex', tabindex: isTall ? 0 : null});
   for (let at = 0; at < values.length; at += PER_ROW) {
     const row = values.slice(at, at + PER_ROW);
     const hex = row.map((value, step) => dumpByte(value, at + step, owners, wrong));
@@ -119,9 +132,13 @@ function connectParts(view, parts) {
     }
     view.querySelector(`tr[data-part="${part}"]`)?.classList.add('lit');
   };
+  const dump = view.querySelector('.dump');
   const partOf = (event) => event.target.closest?.('[data-part]')?.dataset.part;
   view.addEventListener('pointerover', (event) => mark(partOf(event)));
   view.addEventListener('pointerleave', () => mark(undefined));
-  view.addEventListener('focusin', (event) => mark(partOf(event)));
+  view.addEventListener('focusin', (event) => {
+    mark(partOf(event));
+    if (event.target.closest('.part-row')) showByte(dump, '.lit');
+  });
   view.addEventListener('focusout', () => mark(undefined));
 }

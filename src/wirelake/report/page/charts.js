@@ -43,7 +43,7 @@ function tallest(series) {
 function trafficChart() {
   return new Chart({
     query: 'traffic', wide: true, height: 280, byProtocol: true,
-    title: () => (report.about.traffic_of === 'requests' ? 'Requests by protocol' : 'Messages by protocol'),
+    title: () => (report.about.traffic_of === 'requests' ? 'Requests by protocol' : 'Messages to addresses by protocol'),
     note: () => `By when they were seen, in steps of ${asDuration(report.about.bucket_us)}.`,
     describe: () => `stacked bars over time for ${protocols().map(visible).join(', ')}.`,
     nothing: 'No traffic with a time in this lake.',
@@ -78,16 +78,22 @@ function quarantineChart() {
     nothing: 'Every byte with a time is part of a message.',
     build: (theme) => {
       const series = barsByProtocol(theme, 'quarantine_over_time', 'bytes');
-      return barsOverTime(theme, series, {ticksuffix: 'B', tickformat: '~s'});
+      const hover = series.map((one) => ({...one, trace: {...one.trace, ...hoverTexts(one.trace.y, 'bytes')}}));
+      return barsOverTime(theme, hover, byteTicks(tallest(series)));
     },
   });
+}
+
+/** What is told under the pointer: values as they are written elsewhere. */
+function hoverTexts(values, how) {
+  return {customdata: values.map((value) => format(value, how)), hovertemplate: '%{customdata}'};
 }
 
 function line(name, points, colour, width, dash) {
   const trace = {
     type: 'scatter', mode: points.x.length > 60 ? 'lines' : 'lines+markers', name: plotText(name), ...points,
     line: {color: colour, width, dash}, marker: {color: colour, size: 4}, connectgaps: false,
-    customdata: points.y.map((value) => format(value, 'duration')), hovertemplate: '%{customdata}',
+    ...hoverTexts(points.y, 'duration'),
   };
   return {name, colour, trace};
 }
@@ -114,8 +120,10 @@ function latencySeries(theme) {
 function latencyChart() {
   return new Chart({
     query: 'latency', title: 'Latency percentiles', byProtocol: true, height: 300,
-    note: 'From a request to its first reply. With several protocols chosen, the 95th percentile of each.',
-    describe: () => 'lines over time of the 50th, 95th and 99th percentile, on a logarithmic scale.',
+    note: () => (looking.protocols.size > 1 ? 'From a request to its first reply: the 95th percentile of each protocol.'
+      : 'From a request to its first reply.'),
+    describe: () => `lines over time of the ${looking.protocols.size > 1 ? '95th percentile of each protocol chosen'
+      : '50th, 95th and 99th percentile'}, on a logarithmic scale.`,
     nothing: 'No answered requests with a time in this lake.',
     build: (theme) => {
       const series = latencySeries(theme);
@@ -150,26 +158,48 @@ function buildHeat(theme) {
   const rows = records('heat').filter(({cells}) => cells.bucket_us !== null && cells.band_us !== null);
   if (rows.length === 0) return null;
   const bands = bandsBetween(rows.map(({cells}) => cells.band_us));
-  const buckets = [...new Set(rows.map(({cells}) => cells.bucket_us))].sort((one, other) => one - other);
-  const grid = bands.map(() => buckets.map(() => null));
-  for (const {cells} of rows) grid[bands.indexOf(cells.band_us)][buckets.indexOf(cells.bucket_us)] = cells.count;
+  const {bucket_us: bucket} = report.about;
+  const first = least(rows.map(({cells}) => cells.bucket_us));
+  const last = greatest(rows.map(({cells}) => cells.bucket_us));
+  const grid = (nothing) => bands.map(() => new Array(Math.round((last - first) / bucket) + 1).fill(nothing));
+  const [counts, texts] = [grid(null), grid('')];
+  for (const {cells} of rows) {
+    const [band, step] = [bands.indexOf(cells.band_us), Math.round((cells.bucket_us - first) / bucket)];
+    counts[band][step] = cells.count;
+    texts[band][step] = heatWords(cells);
+  }
   const trace = {
-    type: 'heatmap', x: buckets.map((bucket) => (bucket + report.about.bucket_us / 2) / 1000), z: grid,
-    y: bands.map((band) => `from ${roundDuration(band)}`), xgap: 1, ygap: 1, hoverongaps: false,
-    hovertemplate: '%{x|%H:%M:%S}, %{y}: %{z} requests<extra></extra>',
+    type: 'heatmap', xtype: 'scaled', x0: (first + bucket / 2) / 1000, dx: bucket / 1000, ytype: 'scaled', y0: 0, dy: 1,
+    z: counts, text: texts, hoverinfo: 'text', xgap: 1, ygap: 1, hoverongaps: false,
     colorscale: [[0, theme.colour('heat-0')], [0.15, theme.colour('heat-1')], [1, theme.colour('heat-2')]],
     showscale: theme.width > 420,
     colorbar: {thickness: 8, outlinewidth: 0, tickfont: {color: theme.muted}, nticks: 5, len: 1},
   };
-  const plain = {showgrid: false, rangemode: 'normal'};
-  const axes = {xaxis: {...timeAxis(theme), showgrid: false}, yaxis: valueAxis(theme, {...plain, type: 'category'})};
+  const axes = {xaxis: {...timeAxis(theme), showgrid: false}, yaxis: bandAxis(theme, bands)};
   return {series: [{trace}], layout: {hovermode: 'closest', ...axes}};
+}
+
+function heatWords({bucket_us: bucket, band_us: band, count}) {
+  const above = ROUND.find((value) => value > band);
+  const when = format(bucket, cellFormat('bucket_us', bucket));
+  const words = `${asCount(count)} ${count === 1 ? 'request' : 'requests'}`;
+  return `${when}<br>${roundDuration(band)} to ${roundDuration(above)}: ${words}`;
+}
+
+/** Each band lies between the tick where it begins and the next. */
+function bandAxis(theme, bands) {
+  const isTold = bands.length > MOST_TICKS ? isPowerOfTen : () => true;
+  const told = bands.map((band, at) => ({band, at: at - 0.5})).filter(({band}) => isTold(band));
+  return valueAxis(theme, {
+    type: 'linear', rangemode: 'normal', range: [-0.5, bands.length - 0.5], showgrid: false, zeroline: false,
+    tickvals: told.map(({at}) => at), ticktext: told.map(({band}) => roundDuration(band)), ticks: 'outside', ticklen: 4,
+    tickcolor: theme.line,
+  });
 }
 
 /** Every band from the lowest to the highest that occurs: 1, 2 and 5 times the powers of ten. */
 function bandsBetween(found) {
   const [low, high] = [least(found), greatest(found)];
-  const steps = Array.from({length: 13}, (_, power) => [1, 2, 5].map((digit) => digit * 10 ** power)).flat();
-  const between = steps.filter((step) => step > low && step < high);
+  const between = ROUND.filter((step) => step > low && step < high);
   return [...new Set([...found, ...between])].sort((one, other) => one - other);
 }

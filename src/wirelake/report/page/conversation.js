@@ -2,7 +2,8 @@
 // linked, and Back closes it.
 
 const WHY = {
-  violation: 'has a violation', in_doubt: 'in doubt', slow: 'among the slowest', failed: 'failed', sample: 'sample',
+  violation: 'has a violation', in_doubt: 'in doubt', open: 'not decided yet', slow: 'among the slowest',
+  failed: 'failed', sample: 'sample',
 };
 let opened = null;
 
@@ -56,7 +57,8 @@ async function openConversation(id, event) {
   opened = {id, diagram: null};
   const mine = opened;
   setHeading('Conversation', id);
-  byId('conversation-body').replaceChildren();
+  const isAsked = settings.live && !isHere(id);
+  byId('conversation-body').replaceChildren(...(isAsked ? [emptyNote('Asking the server …')] : []));
   openDialog(byId('conversation'));
   const found = await findConversation(id);
   if (opened !== mine) return;
@@ -91,7 +93,6 @@ function notHere(id) {
 }
 
 async function fetchConversation(id) {
-  byId('conversation-body').replaceChildren(emptyNote('Asking the server …'));
   const answered = await fetch(`conversation?id=${encodeURIComponent(id)}`);
   return answered.ok ? answered.json() : null;
 }
@@ -104,7 +105,7 @@ function setHeading(kind, title) {
 function showConversation(conversation, event) {
   const protocol = visible(protocolName(conversation.protocol));
   setHeading(`${asWords(conversation.kind)} · ${protocol}`, conversation.title || conversation.id);
-  const detail = make('div', {class: 'event-view', 'aria-label': 'The chosen message', role: 'region'});
+  const detail = make('div', {class: 'event-view', 'aria-label': 'The chosen message', role: 'region', tabindex: 0});
   const diagram = new Diagram(conversation, (at) => {
     detail.replaceChildren(...eventView(conversation.events[at], conversation));
     detail.scrollTop = 0;
@@ -175,10 +176,16 @@ function fitDiagram() {
   opened.branches.replaceChildren(...(timeline ? [timeline] : []));
 }
 
-/** A new report: the open conversation is shown anew if it has changed, with the same message chosen. */
+/** A new report: the open conversation is shown anew if it has changed, with the same message chosen, in the same
+    place. */
 async function refreshConversation() {
   const mine = opened;
-  if (!mine?.conversation || !isHere(mine.id)) return;
+  if (!mine?.conversation) return;
   const newer = await findConversation(mine.id);
-  if (opened === mine && newer && JSON.stringify(newer) !== mine.text) showConversation(newer, mine.diagram.chosen);
+  if (opened !== mine || !newer || JSON.stringify(newer) === mine.text) return;
+  const path = pathTo(document.activeElement);
+  const places = [...byId('conversation-body').children].map((side) => side.scrollTop);
+  showConversation(newer, mine.diagram.chosen);
+  [...byId('conversation-body').children].forEach((side, at) => { side.scrollTop = places[at]; });
+  document.querySelector(path)?.focus({preventScroll: true});
 }

@@ -29,6 +29,23 @@ function each(object, work) {
   for (const [key, item] of Object.entries(object)) work(key, item);
 }
 
+/** A selector of where an element is: finds what stands there after that place was made anew. */
+function pathTo(element) {
+  if (element.id) return `#${CSS.escape(element.id)}`;
+  const parent = element.parentElement;
+  return parent ? `${pathTo(parent)} > :nth-child(${[...parent.children].indexOf(element) + 1})` : ':root';
+}
+
+/** Does what makes parts of the page anew; what has the focus keeps it, or hands it to what is there instead. */
+function keepingFocus(work) {
+  const before = document.activeElement ?? document.body;
+  const path = pathTo(before);
+  work();
+  if (!before.isConnected && document.activeElement === document.body) {
+    document.querySelector(path)?.focus({preventScroll: true});
+  }
+}
+
 function byId(id) {
   return document.getElementById(id);
 }

@@ -1,10 +1,12 @@
 // Figures in large type, and parts of a whole as one bar.
 
-/** A tile: one figure, what it is, and smaller figures in words below. `tone` colours it if the figure is not 0. */
+/** A tile: one figure, what it is, and smaller figures below with their words, which may be others for 1. `tone`
+    colours it if the figure is not 0. */
 function tile({label, column, href, tone, parts: smaller = [], how}) {
   const value = valueAt('overview', 0, column);
   const alarm = tone && typeof value === 'number' && value > 0 ? tone : 'plain';
-  const lines = smaller.map(([name, words]) => make('li', {}, figure('overview', 0, name), ` ${words}`));
+  const lines = smaller.map(([name, words, ofOne = words]) =>
+    make('li', {}, figure('overview', 0, name), ` ${valueAt('overview', 0, name) === 1 ? ofOne : words}`));
   return make('li', {class: `tile ${alarm}`, data: {tile: column}},
     make('a', {href: `#${href}`, class: 'tile-label', text: label}),
     make('p', {class: 'tile-figure'}, figure('overview', 0, column, how)),

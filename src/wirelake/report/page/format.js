@@ -81,18 +81,23 @@ function asFacts(value) {
   }
 }
 
-// C0 and C1 controls, marks that turn the direction of text, marks without width, halves of characters.
-const UNSEEN =
-  /[\u0000-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff\ufff9-\ufffb]|\p{Cs}/gu;
+// C0 and C1 controls, marks that turn the direction of text, what is not drawn, halves of characters.
+const UNSEEN = new RegExp([
+  '[\\u0000-\\u001f\\u007f-\\u009f\\u00ad\\u034f\\u061c\\u115f\\u1160\\u180b-\\u180e',
+  '\\u200b\\u200e\\u200f\\u2028-\\u202e',
+  '\\u2060-\\u206f\\u3164\\ufeff\\uffa0\\ufff9-\\ufffb\\u{e0000}-\\u{e007f}]|\\p{Cs}',
+].join(''), 'gu');
+const BLANK = /^\s+$/u;
 
 /** Text in which what would not be seen, or would change how the rest is seen, is written out. */
 function visible(value) {
-  return String(value).replace(UNSEEN, (character) => {
+  const text = String(value).replace(UNSEEN, (character) => {
     const code = character.codePointAt(0);
     if (code < 0x20) return String.fromCodePoint(0x2400 + code);
     if (code === 0x7f) return '␡';
     return `‹U+${code.toString(16).toUpperCase().padStart(4, '0')}›`;
   });
+  return BLANK.test(text) ? '␠'.repeat(text.length) : text;
 }
 
 /** The first characters of a long text, with a sign that there are more. */

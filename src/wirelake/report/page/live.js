@@ -44,11 +44,11 @@ async function fetchJson(path) {
   return answered.json();
 }
 
-/** The new report in the place of the old; filter, scrolling and what is open stay. */
+/** The new report in the place of the old; filter, scrolling, focus and what is open stay. */
 function takeOver(newer) {
   const place = scrollY;
   report = newer;
-  tellAll('report');
+  keepingFocus(() => tellAll('report'));
   scrollTo({top: place, behavior: 'instant'});
 }
 

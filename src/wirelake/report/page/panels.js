@@ -49,9 +49,11 @@ function startSqlDialog() {
 function openDialog(dialog) {
   if (dialog.open) return;
   const before = document.activeElement;
+  const path = before ? pathTo(before) : ':root';
   const [table, row] = [before?.closest('.panel')?.id, before?.closest('tr')?.dataset.row];
   dialog.addEventListener('close', () => {
-    const again = table && row ? byId(table)?.querySelector(`tr[data-row="${row}"] .open`) : null;
+    const place = table && row ? `#${CSS.escape(table)} tr[data-row="${row}"] .open` : path;
+    const again = document.querySelector(place);
     (before?.isConnected ? before : again)?.focus({preventScroll: true});
   }, {once: true});
   dialog.showModal();

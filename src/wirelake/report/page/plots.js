@@ -46,12 +46,18 @@ class Chart {
     this.framed.heading.textContent = given(this.title);
     this.framed.note.textContent = given(this.note);
     this.scope.textContent = looking.protocols.size > 0 && !this.byProtocol ? 'all protocols' : '';
-    if (this.drawn) this.draw();
+    if (this.drawn && !(why === 'filter' && this.isAsChosen())) this.draw();
     if (why !== 'theme') this.table?.update(why);
+  }
+
+  /** Whether it shows the protocols that are chosen: words of the search change no chart. */
+  isAsChosen() {
+    return !this.byProtocol || this.chosen === [...looking.protocols].join('\n');
   }
 
   draw() {
     if (!globalThis.Plotly) return;
+    this.chosen = [...looking.protocols].join('\n');
     this.width = printing ? 0 : this.box.clientWidth;
     const width = printing ? Math.min(PAPER_WIDTH, this.box.clientWidth || PAPER_WIDTH) : this.width;
     const theme = {...themeColours(), width};
@@ -64,7 +70,7 @@ class Chart {
     const height = given(this.height);
     this.box.style.setProperty('min-height', `${height}px`);
     this.box.setAttribute('role', 'img');
-    this.box.setAttribute('aria-label', `${given(this.title)}: ${this.describe()}`);
+    this.box.setAttribute('aria-label', `${given(this.title)}: ${this.describe()} The table below has the numbers.`);
     this.legend.replaceChildren(...(legend ?? series).filter(({name}) => name !== undefined).map(legendItem));
     if (!this.box.classList.contains('js-plotly-plot')) this.box.replaceChildren();
     const whole = {...baseLayout(theme, height), ...layout};

@@ -2,21 +2,23 @@
 
 const TILES = [
   {label: 'Messages', column: 'messages', href: 'topology',
-    parts: [['connections', 'connections'], ['sessions', 'sessions ended'], ['open_sessions', 'still open']]},
+    parts: [['connections', 'connections', 'connection'], ['sessions', 'sessions ended', 'session ended'],
+      ['open_sessions', 'still open']]},
   {label: 'Bytes', column: 'bytes_in', href: 'overview',
     parts: [['bytes_decoded', 'in messages'], ['bytes_pending', 'not complete yet'],
       ['bytes_missing', 'never captured']]},
   {label: 'Requests', column: 'requests', href: 'latency',
-    parts: [['ok', 'ok'], ['open_requests', 'waiting for an answer']]},
+    parts: [['ok', 'ok'], ['open_requests', 'waiting for an answer'],
+      ['passed_on', 'seen on both sides of a broker']]},
   {label: 'Latency, 95th percentile', column: 'p95_us', href: 'latency',
     parts: [['p50_us', 'median'], ['p99_us', '99th percentile'], ['max_us', 'slowest']]},
   {label: 'Errors', column: 'errors', href: 'table-failures', tone: 'bad',
-    parts: [['timeouts', 'time-outs'], ['unanswered', 'unanswered']]},
+    parts: [['timeouts', 'time-outs', 'time-out'], ['unanswered', 'unanswered']]},
   {label: 'Transactions in doubt', column: 'in_doubt', href: 'transactions', tone: 'bad',
-    parts: [['transactions', 'transactions'], ['committed', 'committed'], ['rolled_back', 'rolled back'],
-      ['read_only', 'read only'], ['open_transactions', 'open']]},
+    parts: [['transactions', 'transactions', 'transaction'], ['committed', 'committed'],
+      ['rolled_back', 'rolled back'], ['read_only', 'read only'], ['open_transactions', 'open']]},
   {label: 'Violations', column: 'violations', href: 'violations', tone: 'bad',
-    parts: [['quarantined_ranges', 'ranges of bytes that are no message']]},
+    parts: [['quarantined_ranges', 'ranges of bytes that are no message', 'range of bytes that is no message']]},
   {label: 'Quarantined', column: 'bytes_quarantined', href: 'violations', tone: 'warn',
     parts: [['bytes_in', 'captured in all']]},
 ];
@@ -88,7 +90,7 @@ function buildSessions() {
 }
 
 function endWords(cells) {
-  const ended = cells.ended === null ? 'end not seen' : asWords(cells.ended);
+  const ended = cells.ended === null || cells.ended === 'not seen' ? 'end not seen' : asWords(cells.ended);
   return `${visible(protocolName(cells.protocol))}: handshake ${asWords(cells.handshake ?? 'none')}, ${ended}`;
 }
 

@@ -75,13 +75,13 @@ function phaseBar(item, top, place, width) {
   const isOpen = item.end === null;
   const right = isOpen ? width - 8 : Math.max(place(item.end), left + 3);
   const shape = isOpen ? openBar(left, right, top) : `M${left} ${top}H${right}V${top + 20}H${left}Z`;
-  const words = isOpen ? `${item.phase}: no end` : item.phase;
   const inside = right - left - 10;
   const kind = `${phase}${isOpen ? ' unended' : ''}`;
-  const fits = fitText(words, inside, 'bar-text') === words;
+  const words = (isOpen ? [`${item.phase}: no end`, 'no end'] : [item.phase])
+    .find((text) => fitText(text, inside, 'bar-text') === text);
   return [
     draw('path', {class: `bar ${kind}`, d: shape}, draw('title', {text: barWords(item)})),
-    ...(fits ? [draw('text', {class: `bar-text ${kind}`, x: left + 5, y: top + 14, text: words})] : []),
+    ...(words ? [draw('text', {class: `bar-text ${kind}`, x: left + 5, y: top + 14, text: words})] : []),
   ];
 }
 

@@ -1,10 +1,10 @@
 -- What there is to be shown as conversations; how much of it the page holds is counted in the page
 select 'violation' as why, 0 as held, (select count(*) from gold_violations)
                                     + (select count(*) from silver_quarantine) as "of"
-union all select 'in_doubt', 0, (select count(*) from gold_transactions where outcome = 'in_doubt')
-                              + (select count(*) from gold_open where kind = 'transaction')
+union all select 'in_doubt', 0, count(*) from gold_transactions where outcome = 'in_doubt'
+union all select 'open', 0, count(*) from gold_open where kind = 'transaction'
 union all select 'slow', 0, count(latency_us) from gold_exchanges
 union all select 'failed', 0, count(*) from gold_exchanges where outcome <> 'ok'
 union all select 'sample', 0, (select count(distinct connection) from accounting)
                             + (select count(*) from gold_exchanges) + (select count(*) from gold_transactions)
-order by list_position(['violation', 'in_doubt', 'slow', 'failed', 'sample'], why)
+order by list_position(['violation', 'in_doubt', 'open', 'slow', 'failed', 'sample'], why)

@@ -1,15 +1,23 @@
 -- Violations, varied: the first of each rule, then the second of each
+with broken as (
+    select 'state' as source, epoch_us(ts) as ts_us, protocol, rule, message, null as path, state, detail,
+           direction, "offset", length::bigint as length, connection
+    from gold_violations
+    union all
+    select 'bytes', epoch_us(ts), coalesce(protocol, 'unknown'), rule, null, path, null, detail, direction,
+           "offset", length, connection
+    from silver_quarantine),
+firsts as (
+    select source, unnest(min({'ts_us': coalesce(ts_us, 9e18::bigint), 'connection': connection,
+                               'direction': direction, 'offset': "offset"}, {most})) as place
+    from broken group by source, protocol, rule)
 select source, ts_us, protocol, rule, message, path, state, detail, direction, "offset", length, connection,
        case when size.messages <= {whole} then 'c:' || connection
             else 'c:' || connection || ':' || if(direction = 'to_server', 's', 'c') || ':' || "offset"
        end as conversation, null as event
-from (select 'state' as source, epoch_us(ts) as ts_us, protocol, rule, message, null as path, state, detail,
-             direction, "offset", length::bigint as length, connection
-      from gold_violations
-      union all
-      select 'bytes', epoch_us(ts), coalesce(protocol, 'unknown'), rule, null, path, null, detail, direction,
-             "offset", length, connection
-      from silver_quarantine)
+from broken
+semi join (select source, place.connection as connection, place.direction as direction, place."offset" as "offset"
+           from firsts) using (source, connection, direction, "offset")
 left join (select connection, sum(messages) as messages
            from (select connection, messages from accounting union all select connection, 1 from silver_quarantine)
            group by connection) as size using (connection)
