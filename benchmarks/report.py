@@ -20,7 +20,7 @@ from wirelake.report import open_tables, write_report
 from .memory import peak, reset_peak
 
 MESSAGES = 2_000_000
-READ_RATIO = 1.0
+READ_RATIO = 10.0
 DISTINCT = 10_000
 NO_MESSAGES = ("silver/messages", "silver/quarantine")
 

@@ -186,9 +186,9 @@ def test_the_page_is_written_whole_and_is_not_too_large(lake: Lake, tmp_path: Pa
 
 def test_a_page_that_would_be_too_large_holds_less(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = write_report(lake, tmp_path / "whole.html")
-    monkeypatch.setattr(writing, "LARGEST", whole.bytes - 600_000)
+    monkeypatch.setattr(writing, "LARGEST", whole.bytes - 1_000_000)
     smaller = write_report(lake, tmp_path / "smaller.html")
-    assert smaller.bytes < whole.bytes - 600_000
+    assert smaller.bytes < whole.bytes - 1_000_000
     assert 0 < smaller.conversations < whole.conversations
 
 

@@ -30,7 +30,7 @@ PER_EVENT = 250
 """Bytes that fields and bytes of a message take in a page, roughly."""
 LEAST_ROOM = 20_000
 """With less room it is not worth while to read tables again."""
-MOST_UNPACKED = 30_000_000
+MOST_UNPACKED = 45_000_000
 """JSON of all conversations of a page."""
 
 

@@ -14,7 +14,7 @@ from importlib.resources import files
 
 WHOLE = 80
 """A connection of at most so many messages is shown whole, and one picture is enough for all that is in it."""
-MOST = 1500
+MOST = 2500
 """Of one rule, one kind and so on, so many rows come into question for a page."""
 
 NAMES = (

@@ -41,7 +41,7 @@ def write_report(
         page = render(report).encode("utf-8")
         if len(page) < LARGEST or budget == 0:
             break
-        budget = budget // 2 if budget > 100_000 else 0
+        budget = budget * 3 // 4 if budget > 100_000 else 0
     target = Path(path)
     _replace(target, page)
     return Written(target, len(page), len(report["conversations"]), report["held"])
