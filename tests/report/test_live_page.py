@@ -18,6 +18,7 @@ from tests.needs import require
 from tests.report.test_serving import Served
 from tests.report.test_verb import commit_again
 from wirelake.lake import Lake
+from wirelake.report import holding
 from wirelake.report.editions import LakeSource
 
 MILLISECONDS = 30_000
@@ -102,7 +103,10 @@ def test_the_page_shows_a_new_commit_without_being_loaded_again(lake: Path, watc
     assert watched.complaints == []
 
 
-def test_a_conversation_that_the_page_does_not_hold_is_fetched_on_a_click(lake: Path, watched: Watched) -> None:
+def test_a_conversation_that_the_page_does_not_hold_is_fetched_on_a_click(
+    lake: Path, watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(holding, "MOST_UNPACKED", 100_000)
     with served_lake(lake) as served:
         watched.open(served.server.url)
         page = watched.page
