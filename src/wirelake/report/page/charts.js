@@ -43,7 +43,7 @@ function tallest(series) {
 function trafficChart() {
   return new Chart({
     query: 'traffic', wide: true, height: 280, byProtocol: true,
-    title: () => (report.about.traffic_of === 'requests' ? 'Requests by protocol' : 'Messages to addresses by protocol'),
+    title: () => `${report.about.traffic_of === 'requests' ? 'Requests' : 'Messages to addresses'} by protocol`,
     note: () => `By when they were seen, in steps of ${asDuration(report.about.bucket_us)}.`,
     describe: () => `stacked bars over time for ${protocols().map(visible).join(', ')}.`,
     nothing: 'No traffic with a time in this lake.',

@@ -119,8 +119,11 @@ function buildViolations() {
   ];
 }
 
+const HELD_NOTE = 'Of all that is in the lake: the slowest of the requests that were answered, a sample of everything.';
+
 function buildHeld() {
-  return [new AnswerTable({query: 'held', title: 'Held here', nothing: 'Nothing is held.'}), new ConversationList()];
+  const held = new AnswerTable({query: 'held', title: 'Held here', note: HELD_NOTE, nothing: 'Nothing is held.'});
+  return [held, new ConversationList()];
 }
 
 function buildOpen() {
