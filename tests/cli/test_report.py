@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import webbrowser
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.report.processes import ANY, COMMAND, SECONDS, Process, wait_for
+from tests.report.processes import ANY, COMMAND, SECONDS, Start, starting, wait_for
 from wirelake.cli import cli
 from wirelake.cli.report import name_of
 from wirelake.lake import Lake
@@ -185,20 +185,10 @@ def test_the_help_teaches() -> None:
 # --- served
 
 
-Start = Callable[..., Process]
-
-
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    started: list[Process] = []
-
-    def begin(*arguments: str, **environment: str) -> Process:
-        started.append(Process(tmp_path, *arguments, **environment))
-        return started[-1]
-
-    yield begin
-    for process in started:
-        process.close()
+    with starting(tmp_path) as begin:
+        yield begin
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

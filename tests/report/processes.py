@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -75,3 +76,22 @@ def wait_for(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.02)
+
+
+Start = Callable[..., Process]
+
+
+@contextmanager
+def starting(folder: Path) -> Iterator[Start]:
+    """Starts processes in a folder; none of them is there afterwards."""
+    started: list[Process] = []
+
+    def begin(*arguments: str, **environment: str) -> Process:
+        started.append(Process(folder, *arguments, **environment))
+        return started[-1]
+
+    try:
+        yield begin
+    finally:
+        for process in started:
+            process.close()

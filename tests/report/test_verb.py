@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -13,7 +13,7 @@ from urllib.parse import quote
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.report.processes import ANY, SECONDS, Process, wait_for
+from tests.report.processes import ANY, SECONDS, Start, starting, wait_for
 from tests.report.test_serving import HOSTILE
 from wirelake.cli import cli
 from wirelake.lake import Lake
@@ -37,20 +37,10 @@ def commit_again(lake: Path, table: str = SESSIONS, *, is_replaced: bool = False
         return writing.commit(attempt.close(), removed=opened.files(table) if is_replaced else ())
 
 
-Start = Callable[..., Process]
-
-
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    started: list[Process] = []
-
-    def begin(*arguments: str, **environment: str) -> Process:
-        started.append(Process(tmp_path, *arguments, **environment))
-        return started[-1]
-
-    yield begin
-    for process in started:
-        process.close()
+    with starting(tmp_path) as begin:
+        yield begin
 
 
 @pytest.fixture
