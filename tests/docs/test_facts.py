@@ -17,9 +17,9 @@ from wirelake.gold.exchanges import GRACE_US
 from wirelake.gold.transactions import LINGER_US
 from wirelake.net.services import SERVICES
 from wirelake.protocols import BUILT_IN, casual, load
+from wirelake.report.annotated_bytes import MOST_HEX
 from wirelake.report.collect import TRAFFIC_BY_MINUTES_US
-from wirelake.report.frames import MOST_HEX
-from wirelake.report.writing import LARGEST
+from wirelake.report.page_file import LARGEST
 from wirelake.spark.options import OptionError, read_options
 from wirelake.spark.pipeline import BUCKETS
 

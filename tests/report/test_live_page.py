@@ -15,11 +15,11 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.needs import require
-from tests.report.test_serving import Served
+from tests.report.test_server import Served
 from tests.report.test_verb import commit_again
 from wirelake.lake import Lake
-from wirelake.report import holding
-from wirelake.report.editions import LakeSource
+from wirelake.report import selection as holding
+from wirelake.report.follow import LakeSource
 
 MILLISECONDS = 30_000
 SESSIONS = "[data-query=overview][data-column=sessions]"

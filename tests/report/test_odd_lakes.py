@@ -104,7 +104,7 @@ def test_a_stream_of_rubbish_is_shown_as_the_ranges_that_it_is(raw: Lake) -> Non
 def test_bytes_come_from_the_fields_where_they_can_and_from_what_was_kept_where_not(
     raw: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from wirelake.report import frames
+    from wirelake.report import annotated_bytes as frames
 
     name = Counter(row["connection"] for row in table(raw, "silver/messages")).most_common(1)[0][0]
     made = find_conversation(raw, f"c:{name}")

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from tests.report.processes import ANY, SECONDS, Start, starting, wait_for
-from tests.report.test_serving import HOSTILE
+from tests.report.test_server import HOSTILE
 from wirelake.cli import cli
 from wirelake.lake import Lake
 

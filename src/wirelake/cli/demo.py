@@ -330,8 +330,8 @@ def _emit(shown: Shown, keep: Path | None, **more: Any) -> None:
 def _serve(shown: Shown, keep: Path | None, stopping: _Stopping) -> None:
     """Until Ctrl-C, which is then a good end."""
     from ..lake import Lake
-    from ..report.editions import LakeSource
-    from ..report.serving import ReportServer
+    from ..report.follow import LakeSource
+    from ..report.server import ReportServer
 
     source = LakeSource(Lake.open(shown.lake, create=False))
     with ReportServer(source, ("127.0.0.1", 0), tell=lambda line: click.echo(line, err=True)) as server:

@@ -24,7 +24,7 @@ from .progress import size
 if TYPE_CHECKING:
     from ..lake import Lake
     from ..report import Written
-    from ..report.serving import ReportServer
+    from ..report.server import ReportServer
 
 Say = Callable[[str], None]
 SHOWN_EVERY_SECONDS = 5.0
@@ -242,7 +242,7 @@ def serve_report(
         raise click.UsageError(f"--listen: {error}") from None
     with needs_report():
         from ..report.access import check_token
-        from ..report.editions import LakeSource
+        from ..report.follow import LakeSource
 
         try:
             token = token and check_token(token)
@@ -265,7 +265,7 @@ def leave() -> NoReturn:
 
 
 def _listening(source: Any, address: tuple[str, int], listen: str, token: str) -> ReportServer:
-    from ..report.serving import ReportServer
+    from ..report.server import ReportServer
 
     try:
         return ReportServer(source, address, token, _complain)

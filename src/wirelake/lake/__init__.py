@@ -9,11 +9,11 @@ committed; ``_lock`` is held while somebody writes.
 from __future__ import annotations
 
 from ..errors import LakeError
+from .arrow_files import StreamWriter, read_ipc, read_schema, stage_ipc
 from .inputs import Input, look
 from .lake import Lake, Run, Summary, TableSummary
 from .staging import MANIFEST, Attempt, StagedFile, Staging, from_manifest, manifest
-from .streams import StreamWriter, read_ipc, read_schema, stage_ipc
-from .tables import TableWriter
+from .table_writer import TableWriter
 
 __all__ = [
     "MANIFEST",

@@ -35,9 +35,9 @@ from pyarrow import fs
 
 from .. import __version__
 from ..errors import LakeError
+from .commits import COMMITS, Record, State, read_on, record_path
 from .inputs import Input
 from .lock import locked
-from .records import COMMITS, Record, State, read_on, record_path
 from .staging import STAGING, StagedFile, Staging
 from .store import Store, errors
 

@@ -26,8 +26,8 @@ from ..errors import LakeError
 from .store import Store, errors
 
 if TYPE_CHECKING:
-    from .streams import StreamWriter
-    from .tables import TableWriter
+    from .arrow_files import StreamWriter
+    from .table_writer import TableWriter
 
 STAGING = "_staging"
 
@@ -140,7 +140,7 @@ class Attempt:
 
     def table(self, table: str, schema: pa.Schema, **options: Any) -> TableWriter:
         """The ``TableWriter`` of this table; made at the first call, with the options of that call."""
-        from .tables import TableWriter
+        from .table_writer import TableWriter
 
         if table not in self._tables:
             self._tables[table] = TableWriter(self, table, schema, **options)
@@ -148,7 +148,7 @@ class Attempt:
 
     def stream(self, name: str, schema: pa.Schema, **options: Any) -> StreamWriter:
         """The ``StreamWriter`` of this name: Arrow batches for a later stage of the run, or carry."""
-        from .streams import StreamWriter
+        from .arrow_files import StreamWriter
 
         if name not in self._streams:
             self._streams[name] = StreamWriter(self, name, schema)

@@ -15,12 +15,12 @@ from .. import __version__
 from ..lake import Lake, LakeError
 from ..lake.store import errors
 from . import queries
+from .annotated_bytes import fill
 from .conversations import make_conversations
-from .frames import fill
-from .holding import Holding
 from .packing import json_size
-from .shorten import cell
-from .tables import open_tables, rows
+from .page_values import cell
+from .selection import Holding
+from .views import open_tables, rows
 
 MOST_BYTES = 4_600_000
 """What the data of a page may have, conversations packed: with the library for charts it is then below 10 MB."""

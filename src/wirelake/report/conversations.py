@@ -12,13 +12,13 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from .conversation_ids import ConnectionId, ExchangeId, Id, Spot, TransactionId, parse
 from .exchanges import Exchange, Pair, read_exchanges, read_pairs
-from .ids import ConnectionId, ExchangeId, Id, Spot, TransactionId, parse
 from .lifelines import UNKNOWN, Lifelines, Peers, read_peers
+from .page_values import cut
 from .queries import WHOLE
-from .shorten import cut
-from .tables import rows
 from .transactions import Transaction, branches, read_transactions, unanswered
+from .views import rows
 from .windows import Around, Ends, Rows, Want, give, read_rows
 
 BEFORE, AFTER = 10, 6

@@ -10,8 +10,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from .ids import ExchangeId, Spot
-from .tables import rows
+from .conversation_ids import ExchangeId, Spot
+from .views import rows
 from .windows import MESSAGE, Around, give
 
 CHAIN = 12

@@ -10,8 +10,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from .shorten import cut
-from .tables import rows
+from .page_values import cut
+from .views import rows
 from .windows import give
 
 _CONNECTIONS = pa.schema([("connection", pa.string())])

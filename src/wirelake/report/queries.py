@@ -1,4 +1,4 @@
-"""The questions that the report asks: SQL for DuckDB on the views of a lake, one file each in ``questions``.
+"""The questions that the report asks: SQL for DuckDB on the views of a lake, one file each in ``sql``.
 
 The first line of a file is its title. What stands in braces is written out before it is run, and shown like that: the
 width of buckets, and pieces that several questions have in common (``_links``, ``_span``). A time is a number of
@@ -87,7 +87,7 @@ def piece(name: str) -> str:
 
 @lru_cache(maxsize=64)
 def _read(name: str) -> tuple[str, str]:
-    text = files(__package__).joinpath("questions", f"{name}.sql").read_text("utf-8")
+    text = files(__package__).joinpath("sql", f"{name}.sql").read_text("utf-8")
     title, _, sql = text.partition("\n")
     return title.removeprefix("-- "), sql.strip()
 

@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from ..gold.transactions import COMMIT, PREPARE, ROLLBACK, STEPS, WORK
 from ..protocols.casual import XA_RETURN
+from .conversation_ids import Spot, TransactionId
 from .exchanges import Pair
-from .ids import Spot, TransactionId
-from .tables import rows
+from .views import rows
 from .windows import give
 
 XID_OF = {"casual": "xid"}

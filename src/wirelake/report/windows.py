@@ -20,8 +20,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from .ids import Spot
-from .tables import rows
+from .conversation_ids import Spot
+from .views import rows
 
 PER_SLOT = 64
 

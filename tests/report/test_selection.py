@@ -10,9 +10,10 @@ import pytest
 
 from tests.report.made import account, message, write
 from wirelake.lake import Lake, LakeError
-from wirelake.report import collect, find_conversation, writing
+from wirelake.report import collect, find_conversation
+from wirelake.report import page_file as writing
 from wirelake.report.packing import size_in_page
-from wirelake.report.writing import write_report
+from wirelake.report.page_file import write_report
 
 HOSTILE = "<script>alert(1)</script>&amp;\u2028'\"" * 40_000
 

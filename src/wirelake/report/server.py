@@ -24,7 +24,7 @@ from typing import Any
 from urllib.parse import quote
 
 from .access import Access, host_text, is_loopback, make_token
-from .editions import Editions, Source, Tell, first_line
+from .follow import Editions, Source, Tell, first_line
 from .http import MAX_HEAD, Answer, Refused, Request, read_head, text, write_answer
 
 MAX_CONNECTIONS = 64

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from wirelake.report import serving
-from wirelake.report.editions import KEPT_CONVERSATIONS, MAX_ID
+from wirelake.report import server as serving
+from wirelake.report.follow import KEPT_CONVERSATIONS, MAX_ID
 from wirelake.report.http import MAX_FIELDS, MAX_HEAD, MAX_HEADERS
-from wirelake.report.serving import ReportServer
+from wirelake.report.server import ReportServer
 
 SECONDS = 20.0
 TOKEN = "a-token-for-tests+/="

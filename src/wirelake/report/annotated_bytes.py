@@ -27,10 +27,10 @@ from ..errors import DecodeError, Incomplete, WireError
 from ..gold.tables import view_name
 from ..protocols import BUILT_IN, load
 from ..spec.resolve import Layout
-from .ids import Spot
+from .conversation_ids import Spot
+from .page_values import cut, short_fields
 from .secrets import has_secrets, secret_at
-from .shorten import cut, short_fields
-from .tables import rows
+from .views import rows
 from .windows import give
 
 MOST_HEX = 1024

@@ -15,9 +15,9 @@ from typing import Any
 
 import duckdb
 
+from .annotated_bytes import fill
+from .conversation_ids import Spot
 from .conversations import Draft, make_conversations
-from .frames import fill
-from .ids import Spot
 from .packing import json_size, packed_size
 from .queries import MOST, Query, piece
 
