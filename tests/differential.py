@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from wirelake.codec import decode
+from tests.vectors.load import vectors
+from wirelake.codec import decode, encode
 from wirelake.codec.encoder import encode_frame
-from wirelake.codec.stream import Decoded, StreamDecoder
+from wirelake.codec.stream import Decoded, Quarantined, Readings, StreamDecoder, torn
 from wirelake.columnar import ColumnarDecoder, decode_frames, schema
+from wirelake.columnar.many import UNPROVED, ManyDecoder, Ranges
 from wirelake.columnar.rows import row_of
 from wirelake.columnar.show import all_columns
 from wirelake.errors import DecodeError
 from wirelake.generate.values import random_message
-from wirelake.protocols import load
+from wirelake.protocols import ceda, load
+from wirelake.spec import Cell
 from wirelake.spec.resolve import candidates
 
 READINGS: list[tuple[str, dict[str, Any]]] = [
@@ -33,10 +37,24 @@ READINGS: list[tuple[str, dict[str, Any]]] = [
     ("ceda", {"dialect": "auto"}),
 ]
 READING_IDS = ["-".join([name, *map(str, options.values())]) for name, options in READINGS]
-STREAMS = [
-    (name, options) for name, options in READINGS if options.get("framing") != "tcp" and "json_payload" not in options
+Options = dict[str, Any]
+STREAMS: list[tuple[str, Options, Options]] = [
+    ("casual", {}, {}),
+    ("dsa", {"mode": "strict"}, {}),
+    ("dsa", {"mode": "compat"}, {}),
+    ("dsa", {"mode": "compat", "frame_only": True}, {}),
+    ("mb", {"profile": "strict", "framing": "tcp"}, {}),
+    ("mb", {"profile": "upstream", "framing": "tcp"}, {}),
+    ("mb", {"profile": "strict", "framing": "tcp"}, {"profile": "upstream"}),
+    ("ceda", {"dialect": "ceda4"}, {}),
+    ("ceda", {"dialect": "ceda4-ws"}, {}),
+    ("ceda", {"dialect": "auto"}, {}),
 ]
-STREAM_IDS = ["-".join([name, *map(str, options.values())]) for name, options in STREAMS]
+"""How streams are read: protocol, options, and those of a second reading for what the first one refuses."""
+STREAM_IDS = ["-".join([name, *map(str, options.values()), *lenient.values()]) for name, options, lenient in STREAMS]
+_BYTES_OF_INTEREST = (0, 1, 2, 0x0A, 0x1C, 0x3A, 0x61, 0x7E, 0x7F, 0x80, 0x82, 0xC1, 0xFF)
+_HEADS = [bytes.fromhex(h) for h in ("82", "827e", "827e01", "827e0102", "82021405", "82fe010161626364", "820101")]
+"""Headers of CEDA that prove a dialect, or nearly."""
 
 
 def valid_frames(protocol: str, count: int, rng: random.Random, **options: Any) -> list[bytes]:
@@ -60,7 +78,7 @@ def mutate(frame: bytes, rng: random.Random) -> bytes:
         if kind < 0.5:
             data[at] ^= 1 << rng.randrange(8)
         elif kind < 0.7:
-            data[at] = rng.choice((0, 1, 0x0A, 0x3A, 0x7E, 0x7F, 0x80, 0x82, 0xC1, 0xFF, rng.randrange(256)))
+            data[at] = rng.choice((*_BYTES_OF_INTEREST, rng.randrange(256)))
         elif kind < 0.85:
             del data[at : at + rng.randrange(1, 9)]
         else:
@@ -99,26 +117,73 @@ def assert_agreement(protocol: str, frames: Sequence[bytes], **options: Any) -> 
     return len(rows), len(rejects)
 
 
-Told = tuple[int, int, str, str, int | None]
+# --- streams
 
 
-def record_events(protocol: str, chunks: Sequence[bytes], **options: Any) -> list[Told]:
-    """What the stream decoder tells: offset, length, and the message's name or rule, path and offset."""
-    decoder = StreamDecoder(protocol, **options)
-    told: list[Told] = []
-    for events in (*map(decoder.feed, chunks), decoder.finish()):
-        for event in events:
-            if isinstance(event, Decoded):
-                told.append((event.offset, event.length, event.message.to_json()["message"], "", None))
-            else:
-                told.append((event.offset, event.length, event.error.rule, event.error.path, event.error.offset))
-    return told
+def mutated_streams(protocol: str, count: int, rng: random.Random, **options: Any) -> Iterator[bytes]:
+    """Frames of random messages and of the vectors one after the other, most streams with faults of all kinds."""
+    frames = [frame for frame in valid_frames(protocol, 300, rng, **options) if len(frame) < 3000]
+    frames += _vector_frames(protocol)
+    if protocol == "ceda":
+        frames += [_disputed_frame(frames, rng) for _ in range(len(frames))] + _HEADS * 5
+    for _ in range(count):
+        pool = frames if rng.random() < 0.6 else rng.sample(frames, 3)
+        data = b"".join(_damaged(rng.choice(pool), rng) for _ in range(rng.randrange(1, 8)))
+        yield data[: rng.randrange(len(data) + 1)] if rng.random() < 0.3 else data
 
 
-def columnar_events(protocol: str, chunks: Sequence[bytes], **options: Any) -> list[Told]:
+def _damaged(frame: bytes, rng: random.Random) -> bytes:
+    """The frame, more often than not with a fault."""
+    kind = rng.random()
+    if kind < 0.35:
+        return mutate(frame, rng)
+    if kind < 0.45:
+        return frame[: rng.randrange(len(frame) + 1)]
+    if kind < 0.55:
+        return frame + rng.randbytes(rng.randrange(1, 12))
+    if kind < 0.6:
+        return frame[:2] * rng.randrange(1, 9)
+    return frame
+
+
+def _vector_frames(protocol: str) -> list[bytes]:
+    return sorted({vector.data for vector in vectors(protocol) if 0 < len(vector.data) < 3000})
+
+
+def _disputed_frame(inner: Sequence[bytes], rng: random.Random) -> bytes:
+    """A CEDA frame whose length is another one in the other dialect, with frames in its payload."""
+    size = 256 * rng.randrange(1, 4) + rng.choice((1, 2, 3, 4, 126, 127, rng.randrange(256)))
+    data = b"".join(rng.choices([frame for frame in inner if len(frame) < 100], k=size))
+    record = (Cell(1, "BYTES", data[: size - 7]),)
+    return encode(ceda.Publish(topic="T", record=record), dialect=rng.choice(("ceda4", "ceda4-ws")))
+
+
+Event = tuple[int, int, str, str, int | None]
+"""Offset, length, and the message's name or rule, path and offset."""
+
+
+def record_events(readings: Readings, chunks: Sequence[bytes], *, torn_at_start: bool = False) -> list[Event]:
+    """What the stream decoder finds in a stream that comes in these chunks."""
+    decoder = StreamDecoder.of(readings, lost=torn() if torn_at_start else None)
+    events = [event for chunk in chunks for event in decoder.feed(chunk)] + decoder.finish()
+    return [_event(event) for event in events]
+
+
+def record_events_so_far(readings: Readings, data: bytes) -> list[Event]:
+    """What the stream decoder finds while it does not know whether more comes."""
+    return [_event(event) for event in StreamDecoder.of(readings).feed(data)]
+
+
+def _event(event: Decoded | Quarantined) -> Event:
+    if isinstance(event, Decoded):
+        return event.offset, event.length, event.message.__message__["name"], "", None
+    return event.offset, event.length, event.error.rule, event.error.path, event.error.offset
+
+
+def columnar_events(protocol: str, chunks: Sequence[bytes], **options: Any) -> list[Event]:
     """The same from the columnar decoder."""
     decoder = ColumnarDecoder(protocol, **options)
-    told: list[Told] = []
+    told: list[Event] = []
     for batches in (*map(decoder.feed, chunks), decoder.finish()):
         for batch in batches:
             told += [(r["offset"], r["length"], r["message"], "", None) for r in batch.records.to_pylist()]
@@ -126,6 +191,33 @@ def columnar_events(protocol: str, chunks: Sequence[bytes], **options: Any) -> l
                 (r["offset"], r["length"], r["rule"], r["path"], r["error_offset"]) for r in batch.rejects.to_pylist()
             ]
     return sorted(told)
+
+
+class SteppedStreams:
+    """The columnar decoder of many streams, which keeps what is between two steps as an ingest does."""
+
+    def __init__(self, readings: Readings) -> None:
+        self.decoder = ManyDecoder(readings, ("offset", "length", "message"))
+
+    def events(self, chunks: Sequence[bytes], *, ends_alone: bool, torn_at_start: bool = False) -> list[Event]:
+        """What it finds in a stream of which each step brings a chunk. ``ends_alone``: no byte comes with the end."""
+        tail, offset, proved = b"", 0, np.full(1, UNPROVED)
+        lost = {0: torn()} if torn_at_start else {}
+        events: list[Event] = []
+        last = len(chunks) - (not ends_alone)
+        for i, chunk in enumerate([*chunks, b""]):
+            data = tail + chunk
+            place = np.array([len(data)])
+            ranges = Ranges(np.zeros(1, np.int64), place, np.array([offset]), np.array([i >= last]), proved, lost)
+            found = self.decoder.decode(np.frombuffer(data or b"\0", np.uint8), ranges)
+            for rows in found.rows:
+                assert rows.records is not None
+                events += [(r["offset"], r["length"], r["message"], "", None) for r in rows.records.to_pylist()]
+            events += [(offset + b.start, b.length, b.error.rule, b.error.path, b.error.offset) for b in found.bad]
+            stop = int(found.stops[0])
+            tail, offset, proved, lost = data[stop:], offset + stop, found.proved, found.lost
+        assert not tail
+        return sorted(events)
 
 
 def split(data: bytes, rng: random.Random, most: int) -> list[bytes]:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.differential import split
 from wirelake import StreamDecoder, decode, encode
-from wirelake.codec.detect import Verdict, detect, is_clean, undisputed
+from wirelake.codec.detect import Verdict, detect, detect_alone, is_clean, undisputed
 from wirelake.codec.stream import Decoded
 from wirelake.generate import generate
 from wirelake.protocols import ceda, load
@@ -19,8 +19,8 @@ DOCUMENT, DEPLOYED = CHOICES = candidates(load("ceda"))
 HEARTBEAT = bytes.fromhex("820101")
 
 
-def verdict(data: bytes, *, final: bool = False) -> Verdict:
-    return detect(CHOICES, data, 0, len(data), final=final)
+def verdict(data: bytes) -> Verdict:
+    return detect(CHOICES, data, 0, len(data))
 
 
 def long_publish(size: int, dialect: str) -> bytes:
@@ -63,7 +63,7 @@ def test_the_smaller_of_two_lengths_is_right_if_it_holds_a_clean_message(dialect
     frame = long_publish(212, dialect)
     assert verdict(frame).layout is right
     assert verdict(frame + HEARTBEAT).layout is right
-    assert verdict(frame, final=True).layout is right
+    assert detect_alone(CHOICES, frame) is right
     assert verdict(frame[:-1]) == Verdict(wait=True)
 
 
@@ -71,8 +71,8 @@ def test_in_a_stream_a_clean_frame_is_believed_whatever_follows() -> None:
     assert verdict(long_publish(212, "ceda4") + b"\xff").layout is DOCUMENT
 
 
-def test_one_line_alone_is_judged_by_what_follows_too() -> None:
-    assert verdict(long_publish(212, "ceda4") + b"\xff", final=True).layout is DEPLOYED
+def test_a_frame_alone_is_judged_by_what_follows_too() -> None:
+    assert detect_alone(CHOICES, long_publish(212, "ceda4") + b"\xff") is DEPLOYED
 
 
 @pytest.mark.parametrize(("dialect", "right"), [("ceda4", DOCUMENT), ("ceda4-ws", DEPLOYED)])
@@ -85,8 +85,8 @@ def test_the_larger_of_two_lengths_is_right_if_the_smaller_one_holds_no_message(
 def test_a_bad_record_is_still_a_frame_if_another_follows_it() -> None:
     payload = b"\x61\x01T" + b"\x1c\x00\xc8\x00" + b"n" * 199 + b"\xff" + b"\x12\x00\x00\x00\x00\x00"
     frame = b"\x82\x7e" + len(payload).to_bytes(2, "little") + payload
-    assert verdict(frame) == Verdict(wait=True)
-    assert verdict(frame + HEARTBEAT[:2]) == Verdict(wait=True)
+    assert verdict(frame) == Verdict(DEPLOYED, wait=True)
+    assert verdict(frame + HEARTBEAT[:2]) == Verdict(DEPLOYED, wait=True)
     assert verdict(frame + HEARTBEAT).layout is DOCUMENT
     assert verdict(frame + b"\x82\x01\x02").layout is DEPLOYED
 

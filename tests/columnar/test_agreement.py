@@ -14,13 +14,20 @@ from tests.differential import (
     READINGS,
     STREAM_IDS,
     STREAMS,
+    SteppedStreams,
     assert_agreement,
     columnar_events,
     mutate,
+    mutated_streams,
     record_events,
+    record_events_so_far,
     split,
     valid_frames,
 )
+from wirelake.codec import encode
+from wirelake.codec.stream import readings as make_readings
+from wirelake.protocols import ceda
+from wirelake.spec import Cell
 
 EACH = 6_500
 """Frames of each kind and reading: three kinds and eleven readings make 214 500."""
@@ -61,23 +68,55 @@ def test_every_truncation_is_the_same_to_both_decoders(protocol: str, options: d
     assert rejected > 0
 
 
-@pytest.mark.parametrize(("protocol", "options"), STREAMS, ids=STREAM_IDS)
-def test_damaged_streams_give_the_same_events_however_they_are_split(protocol: str, options: dict[str, Any]) -> None:
+streams = pytest.mark.parametrize(("protocol", "options", "lenient"), STREAMS, ids=STREAM_IDS)
+
+
+@streams
+def test_streams_give_the_same_events_to_all_decoders_however_they_are_cut(
+    protocol: str, options: dict[str, Any], lenient: dict[str, Any]
+) -> None:
     rng = random.Random(4)
-    framed = options | ({"framing": "tcp"} if protocol == "mb" else {})
-    layout_options = framed if options.get("dialect") != "auto" else {"dialect": "ceda4-ws"}
-    frames = [f for f in valid_frames(protocol, 400, rng, **layout_options) if len(f) < 3000]
-    for _ in range(60):
-        data = bytearray().join(rng.choice(frames) for _ in range(rng.randrange(1, 25)))
-        for _ in range(rng.randrange(4)):
-            at = rng.randrange(len(data) + 1)
-            data[at : at + rng.randrange(9)] = rng.randbytes(rng.randrange(20))
-        whole = record_events(protocol, [bytes(data)], **options)
+    readings = make_readings(protocol, options, lenient)
+    stepped = SteppedStreams(readings)
+    for data in mutated_streams(protocol, 200, rng, **options | lenient):
+        whole = record_events(readings, [data])
         assert [at for at, *_ in whole] == [sum(length for _, length, *_ in whole[:i]) for i in range(len(whole))]
         assert sum(length for _, length, *_ in whole) == len(data)
-        assert record_events(protocol, split(bytes(data), rng, 50), **options) == whole
-        assert columnar_events(protocol, [bytes(data)], **options) == whole
-        assert columnar_events(protocol, split(bytes(data), rng, 300), **options) == whole
+        assert record_events(readings, split(data, rng, 50)) == whole
+        assert stepped.events([data], ends_alone=False) == whole
+        assert stepped.events(split(data, rng, 120), ends_alone=rng.random() < 0.5) == whole
+        if not lenient:
+            assert columnar_events(protocol, [data], **options) == whole
+        for _ in range(3):
+            so_far = record_events_so_far(readings, data[: rng.randrange(len(data) + 1)])
+            assert so_far == whole[: len(so_far)]
+
+
+@streams
+def test_streams_that_begin_in_a_frame_give_the_same_events_however_they_are_cut(
+    protocol: str, options: dict[str, Any], lenient: dict[str, Any]
+) -> None:
+    rng = random.Random(5)
+    readings = make_readings(protocol, options, lenient)
+    stepped = SteppedStreams(readings)
+    for data in mutated_streams(protocol, 80, rng, **options | lenient):
+        whole = record_events(readings, [data], torn_at_start=True)
+        assert sum(length for _, length, *_ in whole) == len(data)
+        assert record_events(readings, split(data, rng, 50), torn_at_start=True) == whole
+        assert stepped.events([data], ends_alone=True, torn_at_start=True) == whole
+        assert stepped.events(split(data, rng, 120), ends_alone=False, torn_at_start=True) == whole
+
+
+def test_the_dialect_of_a_stream_is_the_same_however_it_is_cut() -> None:
+    """The cause was one flag for two questions: whether a stream ends here, and whether a frame stands alone."""
+    message = ceda.Publish(topic="T", record=(Cell(1, "BYTES", bytes(765)),))
+    data = encode(message, dialect="ceda4-ws") + b"garbage"
+    readings = make_readings("ceda", {"dialect": "auto"})
+    expected = [(0, 776, "publish", "", None), (776, 7, "magic", "magic", 0)]
+    assert record_events(readings, [data]) == expected
+    assert SteppedStreams(readings).events([data], ends_alone=False) == expected
+    assert SteppedStreams(readings).events([data[:700], data[700:]], ends_alone=False) == expected
+    assert columnar_events("ceda", [data], dialect="auto") == expected
 
 
 @pytest.mark.parametrize(("protocol", "options"), READINGS, ids=READING_IDS)

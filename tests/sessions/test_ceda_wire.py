@@ -303,7 +303,7 @@ def test_the_reader_takes_every_vector_as_the_codec_does(vector: Vector) -> None
 def test_a_group_pub_tells_its_dialect_exactly_if_the_codec_finds_that_it_does(tail: bytes, is_named: bool) -> None:
     payload = b"\x65" + (b"\x01a\xff\xff\xff\0\0" if is_named else b"") + tail
     frame = FRAMINGS[CEDA4].wrap(payload)
-    verdict = detect((layout_of(CEDA4), layout_of(CEDA4_WS)), frame, 0, len(frame), final=False)
+    verdict = detect((layout_of(CEDA4), layout_of(CEDA4_WS)), frame, 0, len(frame))
     assert is_telling(payload) == (verdict.layout is not None)
 
 

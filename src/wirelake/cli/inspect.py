@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 import click
 
 from ..codec.annotate import annotate, describe_value
-from ..codec.detect import detect
+from ..codec.detect import detect_alone
 from ..codec.stream import Decoded, StreamDecoder
 from ..codec.walk import Seen
 from ..errors import DecodeError
@@ -75,7 +75,7 @@ class Drawing:
     def frame(self, data: bytes, offset: int) -> None:
         """One frame, judged alone."""
         choices = candidates(self.protocol, **self.options)
-        found = choices[0] if len(choices) == 1 else detect(choices, data, 0, len(data), final=True).layout
+        found = choices[0] if len(choices) == 1 else detect_alone(choices, data)
         self._walk(found or layout(self.protocol, **self.options), data, offset)
 
     def stream(self, file: BinaryIO, count: int | None) -> None:

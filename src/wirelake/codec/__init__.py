@@ -11,7 +11,7 @@ from ..protocols import load
 from ..spec.nodes import Protocol
 from ..spec.resolve import Layout, candidates, layout
 from .compile import DOUBTS, compile_layout, compile_measure
-from .detect import detect
+from .detect import detect_alone
 from .encoder import encode_frame
 from .walk import walk
 
@@ -61,9 +61,8 @@ def _reader(protocol: str | Protocol, **options: Any) -> Callable[[bytes], Any]:
     def decode_any(frame: bytes) -> Any:
         if fallback.measure(frame, 0, len(frame)) == len(frame):
             return fallback.decode(frame)
-        verdict = detect(choices, frame, 0, len(frame), final=True)
-        codec = codec_for(verdict.layout) if verdict.layout is not None else fallback
-        return codec.decode(frame)
+        proved = detect_alone(choices, frame)
+        return (codec_for(proved) if proved is not None else fallback).decode(frame)
 
     return decode_any
 

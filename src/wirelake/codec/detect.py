@@ -1,7 +1,12 @@
 """Which of several dialects a connection speaks, found from its bytes.
 
 Each dialect is a layout; the frame at hand is read with all of them. A verdict is a proof: only one reading is
-possible. While nothing is proved, all layouts read the frames alike."""
+possible. While nothing is proved, all layouts read the frames alike.
+
+In a stream a clean frame is believed at once: an idle peer sends no more, and what follows may be broken. So more bytes
+never change a verdict that does not ask for them, and a stream may be cut anywhere. A frame that stands alone is
+complete, and what follows it within the same bytes counts too (``detect_alone``).
+"""
 
 from __future__ import annotations
 
@@ -18,7 +23,7 @@ from .walk import walk
 
 @dataclass(slots=True)
 class Verdict:
-    """``layout`` if it is proved. ``wait``: more bytes are needed before anything can be said about this frame."""
+    """``layout`` if it is proved. ``wait``: more bytes may change that; it holds as it is where no more will come."""
 
     layout: Layout | None = None
     wait: bool = False
@@ -55,8 +60,17 @@ def _same_fields(a: MessageNode, b: MessageNode) -> bool:
     ]
 
 
-def detect(layouts: tuple[Layout, ...], data: Buffer, start: int, end: int, *, final: bool) -> Verdict:
-    """The verdict of the frame at ``start``. ``final``: no more bytes will come."""
+def detect(layouts: tuple[Layout, ...], data: Buffer, start: int, end: int) -> Verdict:
+    """Return the verdict of the frame at ``start`` of a stream: a pure function of the bytes up to ``end``."""
+    return _detect(layouts, data, start, end, alone=False)
+
+
+def detect_alone(layouts: tuple[Layout, ...], frame: bytes) -> Layout | None:
+    """Return the layout that is proved by one frame, given whole, and by whatever stands behind it."""
+    return _detect(layouts, frame, 0, len(frame), alone=True).layout
+
+
+def _detect(layouts: tuple[Layout, ...], data: Buffer, start: int, end: int, alone: bool) -> Verdict:
     headers: list[tuple[Layout, Header]] = []
     waiting: list[Layout] = []
     failed: list[tuple[int, Layout]] = []
@@ -79,7 +93,7 @@ def detect(layouts: tuple[Layout, ...], data: Buffer, start: int, end: int, *, f
         return Verdict(headers[0][0])
     if len({header.length for _, header in headers}) == 1:
         return _same_length(headers, data, start, end)
-    return _by_length(layouts, headers, data, start, end, final)
+    return _by_length(layouts, headers, data, start, end, alone)
 
 
 def _same_length(headers: list[tuple[Layout, Header]], data: Buffer, start: int, end: int) -> Verdict:
@@ -103,24 +117,21 @@ def _by_length(
     data: Buffer,
     start: int,
     end: int,
-    final: bool,
+    alone: bool,
 ) -> Verdict:
     (small, header), *_, (large, _) = sorted(headers, key=lambda pair: pair[1].length)
     behind = start + header.length
     if end < behind:
         return Verdict(None, wait=True)
     is_clean, rule = _outcome(small, bytes(data[start:behind]))
-    if is_clean and not final:
-        # In a stream a clean frame is believed at once: an idle peer sends no more, and what follows may be broken.
+    if is_clean and not alone:
         return Verdict(small)
     follows = _looks_like_frame(layouts, data, behind, end)
-    if follows is None and not final:
-        return Verdict(None, wait=True)
-    if follows is False:
+    if is_clean:
+        return Verdict(large if follows is False else small)
+    if rule != "body" or follows is False:
         return Verdict(large)
-    if is_clean or (rule == "body" and follows is True):
-        return Verdict(small)
-    return Verdict(large)
+    return Verdict(small) if follows else Verdict(large, wait=True)
 
 
 def _looks_like_frame(layouts: tuple[Layout, ...], data: Buffer, start: int, end: int) -> bool | None:

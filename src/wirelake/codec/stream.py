@@ -290,7 +290,7 @@ class StreamDecoder:
             return self._frame(length, codec, final)
         if self._layout is None:
             if self._judged_at != self._base + at:
-                verdict = detect(self._choices, buffer, at, end, final=final)
+                verdict = detect(self._choices, buffer, at, end)
                 if verdict.wait and not final:
                     return None
                 self._judged_at, self._judged = self._base + at, verdict.layout
@@ -403,7 +403,7 @@ class StreamDecoder:
         chosen = self.layout
         proved = self._layout
         if proved is None:
-            verdict = detect(self._choices, self._buffer, at, end, final=final)
+            verdict = detect(self._choices, self._buffer, at, end)
             if verdict.wait and not final:
                 return None
             proved = verdict.layout

@@ -214,7 +214,7 @@ class Reader:
         """
         try:
             if self.dialect is None:
-                verdict = detect((layout_of(CEDA4), layout_of(CEDA4_WS)), data, at, end, final=False)
+                verdict = detect((layout_of(CEDA4), layout_of(CEDA4_WS)), data, at, end)
                 if verdict.wait:
                     self._need = _least(data, at, end)
                     return None, at
