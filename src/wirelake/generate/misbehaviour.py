@@ -8,19 +8,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..protocols import casual, ceda, dsa, mb
+from ..protocols.casual import messages as casual
+from ..protocols.ceda import messages as ceda
+from ..protocols.dsa import messages as dsa
+from ..protocols.mb import messages as mb
 from ..spec import Cell
 from .simulation import Link, Process
 from .truth import Exchange
 
 if TYPE_CHECKING:
-    from .casual import Peer
-    from .casual import Play as CasualPlay
-    from .ceda import Client
-    from .ceda import Play as CedaPlay
-    from .dsa import Play as DsaPlay
-    from .dsa import Wire
-    from .mb import Play as MbPlay
+    from ..protocols.casual.traffic import Peer
+    from ..protocols.casual.traffic import Play as CasualPlay
+    from ..protocols.ceda.traffic import Client
+    from ..protocols.ceda.traffic import Play as CedaPlay
+    from ..protocols.dsa.traffic import Play as DsaPlay
+    from ..protocols.dsa.traffic import Wire
+    from ..protocols.mb.traffic import Play as MbPlay
 
 TPESYSTEM = 12
 CLOSED = 0x20

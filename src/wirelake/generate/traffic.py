@@ -187,6 +187,6 @@ def is_stream(made: Layout) -> bool:
 def _script(declared: n.Protocol) -> Script:
     """The script of a built-in protocol; any other is played from its declaration alone."""
     if declared.name in BUILT_IN and load(declared.name) is declared:
-        begin: Script = importlib.import_module(f".{declared.name}", __package__).begin
+        begin: Script = importlib.import_module(f"..protocols.{declared.name}.traffic", __package__).begin
         return begin
     return generic.begin

@@ -6,7 +6,7 @@ body of logout."""
 
 from __future__ import annotations
 
-from ..spec import (
+from ...spec import (
     Body,
     Captured,
     Cell,

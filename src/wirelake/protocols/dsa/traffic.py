@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 import msgpack
 
-from ..protocols import dsa as p
-from ..spec import UNSET
-from . import misbehaviour
-from .simulation import Link, Process, Stage
-from .truth import Direction, Exchange, Outcome
+from ...generate import misbehaviour
+from ...generate.simulation import Link, Process, Stage
+from ...generate.truth import Direction, Exchange, Outcome
+from ...spec import UNSET
+from . import messages as p
 
 OK, INITIALIZING, NOT_AVAILABLE, CLOSED = 0x00, 0x01, 0x0E, 0x20
 DENIED, NOT_SUPPORTED, BAD_PARAMETER, BAD_AUTH = 0x40, 0x41, 0x45, 0xC9

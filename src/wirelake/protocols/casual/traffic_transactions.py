@@ -6,12 +6,12 @@ from collections import deque
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..protocols import casual as p
-from .simulation import Gone, Link, Process
-from .truth import XA_OK, XA_RDONLY, Branch, Exchange, Outcome, Transaction
+from ...generate.simulation import Gone, Link, Process
+from ...generate.truth import XA_OK, XA_RDONLY, Branch, Exchange, Outcome, Transaction
+from . import messages as p
 
 if TYPE_CHECKING:
-    from .casual import Peer, Play
+    from .traffic import Peer, Play
 
 TMONEPHASE = 0x40000000
 XA_RBROLLBACK, XA_RBDEADLOCK, XA_RBTIMEOUT = 100, 102, 106

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..protocols import casual as p
-from .simulation import Link, Process
+from ...generate.simulation import Link, Process
+from . import messages as p
 
 if TYPE_CHECKING:
-    from .casual import Peer, Play
+    from .traffic import Peer, Play
 
 TPNOTRAN, TPSENDONLY, TPRECVONLY = 0x0008, 0x0800, 0x1000
 TPEV_DISCONIMM, TPEV_SVCFAIL, TPEV_SVCSUCC, TPEV_SENDONLY = 0x01, 0x04, 0x08, 0x20

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..spec import (
+from ...spec import (
     UNSET,
     AtLeast,
     Body,

@@ -12,13 +12,13 @@ from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ..codec.content import FIELD_BASE, FieldValue, write_cfield
-from ..protocols import casual as p
-from . import misbehaviour
-from .casual_conversations import converse
-from .casual_transactions import Kept, transact
-from .simulation import Link, Process, Stage
-from .truth import Exchange, Outcome
+from ...codec.content import FIELD_BASE, FieldValue, write_cfield
+from ...generate import misbehaviour
+from ...generate.simulation import Link, Process, Stage
+from ...generate.truth import Exchange, Outcome
+from . import messages as p
+from .traffic_conversations import converse
+from .traffic_transactions import Kept, transact
 
 PORT = 7771
 TPNOREPLY, TPNOTRAN = 0x0004, 0x0008

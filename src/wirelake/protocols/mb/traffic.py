@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
-from ..protocols import mb as p
-from . import misbehaviour
-from .simulation import Link, Process, Stage
-from .truth import Exchange, Outcome
+from ...generate import misbehaviour
+from ...generate.simulation import Link, Process, Stage
+from ...generate.truth import Exchange, Outcome
+from . import messages as p
 
 DEFAULT_LIMIT_MS = 5000
 HEARTBEAT_US = 30_000_000

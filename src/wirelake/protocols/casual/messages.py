@@ -6,7 +6,7 @@ a negative one is an error."""
 
 from __future__ import annotations
 
-from ..spec import (
+from ...spec import (
     Code,
     Frame,
     Kept,

@@ -11,11 +11,11 @@ import struct
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..protocols import ceda as p
-from ..spec import Cell
-from . import misbehaviour
-from .simulation import Link, Process, Stage
-from .truth import Direction, Exchange
+from ...generate import misbehaviour
+from ...generate.simulation import Link, Process, Stage
+from ...generate.truth import Direction, Exchange
+from ...spec import Cell
+from . import messages as p
 
 LOGIN, LOGIN_RESULT, SUB_BATCH, UNSUB_BATCH = 3, 4, 13, 14
 CLIENT_LOOK_US, SERVER_QUIET_US = 15_000_000, 40_000_000
