@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from wirelake import decode, encode
 from wirelake.capture.partitions import PARTITION_BYTES
-from wirelake.capture.pcap import PcapWriter, TcpWriter
+from wirelake.capture.write.tcp import PcapWriter, TcpWriter
 from wirelake.protocols import casual
 from wirelake.spark.pipeline import ingest
 from wirelake.spark.session import session

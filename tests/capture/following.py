@@ -8,8 +8,9 @@ from pathlib import Path
 from random import Random
 
 from tests.capture import hostile
-from wirelake.capture import Tracker, read
 from wirelake.capture.chunks import Chunks, Connection, Counts
+from wirelake.capture.read import open_capture
+from wirelake.capture.tcp import Tracker
 
 
 @dataclass
@@ -75,7 +76,7 @@ def follow(
     follower = Follower()
     counts = []
     for path in [paths] if isinstance(paths, Path) else paths:
-        reader = read(path, tracker, window=window)
+        reader = open_capture(path, tracker, window=window)
         for chunks in reader:
             follower.add(chunks)
         counts.append(reader.counts)

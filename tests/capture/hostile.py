@@ -19,7 +19,7 @@ from pathlib import Path
 from random import Random
 from typing import Literal
 
-from wirelake.capture.pcap import checksum
+from wirelake.capture.write.tcp import checksum
 
 FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
 LOW32 = 0xFFFFFFFF

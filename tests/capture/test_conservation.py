@@ -20,8 +20,8 @@ from tests.codec.test_stream import Flip, allowed_losses, draw_flip, traffic
 from wirelake import encode
 from wirelake.capture.chunks import DIRECTIONS
 from wirelake.capture.partitions import Machine, Piece, Seen, decode, plan
-from wirelake.capture.pcap import PcapWriter, TcpWriter
 from wirelake.capture.reading import Reading
+from wirelake.capture.write.tcp import PcapWriter, TcpWriter
 from wirelake.generate import Closed, Event, Opened, generate
 from wirelake.protocols import BUILT_IN, casual, ceda, dsa, load, mb
 from wirelake.spec import Cell

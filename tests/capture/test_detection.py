@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.capture.feeds import Feed, connection, generated, play
-from wirelake.capture.protocols import is_tls
+from wirelake.capture.identify import is_tls
 from wirelake.capture.streams import Reading, Streams
 from wirelake.generate import generate
 from wirelake.protocols import BUILT_IN

@@ -16,12 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.needs import require
-from wirelake.capture import Tracker, read
 from wirelake.capture.chunks import TO_CLIENT, TO_SERVER
-from wirelake.capture.export import UNKNOWN, Exported, export_pcapng
 from wirelake.capture.partitions import Machine, Piece
+from wirelake.capture.read import open_capture
 from wirelake.capture.reading import Reading
-from wirelake.capture.tap_writer import TapWriter
+from wirelake.capture.tcp import Tracker
+from wirelake.capture.write.export import UNKNOWN, Exported, export_pcapng
+from wirelake.capture.write.tap import TapWriter
 from wirelake.errors import CaptureError
 from wirelake.generate import generate, write_tap
 
@@ -65,7 +66,7 @@ class Streams:
         self.connections: dict[int, Any] = {}
         tracker = Tracker()
         for path in paths:
-            reader = read(path, tracker)
+            reader = open_capture(path, tracker)
             for chunks in reader:
                 self._add(chunks)
             assert not reader.counts.broken and not reader.counts.notes

@@ -9,8 +9,9 @@ import pytest
 
 from tests.capture import hostile
 from tests.capture.following import follow, plain
-from wirelake.capture import Tracker, files, read
-from wirelake.capture.files import Gunzip, open_binary, size_of
+from wirelake.capture.read import files, open_capture
+from wirelake.capture.read.files import Gunzip, open_binary, size_of
+from wirelake.capture.tcp import Tracker
 from wirelake.errors import CaptureError
 
 CONTENT = bytes(range(256)) * 5000
@@ -77,10 +78,10 @@ def test_a_packed_capture_gives_the_same_and_goes_on_at_a_mark(tmp_path: Path) -
     found, _ = follow(path)
     assert [(one.stream(0), one.stream(1)) for one in found] == [(one.stream(0), one.stream(1)) for one in expected]
     tracker = Tracker()
-    reader = read(path, tracker, window=5000)
+    reader = open_capture(path, tracker, window=5000)
     lengths = [int(next(iter(reader)).length.sum())]
     mark = reader.mark()
-    lengths += [int(chunks.length.sum()) for chunks in read(path, tracker, start=mark)]
+    lengths += [int(chunks.length.sum()) for chunks in open_capture(path, tracker, start=mark)]
     assert sum(lengths) == sum(len(packet.data) for packet in packets)
 
 
@@ -96,11 +97,11 @@ def test_a_capture_is_read_through_pyarrow(tmp_path: Path, monkeypatch: pytest.M
     hostile.write_pcap(tmp_path / "a.pcap.gz", packets)
     monkeypatch.setattr(files, "local_path", lambda path: None)
     for name in ("plain.pcap", "a.pcap.gz"):
-        reader = read((tmp_path / name).as_uri(), Tracker(), window=5000)
+        reader = open_capture((tmp_path / name).as_uri(), Tracker(), window=5000)
         assert sum(int(chunks.length.sum()) for chunks in reader) == sum(len(packet.data) for packet in packets)
         assert reader.size == (tmp_path / name).stat().st_size
     with pytest.raises(CaptureError, match=r"missing\.pcap"):
-        read((tmp_path / "missing.pcap").as_uri(), Tracker())
+        open_capture((tmp_path / "missing.pcap").as_uri(), Tracker())
 
 
 def test_a_uri_that_pyarrow_does_not_know_is_refused() -> None:

@@ -13,7 +13,8 @@ import pytest
 
 from tests.capture import hostile
 from tests.capture.following import Followed, Follower, follow, plain
-from wirelake.capture import Tracker, read
+from wirelake.capture.read import open_capture
+from wirelake.capture.tcp import Tracker
 from wirelake.errors import CaptureError
 from wirelake.generate import generate, write_pcap
 from wirelake.protocols import BUILT_IN
@@ -280,7 +281,7 @@ def test_a_file_that_grows_is_read_packet_by_whole_packet(
     tracker, follower, mark = Tracker(), Follower(), None
     for size in [*range(200, len(content), 3001), len(content)]:
         path.write_bytes(content[:size])
-        reader = read(path, tracker, start=mark, growing=True)
+        reader = open_capture(path, tracker, start=mark, growing=True)
         for chunks in reader:
             follower.add(chunks)
         assert not reader.counts.broken and not reader.counts.cut_packets
@@ -342,25 +343,25 @@ def test_packets_of_unknown_interfaces_are_noted(tmp_path: Path) -> None:
 def test_a_file_that_is_no_capture_is_refused(name: str, content: bytes, message: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(CaptureError) as caught:
-        read(tmp_path / name, Tracker())
+        open_capture(tmp_path / name, Tracker())
     assert caught.value.detail == message and caught.value.path == str(tmp_path / name)
 
 
 def test_paths_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     with pytest.raises(CaptureError, match="No such file or directory"):
-        read(tmp_path / "nothing.pcap", Tracker())
+        open_capture(tmp_path / "nothing.pcap", Tracker())
     with pytest.raises(CaptureError, match="Is a directory"):
-        read(tmp_path, Tracker())
+        open_capture(tmp_path, Tracker())
 
 
 def test_a_kind_that_is_asked_for_must_be_right(tmp_path: Path) -> None:
     path = hostile.write_pcap(tmp_path / "a.pcap", [])
     with pytest.raises(CaptureError, match="no pcapng file: it begins with d4 c3 b2 a1"):
-        read(path, Tracker(), kind="pcapng")
+        open_capture(path, Tracker(), kind="pcapng")
     with pytest.raises(CaptureError, match="there is no kind 'pcapx' of captures; there are pcap, pcapng, tap, raw"):
-        read(path, Tracker(), kind="pcapx")
-    assert read(path, Tracker(), kind="raw").kind == "raw"
-    assert read(path, Tracker()).kind == "pcap"
+        open_capture(path, Tracker(), kind="pcapx")
+    assert open_capture(path, Tracker(), kind="raw").kind == "raw"
+    assert open_capture(path, Tracker()).kind == "pcap"
 
 
 def test_positions_are_those_of_the_file(packets: list[hostile.Packet], tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import io
 import pytest
 
 from wirelake.capture.chunks import TO_CLIENT, TO_SERVER
-from wirelake.capture.raw import NO_TIME, RawReader, stream_of
+from wirelake.capture.read.raw import NO_TIME, RawReader, stream_of
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wirelake import capture
-from wirelake.capture import Tracker
 from wirelake.capture.chunks import TO_CLIENT, TO_SERVER, Chunks, Connection
-from wirelake.capture.tap import TapConnections, TapReader
-from wirelake.capture.tap_writer import FILE_HEAD_BYTES, MAX_DATA, TapWriter
+from wirelake.capture.read import open_capture
+from wirelake.capture.read.tap import TapConnections, TapReader
+from wirelake.capture.tcp import Tracker
+from wirelake.capture.write.tap import FILE_HEAD_BYTES, MAX_DATA, TapWriter
 from wirelake.errors import CaptureError
 from wirelake.generate import Traffic, generate, write_tap
 
@@ -54,7 +54,7 @@ class Found:
             self.rows.append((*way, offset, data, int(chunks.ts[i]), int(chunks.position[i])))
 
 
-def read(content: bytes, connections: TapConnections | None = None, **how: Any) -> tuple[Found, TapReader]:
+def read_tap(content: bytes, connections: TapConnections | None = None, **how: Any) -> tuple[Found, TapReader]:
     found = Found()
     reader = TapReader(io.BytesIO(content), connections or TapConnections(), **how)
     for chunks in reader:
@@ -79,7 +79,7 @@ def test_a_tap_gives_back_connections_bytes_times_and_offsets(tmp_path: Path) ->
         writer.data(one, TO_SERVER, START_US + 13, b" again")
         writer.close(one, START_US + 20, "reset")
     content = (tmp_path / "a.tap").read_bytes()
-    found, reader = read(content)
+    found, reader = read_tap(content)
     first, second = found.connections.values()
     assert (first.client, first.client_port, first.server, first.server_port) == (*CLIENT, *SERVER)
     assert (first.protocol, first.is_whole, first.ended) == ("casual", True, "reset")
@@ -102,7 +102,7 @@ def test_the_same_bytes_get_the_same_ids_and_another_set_gets_others(tmp_path: P
         with TapWriter(tmp_path / name, set_id=set_id) as writer:
             for _ in range(2):
                 writer.open(CLIENT, SERVER, START_US)
-        return list(read((tmp_path / name).read_bytes())[0].connections)
+        return list(read_tap((tmp_path / name).read_bytes())[0].connections)
 
     assert ids("a", SET) == ids("b", SET)
     assert len({*ids("a", SET), *ids("c", None), *ids("d", None)}) == 6
@@ -115,7 +115,7 @@ def test_data_that_is_too_long_for_a_record_is_several(tmp_path: Path) -> None:
         writer.data(one, TO_SERVER, START_US, data)
         assert writer.offset(one, TO_SERVER) == len(data)
     for window in (1 << 16, 1 << 24):
-        found, _ = read((tmp_path / "a.tap").read_bytes(), window=window)
+        found, _ = read_tap((tmp_path / "a.tap").read_bytes(), window=window)
         assert [bytes(stream) for stream in found.streams.values()] == [data]
         assert len(found.rows) == 3
 
@@ -127,7 +127,7 @@ def test_bytes_that_were_not_recorded_are_gaps_also_at_the_end(tmp_path: Path) -
         writer.data(one, TO_SERVER, START_US, b"abc")
         writer.skip(one, TO_CLIENT, 1000)
         writer.close(one, START_US + 5)
-    found, reader = read((tmp_path / "a.tap").read_bytes())
+    found, reader = read_tap((tmp_path / "a.tap").read_bytes())
     (name,) = found.connections
     assert found.gaps == [(name, TO_SERVER, 0, 7), (name, TO_CLIENT, 0, 1000)]
     assert reader.counts.missing_bytes == 1007
@@ -179,11 +179,11 @@ def test_a_tap_torn_at_any_byte_is_read_to_its_last_whole_record_in_any_windows(
     if not ends:
         return
     content = path.read_bytes()
-    whole, reader = read(content)
+    whole, reader = read_tap(content)
     assert reader.counts.packets == len(ends) and not reader.counts.broken
 
     torn = rng.randrange(len(content) + 1)
-    found, reader = read(content[:torn], window=window)
+    found, reader = read_tap(content[:torn], window=window)
     last = max((end for end in ends if end <= torn), default=FILE_HEAD_BYTES)
     assert reader.counts.packets == sum(end <= torn for end in ends)
     assert found.rows == [row for row in whole.rows if row[5] + len(row[3]) <= last]
@@ -192,7 +192,7 @@ def test_a_tap_torn_at_any_byte_is_read_to_its_last_whole_record_in_any_windows(
     # The file grows, and another reader goes on where the first one stopped.
     mark, connections = reader.mark(), reader.connections
     connections = TapConnections(pickle.loads(pickle.dumps(connections.snapshot())))
-    rest, reader = read(content, connections, start=pickle.loads(pickle.dumps(mark)), window=window)
+    rest, reader = read_tap(content, connections, start=pickle.loads(pickle.dumps(mark)), window=window)
     assert found.rows + rest.rows == whole.rows
     assert found.gaps + rest.gaps == whole.gaps
     assert reader.position == len(content)
@@ -208,11 +208,11 @@ def test_a_damaged_tap_gives_the_same_in_any_windows_and_all_records_that_are_wh
     if not ends:
         return
     content = bytearray(path.read_bytes())
-    whole, _ = read(bytes(content))
+    whole, _ = read_tap(bytes(content))
     place = rng.randrange(FILE_HEAD_BYTES, len(content))
     content[place] ^= 1 + rng.randrange(255)
-    one, reader = read(bytes(content))
-    other, again = read(bytes(content), window=window)
+    one, reader = read_tap(bytes(content))
+    other, again = read_tap(bytes(content), window=window)
     assert (one.rows, one.gaps) == (other.rows, other.gaps)
     assert (reader.counts, reader.position) == (again.counts, again.position)
     begin = max((end for end in ends if end <= place), default=FILE_HEAD_BYTES)
@@ -232,7 +232,7 @@ def test_a_hole_from_a_damaged_record_is_a_gap(tmp_path: Path) -> None:
         for number in range(3):
             writer.data(one, TO_SERVER, START_US + number, b"%d" % number * 50)
     content = (tmp_path / "a.tap").read_bytes().replace(b"1" * 50, b"1" * 20 + b"?" + b"1" * 29)
-    found, reader = read(content)
+    found, reader = read_tap(content)
     assert [(offset, length) for _, _, offset, length in found.gaps] == [(50, 50)]
     assert reader.counts.missing_bytes == 50
     assert "no record" in reader.counts.notes[0]
@@ -243,7 +243,7 @@ def test_notes_about_damage_do_not_grow_with_it(tmp_path: Path) -> None:
         one = writer.open(CLIENT, SERVER, START_US)
         for number in range(200):
             writer.data(one, TO_SERVER, START_US + number, b"!" * 9 if number % 2 else b"?" * 9)
-    found, reader = read((tmp_path / "a.tap").read_bytes().replace(b"!" * 9, b"." * 9))
+    found, reader = read_tap((tmp_path / "a.tap").read_bytes().replace(b"!" * 9, b"." * 9))
     assert len(found.rows) == 100 and len(found.gaps) == 99
     assert len(reader.counts.notes) == 21 and reader.counts.notes[-1] == "there are more such places"
 
@@ -254,7 +254,7 @@ def test_a_connection_whose_beginning_is_damaged_is_still_there(tmp_path: Path) 
         writer.data(one, TO_SERVER, START_US + 3, b"abc")
         writer.close(one, START_US + 4)
     content = (tmp_path / "a.tap").read_bytes().replace(b"10.0.0.1", b"10.0.0.9")
-    found, _ = read(content)
+    found, _ = read_tap(content)
     (known,) = found.connections.values()
     assert (known.client, known.is_whole, known.first_us, known.ended) == ("", False, START_US + 3, "closed")
     assert [row[3] for row in found.rows] == [b"abc"]
@@ -271,7 +271,7 @@ def test_a_record_of_a_tap_within_the_data_of_a_tap_is_only_data(tmp_path: Path)
         writer.data(one, TO_SERVER, START_US, b"after")
     content = bytearray((tmp_path / "a.tap").read_bytes())
     content[content.index(inner)] ^= 1  # so that the search goes through it
-    found, _ = read(bytes(content))
+    found, _ = read_tap(bytes(content))
     assert [row[3] for row in found.rows] == [b"after"]
 
 
@@ -361,7 +361,7 @@ def test_a_range_between_two_marks_is_read_by_another_reader(tmp_path: Path) -> 
     with tap(tmp_path / "a.tap") as writer:
         play(writer, [("open", 0, 0, 0), ("open", 1, 0, 0), *[("data", n % 2, n % 2, 90) for n in range(200)]])
     content = (tmp_path / "a.tap").read_bytes()
-    whole, _ = read(content)
+    whole, _ = read_tap(content)
     reader = TapReader(io.BytesIO(content), TapConnections(), window=1000)
     places = [(reader.mark(), reader.connections.snapshot())]
     for _ in reader:
@@ -369,7 +369,7 @@ def test_a_range_between_two_marks_is_read_by_another_reader(tmp_path: Path) -> 
     rows = []
     for (start, before), (stop, _) in zip(places[::5], [*places[5::5], places[-1]], strict=False):
         assert stop is not None
-        found, part = read(content, TapConnections(before), start=start, stop=stop.position)
+        found, part = read_tap(content, TapConnections(before), start=start, stop=stop.position)
         assert part.position == stop.position and not part.counts.broken
         rows += found.rows
     assert rows == whole.rows
@@ -420,12 +420,12 @@ def test_what_a_full_disk_did_not_take_can_be_written_later(tmp_path: Path) -> N
             taken += 1
     assert writer.offset(one, TO_SERVER) == taken * 1000
     assert writer.written == path.stat().st_size == 70_000
-    found, reader = read(path.read_bytes())
+    found, reader = read_tap(path.read_bytes())
     assert 60 < len(found.rows) < taken and reader.counts.broken
     disk.room = 1 << 20
     writer.data(one, TO_SERVER, START_US + taken, b"%04d" % taken * 250)
     writer.end()
-    found, reader = read(path.read_bytes())
+    found, reader = read_tap(path.read_bytes())
     assert [row[3][:4] for row in found.rows] == [b"%04d" % number for number in range(taken + 1)]
     assert not found.gaps and not reader.counts.broken
 
@@ -527,7 +527,7 @@ def test_taps_live_in_the_tracker_that_all_captures_share(tmp_path: Path) -> Non
     found, snapshot = Found(), None
     for path in paths:
         tracker = Tracker(snapshot)
-        for chunks in capture.read(path, tracker, window=5_000):
+        for chunks in open_capture(path, tracker, window=5_000):
             found.add(chunks)
         snapshot = pickle.loads(pickle.dumps(tracker.snapshot()))
     assert not found.gaps
@@ -537,13 +537,13 @@ def test_taps_live_in_the_tracker_that_all_captures_share(tmp_path: Path) -> Non
 
 def test_a_packed_tap_is_unpacked_and_tells_if_it_ends_early(tmp_path: Path) -> None:
     (path,) = write_tap(generate("mb", messages=300), tmp_path / "a.tap")
-    plain, _ = read(path.read_bytes())
+    plain, _ = read_tap(path.read_bytes())
     packed = tmp_path / "a.tap.gz"
     packed.write_bytes(gzip.compress(path.read_bytes()))
     for cut in (0, 500):
         packed.write_bytes(packed.read_bytes()[: packed.stat().st_size - cut])
         found = Found()
-        reader = capture.read(packed, Tracker())
+        reader = open_capture(packed, Tracker())
         for chunks in reader:
             found.add(chunks)
         assert found.rows == plain.rows[: len(found.rows)] and found.rows

@@ -23,7 +23,8 @@ from tests.capture import hostile
 from tests.capture.following import Followed, Follower, follow, plain
 from tests.capture.hostile import ACK, FIN, LOW32, PSH, RST, SYN, Packet
 from tests.needs import require
-from wirelake.capture import Tracker, read
+from wirelake.capture.read import open_capture
+from wirelake.capture.tcp import Tracker
 
 S = 1_000_000_000
 """A second in nanoseconds."""
@@ -169,7 +170,7 @@ def test_chunks_do_not_depend_on_windows_and_stops(
     tracker, follower, mark, packets = Tracker(), Follower(), None, 0
     is_done = False
     while not is_done:
-        reader = read(path, tracker, start=mark, window=max(window, 1 << 10))
+        reader = open_capture(path, tracker, start=mark, window=max(window, 1 << 10))
         is_done = True
         for chunks in reader:
             follower.add(chunks)
@@ -191,7 +192,7 @@ def test_a_range_with_the_snapshot_of_its_own_connections_gives_its_part(
     path, (expected, _) = data.draw(st.sampled_from(turned), label="capture")
     window = data.draw(st.integers(2000, 60_000), label="window")
     tracker = Tracker()
-    reader = read(path, tracker, window=window)
+    reader = open_capture(path, tracker, window=window)
     parts = []
     before, start = tracker.snapshot(), None
     for chunks in reader:
@@ -200,7 +201,7 @@ def test_a_range_with_the_snapshot_of_its_own_connections_gives_its_part(
         before, start = tracker.snapshot(), reader.mark()
     follower = Follower()
     for packed, begin, stop in parts:
-        one = read(path, Tracker(pickle.loads(packed)), start=begin, stop=stop, window=1 << 20)
+        one = open_capture(path, Tracker(pickle.loads(packed)), start=begin, stop=stop, window=1 << 20)
         for chunks in one:
             follower.add(chunks)
         assert one.position == stop and not one.counts.broken
@@ -215,7 +216,7 @@ def test_a_snapshot_of_some_connections_has_no_bytes_of_others(tmp_path: Path) -
     kept = [one for one in packets if not (one.data and one.way not in lost and not lost.add(one.way))]  # type: ignore[func-returns-value]
     path = hostile.write_pcap(tmp_path / "a.pcap", [one for one in kept if not one.flags & FIN])
     tracker = Tracker()
-    seen = {one.id for chunks in read(path, tracker) for one in chunks.connections}
+    seen = {one.id for chunks in open_capture(path, tracker) for one in chunks.connections}
     whole = tracker.snapshot()
     parts = [whole.only([identity]) for identity in seen]
     assert sum(len(part.held) for part in parts) == len(whole.held) > 1000
@@ -269,7 +270,7 @@ class Talk:
     def before_finish(self, path: Path) -> Follower:
         """What is known without the promise that nothing more comes."""
         follower = Follower()
-        for chunks in read(hostile.write_pcap(path / "talk.pcap", self.packets), Tracker()):
+        for chunks in open_capture(hostile.write_pcap(path / "talk.pcap", self.packets), Tracker()):
             follower.add(chunks)
         return follower
 
@@ -457,7 +458,7 @@ def test_a_gap_of_gigabytes_is_one_gap(tmp_path: Path) -> None:
     assert shown(one) == [(0, b"abc")]
     follower = Follower()
     tracker = Tracker()
-    for chunks in read(tmp_path / "talk.pcap", tracker):
+    for chunks in open_capture(tmp_path / "talk.pcap", tracker):
         follower.add(chunks)
     chunks = tracker.finish()
     assert chunks.length.tolist() == [jump - 3, 3] and chunks.start[0] == -1
@@ -471,7 +472,7 @@ def test_a_stream_of_more_than_four_gigabytes_has_offsets_beyond(tmp_path: Path)
     tracker = Tracker()
     offsets = [
         int(offset)
-        for chunks in read(hostile.write_pcap(tmp_path / "a.pcap", talk.packets), tracker)
+        for chunks in open_capture(hostile.write_pcap(tmp_path / "a.pcap", talk.packets), tracker)
         for offset, start in zip(chunks.offset, chunks.start, strict=True)
         if start >= 0
     ]
@@ -490,7 +491,7 @@ def test_ended_connections_are_forgotten(tmp_path: Path) -> None:
             packets.append(Packet(ts_ns, *target, *source, 0, 6, RST | ACK))
     tracker = Tracker()
     seen = set()
-    for chunks in read(hostile.write_pcap(tmp_path / "a.pcap", packets), tracker, window=100_000):
+    for chunks in open_capture(hostile.write_pcap(tmp_path / "a.pcap", packets), tracker, window=100_000):
         seen |= {one.id for one in chunks.connections}
     assert len(seen) == 30_000
     assert tracker.count < 20_000

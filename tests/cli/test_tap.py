@@ -22,7 +22,7 @@ from click.testing import CliRunner
 
 from tests.net.tapping import by_client, recorded
 from wirelake.capture.chunks import TO_CLIENT, TO_SERVER
-from wirelake.capture.tap_writer import TapWriter
+from wirelake.capture.write.tap import TapWriter
 from wirelake.cli import cli
 
 COMMAND = (sys.executable, "-c", "from wirelake.cli import main; main()")

@@ -14,11 +14,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from wirelake.capture import Tracker, read
 from wirelake.capture.chunks import TO_CLIENT, TO_SERVER, Chunks
+from wirelake.capture.read import open_capture
 from wirelake.capture.reading import Reading
 from wirelake.capture.streams import Output, Streams
-from wirelake.capture.tap_writer import TapWriter
+from wirelake.capture.tcp import Tracker
+from wirelake.capture.write.tap import TapWriter
 from wirelake.gold.connections import connection_rows
 from wirelake.gold.facts import FACTS, facts
 from wirelake.gold.violations import Violations
@@ -35,7 +36,7 @@ def told_by_capture(example: str) -> tuple[str, str]:
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "example.tap"
         _write(path, protocol, rest)
-        reader = read(str(path), tracker := Tracker())
+        reader = open_capture(str(path), tracker := Tracker())
         streams = Streams(Reading())
         seen = [*reader, tracker.finish()]
         outputs = [*(streams.feed(chunks, "example") for chunks in seen), streams.finish()]

@@ -18,9 +18,10 @@ from tests.capture.feeds import Feed, connection, play
 from tests.docs.captured import told_by_capture
 from tests.docs.connected import told_by_client
 from wirelake import encode
-from wirelake.capture import Tracker, read
-from wirelake.capture.output import REDACTED
+from wirelake.capture.envelope import REDACTED
+from wirelake.capture.read import open_capture
 from wirelake.capture.streams import Reading
+from wirelake.capture.tcp import Tracker
 from wirelake.cli import cli
 from wirelake.codec.content import read_cfield
 from wirelake.errors import WireError
@@ -231,7 +232,7 @@ def told(example: str) -> tuple[str, str]:
         case "read":
             with tempfile.NamedTemporaryFile() as file, pytest.raises(WireError) as caught:
                 Path(file.name).write_bytes(bytes.fromhex(rest))
-                read(file.name, Tracker())
+                open_capture(file.name, Tracker())
             return caught.value.rule, "error"
         case "stream":
             protocol, *pieces = re.findall(r'"[^"]*"|[^ ]+', rest)

@@ -13,7 +13,7 @@ import pytest
 
 from wirelake import encode
 from wirelake.capture.chunks import TO_CLIENT, TO_SERVER
-from wirelake.capture.tap_writer import TapWriter
+from wirelake.capture.write.tap import TapWriter
 from wirelake.generate import generate, write_pcap
 from wirelake.generate.truth import Truth
 from wirelake.lake import Lake

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from wirelake.capture.output import ACCOUNTS, QUARANTINE
+from wirelake.capture.envelope import ACCOUNTS, QUARANTINE
 from wirelake.capture.partitions import Partition, Piece, decode, plan
 from wirelake.capture.reading import Reading
 from wirelake.generate import generate, write_pcap

@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from wirelake.capture import Tracker, read
 from wirelake.capture.chunks import Connection
+from wirelake.capture.read import open_capture
+from wirelake.capture.tcp import Tracker
 
 
 @dataclass
@@ -30,7 +31,7 @@ def recorded(directory: Path) -> dict[str, Recorded]:
     found: dict[str, Recorded] = {}
     tracker = Tracker()
     for path in sorted(directory.glob("*.tap")):
-        reader = read(path, tracker)
+        reader = open_capture(path, tracker)
         for chunks in reader:
             for one in chunks.connections:
                 found.setdefault(one.id, Recorded(one)).connection = one

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from . import read
 from .chunks import Chunks, Counts
-from .output import Output
+from .envelope import Output
+from .read import open_capture
 from .reading import Reading
 from .streams import Streams
 from .tcp import Tracker
@@ -105,7 +105,7 @@ class Machine:
         """Where each capture was left, by path."""
 
     def run(self, piece: Piece) -> Iterator[Seen]:
-        self.reader = reader = read(
+        self.reader = reader = open_capture(
             piece.path,
             self.tracker,
             kind=piece.kind,

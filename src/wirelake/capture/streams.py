@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 from ..codec.stream import MAX_QUARANTINE, torn
 from ..columnar.many import Bad, Found, Ranges
 from ..protocols import load
-from . import state as s
+from . import stream_state as s
 from .chunks import DIRECTIONS, Chunks, Connection
-from .gathering import GAP, Break, Gathered, gather
-from .output import ACCOUNTS, QUARANTINE, Collected, Output, Seen, message_batch
-from .protocols import Candidates, Chooser, Decision
+from .envelope import ACCOUNTS, QUARANTINE, Collected, Output, Seen, message_batch
+from .gather import GAP, Break, Gathered, gather
+from .identify import Candidates, Chooser, Decision
 from .reading import Reading, Way
-from .state import ENCRYPTED, FOREIGN, PLAIN, UNDECIDED, WEBSOCKET, Entry, Sealed, Snapshot, Table
+from .stream_state import ENCRYPTED, FOREIGN, PLAIN, UNDECIDED, WEBSOCKET, Entry, Sealed, Snapshot, Table
 from .websocket import Unwrapper
 
 Ints = NDArray[np.int64]

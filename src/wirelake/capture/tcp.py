@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from .chunks import Chunks, Connection, connection_id
 
 if TYPE_CHECKING:
-    from .tap import TapConnections, TapSnapshot
+    from .read.tap import TapConnections, TapSnapshot
 
 Integers = NDArray[np.int64]
 
@@ -121,7 +121,7 @@ class Tracker:
     def taps(self) -> TapConnections:
         """The same for tap files, which are no packets."""
         if self._taps is None:
-            from .tap import TapConnections
+            from .read.tap import TapConnections
 
             self._taps = TapConnections(self._tap_snapshot)
         return self._taps

@@ -15,7 +15,7 @@ from .log_thread import ThreadedHandler
 from .logs import show_logs
 
 if TYPE_CHECKING:
-    from ..capture.export import Exported
+    from ..capture.write.export import Exported
     from ..net.proxy import Proxy
     from ..net.recorder import Recorder
 
@@ -241,7 +241,7 @@ def export(inputs: tuple[str, ...], output: str) -> None:
     wirelake export captures/ -o - | tshark -r -
     wirelake dissector mb > mb.lua && tshark -X lua_script:mb.lua -r today.pcapng
     """
-    from ..capture.export import export_pcapng
+    from ..capture.write.export import export_pcapng
     from ..errors import CaptureError
 
     try:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from ..capture.pcap import FIN, RST, SYN, PcapWriter, Segment
+from ..capture.write.tcp import FIN, RST, SYN, PcapWriter, Segment
 from .truth import Direction, Missing, Truth
 
 MOST_LATE = 6

@@ -10,8 +10,8 @@ from pathlib import Path
 from random import Random
 from typing import Any, BinaryIO, TextIO
 
-from ..capture.pcap import PcapWriter, RotatingPcapWriter, TcpWriter
-from ..capture.tap_writer import TapWriter
+from ..capture.write.tap import TapWriter
+from ..capture.write.tcp import PcapWriter, RotatingPcapWriter, TcpWriter
 from ..codec.content import dump_json
 from .line import Line
 from .simulation import Closed, Connection, Event, Item, Opened

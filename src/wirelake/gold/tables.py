@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from ..capture.output import QUARANTINE
+from ..capture.envelope import QUARANTINE
 from .addresses import ADDRESSES
 from .exchanges import EXCHANGES
 from .facts import MESSAGES, TIMESTAMP

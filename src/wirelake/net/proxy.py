@@ -15,7 +15,7 @@ from collections import Counter
 from contextlib import suppress
 from typing import Any
 
-from ..capture.tap_writer import Address
+from ..capture.write.tap import Address
 from .recorder import TO_CLIENT, TO_SERVER, Recorder
 
 log = logging.getLogger("wirelake.net")

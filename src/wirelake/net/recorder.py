@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from ..capture.tap_writer import Address, TapWriter
+from ..capture.write.tap import Address, TapWriter
 
 TO_SERVER, TO_CLIENT = 0, 1
 ROTATE_BYTES = 256 << 20

@@ -18,7 +18,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from ..capture.output import REDACTED
+from ..capture.envelope import REDACTED
 from ..capture.reading import Reading, Way
 from ..codec.annotate import Annotated, annotate, describe_value
 from ..codec.encoder import encode_frame

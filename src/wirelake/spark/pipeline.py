@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from ..capture.inputs import Peek, in_order, peek
 from ..capture.partitions import PARTITION_BYTES, Machine, Partition, Piece, Plan, State, plan
+from ..capture.read.inputs import Peek, in_order, peek
 from ..capture.reading import Reading
 from ..errors import CaptureError
 from ..gold.open import OPEN

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
-from ..capture import kind_of
-from ..capture.files import local_path, open_binary
 from ..capture.partitions import Partition, Piece, Seen, decode, plan
+from ..capture.read import kind_of
+from ..capture.read.files import local_path, open_binary
 from ..capture.streams import Reading
 from ..errors import CaptureError, DecodeError
 from ..gold.facts import ENVELOPE, MESSAGES, facts, needed_columns

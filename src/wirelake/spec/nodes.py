@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
+from .conduct import Conduct
+
 T_co = TypeVar("T_co", covariant=True)
 
 
@@ -536,6 +538,7 @@ class Protocol:
     ports: Mapping[str, int] = field(default_factory=dict)
     doc: str = ""
     captured: Captured = field(default_factory=Captured)
+    conduct: Conduct = field(default_factory=Conduct)
 
     def __hash__(self) -> int:
         return id(self)

@@ -33,6 +33,7 @@ from ...spec import (
     text,
     uuid,
 )
+from .conduct import CONDUCT
 
 MAX_PAYLOAD = 256 * 1024 * 1024
 NIL = bytes(16)
@@ -622,6 +623,7 @@ PROTOCOL = declare(
             XA_RETURN,
             DUPLEX,
         ),
+        conduct=CONDUCT,
         life_cycle=LifeCycle(
             initial="new",
             client={

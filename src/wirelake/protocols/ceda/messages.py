@@ -46,6 +46,7 @@ from ...spec import (
     u8,
     view,
 )
+from .conduct import CONDUCT
 
 MAX_PAYLOAD = 65535
 MAX_CELL_BYTES = 65000
@@ -270,6 +271,7 @@ PROTOCOL = declare(
         captured=Captured(
             websocket="frames", websocket_options={"dialect": "ceda4-ws"}, websocket_paths=("/mqtunnel",)
         ),
+        conduct=CONDUCT,
         life_cycle=LifeCycle(
             initial="open",
             client={

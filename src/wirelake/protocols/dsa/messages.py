@@ -49,6 +49,7 @@ from ...spec import (
     view,
     within,
 )
+from .conduct import CONDUCT
 
 MAX_TOTAL = 65472
 MAX_HEADER = 16320
@@ -447,6 +448,7 @@ PROTOCOL = declare(
         labels=(STATUS, PERMISSION, QOS),
         ports={"tcp": 4120, "tls": 4128},
         captured=Captured(options={"mode": "compat"}, websocket="stream"),
+        conduct=CONDUCT,
         life_cycle=LifeCycle(
             initial="new",
             client={

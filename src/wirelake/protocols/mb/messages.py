@@ -29,6 +29,7 @@ from ...spec import (
     view,
     word,
 )
+from .conduct import CONDUCT
 
 MAX_HEADER_WINDOW = 367
 MAX_PAYLOAD = 16384
@@ -170,6 +171,7 @@ PROTOCOL = declare(
         captured=Captured(
             fallback={"profile": "upstream"}, websocket="message", websocket_options={"framing": "message"}
         ),
+        conduct=CONDUCT,
         life_cycle=LifeCycle(
             initial="open",
             client={"open": {"publish": "open", "request": "open", "response": "open"}},

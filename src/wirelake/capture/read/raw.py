@@ -15,7 +15,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from .chunks import DIRECTIONS, TO_SERVER, Chunks, Connection, Counts, connection_id
+from ..chunks import DIRECTIONS, TO_SERVER, Chunks, Connection, Counts, connection_id
 from .tap import read_into
 
 WINDOW = 16 << 20

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .chunks import Chunks
-from .state import MARK, NO_MARKS, Entry, Table
+from .stream_state import MARK, NO_MARKS, Entry, Table
 
 Ints = NDArray[np.int64]
 GAP = "gap"

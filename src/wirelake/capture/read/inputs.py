@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..errors import CaptureError
-from . import kind_of, read
+from ...errors import CaptureError
+from . import kind_of, open_capture
 from .files import open_binary
 
 _PEEK_BYTES = 1 << 16
@@ -24,14 +24,14 @@ class Peek:
 
 def peek(path: str, kind: str | None = None) -> Peek:
     """Looks at the beginning of a capture; raises CaptureError if it is none."""
-    from .tcp import Tracker
+    from ..tcp import Tracker
 
     if kind is None:
         with open_binary(path) as file:
             kind = kind_of(path, file.read(_HEAD_BYTES))
     if kind == "raw":
         return Peek(path, kind, None)
-    for chunks in read(path, Tracker(), kind=kind, window=_PEEK_BYTES):
+    for chunks in open_capture(path, Tracker(), kind=kind, window=_PEEK_BYTES):
         known = [one.first_us for one in chunks.connections if one.first_us is not None]
         return Peek(path, kind, min(known, default=None))
     return Peek(path, kind, None)

@@ -15,11 +15,10 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import CaptureError
-from ..kernels import tap as kernels
-from .chunks import Chunks, Connection, Counts, connection_id
-from .files import unreadable
-from .tap_writer import (
+from ...errors import CaptureError
+from ...kernels import tap as kernels
+from ..chunks import Chunks, Connection, Counts, connection_id
+from ..write.tap import (
     BEGINS,
     CLOSE,
     CLOSE_BODY,
@@ -31,6 +30,7 @@ from .tap_writer import (
     OPEN_BODY,
     VERSION,
 )
+from .files import unreadable
 
 WINDOW = 16 << 20
 MOST_NOTES = 20

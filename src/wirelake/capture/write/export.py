@@ -15,14 +15,14 @@ from operator import itemgetter
 from pathlib import Path
 from typing import BinaryIO
 
-from .. import __version__
-from ..errors import CaptureError
-from .chunks import TO_SERVER, Chunks, Connection
-from .files import open_binary
-from .pcap import Address, TcpWriter
+from ... import __version__
+from ...errors import CaptureError
+from ..chunks import TO_SERVER, Chunks, Connection
+from ..read.files import open_binary
+from ..read.tap import TapConnections, TapReader, read_into
 from .pcapng import PcapngWriter
-from .tap import TapConnections, TapReader, read_into
-from .tap_writer import FILE_HEAD, FILE_HEAD_BYTES, MAGIC
+from .tap import FILE_HEAD, FILE_HEAD_BYTES, MAGIC
+from .tcp import Address, TcpWriter
 
 WINDOW = 4 << 20
 CLOCK_US = 1_000_000

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..codec.stream import Lost
-from .protocols import Chooser
+from .identify import Chooser
 from .websocket import Unwrapper
 
 Ints = NDArray[np.int64]

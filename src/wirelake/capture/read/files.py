@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import unquote, urlsplit
 
-from ..errors import CaptureError
+from ...errors import CaptureError
 
 GZIP = b"\x1f\x8b"
 _READ_BYTES = 1 << 18

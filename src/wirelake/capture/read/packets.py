@@ -14,9 +14,9 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import CaptureError
-from .chunks import Chunks, Counts
-from .tcp import Tracker, kernels
+from ...errors import CaptureError
+from ..chunks import Chunks, Counts
+from ..tcp import Tracker, kernels
 
 WINDOW = 16 << 20
 SPARE = 16

@@ -1,0 +1,1 @@
+"""Write capture files: packets of made-up TCP connections (pcap, pcapng) and taps."""
