@@ -30,7 +30,7 @@ ELSEWHERE = (
     {
         "cell_type": "tests/codec/test_encoder.py",
         "field_type": "tests/codec/test_encoder.py",
-        "not_hex": "tests/cli/test_wire.py",
+        "not_hex": "tests/cli/test_decode.py",
         "capture": "tests/capture/test_tcp.py",
         "encrypted": "tests/capture/test_detection.py",
         "frame_torn": "tests/capture/test_streams.py",

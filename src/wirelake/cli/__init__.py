@@ -11,17 +11,25 @@ import sys
 import click
 
 from .. import __version__
+from .completion import completion
+from .decode import decode
 from .demo import demo
-from .describe import completion, describe, dissector
+from .describe import describe
+from .dissector import dissector
+from .encode import encode
+from .export import export
 from .generate import generate
 from .ingest import ingest
 from .inspect import inspect
+from .match import match
 from .package import package
+from .publish import publish
 from .report import report
+from .request import request
+from .respond import respond
 from .serve import serve
-from .talk import publish, request, respond, subscribe
-from .tap import export, tap
-from .wire import decode, encode, match
+from .subscribe import subscribe
+from .tap import tap
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .common import emit
 from .ingest import default_master, needs_spark, totals
+from .output import emit
 from .progress import Bar, size
 from .report import needs_report
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..spec.nodes import Protocol
-from .common import ProtocolName, reading_options, take_options
+from .options import ProtocolName, reading_options, take_options
 
 if TYPE_CHECKING:
     from ..generate import Traffic

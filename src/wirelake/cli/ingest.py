@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from ..spec.nodes import Protocol
-from .common import ProtocolName, emit, reading_options
+from .options import ProtocolName, reading_options
+from .output import emit
 from .progress import Bar, size
 
 
@@ -178,7 +179,7 @@ def _reading(protocols: tuple[str, ...], ports: tuple[str, ...], given: dict[str
     """How the captures are read; a reading option is for those protocols that know it."""
     from ..capture.reading import Reading
     from ..protocols import BUILT_IN, load
-    from .common import chosen_options
+    from .options import chosen_options
 
     names = protocols or BUILT_IN
     chosen = chosen_options(given)

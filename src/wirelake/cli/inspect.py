@@ -14,7 +14,8 @@ from ..codec.walk import Seen
 from ..errors import DecodeError
 from ..spec.nodes import Protocol
 from ..spec.resolve import Layout, candidates, layout
-from .common import CHUNK, open_inputs, protocol_option, reading_options, take_options
+from .inputs import CHUNK, open_inputs
+from .options import protocol_option, reading_options, take_options
 
 WIDTH = 12
 MOST_LINES = 4

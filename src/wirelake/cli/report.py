@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 import click
 from click.core import ParameterSource
 
-from .common import emit
+from .output import emit
 from .progress import size
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from .log_thread import ThreadedHandler
-from .logs import show_logs
+from .log_format import show_logs
+from .log_handler import ThreadedHandler
 
 if TYPE_CHECKING:
     from ..net.hub import Hub, HubSettings

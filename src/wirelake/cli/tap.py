@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..spec.nodes import Protocol
-from .common import ProtocolName, emit
-from .log_thread import ThreadedHandler
-from .logs import show_logs
+from .log_format import show_logs
+from .log_handler import ThreadedHandler
+from .options import ProtocolName
+from .output import emit
 
 if TYPE_CHECKING:
-    from ..capture.write.export import Exported
     from ..net.proxy import Proxy
     from ..net.recorder import Recorder
 
@@ -221,45 +221,3 @@ def _raise_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     except (ValueError, OSError):
         return
-
-
-# --- export
-
-
-@click.command()
-@click.argument("inputs", nargs=-1, required=True, metavar="IN...")
-@click.option("-o", "--output", required=True, metavar="OUT", help="The pcapng file; - is standard output.")
-def export(inputs: tuple[str, ...], output: str) -> None:
-    """What a tap recorded, as packets: a pcapng file for Wireshark, tshark and everything else that reads those.
-
-    IN are tap files (.gz too) or directories of them; several files of one tap are one capture, several taps are put
-    together in the order of time. Every connection becomes a TCP connection with handshake, sequence numbers and end;
-    bytes and times are those of the tap. Bytes that were not recorded are missing segments.
-
-    \b
-    wirelake export captures/ -o today.pcapng
-    wirelake export captures/ -o - | tshark -r -
-    wirelake dissector mb > mb.lua && tshark -X lua_script:mb.lua -r today.pcapng
-    """
-    from ..capture.write.export import export_pcapng
-    from ..errors import CaptureError
-
-    try:
-        told = export_pcapng(inputs, sys.stdout.buffer if output == "-" else Path(output))
-    except CaptureError as error:
-        raise click.ClickException(str(error)) from None
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise click.ClickException(f"cannot write {output}: {error.strerror}") from None
-    _tell(told, output)
-
-
-def _tell(told: Exported, output: str) -> None:
-    for note in (*told.notes, *told.damage):
-        click.echo(f"note: {note}", err=True)
-    counted = f"{told.connections} connections, {told.packets} packets, {told.bytes} bytes"
-    missing = f", {told.missing_bytes} bytes missing" if told.missing_bytes else ""
-    click.echo(f"wrote {output}: {counted} of {told.files} files{missing}", err=True)
-    if told.damage:
-        sys.exit(1)

@@ -20,7 +20,9 @@ from ..net.hub import Hub, HubSettings, read_settings
 from ..net.proxy import Proxy, shown
 from ..net.recorder import Recorder
 from ..net.settings import parse_address
-from . import market, shop, vandals
+from . import vandals
+from .scenes import ceda as market
+from .scenes import mb as shop
 from .stage import Stage
 
 Scene = Callable[[Stage], Coroutine[Any, Any, None]]

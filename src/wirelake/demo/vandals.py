@@ -15,7 +15,7 @@ from uuid import UUID
 from ..codec import encode
 from ..protocols import ceda, mb
 from ..spec import Cell
-from .market import USERS
+from .scenes.ceda import USERS
 from .stage import Stage
 
 READ_SECONDS = 2.0

@@ -1,9 +1,8 @@
-"""decode, encode, match: JSON lines against bytes."""
+"""decode: bytes to JSON lines."""
 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any, BinaryIO
@@ -11,44 +10,18 @@ from typing import Any, BinaryIO
 import click
 
 from ..codec import decode as decode_one
-from ..codec.encoder import encode_frame
-from ..codec.json import error_json, from_json, to_json
+from ..codec.json import to_json
 from ..codec.stream import Decoded, StreamDecoder
-from ..codec.topics import TopicError, match_topic
-from ..errors import BadValue, DecodeError, EncodeError
+from ..errors import BadValue, DecodeError
 from ..spec.nodes import Protocol
 from ..spec.resolve import layout
-from .common import (
-    CHUNK,
-    emit,
-    open_inputs,
-    parse_json,
-    protocol_option,
-    read_chunks,
-    read_lines,
-    reading_options,
-    take_options,
-)
+from .inputs import CHUNK, open_inputs, read_chunks, read_lines
+from .options import protocol_option, reading_options, take_options
+from .output import Tally, emit
 
 _SPACE = re.compile(r"\s+")
 _DIGIT = re.compile("[0-9a-fA-F]")
 BATCH_LINES = 4096
-
-
-class Tally:
-    """Whether anything was bad."""
-
-    def __init__(self) -> None:
-        self.bad = 0
-
-    def error(self, error: DecodeError, protocol: Protocol, **more: Any) -> None:
-        self.bad += 1
-        emit(error_json(error, protocol.name) | more)
-
-    def exit(self) -> None:
-        sys.stdout.flush()
-        if self.bad:
-            sys.exit(1)
 
 
 @click.command()
@@ -133,11 +106,11 @@ def _hex_columns(
             elif i in shown:
                 emit(shown[i] | more)
             else:
-                tally.bad += 1
-                emit(_rejected(rejected[i], protocol, rejected[i]["error_offset"]) | more)
+                tally.errors += 1
+                emit(_show_quarantined(rejected[i], protocol, rejected[i]["error_offset"]) | more)
 
 
-def _rejected(row: dict[str, Any], protocol: Protocol, offset: int) -> dict[str, Any]:
+def _show_quarantined(row: dict[str, Any], protocol: Protocol, offset: int) -> dict[str, Any]:
     return {
         "ok": False,
         "protocol": protocol.name,
@@ -189,110 +162,7 @@ def _stream_columns(
             (at, shown | {"offset": at}) for at, shown in zip(offsets, show_rows(protocol, nodes, batch), strict=True)
         ]
         for row in batch.rejects.to_pylist():
-            tally.bad += 1
-            rows.append((row["offset"], _rejected(row, protocol, row["offset"]) | {"length": row["length"]}))
+            tally.errors += 1
+            rows.append((row["offset"], _show_quarantined(row, protocol, row["offset"]) | {"length": row["length"]}))
         for _, shown in sorted(rows, key=lambda pair: pair[0]):
             emit(shown | more)
-
-
-@click.command()
-@protocol_option
-@click.option("--hex", "is_hex", is_flag=True, help="Print each frame as a line of hex.")
-@reading_options
-@click.argument("files", nargs=-1, metavar="[FILE...|-]")
-def encode(protocol: Protocol, is_hex: bool, files: tuple[str, ...], **given: Any) -> None:
-    """JSON lines to bytes: the inverse of decode.
-
-    Lengths in the objects are computed anew. Where an object holds raw bytes and their decoded form, the raw bytes are
-    written. An object that cannot be encoded becomes an object with "ok": false (with --hex) or a message on stderr.
-
-    \b
-    wirelake decode -p casual --hex frames.txt | wirelake encode -p casual --hex -
-    wirelake encode -p ceda --dialect ceda4-ws messages.jsonl > stream.raw
-    """
-    options = take_options(protocol, given)
-    if not is_hex and "framing" in protocol.options:
-        options.setdefault("framing", "tcp")
-    tally = Tally()
-    for _, file in open_inputs(files):
-        for line in read_lines(file):
-            if line.strip():
-                _encode_line(protocol, options, line, is_hex, tally)
-    sys.stdout.buffer.flush()
-    tally.exit()
-
-
-def _encode_line(protocol: Protocol, options: dict[str, Any], line: str, is_hex: bool, tally: Tally) -> None:
-    try:
-        shown = _parse(line)
-        made = layout(protocol, **(_told(protocol, shown) | options))
-        frame = encode_frame(made, from_json(made, shown))
-    except EncodeError as error:
-        tally.bad += 1
-        if is_hex:
-            emit(error_json(error, protocol.name))
-        else:
-            click.echo(f"wirelake encode: {error}", err=True)
-        return
-    if is_hex:
-        sys.stdout.write(frame.hex() + "\n")
-    else:
-        sys.stdout.buffer.write(frame)
-
-
-def _parse(line: str) -> Any:
-    try:
-        shown = parse_json(line)
-    except ValueError as error:
-        raise EncodeError(f"not JSON: {error}", rule="json_shape") from None
-    if isinstance(shown, dict) and shown.get("ok") is False:
-        raise EncodeError('an object with "ok": false holds no message', rule="json_shape", path="ok")
-    return shown
-
-
-def _told(protocol: Protocol, shown: Any) -> dict[str, Any]:
-    """Options that the object itself tells: the dialect that ``auto`` found."""
-    found: dict[str, Any] = {}
-    fields = shown.get("fields") if isinstance(shown, dict) else None
-    for name, option in protocol.options.items():
-        if option.auto:
-            value = fields.get(name) if isinstance(fields, dict) else None
-            found[name] = value if value in option.values and value != "auto" else option.auto
-    return found
-
-
-@click.command()
-@protocol_option
-@click.argument("files", nargs=-1, metavar="[FILE...|-]")
-def match(protocol: Protocol, files: tuple[str, ...]) -> None:
-    """Topic patterns against topics: JSON lines {"pattern", "topic"} to {"matches"}.
-
-    An invalid pattern or topic matches nothing and is named in "error".
-
-    \b
-    echo '{"pattern": "orders.#", "topic": "orders.created"}' | wirelake match -p mb -
-    """
-    if protocol.topics is None:
-        raise click.UsageError(f"{protocol.name} has no topics to match")
-    tally = Tally()
-    for _, file in open_inputs(files):
-        for line in read_lines(file):
-            if line.strip():
-                emit(_match(protocol, line, tally))
-    tally.exit()
-
-
-def _match(protocol: Protocol, line: str, tally: Tally) -> dict[str, Any]:
-    try:
-        asked = parse_json(line)
-        pattern, topic = asked["pattern"], asked["topic"]
-        if not isinstance(pattern, str) or not isinstance(topic, str):
-            raise TypeError
-    except (ValueError, TypeError, KeyError):
-        tally.bad += 1
-        return {"matches": False, "error": "json_shape"}
-    try:
-        return {"matches": match_topic(protocol, pattern, topic)}
-    except TopicError as error:
-        tally.bad += 1
-        return {"matches": False, "error": error.rule}

@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
-from ..net import AnswerError, RequestTimeout
-from ..net.mb import MbClient, Request, connect
-from .stage import Crowd, Stage, slowness
+from ...net import AnswerError, RequestTimeout
+from ...net.mb import MbClient, Request, connect
+from ..stage import Crowd, Stage, slowness
 
 CUSTOMERS = ("web", "app", "kiosk")
 ARTICLES = ("lamp", "chair", "desk", "shelf", "clock", "vase")

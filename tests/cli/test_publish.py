@@ -16,10 +16,10 @@ from click.testing import CliRunner
 
 from tests.net.live import Live, broker, ceda_server, run
 from wirelake.cli import cli
-from wirelake.cli.talk_shapes import SHAPES, parse_line
 from wirelake.net import AnswerError, mb
 from wirelake.net import ceda as ceda_net
 from wirelake.net.mb import Message
+from wirelake.net.shapes import SHAPES, parse_line
 
 PROGRAM = (sys.executable, "-W", "error", "-c", "from wirelake.cli import main; main()")
 SECONDS = 20.0

@@ -1,23 +1,18 @@
-"""What several verbs share: the protocol, its reading options, input files, one line of JSON."""
+"""Options that several verbs share: the protocol and how to read it."""
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
 
-from ..codec.content import dump_json
 from ..errors import SpecError
 from ..protocols import BUILT_IN, load
 from ..spec.nodes import Protocol
 from ..spec.resolve import settle
 
 F = TypeVar("F", bound=Callable[..., Any])
-CHUNK = 1 << 20
 
 
 class ProtocolName(click.ParamType[Protocol, Any]):
@@ -85,36 +80,3 @@ def chosen_options(given: dict[str, Any]) -> dict[str, Any]:
             raise click.UsageError(f"--option takes NAME=VALUE, not {item!r}")
         chosen[name.replace("-", "_")] = {"true": True, "false": False}.get(value, value)
     return chosen
-
-
-def open_inputs(files: tuple[str, ...]) -> Iterator[tuple[str, BinaryIO]]:
-    """The named files one after the other; ``-`` or nothing is standard input."""
-    for name in files or ("-",):
-        if name == "-":
-            yield name, sys.stdin.buffer
-            continue
-        path = Path(name)
-        try:
-            with path.open("rb") as file:
-                yield name, file
-        except OSError as error:
-            raise click.UsageError(f"cannot read {name}: {error.strerror}") from None
-
-
-def read_chunks(file: BinaryIO) -> Iterator[bytes]:
-    while chunk := file.read(CHUNK):
-        yield chunk
-
-
-def emit(shown: dict[str, Any]) -> None:
-    """One object, one line."""
-    sys.stdout.write(dump_json(shown) + "\n")
-
-
-def read_lines(file: BinaryIO) -> Iterator[str]:
-    for raw in file:
-        yield raw.decode("utf-8", "replace")
-
-
-def parse_json(line: str) -> Any:
-    return json.loads(line)

@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
-from ..net import AnswerError, Refused, RequestTimeout
-from ..net.ceda import Blob, CedaClient, Request, connect
-from .stage import Crowd, Stage, slowness
+from ...net import AnswerError, Refused, RequestTimeout
+from ...net.ceda import Blob, CedaClient, Request, connect
+from ..stage import Crowd, Stage, slowness
 
 USERS = {name: f"secret of {name}" for name in ("feed", "trading", "desk-fx", "desk-rates", "visitor")}
 TOPICS = {

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ..errors import WireError
-from .common import CHUNK, emit
+from .inputs import CHUNK
+from .output import emit
 
 if TYPE_CHECKING:
     from ..net.client import Client
+    from ..net.shapes import Outgoing, Shape
     from ..net.urls import Target
-    from .talk_shapes import Outgoing, Shape
 
 F = TypeVar("F", bound=Callable[..., Any])
 INTERRUPTED = 130
@@ -91,7 +92,7 @@ def _opening(target: Target, given: dict[str, Any]) -> Any:
 
 def payload_argument(given: dict[str, Any], text: str) -> Any:
     """A payload on the command line."""
-    from .talk_shapes import SHAPES
+    from ..net.shapes import SHAPES
 
     try:
         return SHAPES[target_of(given).protocol].argument(text)
@@ -101,7 +102,7 @@ def payload_argument(given: dict[str, Any], text: str) -> Any:
 
 def single_message(given: dict[str, Any], topic: str | None, payload: str | None) -> Outgoing | None:
     """The one message that the command line has; None if they come from standard input."""
-    from .talk_shapes import Outgoing
+    from ..net.shapes import Outgoing
 
     if payload is None or payload == "-":
         return None
@@ -165,7 +166,7 @@ def _read_some() -> bytes:
 
 
 def _parsed(shape: Shape, line: bytes, topic: str | None) -> Outgoing:
-    from .talk_shapes import parse_line
+    from ..net.shapes import parse_line
 
     message = parse_line(shape, line.decode("utf-8", "replace"))
     message.topic = message.topic or topic or ""
@@ -207,7 +208,7 @@ def run(
     work: Callable[[Client[Any, Any], Shape], Awaitable[int]], given: dict[str, Any], *, is_endless: bool = False
 ) -> None:
     """Connects, works, and leaves in good order, also when it is interrupted."""
-    from .talk_shapes import SHAPES
+    from ..net.shapes import SHAPES
 
     shape = SHAPES[target_of(given).protocol]
     opening = _open(given)

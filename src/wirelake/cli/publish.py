@@ -1,0 +1,54 @@
+"""publish: send messages to the subscribers of topics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .client import connecting, each_message, run, single_message, target_of
+
+if TYPE_CHECKING:
+    from ..net.client import Client
+    from ..net.shapes import Outgoing, Shape
+
+
+@click.command()
+@click.argument("url")
+@click.argument("topic", required=False)
+@click.argument("payload", required=False)
+@click.option("--confirm", is_flag=True, help="mb: wait until the broker has handed each one to somebody.")
+@connecting
+def publish(topic: str | None, payload: str | None, confirm: bool, **given: Any) -> None:
+    """Publish one message, or one for each line of standard input.
+
+    The PAYLOAD of mb is sent as it stands; that of ceda is a record in JSON: values by number, or a list of fields as
+    decode prints it. Without a PAYLOAD, or with -, each line of standard input is an object: {"topic": …, "payload": …}
+    for mb ("text" or "hex" instead of "payload" for what is no JSON), {"topic": …, "record": …} for ceda. A TOPIC on
+    the command line is that of lines without one. What subscribe prints can be published again.
+
+    \b
+    wirelake publish mb://localhost plant.boiler '{"celsius": 81.5}'
+    wirelake publish -p ceda localhost:8088 FX.SPOT.EURUSD '{"1": 1.085, "3": "firm"}'
+    jq -c '{topic: "order.new", payload: .}' orders.json | wirelake publish mb://localhost
+    wirelake subscribe mb://here '#' | wirelake publish mb://there
+
+    Exit status 1 if a line was bad or a message was refused.
+    """
+    _check_confirm(confirm, given)
+    extra = {"confirm": True} if confirm else {}
+    single = single_message(given, topic, payload)
+
+    async def send(client: Client[Any, Any], shape: Shape) -> int:
+        async def one(message: Outgoing) -> None:
+            more = {key: value for key, value in message.more.items() if key == "version"}
+            await client.publish(message.topic, message.payload, **more, **extra)
+
+        return await each_message(shape, topic, single, one)
+
+    run(send, given)
+
+
+def _check_confirm(confirm: bool, given: dict[str, Any]) -> None:
+    if confirm and target_of(given).protocol != "mb":
+        raise click.UsageError("--confirm: only mb has confirmations")

@@ -1,0 +1,68 @@
+"""request: send requests and print the replies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .client import connecting, each_message, print_line, run, single_message, target_of
+
+if TYPE_CHECKING:
+    from ..net.client import Client
+    from ..net.shapes import Outgoing, Shape
+
+
+@click.command()
+@click.argument("url")
+@click.argument("topic", required=False)
+@click.argument("payload", required=False)
+@click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="S", help="How long to wait for an answer.")
+@click.option("--server-id", metavar="TEXT", help="ceda: the wanted service (MQ).")
+@connecting
+def request(topic: str | None, payload: str | None, timeout: float | None, server_id: str | None, **given: Any) -> None:
+    """Ask, and print the answer as one JSON object.
+
+    TOPIC and PAYLOAD as for publish; with - for the PAYLOAD, or without a TOPIC, every line of standard input is a
+    request, and they are asked one after the other. The PAYLOAD of mb may be left out: it is {} then. An error answer
+    of mb is printed as {"topic", "error": {"code", "message", "details"}}.
+
+    \b
+    wirelake request mb://localhost math.add '{"x": 1, "y": 2}'
+    wirelake request mb://localhost system.service.list
+    wirelake request -p ceda localhost:8088 QUOTE.GET '{"1": "EURUSD"}' --timeout 2
+
+    Exit status 1 if an answer was an error or none came in time.
+    """
+    extra: dict[str, Any] = {} if timeout is None else {"timeout": timeout}
+    if server_id is not None:
+        if target_of(given).protocol != "ceda":
+            raise click.UsageError("--server-id: only ceda has it")
+        extra["server_id"] = server_id
+    if topic is not None and payload is None and target_of(given).protocol == "mb":
+        payload = "{}"
+    single = single_message(given, topic, payload)
+
+    async def ask(client: Client[Any, Any], shape: Shape) -> int:
+        from ..net.errors import AnswerError
+
+        failed = 0
+
+        async def one(message: Outgoing) -> None:
+            nonlocal failed
+            try:
+                answer = await client.request(message.topic, message.payload, **(extra | message.more))
+            except AnswerError as error:
+                failed = 1
+                print_line({"topic": message.topic, "error": _shown_error(error)})
+            else:
+                print_line(shape.show(answer) | {"topic": message.topic})
+
+        return await each_message(shape, topic, single, one) or failed
+
+    run(ask, given)
+
+
+def _shown_error(error: Any) -> dict[str, Any]:
+    shown = {"code": error.code, "message": error.message}
+    return shown if error.details is None else shown | {"details": error.details}

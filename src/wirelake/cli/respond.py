@@ -1,0 +1,92 @@
+"""respond: reply to requests."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..codec.content import dump_json
+from .client import connecting, first_of, payload_argument, print_line, run
+
+if TYPE_CHECKING:
+    from ..net.client import Client
+    from ..net.shapes import Shape
+
+COMMAND_FAILED = "COMMAND_FAILED"
+COMMANDS, ANSWERS = 16, 100
+"""How many requests are handled side by side, with a command and without."""
+
+
+@click.command()
+@click.argument("url")
+@click.argument("pattern")
+@click.option("--exec", "shell", metavar="CMD", help="Run this for each request; what it prints is the answer.")
+@click.option("--reply", metavar="JSON", help="Answer every request with this.")
+@click.option("--echo", is_flag=True, help="Answer every request with its own payload.")
+@click.option("--priority", type=float, default=0.0, metavar="X", help="mb: the highest gets the requests (0).")
+@click.option("-n", "--requests", "count", type=click.IntRange(1), metavar="N", help="End after so many.")
+@connecting
+def respond(
+    pattern: str, shell: str | None, reply: str | None, echo: bool, priority: float, count: int | None, **given: Any
+) -> None:
+    """Answer requests to a topic or pattern, and print each of them as one JSON object.
+
+    --exec runs a command by the shell: it is given the request on standard input, as the object that is printed, and
+    its output is the answer, for ceda a record in JSON. If it fails, the answer is an error with the last line that it
+    wrote to standard error. A line on standard error says when requests are taken. Ends after -n requests, or when it
+    is interrupted.
+
+    \b
+    wirelake respond mb://localhost math.add --exec "jq -c '{sum: (.payload.x + .payload.y)}'"
+    wirelake respond mb://localhost ping --echo
+    wirelake respond -p ceda localhost:8088 QUOTE.GET --reply '{"1": 1.085, "3": "firm"}'
+    """
+    if (shell is not None) + (reply is not None) + echo != 1:
+        raise click.UsageError("one of --exec, --reply and --echo says what to answer")
+    fixed = None if reply is None else payload_argument(given, reply)
+
+    async def serve(client: Client[Any, Any], shape: Shape) -> int:
+        enough = asyncio.Event()
+        seen = 0
+
+        async def answer(asked: Any) -> Any:
+            nonlocal seen
+            print_line(shape.show(asked))
+            seen += 1
+            if seen == count:
+                enough.set()
+            if shell is not None:
+                return await _ask_command(shell, asked, shape)
+            return fixed if reply is not None else asked.payload if hasattr(asked, "payload") else asked.cells
+
+        responder = await client.respond(pattern, answer, priority=priority, concurrency=COMMANDS if shell else ANSWERS)
+        click.echo(f"answering {pattern}", err=True)
+        await first_of(enough.wait(), client.wait_closed())
+        await responder.close()
+        return 0
+
+    run(serve, given, is_endless=True)
+
+
+async def _ask_command(shell: str, asked: Any, shape: Shape) -> Any:
+    """What the command answers; whatever is wrong with it is an error answer."""
+    from ..net.errors import AnswerError
+
+    process = await asyncio.create_subprocess_shell(
+        shell, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    try:
+        printed, complaint = await process.communicate((dump_json(shape.show(asked)) + "\n").encode())
+    except asyncio.CancelledError:
+        process.kill()
+        await process.wait()
+        raise
+    if process.returncode:
+        said = complaint.decode("utf-8", "replace").strip().splitlines()
+        raise AnswerError(COMMAND_FAILED, said[-1] if said else f"exit status {process.returncode}")
+    try:
+        return shape.argument(printed.decode("utf-8", "surrogateescape").removesuffix("\n"))
+    except ValueError as error:
+        raise AnswerError(COMMAND_FAILED, str(error)) from None

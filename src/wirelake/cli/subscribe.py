@@ -1,0 +1,59 @@
+"""subscribe: print the messages of topics as they come."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..errors import WireError
+from .client import connecting, print_line, run, target_of
+
+if TYPE_CHECKING:
+    from ..net.client import Client
+    from ..net.shapes import Shape
+
+
+@click.command()
+@click.argument("url")
+@click.argument("patterns", nargs=-1, required=True)
+@click.option("-n", "--messages", "count", type=click.IntRange(1), metavar="N", help="End after so many.")
+@click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="S", help="End after so many seconds.")
+@click.option("--image", is_flag=True, help="ceda: ask for the current values first.")
+@connecting
+def subscribe(patterns: tuple[str, ...], count: int | None, timeout: float | None, image: bool, **given: Any) -> None:
+    """Print every message of some topics or patterns, one JSON object per line, as it comes.
+
+    mb: {"topic", "payload", "version"}; a payload that is no JSON is "text", one that is not even UTF-8 is "hex".
+    Patterns: + is one level, # the rest. ceda: {"topic", "record"}; * is one segment, ** the rest. A line on standard
+    error says when the subscription holds. Ends after -n messages or --timeout seconds, or when it is interrupted.
+
+    \b
+    wirelake subscribe mb://localhost 'plant.#'
+    wirelake subscribe -p ceda localhost:8088 'FX.SPOT.*' -n 1 --timeout 5
+    wirelake subscribe ceda+wss://user@gateway.example 'FX.**' --ca ca.pem
+
+    Exit status 1 if there were fewer than -n messages when the time was over.
+    """
+    if image and target_of(given).protocol != "ceda":
+        raise click.UsageError("--image: only ceda has images")
+    extra: dict[str, Any] = {"image": True} if image else {}
+
+    async def listen(client: Client[Any, Any], shape: Shape) -> int:
+        seen = 0
+        async with client.subscribe(*patterns, **extra) as messages:
+            click.echo(f"subscribed to {', '.join(patterns)}", err=True)
+            try:
+                async with asyncio.timeout(timeout):
+                    async for message in messages:
+                        print_line(shape.show(message))
+                        seen += 1
+                        if seen == count:
+                            break
+            except TimeoutError as error:
+                if isinstance(error, WireError):
+                    raise
+        return 1 if count is not None and seen < count else 0
+
+    run(listen, given, is_endless=True)

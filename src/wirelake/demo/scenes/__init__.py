@@ -1,0 +1,1 @@
+"""Scenes that are played live: one module per protocol."""
