@@ -22,10 +22,10 @@ def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
     start = perf_counter()
     import wirelake
+    from wirelake.ingest.compile_kernels import compile_kernels
     from wirelake.kernels.cache import cache_counts
-    from wirelake.spark.rehearsal import rehearse
 
-    messages = rehearse(seed=2)
+    messages = compile_kernels(seed=2)
     cached, compiled = cache_counts()
     for _ in batches:
         pass

@@ -123,6 +123,10 @@ class SpecError(Exception):
     """A declaration is ill-formed; raised when it is imported."""
 
 
+class OptionError(ValueError):
+    """An option, path, column or schema that cannot be used; one line that says what can."""
+
+
 class LakeError(Exception):
     """A lake cannot be opened, read or written: which path, and why, in one line."""
 

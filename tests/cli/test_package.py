@@ -21,9 +21,9 @@ MAIN = "from wirelake.cli import main; main()"
 LOOK = """
 import json, sys
 import wirelake
-from wirelake.spark.rehearsal import rehearse
+from wirelake.ingest.compile_kernels import compile_kernels
 from wirelake.kernels.cache import cache_counts
-messages = rehearse(seed=2)
+messages = compile_kernels(seed=2)
 hits, misses = cache_counts()
 import numpy
 print(json.dumps([wirelake.__file__, numpy.__file__, messages, hits, misses]))

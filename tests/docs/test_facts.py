@@ -13,6 +13,7 @@ from wirelake.cli import cli
 from wirelake.cli.report import LISTEN
 from wirelake.codec.content import MAX_DEPTH
 from wirelake.codec.stream import MAX_QUARANTINE
+from wirelake.errors import OptionError
 from wirelake.gold.exchanges import GRACE_US
 from wirelake.gold.transactions import LINGER_US
 from wirelake.net.services import SERVICES
@@ -20,7 +21,7 @@ from wirelake.protocols import BUILT_IN, casual, load
 from wirelake.report.annotated_bytes import MOST_HEX
 from wirelake.report.collect import TRAFFIC_BY_MINUTES_US
 from wirelake.report.page_file import LARGEST
-from wirelake.spark.options import OptionError, read_options
+from wirelake.spark.options import read_options
 from wirelake.spark.pipeline import BUCKETS
 
 ROOT = Path(__file__).resolve().parents[2]

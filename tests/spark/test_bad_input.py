@@ -21,8 +21,8 @@ from tests.spark.processes import COMMAND
 from wirelake.cli import cli
 from wirelake.generate import generate, write_pcap, write_raw
 from wirelake.lake import Lake
-from wirelake.spark.jobs import IngestError
 from wirelake.spark.pipeline import ingest
+from wirelake.spark.runner import IngestError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,10 +12,11 @@ import pytest
 from tests.differential import valid_frames
 from wirelake import decode
 from wirelake.columnar import decode_frames
-from wirelake.errors import DecodeError
+from wirelake.errors import DecodeError, OptionError
+from wirelake.ingest.declared import Declared
 from wirelake.spark import functions as f
 from wirelake.spark import register
-from wirelake.spark.options import Declared, Decoding, Encoding, OptionError
+from wirelake.spark.options import Decoding, Encoding
 from wirelake.spark.schema import in_arrow
 from wirelake.spark.structs import decode_column, encode_column
 

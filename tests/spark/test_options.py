@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from wirelake.spark.options import Declared, Decoding, Encoding, OptionError, read_options
+from wirelake.errors import OptionError
+from wirelake.ingest.declared import Declared
+from wirelake.spark.options import Decoding, Encoding, read_options
 
 CASUAL = Declared("casual")
 

@@ -12,9 +12,9 @@ import pytest
 
 from tests.spark.captured import hostile_frames, read, rows_of, split_pcap, table_of, write_one_connection
 from wirelake.columnar import decode
-from wirelake.errors import CaptureError, DecodeError
+from wirelake.errors import CaptureError, DecodeError, OptionError
 from wirelake.generate import generate, write_pcap
-from wirelake.spark.options import OptionError, read_options
+from wirelake.spark.options import read_options
 from wirelake.spark.reading import Table, partitions
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.needs import require
-from wirelake.spark.session import SETTINGS, session, warm
+from wirelake.ingest.warm_up import warm_up
+from wirelake.spark.session import SETTINGS, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,16 +30,16 @@ def test_a_second_one_is_the_first(spark: SparkSession) -> None:
 
 def test_workers_freeze_what_they_have_loaded() -> None:
     before = gc.get_freeze_count()
-    warm.cache_clear()
+    warm_up.cache_clear()
     try:
-        warm()
+        warm_up()
         assert gc.get_freeze_count() > before
         frozen = gc.get_freeze_count()
-        warm()
+        warm_up()
         assert gc.get_freeze_count() <= frozen
     finally:
         gc.unfreeze()
-        warm.cache_clear()
+        warm_up.cache_clear()
 
 
 def run(script: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -147,9 +147,8 @@ def needs_spark() -> Iterator[None]:
     if importlib.util.find_spec("pyspark") is None:  # it is loaded late, and should not be found missing then
         raise click.ClickException("this needs pyspark: pip install 'wirelake[spark]'")
     try:
-        from ..errors import CaptureError, LakeError
-        from ..spark.jobs import IngestError
-        from ..spark.options import OptionError
+        from ..errors import CaptureError, LakeError, OptionError
+        from ..spark.runner import IngestError
         from ..spark.session import SparkStartError
     except ModuleNotFoundError as error:
         if error.name not in ("pyspark", "numba"):

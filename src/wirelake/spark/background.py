@@ -14,8 +14,9 @@ from subprocess import Popen, TimeoutExpired
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
-from .rehearsal import rehearse
-from .session import _is_ours_to_start, warm
+from ..ingest.compile_kernels import compile_kernels
+from ..ingest.warm_up import warm_up
+from .session import _is_ours_to_start
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -126,11 +127,11 @@ def _make_ready(spark: SparkSession) -> None:
 
 
 def _rehearse(_: int) -> None:
-    rehearse()
+    compile_kernels()
 
 
 def _load(_: int) -> None:
-    warm()
+    warm_up()
 
 
 def _process() -> Popen[bytes] | None:

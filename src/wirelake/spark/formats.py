@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from .options import ReadOptions, read_options
-from .plainly import plainly
+from .user_errors import user_errors
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -40,16 +40,16 @@ class Captures(DataSource):
     """The source behind every format; its name decides what it reads."""
 
     def schema(self) -> StructType:
-        from .files import check_paths
+        from ..ingest.listing import check_paths
         from .reading import Table
 
-        with plainly():
+        with user_errors():
             options = self._options()
             check_paths(options)
             return Table.of(options).default_schema()
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        with plainly():
+        with user_errors():
             options = self._options()
             return (FilteringReader if _filters_come(options) else Reader)(options, schema)
 
@@ -81,23 +81,23 @@ class Reader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         from .reading import partitions
 
-        with plainly():
+        with user_errors():
             return [InputPartition(value) for value in partitions(self.table)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
+        from ..ingest.warm_up import warm_up
         from .reading import rows
-        from .session import warm
 
         if partition.value is None:  # Spark makes one partition of none
             return
-        with plainly():
-            warm()
+        with user_errors():
+            warm_up()
             yield from rows(self.table, partition.value)
 
 
 class FilteringReader(Reader):
     def pushFilters(self, filters: list[Any]) -> Iterator[Any]:
-        with plainly():
+        with user_errors():
             yield from self.table.push(filters)
 
 

@@ -27,11 +27,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from .options import Declared, Decoding, Encoding
-from .plainly import plainly
+from ..ingest.declared import Declared
+from ..ingest.warm_up import warm_up
+from .options import Decoding, Encoding
 from .schema import in_spark
-from .session import warm
 from .structs import decode_column, encode_column, struct_fields
+from .user_errors import user_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -65,8 +66,8 @@ def decoder(declared: Declared, options: Options = None) -> Any:
     how = Decoding.of(declared, options, name)
 
     def read(frames: pa.Array) -> pa.Array:
-        with plainly():
-            warm()
+        with user_errors():
+            warm_up()
             return decode_column(how, frames)
 
     return _function(read, name, _struct_type(how))
@@ -77,8 +78,8 @@ def encoder(declared: Declared, options: Options = None) -> Any:
     how = Encoding.of(declared, options, name)
 
     def write(structs: pa.Array) -> pa.Array:
-        with plainly():
-            warm()
+        with user_errors():
+            warm_up()
             return encode_column(how, structs)
 
     return _function(write, name, "binary")

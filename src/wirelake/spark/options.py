@@ -12,7 +12,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, cast
 
-from ..protocols import BUILT_IN, load, load_text
+from ..errors import OptionError
+from ..ingest.declared import Declared
+from ..ingest.listing import Listing
+from ..protocols import BUILT_IN
 from ..spec.nodes import Protocol
 
 Mode = Literal["PERMISSIVE", "DROPMALFORMED", "FAILFAST"]
@@ -21,45 +24,6 @@ CORRUPT_RECORD = "_corrupt_record"
 PARTITION_BYTES = 128 << 20
 
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
-
-
-class OptionError(ValueError):
-    """An option, column or schema that cannot be used; one line that says what can."""
-
-
-@dataclass(frozen=True)
-class Declared:
-    """A protocol by its name. One of a user's file has the text of that file with it: workers do not have the file."""
-
-    name: str
-    text: str | None = None
-
-    @classmethod
-    def named(cls, name: str) -> Declared:
-        path, colon, _ = name.rpartition(":")
-        try:
-            text = _file_text(path) if colon and path.endswith(".py") else None
-            made = cls(name, text)
-            made.load()
-        except ValueError as error:
-            raise OptionError(str(error)) from None
-        return made
-
-    @property
-    def here(self) -> str:
-        """The name by which it can be loaded in this process."""
-        return self.name if self.text is None else load_text(self.text, self.name.rpartition(":")[2])
-
-    def load(self) -> Protocol:
-        return load(self.here)
-
-
-def _file_text(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read()
-    except OSError as error:
-        raise OptionError(f"the protocol's file {path} cannot be read: {error.strerror}") from None
 
 
 # --- what every option is read with
@@ -203,26 +167,19 @@ class Encoding:
 
 
 @dataclass(frozen=True)
-class ReadOptions:
+class ReadOptions(Listing):
     """How captures are found, read and shown."""
 
-    what: str
-    protocols: tuple[Declared, ...]
+    protocols: tuple[Declared, ...] = ()
     is_common: bool = False
     """Whether rows are those of the common view over all protocols."""
-    paths: tuple[str, ...] = ()
     reading: tuple[tuple[str, tuple[tuple[str, Any], ...]], ...] = ()
     """Reading options by protocol."""
     ports: tuple[tuple[int, str], ...] = ()
     columns: tuple[str, ...] | None = None
     mode: Mode = "PERMISSIVE"
     corrupt: str = CORRUPT_RECORD
-    path_glob_filter: str | None = None
-    recursive: bool = False
-    modified_before: float | None = None
-    modified_after: float | None = None
     ignore_corrupt_files: bool = False
-    ignore_missing_files: bool = False
     partition_bytes: int = PARTITION_BYTES
     rotated: bool = False
     kind: str | None = None

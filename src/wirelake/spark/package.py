@@ -153,7 +153,7 @@ def _warm(stage: Path) -> None:
     """Compiles the kernels of the copy, in a process that sees the copy first."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
     environment |= {"PYTHONPATH": str(stage), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"}
-    code = f"from {__package__}.rehearsal import rehearse; rehearse()"
+    code = "from wirelake.ingest.compile_kernels import compile_kernels; compile_kernels()"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=stage, env=environment, capture_output=True, text=True, check=False
     )

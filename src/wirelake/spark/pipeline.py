@@ -28,23 +28,16 @@ from ..capture.reading import Reading
 from ..errors import CaptureError
 from ..gold.open import OPEN
 from ..gold.tables import ACCOUNTING
+from ..ingest.addresses_task import HOUR_US, AddressesTask
+from ..ingest.carry import unpacked
+from ..ingest.declared import Declared
+from ..ingest.decode_task import DecodeResult, DecodeTask
+from ..ingest.gold_task import GoldResult, GoldTask
+from ..ingest.listing import Listing, find
+from ..ingest.transactions_task import MOVES, TransactionsResult, TransactionsTask, part_name
 from ..lake import Input, Lake, Run, StagedFile, look, read_ipc
 from ..protocols import BUILT_IN
-from .files import Listing, find
-from .jobs import Jobs, Progress, run_all
-from .options import Declared
-from .tasks import (
-    HOUR_US,
-    MOVES,
-    AddressesTask,
-    Decoded,
-    DecodeTask,
-    Gilded,
-    GoldTask,
-    TransactionsTask,
-    part_name,
-    unpacked,
-)
+from .runner import Jobs, Progress, run_all
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -208,7 +201,7 @@ class _Step:
         gilded = self._gold(decoded, watermark)
         opened = self._transactions_and_addresses(gilded, watermark)
         self._replace_open(opened)
-        self._commit(found, planned, decoded, watermark)
+        self._commit(found, planned, watermark)
         return self.report
 
     # --- captures -> silver
@@ -240,10 +233,10 @@ class _Step:
         path = self.carry.get("state")
         return unpacked(self.lake.store, path, State.unpack) if path is not None else State()
 
-    def _decode(self, planned: Plan, jobs: Jobs) -> list[Decoded]:
+    def _decode(self, planned: Plan, jobs: Jobs) -> list[DecodeResult]:
         self.progress.stage("decode", sum(partition.size for partition in planned.partitions))
         jobs.start(self.spark.sparkContext)
-        decoded: list[Decoded] = jobs.results()
+        decoded: list[DecodeResult] = jobs.results()
         report = self.report
         for one in decoded:
             self.files += one.files
@@ -255,7 +248,7 @@ class _Step:
             report.notes += [f"{name}: {counts.broken}" for name, counts in one.counts.items() if counts.broken]
         return decoded
 
-    def _keep_state(self, planned: Plan, decoded: list[Decoded]) -> None:
+    def _keep_state(self, planned: Plan, decoded: list[DecodeResult]) -> None:
         """What is open behind the captures: carried on, and its accounts told."""
         if self.final:
             self.new_carry["state"] = None
@@ -277,7 +270,7 @@ class _Step:
     def _stage(self, name: str, data: bytes) -> StagedFile:
         return self.run_.staging.stage_bytes(f"driver-{name}", name, data)
 
-    def _watermark(self, decoded: list[Decoded]) -> int | None:
+    def _watermark(self, decoded: list[DecodeResult]) -> int | None:
         """The latest time that was seen: what has waited until then in vain is over."""
         known = [one.last_us for one in decoded if one.last_us is not None]
         before = self.lake.labels().get("watermark_us")
@@ -285,7 +278,7 @@ class _Step:
 
     # --- silver -> gold
 
-    def _gold(self, decoded: list[Decoded], watermark: int | None) -> list[Gilded]:
+    def _gold(self, decoded: list[DecodeResult], watermark: int | None) -> list[GoldResult]:
         tasks = []
         for bucket in range(self.buckets):
             shares = tuple(_of_bucket(one, bucket) for one in decoded)
@@ -296,7 +289,7 @@ class _Step:
                 )
                 tasks.append(task)
         rows = [1 + sum(file.rows for share in task.shares for file in share.values()) for task in tasks]
-        gilded: list[Gilded] = self._map("gold", tasks, rows)
+        gilded: list[GoldResult] = self._map("gold", tasks, rows)
         for task, one in zip(tasks, gilded, strict=True):
             self.files += one.files
             self.new_carry[f"gold-{task.bucket:03d}"] = one.carry
@@ -304,21 +297,22 @@ class _Step:
             self.report.outcomes = dict(Counter(self.report.outcomes) + Counter(one.outcomes))
         return gilded
 
-    def _transactions_and_addresses(self, gilded: list[Gilded], watermark: int | None) -> list[StagedFile]:
+    def _transactions_and_addresses(self, gilded: list[GoldResult], watermark: int | None) -> list[StagedFile]:
         """Both need all connections, and not each other. Gives the files with what is open."""
         hours = sorted({hour for file in self.files for hour in _hours(file)})
         minutes, moving = self._address_tasks(hours), self._transaction_tasks(gilded, watermark)
-        made: list[Gilded] = self._map("totals", [*minutes, *moving])
-        self.files += [file for one in made for file in one.files]
-        for task, one in zip(moving, made[len(minutes) :], strict=True):
+        made = self._map("totals", [*minutes, *moving])
+        followed: list[TransactionsResult] = made[len(minutes) :]
+        self.files += [file for result in made for file in result.files]
+        for task, one in zip(moving, followed, strict=True):
             self.new_carry[f"transactions-{task.part:03d}"] = one.carry
             self.report.transactions = dict(Counter(self.report.transactions) + Counter(one.outcomes))
         self.report.slowest = self._slowest()
         again = {f"-a{hour:08d}-" for hour in hours}
         self.removed += [file for file in self.lake.files("gold/addresses") if any(part in file.name for part in again)]
-        return [one.open for one in [*gilded, *made] if one.open is not None]
+        return [file for file in (*(one.open for one in gilded), *(one.open for one in followed)) if file is not None]
 
-    def _transaction_tasks(self, gilded: list[Gilded], watermark: int | None) -> list[TransactionsTask]:
+    def _transaction_tasks(self, gilded: list[GoldResult], watermark: int | None) -> list[TransactionsTask]:
         moves = tuple(one.events[MOVES] for one in gilded if MOVES in one.events)
         tasks = []
         for part in range(self.buckets):
@@ -378,7 +372,7 @@ class _Step:
 
     # --- the end
 
-    def _commit(self, found: Sequence[Chosen], planned: Plan, decoded: list[Decoded], watermark: int | None) -> None:
+    def _commit(self, found: Sequence[Chosen], planned: Plan, watermark: int | None) -> None:
         report = self.report
         report.captures = len(found)
         report.bytes_in = report.bytes_decoded + report.bytes_quarantined
@@ -479,7 +473,7 @@ def _partition_bytes(total: int) -> int:
     return min(PARTITION_BYTES, max(SMALLEST_PARTITION, total // 16))
 
 
-def _of_bucket(decoded: Decoded, bucket: int) -> dict[str, StagedFile]:
+def _of_bucket(decoded: DecodeResult, bucket: int) -> dict[str, StagedFile]:
     return {name: shares[bucket] for name, shares in decoded.shares.items() if bucket in shares}
 
 

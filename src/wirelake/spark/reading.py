@@ -15,13 +15,13 @@ from ..capture.partitions import Partition, Piece, Seen, decode, plan
 from ..capture.read import kind_of
 from ..capture.read.files import local_path, open_binary
 from ..capture.streams import Reading
-from ..errors import CaptureError, DecodeError
+from ..errors import CaptureError, DecodeError, OptionError
 from ..gold.facts import ENVELOPE, MESSAGES, facts, needed_columns
+from ..ingest.listing import Found, find
 from ..spec.nodes import Protocol
 from . import schema as s
-from .files import Found, find
 from .filters import Filters
-from .options import OptionError, ReadOptions
+from .options import ReadOptions
 
 OPEN_COST_BYTES = 4 << 20
 """What opening one more file costs, in bytes that could be read instead (as for Spark's own files)."""

@@ -12,8 +12,8 @@ from pyspark.sql.types import StructType
 from ..columnar import schema as message_schema
 from ..columnar.schema import FRONT_NAMES, default_columns
 from ..columnar.show import all_columns
+from ..errors import OptionError
 from ..spec.nodes import Protocol
-from .options import OptionError
 
 TIMESTAMP = pa.timestamp("us", "UTC")
 CORRUPT = pa.struct(

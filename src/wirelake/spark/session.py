@@ -1,4 +1,4 @@
-"""The sessions that our own verbs start, and what every worker does once.
+"""The sessions that our own verbs start.
 
     spark = session("local[4]")
     spark.read.format("casual").load("capture.pcap").show()
@@ -10,13 +10,11 @@ up for later, and that halves the cost of a Python task.
 from __future__ import annotations
 
 import atexit
-import gc
 import os
 import re
 import shutil
 import sys
 import tempfile
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -134,29 +132,3 @@ def _use(home: Path, wanted: dict[str, str]) -> None:
     options = wanted.get("spark.driver.extraJavaOptions", "")
     if len(str(home)) + _SOCKET_NAME_BYTES < SOCKET_PATH_BYTES and "java.io.tmpdir" not in options:
         wanted["spark.driver.extraJavaOptions"] = f"{options} -Djava.io.tmpdir={home}".strip()
-
-
-def _use_lean_memory() -> None:
-    """jemalloc, where Arrow has it, gives pages back later than the default: an ingest takes a seventh less time, and
-    its workers less memory.
-    """
-    import pyarrow as pa
-
-    if "jemalloc" in pa.supported_memory_backends() and "ARROW_DEFAULT_MEMORY_POOL" not in os.environ:
-        pa.set_memory_pool(pa.jemalloc_memory_pool())
-
-
-@lru_cache(maxsize=1)
-def warm() -> None:
-    """Called at the start of every task; the first call in a worker loads what decoding needs and freezes it.
-
-    After each task a worker searches all its objects for garbage. Those that stay for good are frozen: the search then
-    takes no time, where it took 28 ms with Arrow and numba loaded.
-    """
-    from .. import columnar  # noqa: F401
-    from ..columnar.decoder import _fast
-
-    _use_lean_memory()
-    _fast()
-    gc.collect()
-    gc.freeze()

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..errors import OptionError
 from ..gold.facts import MESSAGES, facts, needed_columns
+from ..ingest.declared import Declared
+from ..ingest.warm_up import warm_up
 from ..protocols import BUILT_IN
 from .functions import _function, _struct_type
-from .options import CORRUPT_RECORD, Declared, Decoding, Encoding, OptionError
-from .plainly import plainly
+from .options import CORRUPT_RECORD, Decoding, Encoding
 from .schema import ORIGIN, in_spark
-from .session import warm
 from .structs import decode_column, encode_column, struct_fields
+from .user_errors import user_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,8 +46,8 @@ def _reader(declared: Declared) -> Any:
     name = f"from_{declared.load().name}"
 
     def read(frames: pa.Array, *options: pa.Array) -> pa.Array:
-        with plainly():
-            warm()
+        with user_errors():
+            warm_up()
             return decode_column(Decoding.of(declared, _sql_options(options), name), frames)
 
     return _function(read, name, _struct_type(Decoding(declared)))
@@ -55,8 +57,8 @@ def _forgiving_reader(declared: Declared) -> Any:
     how = Decoding(declared, mode="PERMISSIVE", corrupt=CORRUPT_RECORD)
 
     def read(frames: pa.Array) -> pa.Array:
-        with plainly():
-            warm()
+        with user_errors():
+            warm_up()
             return decode_column(how, frames)
 
     return _function(read, f"try_from_{declared.load().name}", _struct_type(how))
@@ -66,8 +68,8 @@ def _writer(declared: Declared) -> Any:
     name = f"to_{declared.load().name}"
 
     def write(structs: pa.Array, *options: pa.Array) -> pa.Array:
-        with plainly():
-            warm()
+        with user_errors():
+            warm_up()
             return encode_column(Encoding.of(declared, _sql_options(options), name), structs)
 
     return _function(write, name, "binary")
@@ -75,8 +77,8 @@ def _writer(declared: Declared) -> Any:
 
 def _common_reader() -> Any:
     def read(frames: pa.Array, protocol: pa.Array, *options: pa.Array) -> pa.Array:
-        with plainly():
-            warm()
+        with user_errors():
+            warm_up()
             return common_column(frames, protocol, options)
 
     return _function(read, "from_wire", in_spark(COMMON))
@@ -84,8 +86,8 @@ def _common_reader() -> Any:
 
 def _wire_writer() -> Any:
     def write(structs: pa.Array, protocol: pa.Array, *options: pa.Array) -> pa.Array:
-        with plainly():
-            warm()
+        with user_errors():
+            warm_up()
             given = _sql_options(options)
             return _by_protocol(
                 structs,

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from ..codec import decode, encode
 from ..columnar import Batch, decode_frames, schema
 from ..columnar.messages import message_of
-from ..errors import EncodeError
+from ..errors import EncodeError, OptionError
 from ..spec.nodes import Protocol
 from ..spec.resolve import Layout, layout
-from .options import Decoding, Encoding, OptionError
+from .options import Decoding, Encoding
 from .schema import CORRUPT, function_columns
 
 Ints = NDArray[np.int64]

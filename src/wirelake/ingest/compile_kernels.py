@@ -17,9 +17,9 @@ PARTITION_BYTES = 1 << 16
 """Small: so that there are partitions that go on where others ended."""
 
 
-def rehearse(seed: int = 1) -> int:
-    """Gives the number of messages that were decoded."""
-    with tempfile.TemporaryDirectory(prefix="wirelake-rehearsal-") as place:
+def compile_kernels(seed: int = 1) -> int:
+    """Decode a little of everything; return the number of messages."""
+    with tempfile.TemporaryDirectory(prefix="wirelake-kernels-") as place:
         traffic = generate(BUILT_IN, seed=seed, messages=60, connections=2, corrupt=0.02)
         return sum(_read(path) for path in _captures(traffic, Path(place)))
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
-from .tasks import Failure, run_task
+from ..ingest.tasks import Failure, run_task
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -11,9 +11,10 @@ import pytest
 from wirelake.capture.partitions import Piece, plan
 from wirelake.capture.reading import Reading
 from wirelake.generate import generate, write_pcap
+from wirelake.ingest.decode_task import DecodeTask
+from wirelake.ingest.gold_task import GoldTask
 from wirelake.lake import Lake
 from wirelake.protocols import BUILT_IN
-from wirelake.spark.tasks import DecodeTask, GoldTask, run_decode, run_gold
 
 BUCKETS = 2
 WHOLE = 1 << 30
@@ -27,13 +28,13 @@ def gold_of(place: Path, files: list[Path], partition_bytes: int) -> dict[str, C
         reading, staging = Reading(), run.staging
         pieces = [Piece(str(path), "all", "pcap", size=path.stat().st_size) for path in files]
         cut = plan(pieces, reading, partition_bytes=partition_bytes, is_last=True).partitions
-        decoded = [run_decode(DecodeTask(one, reading, staging, BUCKETS)) for one in cut]
+        decoded = [DecodeTask(one, reading, staging, BUCKETS).run() for one in cut]
         latest = max(one.last_us for one in decoded if one.last_us is not None)
         for bucket in range(BUCKETS):
             shares = tuple(
                 {name: files[bucket] for name, files in one.shares.items() if bucket in files} for one in decoded
             )
-            for file in run_gold(GoldTask(bucket, staging, shares, None, latest, True, BUCKETS)).files:
+            for file in GoldTask(bucket, staging, shares, None, latest, True, BUCKETS).run().files:
                 rows = pq.ParquetFile(lake.store.full(file.staged)).read().to_pylist()
                 found.setdefault(file.table, Counter()).update(map(repr, rows))
     return found

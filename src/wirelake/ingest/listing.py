@@ -14,7 +14,7 @@ from typing import Any
 
 from pyarrow import fs
 
-from .options import OptionError, ReadOptions
+from ..errors import OptionError
 
 _GLOB = re.compile(r"[*?\[{]")
 
@@ -41,14 +41,14 @@ class Found:
     """Pipes, sockets and links that lead nowhere are found too, but cannot be read."""
 
 
-def find(options: Listing | ReadOptions) -> list[Found]:
+def find(options: Listing) -> list[Found]:
     """The files in the order of their paths, each once."""
     check_paths(options)
     found = {one.path: one for path in options.paths for one in _found(path, options)}
     return sorted(found.values(), key=lambda one: one.path)
 
 
-def check_paths(options: Listing | ReadOptions) -> None:
+def check_paths(options: Listing) -> None:
     """A path that leads nowhere is an error, unless that is to be ignored."""
     if not options.paths:
         raise OptionError(f"{options.what} needs a path: .load(path)")
@@ -58,7 +58,7 @@ def check_paths(options: Listing | ReadOptions) -> None:
                 raise OptionError(f"path does not exist: {path}")
 
 
-def _found(path: str, options: Listing | ReadOptions) -> Iterator[Found]:
+def _found(path: str, options: Listing) -> Iterator[Found]:
     store, inner, prefix = _store(path)
     for info in _infos(store, inner, options):
         if _wanted(info, options):
@@ -89,7 +89,7 @@ def _exists(path: str) -> bool:
     return bool(_GLOB.search(inner) and _matches(store, inner))
 
 
-def _infos(store: Any, path: str, options: Listing | ReadOptions) -> Iterator[Any]:
+def _infos(store: Any, path: str, options: Listing) -> Iterator[Any]:
     """Files at a path, in a directory, or that match a pattern."""
     info = store.get_file_info(path)
     if info.type == fs.FileType.NotFound and _GLOB.search(path):
@@ -99,7 +99,7 @@ def _infos(store: Any, path: str, options: Listing | ReadOptions) -> Iterator[An
         yield from _files(store, info, options)
 
 
-def _files(store: Any, info: Any, options: Listing | ReadOptions) -> Iterator[Any]:
+def _files(store: Any, info: Any, options: Listing) -> Iterator[Any]:
     if info.type != fs.FileType.Directory:
         yield info
         return
@@ -161,7 +161,7 @@ def glob_expression(pattern: str) -> str:
     return "".join(out)
 
 
-def _wanted(info: Any, options: Listing | ReadOptions) -> bool:
+def _wanted(info: Any, options: Listing) -> bool:
     if options.path_glob_filter and not re.fullmatch(glob_expression(options.path_glob_filter), info.base_name):
         return False
     changed = info.mtime_ns / 1e9 if info.mtime_ns else None

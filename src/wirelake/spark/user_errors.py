@@ -10,12 +10,11 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..errors import SpecError, WireError
-from .options import OptionError
+from ..errors import OptionError, SpecError, WireError
 
 
 @contextmanager
-def plainly() -> Iterator[None]:
+def user_errors() -> Iterator[None]:
     """Errors that are meant for users leave without a traceback. A worker ends with its error, so none comes later."""
     try:
         yield

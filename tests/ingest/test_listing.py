@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from wirelake.spark.files import Listing, find, glob_expression
-from wirelake.spark.options import OptionError
+from wirelake.errors import OptionError
+from wirelake.ingest.listing import Listing, find, glob_expression
 
 
 @pytest.fixture

@@ -1,0 +1,178 @@
+"""Decode one partition of the captures: rows of bronze and silver, and what gold needs of them, by bucket."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..capture.chunks import Counts
+from ..capture.partitions import Partition, Seen, decode
+from ..capture.reading import Reading
+from ..capture.streams import QUARANTINE
+from ..columnar.schema import table_schema
+from ..gold.connections import connection_rows
+from ..gold.facts import FED, MESSAGES, facts
+from ..gold.legs import BROKERED
+from ..gold.tables import ACCOUNTING, CHUNK_BYTES, CHUNKS
+from ..lake import Attempt, StagedFile, Staging
+from ..protocols import load
+from .chunk_rows import chunk_rows
+from .declared import Declared
+from .gold_task import SHARES
+from .warm_up import warm_up
+
+
+@dataclass(frozen=True)
+class DecodeTask:
+    partition: Partition
+    reading: Reading
+    staging: Staging
+    buckets: int
+    keep_bytes: bool = False
+    declared: tuple[Declared, ...] = ()
+    """Protocols of users, which workers cannot load by themselves."""
+
+    def run(self) -> DecodeResult:
+        warm_up()
+        for protocol in self.declared:
+            protocol.load()
+        with self.staging.attempt(f"d{self.partition.number:05d}") as attempt:
+            return _Decode(self, attempt).run()
+
+
+@dataclass
+class DecodeResult:
+    """What a decode task returns. ``shares`` are the files for gold: name -> bucket -> file."""
+
+    files: list[StagedFile] = field(default_factory=list)
+    shares: dict[str, dict[int, StagedFile]] = field(default_factory=dict)
+    counts: dict[str, Counts] = field(default_factory=dict)
+    messages: dict[str, int] = field(default_factory=dict)
+    bytes_decoded: int = 0
+    bytes_quarantined: int = 0
+    bytes_missing: int = 0
+    foreign_bytes: int = 0
+    last_us: int | None = None
+    state: StagedFile | None = None
+    marks: dict[str, Any] = field(default_factory=dict)
+
+
+class _Decode:
+    """One partition: writes the rows of every window where they belong."""
+
+    def __init__(self, task: DecodeTask, attempt: Attempt) -> None:
+        self.task = task
+        self.attempt = attempt
+        self.result = DecodeResult()
+        self.shares: dict[tuple[str, int], Any] = {}
+
+    def run(self) -> DecodeResult:
+        machine, windows = decode(self.task.partition, self.task.reading)
+        for seen in windows:
+            self._window(seen)
+        result = self.result
+        if self.task.partition.is_only:
+            result.state = self.attempt.stage_bytes("state", machine.state().pack())
+            result.marks = machine.marks
+        result.counts = machine.counts
+        result.files = self.attempt.close()
+        for (name, bucket), stream in self.shares.items():
+            result.shares.setdefault(name, {})[bucket] = stream.close()
+        return result
+
+    def _window(self, seen: Seen) -> None:
+        capture = seen.piece.capture if seen.piece is not None else None
+        output = seen.output
+        if capture is not None and len(seen.chunks):
+            kept = CHUNKS.append(CHUNK_BYTES) if self.task.keep_bytes else CHUNKS
+            self.attempt.table("bronze/chunks", kept).write(chunk_rows(seen.chunks, capture, self.task.keep_bytes))
+        for protocol, batches in output.messages.items():
+            for batch in batches:
+                self._messages(protocol, batch)
+        if output.quarantine.num_rows:
+            self._quarantine(output.quarantine)
+        self._accounts(seen, capture)
+        self.result.foreign_bytes += sum(output.foreign_bytes.values())
+
+    def _accounts(self, seen: Seen, capture: str | None) -> None:
+        """Accounts and connections go to gold when it is known what they are: only then they have a bucket."""
+        accounts = seen.output.accounts
+        if not accounts.num_rows:
+            return
+        names = accounts.column("connection").to_pylist()
+        protocols = dict(zip(names, accounts.column("protocol").to_pylist(), strict=True))
+        has_quarantine = pc.greater(accounts.column("bytes_quarantined"), 0)
+        settled = set(accounts.column("connection").filter(has_quarantine).to_pylist())
+        settled |= {name for name, protocol in protocols.items() if protocol is not None}
+        known = [replace(one, protocol=protocols[one.id]) for one in seen.chunks.connections if one.id in settled]
+        if known:
+            self._share("connections", connection_rows(known, capture).combine_chunks(), protocols.get)
+        rows = accounts.filter(pc.is_in(accounts.column("connection"), value_set=pa.array(settled, pa.string())))
+        if rows.num_rows:
+            self._share("accounts", rows, protocols.get)
+        ended = {one.id for one in seen.chunks.connections if one.ended}
+        over = rows if seen.is_end else rows.filter(pc.is_in(rows.column("connection"), pa.array(ended, pa.string())))
+        if over.num_rows:
+            self.attempt.table("accounting", ACCOUNTING, dated_by=None).write(over)
+
+    def _messages(self, protocol: str, batch: pa.RecordBatch) -> None:
+        name = self.task.reading.named(protocol) or protocol
+        declared = load(name)
+        self.attempt.table(f"silver/{protocol}", table_schema(declared)).write(batch)
+        made = facts(declared, batch, **(self.task.reading.about(self.task.reading.options, name) or {}))
+        self.attempt.table("silver/messages", MESSAGES).write(made)
+        self._share("facts", made.select(FED.names), lambda _: protocol)
+        result = self.result
+        result.messages[protocol] = result.messages.get(protocol, 0) + batch.num_rows
+        result.bytes_decoded += pc.sum(batch.column("length")).as_py() or 0
+        last = pc.max(batch.column("ts").cast(pa.int64())).as_py()
+        if last is not None:
+            result.last_us = max(result.last_us or last, last)
+
+    def _quarantine(self, rows: pa.RecordBatch) -> None:
+        self.attempt.table("silver/quarantine", QUARANTINE).write(rows)
+        slim = rows.set_column(rows.schema.get_field_index("bytes"), "bytes", pa.nulls(rows.num_rows, pa.binary()))
+        protocols = dict(zip(rows.column("connection").to_pylist(), rows.column("protocol").to_pylist(), strict=True))
+        self._share("damage", slim.cast(QUARANTINE), protocols.get)
+        is_gap = pc.equal(rows.column("rule"), "gap")
+        missing = pc.sum(rows.column("length").filter(is_gap)).as_py() or 0
+        self.result.bytes_missing += missing
+        self.result.bytes_quarantined += (pc.sum(rows.column("length")).as_py() or 0) - missing
+
+    # --- shares
+
+    def _share(self, name: str, rows: pa.RecordBatch | pa.Table, protocol_of: Callable[[str], str | None]) -> None:
+        """Hands rows to the buckets of their connections."""
+        column = rows.column("connection")
+        encoded = (column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column).dictionary_encode()
+        known = encoded.dictionary.to_pylist()
+        places = np.array([bucket_of(one, protocol_of(one), self.task.buckets) for one in known], np.int64)
+        which = places[encoded.indices.to_numpy(zero_copy_only=False)]
+        edges = np.flatnonzero(np.diff(which)) + 1
+        if len(edges) >= 2 * self.task.buckets:
+            order = np.argsort(which, kind="stable")
+            rows, which = rows.take(pa.array(order)), which[order]
+            edges = np.flatnonzero(np.diff(which)) + 1
+        for start, stop in pairwise([0, *edges.tolist(), len(which)]):
+            self._stream(name, int(which[start])).write(rows.slice(start, stop - start))
+
+    def _stream(self, name: str, bucket: int) -> Any:
+        stream = self.shares.get((name, bucket))
+        if stream is None:
+            stream = self.attempt.stream(f"{name}-{bucket:03d}", SHARES[name])
+            self.shares[name, bucket] = stream
+        return stream
+
+
+def bucket_of(connection: str, protocol: str | None, buckets: int) -> int:
+    """Where a connection is looked at. Over a broker an exchange has two legs, which need each other: there, all
+    connections of a server are together.
+    """
+    digits = connection[:4] if protocol in BROKERED else connection[4:8]
+    return int(digits, 16) % buckets
