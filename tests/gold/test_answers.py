@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from wirelake.gold import answers
 from wirelake.gold.answers import ANSWERS, ASKS, CLOSES, ENDS, FOR_EVER, KEPT, LATE_US, Checked, Losses, Manners, Rows
-from wirelake.gold.findings import DUPLICATE_REPLY, DUPLICATE_REQUEST, NOTHING, UNEXPECTED_REPLY
+from wirelake.gold.violation_rows import DUPLICATE_REPLY, DUPLICATE_REQUEST, NOTHING, UNEXPECTED_REPLY
 
 SECOND = 1_000_000
 MANNERS = {

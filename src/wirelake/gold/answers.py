@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .findings import DUPLICATE_REPLY, DUPLICATE_REQUEST, UNEXPECTED_REPLY
+from .violation_rows import DUPLICATE_REPLY, DUPLICATE_REQUEST, UNEXPECTED_REPLY
 
 LATE_US = 60_000_000
 RECENT = 1024

@@ -20,9 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from . import arrays, legs
-from .blocks import Blocks
+from . import arrays
+from . import broker_legs as legs
 from .facts import FACTS, TIMESTAMP
+from .indexed_rows import Blocks
 from .pairing import FOR_EVER, NO_TIME, Group, Mask, Pairs, Rows, pair_up
 from .refine import ANSWER, CLOSE, NO_REPLY_WANTED, REQUEST
 

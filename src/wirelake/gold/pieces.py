@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from .answers import Losses
-from .findings import GROUP_ORDER, PAGE_ORDER
+from .violation_rows import GROUP_ORDER, PAGE_ORDER
 
 QUIET_US = 60_000_000
 """A group that gets no piece for so long is forgotten."""

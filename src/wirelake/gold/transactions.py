@@ -28,9 +28,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from . import arrays
+from .call_counts import IN_DOUBT, MAX_EXECUTIONS, Work, undecided
 from .marks import column
 from .open import OPEN, TS, open_rows
-from .work import IN_DOUBT, MAX_EXECUTIONS, Work, undecided
 
 LINGER_US = 60_000_000
 NO_TIME = 0

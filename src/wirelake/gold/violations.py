@@ -29,15 +29,15 @@ from ..protocols import BUILT_IN, load
 from ..spec.nodes import Protocol
 from . import answers, arrays
 from .answers import ANSWERS, ASKS, CLOSES, EARLY, EARLY_US, ENDS, FOR_EVER, KEPT, LATE_US, OPEN, Losses
-from .blocks import Blocks
+from .connection_state import MOST_KEPT, Message, Turns
 from .connections import Runs, integers, runs_of, to_client, told_rows, truths, whole
-from .findings import NAMELESS_REPLY, NOTHING, SIDES, STATE, Excuse, Found, Waiting
+from .indexed_rows import Blocks
 from .lifecycle import FORBIDDEN, Automaton, automaton
 from .marks import HANDSHAKE, REFUSED, column
 from .open import TS
 from .pieces import SPLITTING, Finding, Groups, Piece
 from .refine import ANSWER, CLOSE, REQUEST
-from .turns import MOST_KEPT, Message, Turns
+from .violation_rows import NAMELESS_REPLY, NOTHING, SIDES, STATE, Excuse, Found, Waiting
 
 UNHEARD_US = 3_600_000_000
 """How long a connection that was opened and says nothing is remembered as one whose beginning was captured."""

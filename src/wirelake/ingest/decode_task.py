@@ -16,9 +16,9 @@ from ..capture.partitions import Partition, Seen, decode
 from ..capture.reading import Reading
 from ..capture.streams import QUARANTINE
 from ..columnar.schema import table_schema
+from ..gold.broker_legs import BROKERED
 from ..gold.connections import connection_rows
 from ..gold.facts import FED, MESSAGES, facts
-from ..gold.legs import BROKERED
 from ..gold.tables import ACCOUNTING, CHUNK_BYTES, CHUNKS
 from ..lake import Attempt, StagedFile, Staging
 from ..protocols import load

@@ -16,10 +16,10 @@ from ..gold.arrays import taken
 from ..gold.connections import CONNECTIONS
 from ..gold.exchanges import EXCHANGES, Exchanges
 from ..gold.facts import FACTS, FED
-from ..gold.held import Held
 from ..gold.open import OPEN
 from ..gold.sessions import SESSIONS, Sessions
 from ..gold.tables import ACCOUNTING
+from ..gold.time_order import Held
 from ..gold.transactions import EVENTS, WORK, branch_events, part_of
 from ..gold.violations import VIOLATIONS, Violations
 from ..lake import Attempt, StagedFile, Staging, read_ipc

@@ -18,7 +18,7 @@ from wirelake.generate import generate, write_pcap
 from wirelake.gold.connections import CONNECTIONS, connection_rows
 from wirelake.gold.exchanges import EXCHANGES, Exchanges
 from wirelake.gold.facts import FACTS, facts
-from wirelake.gold.held import QUIET_US, Held, Ready
+from wirelake.gold.time_order import QUIET_US, Held, Ready
 
 from .test_exchanges import BROKER, SECOND, A, B, Row, fact, in_numbers, leg, others
 
@@ -169,7 +169,7 @@ def test_nobody_waits_for_a_connection_that_fell_silent() -> None:
 
 
 def test_there_is_a_limit_to_what_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wirelake.gold.held.MOST_WAITING", 2)
+    monkeypatch.setattr("wirelake.gold.time_order.MOST_WAITING", 2)
     steps = Steps()
     assert names(steps.take([FIRST, FAR], [PENDING]).exchanged) == []
     assert names(steps.take([leg(3, "c2", B, "g")], []).exchanged) == ["a", "f", "g"]

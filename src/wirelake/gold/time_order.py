@@ -21,9 +21,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from . import arrays
+from .broker_legs import BROKERED, server_of
 from .connections import integers, runs_of, to_client
 from .facts import FACTS
-from .legs import BROKERED, server_of
 
 QUIET_US = 300_000_000
 """A connection that has been silent for so long may never go on: the others with its server do not wait for it."""

@@ -10,8 +10,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wirelake.gold.call_counts import MAX_EXECUTIONS
 from wirelake.gold.transactions import COMMIT, COMMITTED, EVENTS, PREPARE, VOTE, WORK, Transactions
-from wirelake.gold.work import MAX_EXECUTIONS
 
 EVENT = st.fixed_dictionaries(
     {

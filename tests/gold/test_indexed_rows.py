@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wirelake.gold.blocks import Blocks
+from wirelake.gold.indexed_rows import Blocks
 
 KEYS = st.lists(st.integers(0, 12), max_size=9)
 

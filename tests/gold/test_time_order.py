@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from wirelake.generate import generate
-from wirelake.gold.held import Held, in_order
+from wirelake.gold.time_order import Held, in_order
 from wirelake.gold.violations import Violations
 
 from .scenes import DOWN, UP, scene
