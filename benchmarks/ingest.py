@@ -26,8 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wirelake import decode, encode
-from wirelake.capture.partitions import PARTITION_BYTES
-from wirelake.capture.write.tcp import PcapWriter, TcpWriter
+from wirelake.capture.plan import PARTITION_BYTES
+from wirelake.capture.write.pcap import PcapWriter
+from wirelake.capture.write.tcp import TcpWriter
 from wirelake.protocols import casual
 from wirelake.spark.pipeline import ingest
 from wirelake.spark.session import session

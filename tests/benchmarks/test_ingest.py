@@ -6,16 +6,17 @@ import json
 from pathlib import Path
 
 from benchmarks.ingest import CONNECTIONS, Calls, write_jsonl, write_pcap
-from wirelake.capture.partitions import Machine, Piece
-from wirelake.capture.reading import Reading
+from wirelake.capture.decode import CaptureDecoder
+from wirelake.capture.partitions import CaptureRange
+from wirelake.capture.settings import ReadSettings
 
 
 def test_the_capture_and_the_lines_hold_the_same_messages(tmp_path: Path) -> None:
     calls, blocks = Calls(50), 10
     write_pcap(tmp_path / "calls.pcap", calls, blocks)
     write_jsonl(tmp_path / "calls.jsonl", calls, blocks)
-    machine = Machine(Reading())
-    seen = [*machine.run(Piece(str(tmp_path / "calls.pcap"), "calls.pcap")), *machine.finish()]
+    machine = CaptureDecoder(ReadSettings())
+    seen = [*machine.run(CaptureRange(str(tmp_path / "calls.pcap"), "calls.pcap")), *machine.finish()]
     rows = [row for one in seen for batch in one.output.messages.get("casual", ()) for row in batch.to_pylist()]
     assert not any(one.output.quarantine.num_rows for one in seen)
     assert machine.counts["calls.pcap"].missing_bytes == machine.counts["calls.pcap"].repeated_bytes == 0

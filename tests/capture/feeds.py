@@ -12,7 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from wirelake.capture.chunks import DIRECTIONS, Chunks, Connection
-from wirelake.capture.streams import Output, Reading, Snapshot, Streams
+from wirelake.capture.output import Output
+from wirelake.capture.settings import ReadSettings
+from wirelake.capture.stream_state import Snapshot
+from wirelake.capture.streams import Streams
 from wirelake.generate import Closed, Event, Opened, generate
 
 
@@ -175,7 +178,7 @@ class Result:
 
 def play(
     feed: Feed,
-    reading: Reading,
+    reading: ReadSettings,
     sizes: Iterable[int] = (1_000_000,),
     *,
     restart: random.Random | None = None,

@@ -19,9 +19,12 @@ from tests.capture.hostile import FIN, LOW32, SYN, Packet
 from tests.codec.test_stream import Flip, allowed_losses, draw_flip, traffic
 from wirelake import encode
 from wirelake.capture.chunks import DIRECTIONS
-from wirelake.capture.partitions import Machine, Piece, Seen, decode, plan
-from wirelake.capture.reading import Reading
-from wirelake.capture.write.tcp import PcapWriter, TcpWriter
+from wirelake.capture.decode import CaptureDecoder, DecodedWindow, decode_partition
+from wirelake.capture.partitions import CaptureRange
+from wirelake.capture.plan import plan
+from wirelake.capture.settings import ReadSettings
+from wirelake.capture.write.pcap import PcapWriter
+from wirelake.capture.write.tcp import TcpWriter
 from wirelake.generate import Closed, Event, Opened, generate
 from wirelake.protocols import BUILT_IN, casual, ceda, dsa, load, mb
 from wirelake.spec import Cell
@@ -101,7 +104,7 @@ class Told:
         return sorted(good + [(row["offset"], row["length"]) for row in self.quarantine[key]])
 
 
-def told(seen: Iterable[Seen]) -> Told:
+def told(seen: Iterable[DecodedWindow]) -> Told:
     result = Told()
     names: dict[str, tuple[str, int]] = {}
     for one in seen:
@@ -119,11 +122,11 @@ def told(seen: Iterable[Seen]) -> Told:
     return result
 
 
-def read(path: Path, reading: Reading | None = None, window: int = 1 << 15) -> Told:
-    machine = Machine(reading or Reading(), window=window)
+def read(path: Path, reading: ReadSettings | None = None, window: int = 1 << 15) -> Told:
+    machine = CaptureDecoder(reading or ReadSettings(), window=window)
 
-    def run() -> Iterator[Seen]:
-        yield from machine.run(Piece(str(path), path.name))
+    def run() -> Iterator[DecodedWindow]:
+        yield from machine.run(CaptureRange(str(path), path.name))
         yield from machine.finish()
 
     return told(run())
@@ -277,7 +280,7 @@ def test_bytes_of_connections_that_speak_something_else_are_counted_as_well(tmp_
     for number in range(0, CAPTURES, 10):
         path = tmp_path / f"{number}.pcap"
         streams = hostile_capture(path, number)
-        found = read(path, Reading(protocols=("dsa", "mb"), ports={}))
+        found = read(path, ReadSettings(protocols=("dsa", "mb"), ports={}))
         known = {key: stream for key, stream in streams.items() if key in found.accounts}
         assert_conserved(found, known)
         unread = sum(stream.known for key, stream in streams.items() if key not in found.accounts)
@@ -287,7 +290,7 @@ def test_bytes_of_connections_that_speak_something_else_are_counted_as_well(tmp_
 # --- partitions
 
 
-def rows(seen: Iterable[Seen]) -> dict[str, Any]:
+def rows(seen: Iterable[DecodedWindow]) -> dict[str, Any]:
     """Every column of every row, in the order of streams, and the last account of each stream."""
     found: dict[str, Any] = defaultdict(list)
     accounts = {}
@@ -309,10 +312,10 @@ def rows(seen: Iterable[Seen]) -> dict[str, Any]:
     }
 
 
-def sequential(pieces: Sequence[Piece], reading: Reading) -> dict[str, Any]:
-    machine = Machine(reading)
+def sequential(pieces: Sequence[CaptureRange], reading: ReadSettings) -> dict[str, Any]:
+    machine = CaptureDecoder(reading)
 
-    def run() -> Iterator[Seen]:
+    def run() -> Iterator[DecodedWindow]:
         for piece in pieces:
             yield from machine.run(piece)
         yield from machine.finish()
@@ -320,15 +323,15 @@ def sequential(pieces: Sequence[Piece], reading: Reading) -> dict[str, Any]:
     return rows(run())
 
 
-def partitioned(pieces: Sequence[Piece], reading: Reading, partition_bytes: int) -> tuple[dict[str, Any], int]:
+def partitioned(pieces: Sequence[CaptureRange], settings: ReadSettings, size: int) -> tuple[dict[str, Any], int]:
     """What the partitions give, and how many there were. Each is decoded by itself, from what it brings."""
-    planned = plan(pieces, reading, partition_bytes=partition_bytes, is_last=True)
-    found = rows(one for partition in planned.partitions for one in decode(partition, reading)[1])
+    planned = plan(pieces, settings, partition_bytes=size, is_last=True)
+    found = rows(one for partition in planned.partitions for one in decode_partition(partition, settings)[1])
     return found, len(planned.partitions)
 
 
-def piece_of(path: Path) -> Piece:
-    return Piece(str(path), path.name, size=path.stat().st_size)
+def piece_of(path: Path) -> CaptureRange:
+    return CaptureRange(str(path), path.name, size=path.stat().st_size)
 
 
 @pytest.mark.parametrize("number", range(1, CAPTURES, 10))
@@ -337,9 +340,9 @@ def test_partitions_of_damaged_captures_give_what_reading_them_in_one_go_gives(n
     for file in range(2):
         hostile_capture(tmp_path / f"{file}.pcap", number + file)
         pieces.append(piece_of(tmp_path / f"{file}.pcap"))
-    found, count = partitioned(pieces, Reading(), 4000)
+    found, count = partitioned(pieces, ReadSettings(), 4000)
     assert count > 5
-    assert found == sequential(pieces, Reading())
+    assert found == sequential(pieces, ReadSettings())
 
 
 def test_late_packets_of_an_ended_connection_change_nothing_in_whatever_window_they_come(tmp_path: Path) -> None:
@@ -347,9 +350,9 @@ def test_late_packets_of_an_ended_connection_change_nothing_in_whatever_window_t
     for number in (2, 7, 22, 27):
         path = tmp_path / f"{number}.pcap"
         hostile_capture(path, number)
-        whole = sequential([piece_of(path)], Reading())
+        whole = sequential([piece_of(path)], ReadSettings())
         for window in (1 << 10, 3000, 1 << 15):
-            machine = Machine(Reading(), window=window)
+            machine = CaptureDecoder(ReadSettings(), window=window)
             assert rows([*machine.run(piece_of(path)), *machine.finish()]) == whole
 
 
@@ -380,8 +383,8 @@ def carrier(protocol: str, content: bytes) -> bytes:
             return encode(ceda.Publish(topic="T", record=(Cell(1, "BYTES", content),)), dialect="ceda4")
 
 
-def speaking(protocol: str) -> Reading:
-    return Reading(ports={PORT: protocol})
+def speaking(protocol: str) -> ReadSettings:
+    return ReadSettings(ports={PORT: protocol})
 
 
 def write_nested(path: Path, protocol: str, rng: Random, carriers: int) -> list[int]:

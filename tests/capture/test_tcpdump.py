@@ -10,8 +10,9 @@ import pytest
 
 from tests.capture.test_tcp import MARKER, received, tcpdump
 from tests.needs import require
-from wirelake.capture.partitions import Machine, Piece
-from wirelake.capture.reading import Reading
+from wirelake.capture.decode import CaptureDecoder
+from wirelake.capture.partitions import CaptureRange
+from wirelake.capture.settings import ReadSettings
 from wirelake.generate import Event, generate
 from wirelake.protocols import BUILT_IN
 
@@ -52,10 +53,10 @@ def test_what_tcpdump_captures_of_real_sockets_is_decoded(kind: str, tmp_path: P
                 spoken[speak(server, events)] = (protocol, events)
             with socket.create_connection(server.getsockname(), timeout=30) as last:
                 last.sendall(MARKER)
-    machine = Machine(Reading(ports={} if kind == "detected" else {port: "mb"}))
+    machine = CaptureDecoder(ReadSettings(ports={} if kind == "detected" else {port: "mb"}))
     rows = defaultdict(list)
     ports: dict[str, int] = {}
-    for seen in [*machine.run(Piece(str(path), path.name)), *machine.finish()]:
+    for seen in [*machine.run(CaptureRange(str(path), path.name)), *machine.finish()]:
         ports.update({one.id: one.client_port for one in seen.chunks.connections})
         for protocol, batches in seen.output.messages.items():
             for row in (row for batch in batches for row in batch.to_pylist()):

@@ -9,7 +9,7 @@ import pytest
 
 from tests.capture.feeds import Feed, Result, connection, play
 from wirelake.capture.chunks import Connection
-from wirelake.capture.streams import Reading
+from wirelake.capture.settings import ReadSettings
 from wirelake.capture.websocket import Piece, Unwrapper, is_upgrade, path_of
 from wirelake.codec.frame import apply_mask
 from wirelake.generate import generate
@@ -109,20 +109,20 @@ def test_messages_within_websocket_frames_are_found(protocol: str, port: str) ->
         rng = random.Random(seed)
         peer = connection(server_port=PORTS[protocol] if port == "mapped" else 9999)
         feed, frames = spoken(protocol, peer, rng)
-        result = play(feed, Reading(), sizes(rng), restart=rng)
+        result = play(feed, ReadSettings(), sizes(rng), restart=rng)
         assert result.quarantine == []
         assert len(result.messages[protocol]) == len(frames)
         expected, found = lengths(protocol, frames, result)
         assert found == expected
         total = sum(len(packet.data or b"") for packet in feed.packets)
         assert total == sum(row["bytes_in"] for row in result.accounts.values()) + result.envelope_bytes
-        assert play(feed, Reading()) == result
+        assert play(feed, ReadSettings()) == result
 
 
 def test_a_path_tells_the_protocol() -> None:
     rng = random.Random(1)
     feed, frames = spoken("ceda", connection(server_port=80), rng, "/mqtunnel?x=1")
-    assert len(play(feed, Reading()).messages["ceda"]) == len(frames)
+    assert len(play(feed, ReadSettings()).messages["ceda"]) == len(frames)
 
 
 def test_http_that_is_no_websocket_is_foreign() -> None:
@@ -130,7 +130,7 @@ def test_http_that_is_no_websocket_is_foreign() -> None:
     peer = connection(server_port=80)
     feed.add(peer, 0, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
     feed.add(peer, 1, b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
-    result = play(feed, Reading())
+    result = play(feed, ReadSettings())
     assert result.foreign_bytes == 27 + 40
     assert result.quarantine == []
 
@@ -146,8 +146,8 @@ def test_behind_a_gap_messages_are_found_again(protocol: str) -> None:
     for i, piece in enumerate(pieces):
         feed.add(peer, 0, None if i == 20 else piece, len(piece))
     feed.add(peer, 1, RESPONSE)
-    result = play(feed, Reading(), [3], restart=rng)
-    assert play(feed, Reading()) == result
+    result = play(feed, ReadSettings(), [3], restart=rng)
+    assert play(feed, ReadSettings()) == result
     assert len(result.messages[protocol]) >= len(frames) - 4
     assert "gap" in {row["rule"] for row in result.quarantine}
     assert result.accounts["c0", "to_server"]["bytes_missing"] == len(pieces[20])
@@ -161,7 +161,7 @@ def test_a_connection_of_a_websocket_port_that_began_before_the_capture_is_unwra
     feed.add(peer, 0, b"the end of a payload")
     for piece in wrapped("mb", frames, rng, masked=True):
         feed.add(peer, 0, piece)
-    result = play(feed, Reading(), [3], restart=rng)
+    result = play(feed, ReadSettings(), [3], restart=rng)
     assert len(result.messages["mb"]) == len(frames)
     assert [(row["rule"], row["length"]) for row in result.quarantine] == [("websocket", 20)]
 
@@ -170,7 +170,7 @@ def test_a_message_that_never_ends_is_incomplete() -> None:
     feed = Feed()
     peer = connection(server_port=3000)
     feed.add(peer, 0, request() + frame(b"publish:a.b:1.0.0\n{}", opcode=1, key=b"abcd")[:-3])
-    result = play(feed, Reading())
+    result = play(feed, ReadSettings())
     assert [(row["rule"], row["length"]) for row in result.quarantine] == [("frame_incomplete", 17)]
 
 

@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from wirelake.capture.partitions import Piece, decode, plan
-from wirelake.capture.reading import Reading
+from wirelake.capture.decode import decode_partition
+from wirelake.capture.partitions import CaptureRange
+from wirelake.capture.plan import plan
+from wirelake.capture.settings import ReadSettings
 
 Row = dict[str, Any]
 
@@ -31,11 +33,11 @@ class Captured:
 
 
 def read_captures(directory: Path) -> Captured:
-    reading = Reading()
-    pieces = [Piece(str(path), path.name) for path in sorted(directory.glob("*.tap"))]
+    reading = ReadSettings()
+    pieces = [CaptureRange(str(path), path.name) for path in sorted(directory.glob("*.tap"))]
     found = Captured()
     for partition in plan(pieces, reading, is_last=True).partitions:
-        for seen in decode(partition, reading)[1]:
+        for seen in decode_partition(partition, reading)[1]:
             for name, batches in seen.output.messages.items():
                 found.messages.setdefault(name, []).extend(row for batch in batches for row in batch.to_pylist())
             found.quarantine += seen.output.quarantine.to_pylist()

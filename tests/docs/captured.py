@@ -15,9 +15,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from wirelake.capture.chunks import TO_CLIENT, TO_SERVER, Chunks
+from wirelake.capture.output import Output
 from wirelake.capture.read import open_capture
-from wirelake.capture.reading import Reading
-from wirelake.capture.streams import Output, Streams
+from wirelake.capture.settings import ReadSettings
+from wirelake.capture.streams import Streams
 from wirelake.capture.tcp import Tracker
 from wirelake.capture.write.tap import TapWriter
 from wirelake.gold.connections import connection_rows
@@ -37,7 +38,7 @@ def told_by_capture(example: str) -> tuple[str, str]:
         path = Path(directory) / "example.tap"
         _write(path, protocol, rest)
         reader = open_capture(str(path), tracker := Tracker())
-        streams = Streams(Reading())
+        streams = Streams(ReadSettings())
         seen = [*reader, tracker.finish()]
         outputs = [*(streams.feed(chunks, "example") for chunks in seen), streams.finish()]
     return next(_told(protocol, seen, outputs), ("", "nothing"))

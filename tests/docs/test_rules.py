@@ -18,9 +18,9 @@ from tests.capture.feeds import Feed, connection, play
 from tests.docs.captured import told_by_capture
 from tests.docs.connected import told_by_client
 from wirelake import encode
-from wirelake.capture.envelope import REDACTED
 from wirelake.capture.read import open_capture
-from wirelake.capture.streams import Reading
+from wirelake.capture.redact import REDACTED
+from wirelake.capture.settings import ReadSettings
 from wirelake.capture.tcp import Tracker
 from wirelake.cli import cli
 from wirelake.codec.content import read_cfield
@@ -257,7 +257,7 @@ def told_by_streams(protocol: str, pieces: list[str]) -> str:
             feed.add(peer, 0, None, int(piece[1:]))
         else:
             feed.add(peer, 0, json.loads(piece).encode() if piece.startswith('"') else bytes.fromhex(expand(piece)))
-    rule: str = play(feed, Reading(protocol=protocol)).quarantine[-1]["rule"]
+    rule: str = play(feed, ReadSettings(protocol=protocol)).quarantine[-1]["rule"]
     return rule
 
 

@@ -11,9 +11,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from wirelake.capture.envelope import ACCOUNTS, QUARANTINE
-from wirelake.capture.partitions import Partition, Piece, decode, plan
-from wirelake.capture.reading import Reading
+from wirelake.capture.accounts import ACCOUNTS
+from wirelake.capture.decode import decode_partition
+from wirelake.capture.partitions import CaptureRange, Partition
+from wirelake.capture.plan import plan
+from wirelake.capture.quarantine import QUARANTINE
+from wirelake.capture.settings import ReadSettings
 from wirelake.generate import generate, write_pcap
 from wirelake.gold.connections import CONNECTIONS, connection_rows
 from wirelake.gold.exchanges import EXCHANGES, Exchanges
@@ -22,7 +25,7 @@ from wirelake.gold.time_order import QUIET_US, Held, Ready
 
 from .test_exchanges import BROKER, SECOND, A, B, Row, fact, in_numbers, leg, others
 
-READING = Reading(protocols=("mb",))
+READING = ReadSettings(protocols=("mb",))
 WHOLE = 1 << 30
 
 
@@ -35,19 +38,19 @@ def captures(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @lru_cache(maxsize=32)
-def pieces(captures: Path, seed: int, files: int) -> tuple[Piece, ...]:
+def pieces(captures: Path, seed: int, files: int) -> tuple[CaptureRange, ...]:
     traffic = generate("mb", seed=seed, messages=900, connections=4, violations=0.05, corrupt=0.02)
     write_pcap(traffic, captures / f"{seed}-{files}.pcap", files=files)
     found = sorted(captures.glob(f"{seed}-{files}-*.pcap"))
     assert len(found) == files
-    return tuple(Piece(str(path), "all", "pcap", size=path.stat().st_size) for path in found)
+    return tuple(CaptureRange(str(path), "all", "pcap", size=path.stat().st_size) for path in found)
 
 
 def shares(partition: Partition) -> tuple[pa.Table, pa.Table, pa.Table, dict[str, int | None]]:
     """Facts, bad ranges, the last accounts and the ends of what one partition has."""
     made, damage, ended = [FACTS.empty_table()], [QUARANTINE.empty_table()], CONNECTIONS.empty_table()
     accounts: dict[tuple[str, str], Row] = {}
-    for seen in decode(partition, READING)[1]:
+    for seen in decode_partition(partition, READING)[1]:
         for batch in seen.output.messages.get("mb", ()):
             made.append(pa.Table.from_batches([facts("mb", batch)]))
         damage.append(pa.Table.from_batches([seen.output.quarantine]))
@@ -59,7 +62,7 @@ def shares(partition: Partition) -> tuple[pa.Table, pa.Table, pa.Table, dict[str
     return pa.concat_tables(made), pa.concat_tables(damage), told, ends
 
 
-def exchanges_of(pieces: tuple[Piece, ...], partition_bytes: int, *, commits: bool = False) -> Counter[Any]:
+def exchanges_of(pieces: tuple[CaptureRange, ...], partition_bytes: int, *, commits: bool = False) -> Counter[Any]:
     """The rows of captures; ``commits``: each partition is a step of its own that has only the carry of the others."""
     held, step, rows, now = Held(), Exchanges(), [EXCHANGES.empty_table()], 0
     for partition in plan(pieces, READING, partition_bytes=partition_bytes, is_last=True).partitions:

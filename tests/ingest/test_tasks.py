@@ -8,8 +8,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from wirelake.capture.partitions import Piece, plan
-from wirelake.capture.reading import Reading
+from wirelake.capture.partitions import CaptureRange
+from wirelake.capture.plan import plan
+from wirelake.capture.settings import ReadSettings
 from wirelake.generate import generate, write_pcap
 from wirelake.ingest.decode_task import DecodeTask
 from wirelake.ingest.gold_task import GoldTask
@@ -25,8 +26,8 @@ def gold_of(place: Path, files: list[Path], partition_bytes: int) -> dict[str, C
     lake = Lake.open(str(place), settings={"buckets": BUCKETS})
     found: dict[str, Counter[str]] = {}
     with lake.writing() as run:
-        reading, staging = Reading(), run.staging
-        pieces = [Piece(str(path), "all", "pcap", size=path.stat().st_size) for path in files]
+        reading, staging = ReadSettings(), run.staging
+        pieces = [CaptureRange(str(path), "all", "pcap", size=path.stat().st_size) for path in files]
         cut = plan(pieces, reading, partition_bytes=partition_bytes, is_last=True).partitions
         decoded = [DecodeTask(one, reading, staging, BUCKETS).run() for one in cut]
         latest = max(one.last_us for one in decoded if one.last_us is not None)

@@ -12,7 +12,7 @@ import pytest
 
 from tests.report.made import account, message, write
 from tests.spark.lakes import table
-from wirelake.capture.reading import Reading
+from wirelake.capture.settings import ReadSettings
 from wirelake.generate import generate, write_pcap, write_raw
 from wirelake.lake import Lake
 from wirelake.report import collect, find_conversation
@@ -55,7 +55,7 @@ def raw(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     rubbish = random.Random(1).randbytes(3000)
     (folder / "streams" / "rubbish-mb-to_server.bin").write_bytes(rubbish)
     place = str(folder / "lake")
-    reading = Reading(protocol="mb")
+    reading = ReadSettings(protocol="mb")
     ingest(spark, [str(folder / "streams")], place, kind="raw", reading=reading, final=True, keep_bytes=True)
     return Lake.open(place, create=False)
 

@@ -10,7 +10,8 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from wirelake import encode
-from wirelake.capture.write.tcp import PcapWriter, TcpWriter
+from wirelake.capture.write.pcap import PcapWriter
+from wirelake.capture.write.tcp import TcpWriter
 from wirelake.protocols import casual
 from wirelake.spark.options import read_options
 from wirelake.spark.reading import Table, partitions, rows

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.spark.lakes import PLACE_OF_ROW, connections, micros, rows, table, tables
-from wirelake.capture.reading import Reading
+from wirelake.capture.settings import ReadSettings
 from wirelake.generate import Traffic, generate, write_pcap, write_raw
 from wirelake.generate.simulation import Event
 from wirelake.generate.truth import Truth
@@ -188,7 +188,7 @@ def test_raw_streams_become_messages_without_times(spark: SparkSession, tmp_path
     (tmp_path / "raw").mkdir()
     write_raw(traffic, tmp_path / "raw")
     report = ingest(
-        spark, [str(tmp_path / "raw")], str(tmp_path / "lake"), reading=Reading(protocols=(protocol,)), final=True
+        spark, [str(tmp_path / "raw")], str(tmp_path / "lake"), reading=ReadSettings(protocols=(protocol,)), final=True
     )
     assert report.messages == {protocol: sum(1 for _ in traffic)}
     assert {row["ts"] for row in table(tmp_path / "lake", f"silver/{protocol}")} == {None}
@@ -202,7 +202,7 @@ def test_a_protocol_of_a_user_becomes_a_table_like_any_other(spark: SparkSession
     traffic = generate(name, seed=5, messages=200)
     write_pcap(traffic, tmp_path / "own.pcap")
     report = ingest(
-        spark, [str(tmp_path / "own.pcap")], str(tmp_path / "lake"), reading=Reading(protocols=(name,)), final=True
+        spark, [str(tmp_path / "own.pcap")], str(tmp_path / "lake"), reading=ReadSettings(protocols=(name,)), final=True
     )
     (protocol,) = traffic.protocols
     assert report.messages == {protocol.name: sum(1 for _ in traffic)}

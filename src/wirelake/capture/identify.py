@@ -18,7 +18,7 @@ from ..errors import DecodeError, Incomplete
 from ..spec import nodes as n
 from ..spec.resolve import Layout
 from . import websocket as ws
-from .reading import Way
+from .protocol_reader import ProtocolReader
 
 LIMIT = 1 << 16
 """A decision falls within so many bytes of a direction. A frame that claims more is judged by its header alone."""
@@ -48,8 +48,8 @@ ENCRYPTED = Decision("encrypted")
 class Candidates:
     """The protocols that come into question, in the order of preference."""
 
-    plain: Mapping[str, Way]
-    websocket: Mapping[str, Way]
+    plain: Mapping[str, ProtocolReader]
+    websocket: Mapping[str, ProtocolReader]
 
 
 @dataclass(slots=True)
@@ -266,7 +266,7 @@ def _websocket(head: Buffer) -> _Upgrade | Literal[False] | None:
     return _Upgrade(ws.path_of(text), end + 4) if ws.is_upgrade(text) else False
 
 
-def _carried(way: Way, raw: bytes) -> bool | None:
+def _carried(way: ProtocolReader, raw: bytes) -> bool | None:
     """Whether the first WebSocket message in these bytes begins as this protocol does."""
     carries = way.protocol.captured.websocket
     if carries == "frames":

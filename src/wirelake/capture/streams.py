@@ -21,11 +21,15 @@ from ..codec.stream import MAX_QUARANTINE, torn
 from ..columnar.many import Bad, Found, Ranges
 from ..protocols import load
 from . import stream_state as s
-from .chunks import DIRECTIONS, Chunks, Connection
-from .envelope import ACCOUNTS, QUARANTINE, Collected, Output, Seen, message_batch
+from .accounts import ACCOUNTS, AccountsError
+from .chunks import DIRECTIONS, TO_SERVER, Chunks, Connection
+from .envelope import Envelope, message_batch
 from .gather import GAP, Break, Gathered, gather
 from .identify import Candidates, Chooser, Decision
-from .reading import Reading, Way
+from .output import Output, OutputBuilder
+from .protocol_reader import ProtocolReader
+from .redact import redacted
+from .settings import ReadSettings
 from .stream_state import ENCRYPTED, FOREIGN, PLAIN, UNDECIDED, WEBSOCKET, Entry, Sealed, Snapshot, Table
 from .websocket import Unwrapper
 
@@ -48,18 +52,14 @@ class About(NamedTuple):
     protocol: str | None
 
 
-class AccountsError(RuntimeError):
-    """Bytes were lost or told twice: a fault of this program, never of what was captured."""
-
-
 class Streams:
     """All connections of a capture, or of several one after the other."""
 
-    def __init__(self, reading: Reading, snapshot: Snapshot | None = None) -> None:
-        self.reading = reading
+    def __init__(self, settings: ReadSettings, snapshot: Snapshot | None = None) -> None:
+        self.settings = settings
         self._table = Table()
         self._captures = [""]
-        self._ways: list[Way] = []
+        self._ways: list[ProtocolReader] = []
         self._numbers: dict[tuple[str, bool], int] = {}
         self._told: set[int] = set()
         """Connections that were accounted for before it was known what they are."""
@@ -70,7 +70,7 @@ class Streams:
 
     def feed(self, chunks: Chunks, capture: str) -> Output:
         """What these chunks complete. Without a name, they belong to the capture that was last."""
-        out = Collected()
+        out = OutputBuilder()
         number = self._capture(capture)
         slots = np.array([-1 if one.is_over else self._slot(one) for one in chunks.connections], np.int64)
         touched = slots[slots >= 0]
@@ -85,23 +85,23 @@ class Streams:
         for slot in ended:
             self._table.remove(slot)
         self._told.difference_update(ended)
-        return out.output()
+        return out.build()
 
     def finish(self) -> Output:
         """Nothing more comes at all: what is pending is told, and nothing is left."""
-        out = Collected()
+        out = OutputBuilder()
         slots = np.array(sorted(self._table.slots.values()), np.int64)
         self._take(_no_chunks(), slots, slots.tolist(), out)
         self._account(slots, out)
         for slot in slots.tolist():
             self._table.remove(slot)
-        return out.output()
+        return out.build()
 
     def accounts(self) -> pa.RecordBatch:
         """What became of the bytes of all connections that have not ended."""
-        out = Collected()
+        out = OutputBuilder()
         self._account(np.array(sorted(self._table.slots.values()), np.int64), out)
-        return out.output().accounts
+        return out.build().accounts
 
     def snapshot(self) -> Snapshot:
         """The state here: plain values, to be put away and gone on with by another ``Streams`` of the same reading."""
@@ -138,12 +138,12 @@ class Streams:
         key = (name, websocket)
         if key not in self._numbers:
             self._numbers[key] = len(self._ways)
-            self._ways.append(Way(self.reading, name, websocket))
+            self._ways.append(ProtocolReader(self.settings, name, websocket))
         return self._numbers[key]
 
     @cached_property
     def _candidates(self) -> Candidates:
-        names = self.reading.protocols
+        names = self.settings.protocols
         plain = {name: self._ways[self._way(name, False)] for name in names}
         carried = [name for name in names if load(name).captured.websocket]
         return Candidates(plain, {name: self._ways[self._way(name, True)] for name in carried})
@@ -163,12 +163,12 @@ class Streams:
 
     def _chooser(self, connection: Connection) -> Chooser:
         port = connection.server_port
-        assigned = self.reading.protocol
+        assigned = self.settings.protocol
         if assigned is None and connection.protocol:
-            assigned = self.reading.named(connection.protocol)
-        if assigned is None and port in self.reading.ports:
-            assigned = self.reading.named(self.reading.ports[port])
-        is_websocket = assigned is not None and self.reading.is_websocket_port(port, assigned)
+            assigned = self.settings.named(connection.protocol)
+        if assigned is None and port in self.settings.ports:
+            assigned = self.settings.named(self.settings.ports[port])
+        is_websocket = assigned is not None and self.settings.is_websocket_port(port, assigned)
         return Chooser(connection.is_whole, assigned or "", is_websocket)
 
     def _settle(self, slot: int, decision: Decision, chooser: Chooser) -> None:
@@ -190,7 +190,7 @@ class Streams:
 
     # --- chunks
 
-    def _take(self, chunks: Chunks, slots: Ints, ended: list[int], out: Collected) -> None:
+    def _take(self, chunks: Chunks, slots: Ints, ended: list[int], out: OutputBuilder) -> None:
         table = self._table
         slot = slots[chunks.connection] if len(chunks) else np.empty(0, np.int64)
         streams = 2 * slot + chunks.direction
@@ -226,7 +226,7 @@ class Streams:
         self._settle(slot, Decision("plain", chooser.assigned), chooser)
         return True
 
-    def _count_foreign(self, which: NDArray[np.bool_], chunks: Chunks, captures: Ints, out: Collected) -> None:
+    def _count_foreign(self, which: NDArray[np.bool_], chunks: Chunks, captures: Ints, out: OutputBuilder) -> None:
         which = which & (chunks.start >= 0)
         for capture in np.unique(captures[which]).tolist():
             out.foreign[self._captures[capture]] += int(chunks.length[which & (captures == capture)].sum())
@@ -247,7 +247,7 @@ class Streams:
             expected = int(numbers["next_offset"][stream])
             raise AccountsError(f"{self._name(stream)} goes on at byte {offset}, not at byte {expected}")
 
-    def _route(self, slot: int, entry: Entry, side: list[Entry], out: Collected) -> None:
+    def _route(self, slot: int, entry: Entry, side: list[Entry], out: OutputBuilder) -> None:
         """Sends a chunk the way of its connection."""
         table = self._table
         kind = table.kind[slot]
@@ -262,7 +262,7 @@ class Streams:
         elif not entry.rule:
             out.foreign[self._captures[entry.capture]] += entry.length
 
-    def _wait(self, slot: int, entry: Entry, side: list[Entry], out: Collected) -> None:
+    def _wait(self, slot: int, entry: Entry, side: list[Entry], out: OutputBuilder) -> None:
         """Keeps a chunk until it is known what the connection speaks."""
         table = self._table
         numbers = table.numbers
@@ -275,7 +275,7 @@ class Streams:
         if decision is not None:
             self._decided(slot, decision, side, out)
 
-    def _decided(self, slot: int, decision: Decision, side: list[Entry], out: Collected) -> None:
+    def _decided(self, slot: int, decision: Decision, side: list[Entry], out: OutputBuilder) -> None:
         table = self._table
         self._settle(slot, decision, table.choosers[slot])
         for stream in (2 * slot, 2 * slot + 1):
@@ -283,7 +283,7 @@ class Streams:
         for waited in table.waiting.pop(slot, ()):
             self._route(slot, waited, side, out)
 
-    def _end(self, slot: int, side: list[Entry], out: Collected) -> None:
+    def _end(self, slot: int, side: list[Entry], out: OutputBuilder) -> None:
         """A connection ends: what was kept back is told."""
         table = self._table
         if table.kind[slot] == UNDECIDED:
@@ -298,7 +298,7 @@ class Streams:
 
     # --- WebSocket and TLS
 
-    def _unwrap(self, entry: Entry, side: list[Entry], out: Collected) -> None:
+    def _unwrap(self, entry: Entry, side: list[Entry], out: OutputBuilder) -> None:
         unwrapper = self._table.unwrappers[entry.stream]
         if entry.rule:
             unwrapper.gap()
@@ -311,12 +311,12 @@ class Streams:
                 )
         self._count_envelope(unwrapper, entry.capture, out)
 
-    def _count_envelope(self, unwrapper: Unwrapper, capture: int, out: Collected) -> None:
+    def _count_envelope(self, unwrapper: Unwrapper, capture: int, out: OutputBuilder) -> None:
         if unwrapper.envelope:
             out.envelope[self._captures[capture]] += unwrapper.envelope
             unwrapper.envelope = 0
 
-    def _seal(self, entry: Entry, out: Collected) -> None:
+    def _seal(self, entry: Entry, out: OutputBuilder) -> None:
         """Encrypted bytes are told in ranges of the same size wherever the capture is cut."""
         stream, numbers = entry.stream, self._table.numbers
         sealed = self._table.sealed.setdefault(stream, Sealed())
@@ -338,7 +338,7 @@ class Streams:
                 self._tell_sealed(stream, sealed, out, entry.length - at)
                 sealed = self._table.sealed[stream]
 
-    def _tell_sealed(self, stream: int, sealed: Sealed, out: Collected, behind: int = 0) -> None:
+    def _tell_sealed(self, stream: int, sealed: Sealed, out: OutputBuilder, behind: int = 0) -> None:
         numbers = self._table.numbers
         offset = int(numbers["next_offset"][stream]) - behind - sealed.length
         numbers["bytes_quarantined"][stream] += sealed.length
@@ -346,7 +346,7 @@ class Streams:
         self._quarantine(stream, offset, sealed.length, sealed.ts, sealed.capture, about, out)
         self._table.sealed[stream] = Sealed()
 
-    def _tell_gap(self, stream: int, length: int, ts: int, capture: int, protocol: str, out: Collected) -> None:
+    def _tell_gap(self, stream: int, length: int, ts: int, capture: int, protocol: str, out: OutputBuilder) -> None:
         numbers = self._table.numbers
         about = About("gap", "", f"{length} bytes were not captured", None, protocol or None)
         self._quarantine(stream, int(numbers["next_offset"][stream]), length, ts, capture, about, out)
@@ -354,14 +354,14 @@ class Streams:
         numbers["next_offset"][stream] += length
 
     def _quarantine(
-        self, stream: int, offset: int, length: int, ts: int, capture: int, about: About, out: Collected
+        self, stream: int, offset: int, length: int, ts: int, capture: int, about: About, out: OutputBuilder
     ) -> None:
         where = (self._captures[capture], self._table.ids[stream // 2], DIRECTIONS[stream % 2])
         out.quarantined.append((*where, offset, length, ts, *about))
 
     # --- decoding
 
-    def _decode(self, gathered: Gathered, is_final: NDArray[np.bool_], out: Collected) -> None:
+    def _decode(self, gathered: Gathered, is_final: NDArray[np.bool_], out: OutputBuilder) -> None:
         """Decodes what was gathered, all streams together up to the first gap of each, then up to the next."""
         table, numbers = self._table, self._table.numbers
         streams = gathered.streams
@@ -393,14 +393,14 @@ class Streams:
 
     def _decode_group(
         self,
-        way: Way,
+        way: ProtocolReader,
         gathered: Gathered,
         group: Ints,
         at: Ints,
         ends: Ints,
         final: NDArray[np.bool_],
         names: pa.Array,
-        out: Collected,
+        out: OutputBuilder,
     ) -> None:
         table, numbers = self._table, self._table.numbers
         streams = gathered.streams[group]
@@ -421,7 +421,14 @@ class Streams:
         self._collect(way, gathered, group, found, shift, names, out)
 
     def _collect(
-        self, way: Way, gathered: Gathered, group: Ints, found: Found, shift: Ints, names: pa.Array, out: Collected
+        self,
+        way: ProtocolReader,
+        gathered: Gathered,
+        group: Ints,
+        found: Found,
+        shift: Ints,
+        names: pa.Array,
+        out: OutputBuilder,
     ) -> None:
         numbers = self._table.numbers
         streams = gathered.streams[group]
@@ -433,10 +440,10 @@ class Streams:
                 continue
             marks = gathered.marks[gathered.mark_of(rows.starts + rows.lengths)]
             which = group[rows.ranges]
-            seen = Seen(
-                names, which, gathered.streams[which] % 2, self._captures, marks[:, 3], marks[:, 1], marks[:, 2]
-            )
-            out.messages[way.protocol.name].append(message_batch(way, rows.records, seen))
+            direction = gathered.streams[which] % 2
+            envelope = Envelope(names, which, direction, self._captures, marks[:, 3], marks[:, 1], marks[:, 2])
+            records = redacted(way, rows.records, direction == TO_SERVER) if way.secrets else rows.records
+            out.messages[way.protocol.name].append(message_batch(records, envelope, way.columns, way.schema))
         for bad in sorted(found.bad, key=_place):
             stream = int(streams[bad.range])
             numbers["bytes_quarantined"][stream] += bad.length
@@ -445,7 +452,7 @@ class Streams:
             offset = bad.start + int(shift[bad.range])
             self._quarantine(stream, offset, bad.length, int(mark[1]), int(mark[3]), about, out)
 
-    def _pass(self, stream: int, gap: Break, out: Collected) -> None:
+    def _pass(self, stream: int, gap: Break, out: OutputBuilder) -> None:
         """Goes over bytes that are missing or lost; behind them a frame must be proved."""
         numbers, way = self._table.numbers, self._ways[self._table.way[stream // 2]]
         if gap.rule == GAP:
@@ -480,7 +487,7 @@ class Streams:
 
     # --- accounts
 
-    def _account(self, slots: Ints, out: Collected) -> None:
+    def _account(self, slots: Ints, out: OutputBuilder) -> None:
         """What became of every byte of these connections; it must add up."""
         table = self._table
         slots = np.unique(slots)
@@ -546,6 +553,3 @@ def _parts(chunks: Chunks) -> Iterator[Chunks]:
 def _no_chunks() -> Chunks:
     none = np.empty(0, np.int64)
     return Chunks(np.empty(0, np.uint8), [], none.astype(np.int32), none.astype(np.int8), none, none, none, none, none)
-
-
-__all__ = ["ACCOUNTS", "QUARANTINE", "AccountsError", "Output", "Reading", "Snapshot", "Streams"]

@@ -176,7 +176,7 @@ def _pairs(given: tuple[str, ...], option: str) -> list[tuple[str, str]]:
 
 def _reading(protocols: tuple[str, ...], ports: tuple[str, ...], given: dict[str, Any]) -> Any:
     """How the captures are read; a reading option is for those protocols that know it."""
-    from ..capture.reading import Reading
+    from ..capture.settings import ReadSettings
     from ..protocols import BUILT_IN, load
     from .options import chosen_options
 
@@ -191,8 +191,8 @@ def _reading(protocols: tuple[str, ...], ports: tuple[str, ...], given: dict[str
             options.setdefault(one, {})[name] = value
     told = _ports(ports)
     try:
-        reading = Reading(protocols=tuple(names), options=options)
-        return Reading(protocols=tuple(names), options=options, ports={**reading.ports, **told})
+        reading = ReadSettings(protocols=tuple(names), options=options)
+        return ReadSettings(protocols=tuple(names), options=options, ports={**reading.ports, **told})
     except ValueError as error:
         raise click.UsageError(str(error)) from None
 

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from ..capture.write.tcp import FIN, RST, SYN, PcapWriter, Segment
+from ..capture.write.pcap import PcapWriter
+from ..capture.write.tcp import FIN, RST, SYN, Segment
 from .truth import Direction, Missing, Truth
 
 MOST_LATE = 6

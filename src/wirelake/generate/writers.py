@@ -10,8 +10,9 @@ from pathlib import Path
 from random import Random
 from typing import Any, BinaryIO, TextIO
 
+from ..capture.write.pcap import PcapWriter, RotatingPcapWriter
 from ..capture.write.tap import TapWriter
-from ..capture.write.tcp import PcapWriter, RotatingPcapWriter, TcpWriter
+from ..capture.write.tcp import TcpWriter
 from ..codec.content import dump_json
 from .line import Line
 from .simulation import Closed, Connection, Event, Item, Opened

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from ..capture.envelope import QUARANTINE
+from ..capture.quarantine import QUARANTINE
 from .addresses import ADDRESSES
 from .exchanges import EXCHANGES
 from .facts import MESSAGES, TIMESTAMP

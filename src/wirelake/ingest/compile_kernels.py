@@ -7,8 +7,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..capture.partitions import Piece, decode, plan
-from ..capture.reading import Reading
+from ..capture.decode import decode_partition
+from ..capture.partitions import CaptureRange
+from ..capture.plan import plan
+from ..capture.settings import ReadSettings
 from ..generate import generate, write_pcap, write_tap
 from ..generate.traffic import Traffic
 from ..protocols import BUILT_IN
@@ -35,11 +37,11 @@ def _captures(traffic: Traffic, place: Path) -> Iterator[Path]:
 
 
 def _read(path: Path) -> int:
-    reading = Reading()
-    planned = plan([Piece(str(path), path.name)], reading, partition_bytes=PARTITION_BYTES, is_last=True)
+    reading = ReadSettings()
+    planned = plan([CaptureRange(str(path), path.name)], reading, partition_bytes=PARTITION_BYTES, is_last=True)
     messages = 0
     for partition in planned.partitions:
-        for seen in decode(partition, reading)[1]:
+        for seen in decode_partition(partition, reading)[1]:
             messages += sum(batch.num_rows for batches in seen.output.messages.values() for batch in batches)
     return messages
 

@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..capture.chunks import Counts
-from ..capture.partitions import Partition, Seen, decode
-from ..capture.reading import Reading
-from ..capture.streams import QUARANTINE
+from ..capture.decode import DecodedWindow, decode_partition
+from ..capture.partitions import Partition
+from ..capture.quarantine import QUARANTINE
+from ..capture.settings import ReadSettings
 from ..columnar.schema import table_schema
 from ..gold.broker_legs import BROKERED
 from ..gold.connections import connection_rows
@@ -31,7 +32,7 @@ from .warm_up import warm_up
 @dataclass(frozen=True)
 class DecodeTask:
     partition: Partition
-    reading: Reading
+    reading: ReadSettings
     staging: Staging
     buckets: int
     keep_bytes: bool = False
@@ -73,7 +74,7 @@ class _Decode:
         self.shares: dict[tuple[str, int], Any] = {}
 
     def run(self) -> DecodeResult:
-        machine, windows = decode(self.task.partition, self.task.reading)
+        machine, windows = decode_partition(self.task.partition, self.task.reading)
         for seen in windows:
             self._window(seen)
         result = self.result
@@ -86,7 +87,7 @@ class _Decode:
             result.shares.setdefault(name, {})[bucket] = stream.close()
         return result
 
-    def _window(self, seen: Seen) -> None:
+    def _window(self, seen: DecodedWindow) -> None:
         capture = seen.piece.capture if seen.piece is not None else None
         output = seen.output
         if capture is not None and len(seen.chunks):
@@ -100,7 +101,7 @@ class _Decode:
         self._accounts(seen, capture)
         self.result.foreign_bytes += sum(output.foreign_bytes.values())
 
-    def _accounts(self, seen: Seen, capture: str | None) -> None:
+    def _accounts(self, seen: DecodedWindow, capture: str | None) -> None:
         """Accounts and connections go to gold when it is known what they are: only then they have a bucket."""
         accounts = seen.output.accounts
         if not accounts.num_rows:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..capture.streams import QUARANTINE
+from ..capture.quarantine import QUARANTINE
 from ..gold.arrays import taken
 from ..gold.connections import CONNECTIONS
 from ..gold.exchanges import EXCHANGES, Exchanges

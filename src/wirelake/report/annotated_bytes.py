@@ -18,8 +18,9 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from ..capture.envelope import REDACTED
-from ..capture.reading import Reading, Way
+from ..capture.protocol_reader import ProtocolReader
+from ..capture.redact import REDACTED
+from ..capture.settings import ReadSettings
 from ..codec.annotate import Annotated, annotate, describe_value
 from ..codec.encoder import encode_frame
 from ..columnar.messages import message_of
@@ -153,7 +154,7 @@ def layouts_of(protocol: str) -> tuple[Layout, ...]:
     found: dict[Layout, None] = {}
     for websocket in (False, True):
         try:
-            readings = Way(Reading(protocols=(protocol,)), protocol, websocket).readings
+            readings = ProtocolReader(ReadSettings(protocols=(protocol,)), protocol, websocket).readings
         except ValueError:
             continue
         strict = (readings.strict,) if readings.strict is not None else ()

@@ -22,9 +22,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from ..capture.partitions import PARTITION_BYTES, Machine, Partition, Piece, Plan, State, plan
+from ..capture.decode import CaptureDecoder
+from ..capture.partitions import CaptureRange, Partition
+from ..capture.plan import PARTITION_BYTES, Plan, plan
 from ..capture.read.inputs import Peek, in_order, peek
-from ..capture.reading import Reading
+from ..capture.settings import ReadSettings
+from ..capture.state import State
 from ..errors import CaptureError
 from ..gold.open import OPEN
 from ..gold.tables import ACCOUNTING
@@ -86,7 +89,7 @@ def ingest(
     inputs: Iterable[str],
     lake: str | Lake,
     *,
-    reading: Reading | None = None,
+    reading: ReadSettings | None = None,
     kind: str | None = None,
     final: bool = False,
     keep_bytes: bool = False,
@@ -102,7 +105,7 @@ def ingest(
     captures, notes = _captures(list(inputs), kind)  # before there is a lake: what is refused leaves none
     lake = lake if isinstance(lake, Lake) else Lake.open(lake, settings={"buckets": BUCKETS})
     with lake.writing() as run:
-        step = _Step(run, reading or Reading(), final, keep_bytes, progress or Silent())
+        step = _Step(run, reading or ReadSettings(), final, keep_bytes, progress or Silent())
         step.report.notes += notes
         chosen = _choose(step, captures)
         report = step.run(spark, chosen, partition_bytes)
@@ -117,7 +120,7 @@ def ingest(
 class Chosen:
     """A capture that is to be read, from its beginning or from where it was left."""
 
-    piece: Piece
+    piece: CaptureRange
     input: Input
 
 
@@ -157,7 +160,7 @@ def _choose(step: _Step, captures: list[Peek]) -> list[Chosen]:
             step.report.skipped += 1
             continue
         size = now.size - before.size if mark is not None and before is not None else now.size
-        chosen[path] = Chosen(Piece(path, path, first.kind, mark, is_growing=not step.final, size=size), now)
+        chosen[path] = Chosen(CaptureRange(path, path, first.kind, mark, is_growing=not step.final, size=size), now)
         peeks.append(first)
     return [chosen[one.path] for one in in_order(peeks)]
 
@@ -165,7 +168,7 @@ def _choose(step: _Step, captures: list[Peek]) -> list[Chosen]:
 class _Step:
     """One step: from what the lake knows and the new captures to one commit."""
 
-    def __init__(self, run: Run, reading: Reading, final: bool, keep_bytes: bool, progress: Progress) -> None:
+    def __init__(self, run: Run, reading: ReadSettings, final: bool, keep_bytes: bool, progress: Progress) -> None:
         self.run_ = run
         self.lake = run.lake
         declared = {name: Declared.named(name) for name in reading.protocols if name not in BUILT_IN}
@@ -261,7 +264,7 @@ class _Step:
             state, packed = State.unpack(self.lake.read_bytes(only.state)), only.state
             planned.marks.update(only.marks)
         self.new_carry["state"] = packed
-        accounts = Machine(self.reading, state).streams.accounts()
+        accounts = CaptureDecoder(self.reading, state).streams.accounts()
         self.report.bytes_pending = sum(accounts.column("bytes_pending").to_pylist())
         with self.run_.staging.attempt("open") as attempt:
             attempt.table("accounting", ACCOUNTING, dated_by=None).write(accounts)
@@ -446,7 +449,7 @@ class _Starting:
         return session
 
 
-def _known_to_workers(reading: Reading, declared: Mapping[str, Declared]) -> Reading:
+def _known_to_workers(reading: ReadSettings, declared: Mapping[str, Declared]) -> ReadSettings:
     """The reading with names by which workers, too, can load the protocols of users."""
     if not declared:
         return reading

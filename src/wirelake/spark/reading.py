@@ -11,10 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
-from ..capture.partitions import Partition, Piece, Seen, decode, plan
+from ..capture.decode import DecodedWindow, decode_partition
+from ..capture.partitions import CaptureRange, Partition
+from ..capture.plan import plan
 from ..capture.read import kind_of
 from ..capture.read.files import local_path, open_binary
-from ..capture.streams import Reading
+from ..capture.settings import ReadSettings
 from ..errors import CaptureError, DecodeError, OptionError
 from ..gold.facts import ENVELOPE, MESSAGES, facts, needed_columns
 from ..ingest.listing import Found, find
@@ -59,12 +61,12 @@ class Table:
 
     # --- reading
 
-    def reading(self, kind: str) -> Reading:
+    def reading(self, kind: str) -> ReadSettings:
         """How captures of a kind are read. Raw bytes are of the protocol that is asked for, whatever they look like."""
         options = self.options
         names = {declared.load().name: declared.here for declared in options.protocols}
         is_told = len(names) == 1 and kind == "raw"
-        made = Reading(
+        made = ReadSettings(
             protocol=next(iter(names.values())) if is_told else None,
             protocols=tuple(names.values()),
             options={names[name]: dict(chosen) for name, chosen in options.reading},
@@ -79,7 +81,7 @@ class Table:
             return tuple(dict.fromkeys((*ENVELOPE, *needed_columns(protocol))))
         return tuple(name for name in self.target.names if name != self.options.corrupt) or ("offset",)
 
-    def batches(self, seen: Seen) -> Iterator[pa.RecordBatch]:
+    def batches(self, seen: DecodedWindow) -> Iterator[pa.RecordBatch]:
         """The rows of a window."""
         output = seen.output
         for protocol, records in output.messages.items():
@@ -184,7 +186,7 @@ def partitions(table: Table) -> list[Share]:
     return _packed(table, pieces)
 
 
-def _planned(table: Table, pieces: list[Piece], kind: str) -> list[Partition]:
+def _planned(table: Table, pieces: list[CaptureRange], kind: str) -> list[Partition]:
     """Captures that are one, cut into partitions of equal size: as many as it takes for none to be too large."""
     size, most = sum(piece.size for piece in pieces), table.options.partition_bytes
     even = -(-size // -(-size // most))
@@ -199,7 +201,7 @@ def _shares(planned: list[Partition], kind: str) -> list[Share]:
     return shares
 
 
-def _packed(table: Table, pieces: list[tuple[Piece, str]]) -> list[Share]:
+def _packed(table: Table, pieces: list[tuple[CaptureRange, str]]) -> list[Share]:
     """Every file for itself: large ones in several shares, small ones several in one, so that all cores have work."""
     total = sum(piece.size + OPEN_COST_BYTES for piece, _ in pieces)
     enough = min(table.options.partition_bytes, max(OPEN_COST_BYTES, total // (os.cpu_count() or 1)))
@@ -219,8 +221,8 @@ def _packed(table: Table, pieces: list[tuple[Piece, str]]) -> list[Share]:
     return [*shares, tuple(small)] if small else shares
 
 
-def _piece(found: Found, kind: str) -> Piece:
-    return Piece(found.path, found.path, kind, size=found.size)
+def _piece(found: Found, kind: str) -> CaptureRange:
+    return CaptureRange(found.path, found.path, kind, size=found.size)
 
 
 def _kind(found: Found, options: ReadOptions) -> str:
@@ -254,7 +256,7 @@ def _is_gone(path: str) -> bool:
 def rows(table: Table, share: Share) -> Iterator[pa.RecordBatch]:
     for partition, kind in share:
         try:
-            _, seen = decode(partition, table.reading(kind))
+            _, seen = decode_partition(partition, table.reading(kind))
             for one in seen:
                 yield from table.batches(one)
         except CaptureError as error:

@@ -74,7 +74,7 @@ def open_capture(
             case "pcap" | "pcapng":
                 if kind != _kind_by_magic(head):
                     raise _no_capture(text, head, kind)
-                from .packets import PacketReader
+                from .pcap import PacketReader
 
                 return PacketReader(source, text, kind, tracker, growing=growing, **how)
             case "tap":
@@ -103,7 +103,7 @@ def kind_of(path: str, head: bytes) -> str:
 
 def _kind_by_magic(head: bytes) -> str | None:
     from ..write.tap import MAGIC
-    from .packets import PCAP, PCAPNG
+    from .pcap import PCAP, PCAPNG
 
     if head[:4] in PCAP:
         return "pcap"

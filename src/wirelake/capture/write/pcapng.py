@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import BinaryIO
 
-from .tcp import LINKTYPE_ETHERNET, SNAP_LENGTH
+from .pcap import LINKTYPE_ETHERNET, SNAP_LENGTH
 
 SECTION, INTERFACE, PACKET = 0x0A0D0D0A, 1, 6
 BYTE_ORDER = 0x1A2B3C4D

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from wirelake.capture.write.tcp import ACK, FIN, MSS, PSH, RST, SYN, PcapWriter, TcpWriter, checksum
+from wirelake.capture.write.pcap import PcapWriter
+from wirelake.capture.write.tcp import ACK, FIN, MSS, PSH, RST, SYN, TcpWriter, checksum
 
 CLIENT, SERVER = ("10.0.0.1", 40000), ("10.0.0.2", 7771)
 

@@ -15,7 +15,6 @@ from tests.capture import hostile
 from tests.capture.following import Followed, Follower, follow, plain
 from wirelake.capture.read import open_capture
 from wirelake.capture.tcp import Tracker
-from wirelake.errors import CaptureError
 from wirelake.generate import generate, write_pcap
 from wirelake.protocols import BUILT_IN
 
@@ -330,38 +329,6 @@ def test_packets_of_unknown_interfaces_are_noted(tmp_path: Path) -> None:
     _, (counts,) = follow(path)
     assert counts.packets == counts.foreign_packets == 1
     assert counts.notes == ["there are packets of interfaces that are not described"]
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("a.pcap", b"", "no pcap, pcapng or tap file: it is empty"),
-        ("a.pcap", b"hello world", "no pcap, pcapng or tap file: it begins with 68 65 6c 6c 6f 20 77 6f"),
-        ("a.pcap", b"\xd4\xc3", "no pcap, pcapng or tap file: it begins with d4 c3"),
-    ],
-)
-def test_a_file_that_is_no_capture_is_refused(name: str, content: bytes, message: str, tmp_path: Path) -> None:
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(CaptureError) as caught:
-        open_capture(tmp_path / name, Tracker())
-    assert caught.value.detail == message and caught.value.path == str(tmp_path / name)
-
-
-def test_paths_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(CaptureError, match="No such file or directory"):
-        open_capture(tmp_path / "nothing.pcap", Tracker())
-    with pytest.raises(CaptureError, match="Is a directory"):
-        open_capture(tmp_path, Tracker())
-
-
-def test_a_kind_that_is_asked_for_must_be_right(tmp_path: Path) -> None:
-    path = hostile.write_pcap(tmp_path / "a.pcap", [])
-    with pytest.raises(CaptureError, match="no pcapng file: it begins with d4 c3 b2 a1"):
-        open_capture(path, Tracker(), kind="pcapng")
-    with pytest.raises(CaptureError, match="there is no kind 'pcapx' of captures; there are pcap, pcapng, tap, raw"):
-        open_capture(path, Tracker(), kind="pcapx")
-    assert open_capture(path, Tracker(), kind="raw").kind == "raw"
-    assert open_capture(path, Tracker()).kind == "pcap"
 
 
 def test_positions_are_those_of_the_file(packets: list[hostile.Packet], tmp_path: Path) -> None:

@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 
 from tests.needs import require
 from wirelake.capture.chunks import TO_CLIENT, TO_SERVER
-from wirelake.capture.partitions import Machine, Piece
+from wirelake.capture.decode import CaptureDecoder
+from wirelake.capture.partitions import CaptureRange
 from wirelake.capture.read import open_capture
-from wirelake.capture.reading import Reading
+from wirelake.capture.settings import ReadSettings
 from wirelake.capture.tcp import Tracker
 from wirelake.capture.write.export import UNKNOWN, Exported, export_pcapng
 from wirelake.capture.write.tap import TapWriter
@@ -90,10 +91,10 @@ class Streams:
 
 def messages(path: Path, *without: str) -> list[tuple[Any, ...]]:
     """Everything that is decoded, without what depends on the capture itself."""
-    machine = Machine(Reading())
+    machine = CaptureDecoder(ReadSettings())
     ports: dict[str, int] = {}
     found = []
-    for seen in [*machine.run(Piece(str(path), path.name)), *machine.finish()]:
+    for seen in [*machine.run(CaptureRange(str(path), path.name)), *machine.finish()]:
         ports.update({one.id: one.client_port for one in seen.chunks.connections})
         for protocol, batches in seen.output.messages.items():
             for row in (row for batch in batches for row in batch.to_pylist()):

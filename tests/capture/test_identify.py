@@ -9,7 +9,8 @@ import pytest
 
 from tests.capture.feeds import Feed, connection, generated, play
 from wirelake.capture.identify import is_tls
-from wirelake.capture.streams import Reading, Streams
+from wirelake.capture.settings import ReadSettings
+from wirelake.capture.streams import Streams
 from wirelake.generate import generate
 from wirelake.protocols import BUILT_IN
 
@@ -26,11 +27,11 @@ def test_a_protocol_is_found_from_first_bytes_on_any_port(protocol: str) -> None
     rng = random.Random(4)
     for seed in range(2):
         feed = generated(protocol, rng, messages=30, seed=seed, port=False, most=rng.choice((9, 1460)))
-        result = play(feed, Reading(), some_sizes(rng), restart=rng)
+        result = play(feed, ReadSettings(), some_sizes(rng), restart=rng)
         assert set(result.messages) == {protocol}
         assert result.foreign_bytes == 0
         assert result.quarantine == []
-        assert play(feed, Reading()) == result
+        assert play(feed, ReadSettings()) == result
 
 
 @pytest.mark.parametrize("protocol", BUILT_IN)
@@ -41,15 +42,15 @@ def test_a_protocol_is_found_in_the_middle_of_a_connection(protocol: str) -> Non
     base: dict[Any, int] = {}
     for packet in feed.packets:
         packet.offset -= base.setdefault((packet.connection.id, packet.direction), packet.offset)
-    result = play(feed, Reading(), some_sizes(rng), restart=rng)
+    result = play(feed, ReadSettings(), some_sizes(rng), restart=rng)
     assert set(result.messages) == {protocol}
-    assert play(feed, Reading()) == result
+    assert play(feed, ReadSettings()) == result
 
 
 def test_all_at_once() -> None:
     rng = random.Random(8)
     feed = generated(BUILT_IN, rng, messages=400, seed=5, port=False)
-    result = play(feed, Reading(), some_sizes(rng), restart=rng)
+    result = play(feed, ReadSettings(), some_sizes(rng), restart=rng)
     assert set(result.messages) == set(BUILT_IN)
     assert result.quarantine == []
 
@@ -62,7 +63,7 @@ def test_a_broken_first_frame_leaves_the_decision_to_the_other_direction() -> No
     peer = connection(server_port=9)
     feed.add(peer, 0, b"\xff" * 40 + asked[1] + asked[2])
     feed.add(peer, 1, answered[0])
-    result = play(feed, Reading())
+    result = play(feed, ReadSettings())
     assert len(result.messages["casual"]) == 3
     assert [row["length"] for row in result.quarantine] == [40]
 
@@ -74,11 +75,11 @@ def test_foreign_bytes_are_counted_and_not_kept() -> None:
     feed.add(peer, 0, b"SSH-2.0-OpenSSH_9.6\r\n")
     for _ in range(50):
         feed.add(peer, 0, random.Random(1).randbytes(1400))
-    result = play(feed, Reading(), [1], restart=random.Random(1))
+    result = play(feed, ReadSettings(), [1], restart=random.Random(1))
     assert result.foreign_bytes == 23 + 21 + 50 * 1400
     assert result.messages == {}
     assert result.quarantine == []
-    streams = Streams(Reading())
+    streams = Streams(ReadSettings())
     for chunks in feed.windows([10]):
         streams.feed(chunks, "one.pcap")
     (state,) = streams.snapshot().connections.values()
@@ -90,15 +91,15 @@ def test_a_single_direction_of_noise_is_given_up_in_the_end() -> None:
     peer = connection(server_port=22)
     for _ in range(100):
         feed.add(peer, 0, b"\xff" * 1400)
-    assert play(feed, Reading(), [1], finish=False).foreign_bytes == 100 * 1400
+    assert play(feed, ReadSettings(), [1], finish=False).foreign_bytes == 100 * 1400
 
 
 def test_an_open_connection_without_a_decision_is_pending_and_then_foreign() -> None:
     feed = Feed()
     feed.add(connection(server_port=22), 0, b"\x00\x00")
-    pending = play(feed, Reading(), finish=False)
+    pending = play(feed, ReadSettings(), finish=False)
     assert pending.accounts["c0", "to_server"]["bytes_pending"] == 2
-    finished = play(feed, Reading())
+    finished = play(feed, ReadSettings())
     assert finished.foreign_bytes == 2
     assert finished.accounts["c0", "to_server"]["bytes_in"] == 0
 
@@ -107,18 +108,18 @@ def test_the_port_decides_and_other_bytes_are_quarantined() -> None:
     feed = Feed()
     peer = connection(server_port=4120)
     feed.add(peer, 0, b"this is no DSA message at all")
-    result = play(feed, Reading())
+    result = play(feed, ReadSettings())
     assert [(row["protocol"], row["length"]) for row in result.quarantine] == [("dsa", 29)]
-    assert play(feed, Reading(ports={})).foreign_bytes == 29
-    assert play(feed, Reading(ports={4120: "mb"})).quarantine[0]["protocol"] == "mb"
+    assert play(feed, ReadSettings(ports={})).foreign_bytes == 29
+    assert play(feed, ReadSettings(ports={4120: "mb"})).quarantine[0]["protocol"] == "mb"
 
 
 def test_what_the_capture_says_comes_before_the_port_and_the_user_before_both() -> None:
     frame = next(event.frame for event in generate("casual", messages=3, seed=1))
     feed = Feed()
     feed.add(connection(server_port=4120, protocol="casual"), 0, frame)
-    assert set(play(feed, Reading()).messages) == {"casual"}
-    assert play(feed, Reading(protocol="ceda")).quarantine[0]["protocol"] == "ceda"
+    assert set(play(feed, ReadSettings()).messages) == {"casual"}
+    assert play(feed, ReadSettings(protocol="ceda")).quarantine[0]["protocol"] == "ceda"
 
 
 # --- TLS
@@ -137,7 +138,7 @@ def test_tls_is_set_aside_whole_in_both_directions(port: int) -> None:
         feed.add(peer, 1, noise.randbytes(1448))
     feed.end(peer)
     results = [
-        play(feed, Reading(), sizes, restart=rng)
+        play(feed, ReadSettings(), sizes, restart=rng)
         for sizes, rng in (([10_000], None), ([1], None), ([17], random.Random(1)))
     ]
     assert results[0] == results[1] == results[2]

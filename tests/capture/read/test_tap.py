@@ -1,70 +1,27 @@
+"""The reader of taps: torn, damaged, growing, in any windows."""
+
 from __future__ import annotations
 
-import errno
 import gzip
 import io
 import pickle
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wirelake.capture.chunks import TO_CLIENT, TO_SERVER, Chunks, Connection
+from tests.capture.taps import CLIENT, SERVER, SET, START_US, Found, Step, play, read_tap, rotated, tap, together
+from wirelake.capture.chunks import TO_CLIENT, TO_SERVER
 from wirelake.capture.read import open_capture
 from wirelake.capture.read.tap import TapConnections, TapReader
 from wirelake.capture.tcp import Tracker
-from wirelake.capture.write.tap import FILE_HEAD_BYTES, MAX_DATA, TapWriter
+from wirelake.capture.write.tap import FILE_HEAD_BYTES, TapWriter
 from wirelake.errors import CaptureError
 from wirelake.generate import Traffic, generate, write_tap
-
-CLIENT, SERVER = ("10.0.0.1", 4711), ("10.0.0.2", 7771)
-SET = bytes(range(16))
-START_US = 1_700_000_000_000_000
-
-
-class Found:
-    """What the chunks of some readers hold, put together."""
-
-    def __init__(self) -> None:
-        self.streams: dict[tuple[str, int], bytearray] = defaultdict(bytearray)
-        self.gaps: list[tuple[str, int, int, int]] = []
-        self.rows: list[tuple[Any, ...]] = []
-        self.connections: dict[str, Connection] = {}
-        self.ends: dict[tuple[str, int], int] = {}
-
-    def add(self, chunks: Chunks) -> None:
-        self.connections.update((one.id, one) for one in chunks.connections)
-        for i in range(len(chunks)):
-            name = chunks.connections[chunks.connection[i]].id
-            way = (name, int(chunks.direction[i]))
-            offset, length, start = int(chunks.offset[i]), int(chunks.length[i]), int(chunks.start[i])
-            assert self.ends.setdefault(way, offset) == offset, "chunks follow one another"
-            self.ends[way] = offset + length
-            if start < 0:
-                self.gaps.append((*way, offset, length))
-                continue
-            data = chunks.data[start : start + length].tobytes()
-            self.streams[way] += data
-            self.rows.append((*way, offset, data, int(chunks.ts[i]), int(chunks.position[i])))
-
-
-def read_tap(content: bytes, connections: TapConnections | None = None, **how: Any) -> tuple[Found, TapReader]:
-    found = Found()
-    reader = TapReader(io.BytesIO(content), connections or TapConnections(), **how)
-    for chunks in reader:
-        found.add(chunks)
-    return found, reader
-
-
-def tap(path: Path, **how: Any) -> TapWriter:
-    return TapWriter(path, set_id=SET, **how)
-
 
 # --- what is written is read
 
@@ -108,18 +65,6 @@ def test_the_same_bytes_get_the_same_ids_and_another_set_gets_others(tmp_path: P
     assert len({*ids("a", SET), *ids("c", None), *ids("d", None)}) == 6
 
 
-def test_data_that_is_too_long_for_a_record_is_several(tmp_path: Path) -> None:
-    data = Random(1).randbytes(2 * MAX_DATA + 17)
-    with tap(tmp_path / "a.tap") as writer:
-        one = writer.open(CLIENT, SERVER, START_US)
-        writer.data(one, TO_SERVER, START_US, data)
-        assert writer.offset(one, TO_SERVER) == len(data)
-    for window in (1 << 16, 1 << 24):
-        found, _ = read_tap((tmp_path / "a.tap").read_bytes(), window=window)
-        assert [bytes(stream) for stream in found.streams.values()] == [data]
-        assert len(found.rows) == 3
-
-
 def test_bytes_that_were_not_recorded_are_gaps_also_at_the_end(tmp_path: Path) -> None:
     with tap(tmp_path / "a.tap") as writer:
         one = writer.open(CLIENT, SERVER, START_US)
@@ -135,7 +80,6 @@ def test_bytes_that_were_not_recorded_are_gaps_also_at_the_end(tmp_path: Path) -
 
 # --- any order, torn anywhere, any window
 
-Step = tuple[str, int, int, int]
 steps = st.lists(
     st.tuples(
         st.sampled_from(["open", "data", "data", "data", "close", "skip"]),
@@ -145,28 +89,6 @@ steps = st.lists(
     ),
     max_size=40,
 )
-
-
-def play(writer: TapWriter, script: Sequence[Step]) -> list[int]:
-    """Writes what the steps say, as far as it is possible; tells where each record ended."""
-    rng = Random(len(script))
-    ends, running = [], []
-    for number, (kind, which, direction, size) in enumerate(script):
-        ts = START_US + number
-        if kind == "open":
-            running.append(writer.open((f"10.0.0.{which}", number), SERVER, ts))
-        elif not running:
-            continue
-        elif kind == "data":
-            writer.data(running[which % len(running)], direction, ts, rng.randbytes(size))
-        elif kind == "skip":
-            writer.skip(running[which % len(running)], direction, size)
-            continue
-        else:
-            writer.close(running.pop(which % len(running)), ts)
-        writer.flush()
-        ends.append(writer.written)
-    return ends
 
 
 @given(steps, st.randoms(use_true_random=False), st.integers(1, 700))
@@ -278,28 +200,6 @@ def test_a_record_of_a_tap_within_the_data_of_a_tap_is_only_data(tmp_path: Path)
 # --- rotated sets
 
 
-def rotated(directory: Path) -> tuple[TapWriter, list[bytes]]:
-    directory.mkdir()
-    sent = [Random(number).randbytes(3000) for number in range(3)]
-    with tap(directory, rotate_bytes=1000) as writer:
-        numbers = [writer.open((f"10.0.0.{n}", n), SERVER, START_US) for n in range(3)]
-        for at in range(0, 3000, 100):
-            for number in numbers:
-                writer.data(number, at // 100 % 2, START_US + at, sent[number][at : at + 100])
-        writer.close(numbers[0], START_US + 3000)
-    return writer, sent
-
-
-def together(paths: Iterable[Path]) -> Found:
-    found, connections = Found(), TapConnections()
-    for path in paths:
-        with path.open("rb") as source:
-            for chunks in TapReader(source, connections):
-                found.add(chunks)
-        connections = TapConnections(connections.snapshot())
-    return found
-
-
 def test_a_rotated_set_reads_as_one_capture(tmp_path: Path) -> None:
     writer, sent = rotated(tmp_path / "set")
     assert len(writer.paths) > 5
@@ -331,15 +231,6 @@ def test_a_file_of_a_set_that_is_missing_is_a_gap(tmp_path: Path) -> None:
     assert found.ends == whole.ends
 
 
-def test_a_set_is_rotated_by_time(tmp_path: Path) -> None:
-    with tap(tmp_path, rotate_us=1_000_000) as writer:
-        one = writer.open(CLIENT, SERVER, START_US)
-        for number in range(10):
-            writer.data(one, TO_SERVER, START_US + number * 300_000, b"x")
-    assert len(writer.paths) == 3
-    assert writer.paths[0].name == "20231114T221320-00010203-000000.tap"
-
-
 def test_a_snapshot_holds_only_the_connections_that_are_asked_for(tmp_path: Path) -> None:
     writer, _ = rotated(tmp_path / "set")
     connections = TapConnections()
@@ -347,11 +238,6 @@ def test_a_snapshot_holds_only_the_connections_that_are_asked_for(tmp_path: Path
         found = [chunks.connections for chunks in TapReader(source, connections)][-1]
     one = connections.snapshot().only({found[1].id})
     assert [known.connection.id for known in one.known.values()] == [found[1].id]
-
-
-def test_a_rotated_tap_needs_a_directory(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="needs a directory"):
-        TapWriter(tmp_path / "a.tap", rotate_bytes=1000)
 
 
 # --- places in the file
@@ -389,122 +275,6 @@ def test_a_range_between_two_marks_is_read_by_another_reader(tmp_path: Path) -> 
 def test_a_file_that_is_no_tap_is_refused(content: bytes, told: str) -> None:
     with pytest.raises(CaptureError, match=f"x.tap: .*{told}"):
         TapReader(io.BytesIO(content), TapConnections(), path="x.tap")
-
-
-class Disk:
-    """Takes some bytes and is then full, until there is room again."""
-
-    def __init__(self, file: Any, room: int) -> None:
-        self.file, self.room = file, room
-
-    def write(self, data: bytearray) -> int:
-        if not self.room:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        count = min(self.room, len(data), 5000)
-        self.room -= count
-        return int(self.file.write(data[:count]))
-
-    def close(self) -> None:
-        self.file.close()
-
-
-def test_what_a_full_disk_did_not_take_can_be_written_later(tmp_path: Path) -> None:
-    path = tmp_path / "a.tap"
-    writer = tap(path)
-    one = writer.open(CLIENT, SERVER, START_US)
-    disk = writer._file = Disk(writer._file, 70_000)
-    taken = 0
-    with pytest.raises(OSError, match="No space"):
-        for number in range(1000):
-            writer.data(one, TO_SERVER, START_US + number, b"%04d" % number * 250)
-            taken += 1
-    assert writer.offset(one, TO_SERVER) == taken * 1000
-    assert writer.written == path.stat().st_size == 70_000
-    found, reader = read_tap(path.read_bytes())
-    assert 60 < len(found.rows) < taken and reader.counts.broken
-    disk.room = 1 << 20
-    writer.data(one, TO_SERVER, START_US + taken, b"%04d" % taken * 250)
-    writer.end()
-    found, reader = read_tap(path.read_bytes())
-    assert [row[3][:4] for row in found.rows] == [b"%04d" % number for number in range(taken + 1)]
-    assert not found.gaps and not reader.counts.broken
-
-
-def test_a_file_of_a_set_has_its_head_as_soon_as_it_has_its_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    heads = []
-    rename = Path.rename
-
-    def named(source: Path, target: Path) -> Path:
-        assert not target.exists() and source.name.startswith(".") and source.suffix != ".tap"
-        heads.append(len(source.read_bytes()))
-        return rename(source, target)
-
-    monkeypatch.setattr(Path, "rename", named)
-    writer, _ = rotated(tmp_path / "set")
-    assert heads == [FILE_HEAD_BYTES] * len(writer.paths)
-    assert sorted((tmp_path / "set").iterdir()) == writer.paths
-
-
-def test_a_file_that_cannot_get_its_head_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(source: Path, target: Path) -> Path:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    writer = tap(tmp_path)
-    with monkeypatch.context() as patched:
-        patched.setattr(Path, "rename", refuse)
-        with pytest.raises(OSError, match="No space"):
-            writer.open(CLIENT, SERVER, START_US)
-    assert list(tmp_path.iterdir()) == [] and writer.path is None
-    writer.open(CLIENT, SERVER, START_US)
-    assert list(tmp_path.iterdir()) == writer.paths == [writer.path]
-    writer.end()
-    assert writer.path is None
-
-
-def test_a_file_can_be_given_up_for_another_with_a_gap_where_bytes_were_lost(tmp_path: Path) -> None:
-    writer = tap(tmp_path)
-    one = writer.open(CLIENT, SERVER, START_US)
-    writer.data(one, TO_SERVER, START_US, b"kept")
-    writer.flush()
-    writer.data(one, TO_SERVER, START_US + 1, b"lost")
-    writer.abandon()
-    writer.data(one, TO_SERVER, START_US + 2, b"later")
-    writer.abandon()  # nothing is in that file
-    writer.abandon()
-    writer.data(one, TO_SERVER, START_US + 3, b"last")
-    writer.end()
-    assert sorted(tmp_path.iterdir()) == writer.paths and len(writer.paths) == 2
-    found = together(writer.paths)
-    (name,) = found.connections
-    assert bytes(found.streams[name, TO_SERVER]) == b"keptlast"
-    assert found.gaps == [(name, TO_SERVER, 4, 9)]
-
-
-def test_a_disk_that_is_full_at_the_end_of_a_file_costs_nothing_either(tmp_path: Path) -> None:
-    writer = tap(tmp_path, rotate_bytes=1000)
-    one = writer.open(CLIENT, SERVER, START_US)
-    disk = writer._file = Disk(writer._file, 500)
-    writer.data(one, TO_SERVER, START_US, b"a" * 1000)
-    for _ in range(2):
-        with pytest.raises(OSError, match="No space"):
-            writer.data(one, TO_SERVER, START_US + 1, b"b")
-    assert len(writer.paths) == 1
-    disk.room = 10_000
-    writer.data(one, TO_SERVER, START_US + 1, b"b")
-    writer.sync()
-    writer.end()
-    assert len(writer.paths) == 2
-    assert [bytes(stream) for stream in together(writer.paths).streams.values()] == [b"a" * 1000 + b"b"]
-
-
-def test_a_tap_in_one_file_is_not_written_over_after_its_end(tmp_path: Path) -> None:
-    writer = tap(tmp_path / "a.tap")
-    writer.open(CLIENT, SERVER, START_US)
-    writer.end()
-    with pytest.raises(ValueError, match=r"a\.tap has ended"):
-        writer.open(CLIENT, SERVER, START_US)
 
 
 def test_the_arrays_of_a_window_have_the_kinds_that_chunks_have(tmp_path: Path) -> None:
