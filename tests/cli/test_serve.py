@@ -10,7 +10,6 @@ import socket
 import struct
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,9 +19,9 @@ from click.testing import CliRunner
 
 from tests.net.certificates import Authority, common_name
 from tests.net.plainly import GREETING, LOGIN, get, mb_frame, mb_request, split_address
+from tests.waiting import wait_until
 from wirelake.cli import cli
-from wirelake.cli.serve import SERVED
-from wirelake.net.services import SERVICES
+from wirelake.net.live import LIVE
 
 COMMAND = [sys.executable, "-c", "from wirelake.cli import main; main()", "serve"]
 SECONDS = 30.0
@@ -54,10 +53,7 @@ class Process:
         return [json.loads(line) for line in self._errors.read_text().splitlines()]
 
     def wait_for(self, condition: Callable[[Process], bool]) -> None:
-        end = time.monotonic() + SECONDS
-        while not condition(self):
-            assert time.monotonic() < end, self._errors.read_text()
-            time.sleep(0.01)
+        wait_until(lambda: condition(self), SECONDS, self._errors.read_text)
 
     def said(self, text: str) -> bool:
         return text in self._errors.read_text()
@@ -107,8 +103,15 @@ def message(one: socket.socket) -> bytes:
     return read(one, size)
 
 
-def test_the_protocols_of_the_help_are_those_of_the_hub() -> None:
-    assert {name: service.transports for name, service in SERVICES.items()} == SERVED
+def test_the_help_names_every_protocol_with_its_usual_ports() -> None:
+    shown = " ".join(CliRunner().invoke(cli, ["serve", "--help"]).output.split())
+    for name, live in LIVE.items():
+        tcp, websocket = live.hub_listeners["tcp"], live.hub_listeners["ws"]
+        assert f"{name} on TCP {tcp} and WebSocket {websocket}" in shown
+        assert all(
+            f"--{name}{'' if transport == 'tcp' else f'-{transport}'} HOST:PORT" in shown
+            for transport in live.transports
+        )
 
 
 def test_flags_name_what_is_served_and_the_line_says_where(start: Start) -> None:

@@ -21,6 +21,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.net.tapping import by_client, recorded
+from tests.waiting import until
 from wirelake.capture.chunks import TO_CLIENT, TO_SERVER
 from wirelake.capture.write.tap import TapWriter
 from wirelake.cli import cli
@@ -212,8 +213,7 @@ class Traffic:
         listener = await asyncio.start_server(self._accept, HERE, 0)
         tap = await asyncio.to_thread(tap_to, listener.sockets[0].getsockname())
         clients = [asyncio.create_task(self._connect(link, tap.address)) for link in self.links]
-        while self.received < after:
-            await asyncio.sleep(0.001)
+        await until(lambda: self.received >= after)
         await asyncio.to_thread(tap.kill)
         await asyncio.gather(*clients, *self._tasks)
         listener.close()
@@ -315,14 +315,14 @@ def test_what_prevents_a_start_is_said_in_one_line(tmp_path: Path) -> None:
         address = f"{HERE}:{taken.getsockname()[1]}"
         done = run("tap", address, "127.0.0.1:9", str(tmp_path / "captures"))
         assert (done.returncode, done.stdout) == (1, "")
-        assert done.stderr == f"Error: cannot listen on {address}: Address already in use\n"
+        assert done.stderr == f"Error: cannot listen on {address}: address already in use\n"
     done = run("tap", "127.0.0.1:0", "127.0.0.1:9", str(tmp_path / "file"))
     assert (done.returncode, done.stderr) == (1, f"Error: cannot record into {tmp_path}/file: File exists\n")
     done = run("tap", "127.0.0.1:0", "127.0.0.1:9", str(tmp_path / "file" / "below"))
     assert (done.returncode, done.stderr) == (1, f"Error: cannot record into {tmp_path}/file/below: Not a directory\n")
     done = run("tap", "192.0.2.1:0", "127.0.0.1:9", str(tmp_path / "captures"))
     assert (done.returncode, done.stderr) == (
-        1, "Error: cannot listen on 192.0.2.1:0: Cannot assign requested address\n",
+        1, "Error: cannot listen on 192.0.2.1:0: cannot assign requested address\n",
     )  # fmt: skip
 
 

@@ -15,6 +15,8 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
+from tests.waiting import wait_until
+
 COMMAND = (sys.executable, "-c", "from wirelake.cli import main; main()", "demo")
 PATIENCE = 240.0
 NUMBERS = count()
@@ -69,10 +71,9 @@ class Demo:
 
     def left(self) -> list[str]:
         """Its processes that are still there after a moment."""
-        deadline = time.monotonic() + GONE_SECONDS
-        while (found := list(self._members())) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        return found
+        with suppress(AssertionError):
+            wait_until(lambda: not list(self._members()), GONE_SECONDS)
+        return list(self._members())
 
     def _members(self) -> Iterator[str]:
         for place in Path("/proc").glob("[0-9]*"):

@@ -9,7 +9,9 @@ import pytest
 
 from tests.demo.captured import Captured, read_captures
 from wirelake.demo import live as played_live
-from wirelake.demo.live import SCENES, Live, Played
+from wirelake.demo.live import Live, Played
+from wirelake.demo.scenes import SCENES
+from wirelake.demo.stage import Scene
 from wirelake.net import Refused
 from wirelake.net.proxy import Proxy
 
@@ -72,12 +74,12 @@ def test_the_market_publishes_whole_and_in_pieces_and_refuses_a_login(captured: 
     assert 0 in said and 1 in said
 
 
-def test_vandals_leave_bytes_that_are_no_message_in_both_protocols(captured: Captured) -> None:
+def test_clients_that_break_the_rules_leave_undecodable_bytes_in_both_protocols(captured: Captured) -> None:
     assert {"action", "topic", "frame_incomplete"} <= captured.broken("mb")
     assert {"magic", "frame_incomplete"} <= captured.broken("ceda")
 
 
-def test_vandals_say_good_messages_at_the_wrong_moment(captured: Captured) -> None:
+def test_clients_that_break_the_rules_send_valid_messages_out_of_sequence(captured: Captured) -> None:
     first: dict[str, str] = {}
     for row in captured.messages["ceda"]:
         if row["direction"] == "to_server":
@@ -122,7 +124,7 @@ def test_what_goes_wrong_in_a_scene_is_told(tmp_path: Path, monkeypatch: pytest.
     async def fail(_: object) -> None:
         raise Refused("the scene fails")
 
-    monkeypatch.setitem(played_live.SCENES, "mb", (fail,))
+    monkeypatch.setitem(SCENES, "mb", Scene(parts=(fail,)))
     live = Live(tmp_path, messages=100, seconds=100, seed=1)
     live.start()
     assert live.wait(30)

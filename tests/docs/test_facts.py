@@ -16,7 +16,7 @@ from wirelake.codec.stream import MAX_QUARANTINE
 from wirelake.errors import OptionError
 from wirelake.gold.exchanges import GRACE_US
 from wirelake.gold.transactions import LINGER_US
-from wirelake.net.services import SERVICES
+from wirelake.net.live import LIVE
 from wirelake.protocols import BUILT_IN, casual, load
 from wirelake.report.annotated_bytes import MOST_HEX
 from wirelake.report.collect import TRAFFIC_BY_MINUTES_US
@@ -73,12 +73,10 @@ def test_the_overview_says_which_protocols_have_topics():
 
 
 def test_the_overview_and_the_readme_say_which_protocols_are_live():
-    assert [name for name, cell in zip(BUILT_IN, row(INDEX, "client and server"), strict=True) if cell] == list(
-        SERVICES
-    )
+    assert [name for name, cell in zip(BUILT_IN, row(INDEX, "client and server"), strict=True) if cell] == list(LIVE)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     told = re.findall(r"^\| \[`(\w+)`\].*\| yes \|$", readme, re.MULTILINE)
-    assert told == list(SERVICES)
+    assert told == list(LIVE)
 
 
 def test_the_overview_and_the_readme_say_the_same_about_what_is_missing():

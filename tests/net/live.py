@@ -40,12 +40,6 @@ def run(main: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(limited())
 
 
-async def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.005)
-
-
 class Live:
     """A server of one protocol that can be killed and started again."""
 

@@ -11,7 +11,8 @@ import pytest
 
 import wirelake
 from tests.net.certificates import Authority
-from tests.net.live import QUICK, TRANSPORTS, Live, authority, ceda_server, run, until
+from tests.net.live import QUICK, TRANSPORTS, Live, authority, ceda_server, run
+from tests.waiting import until
 from wirelake.errors import EncodeError
 from wirelake.net import AnswerError, ConnectionFailed, ConnectionLost, Refused, RequestTimeout, ceda
 from wirelake.net.ceda import Blob, Cell, Request

@@ -14,7 +14,8 @@ import pytest
 
 import wirelake
 from tests.net.faults import FaultyNetwork
-from tests.net.live import QUICK, Live, broker, ceda_server, run, until
+from tests.net.live import QUICK, Live, broker, ceda_server, run
+from tests.waiting import until
 from wirelake.errors import ProtocolError, WireError
 from wirelake.net import AnswerError, ConnectionFailed, ConnectionLost, LiveError, Refused, RequestTimeout
 

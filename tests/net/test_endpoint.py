@@ -8,7 +8,8 @@ import logging
 import pytest
 
 from tests.net.faults import FaultyNetwork
-from tests.net.toy import SECONDS, Peer, ToyServer, deaf_socket, run, serving, until
+from tests.net.toy import SECONDS, Peer, ToyServer, deaf_socket, run, serving
+from tests.waiting import until
 from wirelake.net import endpoint as endpoint_module
 from wirelake.net.endpoint import (
     FIRST_READ_BYTES,

@@ -19,10 +19,10 @@ from tests.net import toy
 from tests.net.certificates import Authority
 from tests.net.faults import FaultyNetwork
 from tests.net.plainly import GREETING, HEARTBEAT, LOGIN, Ceda, Mb, get, http, mb_frame, mb_request, split_address
-from tests.net.toy import until
+from tests.waiting import until
 from wirelake.net import http as http_module
-from wirelake.net.hub import Hub, HubError, HubSettings, SettingsError, _loop_factory, raise_file_limit, read_settings
-from wirelake.net.machine import Machine
+from wirelake.net.hub import Hub, HubError, HubSettings, SettingsError, _loop_factory, read_settings
+from wirelake.net.machine import Machine, raise_file_limit
 
 
 def settings(tables: dict[str, Any], directory: Path = Path()) -> HubSettings:

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from wirelake.net.ceda_service import CedaSettings
 from wirelake.net.hub import SettingsError, default_settings, load_settings, read_settings, with_listeners
 from wirelake.net.hub_settings import HubSettings
-from wirelake.net.services import SERVICES, CedaSettings, MbSettings
+from wirelake.net.live import LIVE
+from wirelake.net.mb_service import MbSettings
 from wirelake.net.settings import parse_address
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "hub.toml"
@@ -64,8 +66,8 @@ def uncommented() -> str:
 def test_the_example_shows_every_setting_and_its_default() -> None:
     settings = read(uncommented())
     shown = tomllib.loads(uncommented())
-    for name, service in SERVICES.items():
-        known = {one.name for one in dataclasses.fields(service.settings)} - {"users_file", "authenticator"}
+    for name, live in LIVE.items():
+        known = {one.name for one in dataclasses.fields(live.service.settings)} - {"users_file", "authenticator"}
         assert set(shown[name]) == known
     mb, ceda = settings.services["mb"], settings.services["ceda"]
     assert isinstance(mb, MbSettings) and isinstance(ceda, CedaSettings)

@@ -11,7 +11,8 @@ import pytest
 
 import wirelake
 from tests.net.certificates import Authority
-from tests.net.live import QUICK, TRANSPORTS, authority, broker, run, until
+from tests.net.live import QUICK, TRANSPORTS, authority, broker, run
+from tests.waiting import until
 from wirelake.errors import DecodeError, EncodeError, WireError
 from wirelake.net import AnswerError, ConnectionFailed, ConnectionLost, Refused, RequestTimeout, mb
 from wirelake.net.mb import Message, Request

@@ -6,7 +6,7 @@ import socket
 import ssl
 import struct
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +17,7 @@ import pytest
 
 from tests.net.certificates import Authority
 from tests.net.tapping import by_client, recorded, small_disk
+from tests.waiting import until
 from wirelake.net.proxy import HIGH_WATER, Proxy
 from wirelake.net.recorder import PROBE_BYTES, Recorder
 
@@ -31,11 +32,6 @@ def run(play: Coroutine[Any, Any, None]) -> None:
             await play
 
     asyncio.run(limited())
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    while not condition():
-        await asyncio.sleep(0.005)
 
 
 Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.net.tapping import Recorded, recorded, small_disk
+from tests.waiting import until
 from wirelake.capture.write.tap import FILE_HEAD_BYTES
 from wirelake.net.recorder import PROBE_BYTES, TO_CLIENT, TO_SERVER, Recorder
 
@@ -346,13 +347,6 @@ def test_whatever_the_disk_does_every_byte_is_recorded_right_or_missing(
 
 
 # --- with an event loop
-
-
-async def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.01)
 
 
 def test_a_disk_that_works_again_is_found_out_while_nothing_passes(tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ import pytest
 from websockets.asyncio.client import connect
 
 from tests.net.certificates import Authority, common_name
-from tests.net.toy import LINES, Peer, ToyServer, deaf_socket, run, serving, until
+from tests.net.toy import LINES, Peer, ToyServer, deaf_socket, run, serving
+from tests.waiting import until
 from wirelake.net import endpoint as endpoint_module
 from wirelake.net.endpoint import Address, Policy, show_address
 from wirelake.net.server import Certificate, Limits, Server

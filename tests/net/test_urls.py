@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wirelake.net.services import SERVICES
+from wirelake.net.live import LIVE
 from wirelake.net.urls import parse_url, tls_context
 from wirelake.protocols import load
 
@@ -41,9 +41,9 @@ def test_the_default_ports_are_those_of_the_declaration():
 
 
 def test_our_hub_is_found_without_a_port():
-    for service in SERVICES.values():
-        for transport, port in service.usual.items():
-            assert parse_url(f"{service.name}+{transport}://h").port == port
+    for live in LIVE.values():
+        for transport, port in live.hub_listeners.items():
+            assert parse_url(f"{live.name}+{transport}://h").port == port
 
 
 def test_a_plain_address_needs_a_protocol():
@@ -73,9 +73,9 @@ def test_a_websocket_has_a_path_and_ceda_a_usual_one():
 @pytest.mark.parametrize(
     ("url", "protocol", "words"),
     [
-        ("http://h", None, "'http' is no protocol to connect to"),
-        ("mb+udp://h", None, "no protocol to connect to"),
-        ("dsa://h", None, "no protocol to connect to"),
+        ("http://h", None, "'http' is not a protocol to connect to"),
+        ("mb+udp://h", None, "is not a protocol to connect to"),
+        ("dsa://h", None, "is not a protocol to connect to"),
         ("mb://", None, "no host"),
         ("mb://h:x", None, "no number"),
         ("mb://h:99999", None, "no number"),

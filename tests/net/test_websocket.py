@@ -15,7 +15,8 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.frames import Frame, Opcode
 
-from tests.net.toy import LINES, Peer, ToyServer, run, until
+from tests.net.toy import LINES, Peer, ToyServer, run
+from tests.waiting import until
 from wirelake.net import endpoint as endpoint_module
 from wirelake.net.endpoint import Address
 from wirelake.net.server import Limits, Server

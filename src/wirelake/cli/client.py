@@ -13,49 +13,93 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from ..errors import WireError
+from ..net.live import LIVE, Live, VerbOption
 from .inputs import CHUNK
-from .output import emit
 
 if TYPE_CHECKING:
-    from ..net.client import Client
-    from ..net.shapes import Outgoing, Shape
+    from ..net.client import Client, Opening
+    from ..net.message_json import MessageJson, Outgoing
     from ..net.urls import Target
 
 F = TypeVar("F", bound=Callable[..., Any])
 INTERRUPTED = 130
 MAX_LINE = 1 << 24
-NAME = "wirelake"
-"""Registering is also how we see that a broker is there."""
 
 
-def connecting(command: F) -> F:
-    """How to connect: the options that the four verbs have in common."""
-    options = (
+def connecting(verb: str) -> Callable[[F], F]:
+    """Add the options of a verb that connects: how to connect, and those that single protocols have for it."""
+    names = " or ".join(f"{name}://" for name in LIVE)
+
+    def add(command: F) -> F:
+        options = (
+            click.option(
+                "-p",
+                "--protocol",
+                type=click.Choice(list(LIVE)),
+                help=f"Needed if the URL does not begin with {names}.",
+            ),
+            *_protocol_options("connect"),
+            click.option("--ca", type=click.Path(exists=True, dir_okay=False), help="TLS: authorities to trust."),
+            click.option("--cert", type=click.Path(exists=True, dir_okay=False), help="TLS: certificate to show."),
+            click.option("--key", type=click.Path(exists=True, dir_okay=False), help="TLS: its key."),
+            click.option("--insecure", is_flag=True, help="TLS: do not verify the server."),
+            click.option("--reconnect/--no-reconnect", default=True, help="Reconnect after a loss.  [default: yes]"),
+        )
+        for option in (*reversed(options), *reversed(_protocol_options(verb))):
+            command = option(command)
+        return command
+
+    return add
+
+
+def _protocol_options(verb: str) -> list[Callable[[F], F]]:
+    return [
         click.option(
-            "-p",
-            "--protocol",
-            type=click.Choice(["mb", "ceda"]),
-            help="Needed if the URL is just HOST:PORT; mb://… and ceda://… say it themselves.",
-        ),
-        click.option("--name", metavar="TEXT", help="mb: the name to register under (wirelake)."),
-        click.option("--user", metavar="TEXT", help="ceda: the user; or write it into the URL."),
-        click.option(
-            "--password",
-            metavar="TEXT",
-            envvar="WIRELAKE_PASSWORD",
-            help="ceda: the password; better in the environment, as WIRELAKE_PASSWORD.",
-        ),
-        click.option("--ca", type=click.Path(exists=True, dir_okay=False), help="TLS: authorities to trust."),
-        click.option("--cert", type=click.Path(exists=True, dir_okay=False), help="TLS: certificate to show."),
-        click.option("--key", type=click.Path(exists=True, dir_okay=False), help="TLS: its key."),
-        click.option("--insecure", is_flag=True, help="TLS: do not verify the server."),
-        click.option("--reconnect/--no-reconnect", default=True, help="Whether to come back after a loss (yes)."),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+            f"--{option.name.replace('_', '-')}",
+            type=option.kind,
+            is_flag=option.kind is bool,
+            default=None,
+            metavar=option.metavar,
+            envvar=option.variable,
+            help=f"{', '.join(owners)}: {option.help}",
+        )
+        for option, owners in _options_of(verb)
+    ]
+
+
+def _options_of(verb: str) -> list[tuple[VerbOption, list[str]]]:
+    """Return each option of the verb with the protocols that have it."""
+    found: dict[str, tuple[VerbOption, list[str]]] = {}
+    for live in LIVE.values():
+        for option in live.options.get(verb, ()):
+            found.setdefault(option.name, (option, []))[1].append(live.name)
+    return list(found.values())
+
+
+def protocol_values(verb: str, given: dict[str, Any]) -> dict[str, Any]:
+    """Return what the options of this protocol say for a verb; refuse those of another protocol."""
+    live = live_of(given)
+    own = {option.name: option for option in live.options.get(verb, ())}
+    values = {}
+    for option, owners in _options_of(verb):
+        value = given[option.name]
+        if option.name not in own and value is not None and not _is_from_environment(option.name):
+            flag = option.name.replace("_", "-")
+            raise click.UsageError(f"--{flag} is an option of {' and '.join(owners)}, not of {live.name}")
+        if option.name in own:
+            values[option.name] = own[option.name].default if value is None else value
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _is_from_environment(name: str) -> bool:
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.ENVIRONMENT
+
+
+def live_of(given: dict[str, Any]) -> Live:
+    return LIVE[target_of(given).protocol]
 
 
 def target_of(given: dict[str, Any]) -> Target:
@@ -67,42 +111,28 @@ def target_of(given: dict[str, Any]) -> Target:
         raise click.UsageError(str(error)) from None
 
 
-def _open(given: dict[str, Any]) -> Any:
-    """The client to be."""
+def _open(given: dict[str, Any]) -> Opening[Any]:
+    """Return the client to be."""
     target = target_of(given)
+    common = {key: given[key] for key in ("ca", "cert", "key", "reconnect")} | {"verify": not given["insecure"]}
+    values = protocol_values("connect", given)
     try:
-        return _opening(target, given)
+        return live_of(given).connect(target, **values, **common)
     except (ValueError, OSError) as error:  # of options, and of the files that they name
         raise click.UsageError(str(error)) from None
 
 
-def _opening(target: Target, given: dict[str, Any]) -> Any:
-    from ..net import ceda, mb
-
-    common = {key: given[key] for key in ("ca", "cert", "key", "reconnect")} | {"verify": not given["insecure"]}
-    logins = {key: given[key] for key in ("user", "password") if given[key] is not None}
-    if target.protocol == "mb":
-        if given["user"] is not None:
-            raise click.UsageError("--user: mb has no login")
-        return mb.connect(target, name=NAME if given["name"] is None else given["name"], **common)
-    if given["name"] is not None:
-        raise click.UsageError("--name: only mb has names; use --user")
-    return ceda.connect(target, **logins, **common)
-
-
 def payload_argument(given: dict[str, Any], text: str) -> Any:
-    """A payload on the command line."""
-    from ..net.shapes import SHAPES
-
+    """Return a payload on the command line as the client takes it."""
     try:
-        return SHAPES[target_of(given).protocol].argument(text)
+        return live_of(given).message_json.argument(text)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
 
 
 def single_message(given: dict[str, Any], topic: str | None, payload: str | None) -> Outgoing | None:
-    """The one message that the command line has; None if they come from standard input."""
-    from ..net.shapes import Outgoing
+    """Return the message of the command line; None if messages come from standard input."""
+    from ..net.message_json import Outgoing
 
     if payload is None or payload == "-":
         return None
@@ -110,7 +140,7 @@ def single_message(given: dict[str, Any], topic: str | None, payload: str | None
 
 
 async def each_message(
-    shape: Shape, topic: str | None, single: Outgoing | None, one: Callable[[Outgoing], Awaitable[None]]
+    shape: MessageJson, topic: str | None, single: Outgoing | None, one: Callable[[Outgoing], Awaitable[None]]
 ) -> int:
     """Does it with the message of the command line, or with each line of standard input; the exit status."""
     if single is not None:
@@ -165,8 +195,8 @@ def _read_some() -> bytes:
         return bytes(buffer.read1(CHUNK))
 
 
-def _parsed(shape: Shape, line: bytes, topic: str | None) -> Outgoing:
-    from ..net.shapes import parse_line
+def _parsed(shape: MessageJson, line: bytes, topic: str | None) -> Outgoing:
+    from ..net.message_json import parse_line
 
     message = parse_line(shape, line.decode("utf-8", "replace"))
     message.topic = message.topic or topic or ""
@@ -199,18 +229,11 @@ async def first_of(*waits: Coroutine[Any, Any, Any]) -> None:
             task.cancel()
 
 
-def print_line(shown: dict[str, Any]) -> None:
-    emit(shown)
-    sys.stdout.flush()
-
-
 def run(
-    work: Callable[[Client[Any, Any], Shape], Awaitable[int]], given: dict[str, Any], *, is_endless: bool = False
+    work: Callable[[Client[Any, Any], MessageJson], Awaitable[int]], given: dict[str, Any], *, is_endless: bool = False
 ) -> None:
     """Connects, works, and leaves in good order, also when it is interrupted."""
-    from ..net.shapes import SHAPES
-
-    shape = SHAPES[target_of(given).protocol]
+    shape = live_of(given).message_json
     opening = _open(given)
 
     async def main() -> int:

@@ -6,20 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .client import connecting, each_message, run, single_message, target_of
+from .client import connecting, each_message, protocol_values, run, single_message
 
 if TYPE_CHECKING:
     from ..net.client import Client
-    from ..net.shapes import Outgoing, Shape
+    from ..net.message_json import MessageJson, Outgoing
 
 
 @click.command()
 @click.argument("url")
 @click.argument("topic", required=False)
 @click.argument("payload", required=False)
-@click.option("--confirm", is_flag=True, help="mb: wait until the broker has handed each one to somebody.")
-@connecting
-def publish(topic: str | None, payload: str | None, confirm: bool, **given: Any) -> None:
+@connecting("publish")
+def publish(topic: str | None, payload: str | None, **given: Any) -> None:
     """Publish one message, or one for each line of standard input.
 
     The PAYLOAD of mb is sent as it stands; that of ceda is a record in JSON: values by number, or a list of fields as
@@ -35,20 +34,14 @@ def publish(topic: str | None, payload: str | None, confirm: bool, **given: Any)
 
     Exit status 1 if a line was bad or a message was refused.
     """
-    _check_confirm(confirm, given)
-    extra = {"confirm": True} if confirm else {}
+    extra = protocol_values("publish", given)
     single = single_message(given, topic, payload)
 
-    async def send(client: Client[Any, Any], shape: Shape) -> int:
+    async def send(client: Client[Any, Any], shape: MessageJson) -> int:
         async def one(message: Outgoing) -> None:
-            more = {key: value for key, value in message.more.items() if key == "version"}
+            more = {key: value for key, value in message.more.items() if key in shape.publish_keys}
             await client.publish(message.topic, message.payload, **more, **extra)
 
         return await each_message(shape, topic, single, one)
 
     run(send, given)
-
-
-def _check_confirm(confirm: bool, given: dict[str, Any]) -> None:
-    if confirm and target_of(given).protocol != "mb":
-        raise click.UsageError("--confirm: only mb has confirmations")

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .client import connecting, each_message, print_line, run, single_message, target_of
+from .client import connecting, each_message, live_of, protocol_values, run, single_message
+from .output import emit_now
 
 if TYPE_CHECKING:
     from ..net.client import Client
-    from ..net.shapes import Outgoing, Shape
+    from ..net.message_json import MessageJson, Outgoing
 
 
 @click.command()
@@ -18,9 +19,8 @@ if TYPE_CHECKING:
 @click.argument("topic", required=False)
 @click.argument("payload", required=False)
 @click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="S", help="How long to wait for an answer.")
-@click.option("--server-id", metavar="TEXT", help="ceda: the wanted service (MQ).")
-@connecting
-def request(topic: str | None, payload: str | None, timeout: float | None, server_id: str | None, **given: Any) -> None:
+@connecting("request")
+def request(topic: str | None, payload: str | None, timeout: float | None, **given: Any) -> None:
     """Ask, and print the answer as one JSON object.
 
     TOPIC and PAYLOAD as for publish; with - for the PAYLOAD, or without a TOPIC, every line of standard input is a
@@ -34,16 +34,12 @@ def request(topic: str | None, payload: str | None, timeout: float | None, serve
 
     Exit status 1 if an answer was an error or none came in time.
     """
-    extra: dict[str, Any] = {} if timeout is None else {"timeout": timeout}
-    if server_id is not None:
-        if target_of(given).protocol != "ceda":
-            raise click.UsageError("--server-id: only ceda has it")
-        extra["server_id"] = server_id
-    if topic is not None and payload is None and target_of(given).protocol == "mb":
-        payload = "{}"
+    extra = protocol_values("request", given) | ({} if timeout is None else {"timeout": timeout})
+    if topic is not None and payload is None:
+        payload = live_of(given).message_json.empty
     single = single_message(given, topic, payload)
 
-    async def ask(client: Client[Any, Any], shape: Shape) -> int:
+    async def ask(client: Client[Any, Any], shape: MessageJson) -> int:
         from ..net.errors import AnswerError
 
         failed = 0
@@ -54,9 +50,9 @@ def request(topic: str | None, payload: str | None, timeout: float | None, serve
                 answer = await client.request(message.topic, message.payload, **(extra | message.more))
             except AnswerError as error:
                 failed = 1
-                print_line({"topic": message.topic, "error": _shown_error(error)})
+                emit_now({"topic": message.topic, "error": _shown_error(error)})
             else:
-                print_line(shape.show(answer) | {"topic": message.topic})
+                emit_now(shape.show(answer) | {"topic": message.topic})
 
         return await each_message(shape, topic, single, one) or failed
 

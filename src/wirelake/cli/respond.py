@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..codec.content import dump_json
-from .client import connecting, first_of, payload_argument, print_line, run
+from .client import connecting, first_of, payload_argument, protocol_values, run
+from .output import emit_now
 
 if TYPE_CHECKING:
     from ..net.client import Client
-    from ..net.shapes import Shape
+    from ..net.message_json import MessageJson
 
 COMMAND_FAILED = "COMMAND_FAILED"
-COMMANDS, ANSWERS = 16, 100
+COMMANDS, REPLIES = 16, 100
 """How many requests are handled side by side, with a command and without."""
 
 
@@ -25,12 +26,9 @@ COMMANDS, ANSWERS = 16, 100
 @click.option("--exec", "shell", metavar="CMD", help="Run this for each request; what it prints is the answer.")
 @click.option("--reply", metavar="JSON", help="Answer every request with this.")
 @click.option("--echo", is_flag=True, help="Answer every request with its own payload.")
-@click.option("--priority", type=float, default=0.0, metavar="X", help="mb: the highest gets the requests (0).")
 @click.option("-n", "--requests", "count", type=click.IntRange(1), metavar="N", help="End after so many.")
-@connecting
-def respond(
-    pattern: str, shell: str | None, reply: str | None, echo: bool, priority: float, count: int | None, **given: Any
-) -> None:
+@connecting("respond")
+def respond(pattern: str, shell: str | None, reply: str | None, echo: bool, count: int | None, **given: Any) -> None:
     """Answer requests to a topic or pattern, and print each of them as one JSON object.
 
     --exec runs a command by the shell: it is given the request on standard input, as the object that is printed, and
@@ -45,23 +43,25 @@ def respond(
     """
     if (shell is not None) + (reply is not None) + echo != 1:
         raise click.UsageError("one of --exec, --reply and --echo says what to answer")
+    extra = protocol_values("respond", given)
     fixed = None if reply is None else payload_argument(given, reply)
 
-    async def serve(client: Client[Any, Any], shape: Shape) -> int:
+    async def serve(client: Client[Any, Any], shape: MessageJson) -> int:
         enough = asyncio.Event()
         seen = 0
 
         async def answer(asked: Any) -> Any:
             nonlocal seen
-            print_line(shape.show(asked))
+            emit_now(shape.show(asked))
             seen += 1
             if seen == count:
                 enough.set()
             if shell is not None:
                 return await _ask_command(shell, asked, shape)
-            return fixed if reply is not None else asked.payload if hasattr(asked, "payload") else asked.cells
+            return shape.echo(asked) if reply is None else fixed
 
-        responder = await client.respond(pattern, answer, priority=priority, concurrency=COMMANDS if shell else ANSWERS)
+        concurrency = COMMANDS if shell else REPLIES
+        responder = await client.respond(pattern, answer, concurrency=concurrency, **extra)
         click.echo(f"answering {pattern}", err=True)
         await first_of(enough.wait(), client.wait_closed())
         await responder.close()
@@ -70,7 +70,7 @@ def respond(
     run(serve, given, is_endless=True)
 
 
-async def _ask_command(shell: str, asked: Any, shape: Shape) -> Any:
+async def _ask_command(shell: str, asked: Any, shape: MessageJson) -> Any:
     """What the command answers; whatever is wrong with it is an error answer."""
     from ..net.errors import AnswerError
 

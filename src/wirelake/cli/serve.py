@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import os
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,29 +10,33 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from ..net.live import LIVE
 from .log_format import show_logs
 from .log_handler import ThreadedHandler
+from .output import announce
 
 if TYPE_CHECKING:
-    from ..net.hub import Hub, HubSettings
+    from ..net.hub import HubSettings
 
 F = TypeVar("F", bound=Callable[..., Any])
-SERVED = {
-    "mb": ("tcp", "tls", "ws", "wss"),
-    "ceda": ("tcp", "tls", "ws", "wss"),
-}
-"""Protocols and their transports, as the hub knows them: written down here too, so that help needs not load it."""
 _ABOUT = {"tcp": "TCP", "tls": "TLS", "ws": "WebSocket", "wss": "WebSocket over TLS"}
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
 
 
 def _listener_options(command: F) -> F:
-    for name, transports in reversed(SERVED.items()):
-        for transport in reversed(transports):
-            flag = name if transport == "tcp" else f"{name}-{transport}"
-            about = f"Serve {name} over {_ABOUT[transport]} there."
-            command = click.option(f"--{flag}", metavar="HOST:PORT", help=about)(command)
+    for flag, name, transport in reversed(_flags()):
+        about = f"Serve {name} over {_ABOUT[transport]} there."
+        command = click.option(f"--{flag}", metavar="HOST:PORT", help=about)(command)
     return command
+
+
+def _flags() -> list[tuple[str, str, str]]:
+    """Return the flags that name listeners, each with its protocol and transport."""
+    return [
+        (name if transport == "tcp" else f"{name}-{transport}", name, transport)
+        for name, live in LIVE.items()
+        for transport in live.transports
+    ]
 
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
@@ -90,20 +91,11 @@ def serve(**given: Any) -> None:
     handler = ThreadedHandler()
     show_logs(level=LEVELS[settings.log.level], form=settings.log.format, handler=handler)
     try:
-        run(settings, _tell)
+        run(settings, lambda hub: announce({"listening": hub.listening}))
     except (HubError, SettingsError) as error:
         raise click.UsageError(str(error)) from None
     finally:
         handler.close()
-
-
-def _tell(hub: Hub) -> None:
-    """Whoever started us may have gone, and that is no reason to end."""
-    try:
-        sys.stdout.write(json.dumps({"listening": hub.listening}, separators=(",", ":")) + "\n")
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _settings(given: dict[str, Any]) -> HubSettings:
@@ -143,12 +135,10 @@ def _what_is_missing(files: dict[str, Path | None]) -> str:
 
 def _listeners(given: dict[str, Any]) -> dict[str, dict[str, tuple[str, int]]]:
     found: dict[str, dict[str, tuple[str, int]]] = {}
-    for name, transports in SERVED.items():
-        for transport in transports:
-            flag = name if transport == "tcp" else f"{name}-{transport}"
-            value = given[flag.replace("-", "_")]
-            if value is not None:
-                found.setdefault(name, {})[transport] = _address(flag, value)
+    for flag, name, transport in _flags():
+        value = given[flag.replace("-", "_")]
+        if value is not None:
+            found.setdefault(name, {})[transport] = _address(flag, value)
     return found
 
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import WireError
-from .client import connecting, print_line, run, target_of
+from .client import connecting, protocol_values, run
+from .output import emit_now
 
 if TYPE_CHECKING:
     from ..net.client import Client
-    from ..net.shapes import Shape
+    from ..net.message_json import MessageJson
 
 
 @click.command()
@@ -20,9 +21,8 @@ if TYPE_CHECKING:
 @click.argument("patterns", nargs=-1, required=True)
 @click.option("-n", "--messages", "count", type=click.IntRange(1), metavar="N", help="End after so many.")
 @click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="S", help="End after so many seconds.")
-@click.option("--image", is_flag=True, help="ceda: ask for the current values first.")
-@connecting
-def subscribe(patterns: tuple[str, ...], count: int | None, timeout: float | None, image: bool, **given: Any) -> None:
+@connecting("subscribe")
+def subscribe(patterns: tuple[str, ...], count: int | None, timeout: float | None, **given: Any) -> None:
     """Print every message of some topics or patterns, one JSON object per line, as it comes.
 
     mb: {"topic", "payload", "version"}; a payload that is no JSON is "text", one that is not even UTF-8 is "hex".
@@ -36,18 +36,16 @@ def subscribe(patterns: tuple[str, ...], count: int | None, timeout: float | Non
 
     Exit status 1 if there were fewer than -n messages when the time was over.
     """
-    if image and target_of(given).protocol != "ceda":
-        raise click.UsageError("--image: only ceda has images")
-    extra: dict[str, Any] = {"image": True} if image else {}
+    extra = protocol_values("subscribe", given)
 
-    async def listen(client: Client[Any, Any], shape: Shape) -> int:
+    async def listen(client: Client[Any, Any], shape: MessageJson) -> int:
         seen = 0
         async with client.subscribe(*patterns, **extra) as messages:
             click.echo(f"subscribed to {', '.join(patterns)}", err=True)
             try:
                 async with asyncio.timeout(timeout):
                     async for message in messages:
-                        print_line(shape.show(message))
+                        emit_now(shape.show(message))
                         seen += 1
                         if seen == count:
                             break

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from ..spec.nodes import Protocol
 from .log_format import show_logs
 from .log_handler import ThreadedHandler
 from .options import ProtocolName
-from .output import emit
+from .output import announce
 
 if TYPE_CHECKING:
     from ..net.proxy import Proxy
@@ -156,21 +155,21 @@ async def _run(proxy: Proxy, recorder: Recorder, drain_seconds: float) -> None:
     import logging
     import signal
 
+    from ..net.hub import explain
+    from ..net.machine import raise_file_limit
     from ..net.proxy import shown
 
-    _raise_file_limit()
+    raise_file_limit()
     try:
         await proxy.start()
     except OSError as error:
-        raise click.ClickException(f"cannot listen on {shown(proxy.listen)}: {_reason(error)}") from None
+        raise click.ClickException(explain(error, proxy.listen)) from None
     recorder.start()
     signals: asyncio.Queue[str] = asyncio.Queue()
     for one in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(one, signals.put_nowait, one.name)
     place = {"upstream": shown(proxy.upstream), "directory": str(recorder.directory)}
-    with suppress(OSError):  # whoever started this may have gone, and that is no reason to end
-        emit({"listening": {"tap": shown(proxy.listening[0])}, **place})
-        sys.stdout.flush()
+    announce({"listening": {"tap": shown(proxy.listening[0])}, **place})
     log = logging.getLogger("wirelake.tap")
     log.info("listening", extra={"fields": {"tap": " ".join(map(shown, proxy.listening)), **place}})
     name = await signals.get()
@@ -198,26 +197,3 @@ def _summary(proxy: Proxy, recorder: Recorder) -> dict[str, Any]:
     }
     rare = {name: proxy.counts[name] for name in ("resets", "refused", "unreachable") if proxy.counts[name]}
     return {**shown, **rare}
-
-
-def _reason(error: OSError) -> str:
-    """What the system says, without the address, which the line names already."""
-    import os
-    import socket
-
-    if isinstance(error, socket.gaierror) or not error.errno:
-        return error.strerror or str(error)
-    return os.strerror(error.errno)
-
-
-def _raise_file_limit() -> None:
-    """Each connection is two sockets: as many as the system allows."""
-    try:
-        import resource
-    except ImportError:
-        return
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    except (ValueError, OSError):
-        return

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..lake import Lake
+from .scenes import SCENES
 
 MANY = 20
 """Requests from which on a 95th percentile is more than the slowest of them."""
 NAMES = ("name", "user", "client_domain", "client_dsid")
 """What peers call themselves, in sessions."""
-LIVE = ("mb", "ceda")
 VERBS = {"commit": "commit", "rollback": "roll back"}
 
 Row = dict[str, Any]
@@ -171,4 +171,4 @@ def _a(message: str) -> str:
 
 def _interest(one: Row) -> tuple[int, int, Any]:
     """Live traffic first, breaches of the life cycle before others, then by time."""
-    return one["protocol"] not in LIVE, one["rule"] != "state", one["ts"]
+    return one["protocol"] not in SCENES, one["rule"] != "state", one["ts"]

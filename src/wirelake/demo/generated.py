@@ -1,7 +1,7 @@
-"""The part of the capture that is not live yet: conversations of the other protocols, made for the same seconds.
+"""The part of the capture that is not live: generated conversations of the other protocols, in the same seconds.
 
-They have what a demonstration needs: services that fail, transactions that were rolled back, one that was left in
-doubt, peers that break the rules, a few damaged frames. Chance is asked again until all of it is there.
+They have what the demonstration shows: failing services, transactions that are rolled back and one left in doubt,
+peers that break the rules, a few corrupted frames. Another seed is tried until all of it is there.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ from typing import Any
 from ..generate import Traffic, Truth, generate, write_tap
 from ..generate.simulation import Item
 from ..generate.traffic import Dials, Scene
+from ..protocols import load
 
 NAME = "generated.tap"
 LEAST_MESSAGES = 300
-"""Of each protocol: with fewer there is hardly a transaction in it."""
+"""Per protocol: fewer hold hardly a transaction."""
 SAMPLE_MESSAGES = 5000
 MESSAGES_PER_CONNECTION = 600
 MOST_CONNECTIONS = 24
 CORRUPT, VIOLATIONS = 0.002, 0.012
 MOST_TRIES = 300
-TOLD_MESSAGES = 100
+REPORTED_MESSAGES = 100
 OPENING_SHARE = 0.9
-"""New conversations begin in this share of the time; in the rest they come to their ends."""
+"""New conversations begin in this share of the time and end in the rest."""
 
 
 def write(
@@ -40,13 +41,13 @@ def write(
     seconds: float,
     made: Callable[[int], None] = lambda _: None,
 ) -> Truth:
-    """Writes a tap of these protocols beside the live one; tells what is in it. ``made`` hears how far it is."""
+    """Write a tap of these protocols beside the live one; return the truth about it. ``made`` is told the progress."""
     names = tuple(protocols)
     share = max(LEAST_MESSAGES, messages // max(1, len(names)))
     scenes = tuple(_scene(name, share, seed, seconds) for name in names)
     dials = Dials(corrupt=max(CORRUPT, 2 / share), violations=max(VIOLATIONS, 5 / share))
     for number in count():
-        traffic = _Told(made, scenes, seed=1000 * seed + number, start_us=start_us, dials=dials, seconds=seconds)
+        traffic = _Reporting(made, scenes, seed=1000 * seed + number, start_us=start_us, dials=dials, seconds=seconds)
         truth = Truth()
         write_tap(traffic, directory / NAME, truth=truth)
         if number == MOST_TRIES or has_everything(truth, names):
@@ -54,8 +55,8 @@ def write(
     raise AssertionError
 
 
-class _Told(Traffic):
-    """Tells how far it is while it is played."""
+class _Reporting(Traffic):
+    """Traffic that reports its progress while it is played."""
 
     def __init__(self, made: Callable[[int], None], scenes: tuple[Scene, ...], **options: Any) -> None:
         super().__init__(scenes, **options)
@@ -63,21 +64,22 @@ class _Told(Traffic):
 
     def timeline(self, truth: Truth | None = None) -> Iterator[Item]:
         for number, item in enumerate(super().timeline(truth), start=1):
-            if number % TOLD_MESSAGES == 0:
-                self._made(TOLD_MESSAGES)
+            if number % REPORTED_MESSAGES == 0:
+                self._made(REPORTED_MESSAGES)
             yield item
 
 
 def has_everything(truth: Truth, protocols: Iterable[str]) -> bool:
-    """Whether what people should see is there."""
+    """Return whether the traffic has everything that the demonstration shows."""
     outcomes = Counter(one.outcome for one in truth.transactions)
     broken = {one.protocol for one in truth.violations}
-    has_transactions = "casual" not in protocols or (outcomes["in_doubt"] > 0 and outcomes["rolled_back"] > 0)
+    transactional = any(load(name).conduct.branches is not None for name in protocols)
+    has_transactions = not transactional or (outcomes["in_doubt"] > 0 and outcomes["rolled_back"] > 0)
     return has_transactions and broken >= set(protocols) and len(truth.damages) > 0
 
 
 def _scene(name: str, messages: int, seed: int, seconds: float) -> Scene:
-    """A scene that takes about so long: its pace is found by playing a part of it at the usual one."""
+    """Return a scene that takes about so long; a sample at the usual pace tells which pace it needs."""
     connections = min(MOST_CONNECTIONS, max(4, messages // MESSAGES_PER_CONNECTION))
     sample = min(messages, SAMPLE_MESSAGES)
     usual = generate(name, seed=seed, messages=sample, connections=connections)
@@ -87,7 +89,7 @@ def _scene(name: str, messages: int, seed: int, seconds: float) -> Scene:
 
 
 def _seconds(traffic: Traffic, messages: int) -> float:
-    """How long it takes until so many messages were sent."""
+    """Return the seconds until so many messages are sent."""
     last = traffic.start_us
     for number, event in enumerate(traffic, start=1):
         last = event.ts_us

@@ -1,14 +1,14 @@
-"""The live part: a hub, a tap before it, and scenes that are played through the tap.
+"""The live part: a hub, a tap in front of it, and scenes that are played through the tap.
 
-It has a thread with an event loop of its own, so that others can be busy meanwhile, and so that it can be ended from
-outside at any moment; it leaves no connection, no port and no half-written file behind.
+It runs in a thread with its own event loop, so that Spark can start meanwhile and the part can be stopped at any
+moment; it leaves no connection, no port and no half-written file behind.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, suppress
 from functools import partial
@@ -20,24 +20,16 @@ from ..net.hub import Hub, HubSettings, read_settings
 from ..net.proxy import Proxy, shown
 from ..net.recorder import Recorder
 from ..net.settings import parse_address
-from . import vandals
-from .scenes import ceda as market
-from .scenes import mb as shop
+from .scenes import SCENES
 from .stage import Stage
 
-Scene = Callable[[Stage], Coroutine[Any, Any, None]]
-SCENES: dict[str, tuple[Scene, ...]] = {
-    "mb": (shop.play, vandals.break_mb),
-    "ceda": (market.play, vandals.break_ceda),
-}
-"""What is played live, by protocol. Those without a scene here are generated."""
 DRAIN_SECONDS = 1.0
 BEGIN_SECONDS = 2.0
 """A thread that has not begun by then never will: its start was interrupted."""
 
 
 class Played(NamedTuple):
-    """When it began, and what the tap has seen."""
+    """When it began, and what the tap recorded."""
 
     began_us: int
     seconds: float
@@ -46,17 +38,16 @@ class Played(NamedTuple):
 
 
 def hub_settings() -> HubSettings:
-    """Everything on loopback, on free ports."""
-    tables = {
-        "mb": {"tcp": "127.0.0.1:0"},
-        "ceda": {"tcp": "127.0.0.1:0", "users": dict(market.USERS)},
+    """Return settings with every listener on a free port of loopback."""
+    tables: dict[str, Any] = {
+        **{name: {"tcp": "127.0.0.1:0", **scene.hub_settings} for name, scene in SCENES.items()},
         "shutdown": {"drain_seconds": DRAIN_SECONDS},
     }
     return read_settings(tables, "demo", Path())
 
 
 async def perform(directory: Path, *, messages: int, seconds: float, seed: int, begun: Callable[[], None]) -> Played:
-    """Plays all scenes at the same time, and records them into ``directory``."""
+    """Play all scenes at the same time, and record them into ``directory``."""
     recorder = Recorder(directory)
     async with AsyncExitStack() as stack:
         hub = await stack.enter_async_context(Hub(hub_settings()))
@@ -71,17 +62,17 @@ async def perform(directory: Path, *, messages: int, seconds: float, seed: int, 
         began_us = time.time_ns() // 1000
         begun()
         async with asyncio.TaskGroup() as group:
-            for name, scenes in SCENES.items():
-                for number, scene in enumerate(scenes):
+            for name, scene in SCENES.items():
+                for number, part in enumerate(scene.parts):
                     url = f"{name}://{shown(proxies[name].listening[0])}"
                     stage = Stage(url, messages // len(SCENES), seconds, f"{seed} {name} {number}")
-                    group.create_task(scene(stage))
+                    group.create_task(part(stage))
     took = time.time_ns() / 1e9 - began_us / 1e6
     return Played(began_us, took, sum(one.counts["connections"] for one in proxies.values()), recorder.recorded)
 
 
 class Live:
-    """Plays in a thread: ``start``, then ``wait`` until it is over, or ``stop`` it."""
+    """The live part in a thread: ``start``, then ``wait`` until it is over, or ``stop`` it."""
 
     def __init__(self, directory: Path, *, messages: int, seconds: float, seed: int) -> None:
         self._perform = partial(perform, directory, messages=messages, seconds=seconds, seed=seed, begun=self._begin)
@@ -103,16 +94,16 @@ class Live:
         self._thread.start()
 
     def wait(self, seconds: float) -> bool:
-        """Whether it is over, after so long at most."""
+        """Wait at most so long; return whether it is over."""
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
     def result(self) -> Played:
-        """What was played, when it is over; raises what went wrong."""
+        """Return what was played, once it is over; raise what went wrong."""
         return self._result.result()
 
     def stop(self) -> None:
-        """Ends it, and waits until everything is closed."""
+        """Stop it, and wait until everything is closed."""
         if self._is_started and self._begun.wait(BEGIN_SECONDS):
             self._has_task.wait()
             if self._task is not None:
@@ -142,7 +133,7 @@ class Live:
 
 
 def _plain(error: BaseException) -> BaseException:
-    """The first of several things that went wrong at once."""
+    """Return the first of several concurrent errors."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

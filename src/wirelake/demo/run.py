@@ -16,7 +16,8 @@ from ..spark.background import Background
 from ..spark.pipeline import Report, ingest
 from . import generated
 from .findings import sentences
-from .live import SCENES, Live, Played
+from .live import Live, Played
+from .scenes import SCENES
 
 STEPS = 5
 LIVE_SHARE = 0.6

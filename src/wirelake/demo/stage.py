@@ -1,42 +1,42 @@
-"""What a live scene is played with: where to connect, how much to say, and when.
+"""What a live scene is played with: where to connect, how many messages to send, and when.
 
-Chance comes of the seed: who does something again and again has a chance of its own, so that what is said is the same
-in every run. Only how long things take is drawn in the order in which they happen, and times are those of the clock.
+All randomness comes from the seed, a generator for each activity, so that every run sends the same messages. Only
+service times are drawn in the order of events, and timestamps are those of the clock.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
 BURST, SLOW, LULL = (0.20, 0.32), (0.40, 0.62), (0.68, 0.80)
-"""Parts of the time in which there is more to do, in which a service is slow, in which there is little to do."""
+"""Shares of the time with many requests, with a slow service, with few requests."""
 MOST_RATE = 3.2
 MOST_AT_ONCE = 150
-"""Conversations under way at the same time; the next one waits, so that a slow machine is not buried."""
+"""Conversations in flight; the next one waits, so that a slow machine is not overloaded."""
 LATE_SECONDS = 10.0
-"""Who is so late does nothing new."""
+"""An activity that is this late starts nothing new."""
 
 
 def rate(at: float) -> float:
-    """How busy it is after this share of the time: charts should have a shape."""
+    """Return how busy it is after this share of the time, so that charts have a shape."""
     wave = 1 + 0.25 * math.sin(3 * math.pi * at)
     return wave * (2.4 if BURST[0] <= at < BURST[1] else 0.25 if LULL[0] <= at < LULL[1] else 1.0)
 
 
 def slowness(at: float) -> float:
-    """By how much the slow service is slower than usual: it gets worse, then better again."""
+    """Return by how much the slow service is slower than usual: it gets worse, then better again."""
     begin, end = SLOW
     return 1 + 32 * math.sin(math.pi * (at - begin) / (end - begin)) if begin < at < end else 1.0
 
 
 @dataclass
 class Stage:
-    """One scene's part of the time. ``messages``: about how many should be on the wire in the end."""
+    """The time of one scene. ``messages``: about how many it puts on the wire."""
 
     url: str
     messages: int
@@ -48,7 +48,7 @@ class Stage:
         self._times = self.chance("times")
 
     def chance(self, name: str) -> Random:
-        """The chance of one who does something."""
+        """Return the random generator of one activity."""
         return Random(f"{self.seed} {name}")
 
     @property
@@ -65,7 +65,7 @@ class Stage:
         await asyncio.sleep(max(0.0, (at - self.at) * self.seconds))
 
     async def beats(self, count: int, chance: Random) -> AsyncIterator[int]:
-        """So often, spread over the time as the rate has it."""
+        """Yield ``count`` times, spread over the time by ``rate``."""
         for number, moment in enumerate(_moments(count, chance)):
             await self.until(moment)
             if (self.at - moment) * self.seconds > LATE_SECONDS:
@@ -73,8 +73,19 @@ class Stage:
             yield number
 
     async def work(self, milliseconds: float, spread: float = 0.4) -> None:
-        """Takes about so long: mostly near that, sometimes much longer."""
+        """Wait about so long: mostly near that, sometimes much longer."""
         await asyncio.sleep(self._times.lognormvariate(math.log(milliseconds), spread) / 1000)
+
+
+Part = Callable[[Stage], Coroutine[Any, Any, None]]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What is played live in one protocol: parts that run at the same time, and what the hub must be set to."""
+
+    parts: tuple[Part, ...]
+    hub_settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 def _moments(count: int, chance: Random) -> list[float]:
@@ -87,14 +98,14 @@ def _moments(count: int, chance: Random) -> list[float]:
 
 
 class Crowd:
-    """Conversations that go on side by side; what goes wrong in one of them ends the scene."""
+    """Conversations that run concurrently; an error in one of them ends the scene."""
 
     def __init__(self, group: asyncio.TaskGroup) -> None:
         self._group = group
         self._room = asyncio.Semaphore(MOST_AT_ONCE)
 
     async def add(self, conversation: Coroutine[Any, Any, None]) -> None:
-        """Begins it, when there is room."""
+        """Start it when there is room."""
         try:
             await self._room.acquire()
         except BaseException:

@@ -25,6 +25,7 @@ from .connection import ClientPipe, Connection, Reconnect
 from .endpoint import Endpoint, Pipe
 from .errors import ConnectionLost, LiveError
 from .inbox import MOST, Inbox
+from .live import LIVE
 from .serving import SIDE_BY_SIDE, Handler, Responder
 from .urls import Target, parse_url, tls_context
 
@@ -392,11 +393,4 @@ def connect(url: str, **options: Any) -> Opening[Any]:
     ``+tls``, ``+ws`` and ``+wss`` behind the protocol choose the transport. The options are those of
     ``wirelake.net.mb.connect`` and ``wirelake.net.ceda.connect``, which say exactly what they give.
     """
-    target = parse_url(url)
-    if target.protocol == "mb":
-        from . import mb
-
-        return mb.connect(url, **options)
-    from . import ceda
-
-    return ceda.connect(url, **options)
+    return LIVE[parse_url(url).protocol].connect(url, **options)

@@ -26,11 +26,13 @@ from typing import Any
 from .endpoint import Address, show_address
 from .http import Pages
 from .hub_settings import HubSettings, default_settings, load_settings, read_settings, with_listeners
+from .live import LIVE
+from .machine import raise_file_limit
 from .metrics import LagMeter, show_metrics
 from .patience import new_event_loop
 from .recorder import Recorder
 from .server import Server
-from .services import SERVICES, Served
+from .services import Served
 from .settings import SettingsError
 from .users import Gate
 
@@ -98,7 +100,7 @@ class Hub:
             log.info("listening", extra={"fields": {"name": name, "address": address}})
 
     async def _serve(self, name: str) -> None:
-        settings, service = self.settings.services[name], SERVICES[name]
+        settings, service = self.settings.services[name], LIVE[name].service
         served = service.make(settings, self.settings.directory)
         server = self.servers[name] = Server(
             name,
@@ -267,20 +269,6 @@ def _loop_factory(settings: HubSettings) -> Callable[[], asyncio.AbstractEventLo
         return new_event_loop if sys.platform != "win32" else None
     found: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
     return found
-
-
-def raise_file_limit() -> int:
-    """Lets this process open as many files as it may; how many that are, 0 if nobody knows."""
-    try:
-        import resource
-    except ImportError:
-        return 0
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        with suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-            soft = hard
-    return 0 if soft == resource.RLIM_INFINITY else soft
 
 
 def is_loopback(host: str) -> bool:

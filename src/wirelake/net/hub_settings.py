@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from .endpoint import Address
+from .live import LIVE, TRANSPORTS
 from .server import Certificate
-from .services import SERVICES, TRANSPORTS, ServiceSettings
+from .services import ServiceSettings
 from .settings import Reader, SettingsError, load_toml, setting
 
 LEVELS = ("debug", "info", "warn", "error")
@@ -101,12 +102,12 @@ def load_settings(path: Path) -> HubSettings:
 def read_settings(tables: dict[str, Any], name: str, directory: Path) -> HubSettings:
     """Protocols that have a table are served; if none has, all are. A table without listeners gets the usual ones."""
     reader = Reader(name, directory)
-    reader.refuse_unknown(tables, [*SERVICES, *_TABLES], "")
+    reader.refuse_unknown(tables, [*LIVE, *_TABLES], "")
     services = {}
-    for protocol, service in SERVICES.items():
+    for protocol, live in LIVE.items():
         if protocol in tables:
-            absent = tuple(one for one in TRANSPORTS if one not in service.transports)
-            services[protocol] = reader.read(service.settings, tables[protocol], protocol, absent)
+            absent = tuple(one for one in TRANSPORTS if one not in live.transports)
+            services[protocol] = reader.read(live.service.settings, tables[protocol], protocol, absent)
     others: dict[str, Any] = {key: reader.read(kind, tables.get(key, {}), key) for key, kind in _TABLES.items()}
     settings = complete(HubSettings(services=services, directory=directory, **others))
     for protocol, found in settings.services.items():
@@ -118,11 +119,11 @@ def read_settings(tables: dict[str, Any], name: str, directory: Path) -> HubSett
 
 def complete(settings: HubSettings) -> HubSettings:
     """With the usual listeners where none is named."""
-    chosen = settings.services or {name: service.settings() for name, service in SERVICES.items()}
+    chosen = settings.services or {name: live.service.settings() for name, live in LIVE.items()}
     services = {}
     for name, found in chosen.items():
         if not found.listeners:
-            usual: Any = {where: ("127.0.0.1", port) for where, port in SERVICES[name].usual.items()}
+            usual: Any = {where: ("127.0.0.1", port) for where, port in LIVE[name].hub_listeners.items()}
             found = replace(found, **usual)
         services[name] = found
     return replace(settings, services=services)
@@ -132,9 +133,8 @@ def with_listeners(settings: HubSettings, listeners: dict[str, dict[str, Address
     """Only these listeners, by protocol and transport; everything else as it was."""
     services = {}
     for name, wanted in listeners.items():
-        service = SERVICES[name]
         nowhere: Any = dict.fromkeys(TRANSPORTS)
-        services[name] = replace(settings.services.get(name) or service.settings(), **{**nowhere, **wanted})
+        services[name] = replace(settings.services.get(name) or LIVE[name].service.settings(), **{**nowhere, **wanted})
         for transport in ("tls", "wss"):
             if transport in wanted and settings.tls.files is None:
                 raise SettingsError(f"{name} over {transport} needs a certificate and its key")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 FRESH_SECONDS = 0.5
@@ -103,3 +104,17 @@ def _uptime() -> dict[str, float]:
         return {"system.uptime": float((_PROC / "uptime").read_text().split()[0])}
     except (OSError, ValueError, IndexError):
         return {}
+
+
+def raise_file_limit() -> int:
+    """Let this process open as many files as the system allows; return how many, 0 if unknown."""
+    try:
+        import resource
+    except ImportError:
+        return 0
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+            soft = hard
+    return 0 if soft == resource.RLIM_INFINITY else soft

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from .live import LIVE
 from .machine import open_files, resident_bytes
 
 if TYPE_CHECKING:
@@ -93,20 +94,10 @@ def _number(server: Server, path: str) -> float:
     return found
 
 
-_MESSAGES = {
-    "mb": ("router.message.count", "malformed"),
-    "ceda": (
-        "published", "requests", "requests_unrouted", "replies", "replies_dropped", "p2p", "p2p_unrouted", "pieces",
-        "heartbeats", "logins", "logins_refused", "ignored_before_login", "control_ignored", "message_errors",
-    ),
-}  # fmt: skip
-"""Counts that together are the messages that came, of sessions that do not simply count ``messages``."""
-
-
 def _messages(servers: Mapping[str, Server]) -> Iterator[Sample]:
     for name, server in servers.items():
         counts = server.session.counts
-        names = ("messages",) if "messages" in counts else _MESSAGES.get(name, ())
+        names = LIVE[name].message_counts if name in LIVE else ("messages",)
         yield {"protocol": name}, sum(counts[one] for one in names)
 
 

@@ -9,16 +9,12 @@ from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from ..protocols import load
-from ..spec.nodes import Protocol
+from .live import LIVE, TRANSPORTS, Live
 
 log = logging.getLogger("wirelake.net")
 
-LIVE = ("mb", "ceda")
-"""Protocols that have a client."""
-TRANSPORTS = {"": "tcp", "tcp": "tcp", "tls": "tls", "ws": "ws", "wss": "wss"}
-WITH_LOGIN = {"ceda"}
-USUAL_PORTS = {("ceda", "ws"): 8089}
-"""Where our own hub listens if nobody says otherwise, and the protocol does not say anything."""
+TRANSPORT_OF = {"": "tcp", **{transport: transport for transport in TRANSPORTS}}
+"""By what follows the ``+`` of a scheme."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,25 +54,27 @@ def parse_url(url: str, protocol: str | None = None) -> Target:
     """What a URL says; ``protocol`` is that of a plain host:port. ValueError if it makes no sense."""
     if "://" not in url:
         if protocol is None:
-            raise ValueError(f"{url!r} does not say which protocol: write mb://{url} or ceda://{url}")
+            raise ValueError(
+                f"{url!r} does not say which protocol: write {' or '.join(f'{name}://{url}' for name in LIVE)}"
+            )
         url = f"{protocol}://{url}"
     parts = urlsplit(url)
     name, transport = _scheme(parts.scheme)
+    live = LIVE[name]
     if protocol is not None and name != protocol:
         raise ValueError(f"{parts.scheme}://… is a URL of {name}, not of {protocol}")
     if not parts.hostname:
         raise ValueError("the URL has no host")
     if parts.query or parts.fragment:
         raise ValueError("a URL to connect to has no ? and no #; a password with such characters is written with %")
-    if (parts.username or parts.password) and name not in WITH_LOGIN:
+    if (parts.username or parts.password) and not live.has_login:
         raise ValueError(f"{name} has no login: the URL must not have a user")
-    declared = load(name)
     return Target(
         name,
         transport,
         parts.hostname,
-        _port(parts, declared, transport),
-        _path(parts, declared, transport),
+        _port(parts, live, transport),
+        _path(parts, live, transport),
         unquote(parts.username or ""),
         unquote(parts.password or ""),
     )
@@ -86,26 +84,25 @@ def _scheme(scheme: str) -> tuple[str, str]:
     name, _, transport = scheme.partition("+")
     if name.removesuffix("s") in LIVE and not transport:
         name, transport = name.removesuffix("s"), "tls" if name.endswith("s") else ""
-    if name not in LIVE or transport not in TRANSPORTS:
+    if name not in LIVE or transport not in TRANSPORT_OF:
         known = ", ".join(f"{one}{kind}" for one in LIVE for kind in ("", "+tls", "+ws", "+wss"))
-        raise ValueError(f"{scheme!r} is no protocol to connect to: there are {known}")
-    return name, TRANSPORTS[transport]
+        raise ValueError(f"{scheme!r} is not a protocol to connect to; there are {known}")
+    return name, TRANSPORT_OF[transport]
 
 
-def _port(parts: SplitResult, declared: Protocol, transport: str) -> int:
+def _port(parts: SplitResult, live: Live, transport: str) -> int:
     try:
         given = parts.port
     except ValueError:
         raise ValueError(f"the port in {parts.netloc.rpartition('@')[2]!r} is no number within 1..65535") from None
     if given == 0:
         raise ValueError("nobody can connect to port 0")
-    usual = USUAL_PORTS.get((declared.name, transport), declared.ports["tcp"])
-    return given or declared.ports.get(transport, usual)
+    return given or live.port(transport)
 
 
-def _path(parts: SplitResult, declared: Protocol, transport: str) -> str:
+def _path(parts: SplitResult, live: Live, transport: str) -> str:
     if transport in ("ws", "wss"):
-        usual = declared.captured.websocket_paths
+        usual = load(live.name).captured.websocket_paths
         return parts.path or (usual[0] if usual else "/")
     if parts.path not in ("", "/"):
         raise ValueError(f"only a WebSocket has a path, not {transport}: {parts.path}")

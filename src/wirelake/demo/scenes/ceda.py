@@ -1,7 +1,7 @@
-"""CEDA: prices, and people who look at them and trade.
+"""CEDA: a market with a price feed, desks that subscribe and trade, and a trading service.
 
-A feed publishes, desks subscribe, the trading service answers. Orders take their time, more of it while the market is
-slow; nobody serves old prices, so whoever asks for them waits in vain; somebody has forgotten the password.
+Orders take a while, and longer while the market is slow. Nobody serves old prices, so requests for them get no reply.
+Somebody has forgotten the password. Some clients break the rules.
 """
 
 from __future__ import annotations
@@ -9,11 +9,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from random import Random
 from typing import Any
 
+from ...codec import encode
 from ...net import AnswerError, Refused, RequestTimeout
 from ...net.ceda import Blob, CedaClient, Request, connect
-from ..stage import Crowd, Stage, slowness
+from ...protocols.ceda import messages
+from ...spec import Cell
+from ..raw_connection import RawConnection, raw_connection
+from ..stage import Crowd, Scene, Stage, slowness
 
 USERS = {name: f"secret of {name}" for name in ("feed", "trading", "desk-fx", "desk-rates", "visitor")}
 TOPICS = {
@@ -25,13 +30,17 @@ TOPICS = {
 }
 DESKS = {"desk-fx": ("FX.SPOT.*", "RISK.*"), "desk-rates": ("RATES.**", "RISK.*")}
 PRICE, TEXT, SIZE, CURVES = 1, 4, 7, 9
-"""Numbers of fields."""
+"""Field numbers."""
 TICK_MESSAGES, ASK_MESSAGES = 2.0, 4.0
-"""What is on the wire for each, on both sides of the server."""
+"""Messages on the wire for each, on both sides of the server."""
 LIMIT = 800_000
-"""What a desk may trade at once."""
+"""The largest order of a desk."""
 OLD_SECONDS = 1.5
 CURVE_BYTES = 90_000
+LOGIN_BY_NAME = 3
+"""Control code."""
+LOGIN_NAME, LOGIN_PASSWORD = 4, 5
+"""Field numbers of a login."""
 
 
 class Market:
@@ -43,7 +52,7 @@ class Market:
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Market]:
-        """Everybody is logged in; in the end they log out."""
+        """Log everybody in; log them out in the end."""
         async with AsyncExitStack() as stack:
 
             async def log_in(user: str) -> CedaClient:
@@ -56,13 +65,13 @@ class Market:
             await trading.respond("ORDER.NEW", self.trade)
             for user, patterns in DESKS.items():
                 desk = await log_in(user)
-                messages = await stack.enter_async_context(desk.subscribe(*patterns))
-                reading = asyncio.create_task(_read(messages))
+                stream = await stack.enter_async_context(desk.subscribe(*patterns))
+                reading = asyncio.create_task(_read(stream))
                 stack.callback(reading.cancel)
                 self.desks.append(desk)
             yield self
 
-    # --- what the services do
+    # --- the trading service
 
     async def quote(self, asked: Request) -> dict[int, Any]:
         await self.stage.work(2)
@@ -71,12 +80,12 @@ class Market:
     async def trade(self, asked: Request) -> dict[int, Any]:
         await self.stage.work(25 * slowness(self.stage.at) ** 0.5)
         if asked.record[SIZE] > LIMIT:
-            raise AnswerError("LIMIT_EXCEEDED", "the limit of a desk is lower")
+            raise AnswerError("LIMIT_EXCEEDED", "the order is above the limit of a desk")
         return {PRICE: 1, TEXT: "filled", SIZE: asked.record[SIZE]}
 
 
-async def _read(messages: Any) -> None:
-    async for _ in messages:
+async def _read(stream: Any) -> None:
+    async for _ in stream:
         pass
 
 
@@ -113,7 +122,7 @@ async def _ask(desk: CedaClient, topic: str, record: dict[int, Any]) -> None:
 
 
 async def _curves(market: Market) -> None:
-    """Too long for one message: sent in pieces."""
+    """Publish what is too long for one message: it is sent in pieces."""
     chance = market.stage.chance("curves")
     for at in (0.3, 0.6, 0.9):
         await market.stage.until(at)
@@ -134,3 +143,56 @@ async def _old_prices(market: Market) -> None:
         await market.stage.until(at)
         with suppress(RequestTimeout):
             await market.desks[0].request("HISTORY.GET", {TEXT: "FX.SPOT.EURUSD"}, timeout=OLD_SECONDS)
+
+
+# --- clients that break the rules
+
+
+async def break_rules(stage: Stage) -> None:
+    chance = stage.chance("misdeeds")
+    for at, misdeed in ((0.2, _too_early), (0.45, _garbage), (0.63, _torn), (0.85, _unsolicited_reply)):
+        await stage.until(at)
+        async with raw_connection(stage) as connection:
+            await misdeed(chance, connection)
+
+
+def _frame(message: messages.CedaMessage) -> bytes:
+    return encode(message, dialect="ceda4-ws")
+
+
+async def _log_in(connection: RawConnection) -> None:
+    record = (Cell(LOGIN_NAME, "STRING", "visitor"), Cell(LOGIN_PASSWORD, "STRING", USERS["visitor"]))
+    await connection.send(_frame(messages.Login(control_code=LOGIN_BY_NAME, record=record)))
+    await connection.receive()
+
+
+async def _too_early(_: Random, connection: RawConnection) -> None:
+    """Publish before logging in."""
+    price = (Cell(1, "DOUBLE", 9.99),)
+    await connection.send(_frame(messages.Publish(topic="FX.SPOT.EURUSD", record=price)))
+    await connection.receive()
+
+
+async def _garbage(chance: Random, connection: RawConnection) -> None:
+    await _log_in(connection)
+    await connection.send(b"\x00\x01 not a message " + chance.randbytes(24))
+    await connection.receive()
+
+
+async def _torn(_: Random, connection: RawConnection) -> None:
+    """Close the connection in the middle of a message."""
+    await _log_in(connection)
+    whole = _frame(messages.Publish(topic="FX.SPOT.GBPUSD", record=(Cell(1, "DOUBLE", 1.2), Cell(4, "STRING", "x"))))
+    await connection.send(whole[: len(whole) - 5])
+
+
+async def _unsolicited_reply(_: Random, connection: RawConnection) -> None:
+    """Reply to a request that nobody sent."""
+    await _log_in(connection)
+    record = (Cell(1, "DOUBLE", 0.0),)
+    answer = messages.Reply(topic="1.1.77", connection_id=1, server_id="MQ", signal_id="", record=record)
+    await connection.send(_frame(answer))
+    await connection.receive()
+
+
+SCENE = Scene(parts=(play, break_rules), hub_settings={"users": USERS})

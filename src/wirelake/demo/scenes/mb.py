@@ -1,31 +1,38 @@
 """MB: the services of a small shop around a broker.
 
-Customers browse and order. An order is made by asking stock and payments, and told to whoever subscribed. Payments are
-slow, and very slow for a while; mirrors are sold out; the daily report takes longer than anybody waits for it.
+Customers browse and order. The orders service asks stock and payments, then publishes the order. Payments are slow, and
+very slow for a while; mirrors are sold out; the daily report takes longer than its callers wait. Some clients break the
+rules.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from random import Random
 from typing import Any
+from uuid import UUID
 
+from ...codec import encode
 from ...net import AnswerError, RequestTimeout
 from ...net.mb import MbClient, Request, connect
-from ..stage import Crowd, Stage, slowness
+from ...protocols.mb import messages
+from ..raw_connection import RawConnection, raw_connection
+from ..stage import Crowd, Scene, Stage, slowness
 
 CUSTOMERS = ("web", "app", "kiosk")
 ARTICLES = ("lamp", "chair", "desk", "shelf", "clock", "vase")
 SOLD_OUT = "mirror"
 SOLD_OUT_EVERY = 12
-"""Every so many orders are of what is sold out."""
+"""Every Nth order asks for the sold-out article."""
 ORDER_MESSAGES, SEARCH_MESSAGES, LEVEL_MESSAGES = 16.0, 4.0, 2.0
-"""What is on the wire for each, on both sides of the broker."""
+"""Messages on the wire for each, on both sides of the broker."""
 ASK_SECONDS = 0.9
-"""How long the orders service waits for the others."""
+"""How long the orders service waits for stock and payments."""
 LARGEST_AMOUNT = 870.0
-"""What the bank lets a customer pay."""
+"""The bank declines more than this."""
 REPORT_SECONDS = 1.0
 
 
@@ -38,7 +45,7 @@ class Shop:
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Shop]:
-        """All services are there; in the end they leave in good order."""
+        """Connect all services; disconnect them in the end."""
         async with AsyncExitStack() as stack:
 
             async def join(name: str, description: str) -> MbClient:
@@ -57,14 +64,14 @@ class Shop:
             await back_office.respond("reports.daily", self.report)
             listeners = await join("notifications", "mails"), await join("analytics", "counts")
             for listener, patterns in zip(listeners, (("orders.#",), ("orders.#", "stock.#")), strict=True):
-                messages = await stack.enter_async_context(listener.subscribe(*patterns))
-                reading = asyncio.create_task(_read(messages))
+                stream = await stack.enter_async_context(listener.subscribe(*patterns))
+                reading = asyncio.create_task(_read(stream))
                 stack.callback(reading.cancel)
             for name in CUSTOMERS:
                 self.customers.append(await join(name, "where customers are"))
             yield self
 
-    # --- what the services do
+    # --- the services
 
     async def search(self, asked: Request) -> dict[str, Any]:
         await self.stage.work(3)
@@ -86,7 +93,7 @@ class Shop:
         return {"authorized": amount}
 
     async def create(self, asked: Request) -> dict[str, Any]:
-        """An order asks two other services first. That something is sold out is an answer, not an error."""
+        """Ask stock and payments first. A refused order is a normal reply, not an error."""
         order = asked.json()
         try:
             goods = {"article": order["article"], "quantity": order["quantity"]}
@@ -106,13 +113,13 @@ class Shop:
 
 
 async def _ask(client: MbClient, topic: str, payload: dict[str, Any], timeout: float) -> None:
-    """Customers live with errors."""
+    """Send a request and ignore its outcome."""
     with suppress(AnswerError, RequestTimeout):
         await client.request(topic, payload, timeout=timeout)
 
 
-async def _read(messages: Any) -> None:
-    async for _ in messages:
+async def _read(stream: Any) -> None:
+    async for _ in stream:
         pass
 
 
@@ -149,7 +156,63 @@ async def _levels(shop: Shop) -> None:
 
 
 async def _reports(shop: Shop) -> None:
-    """Asked for twice, and never there in time."""
+    """Ask twice for a report that never comes in time."""
     for at in (0.2, 0.6):
         await shop.stage.until(at)
         await _ask(shop.customers[0], "reports.daily", {"day": "yesterday"}, REPORT_SECONDS)
+
+
+# --- clients that break the rules
+
+
+async def break_rules(stage: Stage) -> None:
+    chance = stage.chance("misdeeds")
+    for at, misdeed in ((0.15, _garbage), (0.38, _unsolicited_replies), (0.57, _torn), (0.82, _garbage)):
+        await stage.until(at)
+        async with raw_connection(stage) as connection:
+            await connection.receive()
+            await misdeed(chance, connection)
+
+
+def _id(chance: Random) -> str:
+    return str(UUID(int=chance.getrandbits(128), version=4))
+
+
+def _frame(message: messages.MbMessage) -> bytes:
+    return encode(message, framing="tcp")
+
+
+async def _register(chance: Random, connection: RawConnection, name: str) -> None:
+    payload = json.dumps({"name": name, "description": "a stranger"}).encode()
+    asked = messages.Request(topic="system.service.register", version="1.0.0", request_id=_id(chance), payload=payload)
+    await connection.send(_frame(asked))
+    await connection.receive()
+
+
+async def _garbage(chance: Random, connection: RawConnection) -> None:
+    """Send frames with an unknown action and a malformed topic, then bytes that are not even framed."""
+    await _register(chance, connection, "scanner")
+    for message in (b"shout:orders.created:1.0.0\n{}", b"publish:orders created:1.0.0\n{}"):
+        await connection.send(len(message).to_bytes(4, "big") + message)
+        await connection.receive()
+    await connection.send(b"GET / HTTP/1.1\r\nHost: shop\r\n\r\n")
+    await connection.receive()
+
+
+async def _unsolicited_replies(chance: Random, connection: RawConnection) -> None:
+    """Reply to requests that nobody sent."""
+    await _register(chance, connection, "impostor")
+    for topic in ("payments.authorize", "stock.reserve"):
+        answer = messages.Response(topic=topic, version="1.0.0", request_id=_id(chance), payload=b'{"authorized":0.01}')
+        await connection.send(_frame(answer))
+        await connection.receive()
+
+
+async def _torn(chance: Random, connection: RawConnection) -> None:
+    """Close the connection in the middle of a message."""
+    await _register(chance, connection, "weak-link")
+    whole = _frame(messages.Publish(topic="stock.lamp", version="1.0.0", payload=b'{"left":12,"where":"shelf 4"}'))
+    await connection.send(whole[: len(whole) // 2])
+
+
+SCENE = Scene(parts=(play, break_rules))

@@ -1,0 +1,41 @@
+"""A hub serves CEDA as a server with logins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..sessions.ceda_options import CedaServerOptions
+from ..sessions.ceda_server import CedaServer
+from .services import Served, Service, ServiceSettings, unpredictable
+from .users import open_gate
+
+MAX_MESSAGE = 0xFFFF
+"""Bytes of the longest payload of CEDA."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CedaSettings(ServiceSettings):
+    """Who may log in: ``users`` with their passwords, those of a ``users_file``, or those that the ``authenticator``,
+    a function, accepts; everybody if none of them is set. ``options`` are those of the server.
+    """
+
+    users: dict[str, str] | None = field(default=None, repr=False)
+    users_file: Path | None = None
+    authenticator: str = ""
+    options: CedaServerOptions = field(default_factory=CedaServerOptions)
+
+    def __post_init__(self) -> None:
+        if sum((self.users is not None, self.users_file is not None, bool(self.authenticator))) > 1:
+            raise ValueError("users, users_file and authenticator exclude each other: one of them says who may log in")
+
+
+def _serve(settings: Any, directory: Path) -> Served:
+    gate = open_gate(settings.users, settings.users_file, settings.authenticator, directory)
+    server = CedaServer(settings.options, authenticate=gate.authenticate, chance=unpredictable())
+    gate.session = server
+    return Served(server, settings.options.framing, False, MAX_MESSAGE, gate)
+
+
+SERVICE = Service(CedaSettings, _serve)

@@ -1,0 +1,29 @@
+"""A hub serves MB as a broker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..sessions.mb_broker import MbBroker
+from ..sessions.mb_services import BrokerOptions
+from ..sessions.mb_wire import MAX_FRAME, MB_TCP
+from .machine import Machine
+from .services import Served, Service, ServiceSettings, unpredictable
+from .settings import rules
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MbSettings(ServiceSettings):
+    """``options`` are those of the broker."""
+
+    options: BrokerOptions = field(default_factory=BrokerOptions, metadata=rules(without=("max_connections",)))
+
+
+def _serve(settings: Any, directory: Path) -> Served:
+    broker = MbBroker(options=settings.options, probe=Machine(), chance=unpredictable())
+    return Served(broker, MB_TCP, True, MAX_FRAME)
+
+
+SERVICE = Service(MbSettings, _serve)

@@ -1,0 +1,51 @@
+"""subscribe: real processes against real servers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+
+import pytest
+
+from tests.cli.verbs import PROGRAM, SECONDS, done, verb
+from tests.net.live import broker, run
+from tests.waiting import POLL_SECONDS
+from wirelake.net import mb
+
+
+def test_subscribing_ends_when_the_time_is_over():
+    async def main() -> None:
+        async with broker() as live:
+            assert (await done("subscribe", live.url(), "a", "--timeout", "0.1"))[0] == 0
+            assert (await done("subscribe", live.url(), "a", "-n", "1", "--timeout", "0.1"))[0] == 1
+
+    run(main)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_subscription_ends_in_good_order(number: signal.Signals):
+    async def main() -> None:
+        async with broker() as live, verb("subscribe", live.url(), "a") as subscriber:
+            await subscriber.says("subscribed")
+            subscriber.process.send_signal(number)
+            assert (await subscriber.end())[0] == 0
+
+    run(main)
+
+
+def test_a_reader_that_closes_its_pipe_ends_the_subscription():
+    async def main() -> None:
+        async with broker() as live, mb.connect(live.url()) as client:
+            shell = f'"$@" subscribe {live.url()} a 2>/dev/null | head -n 1'
+            process = await asyncio.create_subprocess_exec(
+                "bash", "-c", shell, "bash", *PROGRAM, stdout=asyncio.subprocess.PIPE
+            )
+            ending = asyncio.ensure_future(process.communicate())
+            async with asyncio.timeout(SECONDS):
+                while not (await asyncio.wait({ending}, timeout=POLL_SECONDS))[0]:
+                    await client.publish("a", 1)
+            out, _ = ending.result()
+            assert [json.loads(line)["payload"] for line in out.splitlines()] == [1]
+
+    run(main)
