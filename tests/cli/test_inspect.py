@@ -71,7 +71,7 @@ def test_a_file_is_drawn_frame_by_frame_with_what_lies_between(tmp_path: Path) -
     titles = [line for line in text.splitlines() if line.startswith("ceda ")]
     assert titles == [
         "ceda heartbeat (1), 3 bytes, undecided",
-        "ceda no message, 4 bytes, undecided at offset 3",
+        "ceda undecodable, 4 bytes, undecided at offset 3",
         "ceda logout (20), 3 bytes, undecided at offset 7",
         "ceda heartbeat (1), 3 bytes, undecided at offset 10",
     ]

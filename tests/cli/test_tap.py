@@ -290,12 +290,12 @@ def test_whatever_somebody_has_received_is_in_the_capture_when_the_tap_is_killed
 @pytest.mark.parametrize(
     ("listen", "upstream", "said"),
     [
-        ("4001", "127.0.0.1:3001", "'4001' is no address; write HOST:PORT"),
+        ("4001", "127.0.0.1:3001", "'4001' is not an address; write HOST:PORT"),
         ("127.0.0.1:70000", "127.0.0.1:3001", "'127.0.0.1:70000' is no address"),
         ("127.0.0.1:x", "127.0.0.1:3001", "'127.0.0.1:x' is no address"),
         ("::1:4001", "127.0.0.1:3001", "an IPv6 address is written in brackets"),
-        ("[::1]:4001", "127.0.0.1:0", "both host and port of the server have to be said"),
-        ("127.0.0.1:0", ":3001", "both host and port of the server have to be said"),
+        ("[::1]:4001", "127.0.0.1:0", "give both host and port of the server"),
+        ("127.0.0.1:0", ":3001", "give both host and port of the server"),
     ],
 )
 def test_a_bad_address_is_named(listen: str, upstream: str, said: str, tmp_path: Path) -> None:

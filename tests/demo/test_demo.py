@@ -93,7 +93,7 @@ def test_the_sentences_are_about_what_the_report_shows(ran: Ran) -> None:
     assert any(row["gtrid"] in transactions for row in in_doubt)
     rules = {(row["source"], row["protocol"], row["rule"]) for row in ran.answers("rules")}
     assert ("state", "ceda", "state") in rules and "ceda in state open (rule state)" in violations
-    assert ("bytes", "mb", "action") in rules and "no message of mb (rule action)" in violations
+    assert ("bytes", "mb", "action") in rules and "undecodable bytes over mb (rule action)" in violations
 
 
 def test_the_lake_has_all_that_went_wrong(ran: Ran) -> None:
@@ -152,7 +152,7 @@ def test_a_file_that_is_no_report_is_not_overwritten(tmp_path: Path) -> None:
     foreign.write_text("<title>my notes</title>")
     ended = CliRunner().invoke(cli, ["demo", "-o", str(foreign)])
     assert ended.exit_code == 2
-    assert "notes.html exists and is no report of wirelake" in ended.stderr
+    assert "notes.html exists and is not a report of wirelake" in ended.stderr
     assert foreign.read_text() == "<title>my notes</title>"
 
 

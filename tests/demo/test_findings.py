@@ -43,25 +43,25 @@ def test_latency_names_the_slowest_that_was_asked_often_who_failed_and_who_was_l
     )
     rows += [asked("daily", 3_000_000, "timeout"), asked(None, 9_000_000), asked("stock", None, "unanswered")]
     assert latency(rows) == (
-        "Latency: pay (mb) is the slowest of what was asked often, 400 ms at its 95th percentile and 400 ms in the "
+        "Latency: pay (mb) is the slowest frequently called service: 400 ms at its 95th percentile and 400 ms in the "
         "median; "
-        "stock (mb) failed most often, 3 times, and daily (mb) was not answered in time once."
+        "stock (mb) failed most often, 3 times, and daily (mb) timed out once."
     )
 
 
 def test_latency_of_little_is_not_talked_about() -> None:
-    assert latency([asked("pay", 1)]) == "Latency: nothing was asked often enough to say what is slow."
-    assert latency([]) == "Latency: nothing was asked often enough to say what is slow."
+    assert latency([asked("pay", 1)]) == "Latency: no service was called often enough to say which is slow."
+    assert latency([]) == "Latency: no service was called often enough to say which is slow."
 
 
 def test_transactions_name_the_clearest_that_is_in_doubt() -> None:
     found = [ended("aa", "in_doubt", None, 0), ended("bb", "in_doubt", 0, 0), ended("cc", "rolled_back", 100)]
     assert transactions(found) == (
-        "Transactions: bb and 1 more are in doubt (2 of its 2 branches voted to commit and were never told how it "
-        "ended), and 1 of 3 was rolled back."
+        "Transactions: bb and 1 more are in doubt (2 of its 2 branches voted to commit and never received the "
+        "decision), and 1 of 3 was rolled back."
     )
     assert transactions(found[:1]) == (
-        "Transactions: aa is in doubt (1 of its 2 branches voted to commit and was never told how it ended), "
+        "Transactions: aa is in doubt (1 of its 2 branches voted to commit and never received the decision), "
         "and none of 1 was rolled back."
     )
     assert transactions(found[2:]) == "Transactions: none is in doubt, and 1 of 1 was rolled back."
@@ -72,10 +72,10 @@ def test_transactions_name_the_clearest_that_is_in_doubt() -> None:
 @pytest.mark.parametrize(
     ("branches", "why"),
     [
-        ([branch(0)], "its only branch voted to commit and was never told how it ended"),
-        ([branch(106), branch(0, "rollback")], "a branch was told to roll back and never said that it did"),
-        ([branch(0, "commit", 0), branch(0, "commit")], "a branch was told to commit and never said that it did"),
-        ([branch(100), branch(None)], "its end was not seen"),
+        ([branch(0)], "its only branch voted to commit and never received the decision"),
+        ([branch(106), branch(0, "rollback")], "a branch was asked to roll back and never confirmed it"),
+        ([branch(0, "commit", 0), branch(0, "commit")], "a branch was asked to commit and never confirmed it"),
+        ([branch(100), branch(None)], "its end is not in the capture"),
     ],
 )
 def test_it_is_said_what_is_not_known_of_a_transaction(branches: list[dict[str, Any]], why: str) -> None:
@@ -87,15 +87,15 @@ def test_violations_name_who_broke_which_rule_live_traffic_first() -> None:
     broken = [broke("state", "casual", 0), broke("state", "ceda", 9), broke("unexpected_reply", "mb", 1)]
     bad = [broke("magic", "dsa", 0), broke("action", "mb", 5, length=33), broke("gap", "mb", 1, length=1000)]
     assert violations(broken, bad, {"c1": "scanner"}) == (
-        "Violations: scanner sent a publish of ceda in state open (rule state), one of 3 messages at the wrong moment, "
-        "and scanner sent 33 bytes that are no message of mb (rule action), of 53 such bytes in all."
+        "Violations: scanner sent a publish of ceda in state open (rule state), one of 3 messages out of sequence, "
+        "and scanner sent 33 undecodable bytes over mb (rule action), 53 such bytes in all."
     )
-    assert violations([], bad[2:], {}) == "Violations: everybody kept to the rules."
+    assert violations([], bad[2:], {}) == "Violations: none."
 
 
 def test_violations_of_one_byte_and_of_a_server_are_told_as_such() -> None:
     broken = [broke("state", "ceda", 0, message="unsubscribe", direction="to_client", state=None)]
     assert violations(broken, [broke("magic", "mb", 1, length=1)], {"c1": "desk"}) == (
         "Violations: the server of desk sent an unsubscribe of ceda (rule state), "
-        "and desk sent 1 byte that is no message of mb (rule magic)."
+        "and desk sent 1 undecodable byte over mb (rule magic)."
     )

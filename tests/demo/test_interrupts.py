@@ -10,7 +10,7 @@ import pytest
 from tests.demo.running import Demo, demo
 from tests.needs import require
 
-CALM = "stopping; nothing is left behind (once more: at once)\n"
+CALM = "stopping and cleaning up; interrupt again to stop at once\n"
 
 
 @pytest.fixture(autouse=True)

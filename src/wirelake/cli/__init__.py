@@ -1,7 +1,6 @@
-"""The command line: verbs that call the library and print what it returns.
+"""The command line: verbs that call the library and print what it returns. Each verb has a file of its name.
 
-Machine-readable on stdout, people on stderr. Exit status: 0 all went well, 1 some input was bad, 2 the command was
-used wrongly."""
+Data goes to stdout, diagnostics to stderr. Exit status: 0 success, 1 some input was not usable, 2 wrong usage."""
 
 from __future__ import annotations
 
@@ -41,18 +40,18 @@ def cli() -> None:
     declaration works wherever these do: -p path/to/file.py:PROTOCOL.
 
     \b
-    Look at one frame      wirelake inspect -p ceda --hex 820101
+    Inspect one frame      wirelake inspect -p ceda --hex 820101
     Decode a stream        wirelake decode -p casual capture.raw
-    Decode hex, a line     echo 820101 | wirelake decode -p ceda --hex -
-    And back               wirelake decode -p mb --hex x | wirelake encode -p mb --hex -
-    See a protocol         wirelake describe casual service_call_request
-    Make some traffic      wirelake generate -p dsa -n 5000 -o traffic.pcap
+    Decode a line of hex   echo 820101 | wirelake decode -p ceda --hex -
+    Encode it again        wirelake decode -p mb --hex x | wirelake encode -p mb --hex -
+    Describe a protocol    wirelake describe casual service_call_request
+    Generate traffic       wirelake generate -p dsa -n 5000 -o traffic.pcap
     Captures to tables     wirelake ingest traffic.pcap lake
-    Tables to a page       wirelake report lake --open
+    Tables to a report     wirelake report lake --open
     Serve protocols        wirelake serve --mb 127.0.0.1:3001 --ceda 127.0.0.1:8088
-    Talk to a server       wirelake subscribe mb://localhost 'plant.#'
+    Subscribe to a server  wirelake subscribe mb://localhost 'plant.#'
     Record a live server   wirelake tap 127.0.0.1:4001 127.0.0.1:3001 captures/
-    All of it at once      wirelake demo
+    Everything at once     wirelake demo
     """
 
 
@@ -87,11 +86,11 @@ EXTRAS = {
     "duckdb": "report",
     "plotly": "report",
 }
-"""Packages that may be missing, and what installs them."""
+"""Packages that may be missing, and the extra that installs them."""
 
 
 def main() -> None:
-    """Entry point: a closed pipe (``wirelake ... | head``) is no error, and a missing extra is named."""
+    """Run the command line; treat a closed pipe (``wirelake ... | head``) as a normal end, and name a missing extra."""
     try:
         cli()
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""What the verbs that talk to servers share: where to connect, what to send, and an end in good order."""
+"""What the verbs that connect to servers share: options, messages from standard input, and a clean end."""
 
 from __future__ import annotations
 
@@ -140,11 +140,11 @@ def single_message(given: dict[str, Any], topic: str | None, payload: str | None
 
 
 async def each_message(
-    shape: MessageJson, topic: str | None, single: Outgoing | None, one: Callable[[Outgoing], Awaitable[None]]
+    shape: MessageJson, topic: str | None, single: Outgoing | None, send: Callable[[Outgoing], Awaitable[None]]
 ) -> int:
-    """Does it with the message of the command line, or with each line of standard input; the exit status."""
+    """Call ``send`` with the message of the command line, or each line of standard input; return the exit status."""
     if single is not None:
-        return await _with_care(one, single, "")
+        return await _send_one(send, single, "")
     status = number = 0
     async for line in _standard_input():
         number += 1
@@ -157,17 +157,17 @@ async def each_message(
             click.echo(f"wirelake: {where}{error}", err=True)
             status = 1
             continue
-        status |= await _with_care(one, message, where)
+        status |= await _send_one(send, message, where)
     return status
 
 
 async def _standard_input() -> AsyncIterator[bytes]:
-    """The lines of standard input. They are read by a thread that nobody waits for: it may hang in a terminal."""
+    """Yield the lines of standard input. A daemon thread reads them: a read from a terminal may never return."""
     loop = asyncio.get_running_loop()
     chunks: asyncio.Queue[bytes] = asyncio.Queue(4)
 
     def read() -> None:
-        with contextlib.suppress(RuntimeError):  # nobody listens any more
+        with contextlib.suppress(RuntimeError):  # the event loop has ended
             while True:
                 chunk = _read_some()
                 asyncio.run_coroutine_threadsafe(chunks.put(chunk), loop).result()
@@ -181,13 +181,13 @@ async def _standard_input() -> AsyncIterator[bytes]:
         for line in lines:
             yield line
         if len(rest) > MAX_LINE:
-            raise click.ClickException(f"a line of standard input has more than {MAX_LINE} bytes")
+            raise click.ClickException(f"a line of standard input is longer than {MAX_LINE} bytes")
     if rest:
         yield rest
 
 
 def _read_some() -> bytes:
-    """Not through the buffer where there is a file: a thread that waits in it could not be left behind."""
+    """Read past the buffer where there is a file: its lock would keep the interpreter from exiting."""
     try:
         return os.read(sys.stdin.fileno(), CHUNK)
     except io.UnsupportedOperation:
@@ -205,10 +205,10 @@ def _parsed(shape: MessageJson, line: bytes, topic: str | None) -> Outgoing:
     return message
 
 
-async def _with_care(one: Callable[[Outgoing], Awaitable[None]], message: Outgoing, where: str) -> int:
-    """What is wrong with one message does not hold up the others, unless nothing can be sent any more."""
+async def _send_one(send: Callable[[Outgoing], Awaitable[None]], message: Outgoing, where: str) -> int:
+    """Report what is wrong with one message and go on with the next, unless the connection is gone."""
     try:
-        await one(message)
+        await send(message)
     except WireError as error:
         if isinstance(error, ConnectionError):
             raise
@@ -218,7 +218,7 @@ async def _with_care(one: Callable[[Outgoing], Awaitable[None]], message: Outgoi
 
 
 async def first_of(*waits: Coroutine[Any, Any, Any]) -> None:
-    """Until one of them is done; what it raises is raised."""
+    """Wait until one of them is done; raise what it raises."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -230,9 +230,9 @@ async def first_of(*waits: Coroutine[Any, Any, Any]) -> None:
 
 
 def run(
-    work: Callable[[Client[Any, Any], MessageJson], Awaitable[int]], given: dict[str, Any], *, is_endless: bool = False
+    verb: Callable[[Client[Any, Any], MessageJson], Awaitable[int]], given: dict[str, Any], *, is_endless: bool = False
 ) -> None:
-    """Connects, works, and leaves in good order, also when it is interrupted."""
+    """Connect, run the verb, and disconnect cleanly, also when it is interrupted."""
     shape = live_of(given).message_json
     opening = _open(given)
 
@@ -242,7 +242,7 @@ def run(
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)
         async with opening as client:
-            return await work(client, shape)
+            return await verb(client, shape)
 
     try:
         status = asyncio.run(main())

@@ -11,7 +11,7 @@ from click.shell_completion import get_completion_class
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """The completion script for a shell.
+    """Print the completion script of a shell.
 
     \b
     source <(wirelake completion bash)

@@ -26,17 +26,21 @@ BATCH_LINES = 4096
 
 @click.command()
 @protocol_option
-@click.option("--hex", "is_hex", is_flag=True, help="Each line is one frame in hex, judged alone.")
+@click.option("--hex", "is_hex", is_flag=True, help="Read one frame in hex per line.")
 @click.option(
-    "--engine", type=click.Choice(["record", "columnar"]), default="record", show_default=True, help="Which decoder."
+    "--engine",
+    type=click.Choice(["record", "columnar"]),
+    default="record",
+    show_default=True,
+    help="The decoder to use.",
 )
 @reading_options
 @click.argument("files", nargs=-1, metavar="[FILE...|-]")
 def decode(protocol: Protocol, is_hex: bool, engine: str, files: tuple[str, ...], **given: Any) -> None:
-    """Bytes to JSON lines, one object per message.
+    """Decode bytes to JSON lines, one object per message.
 
-    Without --hex the input is a byte stream of frames of any size: each object has the offset of its frame, and each
-    range of bytes that is no message becomes one object with "ok": false, the rule it breaks, offset and length.
+    Without --hex the input is a byte stream of frames: each object has the offset of its frame, and each undecodable
+    range becomes one object with "ok": false, the rule it breaks, offset and length.
 
     \b
     wirelake decode -p casual capture.raw
@@ -60,7 +64,7 @@ def decode(protocol: Protocol, is_hex: bool, engine: str, files: tuple[str, ...]
 
 
 def _frames(file: BinaryIO) -> Iterator[bytes | DecodeError]:
-    """One frame per line with a digit in it."""
+    """Yield the frame of each line that has a hex digit."""
     for line in read_lines(file):
         if not _DIGIT.search(line):
             continue
@@ -69,7 +73,7 @@ def _frames(file: BinaryIO) -> Iterator[bytes | DecodeError]:
             yield bytes.fromhex(digits)
         except ValueError:
             odd = next((i for i, c in enumerate(digits) if not _DIGIT.match(c)), len(digits))
-            what = f"{digits[odd]!r} is no hex digit" if odd < len(digits) else "an odd number of hex digits"
+            what = f"{digits[odd]!r} is not a hex digit" if odd < len(digits) else "an odd number of hex digits"
             yield BadValue(what, rule="not_hex", offset=odd // 2)
 
 

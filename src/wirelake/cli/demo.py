@@ -1,4 +1,4 @@
-"""demo: all of it, end to end."""
+"""demo: everything, end to end."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ REPORT = "wirelake-demo.html"
 KEPT = ("capture", "lake")
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 MARK = '<meta name="generator" content="wirelake">'
-"""What a report of ours has near its beginning."""
+"""What a report of wirelake has near its beginning."""
 MARK_WITHIN = 1 << 13
 WIDTH = 120
-"""Of what people read."""
+"""Columns of text for people."""
 
 
 @click.command()
@@ -44,39 +44,38 @@ WIDTH = 120
     type=click.IntRange(1),
     default=MESSAGES,
     show_default=True,
-    help="About how many messages. More are said faster, and a little longer.",
+    help="About how many messages. More take a little longer, at a higher rate.",
 )
-@click.option("--seed", default=1, show_default=True, help="The same seed, the same things said.")
+@click.option("--seed", default=1, show_default=True, help="The same seed sends the same messages.")
 @click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help=f"Where the report goes.  [default: {REPORT}, here; with --keep: report.html, there]",
+    help=f"Where to write the report.  [default: {REPORT}; with --keep: report.html in DIR]",
 )
 @click.option(
     "--keep",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Keep capture and lake there too; otherwise only the report stays.",
+    help="Keep the capture and the lake in DIR too, not only the report.",
 )
-@click.option("--serve", "is_served", is_flag=True, help="Serve the report in the end, on this machine, until Ctrl-C.")
+@click.option("--serve", "is_served", is_flag=True, help="Then serve the report on loopback until Ctrl-C.")
 def demo(messages: int, seed: int, output: Path | None, keep: Path | None, is_served: bool) -> None:
-    """A hub with live traffic, recorded by a tap, made into tables by Spark, shown in a report: in a minute.
+    """Run the whole system in a minute: a hub with live traffic, a tap, tables made by Spark, a report.
 
-    Services of a shop (mb) and a market (ceda) talk through a tap to a hub, on free ports of this machine; generated
-    conversations of casual and dsa join the capture. Not all goes well: a service becomes slow, another one fails,
-    requests run into their limits, transactions are rolled back and one is left in doubt, and some break the
-    protocol. The report shows where.
+    Services of a shop (mb) and a market (ceda) talk to a hub through a tap, on free ports of this machine; generated
+    conversations of casual and dsa are added to the capture. Things go wrong: a service becomes slow, another fails,
+    requests time out, transactions are rolled back, one is left in doubt, and some clients break the protocol. The
+    report shows where.
 
     \b
     wirelake demo
     wirelake demo --serve
     wirelake demo -n 100000 --keep demo-files
 
-    Everything but the report is gone in the end, also after Ctrl-C. A report that is there already is replaced, any
-    other file is not. On standard output, unless that is a terminal: one JSON object that says where the report is and
-    what was found.
+    Only the report stays, also after Ctrl-C. An existing report is replaced; any other file is not. Unless standard
+    output is a terminal, the demo prints one JSON object there: where the report is and what it found.
     """
     logging.getLogger("wirelake").addHandler(logging.NullHandler())
     report = output or (keep / "report.html" if keep else Path(REPORT))
@@ -86,7 +85,7 @@ def demo(messages: int, seed: int, output: Path | None, keep: Path | None, is_se
         from ..demo.run import run
 
         show = _Show()
-        name = None if keep else "demo"  # where its lake was is of no use to anybody
+        name = None if keep else "demo"  # the lake is gone by then, so its path would mislead
         with _nothing_empty(report, stopping), _kept(keep, scratch, stopping) as folder, _engine(stopping) as engine:
             try:
                 shown = run(folder, report, name=name, messages=messages, seed=seed, engine=engine, show=show)
@@ -103,12 +102,12 @@ def demo(messages: int, seed: int, output: Path | None, keep: Path | None, is_se
 
 
 def _check_places(report: Path, keep: Path | None) -> None:
-    """What would be in the way in the end is in the way now."""
+    """Refuse now what would fail at the end."""
     for name in KEPT:
         if keep is not None and (keep / name).exists():
             raise click.UsageError(f"{keep / name} exists already; name another folder")
     if report.exists() and not _is_ours(report):
-        raise click.UsageError(f"{report} exists and is no report of wirelake; name another file with -o")
+        raise click.UsageError(f"{report} exists and is not a report of wirelake; name another file with -o")
     if not _is_writable(report.parent):
         raise click.UsageError(f"{report} cannot be written; name another file with -o")
     if keep is not None and not _is_writable(keep):
@@ -116,7 +115,7 @@ def _check_places(report: Path, keep: Path | None) -> None:
 
 
 def _is_writable(place: Path) -> bool:
-    """Whether files can be made there, now or when it has been made."""
+    """Return whether files can be created there, also if the directory does not exist yet."""
     place = next(known for known in (place, *place.absolute().parents) if known.exists())
     return place.is_dir() and os.access(place, os.W_OK | os.X_OK)
 
@@ -130,7 +129,7 @@ def _is_ours(report: Path) -> bool:
 
 
 def _check_plotly() -> None:
-    """It is needed last, and should not be found missing then."""
+    """Fail now, not after a minute, if plotly is missing."""
     if importlib.util.find_spec("plotly") is None:
         raise click.ClickException("this needs plotly: pip install 'wirelake[report]'")
 
@@ -139,18 +138,16 @@ def _check_plotly() -> None:
 
 
 class Interrupted(KeyboardInterrupt):
-    """A signal said that it is enough."""
+    """A signal asked to stop."""
 
 
 class _Stopping:
-    """The first signal ends the demonstration in good order, a second one at once: then ``at_once`` is done, the last
-    of it first, and that is all.
-    """
+    """The first signal ends the demonstration cleanly, a second one at once: it only runs ``at_once``, in reverse."""
 
     def __init__(self) -> None:
         self.number = 0
         self.is_quiet = False
-        """An end that was announced needs no line."""
+        """Whether the user was told already that Ctrl-C ends it."""
         self.at_once: list[Callable[[], object]] = []
 
     def __call__(self, number: int, frame: Any) -> None:
@@ -158,17 +155,17 @@ class _Stopping:
             self._end_at_once(number)
         if not self.is_quiet:
             start = b"\n" if sys.stderr.isatty() else b""
-            with suppress(OSError):  # written past Python's buffer, which may be in use just now
-                os.write(2, start + b"stopping; nothing is left behind (once more: at once)\n")
-        # What fails from now on fails because of this; Spark's threads would tell at length.
+            with suppress(OSError):  # written past Python's buffer, which may be in use
+                os.write(2, start + b"stopping and cleaning up; interrupt again to stop at once\n")
+        # From now on errors are consequences of the signal, and Spark's threads would print many.
         logging.disable()
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
         self.number = number
         raise Interrupted
 
     def _end_at_once(self, number: int) -> None:
-        for one in SIGNALS:
-            signal.signal(one, signal.SIG_IGN)
+        for other in SIGNALS:
+            signal.signal(other, signal.SIG_IGN)
         for call in reversed(self.at_once):
             with suppress(Exception):
                 call()
@@ -184,7 +181,7 @@ def _ended_by_signals() -> Iterator[_Stopping]:
     except BaseException:
         if not stopping.number:
             raise
-        sys.exit(128 + stopping.number)  # whatever it is: libraries make errors of their own of a signal
+        sys.exit(128 + stopping.number)  # libraries turn the signal into errors of their own
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -205,7 +202,7 @@ def _engine(stopping: _Stopping) -> Iterator[Background]:
 
 @contextmanager
 def _scratch(stopping: _Stopping) -> Iterator[Path]:
-    """A place for everything temporary, also that of Spark and its workers; it is gone afterwards."""
+    """Make a directory for everything temporary, also for Spark and its workers; remove it afterwards."""
     scratch = Path(tempfile.mkdtemp(prefix="wirelake-"))
     stopping.at_once.append(lambda: shutil.rmtree(scratch, ignore_errors=True))
     before = tempfile.tempdir, os.environ.get("TMPDIR")
@@ -225,7 +222,7 @@ def _scratch(stopping: _Stopping) -> Iterator[Path]:
 
 @contextmanager
 def _nothing_empty(report: Path, stopping: _Stopping) -> Iterator[None]:
-    """Directories that were made for a report which then was not are removed again."""
+    """Remove directories that were created for a report that was not written."""
     missing = _missing(report.parent)
     stopping.at_once.append(lambda: _remove_empty(missing))
     try:
@@ -235,19 +232,19 @@ def _nothing_empty(report: Path, stopping: _Stopping) -> Iterator[None]:
 
 
 def _missing(place: Path) -> list[Path]:
-    """Directories that have to be made for it, the innermost first."""
+    """Return the directories that must be created, the innermost first."""
     return [known for known in (place, *place.parents) if not known.exists()]
 
 
 def _remove_empty(places: list[Path]) -> None:
     for place in places:
-        with suppress(OSError):  # it is not empty, or was never made
+        with suppress(OSError):  # not empty, or never created
             place.rmdir()
 
 
 @contextmanager
 def _kept(keep: Path | None, scratch: Path, stopping: _Stopping) -> Iterator[Path]:
-    """Where capture and lake go. What is to be kept is removed too if somebody has stopped it halfway."""
+    """Return where capture and lake go. A run that is stopped halfway keeps nothing."""
     if keep is None:
         yield scratch
         return
@@ -272,7 +269,7 @@ def _kept(keep: Path | None, scratch: Path, stopping: _Stopping) -> Iterator[Pat
 
 
 class _Show:
-    """Numbered steps, and how far each one is."""
+    """Numbered steps with their progress."""
 
     def __init__(self) -> None:
         from ..demo.run import STEPS
@@ -297,7 +294,7 @@ class _Show:
 def _tell(shown: Shown, keep: Path | None) -> None:
     lines = [
         "",
-        f"The report is {shown.report}, {size(shown.report_bytes)}, after {shown.seconds:.0f} s:",
+        f"The report is {shown.report} ({size(shown.report_bytes)}), done in {shown.seconds:.0f} s:",
         f"  {shown.report.resolve().as_uri()}",
         "",
         "What to look at:",
@@ -306,13 +303,13 @@ def _tell(shown: Shown, keep: Path | None) -> None:
         *totals(shown.ingested),
     ]
     if keep is not None:
-        lines += ["", f"Kept: {shown.capture} and {shown.lake}; wirelake report {shown.lake} makes the report anew"]
+        lines += ["", f"Kept: {shown.capture} and {shown.lake}; wirelake report {shown.lake} writes the report again"]
     for line in lines:
         click.echo(line, err=True)
 
 
 def _wrapped(sentence: str) -> str:
-    """As wide as the terminal, but not wider than one likes to read; names stay whole."""
+    """Wrap to the terminal, but not wider than is pleasant to read; keep names whole."""
     width = min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns)
     return textwrap.fill(
         sentence, width, initial_indent="  ", subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
@@ -320,7 +317,7 @@ def _wrapped(sentence: str) -> str:
 
 
 def _emit(shown: Shown, keep: Path | None, **more: Any) -> None:
-    """For machines: people have been told already."""
+    """Print the result for programs; people have read it already."""
     if not sys.stdout.isatty():
         kept = {"capture": str(shown.capture), "lake": str(shown.lake)} if keep is not None else {}
         emit({**shown.to_json(), **kept, **more})
@@ -328,7 +325,7 @@ def _emit(shown: Shown, keep: Path | None, **more: Any) -> None:
 
 
 def _serve(shown: Shown, keep: Path | None, stopping: _Stopping) -> None:
-    """Until Ctrl-C, which is then a good end."""
+    """Serve the report until Ctrl-C, which is then a normal end."""
     from ..lake import Lake
     from ..report.follow import LakeSource
     from ..report.server import ReportServer

@@ -1,4 +1,4 @@
-"""describe, dissector, completion: what a declaration says, for people, for Wireshark and for shells."""
+"""describe: a declaration as tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from .options import ProtocolName
 @click.argument("message", required=False)
 @click.option("--markdown", is_flag=True, help="As Markdown, like the pages in docs/protocols/.")
 def describe(protocol: Protocol, message: str | None, markdown: bool) -> None:
-    """The tables of a protocol: frame, messages with every field, values, life cycle; or one MESSAGE, by name or code.
+    """Print the tables of a protocol: frame, messages with every field, values, life cycle; or of one MESSAGE.
+
+    MESSAGE is a name or a code.
 
     \b
     wirelake describe casual

@@ -13,7 +13,7 @@ from .options import ProtocolName
 @click.command()
 @click.argument("protocol", type=ProtocolName())
 def dissector(protocol: Protocol) -> None:
-    """A Wireshark dissector in Lua, made from the declaration.
+    """Print a Wireshark dissector in Lua, generated from the declaration.
 
     \b
     wirelake dissector casual > ~/.local/lib/wireshark/plugins/casual.lua

@@ -23,10 +23,10 @@ from .output import Tally, emit
 @reading_options
 @click.argument("files", nargs=-1, metavar="[FILE...|-]")
 def encode(protocol: Protocol, is_hex: bool, files: tuple[str, ...], **given: Any) -> None:
-    """JSON lines to bytes: the inverse of decode.
+    """Encode JSON lines to bytes: the inverse of decode.
 
-    Lengths in the objects are computed anew. Where an object holds raw bytes and their decoded form, the raw bytes are
-    written. An object that cannot be encoded becomes an object with "ok": false (with --hex) or a message on stderr.
+    Lengths are computed again. Where an object holds raw bytes and their decoded form, the raw bytes are written. An
+    object that cannot be encoded gives an object with "ok": false (with --hex) or a message on standard error.
 
     \b
     wirelake decode -p casual --hex frames.txt | wirelake encode -p casual --hex -
@@ -47,7 +47,7 @@ def encode(protocol: Protocol, is_hex: bool, files: tuple[str, ...], **given: An
 def _encode_line(protocol: Protocol, options: dict[str, Any], line: str, is_hex: bool, tally: Tally) -> None:
     try:
         shown = _parse(line)
-        made = layout(protocol, **(_told(protocol, shown) | options))
+        made = layout(protocol, **(_detected(protocol, shown) | options))
         frame = encode_frame(made, from_json(made, shown))
     except EncodeError as error:
         tally.errors += 1
@@ -72,8 +72,8 @@ def _parse(line: str) -> Any:
     return shown
 
 
-def _told(protocol: Protocol, shown: Any) -> dict[str, Any]:
-    """Options that the object itself tells: the dialect that ``auto`` found."""
+def _detected(protocol: Protocol, shown: Any) -> dict[str, Any]:
+    """Return options that the object itself holds: the dialect that ``auto`` detected."""
     found: dict[str, Any] = {}
     fields = shown.get("fields") if isinstance(shown, dict) else None
     for name, option in protocol.options.items():

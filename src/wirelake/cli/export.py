@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 @click.argument("inputs", nargs=-1, required=True, metavar="IN...")
 @click.option("-o", "--output", required=True, metavar="OUT", help="The pcapng file; - is standard output.")
 def export(inputs: tuple[str, ...], output: str) -> None:
-    """What a tap recorded, as packets: a pcapng file for Wireshark, tshark and everything else that reads those.
+    """Export what a tap recorded to a pcapng file, for Wireshark, tshark and other tools.
 
-    IN are tap files (.gz too) or directories of them; several files of one tap are one capture, several taps are put
-    together in the order of time. Every connection becomes a TCP connection with handshake, sequence numbers and end;
-    bytes and times are those of the tap. Bytes that were not recorded are missing segments.
+    IN are tap files (.gz too) or directories of them. Several files of one tap are one capture; several taps are merged
+    in time order. Every connection becomes a TCP connection with handshake, sequence numbers and end; bytes and times
+    are those of the tap. Bytes that were not recorded become missing segments.
 
     \b
     wirelake export captures/ -o today.pcapng

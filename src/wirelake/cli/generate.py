@@ -1,4 +1,4 @@
-"""generate: realistic seeded traffic into files."""
+"""generate: realistic seeded traffic as files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..spec.nodes import Protocol
-from .options import ProtocolName, reading_options, take_options
+from .options import PROTOCOLS, ProtocolName, reading_options, take_options
 
 if TYPE_CHECKING:
     from ..generate import Traffic
@@ -25,20 +25,20 @@ DIALS = ("corrupt", "violations", "ipv6", "disorder", "gaps")
     multiple=True,
     required=True,
     metavar="P",
-    help="casual, dsa, mb, ceda or file.py:NAME; several for mixed traffic.",
+    help=f"{PROTOCOLS}; repeat it for mixed traffic.",
 )
 @click.option("-n", "--messages", default=1000, show_default=True, help="About how many messages.")
 @click.option("--connections", default=4, show_default=True, help="Connections per protocol.")
 @click.option("--seed", default=0, show_default=True, help="The same seed gives the same bytes.")
-@click.option("--corrupt", default=0.0, show_default=True, metavar="SHARE", help="Share of frames to damage, 0..1.")
+@click.option("--corrupt", default=0.0, show_default=True, metavar="SHARE", help="Share of frames to corrupt, 0..1.")
 @click.option(
     "--violations", default=0.0, metavar="SHARE", help="Share of conversations in which a peer breaks the rules."
 )
 @click.option("--ipv6", default=0.0, metavar="SHARE", help="Share of connections with IPv6 addresses.")
-@click.option("--disorder", default=0.0, metavar="SHARE", help="Share of packets that come late or twice.")
+@click.option("--disorder", default=0.0, metavar="SHARE", help="Share of packets that arrive late or twice.")
 @click.option("--gaps", default=0.0, metavar="SHARE", help="Share of packets that the capture misses.")
-@click.option("--rotate", type=click.IntRange(1), metavar="BYTES", help="Begin a new pcap or tap file after so many.")
-@click.option("--files", type=click.IntRange(1), metavar="N", help="Cut the pcap into so many files, about equal.")
+@click.option("--rotate", type=click.IntRange(1), metavar="BYTES", help="Begin a new pcap or tap file after BYTES.")
+@click.option("--files", type=click.IntRange(1), metavar="N", help="Split the pcap into N files of about equal size.")
 @click.option(
     "--format",
     "form",
@@ -62,7 +62,7 @@ def generate(
     files: int | None,
     **given: Any,
 ) -> None:
-    """Realistic seeded traffic: conversations with latencies, failures and time-outs, not noise.
+    """Generate realistic seeded traffic: conversations with latencies, failures and timeouts.
 
     \b
     wirelake generate -p casual -n 5000 -o calls.pcap
@@ -95,7 +95,7 @@ def _check_sets(form: str, rotate: int | None, files: int | None) -> None:
 
 
 def _write(traffic: Traffic, form: str, output: Path, rotate: int | None, files: int | None) -> Path:
-    """Writes it; tells what was written."""
+    """Write the traffic; return what was written."""
     from ..generate import write_jsonl, write_pcap, write_raw, write_tap
 
     if form == "raw" or (form == "tap" and rotate is not None):

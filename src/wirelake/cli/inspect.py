@@ -24,9 +24,9 @@ MOST_LINES = 4
 @click.command()
 @protocol_option
 @click.option("--hex", "digits", metavar="HEX", help="One frame in hex instead of a file.")
-@click.option("-n", "--count", default=10, show_default=True, help="How many frames of a file; 0 is all.")
-@click.option("--all-bytes", is_flag=True, help="Do not shorten long fields.")
-@click.option("--color/--no-color", default=None, help="Colour; by default on a terminal.")
+@click.option("-n", "--count", default=10, show_default=True, help="Frames to show of a file; 0 shows all.")
+@click.option("--all-bytes", is_flag=True, help="Show long fields in full.")
+@click.option("--color/--no-color", default=None, help="Colour the output; by default on a terminal.")
 @reading_options
 @click.argument("files", nargs=-1, metavar="[FILE...|-]")
 def inspect(
@@ -38,7 +38,7 @@ def inspect(
     files: tuple[str, ...],
     **given: Any,
 ) -> None:
-    """Annotated hex: every field with its offset, bytes, name and value, or the byte and the rule that is broken.
+    """Print annotated hex: every field with its offset, bytes, name and value, or the byte that breaks a rule.
 
     \b
     wirelake inspect -p ceda --hex "82 1c 13 03 7c 00 04 00 70 79 2d 31 ..."
@@ -74,13 +74,13 @@ class Drawing:
         self.bad = False
 
     def frame(self, data: bytes, offset: int) -> None:
-        """One frame, judged alone."""
+        """Draw one frame."""
         choices = candidates(self.protocol, **self.options)
         found = choices[0] if len(choices) == 1 else detect_alone(choices, data)
         self._walk(found or layout(self.protocol, **self.options), data, offset)
 
     def stream(self, file: BinaryIO, count: int | None) -> None:
-        """The frames of a stream, and what is between them."""
+        """Draw the frames of a stream, and the undecodable bytes between them."""
         try:
             decoder = StreamDecoder(self.protocol, **self.options)
         except ValueError as error:
@@ -110,7 +110,7 @@ class Drawing:
     def _walk(self, made: Layout, data: bytes, offset: int, known: DecodeError | None = None) -> None:
         looked = annotate(made, data)
         error = known or looked.error
-        title = "no message"
+        title = "undecodable"
         if looked.message is not None:
             message = looked.message
             title = f"{message.__message__['name']} ({made.of(message).code})"

@@ -1,4 +1,4 @@
-"""What long-running verbs tell on standard error: a line for people on a terminal, else one JSON object per line."""
+"""Logs of long-running verbs on standard error: a line of text on a terminal, else one JSON object per line."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _WORDS = {"WARNING": "warn", "CRITICAL": "error"}
 def show_logs(
     *, verbose: bool = False, level: int | None = None, form: str = "auto", handler: logging.Handler | None = None
 ) -> logging.Logger:
-    """Shows what wirelake logs from now on; gives the logger. Fields are in ``extra={"fields": {...}}`` of a call.
+    """Show what wirelake logs from now on; return the logger. Fields are in ``extra={"fields": {...}}`` of a call.
 
-    ``form`` is ``json``, ``text``, or what fits who reads it; ``handler`` writes the lines, to standard error if none
-    is given.
+    ``form`` is ``json``, ``text`` or ``auto``: text on a terminal. ``handler`` writes the lines, by default to standard
+    error.
     """
     handler = handler or logging.StreamHandler(sys.stderr)
     is_text = sys.stderr.isatty() if form == "auto" else form == "text"

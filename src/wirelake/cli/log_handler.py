@@ -1,4 +1,4 @@
-"""Writes log lines in a thread: who does not read our standard error must not make everybody else wait."""
+"""A log handler that writes in a thread: a slow reader of standard error must not block the server."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import threading
 from typing import TextIO
 
 MAX_WAITING = 10_000
-"""Lines that may wait to be written; those beyond are only counted."""
+"""Lines that may wait to be written; further ones are dropped and counted."""
 CLOSE_SECONDS = 1.0
 
 
 class ThreadedHandler(logging.Handler):
-    """A handler whose ``handle`` never waits for who reads."""
+    """A handler whose ``handle`` never waits for the reader."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class ThreadedHandler(logging.Handler):
             return
         try:
             if self.lost:
-                self._waiting.put_nowait(self.format(_told(self.lost)))
+                self._waiting.put_nowait(self.format(_loss_record(self.lost)))
                 self.lost = 0
             self._waiting.put_nowait(line)
         except queue.Full:
@@ -44,13 +44,11 @@ class ThreadedHandler(logging.Handler):
         while (line := self._waiting.get()) is not None:
             try:
                 self._put(line + "\n")
-            except (OSError, ValueError):  # nobody reads any more
+            except (OSError, ValueError):  # the reader is gone
                 return
 
     def _put(self, text: str) -> None:
-        """Past the buffer of the stream: while that is being written nobody else can close it, also not the
-        interpreter at its end.
-        """
+        """Write past the buffer of the stream: its lock would keep the interpreter from exiting."""
         if self._file is None:
             self._stream.write(text)
             return
@@ -59,7 +57,7 @@ class ThreadedHandler(logging.Handler):
             data = data[os.write(self._file, data) :]
 
     def close(self) -> None:
-        """Writes what waits, if somebody reads it soon."""
+        """Write what waits, if it is read soon."""
         try:
             self._waiting.put_nowait(None)
         except queue.Full:
@@ -70,14 +68,16 @@ class ThreadedHandler(logging.Handler):
 
 
 def _file_of(stream: TextIO) -> int | None:
-    """None for what is no file of the system."""
+    """Return the file descriptor, None if the stream has none."""
     try:
         return stream.fileno()
     except (OSError, AttributeError, ValueError):
         return None
 
 
-def _told(count: int) -> logging.LogRecord:
-    record = logging.LogRecord("wirelake", logging.WARNING, "", 0, "log lines were lost: nobody took them", (), None)
+def _loss_record(count: int) -> logging.LogRecord:
+    record = logging.LogRecord(
+        "wirelake", logging.WARNING, "", 0, "log lines dropped: standard error was not read", (), None
+    )
     record.fields = {"count": count}
     return record

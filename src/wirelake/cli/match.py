@@ -17,9 +17,9 @@ from .output import Tally, emit
 @protocol_option
 @click.argument("files", nargs=-1, metavar="[FILE...|-]")
 def match(protocol: Protocol, files: tuple[str, ...]) -> None:
-    """Topic patterns against topics: JSON lines {"pattern", "topic"} to {"matches"}.
+    """Match topics against patterns: JSON lines {"pattern", "topic"} to {"matches"}.
 
-    An invalid pattern or topic matches nothing and is named in "error".
+    An invalid pattern or topic matches nothing; "error" names the rule it breaks.
 
     \b
     echo '{"pattern": "orders.#", "topic": "orders.created"}' | wirelake match -p mb -

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import click
@@ -34,33 +34,45 @@ class ProtocolName(click.ParamType[Protocol, Any]):
         return [click.shell_completion.CompletionItem(name) for name in BUILT_IN if name.startswith(incomplete)]
 
 
+PROTOCOLS = f"{', '.join(BUILT_IN)} or file.py:NAME"
 protocol_option = click.option(
-    "-p", "--protocol", type=ProtocolName(), required=True, metavar="P", help="casual, dsa, mb, ceda or file.py:NAME."
+    "-p", "--protocol", type=ProtocolName(), required=True, metavar="P", help=f"{PROTOCOLS}."
 )
 
 
+class _ReadingOption(click.Option):
+    """An option whose help is taken from the declarations, which are loaded for that only."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        self.help = f"{'; '.join(_meanings(self.name or ''))}."
+        return super().get_help_record(ctx)
+
+
+def _meanings(name: str) -> Iterator[str]:
+    for protocol in map(load, BUILT_IN):
+        if (option := protocol.options.get(name)) is not None:
+            words = option.doc if name in FLAGS or not option.values else " or ".join(option.values)
+            yield f"{protocol.name}: {words}"
+
+
+WORDS = ("profile", "mode", "dialect", "charset", "errors", "framing")
+FLAGS = ("json_payload", "frame_only")
+READING = (*WORDS, *FLAGS)
+"""Names of the reading options that the built-in protocols declare."""
+
+
 def reading_options(command: F) -> F:
-    """The reading options of all protocols; those of another protocol are refused."""
-    for option in (
-        click.option("--profile", metavar="WORD", help="casual: document or late; mb: strict or upstream."),
-        click.option("--mode", metavar="WORD", help="dsa: strict or compat."),
-        click.option("--dialect", metavar="WORD", help="ceda: ceda4, ceda4-ws or auto."),
-        click.option("--charset", metavar="NAME", help="ceda: character set of texts in records, such as gbk."),
-        click.option("--errors", metavar="WORD", help="ceda: strict or replace, for texts not in that set."),
-        click.option("--framing", metavar="WORD", help="mb: message or tcp."),
-        click.option("--json-payload", is_flag=True, default=None, help="mb: require JSON payloads and show them."),
-        click.option("--frame-only", is_flag=True, default=None, help="dsa: do not look into bodies."),
-        click.option("--option", "more", multiple=True, metavar="NAME=VALUE", help="Any reading option."),
-    ):
-        command = option(command)
-    return command
-
-
-READING = ("profile", "mode", "dialect", "framing", "charset", "errors", "json_payload", "frame_only")
+    """Add the reading options of all built-in protocols; ``take_options`` refuses those of another protocol."""
+    for name in WORDS:
+        command = click.option(f"--{name}", cls=_ReadingOption, metavar="WORD")(command)
+    for name in FLAGS:
+        flag = name.replace("_", "-")
+        command = click.option(f"--{flag}", name, cls=_ReadingOption, is_flag=True, default=None)(command)
+    return click.option("--option", "more", multiple=True, metavar="NAME=VALUE", help="Any reading option.")(command)
 
 
 def take_options(protocol: Protocol, given: dict[str, Any]) -> dict[str, Any]:
-    """The reading options among a command's arguments, checked."""
+    """Take the reading options out of a command's arguments, and check them."""
     chosen = chosen_options(given)
     try:
         settle(protocol, chosen)
@@ -70,7 +82,7 @@ def take_options(protocol: Protocol, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def chosen_options(given: dict[str, Any]) -> dict[str, Any]:
-    """The reading options among a command's arguments; they are taken out of them."""
+    """Take the reading options out of a command's arguments."""
     more = given.pop("more", ())
     chosen = {name: given.pop(name) for name in READING}
     chosen = {name: value for name, value in chosen.items() if value is not None}

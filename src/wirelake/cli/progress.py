@@ -1,4 +1,4 @@
-"""How far something is, for people on standard error: a moving line on a terminal, else a line now and then."""
+"""Progress on standard error: a moving line on a terminal, else a line now and then."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ UNITS = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 
 
 class Bar:
-    """``stage`` begins something, ``add`` says how much of it is done.
+    """``stage`` begins a stage, ``add`` adds to what is done of it.
 
-    Large totals without ``unit`` are bytes; a total of 0 is one that nobody knows.
+    Large totals without ``unit`` are bytes; a total of 0 is unknown.
     """
 
     def __init__(self, indent: str = "") -> None:
@@ -39,7 +39,7 @@ class Bar:
         self.name = ""
 
     def leave(self) -> None:
-        """It is not done and will not be: the line stays as it is."""
+        """Leave the line as it is: the stage will not be finished."""
         if self.name and self.is_terminal:
             click.echo("", err=True)
         self.name = ""

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 def publish(topic: str | None, payload: str | None, **given: Any) -> None:
     """Publish one message, or one for each line of standard input.
 
-    The PAYLOAD of mb is sent as it stands; that of ceda is a record in JSON: values by number, or a list of fields as
+    For mb the PAYLOAD is sent as given; for ceda it is a record in JSON: values by number, or a list of fields as
     decode prints it. Without a PAYLOAD, or with -, each line of standard input is an object: {"topic": …, "payload": …}
-    for mb ("text" or "hex" instead of "payload" for what is no JSON), {"topic": …, "record": …} for ceda. A TOPIC on
-    the command line is that of lines without one. What subscribe prints can be published again.
+    for mb ("text" or "hex" instead of "payload" if it is not JSON), {"topic": …, "record": …} for ceda. Lines without a
+    topic use the TOPIC of the command line. publish accepts what subscribe prints.
 
     \b
     wirelake publish mb://localhost plant.boiler '{"celsius": 81.5}'
@@ -32,16 +32,16 @@ def publish(topic: str | None, payload: str | None, **given: Any) -> None:
     jq -c '{topic: "order.new", payload: .}' orders.json | wirelake publish mb://localhost
     wirelake subscribe mb://here '#' | wirelake publish mb://there
 
-    Exit status 1 if a line was bad or a message was refused.
+    Exit status 1 if a line could not be read or a message was refused.
     """
     extra = protocol_values("publish", given)
     single = single_message(given, topic, payload)
 
     async def send(client: Client[Any, Any], shape: MessageJson) -> int:
-        async def one(message: Outgoing) -> None:
+        async def publish_one(message: Outgoing) -> None:
             more = {key: value for key, value in message.more.items() if key in shape.publish_keys}
             await client.publish(message.topic, message.payload, **more, **extra)
 
-        return await each_message(shape, topic, single, one)
+        return await each_message(shape, topic, single, publish_one)
 
     run(send, given)

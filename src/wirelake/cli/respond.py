@@ -23,18 +23,18 @@ COMMANDS, REPLIES = 16, 100
 @click.command()
 @click.argument("url")
 @click.argument("pattern")
-@click.option("--exec", "shell", metavar="CMD", help="Run this for each request; what it prints is the answer.")
-@click.option("--reply", metavar="JSON", help="Answer every request with this.")
-@click.option("--echo", is_flag=True, help="Answer every request with its own payload.")
-@click.option("-n", "--requests", "count", type=click.IntRange(1), metavar="N", help="End after so many.")
+@click.option("--exec", "shell", metavar="CMD", help="Run CMD for each request; what it prints is the reply.")
+@click.option("--reply", metavar="JSON", help="Reply to every request with this.")
+@click.option("--echo", is_flag=True, help="Reply to every request with its own payload.")
+@click.option("-n", "--requests", "count", type=click.IntRange(1), metavar="N", help="End after N requests.")
 @connecting("respond")
 def respond(pattern: str, shell: str | None, reply: str | None, echo: bool, count: int | None, **given: Any) -> None:
-    """Answer requests to a topic or pattern, and print each of them as one JSON object.
+    """Reply to the requests of a topic or pattern, and print each request as one JSON object.
 
-    --exec runs a command by the shell: it is given the request on standard input, as the object that is printed, and
-    its output is the answer, for ceda a record in JSON. If it fails, the answer is an error with the last line that it
-    wrote to standard error. A line on standard error says when requests are taken. Ends after -n requests, or when it
-    is interrupted.
+    --exec runs a shell command for each request: it reads the request on standard input, as the object that is
+    printed, and what it prints is the reply, for ceda a record in JSON. If it fails, the reply is an error with the
+    last line of its standard error. A line on standard error says when requests are accepted. Ends after -n requests,
+    or on Ctrl-C.
 
     \b
     wirelake respond mb://localhost math.add --exec "jq -c '{sum: (.payload.x + .payload.y)}'"
@@ -42,7 +42,7 @@ def respond(pattern: str, shell: str | None, reply: str | None, echo: bool, coun
     wirelake respond -p ceda localhost:8088 QUOTE.GET --reply '{"1": 1.085, "3": "firm"}'
     """
     if (shell is not None) + (reply is not None) + echo != 1:
-        raise click.UsageError("one of --exec, --reply and --echo says what to answer")
+        raise click.UsageError("give one of --exec, --reply and --echo")
     extra = protocol_values("respond", given)
     fixed = None if reply is None else payload_argument(given, reply)
 
@@ -50,7 +50,7 @@ def respond(pattern: str, shell: str | None, reply: str | None, echo: bool, coun
         enough = asyncio.Event()
         seen = 0
 
-        async def answer(asked: Any) -> Any:
+        async def respond_one(asked: Any) -> Any:
             nonlocal seen
             emit_now(shape.show(asked))
             seen += 1
@@ -61,8 +61,8 @@ def respond(pattern: str, shell: str | None, reply: str | None, echo: bool, coun
             return shape.echo(asked) if reply is None else fixed
 
         concurrency = COMMANDS if shell else REPLIES
-        responder = await client.respond(pattern, answer, concurrency=concurrency, **extra)
-        click.echo(f"answering {pattern}", err=True)
+        responder = await client.respond(pattern, respond_one, concurrency=concurrency, **extra)
+        click.echo(f"replying to {pattern}", err=True)
         await first_of(enough.wait(), client.wait_closed())
         await responder.close()
         return 0
@@ -71,7 +71,7 @@ def respond(pattern: str, shell: str | None, reply: str | None, echo: bool, coun
 
 
 async def _ask_command(shell: str, asked: Any, shape: MessageJson) -> Any:
-    """What the command answers; whatever is wrong with it is an error answer."""
+    """Return the reply of the command; raise AnswerError, which is an error reply, if the command fails."""
     from ..net.errors import AnswerError
 
     process = await asyncio.create_subprocess_shell(

@@ -43,28 +43,33 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 
 
 @click.command()
-@click.option("--config", type=_FILE, metavar="FILE", help="Settings, in TOML; examples/hub.toml shows all of them.")
+@click.option("--config", type=_FILE, metavar="FILE", help="Settings in TOML; examples/hub.toml shows all of them.")
 @_listener_options
-@click.option("--cert", type=_FILE, metavar="FILE", help="Certificate for TLS, in PEM form, with its chain.")
+@click.option("--cert", type=_FILE, metavar="FILE", help="Certificate for TLS, in PEM format, with its chain.")
 @click.option("--key", type=_FILE, metavar="FILE", help="Its key.")
 @click.option("--client-ca", type=_FILE, metavar="FILE", help="Clients must show a certificate of this authority.")
-@click.option("--metrics", metavar="HOST:PORT", help="/metrics for Prometheus and /health there.")
+@click.option("--metrics", metavar="HOST:PORT", help="Serve /metrics for Prometheus and /health there.")
 @click.option(
-    "--tap", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Record everything that passes."
+    "--tap",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Record all traffic as a capture there.",
 )
 @click.option(
     "--slow-reader",
     type=click.Choice(["drop", "slow"]),
-    help="What befalls who reads too slowly: it is dropped, or slows down who sends to it.",
+    help="What to do with slow readers: drop them, or slow down their senders.",
 )
-@click.option("--log-level", type=click.Choice(list(LEVELS)), help="What to log; info if not said.")
-@click.option("--log-format", type=click.Choice(["json", "text"]), help="json if standard error is no terminal.")
+@click.option("--log-level", type=click.Choice(list(LEVELS)), help="Least level to log.  [default: info]")
+@click.option(
+    "--log-format", type=click.Choice(["json", "text"]), help="Log format.  [default: text on a terminal, else json]"
+)
 def serve(**given: Any) -> None:
-    """Serve protocols: a broker of MB, a server of CEDA, or both, in one process.
+    """Serve protocols: an MB broker, a CEDA server, or both, in one process.
 
-    Without any flag both are served at their usual ports, on this machine only: mb on TCP 3001 and WebSocket 3000,
-    ceda on TCP 8088 and WebSocket 8089. Flags that name listeners replace that, and those of the file: then nothing
-    else is served. Port 0 picks a free one; *:PORT listens on every address of this machine, a port alone on loopback.
+    By default the hub serves both on loopback, at their usual ports: mb on TCP 3001 and WebSocket 3000, ceda on TCP
+    8088 and WebSocket 8089. Flags that name listeners replace these and those of the file; nothing else is served then.
+    Port 0 picks a free port; *:PORT listens on every address of this machine, a port alone on loopback.
 
     \b
     wirelake serve
@@ -72,14 +77,14 @@ def serve(**given: Any) -> None:
     wirelake serve --mb-tls '*:8001' --cert server.pem --key server.key --client-ca clients.pem
     wirelake serve --config hub.toml --metrics 127.0.0.1:9464 --tap captures/
 
-    When it is ready, one line on standard output says where it listens:
+    Once ready, the hub prints where it listens, as one line on standard output:
 
     \b
     {"listening":{"mb":"127.0.0.1:3001","mb-ws":"127.0.0.1:3000"}}
 
-    Logs are on standard error, as JSON if that is no terminal. SIGTERM or Ctrl-C lets everybody take what was said
-    to them and then ends, a second one ends at once; SIGHUP reads certificates and users again. Every user of CEDA
-    may log in unless the settings say who ([ceda] users, users_file or authenticator).
+    It logs to standard error, as JSON unless that is a terminal. SIGTERM or Ctrl-C delivers what is under way and ends;
+    a second signal ends at once. SIGHUP reloads certificates and users. Any user may log in to CEDA unless the settings
+    restrict it ([ceda] users, users_file or authenticator).
     """
     from ..net.hub import HubError, SettingsError
     from ..net.hub import serve as run
@@ -99,7 +104,7 @@ def serve(**given: Any) -> None:
 
 
 def _settings(given: dict[str, Any]) -> HubSettings:
-    """What the file says, with what the flags say instead."""
+    """Return the settings of the file, with those of the flags in their place."""
     from ..net.hub import default_settings, load_settings, with_listeners
     from ..net.hub_settings import LogSettings, MetricsSettings
 

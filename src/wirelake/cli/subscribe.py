@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("url")
 @click.argument("patterns", nargs=-1, required=True)
-@click.option("-n", "--messages", "count", type=click.IntRange(1), metavar="N", help="End after so many.")
-@click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="S", help="End after so many seconds.")
+@click.option("-n", "--messages", "count", type=click.IntRange(1), metavar="N", help="End after N messages.")
+@click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="S", help="End after S seconds.")
 @connecting("subscribe")
 def subscribe(patterns: tuple[str, ...], count: int | None, timeout: float | None, **given: Any) -> None:
-    """Print every message of some topics or patterns, one JSON object per line, as it comes.
+    """Print the messages of topics or patterns as they come, one JSON object per line.
 
-    mb: {"topic", "payload", "version"}; a payload that is no JSON is "text", one that is not even UTF-8 is "hex".
-    Patterns: + is one level, # the rest. ceda: {"topic", "record"}; * is one segment, ** the rest. A line on standard
-    error says when the subscription holds. Ends after -n messages or --timeout seconds, or when it is interrupted.
+    mb: {"topic", "payload", "version"}; a payload that is not JSON is "text", one that is not UTF-8 is "hex".
+    Patterns: + matches one level, # the rest. ceda: {"topic", "record"}; * matches one segment, ** the rest. A line on
+    standard error says when the subscription is active. Ends after -n messages, after --timeout seconds, or on Ctrl-C.
 
     \b
     wirelake subscribe mb://localhost 'plant.#'
     wirelake subscribe -p ceda localhost:8088 'FX.SPOT.*' -n 1 --timeout 5
     wirelake subscribe ceda+wss://user@gateway.example 'FX.**' --ca ca.pem
 
-    Exit status 1 if there were fewer than -n messages when the time was over.
+    Exit status 1 if fewer than -n messages came in time.
     """
     extra = protocol_values("subscribe", given)
 

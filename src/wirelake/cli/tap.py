@@ -1,4 +1,4 @@
-"""tap: a transparent proxy that records; export: what it recorded, as packets."""
+"""tap: a transparent proxy that records."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class AddressType(click.ParamType[Address, Any]):
         elif ":" in host:
             self.fail(f"{value!r}: an IPv6 address is written in brackets, [::1]:3001", param, ctx)
         if not colon or not (port.isascii() and port.isdecimal() and int(port) < 1 << 16):
-            self.fail(f"{value!r} is no address; write HOST:PORT, such as 127.0.0.1:3001", param, ctx)
+            self.fail(f"{value!r} is not an address; write HOST:PORT, such as 127.0.0.1:3001", param, ctx)
         return host, int(port)
 
 
@@ -45,7 +45,7 @@ class _Upstream(AddressType):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Address:
         host, port = super().convert(value, param, ctx)
         if not host or not port:
-            self.fail(f"{value!r}: both host and port of the server have to be said", param, ctx)
+            self.fail(f"{value!r}: give both host and port of the server", param, ctx)
         return host, port
 
 
@@ -58,34 +58,38 @@ class _Upstream(AddressType):
     "--protocol",
     type=ProtocolName(),
     metavar="P",
-    help="What is spoken; noted in the capture, so that nobody has to find it out.",
+    help="The protocol of the traffic; stored in the capture, so that readers need not detect it.",
 )
 @click.option(
     "--rotate-mb",
     type=click.FloatRange(min=0.001),
     default=256,
     show_default=True,
-    help="Begin a new file after so much.",
+    help="Begin a new file after so many megabytes.",
 )
-@click.option("--rotate-seconds", type=click.FloatRange(min=0.001), help="Begin a new file after so long.")
+@click.option("--rotate-seconds", type=click.FloatRange(min=0.001), help="Begin a new file after so many seconds.")
 @click.option(
     "--sync-seconds",
     type=click.FloatRange(min=0.01),
     default=1.0,
     show_default=True,
-    help="A power failure loses at most so much. A crash of wirelake loses nothing.",
+    help="Sync to disk this often: a power failure loses no more. A crash of wirelake loses nothing.",
 )
 @click.option(
-    "--max-connections", type=click.IntRange(1), default=10_000, show_default=True, help="More are closed at once."
+    "--max-connections",
+    type=click.IntRange(1),
+    default=10_000,
+    show_default=True,
+    help="Further connections are closed at once.",
 )
 @click.option(
     "--drain-seconds",
     type=click.FloatRange(min=0),
     default=5.0,
     show_default=True,
-    help="When it ends, what is under way may take so long to come through.",
+    help="How long to wait for data under way when the tap ends.",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Tell of every connection.")
+@click.option("-v", "--verbose", is_flag=True, help="Log every connection.")
 def tap(
     listen: Address,
     upstream: Address,
@@ -98,27 +102,27 @@ def tap(
     drain_seconds: float,
     verbose: bool,
 ) -> None:
-    """A transparent proxy in front of a server that records everything that passes.
+    """Record all traffic of a server, as a transparent proxy in front of it.
 
-    Clients connect to LISTEN instead of the server, are passed on to UPSTREAM, and every byte of both directions is
-    appended to tap files in DIR, which is made if need be. Port 0 picks a free one. Bytes are recorded before they
-    are passed on: whatever somebody has received is in DIR, even after kill -9. Nothing is looked into, so TLS passes
-    as well and is recorded as it is, encrypted. If the disk is full, recording stops, and says so, and traffic goes
-    on; when there is room again, recording goes on too, with a gap.
+    Clients connect to LISTEN instead of the server. The tap forwards them to UPSTREAM and appends every byte of both
+    directions to tap files in DIR, which it creates if needed. Port 0 picks a free port. The tap records bytes before
+    it forwards them: whatever a peer has received is in DIR, even after kill -9. It does not look into the bytes, so
+    TLS passes through and is recorded encrypted. If the disk is full, the tap logs it, stops recording and keeps
+    forwarding; when there is room again it records on, with a gap.
 
     \b
     wirelake tap 127.0.0.1:4001 127.0.0.1:3001 captures/
     wirelake tap [::]:4001 broker.example:3001 captures/ -p mb --rotate-seconds 3600
-    wirelake ingest captures/ lake                 while it goes on, or later
+    wirelake ingest captures/ lake                 while the tap runs, or later
     wirelake export captures/ -o today.pcapng      for Wireshark
 
-    When it is ready, one line on standard output says where it listens:
+    Once ready, the tap prints where it listens, as one line on standard output:
 
     \b
     {"listening":{"tap":"127.0.0.1:4001"},"upstream":"127.0.0.1:3001","directory":"captures"}
 
-    Logs are on standard error, as JSON if that is no terminal. SIGTERM or Ctrl-C ends it when what is under way has
-    come through, a second one at once. Exit status 1: some of what passed was not recorded.
+    It logs to standard error, as JSON unless that is a terminal. SIGTERM or Ctrl-C ends it once the data under way is
+    delivered, a second signal at once. Exit status 1: some traffic was not recorded.
     """
     import asyncio
 
@@ -150,7 +154,7 @@ def tap(
 
 
 async def _run(proxy: Proxy, recorder: Recorder, drain_seconds: float) -> None:
-    """Until a signal comes, and then until what is under way has come through."""
+    """Run until a signal comes, and then until the data under way is delivered."""
     import asyncio
     import logging
     import signal

@@ -1,4 +1,4 @@
-"""What is in a lake that a newcomer should look at, in three sentences."""
+"""What a newcomer should look at in a lake, in three sentences."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 from ..lake import Lake
 from .scenes import SCENES
 
-MANY = 20
-"""Requests from which on a 95th percentile is more than the slowest of them."""
+FREQUENT = 20
+"""Requests from which on a 95th percentile says more than the slowest one."""
 NAMES = ("name", "user", "client_domain", "client_dsid")
-"""What peers call themselves, in sessions."""
+"""Facts of a session that name the client."""
 VERBS = {"commit": "commit", "rollback": "roll back"}
 
 Row = dict[str, Any]
 
 
 def sentences(lake: Lake) -> tuple[str, str, str]:
-    """On latency, on transactions, on violations: each is about what was really found."""
+    """Return a sentence on latency, on transactions and on violations."""
     names = _names(_rows(lake, "gold/sessions", "connection", "client", "facts"))
     return (
         latency(_rows(lake, "gold/exchanges", "protocol", "address", "latency_us", "outcome")),
@@ -38,7 +38,7 @@ def _rows(lake: Lake, table: str, *columns: str) -> list[Row]:
 
 
 def _names(sessions: Iterable[Row]) -> dict[str, str]:
-    """What to call the client of a connection."""
+    """Return the name of the client of each connection."""
     named = {}
     for one in sessions:
         facts = dict(one["facts"] or ())
@@ -61,11 +61,11 @@ def latency(exchanges: Iterable[Row]) -> str:
         failed[place] += one["outcome"] == "error"
         if one["latency_us"] is not None:
             times[place].append(one["latency_us"])
-    often = {place: sorted(found) for place, found in times.items() if len(found) >= MANY}
+    often = {place: sorted(found) for place, found in times.items() if len(found) >= FREQUENT}
     if not often:
-        return "Latency: nothing was asked often enough to say what is slow."
+        return "Latency: no service was called often enough to say which is slow."
     slowest = max(often, key=lambda place: (rank(often[place], 0.95), place))
-    text = f"Latency: {_place(slowest)} is the slowest of what was asked often,"
+    text = f"Latency: {_place(slowest)} is the slowest frequently called service:"
     text += f" {_time(rank(often[slowest], 0.95))} at its 95th percentile"
     text += f" and {_time(rank(often[slowest], 0.5))} in the median"
     worst = max(failed, key=lambda place: (failed[place], place))
@@ -73,12 +73,12 @@ def latency(exchanges: Iterable[Row]) -> str:
         text += f"; {_place(worst)} failed most often, {_times(failed[worst])}"
     worst = max(late, key=lambda place: (late[place], place))
     if late[worst]:
-        text += f", and {_place(worst)} was not answered in time {_times(late[worst])}"
+        text += f", and {_place(worst)} timed out {_times(late[worst])}"
     return f"{text}."
 
 
 def rank(ordered: list[int], share: float) -> int:
-    """The value at the nearest rank, as the tables have it."""
+    """Return the value at the nearest rank, as the tables do."""
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
 
@@ -120,7 +120,7 @@ def _share(part: int, whole: int) -> str:
 
 
 def _doubt(one: Row) -> tuple[int, str]:
-    """The clearest case first: most branches that are ready and wait."""
+    """Order the clearest case first: most branches that are prepared and wait."""
     return -_waiting(one), one["gtrid"]
 
 
@@ -129,15 +129,15 @@ def _waiting(one: Row) -> int:
 
 
 def _why(one: Row) -> str:
-    """What is not known of it."""
+    """Return why its end is unknown."""
     waiting, branches = _waiting(one), len(one["branches"])
     if waiting:
-        who = f"{waiting} of its {branches} branches" if branches > 1 else "its only branch"
-        return f"{who} voted to commit and {'were' if waiting > 1 else 'was'} never told how it ended"
+        branch_names = f"{waiting} of its {branches} branches" if branches > 1 else "its only branch"
+        return f"{branch_names} voted to commit and never received the decision"
     for branch in one["branches"]:
         if branch["decision"] and branch["result"] is None:
-            return f"a branch was told to {VERBS[branch['decision']]} and never said that it did"
-    return "its end was not seen"
+            return f"a branch was asked to {VERBS[branch['decision']]} and never confirmed it"
+    return "its end is not in the capture"
 
 
 # --- violations
@@ -147,20 +147,20 @@ def violations(broken: list[Row], quarantined: list[Row], names: Mapping[str, st
     parts = []
     if broken:
         one = min(broken, key=_interest)
-        more = f", one of {len(broken)} messages at the wrong moment" if len(broken) > 1 else ""
+        more = f", one of {len(broken)} messages out of sequence" if len(broken) > 1 else ""
         where = f" in state {one['state']}" if one["rule"] == "state" and one["state"] else ""
         said = f"{_a(one['message'])} of {one['protocol']}{where}"
-        parts.append(f"{_who(one, names)} sent {said} (rule {one['rule']}){more}")
-    bad = [one for one in quarantined if one["rule"] != "gap"]
-    if bad:
-        one = min(bad, key=_interest)
-        more = f", of {sum(row['length'] for row in bad)} such bytes in all" if len(bad) > 1 else ""
-        what = "1 byte that is" if one["length"] == 1 else f"{one['length']} bytes that are"
-        parts.append(f"{_who(one, names)} sent {what} no message of {one['protocol']} (rule {one['rule']}){more}")
-    return f"Violations: {', and '.join(parts)}." if parts else "Violations: everybody kept to the rules."
+        parts.append(f"{_sender(one, names)} sent {said} (rule {one['rule']}){more}")
+    undecodable = [one for one in quarantined if one["rule"] != "gap"]
+    if undecodable:
+        one = min(undecodable, key=_interest)
+        more = f", {sum(row['length'] for row in undecodable)} such bytes in all" if len(undecodable) > 1 else ""
+        what = f"{one['length']} undecodable {'byte' if one['length'] == 1 else 'bytes'}"
+        parts.append(f"{_sender(one, names)} sent {what} over {one['protocol']} (rule {one['rule']}){more}")
+    return f"Violations: {', and '.join(parts)}." if parts else "Violations: none."
 
 
-def _who(one: Row, names: Mapping[str, str]) -> str:
+def _sender(one: Row, names: Mapping[str, str]) -> str:
     client = names.get(one["connection"], one["connection"])
     return f"the server of {client}" if one["direction"] == "to_client" else client
 
@@ -170,5 +170,5 @@ def _a(message: str) -> str:
 
 
 def _interest(one: Row) -> tuple[int, int, Any]:
-    """Live traffic first, breaches of the life cycle before others, then by time."""
+    """Order live traffic first, breaches of the life cycle before others, then by time."""
     return one["protocol"] not in SCENES, one["rule"] != "state", one["ts"]

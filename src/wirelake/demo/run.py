@@ -1,4 +1,4 @@
-"""The steps of the demonstration, from nothing to a report. Whatever happens on the way, nothing is left behind."""
+"""The steps of the demonstration, from nothing to a report."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .scenes import SCENES
 STEPS = 5
 LIVE_SHARE = 0.6
 LIVE_PER_SECOND = 1500
-"""What scenes, hub and tap can do in one process beside a Spark that starts."""
+"""Messages that scenes, hub and tap manage in one process while Spark starts."""
 USUAL_MESSAGES, USUAL_SECONDS = 8000, 16.0
 LEAST_SECONDS, MOST_SECONDS = 6.0, 40.0
 POLL_SECONDS = 0.1
@@ -30,7 +30,7 @@ POLL_SECONDS = 0.1
 
 @dataclass(frozen=True)
 class Size:
-    """How much is said in how long: twice as much takes a little longer, and is said a good deal faster."""
+    """How many messages in how many seconds: twice as many take a little longer, at a higher rate."""
 
     messages: int
 
@@ -49,7 +49,7 @@ class Size:
 
 
 class Show(Protocol):
-    """Tells people what is going on: numbered steps, and how far each of them is."""
+    """Shows numbered steps and their progress."""
 
     def step(self, number: int, text: str) -> None: ...
 
@@ -60,7 +60,7 @@ class Show(Protocol):
 
 @dataclass(frozen=True)
 class Shown:
-    """What there is in the end."""
+    """The results."""
 
     capture: Path
     lake: Path
@@ -87,9 +87,9 @@ class Shown:
 def run(
     folder: Path, report: Path, *, name: str | None, messages: int, seed: int, engine: Background, show: Show
 ) -> Shown:
-    """Capture and lake go into ``folder``, the report to its path, under ``name`` if the lake does not last.
+    """Run all steps: write capture and lake into ``folder``, and the report, titled ``name`` if the lake is temporary.
 
-    The engine is started here, and ended.
+    Starts the engine, and ends it.
     """
     began = time.monotonic()
     size = Size(messages)
@@ -98,18 +98,18 @@ def run(
     with ExitStack() as stack:
         stack.callback(engine.kill)
         stack.callback(engine.end)
-        show.step(1, "Spark starts, and goes on starting while there is traffic")
+        show.step(1, "start Spark; it continues while there is traffic")
         engine.start()
         engine.until_up()
         played = _play(capture, size, seed, show)
         _generate(capture, size, seed, played, show)
-        show.step(4, "Spark makes tables of the capture")
+        show.step(4, "turn the capture into tables with Spark")
         _wait_for(engine, show)
         ingested = ingest(engine.session(), [str(capture)], str(lake), final=True, progress=show)
-    show.step(5, "the report is made from the tables")
+    show.step(5, "write the report from the tables")
     made = Lake.open(lake, create=False)
     look_at = sentences(made)
-    show.stage("asking", 0, "questions")
+    show.stage("querying", 0, "queries")
     written = write_report(made, report, name=name, progress=lambda _: show.add(1))
     return Shown(
         capture,
@@ -125,16 +125,16 @@ def run(
 
 
 def _wait_for(engine: Background, show: Show) -> None:
-    """There is something to wait for where little was said, or where kernels have to be compiled."""
+    """Wait for Spark: after little traffic, or while kernels are compiled."""
     if not engine.wait(POLL_SECONDS):
-        show.stage("starting", 0, "s; the first time it compiles, and takes longer")
+        show.stage("starting", 0, "s; compiling kernels happens once")
         while not engine.wait(1.0):
             show.add(1)
 
 
 def _play(capture: Path, size: Size, seed: int, show: Show) -> Played:
     names = " and ".join(SCENES)
-    show.step(2, f"a hub serves {names}; services, desks and vandals talk to it through a tap, {size.seconds:.0f} s")
+    show.step(2, f"serve {names} from a hub; clients talk to it through a tap for {size.seconds:.0f} s")
     capture.mkdir(parents=True, exist_ok=True)
     live = Live(capture, messages=size.live, seconds=size.seconds, seed=seed)
     with ExitStack() as stack:
@@ -150,11 +150,11 @@ def _play(capture: Path, size: Size, seed: int, show: Show) -> Played:
 
 
 def _generate(capture: Path, size: Size, seed: int, played: Played, show: Show) -> None:
-    """Protocols that are not played live yet, in the same seconds."""
+    """Generate the protocols that have no live scene, in the same seconds."""
     names = [name for name in BUILT_IN if name not in SCENES]
     if names:
-        show.step(3, f"generated conversations of {' and '.join(names)} join the capture, in the same seconds")
-        show.stage("making", 0, "messages")
+        show.step(3, f"add generated conversations of {' and '.join(names)} in the same seconds")
+        show.stage("generating", 0, "messages")
         generated.write(
             capture,
             names,
