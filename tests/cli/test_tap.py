@@ -291,8 +291,8 @@ def test_whatever_somebody_has_received_is_in_the_capture_when_the_tap_is_killed
     ("listen", "upstream", "said"),
     [
         ("4001", "127.0.0.1:3001", "'4001' is not an address; write HOST:PORT"),
-        ("127.0.0.1:70000", "127.0.0.1:3001", "'127.0.0.1:70000' is no address"),
-        ("127.0.0.1:x", "127.0.0.1:3001", "'127.0.0.1:x' is no address"),
+        ("127.0.0.1:70000", "127.0.0.1:3001", "'127.0.0.1:70000' is not an address"),
+        ("127.0.0.1:x", "127.0.0.1:3001", "'127.0.0.1:x' is not an address"),
         ("::1:4001", "127.0.0.1:3001", "an IPv6 address is written in brackets"),
         ("[::1]:4001", "127.0.0.1:0", "give both host and port of the server"),
         ("127.0.0.1:0", ":3001", "give both host and port of the server"),
