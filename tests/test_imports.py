@@ -26,10 +26,11 @@ MAY_IMPORT = {
     "capture": {"errors", "spec", "protocols", "codec", "kernels", "columnar"},
     "sessions": {"errors", "spec", "protocols", "codec"},
     "net": {"errors", "spec", "protocols", "codec", "sessions", "capture"},
+    "facts": {"errors", "spec"},
     "traffic": {"errors", "spec", "protocols", "codec", "generate"},
     "generate": {"errors", "spec", "protocols", "codec", "capture"},
     "lake": {"errors"},
-    "gold": {"errors", "spec", "protocols", "capture"},
+    "gold": {"errors", "spec", "protocols", "columnar", "capture"},
     "ingest": {"errors", "spec", "protocols", "codec", "kernels", "columnar", "capture", "generate", "gold", "lake"},
     "spark": {
         "errors",
@@ -74,9 +75,10 @@ def modules() -> list[Path]:
 
 
 def room_of(path: Path) -> str:
-    """The traffic of a protocol lies with the protocol, is loaded by ``generate`` alone, and counts as its own room."""
+    """Traffic and facts of a protocol lie with it, are loaded when they are called, and count as rooms of their own."""
     parts = path.relative_to(SOURCE).parts
-    return "traffic" if path.stem.startswith("traffic") and parts[0] == "protocols" else parts[0].removesuffix(".py")
+    part = path.stem.partition("_")[0]
+    return part if parts[0] == "protocols" and part in ("traffic", "facts") else parts[0].removesuffix(".py")
 
 
 def imported_rooms(path: Path, node: ast.AST) -> Iterator[str]:

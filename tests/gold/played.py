@@ -9,9 +9,10 @@ from typing import Any
 import pyarrow as pa
 
 from wirelake.columnar import decode
+from wirelake.columnar.schema import TIMESTAMP
 from wirelake.generate import Traffic
 from wirelake.generate.simulation import Closed, Event
-from wirelake.gold.facts import FACTS, TIMESTAMP, facts
+from wirelake.gold.facts import FACTS, facts
 from wirelake.spec.columns import columns
 
 

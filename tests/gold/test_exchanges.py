@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from wirelake.columnar.schema import TIMESTAMP
 from wirelake.generate import Traffic, generate
 from wirelake.generate.truth import Exchange
 from wirelake.gold.exchanges import EXCHANGES, Exchanges
-from wirelake.gold.facts import FACTS, TIMESTAMP
+from wirelake.gold.facts import FACTS
 
 from .played import Played, name_of, play
 

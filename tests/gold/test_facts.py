@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from wirelake.codec import encode
 from wirelake.columnar import decode
+from wirelake.columnar.schema import TIMESTAMP
 from wirelake.generate import generate
 from wirelake.gold import arrays
 from wirelake.gold.exchanges import Exchanges
-from wirelake.gold.facts import FACTS, MESSAGES, TIMESTAMP, facts, needed_columns
+from wirelake.gold.facts import FACTS, MESSAGES, facts, needed_columns
 from wirelake.protocols import casual, ceda, dsa, load, mb
 
 from .played import play

@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from wirelake.columnar.schema import TIMESTAMP
 from wirelake.generate import Traffic, generate
 from wirelake.gold import violations
-from wirelake.gold.facts import TIMESTAMP
 from wirelake.gold.violations import VIOLATIONS, Violations
 from wirelake.protocols import casual, ceda, dsa, mb
 from wirelake.spec import Cell

@@ -9,16 +9,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ..columnar.schema import TIMESTAMP
 from .chunks import DIRECTIONS
 
 Ints = NDArray[np.int64]
 
-TIME = pa.timestamp("us", tz="UTC")
 ENVELOPE_TYPES = {
     "capture": pa.string(),
     "connection": pa.string(),
     "direction": pa.string(),
-    "ts": TIME,
+    "ts": TIMESTAMP,
     "order": pa.int64(),
 }
 """Columns that a message has because of where and when it was seen."""
@@ -62,7 +62,7 @@ def _named(names: list[str], numbers: Ints) -> pa.Array:
 
 def times(ts: Ints) -> pa.Array:
     unknown = ts < 0
-    return pa.array(ts, mask=unknown if unknown.any() else None).cast(TIME)
+    return pa.array(ts, mask=unknown if unknown.any() else None).cast(TIMESTAMP)
 
 
 def message_batch(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from .envelope import TIME
+from ..columnar.schema import TIMESTAMP
 
 _QUARANTINE = (
     ("capture", pa.string(), "the file or tap it came from"),
@@ -12,7 +12,7 @@ _QUARANTINE = (
     ("direction", pa.string(), "to_server or to_client"),
     ("offset", pa.int64(), "first byte of the range in its stream"),
     ("length", pa.int64(), "bytes of the range; of a gap, how many were never captured"),
-    ("ts", TIME, "when the last byte of the range was there"),
+    ("ts", TIMESTAMP, "when the last byte of the range was there"),
     ("rule", pa.string(), "the broken rule; `gap` stands for bytes that were never captured"),
     ("path", pa.string(), "the field in which it was broken, if it was one"),
     ("detail", pa.string(), "what is wrong, in a sentence"),

@@ -9,6 +9,9 @@ import pyarrow as pa
 from ..spec.columns import Column, columns
 from ..spec.nodes import Protocol
 
+TIMESTAMP = pa.timestamp("us", "UTC")
+"""The type of times in every table."""
+
 CELL = pa.struct(
     [
         ("fid", pa.int32()),
@@ -95,7 +98,7 @@ def table_schema(protocol: Protocol) -> pa.Schema:
         "capture": pa.field("capture", pa.string()),
         "connection": pa.field("connection", pa.string()),
         "direction": pa.field("direction", pa.string()),
-        "ts": pa.field("ts", pa.timestamp("us", "UTC")),
+        "ts": pa.field("ts", TIMESTAMP),
     }
     names = ("capture", "connection", "direction", "offset", "length", "ts", "message", "code", "notes", "raw_text")
     envelope = [front.get(name) or given.field(name) for name in names]

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ..columnar.schema import TIMESTAMP
 from . import arrays
-from .facts import TIMESTAMP
 
 MINUTE_US = 60_000_000
 

@@ -20,12 +20,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ..columnar.schema import TIMESTAMP
+from ..spec.conduct import CLOSE, REQUEST
+from ..spec.conduct import REPLY as ANSWER
 from . import arrays
 from . import broker_legs as legs
-from .facts import FACTS, TIMESTAMP
+from .facts import FACTS
 from .indexed_rows import Blocks
 from .pairing import FOR_EVER, NO_TIME, Group, Mask, Pairs, Rows, pair_up
-from .refine import ANSWER, CLOSE, NO_REPLY_WANTED, REQUEST
 
 GRACE_US = 60_000_000
 NO_PART = -1
@@ -61,6 +63,7 @@ _COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
 EXCHANGES = pa.schema([pa.field(name, kind, metadata={"doc": doc}) for name, kind, doc in _COLUMNS])
 """The schema of gold/exchanges and, with the outcome ``open``, of the requests in gold/open."""
 
+NO_REPLY_WANTED = "no reply wanted"
 _STATE = ("pair", "lane", "wants_reply", "once", "place", "version", "payload_hash", "order")
 _OPEN = pa.schema(
     [EXCHANGES.field(i).remove_metadata() for i in range(len(EXCHANGES))]

@@ -1,7 +1,7 @@
 """Facts: what gold needs to know about a message, in the same columns for all protocols.
 
 Which field is the address, the correlation, the status, is declared as its ``role``; roles are resolved once per
-protocol to paths of columns, and whole columns are taken from there. What roles cannot say is in ``refine``.
+protocol to paths of columns, and whole columns are taken from there. The rest is declared as ``conduct``.
 """
 
 from __future__ import annotations
@@ -15,52 +15,68 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ..protocols import BUILT_IN, load
+from ..columnar.schema import TIMESTAMP
+from ..protocols import load
 from ..spec import nodes as n
-from . import arrays, marks, refine
+from ..spec.conduct import CLOSE, REPLY, REQUEST, RESULTS, TimeUnit
+from ..spec.conduct_paths import columns_read
+from . import arrays
+from .fact_draft import Draft, Path, as_text, column_at
+from .fact_rules import apply_conduct
+from .schema import column
 
-TIMESTAMP = pa.timestamp("us", "UTC")
-
-_FACTS: tuple[tuple[str, pa.DataType, str], ...] = (
-    ("capture", pa.string(), "the file or tap it came from"),
-    ("connection", pa.string(), "the connection, the same in every run"),
-    ("direction", pa.string(), "to_server or to_client"),
-    ("offset", pa.int64(), "first byte of the frame in its stream"),
-    ("length", pa.int32(), "bytes of the frame"),
-    ("ts", TIMESTAMP, "when the frame was complete"),
-    ("order", pa.int64(), "place in the capture of what completed it: with ts, the order of both directions"),
-    ("message", pa.string(), "which message"),
-    ("code", pa.int32(), "its code on the wire"),
-    ("notes", pa.list_(pa.string()), "tolerated oddities that were seen"),
-    ("raw_text", pa.map_(pa.string(), pa.binary()), "bytes of texts that are not UTF-8, by path"),
-    ("protocol", pa.string(), "which protocol"),
-    ("kind", pa.string(), "request, response, event or control"),
-    ("address", pa.string(), "topic, service, path or queue; null in answers: their exchange has it"),
-    ("correlation", pa.string(), "what ties a reply to its request; binary ids in hex"),
-    ("status", pa.string(), "what an answer says about how it went, as on the wire; error codes of mb"),
-    ("payload_bytes", pa.int64(), "bytes of the payload; null if such messages have none"),
-    ("step", pa.int8(), "part in an exchange: 1 request, 2 answer, 3 close of a stream, 0 none"),
-    ("pair", pa.int32(), "code of the answer, in requests and in answers"),
-    ("lane", pa.int8(), "exchanges of different lanes may have the same correlation (dsa: 1 = subscription)"),
-    ("wants_reply", pa.bool_(), "requests: whether an answer may come at all"),
-    ("limit_us", pa.int64(), "requests: how long the requester waits; null = no limit"),
-    ("once", pa.bool_(), "requests of streams: the first complete answer is the last"),
-    ("result", pa.string(), "answers: ok, error or timeout"),
-    ("ends", pa.bool_(), "answers: nothing more comes to this request"),
-    ("more", pa.bool_(), "answers of streams: this is a part only, more of it is under way"),
-    ("piece", pa.int32(), "index of a piece of a split message, from 0; null if it is whole"),
-    ("pieces", pa.int32(), "first piece: how many there are"),
-    ("place", pa.string(), "mb: topic and version of requests without id, and of errors that may belong to them"),
-    ("version", pa.string(), "version of the payload's format"),
-    ("payload_hash", pa.int64(), "requests of mb: a hash of the payload, to find the other leg"),
-    ("audit_id", pa.string(), "audit copies of mb: the id that the broker gave to a message it sent on"),
-    ("masked_id", pa.string(), "audit copies of mb: the id that the original sender had given"),
-    ("execution", pa.string(), "casual: the chain of calls it belongs to, in hex"),
-    ("xid_format", pa.int64(), "format of the transaction id; null if there is none or it is a null xid"),
-    ("gtrid", pa.binary(), "global transaction id"),
-    ("bqual", pa.binary(), "branch qualifier"),
+INTRODUCTION = pa.map_(pa.string(), pa.string())
+FACTS = pa.schema(
+    [
+        column("capture", pa.string(), "the file or tap it came from"),
+        column("connection", pa.string(), "the connection, the same in every run"),
+        column("direction", pa.string(), "to_server or to_client"),
+        column("offset", pa.int64(), "first byte of the frame in its stream"),
+        column("length", pa.int32(), "bytes of the frame"),
+        column("ts", TIMESTAMP, "when the frame was complete"),
+        column("order", pa.int64(), "place in the capture of what completed it: with ts, the order of both directions"),
+        column("message", pa.string(), "which message"),
+        column("code", pa.int32(), "its code on the wire"),
+        column("notes", pa.list_(pa.string()), "tolerated oddities that were seen"),
+        column("raw_text", pa.map_(pa.string(), pa.binary()), "bytes of texts that are not UTF-8, by path"),
+        column("protocol", pa.string(), "which protocol"),
+        column("kind", pa.string(), "request, response, event or control"),
+        column("address", pa.string(), "topic, service, path or queue; null in replies: their exchange has it"),
+        column("correlation", pa.string(), "what ties a reply to its request; binary ids in hex"),
+        column("status", pa.string(), "what a reply says about how it went, as on the wire or in its payload"),
+        column("payload_bytes", pa.int64(), "bytes of the payload; null if such messages have none"),
+        column("step", pa.int8(), "part in an exchange: 1 request, 2 reply, 3 close of a stream, 0 none"),
+        column("pair", pa.int32(), "code of the reply, in requests and in replies"),
+        column(
+            "lane",
+            pa.int8(),
+            "exchanges of different lanes may have the same correlation; null without streams",
+        ),
+        column("wants_reply", pa.bool_(), "requests: whether a reply may come at all"),
+        column("limit_us", pa.int64(), "requests: how long the requester waits; null = no limit"),
+        column("once", pa.bool_(), "requests of streams: the first complete reply is the last"),
+        column("result", pa.string(), "replies: ok, error or timeout"),
+        column("ends", pa.bool_(), "replies: nothing more comes to this request"),
+        column("more", pa.bool_(), "replies of streams: this is a part only, more of it is under way"),
+        column("piece", pa.int32(), "index of a piece of a split message, from 0; null if it is whole"),
+        column("pieces", pa.int32(), "first piece: how many there are"),
+        column("place", pa.string(), "what ties a request without id to an error that may belong to it"),
+        column("version", pa.string(), "version of the payload's format"),
+        column("payload_hash", pa.int64(), "requests through a broker: a hash of the payload, to find the other leg"),
+        column("audit_id", pa.string(), "copies for audit: the id that the broker gave to a message it sent on"),
+        column("masked_id", pa.string(), "copies for audit: the id that the original sender had given"),
+        column("execution", pa.string(), "the chain of calls it belongs to, in hex"),
+        column("xid_format", pa.int64(), "format of the transaction id; null if there is none or it is a null xid"),
+        column("gtrid", pa.binary(), "global transaction id"),
+        column("bqual", pa.binary(), "branch qualifier"),
+        column("flags", pa.int64(), "flags of the message, where transactions need them"),
+        column("resource", pa.int32(), "the coordinator's number for the peer of a transaction branch"),
+        column("piece_key", pa.string(), "what the pieces of one message have in common, besides what its stream has"),
+        column("heartbeat", pa.bool_(), "it says nothing but that the peer is alive"),
+        column("own_id", pa.bool_(), "a reply that may carry an id of its sender's own making"),
+        column("told", INTRODUCTION, "what a handshake or login says about the peers; null for all other messages"),
+    ]
 )
-FACTS = pa.schema([*(pa.field(name, kind, metadata={"doc": doc}) for name, kind, doc in _FACTS), *marks.MARKS])
 """The schema of facts. Rows come sorted by connection, ts, order."""
 
 FED = pa.schema([field for field in FACTS if field.name not in ("notes", "raw_text", "payload_bytes")])
@@ -84,10 +100,8 @@ ENVELOPE = (
     "notes",
     "raw_text",
 )
-_PER_US = {"ns": 1000, "us": 1}
-_IN_US = {"ms": 1000, "s": 1_000_000}
-
-Path = tuple[str, ...]
+_US_PER = {"us": 1, "ms": 1000, "s": 1_000_000}
+_NULL_FORMATS = (-1, 0)
 
 
 @dataclass(frozen=True)
@@ -106,34 +120,28 @@ class _Plan:
     names: tuple[str, ...]
     codes: NDArray[np.int64]
     kinds: tuple[str, ...]
-    steps: NDArray[np.int8]
+    parts: NDArray[np.int8]
     pairs: NDArray[np.int32]
     roles: dict[str, tuple[_Place, ...]]
-    refinement: refine.Refinement | None
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        found = [place.path[0] for places in self.roles.values() for place in places]
-        return tuple(dict.fromkeys(found + list(self.refinement.columns if self.refinement else ())))
+    options: dict[str, Any]
+    columns: tuple[str, ...]
 
 
 @lru_cache(maxsize=64)
 def _plan(protocol: n.Protocol) -> _Plan:
     about = [cls.__message__ for cls in protocol.messages]
-    answers = {one["answer"] for one in about if one["answer"] is not None}
-    steps = [
-        refine.REQUEST if one["answer"] is not None else refine.ANSWER if one["code"] in answers else 0 for one in about
-    ]
-    pairs = [one["code"] if one["answer"] is None else one["answer"] for one in about]
-    built_in = protocol.name in BUILT_IN and load(protocol.name) is protocol
+    replies = {one["answer"] for one in about if one["answer"] is not None}
+    roles = _roles(protocol)
+    by_role = [place.path[0] for places in roles.values() for place in places]
     return _Plan(
         tuple(one["name"] for one in about),
         np.array([one["code"] for one in about], np.int64),
         tuple(one["kind"] for one in about),
-        np.array(steps, np.int8),
-        np.array(pairs, np.int32),
-        _roles(protocol),
-        refine.REFINEMENTS[protocol.name] if built_in else None,
+        np.array([REQUEST * (one["answer"] is not None) or REPLY * (one["code"] in replies) for one in about], np.int8),
+        np.array([one["code"] if one["answer"] is None else one["answer"] for one in about], np.int32),
+        roles,
+        {name: option.default for name, option in protocol.options.items()},
+        tuple(dict.fromkeys((*by_role, *columns_read(protocol.conduct)))),
     )
 
 
@@ -160,37 +168,37 @@ def _fields_with_roles(fields: tuple[n.Field, ...], above: Path) -> list[tuple[s
 
 
 def needed_columns(protocol: n.Protocol | str) -> tuple[str, ...]:
-    """The columns behind the envelope that ``facts`` reads."""
-    declared = load(protocol)
-    return tuple(dict.fromkeys((*_plan(declared).columns, *marks.needed_columns(declared))))
+    """Return the columns behind the envelope that ``facts`` reads."""
+    return _plan(load(protocol)).columns
 
 
 def facts(protocol: n.Protocol | str, records: pa.RecordBatch, **options: Any) -> pa.RecordBatch:
-    """The facts of messages of one protocol.
+    """Return the facts of messages of one protocol.
 
     ``records`` have the envelope (``notes``, ``raw_text`` and ``order`` may be missing) and ``needed_columns``.
-    ``options`` are the reading options: with ``profile="late"`` casual's limits are nanoseconds.
+    ``options`` are the reading options: a dialect may count time in another unit.
     """
     declared = load(protocol)
     plan = _plan(declared)
     missing = [name for name in plan.columns if name not in records.schema.names]
     if missing:
         raise ValueError(f"facts of {declared.name} need the columns {', '.join(missing)}")
-    draft = _draft(plan, records, options)
-    if plan.refinement is not None and len(records):
-        plan.refinement.apply(draft)
-    draft.columns |= marks.marks(declared, records)
+    draft = _draft(plan, declared.conduct.units, records, plan.options | options)
+    if len(records):
+        codes = dict(zip(plan.names, plan.codes.tolist(), strict=True))
+        apply_conduct(declared.conduct, draft, codes, _of_role(plan, "payload", records, draft.which))
     return _finished(declared.name, draft)
 
 
-def _draft(plan: _Plan, records: pa.RecordBatch, options: dict[str, Any]) -> refine.Draft:
+def _draft(plan: _Plan, units: tuple[TimeUnit, ...], records: pa.RecordBatch, options: dict[str, Any]) -> Draft:
     order = np.argsort(plan.codes)
     code = arrays.integers(records.column("code"))
     which = order[np.searchsorted(plan.codes, code, sorter=order)]
-    step = plan.steps[which]
+    part = plan.parts[which]
+    status = _of_role(plan, "status", records, which)
     columns = {
         "kind": arrays.spread(plan.kinds, which, pa.string()),
-        "address": _texts(plan, "address", records, which),
+        "address": arrays.only(_texts(plan, "address", records, which), part != REPLY),
         "correlation": _texts(plan, "correlation", records, which),
         "status": _texts(plan, "status", records, which),
         "execution": _texts(plan, "execution", records, which),
@@ -198,19 +206,22 @@ def _draft(plan: _Plan, records: pa.RecordBatch, options: dict[str, Any]) -> ref
         "payload_bytes": _payload_bytes(plan, records, which),
         **_xid(plan, records, which),
     }
-    return refine.Draft(
+    draft = Draft(
         records,
         plan.names,
         which,
         columns,
-        step,
+        columns["status"] if status is None else status,
+        part,
         plan.pairs[which],
         np.zeros(len(records), np.int8),
-        step == refine.ANSWER,
-        step == refine.REQUEST,
-        _limits(plan, records, which),
+        part == REPLY,
+        part == REQUEST,
+        np.zeros(len(records), np.int64),
         options,
     )
+    _take_limits(plan, units, draft)
+    return draft
 
 
 def _mask(place: _Place, which: NDArray[np.int64], plan: _Plan) -> arrays.Mask:
@@ -219,13 +230,25 @@ def _mask(place: _Place, which: NDArray[np.int64], plan: _Plan) -> arrays.Mask:
     return wanted[which]
 
 
-def _texts(plan: _Plan, role: str, records: pa.RecordBatch, which: NDArray[np.int64]) -> pa.Array:
-    """The field with this role as text; an empty text is none, except that an address may be the root."""
+def _of_role(plan: _Plan, role: str, records: pa.RecordBatch, which: NDArray[np.int64]) -> pa.Array | None:
+    """Return the field with this role, if all messages have it in one type (whole numbers count as one)."""
     found: pa.Array | None = None
     for place in plan.roles.get(role, ()):
-        column = _text(refine.column_at(records, place.path))
-        column = arrays.only(column, _mask(place, which, plan))
-        found = column if found is None else pc.coalesce(found, column)
+        part = column_at(records, place.path)
+        part = part.cast(pa.int64()) if pa.types.is_integer(part.type) else part
+        if found is not None and found.type != part.type:
+            return None
+        part = arrays.only(part, _mask(place, which, plan))
+        found = part if found is None else pc.coalesce(found, part)
+    return found
+
+
+def _texts(plan: _Plan, role: str, records: pa.RecordBatch, which: NDArray[np.int64]) -> pa.Array:
+    """Return the field with this role as text; an empty text is none, except that an address may be the root."""
+    found: pa.Array | None = None
+    for place in plan.roles.get(role, ()):
+        text = arrays.only(as_text(column_at(records, place.path)), _mask(place, which, plan))
+        found = text if found is None else pc.coalesce(found, text)
     if found is None:
         return pa.nulls(len(records), pa.string())
     if role == "address":
@@ -233,57 +256,62 @@ def _texts(plan: _Plan, role: str, records: pa.RecordBatch, which: NDArray[np.in
     return pc.if_else(pc.equal(found, ""), pa.scalar(None, pa.string()), found)
 
 
-def _text(column: pa.Array) -> pa.Array:
-    if pa.types.is_string(column.type):
-        return column
-    if pa.types.is_binary(column.type):
-        return arrays.hexed(column)
-    return column.cast(pa.string())
-
-
-def _payload_bytes(plan: _Plan, records: pa.RecordBatch, which: NDArray[np.int64]) -> pa.Array:
+def _payload_bytes(plan: _Plan, records: pa.RecordBatch, which: NDArray[np.int64]) -> pa.Array | None:
     found: pa.Array | None = None
     for place in plan.roles.get("payload", ()):
-        length = pc.binary_length(refine.column_at(records, place.path)).cast(pa.int64())
+        length = pc.binary_length(column_at(records, place.path)).cast(pa.int64())
         length = arrays.only(length, _mask(place, which, plan))
         found = length if found is None else pc.coalesce(found, length)
-    return pa.nulls(len(records), pa.int64()) if found is None else found
-
-
-def _limits(plan: _Plan, records: pa.RecordBatch, which: NDArray[np.int64]) -> NDArray[np.int64]:
-    found = np.zeros(len(records), np.int64)
-    for place in plan.roles.get("timeout", ()):
-        raw = arrays.integers(refine.column_at(records, place.path))
-        value = raw // _PER_US[place.unit] if place.unit in _PER_US else raw * _IN_US.get(place.unit, 1)
-        found = np.where(_mask(place, which, plan), np.maximum(value, 0), found)
     return found
 
 
+def _take_limits(plan: _Plan, units: tuple[TimeUnit, ...], draft: Draft) -> None:
+    """The limits that messages state. A unit may depend on a reading option."""
+    for place in plan.roles.get("timeout", ()):
+        raw = arrays.integers(column_at(draft.records, place.path))
+        mask = _mask(place, draft.which, plan)
+        draft.limit_us = np.where(mask, _microseconds(raw, place.unit), draft.limit_us)
+        for unit in units:
+            draft.limit_us = np.where(mask & draft.select(unit), _microseconds(raw, unit.unit), draft.limit_us)
+
+
+def _microseconds(raw: NDArray[np.int64], unit: str) -> NDArray[np.int64]:
+    factor = _US_PER.get(unit, 1)
+    value = np.clip(raw, 0, np.iinfo(np.int64).max // factor)
+    return value // 1000 if unit == "ns" else value * factor
+
+
 def _xid(plan: _Plan, records: pa.RecordBatch, which: NDArray[np.int64]) -> dict[str, pa.Array]:
-    """Transaction ids; formats -1 and 0 are the null xid."""
+    """Return transaction ids. One that is not an XA id is a global id without branches, of format 0."""
     found: dict[str, pa.Array] = {}
     for place in plan.roles.get("xid", ()):
-        mask = _mask(place, which, plan)
-        number = refine.column_at(records, (*place.path, "format"))
-        mask &= ~np.isin(arrays.integers(number, -1), (-1, 0))
-        for name, part in (
-            ("xid_format", number),
-            *((one, refine.column_at(records, (*place.path, one))) for one in ("gtrid", "bqual")),
-        ):
-            part = arrays.only(part, mask)
+        for name, part in _xid_parts(column_at(records, place.path), _mask(place, which, plan)).items():
             found[name] = part if name not in found else pc.coalesce(found[name], part)
     return found
 
 
-def _finished(name: str, draft: refine.Draft) -> pa.RecordBatch:
-    asks, answers = draft.step == refine.REQUEST, np.isin(draft.step, (refine.ANSWER, refine.CLOSE))
+def _xid_parts(xid: pa.Array, mask: arrays.Mask) -> dict[str, pa.Array]:
+    if pa.types.is_struct(xid.type):
+        number = pc.struct_field(xid, "format")
+        mask = mask & ~np.isin(arrays.integers(number, -1), _NULL_FORMATS)
+        parts = {"xid_format": number, "gtrid": pc.struct_field(xid, "gtrid"), "bqual": pc.struct_field(xid, "bqual")}
+    else:
+        text = xid if pa.types.is_binary(xid.type) else as_text(xid).cast(pa.binary())
+        mask = mask & arrays.flags(pc.greater(pc.binary_length(text), 0), len(text))
+        whole = np.zeros(len(text), np.int64)
+        parts = {"xid_format": pa.array(whole), "gtrid": text, "bqual": pa.array([b""] * len(text), pa.binary())}
+    return {name: arrays.only(part, mask) for name, part in parts.items()}
+
+
+def _finished(name: str, draft: Draft) -> pa.RecordBatch:
+    asks, replies = draft.part == REQUEST, np.isin(draft.part, (REPLY, CLOSE))
     columns = draft.columns | {
         "protocol": arrays.spread((name,), np.zeros(len(draft), np.int8), pa.string()),
-        "step": pa.array(draft.step),
+        "step": pa.array(draft.part),
         "pair": pa.array(draft.pair),
         "wants_reply": arrays.with_nulls(draft.wants_reply, asks, pa.bool_()),
         "limit_us": arrays.with_nulls(draft.limit_us, asks & (draft.limit_us > 0), pa.int64()),
-        "result": arrays.only(arrays.spread(refine.RESULTS, draft.result, pa.string()), answers),
+        "result": arrays.only(arrays.spread(RESULTS, draft.result, pa.string()), replies),
         "ends": pa.array(draft.ends),
     }
     for known in ENVELOPE:

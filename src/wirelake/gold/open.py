@@ -12,9 +12,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from .marks import column
+from ..columnar.schema import TIMESTAMP
+from .schema import column
 
-TS = pa.timestamp("us", tz="UTC")
+TS = TIMESTAMP
+
 OPEN = pa.schema(
     [
         column("kind", pa.string(), "`request`, `session` or `transaction`"),

@@ -19,11 +19,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .refine import ANSWER, CLOSE, ENDED_BY_ANSWERER, REQUEST
+from ..protocols import BUILT_IN, load
+from ..spec.conduct import CLOSE, REQUEST
+from ..spec.conduct import REPLY as ANSWER
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
+CLOSED_BY_REPLIER = {code for name in BUILT_IN for code in load(name).conduct.matching.closed_by_replier}
 NO_TIME = np.iinfo(np.int64).min
 FOR_EVER = np.iinfo(np.int64).max
 
@@ -293,7 +296,7 @@ class _StreamWalk(_Walk):
                 self.pairs.done[request] = True
                 return
         request = self.streams.get((1 - side, 0))
-        if request is not None and int(self.rows.pair[request]) in ENDED_BY_ANSWERER:
+        if request is not None and int(self.rows.pair[request]) in CLOSED_BY_REPLIER:
             self.answer(request, row)
             self.pairs.done[request] = True
             del self.streams[1 - side, 0]

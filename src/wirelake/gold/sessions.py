@@ -15,9 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ..spec.conduct import HANDSHAKE
 from .connections import Runs, integers, runs_of, to_client, told_rows, truths
-from .marks import HANDSHAKE, TOLD, column
+from .facts import INTRODUCTION as TOLD
 from .open import TS, open_rows
+from .schema import column
 
 REMEMBER_US = 300_000_000
 """How long it is remembered that a connection has its row: its last packets may come in a later commit."""

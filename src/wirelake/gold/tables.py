@@ -8,11 +8,12 @@ from __future__ import annotations
 import pyarrow as pa
 
 from ..capture.quarantine import QUARANTINE
+from ..columnar.schema import TIMESTAMP
 from .addresses import ADDRESSES
 from .exchanges import EXCHANGES
-from .facts import MESSAGES, TIMESTAMP
-from .marks import column
+from .facts import MESSAGES
 from .open import OPEN
+from .schema import column
 from .sessions import SESSIONS
 from .transactions import TRANSACTIONS
 from .violations import VIOLATIONS

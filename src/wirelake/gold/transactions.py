@@ -29,8 +29,8 @@ from numpy.typing import NDArray
 
 from . import arrays
 from .call_counts import IN_DOUBT, MAX_EXECUTIONS, Work, undecided
-from .marks import column
 from .open import OPEN, TS, open_rows
+from .schema import column
 
 LINGER_US = 60_000_000
 NO_TIME = 0

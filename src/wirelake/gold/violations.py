@@ -26,6 +26,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..protocols import BUILT_IN, load
+from ..spec.conduct import CLOSE, HANDSHAKE, REFUSED, REQUEST
+from ..spec.conduct import REPLY as ANSWER
 from ..spec.nodes import Protocol
 from . import answers, arrays
 from .answers import ANSWERS, ASKS, CLOSES, EARLY, EARLY_US, ENDS, FOR_EVER, KEPT, LATE_US, OPEN, Losses
@@ -33,10 +35,9 @@ from .connection_state import MOST_KEPT, Message, Turns
 from .connections import Runs, integers, runs_of, to_client, told_rows, truths, whole
 from .indexed_rows import Blocks
 from .lifecycle import FORBIDDEN, Automaton, automaton
-from .marks import HANDSHAKE, REFUSED, column
 from .open import TS
 from .pieces import SPLITTING, Finding, Groups, Piece
-from .refine import ANSWER, CLOSE, REQUEST
+from .schema import column
 from .violation_rows import NAMELESS_REPLY, NOTHING, SIDES, STATE, Excuse, Found, Waiting
 
 UNHEARD_US = 3_600_000_000

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from ..columnar.schema import TIMESTAMP
 from ..gold.addresses import ADDRESSES, EXCHANGE_COLUMNS, MESSAGE_COLUMNS, TEXTS, addresses
 from ..gold.exchanges import EXCHANGES
 from ..gold.facts import MESSAGES
@@ -57,7 +58,7 @@ def _rows_of(
     ]
     files = ds.ParquetFileFormat(dictionary_columns=set(TEXTS) & set(columns))
     source = ds.dataset([store.full(path) for path in paths], pa.schema(coded), files, store.files)
-    start, stop = (pa.scalar(at * HOUR_US, pa.timestamp("us", "UTC")) for at in (hour, hour + 1))
+    start, stop = (pa.scalar(at * HOUR_US, TIMESTAMP) for at in (hour, hour + 1))
     wanted = (ds.field(time) >= start) & (ds.field(time) < stop)
     batches: Iterator[pa.RecordBatch] = source.to_batches(
         columns=list(columns), filter=wanted, use_threads=False, batch_readahead=1, fragment_readahead=1

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from ..capture.chunks import DIRECTIONS, Chunks
+from ..columnar.schema import TIMESTAMP
 from ..gold.connections import endpoint
-from ..gold.facts import TIMESTAMP
 from ..gold.tables import CHUNK_BYTES, CHUNKS
 
 

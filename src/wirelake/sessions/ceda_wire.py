@@ -8,7 +8,6 @@ has to be closed.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from enum import IntEnum
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -25,23 +24,7 @@ CEDA4, CEDA4_WS = "ceda4", "ceda4-ws"
 AUTO = "auto"
 HEARTBEAT, SUBSCRIBE, UNSUBSCRIBE, LOGIN, LOGOUT = 0x01, 0x11, 0x12, 0x13, 0x14
 PUBLISH, REQUEST, REPLY, P2P, GROUP_PUB = 0x61, 0x62, 0x63, 0x64, 0x65
-
-
-class Do(IntEnum):
-    """Control codes."""
-
-    LOGIN = 3
-    LOGIN_RESULT = 4
-    SUB = 6
-    SUB_RESULT = 7
-    UNSUB = 8
-    UNSUB_RESULT = 9
-    SUB_BATCH = 13
-    UNSUB_BATCH = 14
-    LOGIN_SID = 18
-    LOGIN_VS = 19
-    SUBSCRIBE_WITH_IMAGE = 20
-
+Do = p.ControlCode
 
 NAMES: dict[int, str] = {cls.__message__["code"]: cls.__message__["name"] for cls in p.PROTOCOL.messages}
 """Names of message types, as the life cycle has them."""

@@ -10,12 +10,11 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from ..columnar import schema as message_schema
-from ..columnar.schema import FRONT_NAMES, default_columns
+from ..columnar.schema import FRONT_NAMES, TIMESTAMP, default_columns
 from ..columnar.show import all_columns
 from ..errors import OptionError
 from ..spec.nodes import Protocol
 
-TIMESTAMP = pa.timestamp("us", "UTC")
 CORRUPT = pa.struct(
     [
         pa.field("rule", pa.string()),

@@ -45,6 +45,10 @@ class Labels:
     names: Mapping[int, str]
     bits: bool = False
 
+    def code(self, name: str) -> int:
+        """Return the number that has this name."""
+        return next(code for code, known in self.names.items() if known == name)
+
     def __hash__(self) -> int:
         return hash(self.name)
 

@@ -7,23 +7,15 @@ a negative one is an error."""
 from __future__ import annotations
 
 from ...spec import (
-    Code,
-    Frame,
-    Kept,
     Labels,
-    LifeCycle,
     Message,
-    Option,
     Padding,
-    Protocol,
-    Size,
     Struct,
     SumLimit,
     Unless,
     be,
     blob,
     bool8,
-    declare,
     field,
     labelled,
     length,
@@ -33,7 +25,6 @@ from ...spec import (
     text,
     uuid,
 )
-from .conduct import CONDUCT
 
 MAX_PAYLOAD = 256 * 1024 * 1024
 NIL = bytes(16)
@@ -589,62 +580,4 @@ MESSAGES = (
     ConversationConnectReplyLate,
     ConversationSendLate,
     ConversationDisconnectLate,
-)
-
-_CONNECTED = "connected"
-
-PROTOCOL = declare(
-    Protocol(
-        name="casual",
-        title="casual domain protocol, version 1000",
-        doc="Transaction middleware: service calls, two-phase commit, queues and conversations between two domains.",
-        frame=Frame(
-            (
-                Code("type", be.u64),
-                Kept("correlation"),
-                Size("size", be.u64, counts="after", most=MAX_PAYLOAD),
-            )
-        ),
-        messages=MESSAGES,
-        options={
-            "profile": Option(
-                ("document", "late"),
-                "document",
-                "time units and conversation messages a peer uses; every message decodes with either",
-            )
-        },
-        labels=(
-            XATMI_FLAGS,
-            XATMI_ERROR,
-            XATMI_EVENTS,
-            TRANSACTION_STATE,
-            SERVICE_TRANSACTION_MODE,
-            XA_FLAGS,
-            XA_RETURN,
-            DUPLEX,
-        ),
-        conduct=CONDUCT,
-        life_cycle=LifeCycle(
-            initial="new",
-            client={
-                "new": {"domain_connect_request": "connecting"},
-                "connecting": {},
-                _CONNECTED: {
-                    cls.__message__["name"]: _CONNECTED
-                    for cls in MESSAGES
-                    if cls.__message__["sent_by"] in ("client", "both") and cls is not DomainConnectRequest
-                },
-            },
-            server={
-                "new": {},
-                "connecting": {"domain_connect_reply": _CONNECTED},
-                _CONNECTED: {
-                    cls.__message__["name"]: _CONNECTED
-                    for cls in MESSAGES
-                    if cls.__message__["sent_by"] in ("server", "both") and cls is not DomainConnectReply
-                },
-            },
-            doc="The outbound domain (client) connects, the inbound one (server) answers; then requests and replies.",
-        ),
-    )
 )

@@ -1,7 +1,50 @@
-"""The conduct of ceda: a refused login may be tried again, messages come in groups of pieces."""
+"""The conduct of ceda: a login and its result are one message, a refused login may be tried again, and messages come
+in groups of pieces."""
 
 from __future__ import annotations
 
-from ...spec.conduct import Conduct, Pieces
+from ...spec.conduct import (
+    REPLY,
+    REQUEST,
+    SECOND_US,
+    Conduct,
+    Draft,
+    Limit,
+    Part,
+    Pieces,
+    Selection,
+    When,
+)
+from . import messages as m
 
-CONDUCT = Conduct(after_refusal="open", pieces=Pieces("group_order", "piece"))
+LOGIN_LIMIT_US = 15 * SECOND_US
+ASKS = Selection(messages=("login",), when=When("control_code", one_of=m.LOGIN_REQUESTS))
+TELLS = Selection(messages=("login",), when=When("control_code", one_of=(m.ControlCode.LOGIN_RESULT,)))
+
+
+def _facts(draft: Draft) -> None:
+    from .facts import complete
+
+    complete(draft)
+
+
+CONDUCT = Conduct(
+    parts=(
+        Part(REQUEST, reply="login", messages=ASKS.messages, when=ASKS.when),
+        Part(REPLY, messages=TELLS.messages, when=TELLS.when),
+    ),
+    limits=(Limit(LOGIN_LIMIT_US, messages=("login",)),),
+    no_reply=(Selection(messages=("request",), when=When("reply_topic", empty=True)),),
+    heartbeats=(Selection(messages=("heartbeat",)),),
+    after_refusal="open",
+    pieces=Pieces(
+        "group_order",
+        "piece",
+        index="group.index",
+        count="group.count",
+        key="topic",
+        keys={"group_pub": "reply_topic"},
+    ),
+    facts=_facts,
+    facts_read=("control_code", "record", "masked"),
+)

@@ -6,36 +6,25 @@ body of logout."""
 
 from __future__ import annotations
 
+from enum import IntEnum
+
 from ...spec import (
     Body,
-    Captured,
     Cell,
     Cells,
     CellType,
-    Code,
-    Escaped,
     Form,
-    Frame,
     IfLeft,
     Labels,
-    LifeCycle,
-    Magic,
     Masked,
     Message,
-    Option,
     PayloadLength,
-    Protocol,
     Run,
     Setting,
     Signature,
-    Size,
     Struct,
-    Topics,
     Wide,
     With,
-    be,
-    choose,
-    declare,
     derived,
     field,
     fixed,
@@ -46,32 +35,38 @@ from ...spec import (
     u8,
     view,
 )
-from .conduct import CONDUCT
 
 MAX_PAYLOAD = 65535
 MAX_CELL_BYTES = 65000
 UNASSIGNED = 0xFFFFFF
 EXTENDED = 126
-PASSWORD = 5
-"""The cell of a login that holds the password, in clear text."""
 
-CONTROL_CODES = Labels(
-    "control_code",
-    {
-        3: "LOGIN",
-        4: "LOGIN_RESULT",
-        5: "LOGOUT",
-        6: "SUB",
-        7: "SUB_RESULT",
-        8: "UNSUB",
-        9: "UNSUB_RESULT",
-        13: "SUB_BATCH",
-        14: "UNSUB_BATCH",
-        18: "LOGIN_SID",
-        19: "LOGIN_VS",
-        20: "SUBSCRIBE_WITH_IMAGE",
-    },
-)
+
+class ControlCode(IntEnum):
+    """What the record of a control message means."""
+
+    LOGIN = 3
+    LOGIN_RESULT = 4
+    LOGOUT = 5
+    SUB = 6
+    SUB_RESULT = 7
+    UNSUB = 8
+    UNSUB_RESULT = 9
+    SUB_BATCH = 13
+    UNSUB_BATCH = 14
+    LOGIN_SID = 18
+    LOGIN_VS = 19
+    SUBSCRIBE_WITH_IMAGE = 20
+
+
+LOGIN_REQUESTS = (ControlCode.LOGIN, ControlCode.LOGIN_SID, ControlCode.LOGIN_VS)
+CONTROL_CODES = Labels("control_code", {int(code): code.name for code in ControlCode})
+
+USER, PASSWORD = 4, 5
+"""The cells of a login with the user's name and, in clear text, the password."""
+RESULT, TEXT, CONNECTION_ID = 1, 4, 6
+"""The cells of a login's result: ``LOGIN_OK`` or not, why, and the number of the connection."""
+LOGIN_OK = 1
 
 STR8 = text(u8, strict=True)
 RECORD: Cells[tuple[Cell, ...]] = Cells(
@@ -229,72 +224,4 @@ class GroupPub(CedaMessage, code=0x65, kind="event"):
     group: FirstPiece | NextPiece | None = view(GROUP, "piece of a split message", of="body", default=None)
 
 
-_DATA = {"publish": "ready", "request": "ready", "reply": "ready", "p2p": "ready", "group_pub": "ready"}
-
-PROTOCOL = declare(
-    Protocol(
-        name="ceda",
-        title="CEDA4 communication protocol",
-        doc="Trading bus: login, topics, publish, request and reply in small frames.",
-        frame=Frame(
-            (
-                Magic(b"\x82"),
-                Size(
-                    "payload_length",
-                    Escaped(
-                        escape=EXTENDED,
-                        wide=choose("dialect", ceda4=le.u16, ceda4_ws=be.u16),
-                        reserved=(127,),
-                        mask_bit=choose("dialect", ceda4=0, ceda4_ws=0x80),
-                    ),
-                    counts="after",
-                    least=1,
-                    most=MAX_PAYLOAD,
-                ),
-                Code("type", u8),
-            )
-        ),
-        messages=(Heartbeat, Subscribe, Unsubscribe, Login, Logout, Publish, Request, Reply, P2p, GroupPub),
-        options={
-            "dialect": Option(
-                ("auto", "ceda4", "ceda4-ws"),
-                "auto",
-                "the document's dialect, the deployed one, or found out per connection",
-                auto="ceda4",
-            ),
-            "charset": Option((), "utf-8", "character set of texts in records; old traffic may need gbk"),
-            "errors": Option(("strict", "replace"), "strict", "refuse texts that are not in that set, or replace"),
-        },
-        labels=(CONTROL_CODES,),
-        topics=Topics("segments", one="*", rest="**"),
-        ports={"tcp": 8088},
-        captured=Captured(
-            websocket="frames", websocket_options={"dialect": "ceda4-ws"}, websocket_paths=("/mqtunnel",)
-        ),
-        conduct=CONDUCT,
-        life_cycle=LifeCycle(
-            initial="open",
-            client={
-                "open": {"login": "login_sent", "heartbeat": "open", "logout": "closed"},
-                "login_sent": {"heartbeat": "login_sent", "logout": "closed"},
-                "ready": {
-                    "login": "login_sent",
-                    "heartbeat": "ready",
-                    "subscribe": "ready",
-                    "unsubscribe": "ready",
-                    "logout": "closed",
-                }
-                | _DATA,
-                "closed": {},
-            },
-            server={
-                "open": {"heartbeat": "open", "logout": "closed"},
-                "login_sent": {"login": "ready", "heartbeat": "login_sent", "logout": "closed"},
-                "ready": {"heartbeat": "ready", "subscribe": "ready", "unsubscribe": "ready", "logout": "closed"}
-                | _DATA,
-                "closed": {},
-            },
-            doc="Login first; a failed login leads back to open; heartbeats at any time.",
-        ),
-    )
-)
+MESSAGES = (Heartbeat, Subscribe, Unsubscribe, Login, Logout, Publish, Request, Reply, P2p, GroupPub)

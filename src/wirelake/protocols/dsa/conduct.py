@@ -2,12 +2,64 @@
 
 from __future__ import annotations
 
-from ...spec.conduct import Conduct, Matching, Pieces
+from ...spec.conduct import (
+    CLOSE,
+    COMPLETE,
+    REFUSED,
+    STATUS,
+    Conduct,
+    Draft,
+    Introduction,
+    Matching,
+    Part,
+    Pieces,
+    Result,
+    Selection,
+    Streams,
+    When,
+)
+from . import messages as m
 
-SUBSCRIBE, LIST = 0x01, 0x03
-INVOKED, SET = 0x83, 0x84
+INITIALIZING, CLOSED, INTERNAL_ERROR = map(m.STATUS.code, ("initializing", "closed", "internal_error"))
+_FAILED = When(STATUS, least=m.CLOSED_FROM + 1)
+_REFUSED, _ACCEPTED = When(STATUS, least=m.CLOSED_FROM), When(STATUS, most=m.CLOSED_FROM - 1)
+_REPLIES = tuple(cls.__message__["name"] for cls in m.MESSAGES if issubclass(cls, m.Answer))
+
+
+def _facts(draft: Draft) -> None:
+    from .facts import complete
+
+    complete(draft)
+
 
 CONDUCT = Conduct(
-    matching=Matching(repeatable=frozenset({SUBSCRIBE, LIST}), closed_by_replier=frozenset({INVOKED, SET})),
-    pieces=Pieces("page_order", "page", per_stream=True),
+    parts=(Part(CLOSE, messages=("close",)),),
+    results=(Result("error", messages=_REPLIES, when=_FAILED),),
+    streams=Streams(
+        lanes=(frozenset({"subscribe_request", "subscribe_response"}),),
+        continues=(
+            Selection(
+                messages=("subscribe_response", "list_response", "invoke_response"),
+                when=When(STATUS, most=m.CLOSED_FROM - 1),
+            ),
+        ),
+        partial=(Selection(messages=_REPLIES, when=When(STATUS, one_of=(INITIALIZING,))),),
+        once=(Selection(when=When("headers.no_stream")),),
+    ),
+    heartbeats=(Selection(messages=("ping",)),),
+    introductions=(
+        Introduction(
+            {"client_dsid": "handshake.dsid", "version": "handshake.version"}, messages=("handshake_f0",), separator="."
+        ),
+        Introduction({"server_dsid": "handshake.dsid"}, messages=("handshake_f1",), when=_ACCEPTED),
+        Introduction({"is_responder": "handshake.is_responder"}, messages=("handshake_f2",)),
+        Introduction({"path": "handshake.path"}, COMPLETE, messages=("handshake_f3",), when=_ACCEPTED),
+        Introduction({"status": STATUS}, REFUSED, messages=("handshake_f1", "handshake_f3"), when=_REFUSED),
+    ),
+    matching=Matching(repeatable=frozenset({m.SUB, m.INVOKE}), closed_by_replier=frozenset({m.INVOKE_R, m.SET_R})),
+    pieces=Pieces(
+        "page_order", "page", per_stream=True, index="headers.page_id", signed=True, key="headers.sequence_id"
+    ),
+    facts=_facts,
+    facts_read=("headers",),
 )

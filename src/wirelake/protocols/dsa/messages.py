@@ -11,27 +11,18 @@ from ...spec import (
     UNSET,
     AtLeast,
     Body,
-    Captured,
-    Code,
     Empty,
-    Frame,
     FrameLength,
-    Head,
     HeadReaches,
     Labels,
     LengthOf,
-    LifeCycle,
     Message,
-    Option,
     OrderOf,
     Present,
-    Protocol,
-    Size,
     Struct,
     Tags,
     TagTable,
     choose,
-    declare,
     derived,
     field,
     fixed,
@@ -49,7 +40,6 @@ from ...spec import (
     view,
     within,
 )
-from .conduct import CONDUCT
 
 MAX_TOTAL = 65472
 MAX_HEADER = 16320
@@ -419,53 +409,4 @@ MESSAGES = (
     ServerProof,
     Ack,
     Ping,
-)
-_READY = {cls.__message__["name"]: "ready" for cls in MESSAGES if not cls.__message__["name"].startswith("handshake")}
-
-PROTOCOL = declare(
-    Protocol(
-        name="dsa",
-        title="DSA 2.0 message header structure",
-        doc="IoT bus: subscribe, list, invoke and set streams over a tree of paths.",
-        frame=Frame(
-            (
-                Size("total_length", le.u32, counts="whole", least=7, most=MAX_TOTAL),
-                Head(
-                    "header_length",
-                    le.u16,
-                    least=SHORT_HEAD,
-                    most=MAX_HEADER,
-                    body_most=choose("mode", strict=MAX_BODY, compat=None),
-                ),
-                Code("method", u8, early=True),
-            )
-        ),
-        messages=MESSAGES,
-        options={
-            "mode": Option(("strict", "compat"), "strict", "the document to the letter, or what known peers send too"),
-            "frame_only": Option((False, True), False, "do not look into bodies"),
-        },
-        labels=(STATUS, PERMISSION, QOS),
-        ports={"tcp": 4120, "tls": 4128},
-        captured=Captured(options={"mode": "compat"}, websocket="stream"),
-        conduct=CONDUCT,
-        life_cycle=LifeCycle(
-            initial="new",
-            client={
-                "new": {"handshake_f0": "greeted"},
-                "greeted": {},
-                "answered": {"handshake_f2": "proved"},
-                "proved": {},
-                "ready": _READY,
-            },
-            server={
-                "new": {},
-                "greeted": {"handshake_f1": "answered"},
-                "answered": {},
-                "proved": {"handshake_f3": "ready"},
-                "ready": _READY,
-            },
-            doc="Four handshake messages in turn, then both sides may send anything.",
-        ),
-    )
 )

@@ -2,6 +2,53 @@
 
 from __future__ import annotations
 
-from ...spec.conduct import Conduct, Matching
+from ...spec.conduct import (
+    NO_PART,
+    REQUEST,
+    SECOND_US,
+    Conduct,
+    Draft,
+    Limit,
+    Matching,
+    Part,
+    Selection,
+    When,
+)
 
-CONDUCT = Conduct(matching=Matching(shared=True, inventing_side="server"), brokered=True)
+DEFAULT_LIMIT_US = 5 * SECOND_US
+"""How long a requester waits that does not say how long."""
+SYSTEM = "system."
+HEARTBEAT, AUDIT, REGISTER, INITIALIZE = (
+    f"{SYSTEM}{name}" for name in ("heartbeat", "message", "service.register", "initialize")
+)
+
+NAMED, NAMELESS = When("request_id"), When("request_id", empty=True)
+ON_SYSTEM_TOPICS = Selection(when=When("topic", prefix=SYSTEM))
+
+
+def _facts(draft: Draft) -> None:
+    from .facts import complete
+
+    complete(draft)
+
+
+CONDUCT = Conduct(
+    parts=(
+        # The broker replies to a publish with an id; what it publishes itself has an id too, and no reply.
+        Part(
+            REQUEST,
+            reply="response",
+            messages=("publish",),
+            when=(NAMED, When("direction", one_of=("to_server",))),
+        ),
+        Part(NO_PART, kind="control", when=(When("topic", one_of=(HEARTBEAT,)), NAMELESS)),
+    ),
+    limits=(Limit(DEFAULT_LIMIT_US, messages=("request",)),),
+    no_reply=(Selection(messages=("request",), when=NAMELESS),),
+    heartbeats=(Selection(when=When("topic", one_of=(HEARTBEAT,))),),
+    matching=Matching(shared=True, inventing_side="server", invented=(ON_SYSTEM_TOPICS,)),
+    brokered=True,
+    not_forwarded=(ON_SYSTEM_TOPICS,),
+    facts=_facts,
+    facts_read=("topic", "version", "request_id", "payload"),
+)

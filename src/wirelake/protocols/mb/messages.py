@@ -10,26 +10,18 @@ from typing import Any
 from ...spec import (
     UNSET,
     Body,
-    Captured,
-    Frame,
-    LifeCycle,
     Line,
     Message,
-    Option,
-    Protocol,
     Run,
     Size,
-    Topics,
     be,
     choose,
-    declare,
     field,
     number,
     optional,
     view,
     word,
 )
-from .conduct import CONDUCT
 
 MAX_HEADER_WINDOW = 367
 MAX_PAYLOAD = 16384
@@ -152,31 +144,4 @@ LENGTH = Size(
     rule="frame_too_large",
 )
 
-PROTOCOL = declare(
-    Protocol(
-        name="mb",
-        title="MB Server Node message structure",
-        doc="Microservice broker: publish, request and response with a text header line.",
-        frame=choose("framing", message=Frame((LINE,)), tcp=Frame((LENGTH, LINE))),
-        messages=(Publish, Request, Response),
-        options={
-            "profile": Option(
-                ("strict", "upstream"), "strict", "the published rules, or what the known broker accepts"
-            ),
-            "framing": Option(("message", "tcp"), "message", "one bare message, or a 4-byte length before it"),
-            "json_payload": Option((False, True), False, "require the payload to be JSON and show it"),
-        },
-        topics=Topics("levels", one="+", rest="#"),
-        ports={"tcp": 3001, "tls": 8001, "ws": 3000, "wss": 8000},
-        captured=Captured(
-            fallback={"profile": "upstream"}, websocket="message", websocket_options={"framing": "message"}
-        ),
-        conduct=CONDUCT,
-        life_cycle=LifeCycle(
-            initial="open",
-            client={"open": {"publish": "open", "request": "open", "response": "open"}},
-            server={"open": {"publish": "open", "request": "open", "response": "open"}},
-            doc="There is no handshake: a service may send anything from the moment it is connected.",
-        ),
-    )
-)
+MESSAGES = (Publish, Request, Response)
