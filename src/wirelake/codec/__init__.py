@@ -10,9 +10,10 @@ from ..errors import DecodeError
 from ..protocols import load
 from ..spec.nodes import Protocol
 from ..spec.resolve import Layout, candidates, layout
-from .compile import DOUBTS, compile_layout, compile_measure
+from .compile import DOUBTS, compile_layout
 from .detect import detect_alone
 from .encoder import encode_frame
+from .headers import compile_measure
 from .walk import walk
 
 

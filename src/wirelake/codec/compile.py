@@ -13,41 +13,36 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, assert_never
 
-import msgpack
 import msgspec
 
 from ..errors import DecodeError
 from ..spec import nodes as n
 from ..spec.declare import Cell, tag_rows
 from ..spec.resolve import Layout, MessageNode
-from .content import MAX_DEPTH, _no_extension, read_json, read_msgpack
-from .detect import undisputed
+from .content import MAX_DEPTH, read_json, read_msgpack, unpack_short
 from .frame import kept_fields, smallest, struct_fields
+from .numbers import FORMATS, byte_order, code_bytes, code_position, unpacker
 from .walk import read_signature
 
 UNSET = msgspec.UNSET
 Quick = Callable[[bytes, int], Any]
-Measure = Callable[[bytes | bytearray, int, int], int]
 DOUBTS = (struct.error, ValueError, TypeError, IndexError, KeyError, OverflowError, DecodeError)
 """What a generated decoder may raise instead of answering None."""
 
-_FORMATS = {
-    (1, False): "B", (2, False): "H", (4, False): "I", (8, False): "Q",
-    (1, True): "b", (2, True): "h", (4, True): "i", (8, True): "q",
-}  # fmt: skip
 
-
+@lru_cache(maxsize=64)
 def compile_layout(layout: Layout) -> Quick:
     """A function ``(frame, length) -> message or None``."""
     line = next((p for p in layout.frame.parts if isinstance(p, n.Line)), None)
     if line is not None:
         return _line_decoder(layout, line)
     by_code = {code: _MessageSource(layout, node).compile() for code, node in layout.messages.items()}
-    part, start = _code_position(layout)
+    part, start = code_position(layout)
     stop = start + part.wire.size
-    makers = {_code_bytes(part, code): made for code, made in by_code.items()}
+    makers = {code_bytes(part, code): made for code, made in by_code.items()}
     escaped = next((p for p in layout.frame.parts if isinstance(p, n.Size) and isinstance(p.wire, n.Escaped)), None)
     if escaped is not None:
         return _escaped_decoder(layout, escaped, makers, start, stop)
@@ -62,7 +57,7 @@ def _escaped_decoder(layout: Layout, size: n.Size, makers: dict[bytes, Quick], s
     """Messages are compiled for the short header; a wide one is the same frame with the surplus cut out."""
     magic = b"".join(p.value for p in layout.frame.parts if isinstance(p, n.Magic))
     at, escape, wide = len(magic), size.wire.escape, size.wire.wide
-    read_wide = _unpacker(wide)
+    read_wide = unpacker(wide)
     surplus, least, most = wide.size, size.least, size.most if size.most is not None else 1 << 62
 
     def decode(frame: bytes, length: int) -> Any:
@@ -79,33 +74,6 @@ def _escaped_decoder(layout: Layout, size: n.Size, makers: dict[bytes, Quick], s
         return makers[frame[start + surplus : stop + surplus]](frame[surplus:], length)
 
     return decode
-
-
-def _code_position(layout: Layout) -> tuple[n.Code, int]:
-    part = next(p for p in layout.frame.parts if isinstance(p, n.Code))
-    return part, layout.size_before(part)
-
-
-def _code_bytes(part: n.Code, code: int) -> bytes:
-    return code.to_bytes(part.wire.size, "little" if part.wire.little else "big", signed=part.wire.signed)
-
-
-def _order(wire: n.Int | n.Float) -> str:
-    return "<" if wire.little else ">"
-
-
-def _unpacker(wire: n.Int) -> Callable[[Any, int], tuple[int]]:
-    """Reads an integer from a buffer at a position, as ``struct`` does, which knows none of three bytes."""
-    if wire.size != 3:
-        return struct.Struct(_order(wire) + _FORMATS[wire.size, wire.signed]).unpack_from
-
-    def unpack(buffer: Any, at: int) -> tuple[int]:
-        raw = buffer[at : at + 3]
-        if len(raw) != 3:
-            raise struct.error("three bytes are needed")
-        return (int.from_bytes(raw, "little" if wire.little else "big", signed=wire.signed),)
-
-    return unpack
 
 
 class _Source:
@@ -221,7 +189,7 @@ class _Source:
                 return f"{variable} != 0"
             case n.Float():
                 variable = self.fresh("v")
-                self.queue(_order(wire), "f" if wire.size == 4 else "d", variable)
+                self.queue(byte_order(wire), "f" if wire.size == 4 else "d", variable)
                 return variable
             case n.Fixed(size=size):
                 variable = self.fresh("v")
@@ -257,7 +225,7 @@ class _Source:
                 f"{variable} = from_bytes({variable}, {'little' if wire.little else 'big'!r}, signed={wire.signed})"
             )
         else:
-            self.queue(_order(wire), _FORMATS[wire.size, wire.signed], variable)
+            self.queue(byte_order(wire), FORMATS[wire.size, wire.signed], variable)
         self.within(wire, variable)
         return variable
 
@@ -404,9 +372,9 @@ class _Source:
             count = str(wire.count)
             self.settle()
         if isinstance(element, n.Int) and element.size != 3 and element.low is None and element.high is None:
-            form = _FORMATS[element.size, element.signed]
+            form = FORMATS[element.size, element.signed]
             unpack = self.give("unpack", struct.unpack_from)
-            self.emit(f"{variable} = {unpack}(f'{_order(element)}{{{count}}}{form}', b, p)")
+            self.emit(f"{variable} = {unpack}(f'{byte_order(element)}{{{count}}}{form}', b, p)")
             self.emit(f"p += {count} * {element.size}")
             self.emit("if p > n: return None")
             return variable
@@ -544,11 +512,11 @@ class _MessageSource(_Source):
                 self.emit(f"{variable} = b[p + 1]")
                 self.emit("p += 2")
             case n.Int(size=size) as number:
-                unpack = self.give("s", _unpacker(number))
+                unpack = self.give("s", unpacker(number))
                 self.emit(f"{variable}, = {unpack}(b, p + 1)")
                 self.emit(f"p += {1 + size}")
             case n.Run(length=n.Int(size=size) as length, content="text", most=most):
-                unpack = self.give("s", _unpacker(length))
+                unpack = self.give("s", unpacker(length))
                 self.emit(f"{variable}, = {unpack}(b, p + 1)")
                 if most is not None:
                     self.emit(f"if {variable} > {most}: return None")
@@ -633,9 +601,7 @@ def _path(values: dict[str, str], path: str) -> str:
 
 
 def _unpackb(raw: bytes) -> Any:
-    if len(raw) > MAX_DEPTH:
-        return read_msgpack(raw)
-    return msgpack.unpackb(raw, strict_map_key=False, ext_hook=_no_extension)
+    return read_msgpack(raw) if len(raw) > MAX_DEPTH else unpack_short(raw)
 
 
 def _unpack_map(raw: bytes) -> Any:
@@ -663,7 +629,7 @@ def decoding(wire: n.Run[Any]) -> str:
 
 
 def cells_reader(wire: n.Cells[Any]) -> Callable[[bytes, int, int], tuple[Cell, ...] | None]:
-    head = _unpacker(wire.head)
+    head = unpacker(wire.head)
     head_size = wire.head.size
     id_shift, type_shift, type_mask, flag_mask, id_max = (
         wire.id_shift,
@@ -678,13 +644,13 @@ def cells_reader(wire: n.Cells[Any]) -> Callable[[bytes, int, int], tuple[Cell, 
             case None:
                 readers.append((kind.name, None, 0, False, False, 0))
             case n.Int(size=size) as number:
-                unpack = _unpacker(number)
+                unpack = unpacker(number)
                 readers.append((kind.name, unpack, size, False, False, 0))
             case n.Float(size=size) as real:
-                unpack = struct.Struct(_order(real) + ("f" if size == 4 else "d")).unpack_from
+                unpack = struct.Struct(byte_order(real) + ("f" if size == 4 else "d")).unpack_from
                 readers.append((kind.name, unpack, size, False, False, 0))
             case n.Run(length=n.Int() as length, content=content, most=most):
-                unpack = _unpacker(length)
+                unpack = unpacker(length)
                 # A text in another character set gets a closer look.
                 plain = content == "bytes" or not decoding(kind.wire)
                 readers.append(
@@ -822,121 +788,3 @@ class _LineSource(_Source):
 
 def _uncaptured(pattern: str) -> str:
     return re.sub(r"(?<!\\)\((?!\?)", "(?:", pattern)
-
-
-# --- frame headers
-
-
-def compile_measure(layout: Layout, undecided: tuple[Layout, ...] = ()) -> Measure:
-    """A function ``(buffer, start, end) -> length``: of a frame that is all there and whose header is good, else 0."""
-    size = next((p for p in layout.frame.parts if isinstance(p, n.Size)), None)
-    if size is None:
-        return lambda buffer, start, end: 0
-    if undecided:
-        return _measure_undisputed(layout, undecided)
-    if isinstance(size.wire, n.Escaped):
-        return _measure_escaped(layout, size, size.wire)
-    order = _order(size.wire)
-    numbers = [
-        p.wire for p in layout.frame.parts if isinstance(p, n.Size | n.Head) or (isinstance(p, n.Code) and p.early)
-    ]
-    if any(wire.size == 3 or (wire.size > 1 and _order(wire) != order) for wire in numbers):
-        return lambda buffer, start, end: 0  # one struct cannot read them all
-    form = order
-    names: list[n.Part] = []
-    for part in layout.frame.parts:
-        match part:
-            case n.Magic(value=value):
-                form += f"{len(value)}s"
-                names.append(part)
-            case n.Size(wire=wire) | n.Head(wire=wire):
-                form += _FORMATS[wire.size, wire.signed]
-                names.append(part)
-            case n.Code(wire=wire, early=early):
-                form += _FORMATS[wire.size, wire.signed] if early else f"{wire.size}x"
-                if early:
-                    names.append(part)
-            case n.Kept(name=name):
-                form += f"{next(iter(layout.messages.values())).field(name).wire.size}x"
-            case n.Line():
-                pass
-            case _:
-                assert_never(part)
-    shape = struct.Struct(form)
-    unpack, header_size = shape.unpack_from, shape.size
-    least, most = size.least, size.most if size.most is not None else 1 << 62
-    counted = 0 if size.counts == "whole" else layout.size_before(size) + layout.part_size(size)
-    head = next((p for p in layout.frame.parts if isinstance(p, n.Head)), None)
-    magic = next((p.value for p in layout.frame.parts if isinstance(p, n.Magic)), None)
-    size_at = names.index(size)
-    magic_at = next((i for i, p in enumerate(names) if isinstance(p, n.Magic)), -1)
-    head_at = names.index(head) if head is not None else -1
-    code_at = next((i for i, p in enumerate(names) if isinstance(p, n.Code)), -1)
-    head_least = {code: node.head_least for code, node in layout.messages.items()}
-    body_most = (head.body_most if head is not None else None) or 1 << 62
-
-    def measure(buffer: bytes | bytearray, start: int, end: int) -> int:
-        if end - start < header_size:
-            return 0
-        values = unpack(buffer, start)
-        value: int = values[size_at]
-        if value < least or value > most or (magic_at >= 0 and values[magic_at] != magic):
-            return 0
-        length = value + counted
-        if length > end - start or length < header_size:
-            return 0
-        if head is not None:
-            reach = values[head_at]
-            if not head.least <= reach <= head.most or reach > length or length - reach > body_most:
-                return 0
-            if reach < head_least.get(values[code_at], 1 << 62):
-                return 0
-        return length
-
-    return measure
-
-
-def _measure_undisputed(layout: Layout, undecided: tuple[Layout, ...]) -> Measure:
-    """Measures only what all layouts read alike."""
-    measure = compile_measure(layout)
-    part, start = _code_position(layout)
-    stop = start + part.wire.size
-    known = {_code_bytes(part, code) for code in undisputed(undecided)}
-    escapes = [(start - 1, p.wire.escape) for p in layout.frame.parts if isinstance(p, n.Size) and _is_escaped(p)]
-    short_at, escape = escapes[0] if escapes else (0, 256)
-
-    def measure_undisputed(buffer: bytes | bytearray, at: int, end: int) -> int:
-        if bytes(buffer[at + start : at + stop]) not in known or buffer[at + short_at] >= escape:
-            return 0
-        return measure(buffer, at, end)
-
-    return measure_undisputed
-
-
-def _is_escaped(part: n.Size) -> bool:
-    return isinstance(part.wire, n.Escaped)
-
-
-def _measure_escaped(layout: Layout, size: n.Size, wire: n.Escaped) -> Measure:
-    magic = b"".join(p.value for p in layout.frame.parts if isinstance(p, n.Magic))
-    at = len(magic)
-    header = at + 1 + wire.wide.size
-    read_wide = _unpacker(wire.wide)
-    least, most, escape = max(size.least, 1), size.most if size.most is not None else 1 << 62, wire.escape
-
-    def measure(buffer: bytes | bytearray, start: int, end: int) -> int:
-        if end - start <= at or not buffer.startswith(magic, start):
-            return 0
-        length: int = buffer[start + at]
-        if least <= length < escape:
-            length += at + 1
-        elif length == escape and end - start >= header:
-            (length,) = read_wide(buffer, start + at + 1)
-            if not max(escape, least) <= length <= most:
-                return 0
-            length += header
-        else:
-            return 0
-        return length if length <= end - start else 0
-
-    return measure

@@ -17,6 +17,7 @@ from typing import Any
 from ..errors import DecodeError, Incomplete
 from ..spec import nodes as n
 from ..spec.resolve import Layout, MessageNode
+from .compile import DOUBTS, compile_layout
 from .frame import Buffer, Header, measure, plausible
 from .walk import walk
 
@@ -144,6 +145,12 @@ def _looks_like_frame(layouts: tuple[Layout, ...], data: Buffer, start: int, end
 
 def _outcome(layout: Layout, frame: bytes) -> tuple[bool, str]:
     """Whether the frame parses cleanly, else the rule it breaks (``body`` for anything inside its body)."""
+    try:
+        message = compile_layout(layout)(frame, len(frame))
+        if message is not None:
+            return is_clean(message), ""
+    except DOUBTS:
+        pass
     try:
         message = walk(layout, frame)
     except DecodeError as error:

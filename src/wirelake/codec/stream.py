@@ -12,11 +12,10 @@ another seems to follow.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, assert_never
+from typing import Any
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -28,14 +27,16 @@ from ..spec.resolve import Layout, candidates, layout
 from . import Codec, codec_for
 from .compile import DOUBTS
 from .detect import detect, is_clean
-from .frame import Header, measure, plausible, read_header
+from .frame import read_header
+from .outline import UNKNOWN, outlines_for
 
 MAX_QUARANTINE = 1 << 20
 """A longer bad range is told in pieces, so that memory stays bounded."""
 _COMPACT = 1 << 16
-_PATIENCE = 1 << 24
-_PATIENCE_PER_BYTE = 64
-"""Bytes that a search may decode in vain, at once and for each byte it goes on: so it always takes linear time."""
+_PATIENCE = 1 << 15
+_PLACE, _ATTEMPT = 32, 512
+"""What a search may spend in vain at once, beside one for each byte that it passes: so it takes linear time. A place
+that looks like a frame costs something, a frame that is decoded there its length and something more."""
 
 
 class Decoded(msgspec.Struct):
@@ -73,7 +74,7 @@ class Lost:
     passed: int = 0
     """Bytes that were given up before."""
     spent: int = 0
-    """Bytes that were decoded in vain."""
+    """What was done in vain before ``scan``, see ``_PATIENCE``."""
 
 
 def torn() -> Lost:
@@ -189,8 +190,10 @@ class StreamDecoder:
         self._base = 0
         self._scan = -1
         self._error: DecodeError | None = None
+        self._outlines = outlines_for(self._possible())
         self._judged_at = -1
         self._judged: Layout | None = None
+        self._refused = (-1, 0)
         self._lost_at = 0
         self._spent = 0
         self.bytes_in = 0
@@ -306,6 +309,7 @@ class StreamDecoder:
 
     def _prove(self, proved: Layout) -> None:
         self._layout = proved
+        self._outlines = outlines_for((proved,))
         self._codec = self._readings.codec(proved)
 
     def _frame(self, length: int, codec: Codec, final: bool) -> Event | None:
@@ -334,12 +338,8 @@ class StreamDecoder:
 
     def _follows(self, at: int, final: bool) -> bool | None:
         """Whether a frame seems to begin at ``at``, or the stream ends there."""
-        answers = [plausible(choice, self._buffer, at, len(self._buffer)) for choice in self._possible()]
-        if True in answers:
-            return True
-        if None not in answers:
-            return False
-        return True if final else None
+        answer = self._outlines.follows(self._buffer, at, len(self._buffer))
+        return True if answer is None and final else answer
 
     def _possible(self) -> tuple[Layout, ...]:
         return (self._layout,) if self._layout is not None else self._choices
@@ -363,7 +363,8 @@ class StreamDecoder:
         """Looks for the next frame from ``_scan`` on; the range from ``_at`` up to it is quarantined."""
         assert self._error is not None
         found = self._candidate(final)
-        stop = found if found is not None else len(self._buffer) if final else self._scan
+        end = len(self._buffer)
+        stop = found if found is not None else end if final else min(self._scan, end)
         if stop - self._at > MAX_QUARANTINE:
             return self._quarantine(MAX_QUARANTINE, self._error)
         if found is None and not final:
@@ -374,110 +375,73 @@ class StreamDecoder:
         return self._quarantine(stop - self._at, error)
 
     def _candidate(self, final: bool) -> int | None:
-        """The position of the next frame; None if there is none in what has come: then ``_scan`` is how far that is
-        sure.
-        """
+        """Return the position of the next frame, None if what has come shows none before ``_scan``."""
         end = len(self._buffer)
-        while self._scan < end:
-            place = self._place()
+        while True:
+            # Where too much was decoded in vain, nothing is tried for a while.
+            self._scan = max(self._scan, self._lost_at - self._base + self._spent - _PATIENCE)
+            place = self._outlines.sieve.search(self._buffer, self._scan) if self._scan < end else None
             if place is None:
-                self._scan = end if final else max(self._scan, end - _widest(self._possible()) + 1)
+                self._scan = max(self._scan, end if final else end - self._outlines.width + 1)
                 return None
-            self._scan = place
-            answer = self._starts(place, final)
-            if answer is None:
-                return None
-            if answer:
-                return place
+            self._scan = place.start()
+            answer = self._starts(self._scan, final)
+            if answer is not False:
+                return self._scan if answer else None
             self._scan += 1
-        return None
-
-    def _place(self) -> int | None:
-        """The next position whose first bytes could be a header."""
-        places = [start_pattern(choice).search(self._buffer, self._scan) for choice in self._possible()]
-        return min((found.start() for found in places if found is not None), default=None)
 
     def _starts(self, at: int, final: bool) -> bool | None:
-        """Whether a whole, clean frame is at ``at`` and another seems to follow it; None: wait for more bytes."""
+        """Whether a whole, clean frame is at ``at`` and another seems to follow it; None: wait for more bytes.
+
+        Of several lengths that the header may mean, the shortest one for which that holds is right.
+        """
         end = len(self._buffer)
-        chosen = self.layout
-        proved = self._layout
-        if proved is None:
-            verdict = detect(self._choices, self._buffer, at, end)
-            if verdict.wait and not final:
+        spent = _PLACE
+        for length, layouts in self._outlines.claims(self._buffer, at, end):
+            if length == UNKNOWN or at + length > end:
+                if not final:
+                    return None
+                continue
+            # What a search has spent depends on the bytes alone: so nothing is decoded before this is known.
+            follows = self._follows(at + length, final)
+            if follows is None:
                 return None
-            proved = verdict.layout
-            chosen = proved or chosen
-        answer = plausible(chosen, self._buffer, at, end)
-        if answer is not True:
-            return None if answer is None and not final else False
-        header: Header = measure(chosen, self._buffer, at, end)
-        if at + header.length > end:
-            return False if final else None
-        follows = self._follows(at + header.length, final)
-        if follows is False or self._tired(at):
+            if follows:
+                if self._is_frame(at, length, layouts):
+                    return True
+                spent += _ATTEMPT + length
+        self._spent += spent
+        return False
+
+    def _is_frame(self, at: int, length: int, layouts: tuple[Layout, ...]) -> bool:
+        """Whether these bytes are a clean message to one of the layouts that read them so; a single one is proved."""
+        if self._refused == (self._base + at, length):
             return False
+        frame = bytes(memoryview(self._buffer)[at : at + length])
+        if self._layout is None and self._codec.measure(frame, 0, length):
+            layouts = (self._fallback,)  # all read it alike, so it proves nothing
+        clean = [layout for layout in layouts if self._is_clean(layout, frame)]
+        if not clean:
+            self._refused = (self._base + at, length)
+        elif self._layout is None and len(clean) == 1 and clean[0] in self._choices:
+            self._prove(clean[0])
+        return bool(clean)
+
+    def _is_clean(self, layout: Layout, frame: bytes) -> bool:
         try:
-            frame = bytes(memoryview(self._buffer)[at : at + header.length])
-            is_good = is_clean(self._readings.codec(chosen).decode(frame))
+            return is_clean(self._readings.codec(layout).decode(frame))
         except DecodeError:
-            is_good = False
-        if not is_good:
-            self._spent += header.length
             return False
-        if follows and self._layout is None and proved is not None:
-            self._prove(proved)
-        return follows
-
-    def _tired(self, at: int) -> bool:
-        """Whether too much was decoded in vain to try once more here."""
-        return self._spent > _PATIENCE + _PATIENCE_PER_BYTE * (self._base + at - self._lost_at)
 
 
-@lru_cache(maxsize=64)
-def start_pattern(layout: Layout) -> re.Pattern[bytes]:
-    """What the first bytes of a frame look like: a quick sieve for the search."""
-    pattern = b""
-    for part in layout.frame.parts:
-        match part:
-            case n.Magic(value=value):
-                pattern += re.escape(value)
-            case n.Size(wire=n.Escaped()):
-                return re.compile(b"(?s)(?=" + pattern + b".)")
-            case n.Size(wire=wire, most=most):
-                pattern += _bounded(wire, most)
-            case n.Head(wire=wire, most=most):
-                pattern += _bounded(wire, most)
-            case n.Code(wire=wire):
-                codes = [
-                    code.to_bytes(wire.size, "little" if wire.little else "big", signed=wire.signed)
-                    for code in layout.messages
-                ]
-                pattern += b"(?:" + b"|".join(re.escape(code) for code in codes) + b")"
-            case n.Kept(name=name):
-                pattern += b".{%d}" % next(iter(layout.messages.values())).field(name).wire.size
-            case n.Line(separator=separator, fold=fold):
-                words = [re.escape(node.word.encode()) for node in layout.messages.values()]
-                pattern += (b"(?i:" if fold else b"(?:") + b"|".join(words) + b")" + re.escape(separator)
-            case _:
-                assert_never(part)
-    return re.compile(b"(?s)(?=" + pattern + b")")
-
-
-def _bounded(wire: n.Int, most: int | None) -> bytes:
-    """Any value of this width, with the zeros that a limit leaves."""
-    zeros = 0 if most is None else wire.size - (most.bit_length() + 7) // 8
-    rest = b".{%d}" % (wire.size - zeros)
-    return rest + b"\\x00" * zeros if wire.little else b"\\x00" * zeros + rest
-
-
-@lru_cache(maxsize=64)
-def _widest(layouts: tuple[Layout, ...]) -> int:
-    """No start pattern looks further than this many bytes."""
-    return max(_width(layout) for layout in layouts)
-
-
-def _width(layout: Layout) -> int:
-    lines = [part for part in layout.frame.parts if isinstance(part, n.Line)]
-    words = max(len(node.word) for node in layout.messages.values())
-    return layout.size_before() + sum(words + len(line.separator) for line in lines)
+__all__ = [
+    "MAX_QUARANTINE",
+    "Decoded",
+    "Event",
+    "Lost",
+    "Quarantined",
+    "Readings",
+    "StreamDecoder",
+    "readings",
+    "torn",
+]

@@ -1,0 +1,138 @@
+"""How long a frame is that may be decoded without further thought: headers, compiled."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import assert_never
+
+from ..spec import nodes as n
+from ..spec.resolve import Layout
+from .detect import undisputed
+from .numbers import FORMATS, byte_order, code_bytes, code_position, unpacker
+
+Measure = Callable[[bytes | bytearray, int, int], int]
+NO_LIMIT = 1 << 62
+
+
+class Shape:
+    """A frame header of fixed size as one ``struct``: where each part is in what it unpacks."""
+
+    def __init__(self, layout: Layout) -> None:
+        parts = layout.frame.parts
+        numbers = [part.wire for part in parts if isinstance(part, n.Size | n.Head | n.Code)]
+        self.is_simple = (
+            all(wire.size != 3 for wire in numbers) and len({byte_order(w) for w in numbers if w.size > 1}) <= 1
+        )
+        self.index: dict[n.Part, int] = {}
+        if not self.is_simple:
+            return
+        form = next((byte_order(wire) for wire in numbers if wire.size > 1), ">")
+        for part in parts:
+            match part:
+                case n.Magic(value=value):
+                    form += f"{len(value)}s"
+                case n.Size(wire=wire) | n.Head(wire=wire) | n.Code(wire=wire):
+                    form += FORMATS[wire.size, wire.signed]
+                case n.Kept():
+                    form += f"{layout.part_size(part)}x"
+                    continue
+                case n.Line():
+                    continue
+                case _:
+                    assert_never(part)
+            self.index[part] = len(self.index)
+        self.struct = struct.Struct(form)
+
+    def place(self, kind: type) -> int:
+        """Return where the part of this kind is, or -1."""
+        return next((i for part, i in self.index.items() if isinstance(part, kind)), -1)
+
+
+def compile_measure(layout: Layout, undecided: tuple[Layout, ...] = ()) -> Measure:
+    """A function ``(buffer, start, end) -> length``: of a frame that is all there and whose header is good, else 0."""
+    size = next((p for p in layout.frame.parts if isinstance(p, n.Size)), None)
+    if size is None:
+        return lambda buffer, start, end: 0
+    if undecided:
+        return _measure_undisputed(layout, undecided)
+    if isinstance(size.wire, n.Escaped):
+        return _measure_escaped(layout, size, size.wire)
+    shape = Shape(layout)
+    if not shape.is_simple:
+        return lambda buffer, start, end: 0
+    unpack, header_size = shape.struct.unpack_from, shape.struct.size
+    least, most = size.least, size.most if size.most is not None else NO_LIMIT
+    counted = 0 if size.counts == "whole" else layout.size_before(size) + layout.part_size(size)
+    head = next((p for p in layout.frame.parts if isinstance(p, n.Head)), None)
+    magic = next((p.value for p in layout.frame.parts if isinstance(p, n.Magic)), None)
+    size_at, magic_at, head_at = shape.place(n.Size), shape.place(n.Magic), shape.place(n.Head)
+    code_at = shape.place(n.Code)
+    head_least = {code: node.head_least for code, node in layout.messages.items()}
+    body_most = (head.body_most if head is not None else None) or NO_LIMIT
+
+    def measure(buffer: bytes | bytearray, start: int, end: int) -> int:
+        if end - start < header_size:
+            return 0
+        values = unpack(buffer, start)
+        value: int = values[size_at]
+        if value < least or value > most or (magic_at >= 0 and values[magic_at] != magic):
+            return 0
+        length = value + counted
+        if length > end - start or length < header_size:
+            return 0
+        if head is not None:
+            reach = values[head_at]
+            if not head.least <= reach <= head.most or reach > length or length - reach > body_most:
+                return 0
+            if reach < head_least.get(values[code_at], NO_LIMIT):
+                return 0
+        return length
+
+    return measure
+
+
+def _measure_undisputed(layout: Layout, undecided: tuple[Layout, ...]) -> Measure:
+    """Measures only what all layouts read alike."""
+    measure = compile_measure(layout)
+    part, start = code_position(layout)
+    stop = start + part.wire.size
+    known = {code_bytes(part, code) for code in undisputed(undecided)}
+    escapes = [(start - 1, p.wire.escape) for p in layout.frame.parts if isinstance(p, n.Size) and _is_escaped(p)]
+    short_at, escape = escapes[0] if escapes else (0, 256)
+
+    def measure_undisputed(buffer: bytes | bytearray, at: int, end: int) -> int:
+        if bytes(buffer[at + start : at + stop]) not in known or buffer[at + short_at] >= escape:
+            return 0
+        return measure(buffer, at, end)
+
+    return measure_undisputed
+
+
+def _is_escaped(part: n.Size) -> bool:
+    return isinstance(part.wire, n.Escaped)
+
+
+def _measure_escaped(layout: Layout, size: n.Size, wire: n.Escaped) -> Measure:
+    magic = b"".join(p.value for p in layout.frame.parts if isinstance(p, n.Magic))
+    at = len(magic)
+    header = at + 1 + wire.wide.size
+    read_wide = unpacker(wire.wide)
+    least, most, escape = max(size.least, 1), size.most if size.most is not None else NO_LIMIT, wire.escape
+
+    def measure(buffer: bytes | bytearray, start: int, end: int) -> int:
+        if end - start <= at or not buffer.startswith(magic, start):
+            return 0
+        length: int = buffer[start + at]
+        if least <= length < escape:
+            length += at + 1
+        elif length == escape and end - start >= header:
+            (length,) = read_wide(buffer, start + at + 1)
+            if not max(escape, least) <= length <= most:
+                return 0
+            length += header
+        else:
+            return 0
+        return length if length <= end - start else 0
+
+    return measure

@@ -1,0 +1,254 @@
+"""Whether a frame seems to begin somewhere, and how long it claims to be: quick, since a search asks at every byte.
+
+``plausible`` and ``measure`` in frame.py define the answer. Here they are compiled for headers that are all there; for
+one that is cut off, and for shapes that are too rare to compile, they are asked themselves.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import assert_never
+
+from ..spec import nodes as n
+from ..spec.resolve import Layout
+from .frame import Buffer, least_payload, measure, plausible
+from .headers import NO_LIMIT, Shape
+from .numbers import code_bytes, code_position, unpacker
+
+Outline = Callable[[bytes | bytearray, int, int], int]
+"""``(buffer, start, end)`` -> the length that a plausible frame at ``start`` claims, 0 if there is none, or UNKNOWN."""
+UNKNOWN = -1
+"""Too few bytes to tell."""
+
+
+class Outlines:
+    """What the headers of these layouts look like: those that are possible at one moment of a stream."""
+
+    def __init__(self, layouts: tuple[Layout, ...]) -> None:
+        self.layouts = layouts
+        self._outlines = tuple(map(compile_outline, layouts))
+        self._only = self._outlines[0] if len(layouts) == 1 else None
+        patterns = dict.fromkeys(map(_start_pattern, layouts))
+        self.sieve = re.compile(b"(?s)(?=" + b"|".join(patterns) + b")")
+        """The first bytes of a frame: what does not match is none."""
+        self.width = max(map(_pattern_width, layouts))
+        """The sieve looks no further than this many bytes."""
+
+    def follows(self, buffer: bytes | bytearray, at: int, end: int) -> bool | None:
+        """Whether a frame seems to begin at ``at``; None: too few bytes to tell."""
+        if at + self.width <= end and self.sieve.match(buffer, at) is None:
+            return False
+        lengths = [outline(buffer, at, end) for outline in self._outlines]
+        if max(lengths) > 0:
+            return True
+        return None if UNKNOWN in lengths else False
+
+    def claims(self, buffer: bytes | bytearray, at: int, end: int) -> list[tuple[int, tuple[Layout, ...]]]:
+        """Return the lengths that a plausible frame at ``at`` may have, the shortest first, and who reads it so.
+
+        UNKNOWN is a length, too, and comes first.
+        """
+        if self._only is not None:
+            length = self._only(buffer, at, end)
+            return [(length, self.layouts)] if length else []
+        lengths = [outline(buffer, at, end) for outline in self._outlines]
+        if lengths.count(lengths[0]) == len(lengths):
+            return [(lengths[0], self.layouts)] if lengths[0] else []
+        readers: dict[int, tuple[Layout, ...]] = {}
+        for layout, length in zip(self.layouts, lengths, strict=True):
+            if length:
+                readers[length] = (*readers.get(length, ()), layout)
+        return sorted(readers.items(), key=_length)
+
+
+def _length(claim: tuple[int, tuple[Layout, ...]]) -> int:
+    return claim[0]
+
+
+@lru_cache(maxsize=128)
+def outlines_for(layouts: tuple[Layout, ...]) -> Outlines:
+    return Outlines(layouts)
+
+
+# --- the length that a header claims
+
+
+@lru_cache(maxsize=128)
+def compile_outline(layout: Layout) -> Outline:
+    size = next((part for part in layout.frame.parts if isinstance(part, n.Size)), None)
+    if size is not None and isinstance(size.wire, n.Escaped):
+        return _escaped_outline(layout, size, size.wire)
+    shape = Shape(layout)
+    if size is None or not shape.is_simple:
+        return lambda buffer, start, end: _outline(layout, buffer, start, end)
+    return _fixed_outline(layout, size, shape)
+
+
+def _outline(layout: Layout, buffer: Buffer, start: int, end: int) -> int:
+    """The outline by definition."""
+    answer = plausible(layout, buffer, start, end)
+    if not answer:
+        return UNKNOWN if answer is None else 0
+    return measure(layout, buffer, start, end).length
+
+
+def _least_payloads(layout: Layout) -> dict[bytes, int]:
+    """The fewest bytes behind the frame header, by code as it is written."""
+    part, _ = code_position(layout)
+    return {code_bytes(part, code): least_payload(layout, node) for code, node in layout.messages.items()}
+
+
+def _escaped_outline(layout: Layout, size: n.Size, wire: n.Escaped) -> Outline:
+    """Headers of magic, a length that is short or wide, and a code."""
+    magic = b"".join(part.value for part in layout.frame.parts if isinstance(part, n.Magic))
+    least_of = _least_payloads(layout).get
+    width = code_position(layout)[0].wire.size
+    at, surplus, escape = len(magic), int(wire.wide.size), wire.escape
+    behind = at + 1 + width
+    read_wide = unpacker(wire.wide)
+    least, most = size.least, size.most if size.most is not None else NO_LIMIT
+    short = frozenset(length for length in range(max(least, 0), escape) if length <= most) - set(wire.reserved)
+
+    def masked(buffer: bytes | bytearray, start: int, length: int) -> int:
+        if length in short:
+            return at + 5 + length
+        if length != escape:
+            return 0
+        (length,) = read_wide(buffer, start + at + 1)
+        return at + 5 + surplus + length if length >= escape and least <= length <= most else 0
+
+    def outline(buffer: bytes | bytearray, start: int, end: int) -> int:
+        if end - start < behind + surplus + 4:
+            return _outline(layout, buffer, start, end)
+        if not buffer.startswith(magic, start):
+            return 0
+        length: int = buffer[start + at]
+        if length in short:
+            needed = least_of(bytes(buffer[start + behind - width : start + behind]))
+            return 0 if needed is None or length - width < needed else at + 1 + length
+        if length & wire.mask_bit:
+            return masked(buffer, start, length & ~wire.mask_bit)
+        if length != escape:
+            return 0
+        (length,) = read_wide(buffer, start + at + 1)
+        needed = least_of(bytes(buffer[start + behind - width + surplus : start + behind + surplus]))
+        if needed is None or length - width < needed or length < escape or not least <= length <= most:
+            return 0
+        return at + 1 + surplus + length
+
+    return outline
+
+
+def _fixed_outline(layout: Layout, size: n.Size, shape: Shape) -> Outline:
+    """Headers of a fixed size."""
+    by_kind = {type(part): part for part in layout.frame.parts}
+    head, code, magic, line = (by_kind.get(kind) for kind in (n.Head, n.Code, n.Magic, n.Line))
+    unpack, width = shape.struct.unpack_from, shape.struct.size
+    size_at, head_at, code_at, magic_at = map(shape.place, (n.Size, n.Head, n.Code, n.Magic))
+    counted = 0 if size.counts == "whole" else layout.size_before(size) + layout.part_size(size)
+    least, most = size.least, size.most if size.most is not None else NO_LIMIT
+    payloads = {number: width + least_payload(layout, node) for number, node in layout.messages.items()}
+    heads = {number: (node.head_least, node.head_or) for number, node in layout.messages.items()}
+    words = re.compile(_word_pattern(layout, line)) if isinstance(line, n.Line) else None
+    longest = _pattern_width(layout) - width
+    judges_head = isinstance(code, n.Code) and code.early and 0 <= head_at < code_at
+    body_most = head.body_most if isinstance(head, n.Head) and head.body_most is not None else NO_LIMIT
+
+    def outline(buffer: bytes | bytearray, start: int, end: int) -> int:
+        if end - start < width:
+            return _outline(layout, buffer, start, end)
+        values = unpack(buffer, start)
+        length: int = values[size_at]
+        if not least <= length <= most or (magic_at >= 0 and values[magic_at] != magic.value):  # type: ignore[union-attr]
+            return 0
+        length += counted
+        if head_at >= 0:
+            reach = values[head_at]
+            if not head.least <= reach <= head.most or reach > length or length - reach > body_most:  # type: ignore[union-attr]
+                return 0
+        if code_at >= 0:
+            if length < payloads.get(values[code_at], NO_LIMIT):
+                return 0
+            if judges_head:
+                shortest, other = heads[values[code_at]]
+                return 0 if reach < shortest and reach != other else length
+            return length
+        stop = min(end, start + length)
+        if stop - start - width < longest:
+            return _outline(layout, buffer, start, end)
+        return length if words is None or words.match(buffer, start + width) is not None else 0
+
+    return outline
+
+
+# --- the first bytes
+
+
+def _start_pattern(layout: Layout) -> bytes:
+    """What the first bytes of a frame look like."""
+    pattern = b""
+    for part in layout.frame.parts:
+        match part:
+            case n.Magic(value=value):
+                pattern += re.escape(value)
+            case n.Size(wire=n.Escaped() as wire):
+                return pattern + _escaped_pattern(layout, part, wire)
+            case n.Size(wire=wire, most=most) | n.Head(wire=wire, most=most):
+                pattern += _bounded(wire, most)
+            case n.Code():
+                pattern += _any_of(code_bytes(part, code) for code in layout.messages)
+            case n.Kept():
+                pattern += b".{%d}" % layout.part_size(part)
+            case n.Line():
+                pattern += _word_pattern(layout, part)
+            case _:
+                assert_never(part)
+    return pattern
+
+
+def _any_of(choices: Iterable[bytes]) -> bytes:
+    return b"(?:" + b"|".join(map(re.escape, choices)) + b")"
+
+
+def _one_byte_of(values: Iterable[int]) -> bytes:
+    return b"[" + b"".join(b"\\x%02x" % value for value in values) + b"]"
+
+
+def _word_pattern(layout: Layout, line: n.Line) -> bytes:
+    words = _any_of(node.word.encode() for node in layout.messages.values())
+    return (b"(?i:" + words + b")" if line.fold else words) + re.escape(line.separator)
+
+
+def _escaped_pattern(layout: Layout, size: n.Size, wire: n.Escaped) -> bytes:
+    """A short length that the code behind it allows, a wide one and a code, or a mask bit."""
+    least_of = _least_payloads(layout)
+    choices = []
+    for least in sorted(set(least_of.values())):
+        codes = [code for code, needed in least_of.items() if needed == least]
+        fewest = max(size.least, len(codes[0]) + least)
+        lengths = [length for length in range(fewest, wire.escape) if length not in wire.reserved]
+        if lengths:
+            choices.append(_one_byte_of(lengths) + _any_of(codes))
+    choices.append(_one_byte_of([wire.escape]) + b".{%d}" % wire.wide.size + _any_of(least_of))
+    if wire.mask_bit:
+        choices.append(_one_byte_of(value for value in range(256) if value & wire.mask_bit))
+    return b"(?:" + b"|".join(choices) + b")"
+
+
+def _bounded(wire: n.Int, most: int | None) -> bytes:
+    """Any value of this width, with the zeros that a limit leaves."""
+    zeros = 0 if most is None else wire.size - (most.bit_length() + 7) // 8
+    rest = b".{%d}" % (wire.size - zeros)
+    return rest + b"\\x00" * zeros if wire.little else b"\\x00" * zeros + rest
+
+
+def _pattern_width(layout: Layout) -> int:
+    width = layout.size_before()
+    for part in layout.frame.parts:
+        if isinstance(part, n.Line):
+            width += max(len(node.word) for node in layout.messages.values()) + len(part.separator)
+        elif isinstance(part, n.Size) and isinstance(part.wire, n.Escaped):
+            width += part.wire.wide.size
+    return width
