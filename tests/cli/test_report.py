@@ -81,19 +81,31 @@ def test_the_page_on_standard_output(small: Path, here: Path) -> None:
 
 def test_a_page_is_replaced_as_a_whole_or_not_at_all(small: Path, here: Path) -> None:
     (here / "out.html").write_text("old")
-    assert run(str(small), "-o", "out.html").exit_code == 0
+    assert run(str(small), "-o", "out.html", "--force").exit_code == 0
     new = (here / "out.html").read_bytes()
     assert new != b"old" and len(list(here.iterdir())) == 1
+    assert run(str(small), "-o", "out.html").exit_code == 0
     (small / "_lake.json").write_text("{")
     assert run(str(small), "-o", "out.html").exit_code == 1
     assert (here / "out.html").read_bytes() == new and len(list(here.iterdir())) == 1
 
 
-def test_a_link_is_followed_and_a_pipe_is_written_to(small: Path, here: Path) -> None:
-    (here / "real.html").write_text("old")
-    (here / "link.html").symlink_to("real.html")
-    assert run(str(small), "-o", "link.html").exit_code == 0
-    assert (here / "link.html").is_symlink() and (here / "real.html").read_bytes().lower().startswith(b"<!doctype")
+@pytest.mark.parametrize("output", [(), ("-o", "small.html")])
+def test_a_file_that_is_not_a_report_is_replaced_only_by_force(
+    small: Path, here: Path, output: tuple[str, ...]
+) -> None:
+    (here / "real.txt").write_text("mine")
+    (here / "small.html").symlink_to("real.txt")
+    for _ in range(2):
+        said = "cannot write small.html: it exists and is not a report of wirelake; --force replaces it"
+        assert refused(1, str(small), *output) == said
+        (here / "small.html").unlink()
+        (here / "small.html").write_text("mine")
+    assert run(str(small), *output, "--force").exit_code == 0
+    assert (here / "small.html").read_bytes().startswith(b"<!doctype") and (here / "real.txt").read_text() == "mine"
+
+
+def test_a_pipe_is_written_to(small: Path, here: Path) -> None:
     os.mkfifo(here / "pipe")
     with subprocess.Popen(["head", "-c", "9", here / "pipe"], stdout=subprocess.PIPE) as reader:
         done = subprocess.run([*COMMAND, str(small), "-o", "pipe"], capture_output=True, timeout=SECONDS, check=False)
@@ -126,7 +138,7 @@ def test_what_is_no_lake_is_refused_and_none_is_made(tmp_path: Path, here: Path)
         assert refused(1, str(tmp_path / "none"), *more) == f"{tmp_path / 'none'}: there is no lake"
         assert refused(1, str(tmp_path / "empty"), *more) == f"{tmp_path / 'empty'}: there is no lake"
         assert refused(1, str(tmp_path / "file"), *more) == f"{tmp_path / 'file'}: is a file, not a lake"
-        assert "is not empty and no lake" in refused(1, str(tmp_path), *more)
+        assert "is not empty and not a lake" in refused(1, str(tmp_path), *more)
         assert "nonsense://x: cannot be opened: " in refused(1, "nonsense://x", *more)
     assert not (tmp_path / "none").exists() and list((tmp_path / "empty").iterdir()) == [] == list(here.iterdir())
 
@@ -140,7 +152,7 @@ def test_where_it_cannot_be_written(small: Path, here: Path) -> None:
 
 def test_options_that_do_not_go_together(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = str(small)
-    assert refused(2, place, "--serve", "-o", "x") == "--serve writes no file: leave -o out"
+    assert refused(2, place, "--serve", "-o", "x") == "--serve writes no file: leave -o and --force out"
     assert refused(2, place, "--listen", ANY) == "--listen goes with --serve"
     assert refused(2, place, "--token", "x" * 8) == "--token goes with --serve"
     assert refused(2, place, "-o", "-", "--open") == "--open needs a file: -o - is standard output"

@@ -19,10 +19,10 @@ from click.testing import CliRunner
 from tests.demo.running import Demo, demo
 from tests.needs import require
 from wirelake.cli import cli
-from wirelake.cli.demo import _is_ours
 from wirelake.demo.run import LEAST_SECONDS, MOST_SECONDS, Size
 from wirelake.lake import Lake
 from wirelake.report import collect
+from wirelake.report.page_file import check_replaceable
 
 MESSAGES = 600
 
@@ -152,7 +152,7 @@ def test_a_file_that_is_no_report_is_not_overwritten(tmp_path: Path) -> None:
     foreign.write_text("<title>my notes</title>")
     ended = CliRunner().invoke(cli, ["demo", "-o", str(foreign)])
     assert ended.exit_code == 2
-    assert "notes.html exists and is not a report of wirelake" in ended.stderr
+    assert "notes.html cannot be replaced: it exists and is not a report of wirelake" in ended.stderr
     assert foreign.read_text() == "<title>my notes</title>"
 
 
@@ -192,6 +192,7 @@ def test_without_java_it_says_so_before_there_is_traffic(monkeypatch: pytest.Mon
         assert run.left() == [] and list(run.home.iterdir()) == [] and list(tmp_path.iterdir()) == []
 
 
-def test_a_report_of_ours_may_be_replaced(ran: Ran) -> None:
-    assert _is_ours(ran.report)
-    assert not _is_ours(ran.report.parent)
+def test_the_report_of_an_earlier_demonstration_may_be_replaced(ran: Ran) -> None:
+    check_replaceable(ran.report)
+    with pytest.raises(IsADirectoryError):
+        check_replaceable(ran.report.parent)

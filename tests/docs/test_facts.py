@@ -20,7 +20,7 @@ from wirelake.net.live import LIVE
 from wirelake.protocols import BUILT_IN, casual, load
 from wirelake.report.annotated_bytes import MOST_HEX
 from wirelake.report.collect import TRAFFIC_BY_MINUTES_US
-from wirelake.report.page_file import LARGEST
+from wirelake.report.page_file import MAX_PAGE_BYTES
 from wirelake.spark.options import read_options
 from wirelake.spark.pipeline import BUCKETS
 
@@ -108,7 +108,7 @@ def _packages(wanted: list[str]) -> set[str]:
 
 
 def test_the_page_of_the_report_knows_its_limits():
-    assert f"below {LARGEST // 1_000_000} MB" in REPORT
+    assert f"below {MAX_PAGE_BYTES // 1_000_000} MB" in REPORT
     assert f"up to the first {MOST_HEX}" in REPORT
     assert f"longer than {TRAFFIC_BY_MINUTES_US // 60_000_000}\n  minutes" in REPORT
     assert f"http://{LISTEN}/" in REPORT

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from wirelake.errors import LakeError
-from wirelake.lake import Staging, from_manifest, manifest, read_ipc, read_schema, stage_ipc
+from wirelake.lake import Staging, read_ipc, stage_ipc
 from wirelake.lake.store import Store
 
 SCHEMA = pa.schema([("n", pa.int64()), ("blob", pa.binary())])
@@ -30,7 +30,6 @@ def test_batches_come_back_one_at_a_time(tmp_path: Path) -> None:
     reader = read_ipc(staging, file)
     assert next(reader).equals(batches[0])
     assert list(reader) == batches[1:]
-    assert read_schema(staging, file.staged).equals(SCHEMA)
 
 
 def test_several_streams_grow_side_by_side(tmp_path: Path) -> None:
@@ -44,13 +43,12 @@ def test_several_streams_grow_side_by_side(tmp_path: Path) -> None:
         assert [b.column(0)[0].as_py() for b in read_ipc(staging, file)] == [10 * n for n in range(k, 12, 3)]
 
 
-def test_a_stream_without_a_batch_still_has_its_schema(tmp_path: Path) -> None:
+def test_a_stream_without_a_batch_is_a_file_without_rows(tmp_path: Path) -> None:
     staging = Staging(Store.at(tmp_path), "run", 1)
     with staging.attempt(1) as attempt:
         file = stage_ipc(attempt, "none", SCHEMA, [])
         attempt.close()
     assert list(read_ipc(staging, file)) == []
-    assert read_schema(staging, file).equals(SCHEMA)
 
 
 def test_a_file_that_is_missing_or_broken_is_said_in_one_line(tmp_path: Path) -> None:
@@ -60,13 +58,3 @@ def test_a_file_that_is_missing_or_broken_is_said_in_one_line(tmp_path: Path) ->
     (tmp_path / "text").write_text("this is no Arrow at all\n" * 9)
     with pytest.raises(LakeError, match=r"text: cannot be read: [^\n]+$"):
         list(read_ipc(staging, "text"))
-
-
-def test_staged_files_travel_as_arrow_rows(tmp_path: Path) -> None:
-    staging = Staging(Store.at(tmp_path), "run", 1)
-    with staging.attempt(1) as attempt:
-        attempt.table("x", SCHEMA, dated_by=None).write(batch(0))
-        files = [*attempt.close(), attempt.stage_bytes("note", b"abc")]
-    assert from_manifest(manifest(files)) == files
-    assert from_manifest(manifest(files).append_column("bucket", pa.array([1, 2])).to_pylist()) == files
-    assert from_manifest(manifest([])) == []

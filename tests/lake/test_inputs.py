@@ -64,7 +64,7 @@ def test_a_uri_works_as_well(tmp_path: Path) -> None:
 def test_what_is_no_file_is_said_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(LakeError, match=r"missing: there is no such file$"):
         look(tmp_path / "missing")
-    with pytest.raises(LakeError, match=r": is no file$"):
+    with pytest.raises(LakeError, match=r": is not a file$"):
         look(tmp_path)
     with pytest.raises(LakeError, match=r"nonsense://x: cannot be read: [^\n]+$"):
         look("nonsense://x")

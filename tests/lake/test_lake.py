@@ -71,7 +71,7 @@ def test_a_uri_and_a_path_are_the_same_lake(tmp_path: Path) -> None:
 
 def test_what_is_no_lake_is_refused_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(LakeError, match=r"is not empty and no lake \(it has 'notes.txt', but no '_lake.json'\)"):
+    with pytest.raises(LakeError, match=r"is not empty and not a lake \(it has 'notes.txt', but no '_lake.json'\)"):
         Lake.open(tmp_path)
     with pytest.raises(LakeError, match=r"notes.txt: is a file, not a lake"):
         Lake.open(tmp_path / "notes.txt")
@@ -264,7 +264,7 @@ def test_a_record_that_makes_no_sense_stops_everything(tmp_path: Path, text: str
     with lake.writing() as run:
         run.commit()
     (tmp_path / "_commits" / "00000001.json").write_text(text)
-    with pytest.raises(LakeError, match=r"00000001\.json: is no commit record"):
+    with pytest.raises(LakeError, match=r"00000001\.json: is not a commit record"):
         Lake.open(tmp_path).tables()
 
 
@@ -273,7 +273,7 @@ def test_a_record_of_a_newer_wirelake_stops_everything(tmp_path: Path) -> None:
     with lake.writing() as run:
         run.commit()
     (tmp_path / "_commits" / "00000002.json").write_text('{"format":2,"wirelake":"9.1"}')
-    with pytest.raises(LakeError, match=r"00000002.json: was written by a newer wirelake \(9.1\)"):
+    with pytest.raises(LakeError, match=r"00000002.json: has the format of a newer wirelake \(9.1\)"):
         lake.tables()
 
 
@@ -283,7 +283,7 @@ def test_a_missing_record_and_a_missing_file_are_noticed(tmp_path: Path) -> None
         for k in range(3):
             run.commit(stage(run, "silver/x", k))
     (tmp_path / "_commits" / "00000002.json").rename(tmp_path / "kept")
-    with pytest.raises(LakeError, match=r"00000002\.json: is missing, but later commits are there"):
+    with pytest.raises(LakeError, match=r"00000002\.json: is missing, but later commits exist"):
         Lake.open(tmp_path).tables()
     (tmp_path / "kept").rename(tmp_path / "_commits" / "00000002.json")
     (tmp_path / lake.files("silver/x")[2].path).unlink()
@@ -503,7 +503,7 @@ def test_a_commit_that_fails_while_files_are_moved_is_finished_by_the_next_run(t
     lake = Lake.open(tmp_path)
     (tmp_path / "silver").write_text("in the way")
     with lake.writing() as run:
-        files = [*stage(run, "gold/x", 1), *stage(run, "silver/x", 2, task=1)]
+        files = [*stage(run, "gold/exchanges", 1), *stage(run, "silver/x", 2, task=1)]
         with pytest.raises(LakeError, match=r"silver/x/date=1970-01-01: cannot be made: Not a directory$"):
             run.commit(files)
         with pytest.raises(LakeError, match="commit 1 failed in this run; start another"):
@@ -512,5 +512,5 @@ def test_a_commit_that_fails_while_files_are_moved_is_finished_by_the_next_run(t
     lake = Lake.open(tmp_path)
     with lake.writing():
         pass
-    assert (numbers(lake, "gold/x"), numbers(lake, "silver/x"), lake.number()) == ([1], [2], 1)
+    assert (numbers(lake, "gold/exchanges"), numbers(lake, "silver/x"), lake.number()) == ([1], [2], 1)
     assert not lake.store.tree("_staging")

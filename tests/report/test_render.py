@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from tests.report.sample import empty, hostile, sample
-from wirelake.report.render import SCRIPTS, render, script_json
+from wirelake.report.render import SCRIPTS, START, render, script_json
 
 PAGE = files("wirelake.report").joinpath("page")
 ROOT = Path(__file__).parents[2]
@@ -163,3 +163,9 @@ def test_the_page_is_part_of_the_wheel(tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as packed:
         names = set(packed.namelist())
     assert {f"wirelake/report/page/{name}" for name in (*SCRIPTS, "early.js", "index.html", "style.css")} <= names
+
+
+@pytest.mark.parametrize("live", [False, True])
+def test_every_page_begins_with_what_tells_it_from_other_files(live: bool) -> None:
+    for report in (sample(), empty()):
+        assert render(report, live=live).encode().startswith(START)

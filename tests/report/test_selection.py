@@ -1,4 +1,4 @@
-"""How much a page holds, what it says about it, and how it comes to be a file."""
+"""Which conversations a page has, and what it says about those that it has not."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ import pytest
 from tests.report.made import account, message, write
 from wirelake.lake import Lake, LakeError
 from wirelake.report import collect, find_conversation
-from wirelake.report import page_file as writing
 from wirelake.report.packing import size_in_page
-from wirelake.report.page_file import write_report
 
 HOSTILE = "<script>alert(1)</script>&amp;\u2028'\"" * 40_000
 
@@ -170,40 +168,3 @@ def test_a_file_that_is_gone_is_an_error_that_names_the_lake(tmp_path: Path) -> 
         Path(path).unlink()
     with pytest.raises(LakeError, match=r"lake: cannot be read"):
         collect(lake)
-
-
-# --- as a file
-
-
-def test_the_page_is_written_whole_and_is_not_too_large(lake: Lake, tmp_path: Path) -> None:
-    target = tmp_path / "report.html"
-    written = write_report(lake, target)
-    page = target.read_bytes()
-    assert len(page) == written.bytes < 10_000_000
-    assert page.startswith(b"<!") and page.rstrip().endswith(b"</html>")
-    assert written.conversations > 100 and {row["why"] for row in written.held} >= {"violation", "in_doubt"}
-    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
-
-
-def test_a_page_that_would_be_too_large_holds_less(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = write_report(lake, tmp_path / "whole.html")
-    monkeypatch.setattr(writing, "LARGEST", whole.bytes - 1_000_000)
-    smaller = write_report(lake, tmp_path / "smaller.html")
-    assert smaller.bytes < whole.bytes - 1_000_000
-    assert 0 < smaller.conversations < whole.conversations
-
-
-def test_a_report_that_fails_leaves_the_one_that_was_there(
-    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    target = tmp_path / "report.html"
-    target.write_text("yesterday")
-
-    def full(*_: Any) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(writing.os, "replace", full)
-    with pytest.raises(OSError, match="No space"):
-        write_report(lake, target)
-    assert target.read_text() == "yesterday"
-    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]

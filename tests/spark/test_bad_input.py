@@ -242,7 +242,7 @@ def test_a_place_that_is_no_lake_is_refused_and_left_alone(parts: list[Path], tm
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "letter.txt").write_text("mine")
     assert refusal(parts[0], tmp_path / "file") == f"{tmp_path / 'file'}: is a file, not a lake"
-    assert "is not empty and no lake (it has 'letter.txt'" in refusal(parts[0], tmp_path / "home")
+    assert "is not empty and not a lake (it has 'letter.txt'" in refusal(parts[0], tmp_path / "home")
     assert (tmp_path / "file").read_text() == "mine"
     assert [path.name for path in (tmp_path / "home").iterdir()] == ["letter.txt"]
 
@@ -262,8 +262,8 @@ def test_a_lake_with_a_damaged_record_is_refused_and_left_alone(
     record = begun / "_commits" / "00000001.json"
     kept = record.read_bytes()
     for content, said in (
-        (kept[:100], "is no commit record"),
-        (b'{"format": 9, "wirelake": "7.0"}', "was written by a newer wirelake (7.0)"),
+        (kept[:100], "is not a commit record"),
+        (b'{"format": 9, "wirelake": "7.0"}', "has the format of a newer wirelake (7.0)"),
     ):
         record.write_bytes(content)
         before = on_disk(begun)

@@ -30,9 +30,6 @@ MESSAGES = 10_000
 REPORT = "wirelake-demo.html"
 KEPT = ("capture", "lake")
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-MARK = '<meta name="generator" content="wirelake">'
-"""What a report of wirelake has near its beginning."""
-MARK_WITHIN = 1 << 13
 WIDTH = 120
 """Columns of text for people."""
 
@@ -106,8 +103,12 @@ def _check_places(report: Path, keep: Path | None) -> None:
     for name in KEPT:
         if keep is not None and (keep / name).exists():
             raise click.UsageError(f"{keep / name} exists already; name another folder")
-    if report.exists() and not _is_ours(report):
-        raise click.UsageError(f"{report} exists and is not a report of wirelake; name another file with -o")
+    with needs_report():
+        from ..report.page_file import check_replaceable
+    try:
+        check_replaceable(report)
+    except OSError as error:
+        raise click.UsageError(f"{report} cannot be replaced: {error.strerror}; name another file with -o") from None
     if not _is_writable(report.parent):
         raise click.UsageError(f"{report} cannot be written; name another file with -o")
     if keep is not None and not _is_writable(keep):
@@ -118,14 +119,6 @@ def _is_writable(place: Path) -> bool:
     """Return whether files can be created there, also if the directory does not exist yet."""
     place = next(known for known in (place, *place.absolute().parents) if known.exists())
     return place.is_dir() and os.access(place, os.W_OK | os.X_OK)
-
-
-def _is_ours(report: Path) -> bool:
-    try:
-        with report.open(encoding="utf-8", errors="replace") as file:
-            return MARK in file.read(MARK_WITHIN)
-    except OSError:
-        return False
 
 
 def _check_plotly() -> None:

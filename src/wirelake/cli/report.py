@@ -48,14 +48,15 @@ WHY = {
     metavar="FILE",
     help="Where the page goes; - is standard output.  [default: the lake's name with .html, here]",
 )
-@click.option("--serve", "is_served", is_flag=True, help="Serve the page instead, made anew after each commit.")
+@click.option("--force", is_flag=True, help="Replace FILE even if it is not a report of wirelake, or is a link.")
+@click.option("--serve", "is_served", is_flag=True, help="Serve the page instead, and renew it after each commit.")
 @click.option("--listen", metavar="HOST:PORT", help=f"Where to serve it.  [default: {LISTEN}]")
 @click.option(
     "--token",
     envvar="WIRELAKE_TOKEN",
     metavar="TEXT",
-    help="What readers must know. Made by chance if not said and the address is not on loopback; "
-    "WIRELAKE_TOKEN in the environment says it too.",
+    help="What readers must present. Random by default if the address is not on loopback; "
+    "WIRELAKE_TOKEN in the environment sets it too.",
 )
 @click.option("--open", "is_opened", is_flag=True, help="Open the page in a browser.")
 @click.option("--quiet", is_flag=True, help="No progress and no summary on standard error.")
@@ -64,18 +65,19 @@ def report(
     context: click.Context,
     lake: str,
     output: str | None,
+    force: bool,
     is_served: bool,
     listen: str | None,
     token: str | None,
     is_opened: bool,
     quiet: bool,
 ) -> None:
-    """What is in a lake, as one page for a browser: traffic, latencies, who talks to whom, sessions, transactions,
+    """Show a lake as one page for a browser: traffic, latencies, who talks to whom, sessions, transactions,
     violations with their bytes, and the conversations around them.
 
     LAKE is a directory or a URI, as `wirelake ingest` writes it. The page is one file that needs no network and stays
-    below 10 MB, whatever the size of the lake. It holds all conversations with violations or in doubt as far as there
-    is room, the slowest, and a sample; it says which.
+    below 10 MB, whatever the size of the lake. As far as there is room it has all conversations with violations or in
+    doubt, the slowest, and a sample; it says which. A report that is there already is replaced, any other file is not.
 
     \b
     wirelake report lake
@@ -83,35 +85,35 @@ def report(
     wirelake report lake -o - | gzip > report.html.gz
     wirelake report lake --open
 
-    On standard output: one JSON object that says what was written.
+    Prints one JSON object on standard output that says what was written.
 
     With --serve the page follows a lake that is being written, and fetches any other conversation of it on a click.
-    It is for this machine unless --listen says otherwise; then readers need the token, and what they read is not
-    encrypted: put something that speaks TLS in front of it. Port 0 picks a free one, *:PORT is every address of this
-    machine. Nothing can be changed through it. Ctrl-C or SIGTERM ends it.
+    Only this machine can read it unless --listen says otherwise; then readers need the token, and the connection is not
+    encrypted: put a TLS proxy in front of it. Port 0 picks a free one, *:PORT is every address of this machine. It is
+    read-only. Ctrl-C or SIGTERM ends it.
 
     \b
     wirelake report lake --serve --open
     wirelake report lake --serve --listen '*:8765'
     curl -H 'Authorization: Bearer TOKEN' http://host:8765/report.json
 
-    When it is ready, one line on standard output says where it listens:
+    When it is ready, it prints one line on standard output that says where it listens:
 
     \b
     {"listening":"http://127.0.0.1:8765/"}
     """
-    _check(context, output, is_served, is_opened)
+    _check(context, output, force, is_served, is_opened)
     if is_served:
         if not serve_report(lake, listen or LISTEN, token or "", is_opened=is_opened, quiet=quiet):
             leave()
     else:
-        _write(lake, output, is_opened, quiet)
+        _write(lake, output, force, is_opened, quiet)
 
 
-def _check(context: click.Context, output: str | None, is_served: bool, is_opened: bool) -> None:
-    """Options that say different things."""
-    if is_served and output is not None:
-        raise click.UsageError("--serve writes no file: leave -o out")
+def _check(context: click.Context, output: str | None, force: bool, is_served: bool, is_opened: bool) -> None:
+    """Refuse options that contradict each other."""
+    if is_served and (output is not None or force):
+        raise click.UsageError("--serve writes no file: leave -o and --force out")
     for name in ("listen", "token"):
         if not is_served and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             raise click.UsageError(f"--{name} goes with --serve")
@@ -121,7 +123,7 @@ def _check(context: click.Context, output: str | None, is_served: bool, is_opene
 
 @contextmanager
 def needs_report() -> Iterator[None]:
-    """Errors that users can meet, as one line."""
+    """Show errors that users can meet as one line."""
     try:
         import duckdb
 
@@ -147,15 +149,15 @@ def _missing(error: ImportError) -> Exception:
 # --- a file
 
 
-def _write(place: str, output: str | None, is_opened: bool, quiet: bool) -> None:
+def _write(place: str, output: str | None, force: bool, is_opened: bool, quiet: bool) -> None:
     began = time.monotonic()
     path = Path(output if output is not None else f"{name_of(place)}.html")
     with needs_report(), steps(quiet) as say:
         lake = _open(place)
         if output == "-":
-            _pour(lake, sys.stdout.buffer, say)
+            _write_stream(lake, sys.stdout.buffer, say)
             return
-        written = _to_file(lake, path, say)
+        written = _write_file(lake, path, force, say)
     if not quiet:
         click.echo(f"{path}: {size(written.bytes)}, {_held(written)}", err=True)
     shown = {"report": str(path), "bytes": written.bytes, "conversations": written.conversations, "held": written.held}
@@ -171,26 +173,27 @@ def _open(place: str) -> Lake:
 
 
 def name_of(place: str) -> str:
-    """The last part of a path or URI: what a lake is called."""
+    """Return the last part of a path or URI: what a lake is called."""
     if "://" not in place:
         place = os.path.abspath(place)
     return place.partition("?")[0].rstrip("/").rpartition("/")[2] or "lake"
 
 
-def _to_file(lake: Lake, path: Path, say: Say) -> Written:
+def _write_file(lake: Lake, path: Path, force: bool, say: Say) -> Written:
     from ..report import write_report
 
     try:
-        if path.exists() and not path.is_file() and not path.is_dir():  # a pipe or a device is written to, not replaced
+        if path.is_fifo() or path.is_char_device():  # written to, not replaced
             with path.open("wb") as stream:
-                return _pour(lake, stream, say)
-        return write_report(lake, path.resolve(), progress=say)
+                return _write_stream(lake, stream, say)
+        return write_report(lake, path, force=force, progress=say)
+    except FileExistsError as error:
+        raise click.ClickException(f"cannot write {path}: {error.strerror}; --force replaces it") from None
     except OSError as error:
         raise click.ClickException(f"cannot write {path}: {error.strerror or error}") from None
 
 
-def _pour(lake: Lake, stream: BinaryIO, say: Say) -> Written:
-    """The page into something that is open."""
+def _write_stream(lake: Lake, stream: BinaryIO, say: Say) -> Written:
     from ..report import write_report
 
     with tempfile.TemporaryDirectory() as scratch:

@@ -1,4 +1,4 @@
-"""Arrow batches in a file, streamed both ways: facts on their way from one stage of a run to the next, and carry."""
+"""Arrow batches in files, written and read as streams: rows between the stages of a run, and carry."""
 
 from __future__ import annotations
 
@@ -13,25 +13,23 @@ from .staging import Attempt, Sink, StagedFile
 from .store import Store, errors
 
 COMPRESSION = "lz4"
-"""Of files that go over a network. On a local disk they live for seconds in its cache: there, any work is too much."""
+"""For files that cross a network. On a local disk they live for seconds, and compression does not pay."""
 
 
 class Place(Protocol):
-    """What has a store: a lake, a staging, an attempt."""
+    """Anything with a store: a lake, a staging, an attempt."""
 
     @property
     def store(self) -> Store: ...
 
 
 class StreamWriter:
-    """Writes Arrow batches to a staged file as they come; there is a file even without a batch.
+    """Writes Arrow batches to a staged file as they come; without a batch the file has only a schema.
 
-    It is not forced to the disk: a commit that has it as carry does that.
+    The file is not synced: a commit that takes it as carry does that.
     """
 
-    def __init__(
-        self, attempt: Attempt, name: str, schema: pa.Schema, *, compression: str | None = COMPRESSION
-    ) -> None:
+    def __init__(self, attempt: Attempt, name: str, schema: pa.Schema) -> None:
         self._name = name
         self._rows = 0
         self._file: StagedFile | None = None
@@ -61,7 +59,7 @@ class StreamWriter:
 
 
 def stage_ipc(attempt: Attempt, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> StagedFile:
-    """Writes all these batches to one staged file. ``name`` is unique within the attempt; no ending is needed."""
+    """Write batches to one staged file. ``name`` is unique within the attempt and has no extension."""
     writer = attempt.stream(name, schema)
     for batch in batches:
         writer.write(batch)
@@ -69,7 +67,7 @@ def stage_ipc(attempt: Attempt, name: str, schema: pa.Schema, batches: Iterable[
 
 
 def read_ipc(place: Place, file: StagedFile | str) -> Iterator[pa.RecordBatch]:
-    """The batches of a staged file or of a path in the lake, one at a time."""
+    """Yield the batches of a staged file or of a path in the lake."""
     path = file if isinstance(file, str) else file.staged
     with place.store.open_input(path) as stream:
         with errors(place.store.show(path), "cannot be read"):
@@ -85,10 +83,3 @@ def _batches(reader: Any, shown: str) -> Iterator[pa.RecordBatch]:
             except StopIteration:
                 return
         yield batch
-
-
-def read_schema(place: Place, file: StagedFile | str) -> pa.Schema:
-    """The schema of such a file; it has one even without a batch."""
-    path = file if isinstance(file, str) else file.staged
-    with place.store.open_input(path) as stream, errors(place.store.show(path), "cannot be read"):
-        return ipc.open_stream(stream).schema

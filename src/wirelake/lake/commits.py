@@ -1,52 +1,70 @@
-"""Commit records: one small JSON file each, ``_commits/00000001.json`` and so on. A record that is there is the commit.
+"""Commit records: one small JSON file each, ``_commits/00000001.json`` and so on. The record is the commit.
 
-What a lake holds is the sum of its records, read in their order.
+The state of a lake is the sum of its records, in their order. A record is checked before it counts: its types, its
+size, and every name and path in it (``allowed.py``).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from ..errors import LakeError
+from .allowed import (
+    CARRY,
+    Count,
+    Text,
+    Values,
+    is_carry_path,
+    is_name,
+    is_run,
+    is_staged_path,
+    is_table,
+    is_table_file,
+    is_table_path,
+    printable,
+    shown,
+)
 from .inputs import Input
 from .staging import StagedFile
 from .store import Store
 
 COMMITS = "_commits"
 FORMAT = 1
-_NAME = re.compile(r"(\d{8,})\.json")
+MAX_RECORD_BYTES = 64 << 20
+"""Some 200 000 files in one commit."""
+NOT_OURS = "wirelake did not write it: restore it from a backup, or ingest the captures into a new lake"
+_RECORD_NAME = re.compile(r"([0-9]{8,12})\.json")
+_TEMPORARY_NAME = re.compile(r"[0-9]{8,12}\.json\.[0-9a-f]{32}\.tmp")
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """What one commit did."""
+class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One commit."""
 
-    number: int
-    run: str
-    at: str
+    number: Count
+    run: Text
+    at: Text
     """When, ISO 8601."""
-    wirelake: str
+    wirelake: Text
     """The version that wrote it."""
     files: list[StagedFile]
-    removed: list[str]
+    removed: list[Text]
     """Paths in the lake of files that are no longer part of their tables."""
     inputs: list[Input]
-    carry: dict[str, StagedFile | None]
+    carry: dict[Text, StagedFile | None]
     """By name; None if there is none of that name any more."""
-    superseded: list[str]
+    superseded: list[Text]
     """Paths of carry that this commit replaces."""
-    facts: dict[str, Any]
-    labels: dict[str, Any]
+    facts: Values
+    labels: Values
     format: int = FORMAT
 
     def moves(self) -> list[tuple[str, str]]:
-        """Every staged file and where it goes."""
+        """Return every staged file and where it goes."""
         kept = [*self.files, *(file for file in self.carry.values() if file is not None)]
         return [(file.staged, file.path) for file in kept]
 
@@ -57,27 +75,48 @@ class Record:
         return msgspec.json.encode(self)
 
     @classmethod
-    def from_bytes(cls, data: bytes, shown: str) -> Record:
+    def from_bytes(cls, data: bytes, path: str) -> Record:
+        """Decode and check a record; raise LakeError about ``path`` if it is not one that wirelake writes."""
         try:
-            about = msgspec.json.decode(data, type=_About)
-            if about.format > FORMAT:
-                raise LakeError(shown, f"was written by a newer wirelake ({about.wirelake})")
-            return _decoder().decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise LakeError(shown, f"is no commit record: {error}") from error
+            header = msgspec.json.decode(data, type=_Header)
+            if header.format > FORMAT:
+                version = printable(header.wirelake)
+                raise LakeError(path, f"has the format of a newer wirelake ({version}); upgrade this one")
+            record = _DECODER.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise LakeError(path, f"is not a commit record ({str(error).splitlines()[0]}); {NOT_OURS}") from error
+        for fault in record._faults():
+            raise LakeError(path, f"names {fault}; {NOT_OURS}")
+        return record
+
+    def _faults(self) -> Iterator[str]:
+        """Yield what no record of wirelake names."""
+        if not is_run(self.run):
+            yield f"the run {shown(self.run)}"
+        for file in self.files:
+            if not is_table(file.table):
+                yield f"the table {shown(file.table)}"
+            if not is_table_file(file.table, file.partition, file.name):
+                yield f"the file {shown(file.path)}"
+        for name, carried in self.carry.items():
+            if not is_name(name):
+                yield f"the carry {shown(name)}"
+            if carried is not None and not (carried.table == CARRY and is_carry_path(carried.path)):
+                yield f"the file {shown(carried.path)} as carry"
+        yield from (f"the file {shown(path)}" for path in self.removed if not is_table_path(path))
+        yield from (f"the file {shown(path)} as carry" for path in self.superseded if not is_carry_path(path))
+        staged = (path for path, _ in self.moves())
+        yield from (f"the staged file {shown(path)}" for path in staged if not is_staged_path(path, self.run))
 
 
-@dataclass(frozen=True)
-class _About:
-    """What every record has, whatever its format."""
+class _Header(msgspec.Struct, frozen=True):
+    """The part of a record that every format has."""
 
-    format: int
-    wirelake: str
+    format: Count
+    wirelake: Text
 
 
-@lru_cache(maxsize=1)
-def _decoder() -> msgspec.json.Decoder[Record]:
-    return msgspec.json.Decoder(Record)
+_DECODER = msgspec.json.Decoder(Record)
 
 
 @dataclass
@@ -106,14 +145,14 @@ class State:
                 self.carry.pop(name, None)
             else:
                 self.carry[name] = carried.path
-        self.inputs.update({one.path: one for one in record.inputs})
-        self.facts = summed(self.facts, record.facts)
+        self.inputs.update({capture.path: capture for capture in record.inputs})
+        self.facts = add_facts(self.facts, record.facts)
         self.labels.update(record.labels)
         self.number = record.number
         self.last = record
 
     def table_of(self, path: str) -> str | None:
-        """The table that has this file."""
+        """Return the table that has this file."""
         above = path
         while "/" in above:
             above = above.rpartition("/")[0]
@@ -122,13 +161,13 @@ class State:
         return None
 
 
-def summed(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """Numbers add up, also in mappings within; of anything else the newer stays."""
+def add_facts(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Add up numbers, also in mappings within; of anything else keep the newer."""
     result = dict(old)
     for name, value in new.items():
         before = result.get(name)
         if isinstance(value, Mapping):
-            result[name] = summed(before if isinstance(before, Mapping) else {}, value)
+            result[name] = add_facts(before if isinstance(before, Mapping) else {}, value)
         elif _is_number(value) and _is_number(before):
             result[name] = before + value
         else:
@@ -144,17 +183,25 @@ def record_path(number: int) -> str:
     return f"{COMMITS}/{number:08d}.json"
 
 
-def numbers(names: Iterable[str]) -> list[int]:
-    return sorted(int(match[1]) for match in map(_NAME.fullmatch, names) if match)
+def record_numbers(names: Iterable[str]) -> list[int]:
+    return sorted(int(match[1]) for match in map(_RECORD_NAME.fullmatch, names) if match)
 
 
-def read_on(store: Store, state: State) -> State:
-    """Adds the records that are not in the sum yet."""
-    found = [number for number in numbers(store.names(COMMITS)) if number > state.number]
-    if found != list(range(state.number + 1, state.number + 1 + len(found))):
-        missing = next(n for i, n in enumerate(range(state.number + 1, max(found) + 1)) if found[i] != n)
-        raise LakeError(store.show(record_path(missing)), "is missing, but later commits are there")
-    paths = [record_path(number) for number in found]
-    for path, data in zip(paths, store.read_all(paths), strict=True):
-        state.add(Record.from_bytes(data, store.show(path)))
+def temporary_records(store: Store) -> list[str]:
+    """Return the paths of records that were not completed."""
+    return [f"{COMMITS}/{name}" for name in store.names(COMMITS) if _TEMPORARY_NAME.fullmatch(name)]
+
+
+def read_new(store: Store, state: State) -> State:
+    """Add the records that are not in the state yet."""
+    numbers = [number for number in record_numbers(store.names(COMMITS)) if number > state.number]
+    for expected, number in enumerate(numbers, state.number + 1):
+        if number != expected:
+            raise LakeError(store.show(record_path(expected)), "is missing, but later commits exist; restore it")
+    paths = [record_path(number) for number in numbers]
+    for number, path, data in zip(numbers, paths, store.read_all(paths, MAX_RECORD_BYTES), strict=True):
+        record = Record.from_bytes(data, store.show(path))
+        if record.number != number:
+            raise LakeError(store.show(path), f"is the record of commit {record.number}; {NOT_OURS}")
+        state.add(record)
     return state

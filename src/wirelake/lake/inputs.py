@@ -1,15 +1,16 @@
-"""Captures that went into a lake: which file, how it began, and how far it was read."""
+"""Captures that went into a lake: which file, a hash of its first bytes, and how far it was read."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+import msgspec
 from pyarrow import fs
 
 from ..errors import LakeError
+from .allowed import Count, Int64, Text
 from .store import errors
 
 HEAD_BYTES = 1 << 16
@@ -17,43 +18,42 @@ HEAD_BYTES = 1 << 16
 Standing = Literal["new", "same", "grown", "changed"]
 
 
-@dataclass(frozen=True, slots=True)
-class Input:
+class Input(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A capture as it was when it was read."""
 
-    path: str
-    size: int
-    """Bytes of the file when it was looked at."""
-    mtime_us: int | None
-    head: str
-    """Hash of its first ``head_bytes`` bytes: what it is, whatever it is called and however it grows."""
-    head_bytes: int
-    position: int = 0
+    path: Text
+    size: Count
+    """Bytes of the file when it was examined."""
+    mtime_us: Int64 | None
+    head: Text
+    """Hash of its first ``head_bytes`` bytes: identifies the file, whatever it is called and however it grows."""
+    head_bytes: Count
+    position: Count = 0
     """How far it was read, in bytes of the uncompressed file. The reader's own count, set with ``read_to``."""
 
     def read_to(self, position: int) -> Input:
-        return replace(self, position=position)
+        return msgspec.structs.replace(self, position=position)
 
     @property
     def identity(self) -> str:
-        """The same for a file that was moved or copied."""
+        """The same for a capture that was moved or copied."""
         return f"{self.head}:{self.head_bytes}"
 
 
 def look(path: str | os.PathLike[str], before: Input | None = None) -> tuple[Input, Standing]:
-    """A capture as it is now, and how it stands to what is known of it.
+    """Return a capture as it is now, and how it compares with ``before``.
 
     ``same``: nothing to do. ``grown``: the same file with more bytes, to be read on from ``before.position``.
     ``changed``: another file under that name, or one that became shorter. Takes a local path or a URI.
     """
     text = os.fspath(path)
     with errors(text, "cannot be read"):
-        files, place = _found(text)
+        files, place = _resolve(text)
         info = files.get_file_info(place)
         if info.type == fs.FileType.NotFound:
             raise LakeError(text, "there is no such file")
         if not info.is_file:
-            raise LakeError(text, "is no file")
+            raise LakeError(text, "is not a file")
         with files.open_input_stream(place) as stream:
             start = bytes(stream.read(HEAD_BYTES))
     mtime = None if info.mtime_ns is None else info.mtime_ns // 1000
@@ -62,10 +62,10 @@ def look(path: str | os.PathLike[str], before: Input | None = None) -> tuple[Inp
     return (now.read_to(0) if standing == "changed" else now), standing
 
 
-def _found(text: str) -> tuple[Any, str]:
+def _resolve(text: str) -> tuple[Any, str]:
     if "://" in text:
-        found: tuple[Any, str] = fs.FileSystem.from_uri(text)
-        return found
+        resolved: tuple[Any, str] = fs.FileSystem.from_uri(text)
+        return resolved
     return fs.LocalFileSystem(), os.path.abspath(text)
 
 

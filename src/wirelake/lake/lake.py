@@ -2,23 +2,22 @@
 
     lake = Lake.open("lake")
     with lake.writing() as run:                              # one writer at a time; finishes what a crash left
-        files = work(run.staging)                            # in workers: see staging.py
+        files = decode(run.staging)                          # in workers: see staging.py
         run.commit(files, inputs=inputs, carry=carry, facts={"messages": 12})
     lake.dataset("silver/casual").to_table()
 
-A commit is one record in ``_commits``, put there whole when all its files lie in ``_staging``. Then the files are moved
-to their places, and what the commit replaced is deleted. If the process or the machine dies, the next ``writing`` does
-again what the last record says; what no record names is deleted.
+A commit is one record in ``_commits``, published when all its files lie in ``_staging``. Then the files move to their
+places, and the files that the commit replaced are deleted. If the process or the machine dies, the next ``writing``
+repeats what the last record says and deletes staged files that no record names.
 
-What is guaranteed: after a kill at any moment, and on a local file system with ``durable=True`` after a loss of power
-too (as far as the disk keeps its word about fsync), the lake is that of the last commit, whole. An engine that lists
-directories sees a commit's files appear one by one while they are moved (milliseconds), and a replaced file beside its
-successor until it is deleted; when a run has ended, or the next one has begun, the directories are exact.
+Guarantee: after a kill at any moment, and on a local file system with ``durable=True`` also after a loss of power (as
+far as the disk honours fsync), the lake is that of the last commit, whole. An engine that lists directories sees files
+of a commit appear one by one while they move (milliseconds), and a replaced file beside its successor until it is
+deleted; when a run has ended, or the next one has begun, the directories are exact.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import uuid
@@ -29,21 +28,24 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, NoReturn
 
+import msgspec
 import pyarrow as pa
 import pyarrow.dataset as ds
 from pyarrow import fs
 
 from .. import __version__
 from ..errors import LakeError
-from .commits import COMMITS, Record, State, read_on, record_path
+from .allowed import CARRY, STAGING, Count, Text, Values, is_name, printable, shown
+from .commits import MAX_RECORD_BYTES, Record, State, read_new, record_path, temporary_records
 from .inputs import Input
 from .lock import locked
-from .staging import STAGING, StagedFile, Staging
+from .staging import StagedFile, Staging
 from .store import Store, errors
 
 ABOUT = "_lake.json"
-CARRY = "_carry"
+MAX_ABOUT_BYTES = 1 << 20
 FORMAT = 1
+_TEMPORARY_ABOUT = re.compile(r"_lake\.json\.[0-9a-f]{32}\.tmp")
 DATES = ds.partitioning(pa.schema([("date", pa.date32())]), flavor="hive")
 
 
@@ -58,19 +60,19 @@ class TableSummary:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a lake holds."""
+    """The content of a lake in numbers."""
 
     commits: int
     last_at: str | None
-    """When the last commit was made, ISO 8601."""
+    """Time of the last commit, ISO 8601."""
     inputs: int
     tables: dict[str, TableSummary]
     facts: dict[str, Any]
-    """The facts of all commits: numbers added up, of anything else the newest."""
+    """The facts of all commits: numbers are added up, of anything else the newest counts."""
 
 
 class Lake:
-    """A lake that is open. Reading needs nothing more; writing goes through ``writing``."""
+    """An open lake. Read it directly; write through ``writing``."""
 
     def __init__(self, store: Store, settings: Mapping[str, Any], *, durable: bool = True) -> None:
         """Use ``Lake.open``."""
@@ -89,10 +91,10 @@ class Lake:
         filesystem: fs.FileSystem | None = None,
         durable: bool = True,
     ) -> Lake:
-        """Opens a lake: a local path, a URI that pyarrow knows, or a path in ``filesystem``.
+        """Open a lake: a local path, a URI that pyarrow knows, or a path in ``filesystem``.
 
         With ``create``, a place that does not exist or is empty becomes a lake with these ``settings`` (JSON values);
-        a lake that exists keeps its own, see ``lake.settings``. ``durable=False`` writes without fsync: a kill is still
+        an existing lake keeps its own, see ``lake.settings``. ``durable=False`` writes without fsync: a kill is still
         harmless, a loss of power is not.
         """
         store = Store.at(place, filesystem)
@@ -105,7 +107,7 @@ class Lake:
                 pass
         if store.kind(ABOUT) != "file":
             _create(store, settings or {}, create)
-        return cls(store, _about(store), durable=durable)
+        return cls(store, _settings(store), durable=durable)
 
     @property
     def path(self) -> str:
@@ -115,47 +117,47 @@ class Lake:
     # --- reading
 
     def refresh(self) -> State:
-        """The sum of all commit records; only new ones are read."""
-        return read_on(self.store, self._state)
+        """Return the sum of all commit records; read only new ones."""
+        return read_new(self.store, self._state)
 
     def snapshot(self) -> Lake:
-        """The lake as it is now, for reading: what is committed later is not in it.
+        """Return the lake as it is now, for reading: without what is committed later.
 
-        A file that a later commit replaces is gone all the same, and whoever reads it then is told so.
+        A file that a later commit replaces is deleted all the same; reading it then fails.
         """
         state = self.refresh()
-        made = _Snapshot(self.store, self.settings)
+        snapshot = _Snapshot(self.store, self.settings)
         files = {table: dict(listed) for table, listed in state.files.items()}
-        made._state = replace(state, files=files, inputs=dict(state.inputs))
-        made._state.carry, made._state.labels = dict(state.carry), dict(state.labels)
-        return made
+        snapshot._state = replace(state, files=files, inputs=dict(state.inputs))
+        snapshot._state.carry, snapshot._state.labels = dict(state.carry), dict(state.labels)
+        return snapshot
 
     def number(self) -> int:
-        """The number of the last commit; 0 before the first."""
+        """Return the number of the last commit; 0 before the first."""
         return self.refresh().number
 
     def inputs(self) -> dict[str, Input]:
-        """The captures that were read, by path, each as its last commit left it."""
+        """Return the captures that were read, by path, each as its last commit left it."""
         return dict(self.refresh().inputs)
 
     def carry(self) -> dict[str, str]:
-        """What the last commit handed on to the next one: name -> path in the lake (``read_ipc``, ``read_bytes``)."""
+        """Return the carry for the next commit: name -> path in the lake (``read_ipc``, ``read_bytes``)."""
         return dict(self.refresh().carry)
 
     def labels(self) -> dict[str, Any]:
-        """The newest value of each label."""
+        """Return the newest value of each label."""
         return dict(self.refresh().labels)
 
     def tables(self) -> list[str]:
-        """The tables that have files."""
+        """Return the tables that have files."""
         return sorted(table for table, files in self.refresh().files.items() if files)
 
     def files(self, table: str) -> list[StagedFile]:
-        """The committed files of a table; ``.path`` is where each lies in the lake, ``.rows`` … what it holds."""
+        """Return the committed files of a table; ``.path`` is where each lies in the lake."""
         return list(self.refresh().files.get(table, {}).values())
 
     def dataset(self, table: str, schema: pa.Schema | None = None) -> ds.Dataset:
-        """A table for pyarrow, with its column ``date``: the committed files, and no others.
+        """Return a table for pyarrow, with its column ``date``: only the committed files.
 
         Without ``schema`` it is that of the oldest and the newest file, joined. A table without rows needs one.
         """
@@ -169,12 +171,11 @@ class Lake:
                 schema = pa.unify_schemas([self._schema(path) for path in dict.fromkeys((paths[-1], paths[0]))])
             if paths[0].count("/date="):
                 schema = schema.append(pa.field("date", pa.date32()))
-            full = [self.store.full(path) for path in paths]
-            return ds.dataset(full, schema, "parquet", self.store.files, DATES)
+            return ds.dataset(self.store.full_paths(paths), schema, "parquet", self.store.files, DATES)
 
     def places(self, table: str) -> list[str]:
-        """Where the committed files of a table lie now, as their file system names them."""
-        return [self.store.full(path) for path in self._places(table)]
+        """Return the current paths of a table's committed files, as their file system names them."""
+        return self.store.full_paths(self._places(table))
 
     def summary(self) -> Summary:
         state = self.refresh()
@@ -183,16 +184,16 @@ class Lake:
         return Summary(state.number, at, len(state.inputs), tables, state.facts)
 
     def read_bytes(self, path: str | StagedFile) -> bytes:
-        """A small file of the lake."""
+        """Return the content of a small file of the lake."""
         return self.store.read(path if isinstance(path, str) else path.staged)
 
     def _places(self, table: str) -> list[str]:
-        """Where the files of a table are now. Of an unfinished last commit some may not be moved yet."""
+        """Return the current paths of a table's files. Some of an unfinished last commit may still be staged."""
         files = self.files(table)
         last = self._state.last
-        unsure = {file.path: file.staged for file in (last.files if last is not None else ()) if file.table == table}
-        still = self.store.sizes(unsure.values())
-        return [unsure[file.path] if unsure.get(file.path) in still else file.path for file in files]
+        staged = {file.path: file.staged for file in (last.files if last is not None else ()) if file.table == table}
+        unmoved = self.store.sizes(staged.values())
+        return [staged[file.path] if staged.get(file.path) in unmoved else file.path for file in files]
 
     def _schema(self, path: str) -> pa.Schema:
         import pyarrow.parquet as pq
@@ -203,9 +204,9 @@ class Lake:
 
     @contextmanager
     def writing(self) -> Iterator[Run]:
-        """Locks the lake, finishes or clears away what a crash left, and gives a run that can commit.
+        """Lock the lake, finish or remove what a crash left, and yield a run that can commit.
 
-        Raises LakeError if another run is writing. What was staged and not committed is deleted at the end.
+        Raises LakeError if another run is writing. The end of the run deletes what was staged and not committed.
         """
         with locked(self.store):
             self._recover()
@@ -216,29 +217,29 @@ class Lake:
                 run.close()
 
     def _recover(self) -> None:
-        """Only the last record can be unfinished: no other is written before its moves are done."""
+        """Finish the last commit: only that one can be unfinished, since a record waits for the moves of the last."""
         last = self.refresh().last
         if last is not None:
             self._finish(last)
-        for name in self.store.names(COMMITS):
-            if name.endswith(".tmp"):
-                self.store.delete(f"{COMMITS}/{name}")
+        for path in temporary_records(self.store):
+            self.store.delete(path)
         self.store.delete_tree(STAGING)
 
     def _finish(self, record: Record) -> None:
-        """Moves and deletes what a record says; what is done already is left."""
+        """Move and delete what a record says; skip what is done already."""
         moves = record.moves()
         staged = self.store.sizes(source for source, _ in moves)
-        gone = [target for source, target in moves if source not in staged]
-        lost = set(gone) - set(self.store.sizes(gone))
+        moved = [target for source, target in moves if source not in staged]
+        lost = set(moved) - set(self.store.sizes(moved))
         if lost:
-            raise LakeError(self.store.show(min(lost)), f"is missing, though commit {record.number} has it")
+            reason = f"is missing, though commit {record.number} has it; restore it from a backup"
+            raise LakeError(self.store.show(min(lost)), reason)
         self.store.move_all((source, target) for source, target in moves if source in staged)
         self.store.delete_all(record.deletions())
 
 
 class _Snapshot(Lake):
-    """A lake that does not look for new commits."""
+    """A lake that does not read new commits."""
 
     def refresh(self) -> State:
         return self._state
@@ -253,9 +254,9 @@ class Run:
     def __init__(self, lake: Lake) -> None:
         self.lake = lake
         self.number = 0
-        """The number that the next commit gets."""
+        """The number of the next commit."""
         self.staging: Staging
-        """Where tasks of the next commit write. Picklable; another one after each commit."""
+        """Where tasks of the next commit write. Picklable; renewed by each commit."""
         self._is_in_doubt = False
         self._next()
 
@@ -269,26 +270,27 @@ class Run:
         facts: Mapping[str, Any] | None = None,
         labels: Mapping[str, Any] | None = None,
     ) -> int:
-        """Makes these files part of the lake, all or none. Returns the number of the commit.
+        """Make these files part of the lake, all or none. Return the number of the commit.
 
-        ``removed``: committed files (as ``lake.files`` gives them, or their paths) that these replace. ``inputs``: what
-        was read, each with the position it was read to. ``carry``: staged files for the next commit by name; those
-        of other names stay, None drops one. ``facts``: counts, which ``summary`` adds up over commits. ``labels``:
-        small values of which the newest counts, such as the number of a streaming batch.
+        ``removed``: committed files (as ``lake.files`` gives them, or their paths) that these replace. ``inputs``: the
+        captures that were read, each with its position. ``carry``: staged files for the next commit by name; those of
+        other names stay, None drops one. ``facts``: counts, which ``summary`` adds up over commits. ``labels``: small
+        values of which the newest counts, such as the number of a streaming batch.
 
         After an exception nothing is committed, unless it came while files were moved: then the commit is recorded, and
-        the next ``writing`` finishes it. This run ends with either.
+        the next ``writing`` finishes it. Either way this run cannot commit again.
         """
         if self._is_in_doubt:
             raise LakeError(self.lake.path, f"commit {self.number} failed in this run; start another")
         record = self._record(list(files), list(removed), list(inputs), dict(carry or {}), facts or {}, labels or {})
         store = self.lake.store
         self._check(record)
-        if self.lake.durable:  # workers saw to the files of tables
+        data = _checked_bytes(record, store.show(record_path(record.number)))
+        if self.lake.durable:  # workers have synced the files of tables
             store.sync(file.staged for file in record.carry.values() if file is not None)
             store.sync_directories(source for source, _ in record.moves())
         self._is_in_doubt = True
-        store.publish(record_path(record.number), record.to_bytes())
+        store.publish(record_path(record.number), data)
         self.lake._finish(record)
         self._is_in_doubt = False
         self.lake._state.add(record)
@@ -297,7 +299,7 @@ class Run:
         return record.number
 
     def close(self) -> None:
-        """Deletes what is staged, unless a commit may have it."""
+        """Delete what is staged, unless a commit may need it."""
         if not self._is_in_doubt:
             self.lake.store.delete_tree(STAGING)
 
@@ -331,13 +333,13 @@ class Run:
         )
 
     def _carried(self, name: str, file: StagedFile) -> StagedFile:
-        if not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
-            raise ValueError(f"carry is named by letters, digits, '_', '.' and '-': {name!r}")
-        ending = os.path.splitext(file.name)[1]
-        return replace(file, table=CARRY, partition="", name=f"{self.number:08d}-{name}{ending}")
+        if not is_name(name):
+            raise ValueError(f"carry has a name of up to 100 letters, digits, '_', '.' and '-', not {name!r}")
+        extension = os.path.splitext(file.name)[1]
+        return msgspec.structs.replace(file, table=CARRY, partition="", name=f"{self.number:08d}-{name}{extension}")
 
     def _check(self, record: Record) -> None:
-        """Refuses what would make a broken commit, before there is one."""
+        """Refuse what would make a broken commit, before there is one."""
         store = self.lake.store
         counts = Counter(target for _, target in record.moves())
         twice = [target for target, count in counts.items() if count > 1]
@@ -345,53 +347,68 @@ class Run:
             raise LakeError(store.show(twice[0]), "is named twice: by two attempts at a task, or two tasks of one name")
         unknown = [path for path in record.removed if self.lake._state.table_of(path) is None]
         if unknown:
-            raise LakeError(store.show(unknown[0]), "cannot be removed: it is no committed file")
+            raise LakeError(store.show(unknown[0]), "cannot be removed: it is not a committed file")
         sources = {file.staged: file.bytes for file in (*record.files, *filter(None, record.carry.values()))}
-        found = store.sizes(sources)
+        sizes = store.sizes(sources)
         for path, size in sources.items():
-            if found.get(path) != size:
-                raise LakeError(
-                    store.show(path), f"was staged with {size} bytes, now there are {found.get(path, 'none')}"
-                )
+            if sizes.get(path) != size:
+                reason = f"was staged with {size} bytes, now there are {sizes.get(path, 'none')}"
+                raise LakeError(store.show(path), reason)
         if store.kind(record_path(record.number)):
             raise LakeError(store.shown, f"commit {record.number} was made by another run meanwhile")
 
 
+def _checked_bytes(record: Record, path: str) -> bytes:
+    """Encode a record, and make sure that it can be read again."""
+    data = record.to_bytes()
+    if len(data) > MAX_RECORD_BYTES:
+        raise LakeError(path, f"would have {len(data):,} bytes, and {MAX_RECORD_BYTES:,} is the limit; commit in parts")
+    Record.from_bytes(data, path)
+    return data
+
+
+class _About(msgspec.Struct):
+    """The content of ``_lake.json``."""
+
+    format: Count
+    settings: Values
+    wirelake: Text = "unknown"
+
+
 def _create(store: Store, settings: Mapping[str, Any], create: bool) -> None:
-    """A crash in the middle leaves a temporary file at most; a place with only that is still empty."""
-    others = [name for name in store.names("") if not name.startswith(f"{ABOUT}.")]
+    """Make a lake of an empty place. A crash halfway leaves a temporary file at most, which does not count."""
+    others = [name for name in store.names("") if not _TEMPORARY_ABOUT.fullmatch(name)]
     if others:
-        raise LakeError(store.shown, f"is not empty and no lake (it has {others[0]!r}, but no {ABOUT!r})")
+        raise LakeError(store.shown, f"is not empty and not a lake (it has {shown(others[0])}, but no {ABOUT!r})")
     if not create:
         raise LakeError(store.shown, "there is no lake")
-    about = {"format": FORMAT, "wirelake": __version__, "settings": dict(settings)}
-    store.publish(ABOUT, json.dumps(about, indent=2).encode())
+    about = _About(FORMAT, dict(settings), __version__)
+    store.publish(ABOUT, msgspec.json.format(msgspec.json.encode(about)))
     store.sync_root()
     for name in store.names(""):
-        if name.startswith(f"{ABOUT}.") and name.endswith(".tmp"):
+        if _TEMPORARY_ABOUT.fullmatch(name):
             store.delete(name)
 
 
-def _about(store: Store) -> dict[str, Any]:
+def _settings(store: Store) -> Values:
+    """Return the settings of a lake; raise LakeError if it does not describe one that this version can read."""
     try:
-        found = json.loads(store.read(ABOUT))
-        version, settings = int(found["format"]), dict(found["settings"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise LakeError(store.show(ABOUT), f"does not describe a lake: {error}") from error
-    if version > FORMAT:
-        maker = found.get("wirelake", "unknown")
-        raise LakeError(
-            store.shown, f"has format {version}, of a newer wirelake ({maker}); this one knows up to {FORMAT}"
-        )
-    return settings
+        about = msgspec.json.decode(store.read(ABOUT, MAX_ABOUT_BYTES), type=_About)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise LakeError(store.show(ABOUT), f"does not describe a lake: {error}; restore it from a backup") from error
+    if about.format > FORMAT:
+        maker = printable(about.wirelake)
+        reason = f"has format {about.format}, of a newer wirelake ({maker}); this one knows up to {FORMAT}"
+        raise LakeError(store.shown, reason)
+    return about.settings
 
 
 def _table_summary(files: Iterable[StagedFile]) -> TableSummary:
-    known = list(files)
+    listed = list(files)
     return TableSummary(
-        len(known),
-        sum(file.rows for file in known),
-        sum(file.bytes for file in known),
-        min((file.min_ts for file in known if file.min_ts is not None), default=None),
-        max((file.max_ts for file in known if file.max_ts is not None), default=None),
+        len(listed),
+        sum(file.rows for file in listed),
+        sum(file.bytes for file in listed),
+        min((file.min_ts for file in listed if file.min_ts is not None), default=None),
+        max((file.max_ts for file in listed if file.max_ts is not None), default=None),
     )

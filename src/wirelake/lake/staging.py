@@ -1,8 +1,8 @@
-"""Writing on the side: files that nobody sees until a commit names them.
+"""Staged files: written into ``_staging``, and no part of the lake until a commit names them.
 
 A task of a run makes an *attempt*. Each attempt writes into a directory of its own, so that a failed attempt, a
-repeated one and two that run at the same time never meet. Which attempt counted is known to whoever collects the
-lists of staged files: what is in no list is rubbish, and the next start deletes it.
+repeated one and two concurrent ones never meet. The driver collects the lists of staged files and so decides which
+attempt counts; the next start deletes files that are in no list.
 
     with staging.attempt(task) as attempt:                       # in a worker
         attempt.table("silver/casual", schema).write(batch)
@@ -11,86 +11,50 @@ lists of staged files: what is in no list is rubbish, and the next start deletes
 
 from __future__ import annotations
 
-import re
 import uuid
-from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pyarrow as pa
 
 from ..errors import LakeError
+from .allowed import STAGING, Count, Int64, Text, is_name
 from .store import Store, errors
 
 if TYPE_CHECKING:
     from .arrow_files import StreamWriter
     from .table_writer import TableWriter
 
-STAGING = "_staging"
 
-MANIFEST = pa.schema(
-    [
-        ("table", pa.string()),
-        ("partition", pa.string()),
-        ("staged", pa.string()),
-        ("name", pa.string()),
-        ("rows", pa.int64()),
-        ("bytes", pa.int64()),
-        ("min_ts", pa.int64()),
-        ("max_ts", pa.int64()),
-    ]
-)
-"""Staged files as rows, the way they travel from workers to the driver."""
-
-
-@dataclass(frozen=True, slots=True)
-class StagedFile:
+class StagedFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A file that is written, and where it goes if it is committed. Times are microseconds since 1970."""
 
-    table: str
-    """``silver/casual`` and the like; ``_carry`` for carry; empty for what only lives as long as the run."""
-    partition: str
+    table: Text
+    """``silver/casual`` and the like; ``_carry`` for carry; empty for a file that lives only as long as the run."""
+    partition: Text
     """``date=2024-05-01``; empty if the table has no dates."""
-    staged: str
+    staged: Text
     """The path in the lake where it lies now."""
-    name: str
+    name: Text
     """The name that it gets."""
-    rows: int
-    bytes: int
-    min_ts: int | None = None
-    max_ts: int | None = None
+    rows: Count
+    bytes: Count
+    min_ts: Int64 | None = None
+    max_ts: Int64 | None = None
 
     @property
     def path(self) -> str:
         """The path in the lake that it gets."""
         return "/".join(part for part in (self.table, self.partition, self.name) if part)
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, row: dict[str, Any]) -> StagedFile:
-        return cls(**{f.name: row.get(f.name) for f in fields(cls)})  # type: ignore[arg-type]
-
-
-def manifest(files: Iterable[StagedFile]) -> pa.RecordBatch:
-    """Staged files as one Arrow batch of schema ``MANIFEST``."""
-    return pa.RecordBatch.from_pylist([file.to_json() for file in files], schema=MANIFEST)
-
-
-def from_manifest(rows: pa.RecordBatch | pa.Table | Iterable[dict[str, Any]]) -> list[StagedFile]:
-    """The inverse; also takes rows as dictionaries. Columns that are no part of a manifest are ignored."""
-    if isinstance(rows, (pa.RecordBatch, pa.Table)):
-        rows = rows.to_pylist()
-    return [StagedFile.from_json(row) for row in rows]
-
 
 @dataclass(frozen=True)
 class Staging:
-    """Where the tasks of one commit may write. Small and picklable: it goes to the workers."""
+    """Where the tasks of one commit write. Small and picklable: it travels to workers."""
 
     store: Store
     run: str
@@ -98,18 +62,18 @@ class Staging:
     number: int
     """The commit that this is for; part of the names of files."""
     durable: bool = True
-    """Whether files are on the disk, not only in its cache, before they are committed."""
+    """Whether files are synced to the disk before they are committed."""
 
     @property
     def directory(self) -> str:
         return f"{STAGING}/{self.run}"
 
     def attempt(self, task: str | int) -> Attempt:
-        """One try at a task. ``task`` is part of file names: the same for every try, and another for every task."""
+        """Begin an attempt at a task. ``task`` is part of file names: the same for every attempt, unique per task."""
         return Attempt(self, f"{task:05d}" if isinstance(task, int) else task)
 
     def stage_bytes(self, task: str | int, name: str, data: bytes) -> StagedFile:
-        """Stages a small file of any content, such as carry that the driver holds."""
+        """Stage a small file of any content, such as carry of the driver."""
         with self.attempt(task) as attempt:
             file = attempt.stage_bytes(name, data)
             attempt.close()
@@ -117,14 +81,14 @@ class Staging:
 
 
 class Attempt:
-    """One try at a task: opens writers, closes them all, or deletes what it wrote.
+    """One attempt at a task: opens writers, closes them all, or deletes what it wrote.
 
-    As a context it aborts when an exception passes, and when it was left without ``close``.
+    As a context it aborts on an exception, and if ``close`` was not called.
     """
 
     def __init__(self, staging: Staging, task: str) -> None:
-        if not re.fullmatch(r"[A-Za-z0-9_.-]+", task):
-            raise ValueError(f"a task is named by letters, digits, '_', '.' and '-': {task!r}")
+        if not is_name(task):
+            raise ValueError(f"a task has a name of up to 100 letters, digits, '_', '.' and '-', not {task!r}")
         self.staging = staging
         self.task = task
         self.directory = f"{staging.directory}/{task}-{uuid.uuid4().hex[:12]}"
@@ -139,15 +103,15 @@ class Attempt:
         return self.staging.store
 
     def table(self, table: str, schema: pa.Schema, **options: Any) -> TableWriter:
-        """The ``TableWriter`` of this table; made at the first call, with the options of that call."""
+        """Return the ``TableWriter`` of this table; the first call makes it, with its options."""
         from .table_writer import TableWriter
 
         if table not in self._tables:
             self._tables[table] = TableWriter(self, table, schema, **options)
         return self._tables[table]
 
-    def stream(self, name: str, schema: pa.Schema, **options: Any) -> StreamWriter:
-        """The ``StreamWriter`` of this name: Arrow batches for a later stage of the run, or carry."""
+    def stream(self, name: str, schema: pa.Schema) -> StreamWriter:
+        """Return the ``StreamWriter`` of this name: Arrow batches for a later stage of the run, or carry."""
         from .arrow_files import StreamWriter
 
         if name not in self._streams:
@@ -155,46 +119,49 @@ class Attempt:
         return self._streams[name]
 
     def stage_bytes(self, name: str, data: bytes) -> StagedFile:
-        """Stages a small file of any content."""
+        """Stage a small file of any content."""
         staged = f"{self.directory}/{name}"
         self.store.write(staged, data)
-        self.written(staged)
+        self.sync_later(staged)
         return StagedFile("", "", staged, name, 0, len(data))
 
     def close(self) -> list[StagedFile]:
-        """Closes every writer; the files of tables, in a settled order. Streams and bytes were returned already."""
+        """Close every writer and return the files of tables, in a fixed order.
+
+        Files of streams and bytes were returned when they were staged.
+        """
         if self._files is None:
             for stream in self._streams.values():
                 stream.close()
             self._files = [file for table in sorted(self._tables) for file in self._tables[table].close()]
-            self._settle()
+            self._wait_for_sync()
         return self._files
 
     def abort(self) -> None:
-        """Deletes what was written. A failure to do so is no matter: the next start does it."""
+        """Delete what was written. If that fails, the next start does it."""
         for table in self._tables.values():
             table.abort()
         for stream in self._streams.values():
             stream.abort()
         with suppress(LakeError):
-            self._settle()
+            self._wait_for_sync()
         self.store.delete_tree(self.directory)
         self._files = []
 
-    def written(self, staged: str) -> None:
-        """Told by writers about a closed file. It goes to the disk while the task works on."""
+    def sync_later(self, staged: str) -> None:
+        """Sync a closed file to the disk while the task goes on."""
         if self.staging.durable and self.store.is_local:
             if self._disk is None:
                 self._disk = ThreadPoolExecutor(1, thread_name_prefix="wirelake-sync")
             self._syncing.append(self._disk.submit(self.store.sync, [staged]))
 
-    def _settle(self) -> None:
+    def _wait_for_sync(self) -> None:
         if self._disk is not None:
             self._disk.shutdown(wait=True)
             self._disk = None
-        waiting, self._syncing = self._syncing, []
-        for done in waiting:
-            done.result()
+        syncing, self._syncing = self._syncing, []
+        for future in syncing:
+            future.result()
 
     def __enter__(self) -> Attempt:
         return self
@@ -205,7 +172,7 @@ class Attempt:
 
 
 class Sink:
-    """A file that is being written; counts its bytes, and says a failure in one line."""
+    """A file that is being written. Counts its bytes and reports a failure in one line."""
 
     def __init__(self, attempt: Attempt, staged: str) -> None:
         self._attempt = attempt
@@ -214,12 +181,12 @@ class Sink:
         self.stream = attempt.store.open_output(staged)
 
     def close(self, durable: bool = True) -> int:
-        """The number of bytes that were written."""
+        """Close the file and return its size."""
         with self.failing():
             size = int(self.stream.tell())
             self.stream.close()
         if durable:
-            self._attempt.written(self.staged)
+            self._attempt.sync_later(self.staged)
         return size
 
     def abort(self) -> None:

@@ -1,8 +1,12 @@
-"""Where a lake lies: the few operations that it needs of a file system, and no others.
+"""The place of a lake: the few operations that it needs of a file system, and no others.
 
-Paths are relative to the lake, with ``/`` between their parts. What is asked of a file system: a stream that is written
-and then there, moving one *file* (a copy and a deletion will do), deleting, listing. No directory is ever renamed, and
-nothing is created exclusively. A local file system gives more (rename is atomic, fsync), and that is used.
+Paths are relative to the lake, with ``/`` between their parts. Every operation turns them into paths of the file system
+with ``full``, which refuses whatever could lead out of the lake: ``..``, odd characters, and on a local file system
+links and devices. The lake itself may lie behind a link.
+
+A file system must be able to write a stream, move one *file* (a copy and a deletion will do), delete and list. No
+directory is ever renamed, and nothing is created exclusively. On a local file system, renames are atomic and files are
+synced to the disk.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import stat
 import uuid
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,25 +27,26 @@ import pyarrow as pa
 from pyarrow import fs
 
 from ..errors import LakeError
+from .allowed import is_path, shown
 
-BUCKETS = frozenset({"s3", "gcs", "abfs"})
-"""Stores that have objects, but no directories: making some would only leave empty objects behind."""
-REQUESTS = 16
-"""How many requests are under way at once, where each is a journey over the network."""
+OBJECT_STORES = frozenset({"s3", "gcs", "abfs"})
+"""Stores without directories: making some would only leave empty objects behind."""
+MAX_REQUESTS = 16
+"""Requests in flight at once, where each one crosses the network."""
 
 
 @dataclass(frozen=True)
 class Store:
-    """A file system and a place in it. Small and picklable: it goes to whoever writes or reads."""
+    """A file system and a place in it. Small and picklable: it travels to workers."""
 
     files: fs.FileSystem
     root: str
     shown: str
-    """The place as the user wrote it, for messages."""
+    """The place as the user wrote it, for error messages."""
 
     @classmethod
     def at(cls, place: str | os.PathLike[str], files: fs.FileSystem | None = None) -> Store:
-        """From a local path, a URI that pyarrow knows (``file://``, ``s3://``, ``hdfs://``), or a path in ``files``."""
+        """Return the store at a local path, a URI that pyarrow knows (``s3://``), or a path in ``files``."""
         text = os.fspath(place)
         if files is not None:
             return cls(files, text.rstrip("/"), text)
@@ -56,44 +62,73 @@ class Store:
 
     @cached_property
     def has_objects(self) -> bool:
-        """Whether this is an object store: no directories, and a file is never seen half-written."""
-        return re.split(r"[:+]", self.files.type_name)[-1] in BUCKETS  # py::fsspec+s3 is one as well
+        """Whether this is an object store: no directories, and a file is never visible half-written."""
+        return re.split(r"[:+]", self.files.type_name)[-1] in OBJECT_STORES  # py::fsspec+s3 is one as well
 
     def full(self, path: str) -> str:
-        return f"{self.root}/{path}" if path else self.root
+        """Return the path that the file system knows; raise LakeError for one that could lead out of the lake."""
+        return self.full_paths([path])[0]
+
+    def full_paths(self, paths: Iterable[str]) -> list[str]:
+        directories: set[str] = set()  # those already checked
+        return [self._full(path, directories) for path in paths]
+
+    def _full(self, path: str, directories: set[str]) -> str:
+        if not path:
+            return self.root
+        if not is_path(path):
+            raise LakeError(self.shown, f"refused the path {shown(path)}, which is not one that wirelake writes")
+        if self.is_local:
+            self._refuse_links(path, directories)
+        return f"{self.root}/{path}"
+
+    def _refuse_links(self, path: str, directories: set[str]) -> None:
+        for end in [*(at for at, sign in enumerate(path) if sign == "/"), len(path)]:
+            above = path[:end]
+            if above in directories:
+                continue
+            try:
+                mode = os.lstat(f"{self.root}/{above}").st_mode
+            except OSError:  # nothing there: the operation itself says so
+                return
+            if stat.S_ISDIR(mode):
+                directories.add(above)
+            elif not stat.S_ISREG(mode):
+                raise LakeError(self.show(above), "is a link or a device, and no part of a lake; remove it")
 
     def show(self, path: str) -> str:
+        """Return a path for error messages."""
         return f"{self.shown.rstrip('/')}/{path}" if path else self.shown
 
-    # --- looking
+    # --- listing
 
     def kind(self, path: str) -> str:
-        """``file``, ``directory`` or nothing."""
+        """Return ``file``, ``directory``, or an empty text if there is nothing."""
         with errors(self.show(path), "cannot be read"):
-            found = self.files.get_file_info(self.full(path)).type
-        return {fs.FileType.File: "file", fs.FileType.Directory: "directory"}.get(found, "")
+            kind = self.files.get_file_info(self.full(path)).type
+        return {fs.FileType.File: "file", fs.FileType.Directory: "directory"}.get(kind, "")
 
     def names(self, path: str) -> list[str]:
-        """What lies directly in a directory; nothing if there is none."""
+        """Return the names in a directory; none if it does not exist."""
         return sorted(info.base_name for info in self._infos(path, recursive=False))
 
     def tree(self, path: str) -> list[str]:
-        """All files below a directory, as paths in the lake."""
+        """Return all files below a directory, as paths in the lake."""
         start = len(self.root) + 1
         return sorted(info.path[start:] for info in self._infos(path, recursive=True) if info.is_file)
 
     def _infos(self, path: str, recursive: bool) -> list[fs.FileInfo]:
-        wanted = fs.FileSelector(self.full(path), allow_not_found=True, recursive=recursive)
+        selector = fs.FileSelector(self.full(path), allow_not_found=True, recursive=recursive)
         with errors(self.show(path), "cannot be listed"):
-            return list(self.files.get_file_info(wanted))
+            return list(self.files.get_file_info(selector))
 
     def sizes(self, paths: Iterable[str]) -> dict[str, int]:
-        """The sizes of those of these files that exist."""
+        """Return the sizes of those files that exist."""
         wanted = list(paths)
         if not wanted:
             return {}
         with errors(self.shown, "cannot be read"):
-            infos = self.files.get_file_info([self.full(path) for path in wanted])
+            infos = self.files.get_file_info(self.full_paths(wanted))
         return {path: info.size for path, info in zip(wanted, infos, strict=True) if info.is_file}
 
     # --- reading
@@ -102,20 +137,20 @@ class Store:
         with errors(self.show(path), "cannot be read"):
             return self.files.open_input_file(self.full(path))
 
-    def read(self, path: str) -> bytes:
-        with errors(self.show(path), "cannot be read"), self.files.open_input_stream(self.full(path)) as stream:
-            return bytes(stream.read())
+    def read(self, path: str, max_bytes: int | None = None) -> bytes:
+        """Return the content of a file; raise LakeError if it is longer than ``max_bytes``."""
+        with self.open_input(path) as stream, errors(self.show(path), "cannot be read"):
+            size = stream.size()
+            if max_bytes is not None and size > max_bytes:
+                raise LakeError(self.show(path), f"has {size:,} bytes, and {max_bytes:,} is the limit for such a file")
+            return bytes(stream.read(size))
 
-    def read_all(self, paths: Iterable[str]) -> list[bytes]:
-        """Many small files; several at a time where reading one is a journey."""
+    def read_all(self, paths: Iterable[str], max_bytes: int) -> list[bytes]:
+        """Read many small files; several at a time where each read crosses the network."""
         if self.is_local:
-            return [self._read_local(path) for path in paths]
-        with ThreadPoolExecutor(REQUESTS) as pool:
-            return list(pool.map(self.read, paths))
-
-    def _read_local(self, path: str) -> bytes:
-        with errors(self.show(path), "cannot be read"), open(self.full(path), "rb") as stream:
-            return stream.read()
+            return [self.read(path, max_bytes) for path in paths]
+        with ThreadPoolExecutor(MAX_REQUESTS) as pool:
+            return list(pool.map(lambda path: self.read(path, max_bytes), paths))
 
     # --- writing
 
@@ -125,7 +160,7 @@ class Store:
                 self.files.create_dir(self.full(path), recursive=True)
 
     def open_output(self, path: str) -> pa.NativeFile:
-        """A new file; the directories above it are made."""
+        """Open a new file for writing; make the directories above it."""
         self.make_directory(path.rpartition("/")[0])
         with errors(self.show(path), "cannot be written"):
             return self.files.open_output_stream(self.full(path))
@@ -135,9 +170,9 @@ class Store:
             stream.write(data)
 
     def publish(self, path: str, data: bytes) -> None:
-        """A file that is there whole or not at all, and stays after a loss of power where that can be asked for.
+        """Write a file that appears whole or not at all, and survives a loss of power where the store can promise it.
 
-        An object store puts it whole; elsewhere it gets its name when it is complete.
+        An object store puts it whole; elsewhere the file gets its name when it is complete.
         """
         if self.has_objects:
             self.write(path, data)
@@ -154,7 +189,7 @@ class Store:
         self.sync_directories([path])
 
     def move(self, source: str, target: str) -> None:
-        """Moves a file; one that is already at the target is replaced."""
+        """Move a file; replace one that is already at the target."""
         with errors(self.show(target), "cannot be written"):
             if self.is_local:
                 os.replace(self.full(source), self.full(target))
@@ -169,33 +204,37 @@ class Store:
         self.sync_directories(target for _, target in moves)
 
     def delete(self, path: str) -> None:
-        """Deletes a file; it may be gone already."""
+        """Delete a file; it may be gone already."""
         with errors(self.show(path), "cannot be deleted"), suppress(FileNotFoundError):
             self.files.delete_file(self.full(path))
 
     def delete_all(self, paths: Iterable[str]) -> None:
-        """Deletes those of these files that still exist."""
-        there = list(self.sizes(paths))
-        self._each(self.delete, there)
-        self.sync_directories(there)
+        """Delete those files that still exist."""
+        existing = list(self.sizes(paths))
+        self._each(self.delete, existing)
+        self.sync_directories(existing)
 
     def delete_tree(self, path: str) -> None:
-        """Deletes a directory with all that is in it, as far as that goes: somebody may still be writing into it."""
+        """Delete a directory and its content as far as possible: a task may still be writing into it.
+
+        Links in it are removed, not followed.
+        """
+        directory = self.full(path)
         if self.is_local:
-            shutil.rmtree(self.full(path), ignore_errors=True)
+            shutil.rmtree(directory, ignore_errors=True)
         else:
             with suppress(OSError):
-                self.files.delete_dir(self.full(path))
+                self.files.delete_dir(directory)
 
     def _each(self, action: Any, items: list[Any]) -> None:
         if self.is_local:
             for item in items:
                 action(item)
         else:
-            with ThreadPoolExecutor(REQUESTS) as pool:
+            with ThreadPoolExecutor(MAX_REQUESTS) as pool:
                 list(pool.map(action, items))
 
-    # --- surviving a loss of power; stores other than the local file system see to that themselves
+    # --- surviving a loss of power; other stores than the local file system take care of that themselves
 
     def sync(self, paths: Iterable[str]) -> None:
         if self.is_local:
@@ -203,7 +242,7 @@ class Store:
                 self._fsync(path)
 
     def sync_directories(self, paths: Iterable[str]) -> None:
-        """Makes the names of these files durable, and those of the directories above them up to the lake's own."""
+        """Make the names of these files durable, and those of the directories above them up to the lake."""
         if self.is_local:
             above: set[str] = set()
             for path in paths:
@@ -214,7 +253,7 @@ class Store:
                 self._fsync(directory)
 
     def sync_root(self) -> None:
-        """Makes the name of the lake itself durable."""
+        """Make the name of the lake itself durable."""
         if self.is_local:
             Store(self.files, os.path.dirname(self.root), self.shown)._fsync("")
 
@@ -229,7 +268,7 @@ class Store:
 
 @contextmanager
 def errors(path: str, what: str) -> Iterator[None]:
-    """Whatever a file system raises becomes one line: the path, what failed, and why."""
+    """Turn whatever a file system raises into one line: the path, what failed, and why."""
     try:
         yield
     except LakeError:
@@ -239,7 +278,7 @@ def errors(path: str, what: str) -> Iterator[None]:
 
 
 def reason(error: Exception) -> str:
-    """The operating system's own word if there is one, otherwise the first line of what the library says."""
+    """Return the operating system's own words if there are any, otherwise the first line of the library's."""
     number = getattr(error, "errno", None)
     if isinstance(number, int) and number:
         return os.strerror(number)

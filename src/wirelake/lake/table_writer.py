@@ -1,7 +1,7 @@
-"""Rows -> Parquet files in directories by date, written on the side.
+"""Rows to staged Parquet files, in directories by date.
 
-Rows wait in memory until they make a row group; a file is opened when the first row group of its date is full. So a
-batch that is small, or that meets many dates, costs no small files, and what waits and what is open are both bounded.
+Rows wait in memory until they fill a row group; the first full row group of a date opens a file. So a small batch, or
+one with many dates, makes no small files, and both the waiting rows and the open files are bounded.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ..errors import LakeError
+from .allowed import is_table
 from .encodings import encodings
 from .staging import Attempt, Sink, StagedFile, Staging
 
@@ -27,7 +28,7 @@ ROW_GROUP_ROWS = 100_000
 BUFFER_BYTES = 32 << 20
 MAX_OPEN = 8
 MAX_DATES = 256
-"""How many dates may wait in memory at once; only clocks gone wild have that many."""
+"""Dates that may wait in memory at once; only clocks gone wild have that many."""
 
 DAY_US = 86_400_000_000
 NO_DATE = -(1 << 62)
@@ -53,11 +54,11 @@ class _Part:
 
 
 class TableWriter:
-    """Writes rows of one table. Usually had from ``attempt.table(…)``; a ``Staging`` may be given with ``task=``.
+    """Writes rows of one table. Usually made by ``attempt.table(…)``; with a ``Staging``, give ``task=`` too.
 
     ``dated_by`` names the column of times (``timestamp``, any unit) whose UTC date decides the directory; None for a
     table without dates. A row without a time, or with one outside the years 1 to 9999, goes to the null date.
-    Batches need the columns of ``schema``, in any order; what they have besides is left out.
+    Batches need the columns of ``schema``, in any order; further columns are ignored.
     """
 
     def __init__(
@@ -74,14 +75,16 @@ class TableWriter:
         compression: str = "zstd",
         compression_level: int | None = 1,
     ) -> None:
+        if not is_table(table):
+            raise LakeError(table, "is not a table of a lake: those are fixed, beside silver/<protocol>")
         if dated_by is not None and dated_by not in schema.names:
             raise ValueError(f"{table}: there is no column {dated_by!r} to take dates from")
         if dated_by is not None and "date" in schema.names:
-            raise LakeError(table, "has a column 'date' of its own, but that is the name of its directories by date")
+            raise LakeError(table, "has a column 'date', but that is the name of the directories by date")
         self.table = table
         self.schema = schema
         self._attempt = staging.attempt(task) if isinstance(staging, Staging) else staging
-        self._is_alone = isinstance(staging, Staging)
+        self._owns_attempt = isinstance(staging, Staging)
         self._dated_by = dated_by
         self._row_group_rows = row_group_rows
         self._buffer_bytes = buffer_bytes
@@ -89,43 +92,43 @@ class TableWriter:
         self._codec = (compression, compression_level)
         self._parts: OrderedDict[int, _Part] = OrderedDict()
         self._waiting_bytes = 0
-        self._made = 0
+        self._file_count = 0
         self._files: list[StagedFile] = []
         self._is_closed = False
 
     def write(self, batch: pa.RecordBatch | pa.Table) -> None:
-        """Takes rows; some may stay in memory until more come."""
+        """Add rows; some may stay in memory until more come."""
         if self._is_closed:
             raise ValueError(f"{self.table}: the writer is closed")
         for piece in batch.to_batches() if isinstance(batch, pa.Table) else (batch,):
             if piece.num_rows:
-                self._take(self._fitted(piece))
+                self._add(self._fitted(piece))
 
     def close(self) -> list[StagedFile]:
-        """Writes what waits; the files, in the order they were finished. Without a row there is no file."""
+        """Write the waiting rows and return the files, in the order they were finished; none without rows."""
         if not self._is_closed:
             while self._parts:
                 self._finish(min(self._parts))
             self._is_closed = True
-            if self._is_alone:
+            if self._owns_attempt:
                 self._attempt.close()
         return self._files
 
     def abort(self) -> None:
-        """Lets go of everything. The files are deleted with the attempt."""
+        """Drop everything. Aborting the attempt deletes the files."""
         for part in self._parts.values():
             if part.writer is not None:
                 with suppress(OSError, pa.ArrowException):
                     part.writer.close()
-                part.writer.is_open = False  # or it would try, and fail, again when it is collected
+                part.writer.is_open = False  # else it would fail again when it is garbage collected
             if part.sink is not None:
                 part.sink.abort()
         self._parts.clear()
         self._is_closed = True
-        if self._is_alone:
+        if self._owns_attempt:
             self._attempt.abort()
 
-    # --- taking rows
+    # --- adding rows
 
     def _fitted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if batch.schema.equals(self.schema):
@@ -140,15 +143,15 @@ class TableWriter:
         ]
         return pa.RecordBatch.from_arrays(fitted, schema=self.schema)
 
-    def _take(self, batch: pa.RecordBatch) -> None:
+    def _add(self, batch: pa.RecordBatch) -> None:
         if self._dated_by is None:
-            self._hold(NO_DATE, batch, None)
+            self._buffer(NO_DATE, batch, None)
             return
         times, known = _microseconds(batch.column(self._dated_by))
         for day, rows, at in _by_day(batch, times, known):
-            self._hold(day, rows, at)
+            self._buffer(day, rows, at)
 
-    def _hold(self, day: int, rows: pa.RecordBatch, times: NDArray[np.int64] | None) -> None:
+    def _buffer(self, day: int, rows: pa.RecordBatch, times: NDArray[np.int64] | None) -> None:
         part = self._parts.get(day)
         if part is None:
             part = self._parts[day] = _Part("" if self._dated_by is None else partition_of(day))
@@ -172,7 +175,7 @@ class TableWriter:
     # --- writing files
 
     def _flush(self, part: _Part) -> None:
-        """Writes what waits for this date as row groups."""
+        """Write the waiting rows of a date as row groups."""
         if not part.waiting:
             return
         table = pa.Table.from_batches(part.waiting, schema=self.schema)
@@ -190,8 +193,8 @@ class TableWriter:
         if len(opened) >= self._max_open:
             self._finish(opened[0])
         attempt = self._attempt
-        part.name = f"part-{attempt.staging.number:08d}-{attempt.task}-{self._made}.parquet"
-        self._made += 1
+        part.name = f"part-{attempt.staging.number:08d}-{attempt.task}-{self._file_count}.parquet"
+        self._file_count += 1
         place = "/".join(p for p in (attempt.directory, self.table, part.partition, part.name) if p)
         part.sink = Sink(attempt, place)
         with part.sink.failing():
@@ -213,12 +216,12 @@ class TableWriter:
 
 
 def partition_of(day: int) -> str:
-    """The directory of a day since 1970."""
+    """Return the directory of a day since 1970."""
     return NULL_DATE if day == NO_DATE else f"date={np.datetime64(day, 'D')}"
 
 
 def _microseconds(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
-    """Times as numbers, and which of them are there (None: all)."""
+    """Return times as numbers, and which of them are not null (None: all)."""
     if not pa.types.is_timestamp(column.type):
         raise ValueError(f"dates are taken from a timestamp, not from {column.type}")
     if column.type.unit != "us":
@@ -232,7 +235,7 @@ def _microseconds(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_
 def _by_day(
     batch: pa.RecordBatch, times: NDArray[np.int64], known: NDArray[np.bool_] | None
 ) -> Iterator[tuple[int, pa.RecordBatch, NDArray[np.int64]]]:
-    """The rows of each day, and their times. Rows of one day keep their order; one day alone is not copied."""
+    """Yield the rows of each day, and their times. Rows of a day keep their order; a single day is not copied."""
     if known is None:
         low, high = int(times.min()) // DAY_US, int(times.max()) // DAY_US
         if low == high and FIRST_DAY <= low <= LAST_DAY:

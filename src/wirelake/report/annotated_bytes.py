@@ -26,12 +26,13 @@ from ..codec.encoder import encode_frame
 from ..columnar.messages import message_of
 from ..errors import DecodeError, Incomplete, WireError
 from ..gold.tables import view_name
+from ..lake.allowed import is_protocol
 from ..protocols import BUILT_IN, load
 from ..spec.resolve import Layout
 from .conversation_ids import Spot
 from .page_values import cut, short_fields
 from .secrets import has_secrets, secret_at
-from .views import rows
+from .views import quoted, rows
 from .windows import give
 
 MOST_HEX = 1024
@@ -97,10 +98,8 @@ def _by_spot(tables: duckdb.DuckDBPyConnection, events: Sequence[Event]) -> dict
 
 def _fill_messages(tables: duckdb.DuckDBPyConnection, protocol: str, events: Sequence[Event], has_chunks: bool) -> None:
     by_spot = _by_spot(tables, events)
-    found = rows(
-        tables,
-        f'from "{view_name(f"silver/{protocol}")}" semi join wanted_spots using (connection, direction, "offset")',
-    )
+    view = quoted(view_name(f"silver/{protocol}"))
+    found = rows(tables, f'from {view} semi join wanted_spots using (connection, direction, "offset")')
     layouts = layouts_of(protocol)
     missing: dict[Spot, Mapping[str, Any]] = {}
     for row in found:
@@ -146,7 +145,12 @@ def _fields(row: Mapping[str, Any], looked: tuple[bytes, Annotated] | None) -> d
 
 @lru_cache(maxsize=64)
 def layouts_of(protocol: str) -> tuple[Layout, ...]:
-    """The ways in which captures of a protocol are read, the strict ones first; none if it is not known here."""
+    """Return the layouts in which captures of a protocol are read, the strict ones first; none if it is unknown here.
+
+    The name comes from a lake: one that is a path to a declaration would run that file.
+    """
+    if not is_protocol(protocol):
+        return ()
     try:
         load(protocol)
     except (ValueError, WireError):

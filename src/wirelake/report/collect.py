@@ -5,7 +5,8 @@ A commit may replace files while they are read; then everything is read again, o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -63,16 +64,29 @@ def _find(lake: Lake, tables: duckdb.DuckDBPyConnection, id_: str) -> dict[str, 
 
 
 def _reading(lake: Lake, read: Callable[[Lake, duckdb.DuckDBPyConnection], T]) -> T:
-    """Reads the lake as one commit left it, and anew if another has replaced files meanwhile."""
+    """Read the lake as one commit left it, and again if another commit replaced files meanwhile."""
     for attempt in range(ATTEMPTS):
         at = lake.snapshot()
         try:
-            with errors(lake.path, "cannot be read"), open_tables(at) as tables:
+            with _errors(lake.path), open_tables(at) as tables:
                 return read(at, tables)
-        except duckdb.IOException as error:
+        except LakeError:
             if attempt == ATTEMPTS - 1 or lake.number() == at.number():
-                raise LakeError(lake.path, f"cannot be read: {str(error).splitlines()[0]}") from error
+                raise
     raise AssertionError("unreachable")
+
+
+@contextmanager
+def _errors(path: str) -> Iterator[None]:
+    """Turn whatever a damaged or hostile file raises into one line."""
+    try:
+        with errors(path, "cannot be read"):
+            yield
+    except duckdb.Error as error:
+        raise LakeError(path, f"cannot be read: {str(error).splitlines()[0]}") from error
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        reason = f"has rows that wirelake does not write ({type(error).__name__}: {str(error)[:200]!r})"
+        raise LakeError(path, reason) from error
 
 
 def _collect(lake: Lake, tables: duckdb.DuckDBPyConnection, most_bytes: int, say: Progress) -> dict[str, Any]:

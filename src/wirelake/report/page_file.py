@@ -1,7 +1,8 @@
-"""The report as a file."""
+"""The report as a file: written whole or not at all, and only over a report of ours."""
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from dataclasses import dataclass
@@ -10,14 +11,14 @@ from typing import Any
 
 from ..lake import Lake
 from .collect import MOST_BYTES, Progress, collect
+from .render import START, render
 
-LARGEST = 10_000_000
-"""No page has more bytes."""
+MAX_PAGE_BYTES = 10_000_000
 
 
 @dataclass(frozen=True)
 class Written:
-    """What was written: where, how much, and what the page holds of how much there is."""
+    """What was written: where, how much, and which conversations of how many the page has."""
 
     path: Path
     bytes: int
@@ -26,34 +27,59 @@ class Written:
 
 
 def write_report(
-    lake: Lake, path: str | os.PathLike[str], *, name: str | None = None, progress: Progress | None = None
+    lake: Lake,
+    path: str | os.PathLike[str],
+    *,
+    name: str | None = None,
+    force: bool = False,
+    progress: Progress | None = None,
 ) -> Written:
-    """Writes the page; it is there whole or not at all, and always below 10 MB.
+    """Write the page; the file appears whole or not at all, and is always below 10 MB.
 
-    ``name`` is what the page calls the lake, instead of its path.
+    ``name`` is what the page calls the lake, instead of its path. A file that is not a report of wirelake is left alone
+    (FileExistsError) unless ``force`` is set.
     """
-    from .render import render
-
+    target = Path(path)
+    if not force:
+        check_replaceable(target)
     budget = MOST_BYTES
     while True:
         report = collect(lake, most_bytes=budget, progress=progress)
         report["about"]["lake"] = name or lake.path
         page = render(report).encode("utf-8")
-        if len(page) < LARGEST or budget == 0:
+        if len(page) < MAX_PAGE_BYTES or budget == 0:
             break
         budget = budget * 3 // 4 if budget > 100_000 else 0
-    target = Path(path)
-    _replace(target, page)
+    _replace(target, page, force)
     return Written(target, len(page), len(report["conversations"]), report["held"])
 
 
-def _replace(target: Path, data: bytes) -> None:
-    """Puts a file in its place when it is complete."""
+def check_replaceable(target: Path) -> None:
+    """Raise FileExistsError if there is anything but a report of wirelake. Links are not followed."""
+    if not target.is_symlink():
+        if target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
+        if not target.exists() or _is_report(target):
+            return
+    raise FileExistsError(errno.EEXIST, "it exists and is not a report of wirelake", str(target))
+
+
+def _is_report(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    with path.open("rb") as stream:
+        return stream.read(len(START)) == START
+
+
+def _replace(target: Path, data: bytes, force: bool) -> None:
+    """Put a file in its place when it is complete. A link is replaced, not followed."""
     number, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
         with os.fdopen(number, "wb") as stream:
             stream.write(data)
         os.chmod(name, 0o666 & ~_umask())
+        if not force:
+            check_replaceable(target)  # once more: collecting may have taken minutes
         os.replace(name, target)
     except BaseException:
         os.unlink(name)
@@ -61,7 +87,7 @@ def _replace(target: Path, data: bytes) -> None:
 
 
 def _umask() -> int:
-    """What a new file may not allow; there is no way to ask without setting it."""
+    """Return the permissions that new files do not get; asking means setting."""
     mask = os.umask(0)
     os.umask(mask)
     return mask

@@ -45,6 +45,8 @@ SCRIPTS = (
 )
 """The page's own code, in the order in which it is put together."""
 
+START = b'<!doctype html>\n<html lang="en">\n<head>\n<meta name="generator" content="wirelake">\n'
+"""The first bytes of every page: they tell a report of ours from other files."""
 PLACE = re.compile(r"\{\{([a-z]+)\}\}")
 UNSAFE_IN_SCRIPT = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
 
