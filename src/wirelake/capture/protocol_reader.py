@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from ..codec.stream import Readings, readings
-from ..columnar.many import ManyDecoder
 from ..columnar.schema import FRONT_NAMES, default_columns, schema
+from ..columnar.streams import ManyDecoder
 from ..protocols import load
 from ..spec import nodes as n
 from ..spec.columns import ENVELOPE

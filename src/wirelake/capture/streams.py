@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..codec.stream import MAX_QUARANTINE, torn
-from ..columnar.many import Bad, Found, Ranges
+from ..columnar.streams import Bad, Found, Ranges
 from ..protocols import load
 from . import stream_state as s
 from .accounts import ACCOUNTS, AccountsError

@@ -9,9 +9,8 @@ import pytest
 
 import wirelake
 from wirelake.codec.stream import readings
-from wirelake.columnar import many
 from wirelake.columnar.fast import fast_for
-from wirelake.columnar.many import UNPROVED, Found, ManyDecoder, Ranges
+from wirelake.columnar.streams import UNPROVED, Found, ManyDecoder, Ranges
 from wirelake.generate import generate
 from wirelake.protocols.casual import Domain, DomainDiscoverRequest
 
@@ -57,7 +56,7 @@ def expected(counts: list[list[int]]) -> list[tuple[int, int, int]]:
 
 @pytest.mark.parametrize("steps", [1, 2, 5, 50_000])
 def test_steps_of_any_size_give_the_same_rows(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
-    monkeypatch.setattr(many, "STEP_FRAMES", steps)
+    monkeypatch.setattr("wirelake.columnar.streams.STEP_FRAMES", steps)
     rng = random.Random(steps)
     counts = [[rng.randrange(5) for _ in range(rng.randrange(7))] for _ in range(30)]
     streams = [b"".join(map(request, names)) + request(1)[: rng.randrange(40)] for names in counts]
