@@ -31,10 +31,11 @@ class WireError(Exception):
         return f"{text} {self.excerpt}" if self.excerpt else text
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self.__dict__.copy())
+        return rebuild, (type(self), self.__dict__.copy())
 
 
-def _rebuild(cls: type[WireError], state: dict[str, Any]) -> WireError:
+def rebuild(cls: type[WireError], state: dict[str, Any]) -> WireError:
+    """An error of this class with these attributes."""
     error = cls.__new__(cls)
     Exception.__init__(error, state["detail"])
     error.__dict__.update(state)

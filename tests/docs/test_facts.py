@@ -16,13 +16,13 @@ from wirelake.codec.stream import MAX_QUARANTINE
 from wirelake.errors import OptionError
 from wirelake.gold.exchanges import GRACE_US
 from wirelake.gold.transactions import LINGER_US
+from wirelake.ingest.run import BUCKETS
 from wirelake.net.live import LIVE
 from wirelake.protocols import BUILT_IN, casual, load
 from wirelake.report.annotated_bytes import MOST_HEX
 from wirelake.report.collect import TRAFFIC_BY_MINUTES_US
 from wirelake.report.page_file import MAX_PAGE_BYTES
 from wirelake.spark.options import read_options
-from wirelake.spark.pipeline import BUCKETS
 
 ROOT = Path(__file__).resolve().parents[2]
 INDEX = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")

@@ -24,7 +24,7 @@ from .report import needs_report
 
 if TYPE_CHECKING:
     from ..demo.run import Shown
-    from ..spark.background import Background
+    from ..spark.start import SparkStart
 
 MESSAGES = 10_000
 REPORT = "wirelake-demo.html"
@@ -181,11 +181,11 @@ def _ended_by_signals() -> Iterator[_Stopping]:
 
 
 @contextmanager
-def _engine(stopping: _Stopping) -> Iterator[Background]:
-    from ..spark.background import Background
+def _engine(stopping: _Stopping) -> Iterator[SparkStart]:
     from ..spark.session import session
+    from ..spark.start import SparkStart
 
-    engine = Background(lambda: session(default_master()))
+    engine = SparkStart(lambda: session(default_master()), warm=True)
     stopping.at_once.append(engine.kill)
     try:
         yield engine

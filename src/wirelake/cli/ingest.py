@@ -1,10 +1,13 @@
-"""ingest: captures -> the tables of a lake, on Spark."""
+"""ingest: captures into the tables of a lake, on Spark or in this process."""
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator
+import os
+import shutil
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import click
@@ -60,6 +63,11 @@ class _Size(click.ParamType[int, Any]):
 )
 @click.option("--final", is_flag=True, help="Nothing more comes: decide what is open, and leave nothing pending.")
 @click.option("--keep-bytes", is_flag=True, help="Keep the bytes of chunks in bronze/chunks.")
+@click.option(
+    "--runner",
+    type=click.Choice(["spark", "local"]),
+    help="Where tasks run: on Spark, or in this process.  [default: spark; local if there is no Java or pyspark]",
+)
 @click.option("--master", metavar="URL", help="Spark master.  [default: local[*], or what spark-submit says]")
 @click.option("--conf", multiple=True, metavar="NAME=VALUE", help="A Spark setting. May be repeated.")
 @click.option(
@@ -75,6 +83,7 @@ def ingest(
     kind: str | None,
     final: bool,
     keep_bytes: bool,
+    runner: str | None,
     master: str | None,
     conf: tuple[str, ...],
     partition_bytes: int | None,
@@ -96,62 +105,70 @@ def ingest(
 
     On standard output: one JSON object that says what was done.
     """
-    with needs_spark():
-        report = _ingest(
-            inputs,
-            lake,
-            _reading(protocols, ports, given),
-            master,
-            dict(_pairs(conf, "--conf")),
-            quiet,
-            kind=kind,
-            final=final,
-            keep_bytes=keep_bytes,
-            partition_bytes=partition_bytes,
-        )
+    settings = dict(_pairs(conf, "--conf"))
+    bar = None if quiet else Bar()
+    try:
+        with _one_line_errors():
+            report = _chosen(runner, master, settings)(
+                inputs,
+                lake,
+                reading=_reading(protocols, ports, given),
+                kind=kind,
+                final=final,
+                keep_bytes=keep_bytes,
+                partition_bytes=partition_bytes,
+                progress=bar,
+            )
+    finally:
+        if bar is not None:
+            bar.close()
     if not quiet:
         _tell(report, lake)
     emit(report.to_json())
 
 
-def _ingest(
-    inputs: tuple[str, ...],
-    lake: str,
-    reading: Any,
-    master: str | None,
-    settings: dict[str, str],
-    quiet: bool,
-    **how: Any,
-) -> Any:
-    from ..spark.pipeline import Silent, ingest
-    from ..spark.session import session
+def _chosen(runner: str | None, master: str | None, settings: dict[str, str]) -> Callable[..., Any]:
+    """The function that ingests, on Spark or in this process."""
+    wants_spark = master is not None or bool(settings)
+    if runner == "local" and wants_spark:
+        raise click.UsageError("--master and --conf are for --runner spark")
+    missing = _missing_for_spark()
+    if runner == "local" or (runner is None and missing and not wants_spark):
+        return _ingest_here(missing if runner is None else "")
+    with needs_spark():
+        from ..spark.pipeline import ingest
+        from ..spark.session import session
+    return partial(ingest, lambda: session(master or default_master(), **settings))
 
-    bar = None if quiet else Bar()
-    try:
-        return ingest(
-            lambda: session(master or default_master(), **settings),
-            inputs,
-            lake,
-            reading=reading,
-            progress=bar or Silent(),
-            **how,
-        )
-    finally:
-        if bar is not None:
-            bar.close()
+
+def _ingest_here(missing: str) -> Callable[..., Any]:
+    if missing:
+        click.echo(f"note: there is no {missing}, so the tasks run in this process, without Spark", err=True)
+    from ..ingest.local_runner import LocalRunner
+    from ..ingest.run import ingest
+    from ..ingest.warm_up import warm_up
+
+    warm_up()
+    return partial(ingest, LocalRunner())
+
+
+def _missing_for_spark() -> str:
+    """What Spark needs and this machine has not; empty if all is there, or if Spark has started us."""
+    if importlib.util.find_spec("pyspark") is None:
+        return "pyspark"
+    has_java = shutil.which("java") or os.path.exists(os.path.join(os.environ.get("JAVA_HOME", ""), "bin", "java"))
+    return "" if has_java or {"PYSPARK_GATEWAY_PORT", "SPARK_REMOTE"} & set(os.environ) else "Java"
 
 
 @contextmanager
-def needs_spark() -> Iterator[None]:
+def _one_line_errors() -> Iterator[None]:
     """Errors that users can meet, as one line."""
-    if importlib.util.find_spec("pyspark") is None:  # it is loaded late, and should not be found missing then
-        raise click.ClickException("this needs pyspark: pip install 'wirelake[spark]'")
     try:
         from ..errors import CaptureError, LakeError, OptionError
-        from ..spark.runner import IngestError
+        from ..ingest.runner import IngestError
         from ..spark.session import SparkStartError
     except ModuleNotFoundError as error:
-        if error.name not in ("pyspark", "numba"):
+        if error.name != "numba":
             raise
         raise click.ClickException(f"this needs {error.name}: pip install 'wirelake[spark]'") from None
     try:
@@ -160,9 +177,16 @@ def needs_spark() -> Iterator[None]:
         raise click.ClickException(str(error)) from None
 
 
-def default_master() -> str | None:
-    import os
+@contextmanager
+def needs_spark() -> Iterator[None]:
+    """Without pyspark, say how to get it; errors that users can meet become one line."""
+    if importlib.util.find_spec("pyspark") is None:  # it is loaded late, and should not be found missing then
+        raise click.ClickException("this needs pyspark: pip install 'wirelake[spark]'")
+    with _one_line_errors():
+        yield
 
+
+def default_master() -> str | None:
     return None if "PYSPARK_GATEWAY_PORT" in os.environ else "local[*]"
 
 

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 from ..lake import Lake
 from ..protocols import BUILT_IN
 from ..report import write_report
-from ..spark.background import Background
 from ..spark.pipeline import Report, ingest
+from ..spark.start import SparkStart
 from . import generated
 from .findings import sentences
 from .live import Live, Played
@@ -85,7 +85,7 @@ class Shown:
 
 
 def run(
-    folder: Path, report: Path, *, name: str | None, messages: int, seed: int, engine: Background, show: Show
+    folder: Path, report: Path, *, name: str | None, messages: int, seed: int, engine: SparkStart, show: Show
 ) -> Shown:
     """Run all steps: write capture and lake into ``folder``, and the report, titled ``name`` if the lake is temporary.
 
@@ -100,7 +100,7 @@ def run(
         stack.callback(engine.end)
         show.step(1, "start Spark; it continues while there is traffic")
         engine.start()
-        engine.until_up()
+        engine.wait_until_up()
         played = _play(capture, size, seed, show)
         _generate(capture, size, seed, played, show)
         show.step(4, "turn the capture into tables with Spark")
@@ -124,7 +124,7 @@ def run(
     )
 
 
-def _wait_for(engine: Background, show: Show) -> None:
+def _wait_for(engine: SparkStart, show: Show) -> None:
     """Wait for Spark: after little traffic, or while kernels are compiled."""
     if not engine.wait(POLL_SECONDS):
         show.stage("starting", 0, "s; compiling kernels happens once")

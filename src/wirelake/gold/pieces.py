@@ -7,12 +7,13 @@ piece opens a new one. So one fault is one row.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from .answers import Losses
 from .violation_rows import GROUP_ORDER, PAGE_ORDER
+
+Place = tuple[int | str | None, ...]
 
 QUIET_US = 60_000_000
 """A group that gets no piece for so long is forgotten."""
@@ -65,10 +66,10 @@ class Group:
 class Groups:
     """The open groups of one connection."""
 
-    open: dict[Hashable, Group] = field(default_factory=dict)
+    open: dict[Place, Group] = field(default_factory=dict)
 
     def take(self, how: Splitting, piece: Piece, losses: tuple[Losses, Losses]) -> Finding | None:
-        where: Hashable = (piece.side, piece.stream, piece.lane) if how.per_stream else (piece.side, piece.key)
+        where: Place = (piece.side, piece.stream, piece.lane) if how.per_stream else (piece.side, piece.key)
         group = self.open.get(where)
         if group is not None and piece.ts - group.last_us > QUIET_US:
             del self.open[where]
@@ -102,12 +103,10 @@ class Groups:
 
     def close(self, stream: str | None) -> None:
         """The stream is over, and so are its groups."""
-        for where in [where for where in self.open if isinstance(where, tuple) and where[1] == stream]:
+        for where in [where for where in self.open if where[1] == stream]:
             del self.open[where]
 
-    def _begin(
-        self, how: Splitting, where: Hashable, group: Group | None, piece: Piece, lost: Losses
-    ) -> Finding | None:
+    def _begin(self, how: Splitting, where: Place, group: Group | None, piece: Piece, lost: Losses) -> Finding | None:
         """A first piece, or a message that is no piece, and what it interrupts."""
         self.open.pop(where, None)
         if piece.number == 0 and piece.total > 1 and not piece.ends:
@@ -117,7 +116,7 @@ class Groups:
         came = f"a first {how.word}" if piece.number == 0 else "another message"
         return Finding(piece.row, how.rule, f"{came} where {how.word} {group.next} of {group.count} must come")
 
-    def _next(self, where: Hashable, group: Group, piece: Piece) -> None:
+    def _next(self, where: Place, group: Group, piece: Piece) -> None:
         group.next, group.last_us = group.next + 1, piece.ts
         if group.next == group.count or piece.ends:
             del self.open[where]

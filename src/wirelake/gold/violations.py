@@ -620,7 +620,7 @@ def _rows_of_pieces(feed: _Feed, number: NDArray[np.int64], per_stream: bool) ->
         return np.flatnonzero(is_piece)
     correlation = whole(feed.table, "correlation")
     streams = set(correlation.filter(pa.array(is_piece)).to_pylist())
-    streams |= {where[1] for watch in feed.watches for where in watch.groups.open if isinstance(where, tuple)}
+    streams |= {where[1] for watch in feed.watches for where in watch.groups.open}
     wanted = pc.is_in(correlation, value_set=pa.array([one for one in streams if one is not None], pa.string()))
     return np.flatnonzero(wanted.to_numpy(zero_copy_only=False))
 

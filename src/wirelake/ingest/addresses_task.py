@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -12,8 +12,7 @@ from ..columnar.schema import TIMESTAMP
 from ..gold.addresses import ADDRESSES, EXCHANGE_COLUMNS, MESSAGE_COLUMNS, TEXTS, addresses
 from ..gold.exchanges import EXCHANGES
 from ..gold.facts import MESSAGES
-from ..lake import StagedFile, Staging
-from .warm_up import warm_up
+from ..lake import Lake, StagedFile, Staging
 
 HOUR_US = 3_600_000_000
 
@@ -26,7 +25,6 @@ class AddressesTask:
     hours: tuple[tuple[int, tuple[str, ...], tuple[str, ...]], ...]
 
     def run(self) -> AddressesResult:
-        warm_up()
         result = AddressesResult()
         for hour, messages, exchanges in self.hours:
             with self.staging.attempt(f"a{hour:08d}") as attempt:
@@ -43,6 +41,52 @@ class AddressesTask:
 @dataclass
 class AddressesResult:
     files: list[StagedFile] = field(default_factory=list)
+
+
+# --- which hours are counted anew
+
+
+def hours_of(files: Iterable[StagedFile]) -> list[int]:
+    """The hours that these files of messages and exchanges have rows of."""
+    return sorted({hour for file in files for hour in _hours(file)})
+
+
+def address_tasks(
+    lake: Lake, staging: Staging, new: Sequence[StagedFile], hours: Sequence[int], parallelism: int
+) -> list[AddressesTask]:
+    """The minutes of these hours are counted anew, from the files that the lake has and the new ones."""
+    messages, exchanges = _by_hour(lake, new, "silver/messages"), _by_hour(lake, new, "gold/exchanges")
+    share = max(1, -(-len(hours) // (4 * parallelism)))
+    return [
+        AddressesTask(
+            staging, tuple((hour, messages.get(hour, ()), exchanges.get(hour, ())) for hour in hours[at : at + share])
+        )
+        for at in range(0, len(hours), share)
+    ]
+
+
+def replaced_by(hours: Sequence[int], lake: Lake) -> list[StagedFile]:
+    """The files of earlier commits whose hours are counted anew."""
+    again = {f"-a{hour:08d}-" for hour in hours}
+    return [file for file in lake.files("gold/addresses") if any(part in file.name for part in again)]
+
+
+def _by_hour(lake: Lake, new: Sequence[StagedFile], table: str) -> dict[int, tuple[str, ...]]:
+    places: dict[int, list[str]] = {}
+    committed = [(file, file.path) for file in lake.files(table)]
+    for file, path in [*committed, *((file, file.staged) for file in new if file.table == table)]:
+        for hour in _hours(file):
+            places.setdefault(hour, []).append(path)
+    return {hour: tuple(paths) for hour, paths in places.items()}
+
+
+def _hours(file: StagedFile) -> range:
+    if file.table not in ("silver/messages", "gold/exchanges") or file.min_ts is None or file.max_ts is None:
+        return range(0)
+    return range(file.min_ts // HOUR_US, file.max_ts // HOUR_US + 1)
+
+
+# --- rows
 
 
 def _rows_of(

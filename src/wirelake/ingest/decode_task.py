@@ -26,7 +26,6 @@ from ..protocols import load
 from .chunk_rows import chunk_rows
 from .declared import Declared
 from .gold_task import SHARES
-from .warm_up import warm_up
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,6 @@ class DecodeTask:
     """Protocols of users, which workers cannot load by themselves."""
 
     def run(self) -> DecodeResult:
-        warm_up()
         for protocol in self.declared:
             protocol.load()
         with self.staging.attempt(f"d{self.partition.number:05d}") as attempt:
@@ -62,6 +60,9 @@ class DecodeResult:
     last_us: int | None = None
     state: StagedFile | None = None
     marks: dict[str, Any] = field(default_factory=dict)
+
+    def of_bucket(self, bucket: int) -> dict[str, StagedFile]:
+        return {name: files[bucket] for name, files in self.shares.items() if bucket in files}
 
 
 class _Decode:

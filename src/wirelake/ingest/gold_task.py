@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..capture.quarantine import QUARANTINE
+from ..gold import exchanges, sessions, time_order, violations
 from ..gold.arrays import taken
 from ..gold.connections import CONNECTIONS
 from ..gold.exchanges import EXCHANGES, Exchanges
@@ -23,10 +23,9 @@ from ..gold.time_order import Held
 from ..gold.transactions import EVENTS, WORK, branch_events, part_of
 from ..gold.violations import VIOLATIONS, Violations
 from ..lake import Attempt, StagedFile, Staging, read_ipc
-from .carry import carried
+from .carry import pack, read
 from .declared import Declared
 from .transactions_task import MOVES, part_name
-from .warm_up import warm_up
 
 SHARES = {"facts": FED, "connections": CONNECTIONS, "accounts": ACCOUNTING, "damage": QUARANTINE}
 """What goes from decoding to gold."""
@@ -47,7 +46,6 @@ class GoldTask:
     declared: tuple[Declared, ...] = ()
 
     def run(self) -> GoldResult:
-        warm_up()
         with self.staging.attempt(f"g{self.bucket:03d}") as attempt:
             return _Gold(self, attempt).run()
 
@@ -62,18 +60,28 @@ class GoldResult:
     outcomes: dict[str, int] = field(default_factory=dict)
 
 
+@dataclass
+class GoldCarry:
+    """What is undecided in a bucket."""
+
+    order: time_order.Carry | None = None
+    exchanges: exchanges.Carry | None = None
+    sessions: sessions.Carry | None = None
+    violations: violations.Carry | None = None
+
+
 class _Gold:
     """The steps of one bucket, fed together."""
 
     def __init__(self, task: GoldTask, attempt: Attempt) -> None:
         self.task = task
         self.attempt = attempt
-        held, exchanges, sessions, violations = carried(task.staging, task.carry) or (None, None, None, None)
-        self.held = Held(held)
-        self.exchanges = Exchanges(exchanges)
-        self.sessions = Sessions(sessions)
+        carry = read(task.staging.store, task.carry, GoldCarry) if task.carry is not None else GoldCarry()
+        self.held = Held(carry.order)
+        self.exchanges = Exchanges(carry.exchanges)
+        self.sessions = Sessions(carry.sessions)
         protocols = [one.load() for one in task.declared]
-        self.violations = Violations(violations, {protocol.name: protocol for protocol in protocols})
+        self.violations = Violations(carry.violations, {protocol.name: protocol for protocol in protocols})
         self.events: dict[str, Any] = {}
         self.result = GoldResult()
 
@@ -89,11 +97,13 @@ class _Gold:
             opened.write(rows)
         result.open = opened.close()
         if not self.task.final:
-            kept = (self.held.carry(), self.exchanges.carry(), self.sessions.carry(), self.violations.carry())
-            result.carry = attempt.stage_bytes("carry", pickle.dumps(kept, protocol=5))
+            result.carry = attempt.stage_bytes("carry", pack(self._carry()))
         result.files = attempt.close()
         result.events = {name: stream.close() for name, stream in self.events.items()}
         return result
+
+    def _carry(self) -> GoldCarry:
+        return GoldCarry(self.held.carry(), self.exchanges.carry(), self.sessions.carry(), self.violations.carry())
 
     def _feed(self, shares: dict[str, StagedFile], final: bool = False) -> None:
         """What one partition had for this bucket: all steps take it in turn."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,10 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..gold.arrays import where
-from ..gold.transactions import EVENTS, REQUESTS, TRANSACTIONS, Transactions, part_of
+from ..gold.transactions import EVENTS, REQUESTS, TRANSACTIONS, Key, Transaction, Transactions, part_of
 from ..lake import Attempt, StagedFile, Staging, read_ipc
-from .carry import carried
-from .warm_up import warm_up
+from .carry import pack, read
 
 MOVES = "moves"
 """The file with the events that move transactions; calls are in files by the part that they belong to."""
@@ -35,7 +33,6 @@ class TransactionsTask:
     final: bool
 
     def run(self) -> TransactionsResult:
-        warm_up()
         with self.staging.attempt(f"t{self.part:03d}") as attempt:
             return _follow(self, attempt)
 
@@ -48,12 +45,21 @@ class TransactionsResult:
     outcomes: dict[str, int] = field(default_factory=dict)
 
 
+@dataclass
+class TransactionsCarry:
+    """Transactions that are not over, and the calls of those of which nothing else is known."""
+
+    known: dict[Key, Transaction] = field(default_factory=dict)
+    counted: pa.Table | None = None
+
+
 def part_name(part: int) -> str:
     return f"work-{part:03d}"
 
 
 def _follow(task: TransactionsTask, attempt: Attempt) -> TransactionsResult:
-    step = Transactions(carried(task.staging, task.carry))
+    carry = read(task.staging.store, task.carry, TransactionsCarry) if task.carry is not None else TransactionsCarry()
+    step = Transactions((carry.known, carry.counted))
     moves = _moves(task, step)
     moved = moves.column("gtrid").combine_chunks().drop_null()
     batches = (batch for file in task.work for batch in read_ipc(task.staging, file))
@@ -63,7 +69,7 @@ def _follow(task: TransactionsTask, attempt: Attempt) -> TransactionsResult:
     _write_transactions(attempt, step.settle(task.watermark_us or 0, task.final), result)
     result.open = _stage_table(attempt, "open", step.open())
     if not task.final:
-        result.carry = attempt.stage_bytes("carry", pickle.dumps(step.carry(), protocol=5))
+        result.carry = attempt.stage_bytes("carry", pack(TransactionsCarry(*step.carry())))
     result.files = attempt.close()
     return result
 

@@ -1,165 +1,167 @@
-"""Tasks on the cluster: run as they come, told about while they run, their results in order.
+"""Tasks on a Spark cluster.
 
-The driver may still be finding tasks when the first ones run. Two jobs are under way at most; the next takes what has
-come together meanwhile, so that there are few of them, and the second has work for cores that the first leaves idle.
+The driver may still be finding tasks when the first ones run, and Spark may still be starting when the first ones are
+submitted. Two jobs are under way at most; the next takes all tasks that came together meanwhile: so there are few jobs,
+and the second has tasks for cores that the first leaves idle.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
+from concurrent.futures import Future
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from ..ingest.tasks import Failure, run_task
+from ..ingest.runner import IngestError, Task, run_task, settle
+from ..ingest.warm_up import warm_up
+from .start import SparkStart
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
 JOBS = 2
-POLL_SECONDS = 0.1
 
 
-class IngestError(RuntimeError):
-    """What keeps an ingest from being done; says it in one line."""
+class _SparkFuture(Future[Any]):
+    def __init__(self, runner: SparkRunner) -> None:
+        super().__init__()
+        self._runner = runner
+
+    def result(self, timeout: float | None = None) -> Any:
+        if not self.done():
+            self._runner.flush()
+        return super().result(timeout)
 
 
-class Progress(Protocol):
-    """Told what is going on: ``stage`` begins something, ``add`` says how much of it is done."""
+@dataclass
+class _Entry:
+    task: Task
+    after: tuple[Future[Any], ...]
+    future: _SparkFuture
+    is_urgent: bool = False
+    """Somebody waits: it is not held back until there are enough tasks for a job."""
 
-    def stage(self, name: str, total: int) -> None: ...
+    @property
+    def is_ready(self) -> bool:
+        return all(future.done() for future in self.after)
 
-    def add(self, done: int) -> None: ...
+    def fails_early(self) -> bool:
+        """Whether a task that this one waited for has failed; then this one fails with its error."""
+        error = next((error for one in self.after if (error := one.exception())), None)
+        if error is not None:
+            self.future.set_exception(error)
+        return error is not None
 
 
-class Jobs:
-    """The tasks of one stage. ``add`` them, ``start`` when there is a cluster, then take the ``results``."""
-
-    def __init__(self, name: str, progress: Progress) -> None:
-        self._description = f"wirelake {name}"
+class SparkRunner:
+    def __init__(self, spark: SparkStart) -> None:
+        self._spark = spark
         self._group = f"wirelake-{time.monotonic_ns()}"
-        self._progress = progress
-        self._tasks: list[Any] = []
-        self._sizes: list[int] = []
-        self._taken = 0
-        self._is_complete = False
-        self._results: dict[int, Any] = {}
-        self._error: BaseException | None = None
-        self._changed = threading.Condition()
-        self._context: SparkContext | None = None
-        self._threads: list[Any] = []
-        self._running = 0
+        self._lock = threading.RLock()
+        self._queue: list[_Entry] = []
+        self._jobs: set[threading.Thread] = set()
+        self._settled = 0
 
-    def add(self, task: Any, size: int = 1) -> None:
-        with self._changed:
-            self._tasks.append(task)
-            self._sizes.append(size)
-            self._changed.notify_all()
+    @property
+    def parallelism(self) -> int:
+        return int(self._context().defaultParallelism)
 
-    def start(self, context: SparkContext) -> None:
-        """From now on tasks run; does nothing if they do already."""
-        if self._threads:
-            return
-        from pyspark import InheritableThread
-
-        self._context = context
-        self._running = JOBS
-        self._threads = [InheritableThread(target=self._run, args=(context,), daemon=True) for _ in range(JOBS)]
-        for thread in self._threads:
-            thread.start()
-
-    def results(self) -> list[Any]:
-        """What the tasks tell, when all have; nothing can be added any more."""
-        with self._changed:
-            self._is_complete = True
-            self._changed.notify_all()
-        told = 0
-        while self._running:
-            told += self._tell(told)
-            with self._changed:
-                if self._running:
-                    self._changed.wait(POLL_SECONDS)
-        if self._error is not None:
-            raise IngestError(f"Spark could not finish: {_first_line(self._error)}") from self._error
-        self._progress.add(sum(self._sizes) - told)
-        found = [self._results[i] for i in range(len(self._tasks))]
-        for one in found:
-            if isinstance(one, Failure):
-                raise IngestError(one.text)
-        return found
-
-    def cancel(self) -> None:
-        """Ends what runs; what it made is not looked at."""
-        with self._changed:
-            self._is_complete, self._taken = True, len(self._tasks)
-            self._changed.notify_all()
-        if self._context is not None:
-            with suppress(Exception):  # it may be that very Spark that has failed
-                self._context.cancelJobGroup(self._group)
-        for thread in self._threads:
-            if thread.is_alive():
-                thread.join()
-
-    # --- in threads
-
-    def _run(self, context: SparkContext) -> None:
-        context.setJobGroup(self._group, self._description)
-        try:
-            while numbers := self._next(context.defaultParallelism):
-                tasks = [self._tasks[i] for i in numbers]
-                found = context.parallelize(tasks, len(tasks)).map(run_task).collect()
-                with self._changed:
-                    self._results.update(zip(numbers, found, strict=True))
-        except BaseException as error:
-            with self._changed:
-                self._error = self._error or error
-        finally:
-            with self._changed:
-                self._running -= 1
-                self._changed.notify_all()
-
-    def _next(self, cores: int) -> list[int]:
-        """The tasks of the next job, the largest first; none when all are taken."""
-        with self._changed:
-            while not self._is_complete and len(self._tasks) - self._taken < cores and self._error is None:
-                self._changed.wait()
-            if self._error is not None:
-                return []
-            start, self._taken = self._taken, len(self._tasks)
-            return sorted(range(start, self._taken), key=lambda i: -self._sizes[i])
-
-    def _tell(self, told: int) -> int:
-        """Tells the progress; how much was new."""
-        if self._context is None or not self._tasks:
-            return 0
-        tracker = self._context.statusTracker()
-        done = sum(
+    @property
+    def finished(self) -> int:
+        """By Spark's own count, which is ahead of the results: these come when a whole job is done."""
+        if not self._spark.is_ready:
+            return self._settled
+        tracker = self._context().statusTracker()
+        return sum(
             info.numCompletedTasks
             for job in tracker.getJobIdsForGroup(self._group)
             for stage in getattr(tracker.getJobInfo(job), "stageIds", ())
             if (info := tracker.getStageInfo(stage)) is not None
         )
-        new = max(done * sum(self._sizes) // len(self._tasks) - told, 0)
-        if new:
-            self._progress.add(new)
-        return new
+
+    def start(self) -> None:
+        self._spark.start()
+
+    def submit(self, task: Task, after: Sequence[Future[Any]] = ()) -> Future[Any]:
+        future = _SparkFuture(self)
+        with self._lock:
+            self._queue.append(_Entry(task, tuple(after), future))
+        if self._spark.is_ready:
+            self._begin_jobs()
+        return future
+
+    def flush(self) -> None:
+        """Somebody waits for a result: what is queued starts as soon as there is a Spark and room for a job."""
+        with self._lock:
+            for entry in self._queue:
+                entry.is_urgent = True
+        self._begin_jobs()
+
+    def cancel(self) -> None:
+        with self._lock:
+            for entry in self._queue:
+                entry.future.cancel()
+            self._queue.clear()
+            jobs = list(self._jobs)
+        if jobs:
+            with suppress(Exception):  # it may be this very Spark that has failed
+                self._context().cancelJobGroup(self._group)
+        for job in jobs:
+            job.join()
+
+    def _context(self) -> SparkContext:
+        return self._spark.session().sparkContext
+
+    # --- jobs
+
+    def _begin_jobs(self) -> None:
+        from pyspark import InheritableThread
+
+        context = self._context()
+        with self._lock:
+            while len(self._jobs) < JOBS and (entries := self._next(context.defaultParallelism)):
+                job = InheritableThread(target=self._run, args=(context, entries), daemon=True)
+                self._jobs.add(job)
+                job.start()
+
+    def _next(self, cores: int) -> list[_Entry]:
+        """The tasks of the next job: none as long as few are ready and nobody waits."""
+        with self._lock:
+            ready = [entry for entry in self._queue if entry.is_ready]
+            if len(ready) < cores and not any(entry.is_urgent for entry in ready):
+                return []
+            self._queue = [entry for entry in self._queue if not entry.is_ready]
+            return [entry for entry in ready if not entry.fails_early()]
+
+    def _run(self, context: SparkContext, entries: list[_Entry]) -> None:
+        while entries:
+            self._run_job(context, entries)
+            with self._lock:
+                entries = self._next(context.defaultParallelism)
+                if not entries:
+                    self._jobs.discard(threading.current_thread())
+
+    def _run_job(self, context: SparkContext, entries: list[_Entry]) -> None:
+        kinds = sorted({type(entry.task).__name__.removesuffix("Task").lower() for entry in entries})
+        try:
+            context.setJobGroup(self._group, f"wirelake {', '.join(kinds)}")
+            tasks = [(entry.task, [one.result() for one in entry.after]) for entry in entries]
+            outcomes = context.parallelize(tasks, len(tasks)).map(_run_in_worker).collect()
+            for entry, outcome in zip(entries, outcomes, strict=True):
+                settle(entry.future, outcome)
+        except BaseException as error:
+            failure = IngestError(f"Spark could not finish: {_first_line(error)}")
+            failure.__cause__ = error
+            for entry in entries:
+                entry.future.set_exception(failure)
 
 
-def run_all(
-    context: SparkContext, name: str, tasks: Iterable[Any], progress: Progress, sizes: Iterable[int] = ()
-) -> list[Any]:
-    """What these tasks tell, in their order."""
-    tasks = list(tasks)
-    sizes = list(sizes) or [1] * len(tasks)
-    if not tasks:
-        return []
-    progress.stage(name, sum(sizes))
-    jobs = Jobs(name, progress)
-    for task, size in zip(tasks, sizes, strict=True):
-        jobs.add(task, size)
-    jobs.start(context)
-    return jobs.results()
+def _run_in_worker(job: tuple[Task, Sequence[Any]]) -> Any:
+    warm_up()
+    return run_task(*job)
 
 
 def _first_line(error: BaseException) -> str:

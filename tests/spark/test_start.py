@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from wirelake.spark.background import Background
+from wirelake.spark.start import SparkStart
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
 def test_a_session_that_was_there_before_is_used_and_not_ended(spark: SparkSession) -> None:
-    background = Background(lambda: spark)
+    background = SparkStart(lambda: spark)
     background.start()
-    background.until_up()
+    background.wait_until_up()
     assert background.session() is spark
     background.end()
     background.kill()
@@ -26,10 +26,10 @@ def test_what_goes_wrong_is_told_to_whoever_waits(spark: SparkSession) -> None:
     def fail() -> SparkSession:
         raise RuntimeError("no Spark today")
 
-    background = Background(fail)
+    background = SparkStart(fail)
     background.start()
     with pytest.raises(RuntimeError, match="no Spark today"):
         background.session()
     with pytest.raises(RuntimeError, match="no Spark today"):
-        background.until_up()
+        background.wait_until_up()
     background.end()

@@ -1,0 +1,96 @@
+"""Which captures are new, in which order they are read, and how large the partitions are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..capture.partitions import CaptureRange
+from ..capture.plan import PARTITION_BYTES
+from ..capture.read.inputs import Peek, in_order, peek
+from ..capture.settings import ReadSettings
+from ..errors import CaptureError
+from ..lake import Input, look
+from .declared import Declared
+from .listing import Listing, find
+
+SMALLEST_PARTITION = 16 << 20
+
+
+@dataclass(frozen=True)
+class NewCapture:
+    """A capture to read, from its beginning or from where it was left."""
+
+    piece: CaptureRange
+    input: Input
+
+
+def find_captures(inputs: Sequence[str], kind: str | None) -> tuple[list[Peek], list[str]]:
+    """The captures among the inputs, and notes on other files in directories and patterns."""
+    named = {path if "://" in path else os.path.abspath(path) for path in inputs}
+    captures: list[Peek] = []
+    notes: list[str] = []
+    for file in find(Listing(paths=tuple(inputs), recursive=True)):
+        try:
+            if not file.is_file:
+                raise CaptureError("it is not a file", path=file.path)
+            captures.append(peek(file.path, kind))
+        except CaptureError as error:
+            if file.path in named:
+                raise
+            notes.append(f"{error}; left out")
+    return captures, notes
+
+
+def choose_new(
+    captures: Sequence[Peek], known: Mapping[str, Input], positions: Mapping[str, Any], final: bool
+) -> list[NewCapture]:
+    """The captures that are new or have grown, in the order in which they were taken.
+
+    ``known`` are the captures that the lake has, ``positions`` says where each of them was left.
+    """
+    by_content = {one.identity: one for one in known.values()}
+    chosen: dict[str, NewCapture] = {}
+    for capture in captures:
+        path = capture.path
+        now, standing = look(path, known.get(path))
+        before = known.get(path)
+        if standing == "new" and capture.kind != "raw" and now.identity in by_content:
+            before = by_content[now.identity]
+            standing = "grown" if now.size > before.size else "same"
+        position = positions.get(before.path) if before is not None and standing == "grown" else None
+        if standing == "same" or (standing == "grown" and position is None):
+            continue
+        size = now.size - before.size if position is not None and before is not None else now.size
+        piece = CaptureRange(path, path, capture.kind, position, is_growing=not final, size=size)
+        chosen[path] = NewCapture(piece, now)
+    return [chosen[one.path] for one in in_order([one for one in captures if one.path in chosen])]
+
+
+def partition_bytes(total: int) -> int:
+    """Large enough that a task is worth its cost, small enough that every core gets some."""
+    return min(PARTITION_BYTES, max(SMALLEST_PARTITION, total // 16))
+
+
+def for_workers(reading: ReadSettings, declared: Mapping[str, Declared]) -> ReadSettings:
+    """The reading with names by which workers, too, can load the protocols of users."""
+    if not declared:
+        return reading
+
+    def known(name: str) -> str:
+        return declared[name].here if name in declared else name
+
+    def renamed(given: Mapping[str, Any] | None) -> dict[str, Any] | None:
+        return None if given is None else {known(name): value for name, value in given.items()}
+
+    return replace(
+        reading,
+        protocol=reading.protocol and known(reading.protocol),
+        protocols=tuple(map(known, reading.protocols)),
+        ports={port: known(name) for port, name in reading.ports.items()},
+        options=renamed(reading.options) or {},
+        fallbacks=renamed(reading.fallbacks),
+        columns=renamed(reading.columns),
+    )

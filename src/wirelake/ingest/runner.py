@@ -1,0 +1,75 @@
+"""Who carries tasks out. The engine room hands tasks to a runner and asks the futures for their results.
+
+Every runner keeps the same promises: a bounded number of tasks is under way, a task starts after those it was told to
+wait for, an attempt that failed is repeated (its files stay behind, but no commit names them), and an error that
+concerns the user arrives as ``IngestError`` with one line of text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ..errors import LakeError, OptionError, WireError
+
+
+class IngestError(RuntimeError):
+    """What keeps an ingest from finishing, in one line."""
+
+
+class Task(Protocol):
+    """Reads its share, writes files on the side and returns what the driver must know: rows never pass through it.
+
+    ``results`` are those of the tasks that it was submitted ``after``.
+    """
+
+    def run(self, *results: Any) -> Any: ...
+
+
+class Runner(Protocol):
+    """Tasks may be held back until there are enough for a job: asking a future for its result sends them off."""
+
+    @property
+    def parallelism(self) -> int:
+        """How many tasks run at the same time."""
+        ...
+
+    @property
+    def finished(self) -> int:
+        """How many tasks are done, including those whose results have not arrived yet."""
+        ...
+
+    def start(self) -> None:
+        """Get ready in the background: tasks will come soon."""
+        ...
+
+    def submit(self, task: Task, after: Sequence[Future[Any]] = ()) -> Future[Any]: ...
+
+    def cancel(self) -> None:
+        """Drop what has not started and end what runs. Returns when nothing runs any more."""
+        ...
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An error for the user, as a value: it reaches the driver without a traceback around it."""
+
+    text: str
+
+
+def run_task(task: Task, results: Sequence[Any] = ()) -> Any:
+    """Run a task; return its result, or a ``Failure``."""
+    try:
+        return task.run(*results)
+    except (WireError, LakeError, OptionError, OSError) as error:
+        return Failure(str(error))
+
+
+def settle(future: Future[Any], outcome: Any) -> None:
+    """Give a future what ``run_task`` returned."""
+    if isinstance(outcome, Failure):
+        future.set_exception(IngestError(outcome.text))
+    else:
+        future.set_result(outcome)

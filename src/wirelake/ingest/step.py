@@ -1,0 +1,238 @@
+"""One step: ``(carry, new captures) -> (rows, carry')``, and one commit.
+
+The driver plans where captures are cut and what is known at each cut; decode tasks write bronze and silver; gold tasks
+match requests with replies and judge sequences, a bucket of connections each; then transactions and addresses, which
+need all connections. What is undecided goes into the carry. Nothing is visible before the commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from ..capture.decode import CaptureDecoder
+from ..capture.partitions import Partition
+from ..capture.plan import Plan, plan
+from ..capture.settings import ReadSettings
+from ..gold.open import OPEN
+from ..gold.tables import ACCOUNTING
+from ..lake import Run, StagedFile, read_ipc
+from ..protocols import BUILT_IN
+from .addresses_task import address_tasks, hours_of, replaced_by
+from .declared import Declared
+from .decode_task import DecodeResult, DecodeTask
+from .gold_task import GoldResult, GoldTask
+from .plan import NewCapture, for_workers, partition_bytes
+from .report import Progress, Report, sum_counts
+from .runner import Runner
+from .stages import Stages
+from .step_carry import StepCarry
+from .transactions_task import MOVES, TransactionsResult, TransactionsTask, part_name
+
+SLOWEST = 5
+"""Addresses that a report names."""
+
+
+class Step:
+    """From the carry of the lake and the new captures to one commit. ``positions`` says where captures were left."""
+
+    def __init__(
+        self, run: Run, runner: Runner, reading: ReadSettings, final: bool, keep_bytes: bool, progress: Progress
+    ) -> None:
+        self.lake = run.lake
+        self.report = Report()
+        self._run = run
+        declared = {name: Declared.named(name) for name in reading.protocols if name not in BUILT_IN}
+        self._declared = tuple(declared.values())
+        self._reading = for_workers(reading, declared)
+        self._final = final
+        self._keep_bytes = keep_bytes
+        self._stages = Stages(runner, progress)
+        self._buckets = int(self.lake.settings["buckets"])
+        self._carry = StepCarry(self.lake, run.staging)
+        self._files: list[StagedFile] = []
+        self._removed: list[StagedFile] = []
+
+    def positions(self) -> dict[str, Any]:
+        """Where each capture was left, by path."""
+        return self._carry.positions()
+
+    def run(self, captures: Sequence[NewCapture], wanted_bytes: int | None = None) -> Report:
+        if captures or (self._final and self._carry.is_open):
+            with self._stages:
+                self._advance(captures, wanted_bytes)
+        return self.report
+
+    def _advance(self, captures: Sequence[NewCapture], wanted_bytes: int | None) -> None:
+        decoding: list[Future[Any]] = []
+        planned = self._plan(captures, wanted_bytes, decoding)
+        decoded = self._decode(planned, decoding)
+        self._keep_state(planned, decoded)
+        watermark = self._watermark(decoded)
+        gold = self._gold(decoded, watermark)
+        undecided = self._transactions_and_addresses(gold, watermark)
+        self._replace_open(undecided)
+        self._commit(captures, planned, watermark)
+
+    # --- captures -> silver
+
+    def _plan(self, captures: Sequence[NewCapture], wanted_bytes: int | None, decoding: list[Future[Any]]) -> Plan:
+        """Find partitions; each is handed to the runner at once, and decoded while the next ones are looked for."""
+        ranges = [capture.piece for capture in captures]
+        total = sum(one.size for one in ranges)
+        progress = self._stages.begin("index", total)
+
+        def decode(partition: Partition) -> None:
+            staging = self._run.staging
+            task = DecodeTask(partition, self._reading, staging, self._buckets, self._keep_bytes, self._declared)
+            decoding.append(self._stages.submit(task))
+
+        return plan(
+            ranges,
+            self._reading,
+            before=self._carry.state(),
+            partition_bytes=wanted_bytes or partition_bytes(total),
+            is_last=self._final,
+            progress=progress.add,
+            found=decode,
+        )
+
+    def _decode(self, planned: Plan, decoding: list[Future[Any]]) -> list[DecodeResult]:
+        decoded: list[DecodeResult] = self._stages.results("decode", decoding, [one.size for one in planned.partitions])
+        report = self.report
+        report.messages = sum_counts(*(one.messages for one in decoded))
+        for one in decoded:
+            self._files += one.files
+            report.bytes_decoded += one.bytes_decoded
+            report.bytes_quarantined += one.bytes_quarantined
+            report.bytes_missing += one.bytes_missing
+            report.bytes_foreign += one.foreign_bytes
+            report.notes += [f"{name}: {counts.broken}" for name, counts in one.counts.items() if counts.broken]
+        return decoded
+
+    def _keep_state(self, planned: Plan, decoded: list[DecodeResult]) -> None:
+        """Carry on what is open at the end of the captures, and account for it."""
+        if self._final:
+            self._carry.put_state(None)
+            return
+        if planned.after is not None:
+            state = planned.after
+            self._carry.put_state(state)
+        else:
+            (only,) = decoded
+            assert only.state is not None
+            state = self._carry.take_state(only.state)
+            planned.marks.update(only.marks)
+        accounts = CaptureDecoder(self._reading, state).streams.accounts()
+        self.report.bytes_pending = sum(accounts.column("bytes_pending").to_pylist())
+        with self._run.staging.attempt("open") as attempt:
+            attempt.table("accounting", ACCOUNTING, dated_by=None).write(accounts)
+            self._files += attempt.close()
+
+    def _watermark(self, decoded: list[DecodeResult]) -> int | None:
+        """The latest time seen so far: whatever waited until then in vain is over."""
+        times = [one.last_us for one in decoded] + [self.lake.labels().get("watermark_us")]
+        return max((time for time in times if time is not None), default=None)
+
+    # --- silver -> gold
+
+    def _gold(self, decoded: list[DecodeResult], watermark: int | None) -> list[GoldResult]:
+        tasks = [task for bucket in range(self._buckets) if (task := self._gold_task(bucket, decoded, watermark))]
+        rows = [1 + sum(file.rows for share in task.shares for file in share.values()) for task in tasks]
+        gold: list[GoldResult] = self._stages.run("gold", tasks, rows)
+        for task, result in zip(tasks, gold, strict=True):
+            self._files += result.files
+            self._carry.hand_on(f"gold-{task.bucket:03d}", result.carry)
+        self.report.violations = sum(result.violations for result in gold)
+        self.report.outcomes = sum_counts(*(result.outcomes for result in gold))
+        return gold
+
+    def _gold_task(self, bucket: int, decoded: list[DecodeResult], watermark: int | None) -> GoldTask | None:
+        shares = tuple(one.of_bucket(bucket) for one in decoded)
+        carry = self._carry.path(f"gold-{bucket:03d}")
+        if not any(shares) and carry is None:
+            return None
+        return GoldTask(bucket, self._run.staging, shares, carry, watermark, self._final, self._buckets, self._declared)
+
+    def _transactions_and_addresses(self, gold: list[GoldResult], watermark: int | None) -> list[StagedFile]:
+        """Both need all connections, and not each other. Returns the files with undecided rows."""
+        hours = hours_of(self._files)
+        counting = address_tasks(self.lake, self._run.staging, self._files, hours, self._stages.parallelism)
+        following = self._transaction_tasks(gold, watermark)
+        done = self._stages.run("totals", [*counting, *following])
+        self._files += [file for result in done for file in result.files]
+        followed: list[TransactionsResult] = done[len(counting) :]
+        for task, result in zip(following, followed, strict=True):
+            self._carry.hand_on(f"transactions-{task.part:03d}", result.carry)
+        self.report.transactions = sum_counts(*(result.outcomes for result in followed))
+        self.report.slowest = self._slowest()
+        self._removed += replaced_by(hours, self.lake)
+        undecided = [*(result.open for result in gold), *(result.open for result in followed)]
+        return [file for file in undecided if file is not None]
+
+    def _transaction_tasks(self, gold: list[GoldResult], watermark: int | None) -> list[TransactionsTask]:
+        moves = tuple(result.events[MOVES] for result in gold if MOVES in result.events)
+        tasks = []
+        for part in range(self._buckets):
+            name = part_name(part)
+            calls = tuple(result.events[name] for result in gold if name in result.events)
+            carry = self._carry.path(f"transactions-{part:03d}")
+            if calls or moves or carry is not None:
+                task = TransactionsTask(
+                    part, self._buckets, self._run.staging, calls, moves, carry, watermark, self._final
+                )
+                tasks.append(task)
+        return tasks
+
+    def _slowest(self) -> list[dict[str, Any]]:
+        """The addresses with the slowest minutes among those that this step counted."""
+        columns = ["protocol", "address", "requests", "p50_us", "p95_us"]
+        paths = [self.lake.store.full(file.staged) for file in self._files if file.table == "gold/addresses"]
+        if not paths:
+            return []
+        rows = ds.dataset(paths, format="parquet", filesystem=self.lake.store.files).to_table(columns=columns)
+        grouped = rows.filter(pc.is_valid(rows.column("p95_us"))).group_by(["protocol", "address"])
+        worst = grouped.aggregate([("requests", "sum"), ("p50_us", "max"), ("p95_us", "max")])
+        worst = worst.sort_by([("p95_us_max", "descending"), ("address", "ascending")]).slice(0, SLOWEST)
+        names = {"requests_sum": "requests", "p50_us_max": "p50_us", "p95_us_max": "p95_us"}
+        return list(worst.rename_columns(names).to_pylist())
+
+    # --- the end
+
+    def _replace_open(self, undecided: list[StagedFile]) -> None:
+        """What is open now replaces what was open before."""
+        self._removed += self.lake.files("gold/open")
+        self._removed += [file for file in self.lake.files("accounting") if "-open-" in file.name]
+        with self._run.staging.attempt("open-gold") as attempt:
+            writer = attempt.table("gold/open", OPEN, dated_by=None)
+            for file in undecided:
+                for batch in read_ipc(self.lake, file):
+                    writer.write(batch)
+            self._files += attempt.close()
+
+    def _commit(self, captures: Sequence[NewCapture], planned: Plan, watermark: int | None) -> None:
+        report = self.report
+        report.captures = len(captures)
+        report.bytes_in = report.bytes_decoded + report.bytes_quarantined
+        left_at = planned.marks
+        inputs = [one.input.read_to(getattr(left_at.get(one.piece.path), "position", 0)) for one in captures]
+        self._carry.put_positions(left_at)
+        facts = {
+            "captures": len(captures),
+            "messages": sum(report.messages.values()),
+            "violations": report.violations,
+            "bytes_decoded": report.bytes_decoded,
+            "bytes_quarantined": report.bytes_quarantined,
+        }
+        report.commit = self._run.commit(
+            self._files,
+            removed=self._removed,
+            inputs=inputs,
+            carry=self._carry.next,
+            facts=facts,
+            labels={"watermark_us": watermark},
+        )
