@@ -1,4 +1,4 @@
-"""Writes the documents that are made from the source: protocols' messages, tables, command line, Python names.
+"""Write the documents that are generated from the source: messages of protocols, tables, command line, Python names.
 
 python scripts/generate_docs.py           writes them
 python scripts/generate_docs.py --check   says which are not up to date, and fails if any is not
@@ -55,33 +55,33 @@ def protocol_page(protocol: Protocol) -> str:
 TABLES_HEAD = """\
 # Tables
 
-What a lake has, table by table and column by column. [The lake](lake.md) tells how these tables come about and how to
-read them. The same names and types are in the DataFrames of [the formats](spark.md) and in the batches of
-`wirelake.columnar`. Tables with a date have one more column, `date`, which is in the names of their directories.
+What a lake holds, table by table and column by column. [The lake](lake.md) explains how these tables are made and how to
+read them. The DataFrames of [the formats](spark.md) and the batches of `wirelake.columnar` have the same names and types.
+Tables with a date have one more column, `date`, which is in the names of their directories.
 """
 
 ROWS_OF = {
     "bronze/chunks": ("chunk of a stream, as the capture has it", "`ts`"),
     "silver/messages": ("message, of all protocols: the common view", "`ts`"),
-    "silver/quarantine": ("range of a stream that is no message, or that is missing", "`ts`"),
-    "gold/exchanges": ("request, with what became of it", "`request_ts`"),
-    "gold/sessions": ("connection, when it has ended", "`first_ts`"),
-    "gold/transactions": ("distributed transaction (casual), when it has ended", "`first_ts`"),
+    "silver/quarantine": ("undecodable range of a stream, or a gap", "`ts`"),
+    "gold/exchanges": ("request, with its replies and its outcome", "`request_ts`"),
+    "gold/sessions": ("connection that has ended", "`first_ts`"),
+    "gold/transactions": ("distributed transaction that has ended", "`first_ts`"),
     "gold/addresses": ("topic, service, path or queue, and minute", "`minute`"),
-    "gold/violations": ("message at the wrong moment", "`ts`"),
-    "gold/open": ("request, session or transaction that is not decided yet; replaced by each commit", ""),
+    "gold/violations": ("valid message sent out of sequence", "`ts`"),
+    "gold/open": ("undecided request, session or transaction; replaced by each commit", ""),
     "accounting": ("connection and direction: where its bytes went", ""),
 }
-"""What a row is, and by which time it is put under a date."""
+"""What a row is, and which time decides its date."""
 
 PROTOCOL_TABLES = """\
-One table per protocol. The columns of the envelope come first and are the same everywhere; after them comes one column
-per distinct field of the protocol. Fields of the same name and type share a column, and a message that has no such
-field has null there. Fields with dotted names are nested: `service.name` is the member `name` of the column `service`,
+One table per protocol. The columns of the envelope come first and are the same everywhere; then comes one column per
+distinct field of the protocol. Fields of the same name and type share a column; it is null in messages without that
+field. Fields with dotted names are nested: `service.name` is the member `name` of the column `service`,
 `services[].name` the member `name` of every element of the list `services`.
 
 Integers are signed and wide enough for every value; an unsigned 64-bit integer is a decimal of 20 digits. A column
-marked *JSON text* holds a free-form value: it is rendered only if the column is asked for by name, and a lake does not
+marked *JSON text* holds a free-form value: it is rendered only if you ask for the column by name, and a lake does not
 have it. Text that is not UTF-8 is null in its column, and `raw_text` has its bytes.
 
 `wirelake.columnar.decode` gives the columns of the envelope that belong to the bytes themselves: `offset`, `length`,
@@ -221,18 +221,17 @@ def _markdown_table(header: tuple[str, ...], rows: Iterator[tuple[str, ...]]) ->
 COMMAND_LINE_HEAD = """\
 # Command line
 
-What each verb prints for `--help`. Data goes to standard output, words for people to standard error. Exit status: 0 all
-was good, 1 some of the input was bad or something did not work, 2 the command was used wrongly.
+What each verb prints for `--help`. Data goes to standard output, diagnostics to standard error. Exit status: 0 success, 1
+some input could not be processed or something failed, 2 wrong usage.
 
 ## What decode prints
 
-`decode --hex` judges each line alone; without it the input is a byte stream, and every object has its `offset`. A
-message is `"ok": true` with `message`, `code`, `length`, `fields`, and `notes` for oddities that were tolerated. What
-is no message is `"ok": false` with `verdict` (`incomplete`: more bytes could help; `error`: none could), `rule`,
-`path`, `offset` and `detail`; [the rules](rules.md) are listed. Integers are numbers, bytes are hex, text that is not
-UTF-8 is `{"hex": ...}`, absent fields are left out. `encode` takes the same objects; [the cookbook](cookbook.md#encode)
-has examples. What the verbs that talk to servers read and write is in [their
-guide](live.md#talking-on-the-command-line).
+With `decode --hex` each line is one frame; without it the input is a byte stream, and every object has its `offset`. A
+message is `"ok": true` with `message`, `code`, `length`, `fields`, and `notes` for tolerated oddities. Undecodable bytes
+are `"ok": false` with `verdict` (`incomplete`: more bytes could help; `error`: none could), `rule`, `path`, `offset` and
+`detail`; see [the rules](rules.md). Integers are numbers, bytes are hex, text that is not UTF-8 is `{"hex": ...}`, absent
+fields are left out. `encode` takes the same objects; [the cookbook](cookbook.md#encode) has examples. [The live
+guide](live.md#clients-on-the-command-line) describes what the verbs that connect to servers read and write.
 """
 
 
