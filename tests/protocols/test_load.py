@@ -9,7 +9,7 @@ import pytest
 
 import wirelake
 from wirelake.errors import SpecError
-from wirelake.protocols import BUILT_IN, load, load_text
+from wirelake.protocols import BUILT_IN, check_distinct, load, load_text
 from wirelake.spec.resolve import layout
 
 OWN = '''
@@ -105,3 +105,29 @@ def test_a_declaration_can_be_loaded_from_its_text() -> None:
         load_text(text, "NOTHING")
     layout_ = layout(load(name))
     assert pickle.loads(pickle.dumps(layout_)) is layout_
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_a_declaration_with_the_name_of_a_built_in_protocol_is_refused(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "own.py"
+    path.write_text(OWN.replace('name="hello"', f'name="{name}"'), encoding="utf-8")
+    with pytest.raises(SpecError, match=f"own.py:HELLO is named '{name}', as a built-in protocol is: give it another"):
+        load(f"{path}:HELLO")
+
+
+@pytest.mark.parametrize("name", ["messages", "quarantine"])
+def test_a_declaration_with_the_name_of_another_table_is_refused(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "own.py"
+    path.write_text(OWN.replace('name="hello"', f'name="{name}"'), encoding="utf-8")
+    with pytest.raises(SpecError, match=f"every lake has a table silver/{name}: give the protocol another name"):
+        load(f"{path}:HELLO")
+
+
+def test_two_declarations_with_one_name_are_not_read_together(tmp_path: Path) -> None:
+    names = []
+    for stem in ("one", "two"):
+        (tmp_path / f"{stem}.py").write_text(OWN, encoding="utf-8")
+        names.append(f"{tmp_path / stem}.py:HELLO")
+    check_distinct([names[0], names[0], *BUILT_IN])
+    with pytest.raises(SpecError, match=r"one.py:HELLO and .*two.py:HELLO are both named 'hello': rename one of them"):
+        check_distinct(names)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..protocols import BUILT_IN, load
+from ..protocols import BUILT_IN, check_distinct, load
 
 _PLAIN_PORTS = ("tcp", "ws")
 _DECLARED: dict[int, str] = {}
@@ -36,6 +36,7 @@ class ReadSettings:
     def __post_init__(self) -> None:
         if self.protocol is not None and self.protocol not in self.protocols:
             object.__setattr__(self, "protocols", (*self.protocols, self.protocol))
+        check_distinct(self.protocols)
         if self.ports is _DECLARED:
             object.__setattr__(self, "ports", self._declared_ports())
         for name in {*self.options, *(self.fallbacks or {}), *(self.columns or {}), *self.ports.values()}:

@@ -17,20 +17,18 @@ from .simulation import Link, Process, Stage
 from .truth import Direction, Exchange
 from .values import random_message
 
-PORT = 9000
 _UNANSWERED = 0.02
 _REMEMBERED = 200
 """So many correlations are not used again."""
 
 
 def begin(stage: Stage) -> None:
-    port = stage.layout.protocol.ports.get("tcp", PORT)
     for number in range(stage.connections):
-        stage.start(_connection(stage, number, port), stage.pause(50_000))
+        stage.start(_connection(stage, number), stage.pause(50_000))
 
 
-def _connection(stage: Stage, number: int, port: int) -> Process:
-    link = stage.connect(number, port=port)
+def _connection(stage: Stage, number: int) -> Process:
+    link = stage.connect(number)
     talk = _Talk(stage, link)
     yield stage.delay(500)
     while stage.more and (choices := talk.choices()):

@@ -25,6 +25,9 @@ from ..spec.resolve import layout as layout_of
 from .frames import damage, pad
 from .truth import Damage, Direction, Exchange, Outcome, Rule, Session, Truth, Violation
 
+PORT = 9000
+"""Of servers whose protocol names no port."""
+
 Process = Generator[int, None, None]
 
 
@@ -189,8 +192,9 @@ class Stage:
     def pick(self, items: Any) -> Any:
         return items[int(self.rng.random() * len(items))]
 
-    def connect(self, client: int, server: int = 0, *, port: int) -> Link:
-        """Opens a connection between two hosts of this protocol's network."""
+    def connect(self, client: int, server: int = 0, *, port: int | None = None) -> Link:
+        """Opens a connection between two hosts of this protocol's network, by default to its usual port."""
+        port = port or self.layout.protocol.ports.get("tcp", PORT)
         number = self.simulation.connections
         self.simulation.connections += 1
         hosts = f"10.{self.network}.{1 + client // 250}.{1 + client % 250}", f"10.{self.network}.0.{10 + server}"

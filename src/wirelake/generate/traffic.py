@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from itertools import takewhile
 from random import Random
 from typing import Any
 
-from ..protocols import BUILT_IN, load
+from ..protocols import load
 from ..spec import nodes as n
 from ..spec.resolve import Layout, layout, settle
 from . import generic
@@ -128,9 +127,9 @@ def generate(
     reading options of the protocols (``profile``, ``dialect`` ...): what the peers speak.
 
     Shares between 0 and 1: ``corrupt`` of frames that are damaged, ``ipv6`` of connections with such addresses,
-    ``violations`` of conversations in which a peer of a built-in protocol breaks its rules. What happens to packets
-    shows in captures only: ``disorder`` is the share of data packets that come late or once more, ``gaps`` of those (in
-    a tap: of messages) that the capture misses.
+    ``violations`` of conversations in which a peer breaks the rules of its protocol, if its script has such peers. What
+    happens to packets shows in captures only: ``disorder`` is the share of data packets that come late or once more,
+    ``gaps`` of those (in a tap: of messages) that the capture misses.
 
     ``pace`` is how much more often than usual peers begin something; how long answers take stays as it is. After
     ``seconds`` nothing more is seen, whatever is under way: connections stay open.
@@ -146,7 +145,9 @@ def generate(
         raise ValueError("at least one protocol is needed")
     _check_options(declared, options)
     share = -(-messages // len(declared))
-    scenes = tuple(Scene(_stream_layout(one, options), _script(one), share, connections, pace) for one in declared)
+    scenes = tuple(
+        Scene(_stream_layout(one, options), one.traffic or generic.begin, share, connections, pace) for one in declared
+    )
     return Traffic(scenes, seed=seed, start_us=start_us, dials=dials, seconds=seconds)
 
 
@@ -182,11 +183,3 @@ def _stream_layout(declared: n.Protocol, options: dict[str, Any]) -> Layout:
 def is_stream(made: Layout) -> bool:
     """Whether frames say how long they are."""
     return any(isinstance(part, n.Size) for part in made.frame.parts)
-
-
-def _script(declared: n.Protocol) -> Script:
-    """The script of a built-in protocol; any other is played from its declaration alone."""
-    if declared.name in BUILT_IN and load(declared.name) is declared:
-        begin: Script = importlib.import_module(f"..protocols.{declared.name}.traffic", __package__).begin
-        return begin
-    return generic.begin

@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 import sys
 import types
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
@@ -21,14 +22,33 @@ BUILT_IN = ("casual", "dsa", "mb", "ceda")
 
 
 def load(name: str | Protocol) -> Protocol:
-    """The protocol of this name; ValueError says which ones there are."""
+    """Return the protocol of this name; ValueError says which ones there are.
+
+    SpecError: its declaration has the name of another protocol, whose tables and traffic it would take over.
+    """
     return name if isinstance(name, Protocol) else _load(name)
+
+
+def check_distinct(names: Iterable[str]) -> None:
+    """Refuse declarations that have the same name: they would share a table."""
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(load(name).name, name)
+        if load(other) is not load(name):
+            raise SpecError(f"{other} and {name} are both named {load(name).name!r}: rename one of them")
 
 
 @lru_cache(maxsize=64)
 def _load(name: str) -> Protocol:
     if name in BUILT_IN:
         return _protocol(importlib.import_module(f".{name}", __name__), "PROTOCOL", name)
+    declared = _load_declared(name)
+    if declared.name in BUILT_IN:
+        raise SpecError(f"{name} is named {declared.name!r}, as a built-in protocol is: give it another name")
+    return declared
+
+
+def _load_declared(name: str) -> Protocol:
     path, colon, attribute = name.rpartition(":")
     if colon and path.endswith(".py"):
         return _protocol(_import_file(Path(path)), attribute, name)

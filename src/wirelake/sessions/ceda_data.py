@@ -16,12 +16,11 @@ from msgspec.structs import replace
 
 from ..codec.records import by_id
 from ..errors import DecodeError, EncodeError
-from ..protocols.ceda import EXTENDED, UNASSIGNED
+from ..protocols.ceda import EXTENDED, PIECE, UNASSIGNED
 from ..spec.declare import Cell
 from .ceda_records import bytes_cell, without
 from .ceda_wire import CEDA4_WS, GROUP_PUB, NAMES, PUBLISH, REQUEST, check_sendable, decode_payload
 
-PIECE = 32768
 MAX_BLOB = 10_240_000
 MAX_KEY = 200
 MAX_KEYS = 500_000

@@ -11,11 +11,14 @@ from typing import Any, TypeVar, get_args
 
 from ..errors import SpecError
 from . import nodes as n
+from .check_conduct import check_conduct
 from .columns import columns
 from .declare import Message, tag_rows
 from .resolve import Layout, MessageNode, layout, resolve_fields
 
 T = TypeVar("T")
+RESERVED_NAMES = frozenset(("messages", "quarantine"))
+"""Tables that a lake has beside one per protocol."""
 
 
 def check(protocol: n.Protocol) -> None:
@@ -23,6 +26,10 @@ def check(protocol: n.Protocol) -> None:
     try:
         _require(
             re.fullmatch("[a-z][a-z0-9_-]*", protocol.name), f"{protocol.name!r} is no name: lower case, letter first"
+        )
+        _require(
+            protocol.name not in RESERVED_NAMES,
+            f"every lake has a table silver/{protocol.name}: give the protocol another name",
         )
         _require(isinstance(protocol.frame, n.Frame | n.Choose), "it has no frame")
         _check_messages(protocol)
@@ -35,6 +42,7 @@ def check(protocol: n.Protocol) -> None:
             _check_layout(layout(protocol, **dict(chosen)))
         _check_life_cycle(protocol)
         columns(protocol)
+        check_conduct(protocol)
     except SpecError as error:
         raise SpecError(f"protocol {protocol.name}: {error}") from None
 

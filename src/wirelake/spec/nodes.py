@@ -6,7 +6,7 @@ before any reader sees it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
@@ -543,6 +543,9 @@ class Protocol:
     doc: str = ""
     captured: Captured = field(default_factory=Captured)
     conduct: Conduct = field(default_factory=Conduct)
+    traffic: Callable[[Any], None] | None = None
+    """Starts the processes of generated traffic on the ``Stage`` it is given; without it, traffic is made from the
+    declaration alone. It imports what it needs when it is called."""
 
     def __hash__(self) -> int:
         return id(self)

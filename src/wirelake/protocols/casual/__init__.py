@@ -1,6 +1,8 @@
-"""The protocol casual: its declaration, of messages, conduct and traffic."""
+"""The protocol casual: its declaration, made of messages, conduct and traffic."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from ...spec import Code, Frame, Kept, LifeCycle, Option, Protocol, Size, be, declare
 from . import messages as m
@@ -8,6 +10,13 @@ from .conduct import CONDUCT
 from .messages import *  # noqa: F403  (its records and constants are what users import from here)
 
 _CONNECTED = "connected"
+
+
+def _traffic(stage: Any) -> None:
+    from .traffic import begin
+
+    begin(stage)
+
 
 PROTOCOL = declare(
     Protocol(
@@ -40,6 +49,7 @@ PROTOCOL = declare(
             m.DUPLEX,
         ),
         conduct=CONDUCT,
+        traffic=_traffic,
         life_cycle=LifeCycle(
             initial="new",
             client={

@@ -13,18 +13,18 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ...codec.content import FIELD_BASE, FieldValue, write_cfield
-from ...generate import misbehaviour
 from ...generate.simulation import Link, Process, Stage
 from ...generate.truth import Exchange, Outcome
 from . import messages as p
+from . import traffic_faults
+from .conduct import CONNECT_LIMIT_US, LIMIT_US, TPNOREPLY, TPNOTRAN
 from .traffic_conversations import converse
 from .traffic_transactions import Kept, transact
 
 PORT = 7771
-TPNOREPLY, TPNOTRAN = 0x0004, 0x0008
-TPENOENT, TPESVCERR, TPESVCFAIL = 6, 10, 11
+"""Of the first back end: the protocol has no port of its own."""
+TPENOENT, TPESVCERR, TPESVCFAIL = map(p.XATMI_ERROR.code, ("TPENOENT", "TPESVCERR", "TPESVCFAIL"))
 LIMITS_US = (0, 2_000_000, 5_000_000, 30_000_000)
-QUEUE_LIMIT_US = 30_000_000
 MAX_BUSY = 40
 MAX_QUEUED = 100
 
@@ -117,7 +117,7 @@ class Play:
         link = peer.link = stage.connect(peer.client.host, peer.server.host, port=PORT + peer.server.host)
         yield stage.delay(600)
         if stage.breaks():
-            misbehaviour.casual_too_early(self, link, peer)
+            traffic_faults.too_early(self, link, peer)
             yield stage.delay(600)
         refused = number > 3 and stage.chance(0.05)
         yield from self._connect(link, peer, refused)
@@ -151,7 +151,7 @@ class Play:
             domain=p.Domain(peer.client.id, peer.client.name),
             protocol=p.Offer((2000,) if refused else versions),
         )
-        exchange = link.ask("to_server", offer, "", correlation.hex(), limit_us=10_000_000)
+        exchange = link.ask("to_server", offer, "", correlation.hex(), limit_us=CONNECT_LIMIT_US)
         yield self.stage.delay(900)
         chosen = 0 if refused else 1000
         reply = p.DomainConnectReply(
@@ -181,7 +181,7 @@ class Play:
             services=names,
             queues=queues,
         )
-        exchange = link.ask("to_server", request, "", correlation.hex(), limit_us=10_000_000)
+        exchange = link.ask("to_server", request, "", correlation.hex(), limit_us=CONNECT_LIMIT_US)
         yield self.stage.delay(1_200)
         reply = p.DomainDiscoverReply(
             correlation=correlation,
@@ -196,7 +196,7 @@ class Play:
 
     def _activity(self, link: Link, peer: Peer) -> Process:
         if self.stage.breaks():
-            yield from misbehaviour.casual_later(self, link, peer)
+            yield from traffic_faults.later(self, link, peer)
             return
         kind = self.rng.random()
         if kind < 0.62:
@@ -320,7 +320,7 @@ class Play:
         request = p.QueueEnqueueRequest(
             correlation=correlation, execution=execution, name=queue, xid=xid, message=asked
         )
-        exchange = link.ask("to_server", request, queue, correlation.hex(), limit_us=QUEUE_LIMIT_US)
+        exchange = link.ask("to_server", request, queue, correlation.hex(), limit_us=LIMIT_US)
         yield stage.delay(1_800)
         made = p.NIL if missing else self.uuid()
         answer = p.QueueEnqueueReply(correlation=correlation, execution=execution, id=made)
@@ -350,7 +350,7 @@ class Play:
             selector=p.Selector("", p.NIL),
             block=block,
         )
-        exchange = link.ask("to_server", request, name, correlation.hex(), limit_us=0 if block else QUEUE_LIMIT_US)
+        exchange = link.ask("to_server", request, name, correlation.hex(), limit_us=0 if block else LIMIT_US)
         yield stage.delay(1_500)
         while block and not queue and peer.ready:
             yield 5_000

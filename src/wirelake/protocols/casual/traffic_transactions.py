@@ -7,16 +7,16 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...generate.simulation import Gone, Link, Process
-from ...generate.truth import XA_OK, XA_RDONLY, Branch, Exchange, Outcome, Transaction
+from ...generate.truth import Branch, Exchange, Outcome, Transaction
 from . import messages as p
+from .conduct import LIMIT_US, XA_OK, XA_RDONLY
 
 if TYPE_CHECKING:
     from .traffic import Peer, Play
 
 TMONEPHASE = 0x40000000
-XA_RBROLLBACK, XA_RBDEADLOCK, XA_RBTIMEOUT = 100, 102, 106
+XA_RBROLLBACK, XA_RBDEADLOCK, XA_RBTIMEOUT = map(p.XA_RETURN.code, ("XA_RBROLLBACK", "XA_RBDEADLOCK", "XA_RBTIMEOUT"))
 CASUAL_XID, NARAYANA_XID = 42, 131077
-RESOURCE_LIMIT_US = 30_000_000
 
 Kept = list[tuple[deque[p.Dequeued], p.Dequeued]]
 
@@ -174,8 +174,8 @@ class _Coordinator:
             resource=p.Resource(part.peer.resource),
             flags=flags,
         )
-        exchange = part.link.ask("to_server", message, "", correlation.hex(), limit_us=RESOURCE_LIMIT_US)
-        wait = RESOURCE_LIMIT_US if code is None else self.stage.delay(2_200)
+        exchange = part.link.ask("to_server", message, "", correlation.hex(), limit_us=LIMIT_US)
+        wait = LIMIT_US if code is None else self.stage.delay(2_200)
         return Asked(wait, part, exchange, correlation, code)
 
     # --- what it does to queues

@@ -1,6 +1,8 @@
-"""The protocol ceda: its declaration, of messages, conduct and traffic."""
+"""The protocol ceda: its declaration, made of messages, conduct and traffic."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from ...spec import (
     Captured,
@@ -24,6 +26,13 @@ from .conduct import CONDUCT
 from .messages import *  # noqa: F403  (its records and constants are what users import from here)
 
 _DATA = {"publish": "ready", "request": "ready", "reply": "ready", "p2p": "ready", "group_pub": "ready"}
+
+
+def _traffic(stage: Any) -> None:
+    from .traffic import begin
+
+    begin(stage)
+
 
 PROTOCOL = declare(
     Protocol(
@@ -66,6 +75,7 @@ PROTOCOL = declare(
             websocket="frames", websocket_options={"dialect": "ceda4-ws"}, websocket_paths=("/mqtunnel",)
         ),
         conduct=CONDUCT,
+        traffic=_traffic,
         life_cycle=LifeCycle(
             initial="open",
             client={

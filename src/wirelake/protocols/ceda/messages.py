@@ -40,6 +40,8 @@ MAX_PAYLOAD = 65535
 MAX_CELL_BYTES = 65000
 UNASSIGNED = 0xFFFFFF
 EXTENDED = 126
+PIECE = 32768
+"""Bytes of a blob that known senders put into one piece."""
 
 
 class ControlCode(IntEnum):

@@ -11,15 +11,15 @@ import struct
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...generate import misbehaviour
 from ...generate.simulation import Link, Process, Stage
 from ...generate.truth import Direction, Exchange
 from ...spec import Cell
 from . import messages as p
+from . import traffic_faults
+from .conduct import LOGIN_LIMIT_US
+from .messages import PIECE
 
-LOGIN, LOGIN_RESULT, SUB_BATCH, UNSUB_BATCH = 3, 4, 13, 14
 CLIENT_LOOK_US, SERVER_QUIET_US = 15_000_000, 40_000_000
-PIECE = 32768
 CALLER_WAITS_US = 5_000_000
 """How long is the caller's own affair: the wire does not show it."""
 FX = tuple(f"FX.SPOT.{pair}" for pair in ("EURUSD", "USDJPY", "GBPUSD", "EURSEK", "USDCHF", "AUDUSD"))
@@ -77,12 +77,12 @@ class Play:
 
     def session(self, number: int) -> Process:
         stage = self.stage
-        link = stage.connect(number, port=8088)
+        link = stage.connect(number)
         self.accepted += 1
         client = Client(link, 1000 + self.accepted, self.deployed and number % 3 == 2)
         yield stage.delay(600)
         if stage.breaks():
-            misbehaviour.ceda_too_early(self, client)
+            traffic_faults.too_early(self, client)
             yield stage.delay(600)
         user = f"trader{number + 1:02d}"
         if number % 5 == 4:
@@ -112,17 +112,20 @@ class Play:
         link.close()
 
     def _login(self, client: Client, user: str, password: str, *, ok: bool) -> Process:
-        record = (Cell(7, "STRING", f"py-{client.number}"), Cell(5, "STRING", password), Cell(4, "STRING", user))
+        record = (
+            Cell(7, "STRING", f"py-{client.number}"),
+            Cell(p.PASSWORD, "STRING", password),
+            Cell(p.USER, "STRING", user),
+        )
         link = client.link
-        message = self.make(client, "to_server", p.Login, control_code=LOGIN, record=record)
-        exchange = link.ask("to_server", message, "", "", limit_us=15_000_000)
+        message = self.make(client, "to_server", p.Login, control_code=p.ControlCode.LOGIN, record=record)
+        exchange = link.ask("to_server", message, "", "", limit_us=LOGIN_LIMIT_US)
         yield self.stage.delay(2_500)
-        result: tuple[Cell, ...]
+        text = "Success" if ok else "Username or Password is error"
+        result: tuple[Cell, ...] = (Cell(p.TEXT, "STRING", text), Cell(p.RESULT, "INT", p.LOGIN_OK if ok else 0))
         if ok:
-            result = (Cell(6, "INT", client.number), Cell(4, "STRING", "Success"), Cell(1, "INT", 1))
-        else:
-            result = (Cell(4, "STRING", "Username or Password is error"), Cell(1, "INT", 0))
-        answer = p.Login(control_code=LOGIN_RESULT, record=result)
+            result = (Cell(p.CONNECTION_ID, "INT", client.number), *result)
+        answer = p.Login(control_code=p.ControlCode.LOGIN_RESULT, record=result)
         link.answer(exchange, answer, "ok" if ok else "error", int(ok))
 
     def _patterns(self) -> tuple[str, ...]:
@@ -130,7 +133,7 @@ class Play:
 
     def _subscribe(self, client: Client, patterns: tuple[str, ...]) -> None:
         record = (Cell(3, "STRING", "|".join(patterns)),)
-        self._send(client, "to_server", p.Subscribe, control_code=SUB_BATCH, record=record)
+        self._send(client, "to_server", p.Subscribe, control_code=p.ControlCode.SUB_BATCH, record=record)
         client.topics.update(topic for pattern in patterns for topic in PATTERNS[pattern])
         client.link.session.facts["patterns"] = patterns
 
@@ -186,7 +189,7 @@ class Play:
 
     def _activity(self, client: Client) -> Process:
         if self.stage.breaks():
-            yield from misbehaviour.ceda_later(self, client)
+            yield from traffic_faults.later(self, client)
             return
         kind = self.rng.random()
         if kind < 0.75:
@@ -266,7 +269,7 @@ class Play:
             client,
             "to_server",
             p.Unsubscribe if there else p.Subscribe,
-            control_code=UNSUB_BATCH if there else SUB_BATCH,
+            control_code=p.ControlCode.UNSUB_BATCH if there else p.ControlCode.SUB_BATCH,
             record=(Cell(3, "STRING", pair),),
         )
 

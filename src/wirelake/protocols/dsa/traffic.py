@@ -15,14 +15,17 @@ from typing import Any, NamedTuple
 
 import msgpack
 
-from ...generate import misbehaviour
 from ...generate.simulation import Link, Process, Stage
 from ...generate.truth import Direction, Exchange, Outcome
 from ...spec import UNSET
 from . import messages as p
+from . import traffic_faults
+from .conduct import CLOSED, INITIALIZING
 
-OK, INITIALIZING, NOT_AVAILABLE, CLOSED = 0x00, 0x01, 0x0E, 0x20
-DENIED, NOT_SUPPORTED, BAD_PARAMETER, BAD_AUTH = 0x40, 0x41, 0x45, 0xC9
+OK, NOT_AVAILABLE = map(p.STATUS.code, ("ok", "not_available"))
+DENIED, NOT_SUPPORTED, BAD_PARAMETER, BAD_AUTH = map(
+    p.STATUS.code, ("permission_denied", "not_supported", "invalid_parameter", "connection_error")
+)
 PING_AFTER_US = 30_000_000
 MAX_SUBSCRIPTIONS = 12
 DEVICES = ("boiler 1", "boiler 2", "pump", "meter", "gate")
@@ -135,11 +138,11 @@ class Play:
         stage = self.stage
         responder = number % 2 == 1
         name = f"{'plant' if responder else 'panel' if number % 4 == 0 else 'report'}{number + 1}"
-        wire = Wire(stage, stage.connect(number, port=4120), name)
+        wire = Wire(stage, stage.connect(number), name)
         refused = number > 3 and stage.chance(0.05)
         yield stage.delay(800)
         if stage.breaks():
-            misbehaviour.dsa_too_early(wire)
+            traffic_faults.too_early(wire)
             yield stage.delay(800)
         yield from self._handshake(wire, responder, refused)
         if refused:
@@ -195,7 +198,7 @@ class Play:
         while stage.more:
             yield stage.pause(15_000_000 if poller else 400_000)
             if stage.breaks():
-                wire.link.start(misbehaviour.dsa_later(self, wire))
+                wire.link.start(traffic_faults.later(self, wire))
                 continue
             far: Wire | None = stage.pick(self.responders) if self.responders and stage.chance(0.9) else None
             kind = self.rng.random()

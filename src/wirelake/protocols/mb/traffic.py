@@ -11,12 +11,12 @@ from datetime import UTC, datetime
 from random import Random
 from typing import Any
 
-from ...generate import misbehaviour
 from ...generate.simulation import Link, Process, Stage
 from ...generate.truth import Exchange, Outcome
 from . import messages as p
+from . import traffic_faults
+from .conduct import DEFAULT_LIMIT_US, HEARTBEAT, INITIALIZE, REGISTER
 
-DEFAULT_LIMIT_MS = 5000
 HEARTBEAT_US = 30_000_000
 EVENTS = ("market.tick", "orders.created", "sensor.reading.room1", "audit.log")
 QUESTIONS = ("math.add", "orders.create", "users.get")
@@ -55,10 +55,10 @@ class Play:
 
     def session(self, number: int) -> Process:
         stage = self.stage
-        link = stage.connect(number, port=3001)
+        link = stage.connect(number)
         quiet = number % 4 == 3
         yield stage.delay(700)
-        link.send("to_client", p.Publish(topic="system.initialize", version="1.0.0", payload=b"{}"))
+        link.send("to_client", p.Publish(topic=INITIALIZE, version="1.0.0", payload=b"{}"))
         yield stage.delay(900)
         yield from self._introduce(link, number)
         stage.start(self._heartbeats(link), HEARTBEAT_US)
@@ -81,9 +81,7 @@ class Play:
         stage = self.stage
         name = f"service{number + 1}"
         self.names[link.connection.number] = uuid_text(self.rng)
-        asked = [
-            self.ask_system(link, "system.service.register", {"name": name, "description": f"Dienst {number + 1} ✓"})
-        ]
+        asked = [self.ask_system(link, REGISTER, {"name": name, "description": f"Dienst {number + 1} ✓"})]
         events = [EVENTS[number % len(EVENTS)], EVENTS[(number + 1) % len(EVENTS)]]
         questions = [QUESTIONS[number % 3], QUESTIONS[(number + 1) % 3]] if number % 2 == 0 else []
         for topic in events:
@@ -108,15 +106,15 @@ class Play:
             if silent >= HEARTBEAT_US:
                 if not self.stage.more:
                     return
-                link.send("to_client", p.Request(topic="system.heartbeat", version="1.0.0", payload=b"{}"))
+                link.send("to_client", p.Request(topic=HEARTBEAT, version="1.0.0", payload=b"{}"))
                 yield self.stage.delay(1_000)
-                link.send("to_server", p.Response(topic="system.heartbeat", version="1.0.0", payload=b"{}"))
+                link.send("to_server", p.Response(topic=HEARTBEAT, version="1.0.0", payload=b"{}"))
                 silent = 0
             yield HEARTBEAT_US - silent + 1
 
     def _activity(self, link: Link) -> Process:
         if self.stage.breaks():
-            yield from misbehaviour.mb_later(self, link)
+            yield from traffic_faults.later(self, link)
             return
         kind = self.rng.random()
         if kind < 0.5:
@@ -170,7 +168,7 @@ class Play:
         version = self._version()
         rid = uuid_text(rng) if stage.chance(0.95) else None
         timeout = int(rng.random() * 5000) + 1000 if stage.chance(0.4) else None
-        limit = (timeout or DEFAULT_LIMIT_MS) * 1000
+        limit = timeout * 1000 if timeout else DEFAULT_LIMIT_US
         payload = f'{{"x":{rng.getrandbits(16)},"y":{rng.getrandbits(16)},"user":"u{rng.getrandbits(10)}"}}'.encode()
         message = p.Request(
             topic=topic,
@@ -201,7 +199,7 @@ class Play:
         own = uuid_text(rng)
         message = p.Request(topic=topic, version=version, request_id=own, payload=payload)
         # The broker does not say how long the requester waits.
-        forwarded = far.ask("to_client", message, topic, own, limit_us=DEFAULT_LIMIT_MS * 1000)
+        forwarded = far.ask("to_client", message, topic, own, limit_us=DEFAULT_LIMIT_US)
         asked.other_leg, forwarded.other_leg = forwarded.request, asked.request
         if rid and stage.chance(0.02):
             yield from self._time_out(near, asked, far, forwarded, topic, version)
@@ -245,7 +243,7 @@ class Play:
     def ask_system(self, link: Link, topic: str, arguments: dict[str, Any]) -> Exchange:
         rid = uuid_text(self.rng)
         message = p.Request(topic=topic, version="1.0.0", request_id=rid, payload=_dump(arguments))
-        return link.ask("to_server", message, topic, rid, limit_us=DEFAULT_LIMIT_MS * 1000)
+        return link.ask("to_server", message, topic, rid, limit_us=DEFAULT_LIMIT_US)
 
     def system_request(self, link: Link) -> Process:
         stage = self.stage
@@ -259,7 +257,7 @@ class Play:
             yield stage.delay(300)
             self._refuse(link, exchange, "INVALID_REQUEST", "no such action", {"action": "both"})
         elif fate < 0.4:
-            exchange = self.ask_system(link, "system.heartbeat", {})
+            exchange = self.ask_system(link, HEARTBEAT, {})
             yield stage.delay(200)
             self.answer(link, exchange, SUCCESS)
         else:

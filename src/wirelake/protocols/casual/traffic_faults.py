@@ -1,0 +1,94 @@
+"""Peers of casual that break its rules.
+
+Valid messages out of sequence: something too early on a connection, and things that go wrong later. All of it is noted
+in ``Truth.violations``; requests among it are exchanges like all others, since the wire shows them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...generate.simulation import Link, Process
+from ...generate.truth import Exchange
+from . import messages as p
+from .conduct import CONNECT_LIMIT_US, TPNOTRAN
+
+if TYPE_CHECKING:
+    from .traffic import Peer, Play
+
+TPESYSTEM = p.XATMI_ERROR.code("TPESYSTEM")
+
+
+def too_early(play: Play, link: Link, peer: Peer) -> None:
+    """A call before the domains are connected; nobody answers it."""
+    request, exchange = _call(play, link, peer, play.uuid())
+    link.breach("state", "to_server", exchange.request, request)
+
+
+def later(play: Play, link: Link, peer: Peer) -> Process:
+    yield from play.stage.pick((_second_connect, _reply_to_nothing, _call_again, _reply_again))(play, link, peer)
+
+
+def _call(play: Play, link: Link, peer: Peer, correlation: bytes) -> tuple[Any, Exchange]:
+    service = play.stage.pick(peer.server.services).name
+    request = p.ServiceCallRequest(
+        correlation=correlation,
+        execution=play.uuid(),
+        service=p.Service(service, 0),
+        parent=p.Parent(""),
+        xid=p.NULL_XID,
+        flags=TPNOTRAN,
+        buffer=play.buffer(service),
+    )
+    return request, link.ask("to_server", request, service, correlation.hex())
+
+
+def _reply(play: Play, correlation: bytes, status: int = 0) -> Any:
+    return p.ServiceCallReply(
+        correlation=correlation,
+        execution=play.uuid(),
+        call=p.Call(status, 0),
+        xid=p.NULL_XID,
+        transaction=p.TransactionState(0),
+        buffer=p.Buffer("", b""),
+    )
+
+
+def _second_connect(play: Play, link: Link, peer: Peer) -> Process:
+    correlation = play.uuid()
+    request = p.DomainConnectRequest(
+        correlation=correlation,
+        execution=play.uuid(),
+        domain=p.Domain(peer.client.id, peer.client.name),
+        protocol=p.Offer((1000,)),
+    )
+    exchange = link.ask("to_server", request, "", correlation.hex(), limit_us=CONNECT_LIMIT_US)
+    link.breach("state", "to_server", exchange.request, request)
+    yield from ()
+
+
+def _reply_to_nothing(play: Play, link: Link, _: Peer) -> Process:
+    link.violate("unexpected_reply", "to_client", _reply(play, play.uuid()))
+    yield from ()
+
+
+def _call_again(play: Play, link: Link, peer: Peer) -> Process:
+    """The correlation is in use: the second call is refused, the first one served."""
+    correlation = play.uuid()
+    _, first = _call(play, link, peer, correlation)
+    yield play.stage.delay(500)
+    request, second = _call(play, link, peer, correlation)
+    link.breach("duplicate_request", "to_server", second.request, request)
+    yield play.stage.delay(500)
+    link.answer(second, _reply(play, correlation, TPESYSTEM), "error", TPESYSTEM)
+    yield play.stage.delay(3_000)
+    link.answer(first, _reply(play, correlation), "ok", 0)
+
+
+def _reply_again(play: Play, link: Link, peer: Peer) -> Process:
+    correlation = play.uuid()
+    _, exchange = _call(play, link, peer, correlation)
+    yield play.stage.delay(3_000)
+    link.answer(exchange, _reply(play, correlation), "ok", 0)
+    yield play.stage.delay(1_000)
+    link.violate("duplicate_reply", "to_client", _reply(play, correlation))
