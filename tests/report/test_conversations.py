@@ -306,7 +306,7 @@ def test_a_transaction_in_doubt_shows_what_was_never_answered(report: dict[str, 
         unanswered = [bar for branch in one["branches"] for bar in branch["bars"] if bar["end"] is None]
         results = {bar["result"] for branch in one["branches"] for bar in branch["bars"]}
         assert unanswered or results - {"ok", "XA_OK", "XA_RDONLY"}, "something did not end well"
-        assert all(bar["result"] == "no answer" for bar in unanswered)
+        assert all(bar["result"] == "no reply" for bar in unanswered)
         focused = [event for event in one["events"] if event["mark"] == "focus"]
         assert len(focused) >= len(unanswered) > 0 or not unanswered
 

@@ -116,7 +116,7 @@ def test_a_conversation_that_the_page_does_not_hold_is_fetched_on_a_click(
         row.locator(".open").click()
         page.wait_for_selector("#conversation[open] svg")
         assert any("/conversation?id=" in url for url in watched.asked)
-        assert "no such conversation" not in page.locator("#conversation").inner_text()
+        assert "does not have this conversation" not in page.locator("#conversation").inner_text()
         assert commit_again(lake) == 2  # and it stays open when the report is made anew
         watched.wait_for_badge("live · commit 2")
         assert page.locator("#conversation[open] svg").count() > 0

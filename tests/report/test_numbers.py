@@ -189,11 +189,11 @@ WORDS = {
     "in_doubt": "in doubt",
     "rolled_back": "rolled back",
     "read_only": "read only",
-    "timeout": "time-out",
+    "timeout": "timeout",
     "to_server": "to server",
     "to_client": "to client",
-    "bytes": "no message",
-    "state": "wrong moment",
+    "bytes": "undecodable",
+    "state": "out of sequence",
 }
 FORMS: dict[str, Callable[[str], str]] = {
     "count": lambda value: f"{int(value):,}",

@@ -180,10 +180,10 @@ def test_a_diagram_marks_by_shape_and_text_and_tells_what_is_left_out(browser: B
             "quarantined: text_utf8",
         ]
         assert page.locator(".left-out").all_text_contents() == [
-            "120 earlier messages left out",
-            "1 later message left out",
+            "120 earlier messages not shown",
+            "1 later message not shown",
         ]
-        assert "2 messages in between left out" in page.locator(".sequence .why").inner_text()
+        assert "2 messages in between not shown" in page.locator(".sequence .why").inner_text()
         assert page.locator(".pause").all_text_contents() == ["899 ms later"]
         heads = page.locator(".heads-box").evaluate("(one) => getComputedStyle(one).position")
         assert heads == "sticky"
@@ -206,7 +206,7 @@ def test_a_conversation_that_the_page_does_not_hold_says_so(browser: Browser, fi
     with opened(browser, file) as watched:
         watched.page.locator("#table-failures tbody tr").first.click()
         text = watched.page.locator("#conversation .not-here").inner_text()
-        assert "does not hold the conversation" in text and "wirelake report LAKE --serve" in text
+        assert "This conversation is not in the page" in text and "wirelake report LAKE --serve" in text
 
 
 # --- filter, sort, search, SQL
@@ -406,7 +406,7 @@ def test_an_empty_lake_shows_a_clean_page(browser: Browser, tmp_path: Path) -> N
         watched.show_everything()
         assert page.locator(".main-svg").count() == 0
         text = page.locator("main").inner_text()
-        assert "No traffic with a time in this lake." in text and "Everything is decided." in text
+        assert "No traffic with times in this lake." in text and "Everything is decided." in text
         assert "undefined" not in text and "NaN" not in text and "null" not in text
         assert page.locator("[data-tile=p95_us] .tile-figure").inner_text() == "–"
 
@@ -493,7 +493,7 @@ def test_a_browser_that_cannot_open_them_says_so(browser: Browser, file: Path) -
     with opened(browser, file) as watched:
         watched.page.evaluate("delete window.DecompressionStream")
         watched.page.locator(VIOLATION).click()
-        expect(watched.page.locator("#conversation .not-here")).to_contain_text("too old to open it")
+        expect(watched.page.locator("#conversation .not-here")).to_contain_text("too old to unpack the conversation")
 
 
 # --- a page that is served

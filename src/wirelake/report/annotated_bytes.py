@@ -172,7 +172,7 @@ def _fill_kept(
     missing: Mapping[Spot, Mapping[str, Any]],
     by_spot: Mapping[Spot, list[Event]],
 ) -> None:
-    """Bytes as they were captured, where the lake has them."""
+    """Bytes as captured, where the lake has them."""
     for spot, row in missing.items():
         frame = kept_bytes(tables, spot, row["length"])
         if frame is None:

@@ -246,7 +246,7 @@ def _event(
         detail = "; ".join(dict.fromkeys(one["detail"] for one in broken))
     elif rule is not None:
         mark = GAP if rule == GAP else "quarantine"
-        message = "missing bytes" if rule == GAP else "no message"
+        message = "missing bytes" if rule == GAP else "undecodable bytes"
     return {
         "ts": row["ts"],
         "from": start,

@@ -137,7 +137,7 @@ def branches(
 
 def _result(step: int, reply: dict[str, Any] | None) -> str:
     if reply is None:
-        return "no answer"
+        return "no reply"
     status = reply["status"]
     if step == WORK:
         return "ok" if status in (None, "", "0") else str(status)

@@ -2,9 +2,9 @@
 // point at each other, by mouse and by keyboard; what breaks a rule is marked in both.
 
 const SOURCES = {
-  quarantine: 'as they were quarantined',
-  kept: 'as they were captured',
-  fields: 'made again from the fields of the table',
+  quarantine: 'as quarantined',
+  kept: 'as captured',
+  fields: 're-encoded from the decoded fields',
 };
 
 /** The view of a Bytes value. */

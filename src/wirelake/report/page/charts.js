@@ -44,9 +44,9 @@ function trafficChart() {
   return new Chart({
     query: 'traffic', wide: true, height: 280, byProtocol: true,
     title: () => `${report.about.traffic_of === 'requests' ? 'Requests' : 'Messages to addresses'} by protocol`,
-    note: () => `By when they were seen, in steps of ${asDuration(report.about.bucket_us)}.`,
+    note: () => `By capture time, in steps of ${asDuration(report.about.bucket_us)}.`,
     describe: () => `stacked bars over time for ${protocols().map(visible).join(', ')}.`,
-    nothing: 'No traffic with a time in this lake.',
+    nothing: 'No traffic with times in this lake.',
     build: (theme) => barsOverTime(theme, barsByProtocol(theme, 'traffic', 'count')),
   });
 }
@@ -58,9 +58,9 @@ const OUTCOMES = [
 
 function outcomesChart() {
   return new Chart({
-    query: 'outcomes', title: 'Outcomes of requests', note: 'What failed is at the bottom, where it is seen.',
-    describe: () => 'stacked bars over time: errors, time-outs, unanswered and ok.',
-    nothing: 'No requests with a time in this lake.',
+    query: 'outcomes', title: 'Outcomes of requests', note: 'Failures are at the bottom.',
+    describe: () => 'stacked bars over time: errors, timeouts, unanswered and ok.',
+    nothing: 'No requests with times in this lake.',
     build: (theme) => {
       const rows = records('outcomes').filter(({cells}) => cells.bucket_us !== null);
       const x = rows.map(({cells}) => cells.bucket_us / 1000);
@@ -73,9 +73,9 @@ function outcomesChart() {
 function quarantineChart() {
   return new Chart({
     query: 'quarantine_over_time', title: 'Quarantined bytes', byProtocol: true,
-    note: 'Bytes that are no message, by protocol of their connection.',
+    note: 'Undecodable bytes, by protocol of their connection.',
     describe: () => 'stacked bars over time, by protocol.',
-    nothing: 'Every byte with a time is part of a message.',
+    nothing: 'No bytes were quarantined.',
     build: (theme) => {
       const series = barsByProtocol(theme, 'quarantine_over_time', 'bytes');
       const hover = series.map((one) => ({...one, trace: {...one.trace, ...hoverTexts(one.trace.y, 'bytes')}}));
@@ -124,7 +124,7 @@ function latencyChart() {
       : 'From a request to its first reply.'),
     describe: () => `lines over time of the ${looking.protocols.size > 1 ? '95th percentile of each protocol chosen'
       : '50th, 95th and 99th percentile'}, on a logarithmic scale.`,
-    nothing: 'No answered requests with a time in this lake.',
+    nothing: 'No request with a time and a reply in this lake.',
     build: (theme) => {
       const series = latencySeries(theme);
       const values = series.flatMap(({trace}) => trace.y).filter((value) => value !== null && value > 0);
@@ -147,9 +147,9 @@ function greatest(values) {
 function heatChart() {
   return new Chart({
     query: 'heat', title: 'Latency heat map', height: 300,
-    note: 'How many requests took how long, when: the stronger the colour, the more.',
-    describe: () => 'a grid of time by band of latency, in which colour is the number of requests.',
-    nothing: 'No answered requests with a time in this lake.',
+    note: 'Requests by time and latency; a stronger colour means more requests.',
+    describe: () => 'a grid of time and latency; colour is the number of requests.',
+    nothing: 'No request with a time and a reply in this lake.',
     build: buildHeat,
   });
 }

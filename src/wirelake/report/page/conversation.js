@@ -2,7 +2,7 @@
 // linked, and Back closes it.
 
 const WHY = {
-  violation: 'has a violation', in_doubt: 'in doubt', open: 'not decided yet', slow: 'among the slowest',
+  violation: 'has a violation', in_doubt: 'in doubt', open: 'undecided', slow: 'among the slowest',
   failed: 'failed', sample: 'sample',
 };
 let opened = null;
@@ -78,17 +78,17 @@ async function findConversation(id) {
 function notHere(id) {
   const name = make('p', {class: 'note'}, longText(visible(id), 'code'));
   if (isHere(id)) {
-    const text = 'The page holds this conversation, compressed, and this browser is too old to open it.';
+    const text = 'This browser is too old to unpack the conversation.';
     return make('div', {class: 'not-here'}, make('p', {text}), name);
   }
   if (settings.live) {
-    const text = 'The lake has no such conversation, or its server cannot be reached.';
+    const text = 'The lake does not have this conversation, or the server cannot be reached.';
     return make('div', {class: 'not-here'}, make('p', {text}), name);
   }
-  const text = 'This page does not hold the conversation: it keeps those with violations, those in doubt, the slowest, '
-    + 'those that failed, and a sample, as far as there is room.';
+  const text = 'This conversation is not in the page. As far as there is room, the page has conversations with '
+    + 'violations, in doubt, slow or failed, and a sample.';
   const verb = make('code', {text: 'wirelake report LAKE --serve'});
-  const more = make('p', {}, 'With ', verb, ', every conversation of the lake opens on click.');
+  const more = make('p', {}, 'With ', verb, ', every conversation of the lake opens.');
   return make('div', {class: 'not-here'}, make('p', {text}), more, name);
 }
 
@@ -117,7 +117,7 @@ function showConversation(conversation, event) {
   byId('conversation-body').replaceChildren(left, detail);
   opened = {id: conversation.id, conversation, diagram, branches, left, width: 0, text: JSON.stringify(conversation)};
   fitDiagram();
-  if (conversation.events.length === 0) detail.append(emptyNote('No messages are left of this conversation.'));
+  if (conversation.events.length === 0) detail.append(emptyNote('This conversation has no messages.'));
   diagram.list.focus({preventScroll: true});
   diagram.select(startAt(conversation, event), event !== null || conversation.kind !== 'transaction');
 }
@@ -134,7 +134,7 @@ function startAt(conversation, event) {
 /** Why it is here, and what of it is not. */
 function aboutTags(conversation) {
   const between = conversation.left_out?.between ?? 0;
-  const text = `${asCount(between)} ${between === 1 ? 'message' : 'messages'} in between left out`;
+  const text = `${asCount(between)} ${between === 1 ? 'message' : 'messages'} in between not shown`;
   return [...whyTags(conversation), between > 0 ? make('span', {class: 'note', text}) : null];
 }
 
@@ -161,7 +161,7 @@ function eventRows(conversation) {
     isMarked(event) ? markWords(event) : '',
   ]);
   const heads = ['after', 'from', 'to', 'message', 'address', 'status', 'note'];
-  return plainTable('Messages in the order of time', heads, rows);
+  return plainTable('Messages by time', heads, rows);
 }
 
 /** Draws the pictures for the width that there is. */

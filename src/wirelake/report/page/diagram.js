@@ -140,7 +140,7 @@ class Diagram {
 
   leftOutWords(where, word) {
     const count = this.conversation.left_out?.[where] ?? 0;
-    return count === 0 ? '' : `${asCount(count)} ${word} ${count === 1 ? 'message' : 'messages'} left out`;
+    return count === 0 ? '' : `${asCount(count)} ${word} ${count === 1 ? 'message' : 'messages'} not shown`;
   }
 
   drawEvent(event, at) {
@@ -280,7 +280,7 @@ function eventWords(event, conversation) {
   const parts = [visible(event.message || MARKS[event.mark] || 'bytes'), `from ${who(event.from)} to ${who(event.to)}`];
   if (event.address) parts.push(visible(event.address));
   if (event.status) parts.push(`status ${visible(event.status)}`);
-  if (event.mark === 'focus') parts.push('what this is about');
+  if (event.mark === 'focus') parts.push('the message in question');
   if (isMarked(event)) parts.push(markWords(event));
   return parts.join(', ');
 }

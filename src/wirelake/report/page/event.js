@@ -38,14 +38,14 @@ function faultNote(event) {
 }
 
 function noBytes(event) {
-  return event.mark === 'gap' ? 'These bytes were never captured.' : 'The bytes of this message are not in the page.';
+  return event.mark === 'gap' ? 'These bytes were never captured.' : 'This page does not have the bytes of this message.';
 }
 
 function eventFacts(event, first) {
   const direction = event.direction ? asWords(event.direction) : '';
   const facts = [
     ['time', event.ts === null ? null : `${asExactTime(event.ts)} UTC`],
-    ['after the first', event.ts === null || first === null ? null : asDuration(event.ts - first)],
+    ['since first message', event.ts === null || first === null ? null : asDuration(event.ts - first)],
     ['protocol', event.protocol], ['address', event.address], ['status', event.status],
     ['correlation', event.correlation],
     ['bytes', Number.isInteger(event.length) ? asCount(event.length) : null],
@@ -68,7 +68,7 @@ function fieldsView(fields) {
   const more = rows.length - shown.length;
   return make('section', {class: 'fields', 'aria-label': 'Fields'}, make('h4', {text: 'Fields'}),
     make('table', {}, make('caption', {class: 'unseen', text: 'Fields of the message'}), make('tbody', {}, ...shown)),
-    more > 0 ? make('p', {class: 'note', text: `${asCount(more)} more fields are left out.`}) : null);
+    more > 0 ? make('p', {class: 'note', text: `${asCount(more)} more fields are not shown.`}) : null);
 }
 
 /** A tree of values as paths: {a: {b: [1]}} as a.b[0]. */

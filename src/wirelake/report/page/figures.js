@@ -18,7 +18,7 @@ class Tiles {
   constructor(query, tiles) {
     this.tiles = tiles;
     this.list = make('ul', {class: 'tiles'});
-    const frame = {title: 'The lake in figures', note: 'All protocols, whole span of time.'};
+    const frame = {title: 'The lake in figures', note: 'All protocols, the whole time.'};
     this.element = panel({...frame, query, wide: true, kind: 'figures'}, this.list).element;
     this.update('report');
   }

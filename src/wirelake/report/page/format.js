@@ -107,8 +107,8 @@ function shorten(text, most) {
 }
 
 const WORDS = {
-  in_doubt: 'in doubt', rolled_back: 'rolled back', read_only: 'read only', timeout: 'time-out',
-  to_server: 'to server', to_client: 'to client', bytes: 'no message', state: 'wrong moment',
+  in_doubt: 'in doubt', rolled_back: 'rolled back', read_only: 'read only', timeout: 'timeout',
+  to_server: 'to server', to_client: 'to client', bytes: 'undecodable', state: 'out of sequence',
 };
 const WORD_COLUMNS = new Set(['outcome', 'ended', 'handshake', 'why', 'kind', 'source', 'direction']);
 
@@ -170,7 +170,7 @@ const LABELS = {
   duration_us: 'duration', prepare_us: 'prepare', commit_us: 'commit', error_rate: 'failed', timeouts: 'time-outs',
   gtrid: 'transaction', messages_to_server: 'to server', messages_to_client: 'to client',
   bytes_to_server: 'bytes to server', bytes_to_client: 'bytes to client', bytes_decoded: 'decoded',
-  bytes_quarantined: 'quarantined', quarantined_bytes: 'quarantined', facts: 'what the peers told',
+  bytes_quarantined: 'quarantined', quarantined_bytes: 'quarantined', facts: 'peer details',
   held: 'in this page', of: 'in the lake',
 };
 

@@ -23,7 +23,7 @@ class ConversationList {
     this.count.textContent = isFiltered ? `${asCount(found.length)} of ${asCount(everyone.length)} match` : '';
     this.list.replaceChildren(...(this.all ? found : found.slice(0, FIRST_CONVERSATIONS)).map(conversationItem));
     this.foot.replaceChildren();
-    if (everyone.length === 0) this.foot.append(emptyNote('The page holds no conversations.'));
+    if (everyone.length === 0) this.foot.append(emptyNote('This page has no conversations.'));
     else if (found.length === 0) this.foot.append(emptyNote('No conversation matches the filter.'));
     if (found.length > FIRST_CONVERSATIONS) this.foot.append(this.moreButton(found.length));
   }
@@ -65,13 +65,13 @@ function whyTags(one) {
 class Questions {
   constructor() {
     this.list = make('ul', {class: 'questions'});
-    this.example = make('pre', {tabindex: 0, 'aria-label': 'How to make a view'});
+    this.example = make('pre', {tabindex: 0, 'aria-label': 'How to create a view'});
     const text = make('p', {},
-      'Every number on this page is the answer to a query on the tables of the lake, which are Parquet files that any ',
+      'Every number on this page is the result of a query on the tables of the lake, which are Parquet files that any ',
       'engine reads. The button ', make('span', {class: 'sql-button', 'aria-hidden': 'true', text: 'SQL'}),
-      ' beside each table and chart shows its query. To ask it yourself with DuckDB, make a view of each table first:');
+      ' beside each table and chart shows its query. To run it yourself in DuckDB, create a view of each table first:');
     const prose = make('div', {class: 'prose'}, text, this.example);
-    this.element = panel({title: 'Ask the lake', wide: true}, prose, this.list).element;
+    this.element = panel({title: 'Query the lake', wide: true}, prose, this.list).element;
     this.update('report');
   }
 

@@ -84,7 +84,7 @@ class Chart {
     this.box.removeAttribute('aria-label');
     this.legend.replaceChildren();
     const isEmpty = answer(this.query).rows.length === 0;
-    this.box.replaceChildren(emptyNote(isEmpty ? this.nothing : 'Nothing of this matches the filter.'));
+    this.box.replaceChildren(emptyNote(isEmpty ? this.nothing : 'Nothing matches the filter.'));
   }
 
   openTable() {

@@ -5,10 +5,10 @@ const TILES = [
     parts: [['connections', 'connections', 'connection'], ['sessions', 'sessions ended', 'session ended'],
       ['open_sessions', 'still open']]},
   {label: 'Bytes', column: 'bytes_in', href: 'overview',
-    parts: [['bytes_decoded', 'in messages'], ['bytes_pending', 'not complete yet'],
+    parts: [['bytes_decoded', 'in messages'], ['bytes_pending', 'incomplete'],
       ['bytes_missing', 'never captured']]},
   {label: 'Requests', column: 'requests', href: 'latency',
-    parts: [['ok', 'ok'], ['open_requests', 'waiting for an answer'],
+    parts: [['ok', 'ok'], ['open_requests', 'waiting for a reply'],
       ['passed_on', 'seen on both sides of a broker']]},
   {label: 'Latency, 95th percentile', column: 'p95_us', href: 'latency',
     parts: [['p50_us', 'median'], ['p99_us', '99th percentile'], ['max_us', 'slowest']]},
@@ -18,33 +18,33 @@ const TILES = [
     parts: [['transactions', 'transactions', 'transaction'], ['committed', 'committed'],
       ['rolled_back', 'rolled back'], ['read_only', 'read only'], ['open_transactions', 'open']]},
   {label: 'Violations', column: 'violations', href: 'violations', tone: 'bad',
-    parts: [['quarantined_ranges', 'ranges of bytes that are no message', 'range of bytes that is no message']]},
+    parts: [['quarantined_ranges', 'undecodable ranges', 'undecodable range']]},
   {label: 'Quarantined', column: 'bytes_quarantined', href: 'violations', tone: 'warn',
-    parts: [['bytes_in', 'captured in all']]},
+    parts: [['bytes_in', 'captured']]},
 ];
 
 const SECTIONS = [
   {id: 'overview', title: 'Overview', build: buildOverview,
-    about: 'How much was said, in which protocol, and how it went.'},
-  {id: 'latency', title: 'Latency', about: 'How long answers took, and where they did not come.', build: buildLatency},
+    about: 'How many messages, in which protocol, and what became of requests.'},
+  {id: 'latency', title: 'Latency', about: 'How long replies took, and which requests failed.', build: buildLatency},
   {id: 'topology', title: 'Topology', about: 'Who talks to whom.', build: buildPairs},
   {id: 'sessions', title: 'Sessions', build: buildSessions,
-    about: 'Connections, from their handshake to their end; those with trouble first.'},
+    about: 'Connections from handshake to end; troubled ones first.'},
   {id: 'transactions', title: 'Transactions', build: buildTransactions,
     about: 'Distributed transactions; those in doubt first. A row opens the timeline of its two phases.'},
   {id: 'violations', title: 'Violations', build: buildViolations,
-    about: 'Good messages at the wrong moment, and bytes that are no message. A row opens its bytes.'},
-  {id: 'conversations', title: 'Conversations', about: 'What this page holds of the lake, and why.', build: buildHeld},
+    about: 'Valid messages sent out of sequence, and undecodable bytes. A row opens its bytes.'},
+  {id: 'conversations', title: 'Conversations', about: 'Conversations in this page, and why they were chosen.', build: buildHeld},
   {id: 'open', title: 'Open', build: buildOpen,
-    about: 'What is not decided yet: requests without an answer, sessions without an end.'},
-  {id: 'about', title: 'About', about: 'How to ask the lake yourself.', build: () => [new Questions()]},
+    about: 'Undecided so far: requests without a reply, sessions without an end.'},
+  {id: 'about', title: 'About', about: 'How to query the lake yourself.', build: () => [new Questions()]},
 ];
 
 function buildOverview() {
   return [
     new Tiles('overview', TILES), trafficChart(), outcomesChart(), quarantineChart(),
     new AnswerTable({
-      query: 'protocols', title: 'Protocols', bars: ['messages'], nothing: 'No protocol was spoken in this lake.',
+      query: 'protocols', title: 'Protocols', bars: ['messages'], nothing: 'No protocol in this lake.',
     }),
   ];
 }
@@ -54,10 +54,10 @@ function buildLatency() {
     latencyChart(), heatChart(),
     new AnswerTable({
       query: 'slow_addresses', title: 'Slowest addresses', order: ['address'], bars: ['p95_us'],
-      nothing: 'No address was asked anything.',
+      nothing: 'No address received a request.',
     }),
     new AnswerTable({
-      query: 'slow_exchanges', title: 'Slowest requests', bars: ['latency_us'], nothing: 'No request was answered.',
+      query: 'slow_exchanges', title: 'Slowest requests', bars: ['latency_us'], nothing: 'No request got a reply.',
     }),
     new AnswerTable({
       query: 'failures', title: 'Failures', order: ['address'], bars: ['count'], nothing: 'No request failed.',
@@ -82,7 +82,7 @@ function buildSessions() {
   const nothing = 'No connections in this lake.';
   return [
     new Proportions({
-      query: 'session_ends', column: 'count', title: 'How they began and ended', nothing,
+      query: 'session_ends', column: 'count', title: 'Handshakes and ends', nothing,
       tone: endTone, label: endWords,
     }),
     new AnswerTable({query: 'sessions', title: 'Sessions', order: ['client', 'server', 'protocol'], nothing}),
@@ -119,15 +119,15 @@ function buildViolations() {
   ];
 }
 
-const HELD_NOTE = 'Of all that is in the lake: the slowest of the requests that were answered, a sample of everything.';
+const HELD_NOTE = 'Of the whole lake: the slowest requests with a reply, and a sample of everything.';
 
 function buildHeld() {
-  const held = new AnswerTable({query: 'held', title: 'Held here', note: HELD_NOTE, nothing: 'Nothing is held.'});
+  const held = new AnswerTable({query: 'held', title: 'Conversations in this page', note: HELD_NOTE, nothing: 'There are none.'});
   return [held, new ConversationList()];
 }
 
 function buildOpen() {
-  return [new AnswerTable({query: 'open', title: 'Not decided yet', nothing: 'Everything is decided.'})];
+  return [new AnswerTable({query: 'open', title: 'Undecided', nothing: 'Everything is decided.'})];
 }
 
 /** Builds all sections and the navigation to them. */

@@ -123,7 +123,7 @@ class AnswerTable {
     const found = this.matching.length;
     this.count.replaceChildren(...(held > 0 ? countWords(this.query, found, held, total) : []));
     this.foot.replaceChildren();
-    if (held === 0) this.foot.append(emptyNote(this.nothing ?? 'Nothing of this in the lake.'));
+    if (held === 0) this.foot.append(emptyNote(this.nothing ?? 'The lake has none.'));
     else if (found === 0) this.foot.append(emptyNote('No row matches the filter.'));
     if (found > FIRST_ROWS) this.foot.append(this.moreButton(found));
   }

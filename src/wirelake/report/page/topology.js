@@ -10,7 +10,7 @@ function topologyLinks() {
 function topologyChart() {
   return new Chart({
     query: 'topology', title: 'Who talks to whom', wide: true, byProtocol: true, height: topologyHeight,
-    note: 'Clients on the left, servers on the right; the width is the bytes between them, the colour the protocol.',
+    note: 'Clients on the left, servers on the right; width is bytes, colour is protocol.',
     describe: () => 'a flow diagram from clients to servers.',
     nothing: 'No connections in this lake.',
     build: buildTopology,

@@ -1,4 +1,4 @@
--- The first and the last moment that anything is known of.
+-- First and last time in the lake
 select min(us) as first_us, max(us) as last_us
 from (select unnest([epoch_us(first_ts), epoch_us(last_ts)]) as us from gold_sessions
       union all select unnest([epoch_us(request_ts), epoch_us(reply_ts)]) from gold_exchanges

@@ -1,4 +1,4 @@
--- What there is to be shown as conversations; how much of it the page holds is counted in the page
+-- Conversations in the lake; the page fills in how many of them it has
 select 'violation' as why, 0 as held, (select count(*) from gold_violations)
                                     + (select count(*) from silver_quarantine) as "of"
 union all select 'in_doubt', 0, count(*) from gold_transactions where outcome = 'in_doubt'

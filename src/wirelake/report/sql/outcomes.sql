@@ -1,4 +1,4 @@
--- What became of requests, by the time they were asked
+-- Outcomes of requests, by request time
 select epoch_us(request_ts) // {bucket_us} * {bucket_us} as bucket_us, count(*) filter (outcome = 'ok') as ok,
        count(*) filter (outcome = 'error') as errors, count(*) filter (outcome = 'timeout') as timeouts,
        count(*) filter (outcome = 'unanswered') as unanswered

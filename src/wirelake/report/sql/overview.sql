@@ -1,4 +1,4 @@
--- Everything in one row
+-- Totals
 select messages, connections, bytes_in, bytes_decoded, bytes_quarantined, bytes_pending, bytes_missing,
        requests, ok, errors, timeouts, unanswered, open_requests, transactions, committed, rolled_back,
        read_only, in_doubt, open_transactions, sessions, open_sessions, violations, quarantined_ranges,

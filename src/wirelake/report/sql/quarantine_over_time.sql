@@ -1,4 +1,4 @@
--- Bytes that are no message, over time
+-- Undecodable bytes over time
 select epoch_us(ts) // {bucket_us} * {bucket_us} as bucket_us, coalesce(protocol, 'unknown') as protocol,
        sum(length)::bigint as bytes, count(*) as ranges
 from silver_quarantine

@@ -1,4 +1,4 @@
--- Broken rules: by good messages at the wrong moment (state), by bytes that are no message (bytes)
+-- Broken rules: by valid messages sent out of sequence (state), by undecodable bytes (bytes)
 select 'state' as source, protocol, rule, count(*) as "count", sum(length)::bigint as bytes
 from gold_violations group by all
 union all

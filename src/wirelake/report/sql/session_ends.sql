@@ -1,4 +1,4 @@
--- How connections began and ended
+-- Handshakes and ends of connections
 select coalesce(protocol, 'unknown') as protocol, handshake, coalesce(ended, 'not seen') as ended, count(*) as "count"
 from gold_sessions group by all
 union all

@@ -1,4 +1,4 @@
--- Connections, those with trouble first
+-- Connections, troubled ones first
 with {links}
 select connection, coalesce(protocol, 'unknown') as protocol, client, server, handshake, ended, first_us, duration_us,
        messages_to_server, messages_to_client, bytes_to_server, bytes_to_client, violations, quarantined_bytes,

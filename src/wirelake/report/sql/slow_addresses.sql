@@ -1,4 +1,4 @@
--- Addresses whose answers take longest (by the 95th percentile)
+-- Slowest addresses, by the 95th percentile
 select protocol, address, count(*) as requests, count(*) filter (outcome = 'error') as errors,
        count(*) filter (outcome = 'timeout') as timeouts,
        count(*) filter (outcome in ('error', 'timeout')) / count(*) as error_rate,

@@ -1,4 +1,4 @@
--- Requests that were answered last
+-- Slowest requests
 select epoch_us(request_ts) as request_us, protocol, address, message, latency_us, outcome, status, connection,
        'x:' || connection || ':' || if(direction = 'to_server', 's', 'c') || ':' || request_offset as conversation
 from gold_exchanges

@@ -1,4 +1,4 @@
--- How transactions ended
+-- Outcomes of transactions
 select outcome, count(*) as "count" from gold_transactions group by outcome
 union all
 select 'open', count(*) from gold_open where kind = 'transaction' having count(*) > 0

@@ -1,4 +1,4 @@
--- Transactions: those in doubt first, then those that are open, then those rolled back, then the slowest
+-- Transactions: in doubt first, then open, then rolled back, then the slowest
 select gtrid, outcome, epoch_us(first_ts) as first_us, duration_us, calls, len(branches) as branches, prepare_us,
        commit_us, connections, 't:' || xid_format || ':' || gtrid as conversation
 from gold_transactions

@@ -1,4 +1,4 @@
--- Violations, varied: the first of each rule, then the second of each
+-- Violations: the first of each rule, then the second of each, and so on
 with broken as (
     select 'state' as source, epoch_us(ts) as ts_us, protocol, rule, message, null as path, state, detail,
            direction, "offset", length::bigint as length, connection
