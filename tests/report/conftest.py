@@ -11,7 +11,7 @@ from wirelake.generate import Traffic, generate, write_pcap
 from wirelake.protocols import BUILT_IN
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 
 @pytest.fixture(scope="session")
@@ -21,11 +21,12 @@ def report_traffic() -> Traffic:
 
 
 @pytest.fixture(scope="session")
-def report_lake(spark: SparkSession, report_traffic: Traffic, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def report_lake(report_traffic: Traffic, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The path of a lake that was ingested once; nobody may write into it."""
-    from wirelake.spark.pipeline import ingest
+    from wirelake.ingest.local_runner import LocalRunner
+    from wirelake.ingest.run import ingest
 
     folder = tmp_path_factory.mktemp("report")
     write_pcap(report_traffic, folder / "mixed.pcap")
-    ingest(spark, [str(folder / "mixed.pcap")], str(folder / "lake"), final=True)
+    ingest(LocalRunner(), [str(folder / "mixed.pcap")], str(folder / "lake"), final=True)
     return folder / "lake"

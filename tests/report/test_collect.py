@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from tests.spark.lakes import micros, table
+from tests.ingest.lakes import micros, table
 from wirelake.gold.tables import TABLES, view_name, with_date
 from wirelake.lake import Lake
 from wirelake.report import collect, open_tables

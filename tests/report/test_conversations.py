@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.spark.lakes import connections, micros, table
+from tests.ingest.lakes import connections, micros, table
 from wirelake.generate import Traffic
 from wirelake.generate.simulation import Event
 from wirelake.lake import Lake

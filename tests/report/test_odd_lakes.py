@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.ingest.lakes import table
 from tests.report.made import account, message, write
-from tests.spark.lakes import table
 from wirelake.capture.settings import ReadSettings
 from wirelake.generate import generate, write_pcap, write_raw
 from wirelake.lake import Lake
@@ -21,7 +21,7 @@ from wirelake.report.packing import size_in_page
 from wirelake.report.queries import MOST
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 
 def answers(report: dict[str, Any], name: str) -> list[dict[str, Any]]:
@@ -45,9 +45,10 @@ def test_an_empty_lake_has_a_report_of_zeros(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def raw(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+def raw(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """Streams of mb without times, one of them nothing but rubbish; their bytes are kept."""
-    from wirelake.spark.pipeline import ingest
+    from wirelake.ingest.local_runner import LocalRunner
+    from wirelake.ingest.run import ingest
 
     folder = tmp_path_factory.mktemp("raw")
     (folder / "streams").mkdir()
@@ -56,7 +57,7 @@ def raw(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     (folder / "streams" / "rubbish-mb-to_server.bin").write_bytes(rubbish)
     place = str(folder / "lake")
     reading = ReadSettings(protocol="mb")
-    ingest(spark, [str(folder / "streams")], place, kind="raw", reading=reading, final=True, keep_bytes=True)
+    ingest(LocalRunner(), [str(folder / "streams")], place, kind="raw", reading=reading, final=True, keep_bytes=True)
     return Lake.open(place, create=False)
 
 
@@ -125,15 +126,16 @@ def test_bytes_come_from_the_fields_where_they_can_and_from_what_was_kept_where_
 
 
 @pytest.fixture(scope="module")
-def going_on(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+def going_on(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """The first half of a capture: nothing of it has ended."""
-    from wirelake.spark.pipeline import ingest
+    from wirelake.ingest.local_runner import LocalRunner
+    from wirelake.ingest.run import ingest
 
     folder = tmp_path_factory.mktemp("open")
     write_pcap(generate(("casual", "mb"), seed=3, messages=1500, connections=3), folder / "all.pcap")
     data = (folder / "all.pcap").read_bytes()
     (folder / "half.pcap").write_bytes(data[: len(data) // 2])
-    ingest(spark, [str(folder / "half.pcap")], str(folder / "lake"))
+    ingest(LocalRunner(), [str(folder / "half.pcap")], str(folder / "lake"))
     return Lake.open(folder / "lake", create=False)
 
 

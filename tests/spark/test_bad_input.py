@@ -1,25 +1,17 @@
-"""What users get wrong, and what disks do: one clear line, the right status, and a lake as it was."""
+"""What users get wrong, on Spark: one clear line, without the traces of workers or of Java."""
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
-import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
-from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from click.testing import CliRunner
 
 from tests.needs import require
-from tests.spark.lakes import table, tables
 from tests.spark.processes import COMMAND
-from wirelake.cli import cli
-from wirelake.generate import generate, write_pcap, write_raw
+from wirelake.generate import generate, write_pcap
 from wirelake.ingest.runner import IngestError
 from wirelake.lake import Lake
 from wirelake.spark.pipeline import ingest
@@ -30,202 +22,24 @@ if TYPE_CHECKING:
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(200)
 
 
-@dataclass
-class Outcome:
-    status: int
-    out: str
-    err: str
-
-
-def run(*arguments: object) -> Outcome:
-    """The verb, in this process; where Spark is needed, it takes the session that runs already."""
-    done = CliRunner().invoke(cli, ["ingest", *map(str, arguments)])
-    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    return Outcome(done.exit_code, done.stdout, done.stderr)
-
-
-def refusal(*arguments: object, status: int = 1) -> str:
-    """What is said when it is refused: one line, after the usage if that was wrong."""
-    done = run(*arguments)
-    assert_plain(done.err)
-    assert (done.status, done.out) == (status, ""), done.err
-    *usage, said = done.err.splitlines()
-    assert usage[:1] == (["Usage: cli ingest [OPTIONS] IN... LAKE"] if status == 2 else [])
-    assert said.startswith("Error: ")
-    return said.removeprefix("Error: ")
-
-
 def assert_plain(text: str) -> None:
     for word in ("Traceback", "Py4J", "py4j", "Exception in thread", "\tat org.apache"):
         assert word not in text, text
 
 
-def on_disk(place: Path) -> dict[str, str]:
-    """Every file of a lake; who holds or held its lock does not matter."""
-    files = [path for path in place.rglob("*") if path.is_file() and path.name != "_lock"]
-    return {str(path.relative_to(place)): blake2b(path.read_bytes()).hexdigest() for path in files}
-
-
 @pytest.fixture(scope="module")
-def parts(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Two captures, one after the other; connections go on from the first to the second."""
-    folder = tmp_path_factory.mktemp("good")
-    write_pcap(generate("casual", seed=4, messages=600), folder / "good.pcap", files=2)
-    return sorted(folder.iterdir())
+def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("good") / "good.pcap"
+    write_pcap(generate("casual", seed=4, messages=300), path)
+    return path
 
 
-@pytest.fixture(scope="module")
-def clean(spark: SparkSession, parts: list[Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    place = tmp_path_factory.mktemp("clean") / "lake"
-    for part in parts:
-        ingest(spark, [str(part)], str(place))
-    return tables(place)
+# --- ingest
 
 
-@pytest.fixture
-def begun(spark: SparkSession, parts: list[Path], tmp_path: Path) -> Path:
-    """A lake that has the first capture."""
-    place = tmp_path / "begun"
-    ingest(spark, [str(parts[0])], str(place))
-    return place
-
-
-def assert_goes_on(place: Path, parts: list[Path], clean: dict[str, Any]) -> None:
-    """Nothing is wrong with the lake: the second capture is ingested as if nothing had happened."""
-    done = run(parts[1], place)
-    assert done.status == 0, done.err
-    assert tables(place) == clean
-    assert Lake.open(place, create=False).store.tree("_staging") == []
-
-
-# --- captures
-
-
-def test_a_file_that_is_no_capture_is_refused_by_name_and_first_bytes(tmp_path: Path) -> None:
-    for name, content, said in (
-        ("empty.pcap", b"", "no pcap, pcapng or tap file: it is empty"),
-        ("notes.pcap", b"hello, world", "no pcap, pcapng or tap file: it begins with 68 65 6c 6c 6f 2c 20 77"),
-        ("picture.png", PNG, "no pcap, pcapng or tap file: it begins with 89 50 4e 47 0d 0a 1a 0a"),
-    ):
-        (tmp_path / name).write_bytes(content)
-        assert refusal(tmp_path / name, tmp_path / "lake").startswith(f"{tmp_path / name}: {said}")
-    assert not (tmp_path / "lake").exists()
-
-
-def test_a_path_that_leads_nowhere_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "loop.pcap").symlink_to(tmp_path / "loop.pcap")
-    for path in (tmp_path / "nowhere.pcap", tmp_path / "no*.pcap", tmp_path / "loop.pcap"):
-        assert refusal(path, tmp_path / "lake") == f"path does not exist: {path}"
-    assert not (tmp_path / "lake").exists()
-    assert "Unrecognized filesystem type" in refusal("nonsense://a/b", tmp_path / "lake")
-
-
-def test_what_is_not_a_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe.pcap")
-    assert refusal(tmp_path / "pipe.pcap", tmp_path / "lake").startswith(f"{tmp_path}/pipe.pcap: it is not a file")
-
-
-def test_of_a_directory_with_rubbish_the_captures_are_read_and_the_rest_is_noted(
-    spark: SparkSession, parts: list[Path], clean: dict[str, Any], tmp_path: Path
-) -> None:
-    folder = tmp_path / "mixed"
-    (folder / "deeper" / "deep").mkdir(parents=True)
-    for number, part in enumerate(parts):
-        (folder / "deeper" / f"part-{number}").write_bytes(part.read_bytes())
-    rubbish = {"a.png": PNG, "notes.txt": b"hello", "empty.pcap": b"", "deeper/deep/x.gz": b"\x1f\x8bnot really"}
-    for name, content in rubbish.items():
-        (folder / name).write_bytes(content)
-    (folder / ".hidden.pcap").write_bytes(b"hidden")
-    (folder / "_unfinished.pcap").write_bytes(b"unfinished")
-    os.mkfifo(folder / "pipe")
-    done = run(folder, tmp_path / "lake")
-    assert_plain(done.err)
-    report = json.loads(done.out)
-    assert (done.status, report["commit"], report["captures"]) == (0, 1, 2)
-    assert len(report["notes"]) == len(rubbish) + 1
-    for name in (*rubbish, "pipe"):
-        assert f"note: {folder / name}: " in done.err
-    assert "hidden" not in done.err and "unfinished" not in done.err
-    assert {name: sum(rows.values()) for name, rows in tables(tmp_path / "lake").items()} == {
-        name: sum(rows.values()) for name, rows in clean.items()
-    }
-
-
-def test_a_directory_without_any_capture_gives_no_commit(tmp_path: Path) -> None:
-    (tmp_path / "rubbish").mkdir()
-    (tmp_path / "rubbish" / "notes.txt").write_text("hello")
-    done = run(tmp_path / "rubbish", tmp_path / "lake")
-    assert (done.status, json.loads(done.out)["commit"]) == (0, None)
-    assert "notes.txt: no pcap, pcapng or tap file" in done.err
-    assert Lake.open(tmp_path / "lake", create=False).number() == 0
-
-
-def test_a_capture_that_vanishes_before_it_is_read_is_named_and_the_lake_stays_as_it_was(
-    spark: SparkSession, begun: Path, parts: list[Path], clean: dict[str, Any], tmp_path: Path
-) -> None:
-    gone = tmp_path / "gone.pcap"
-    before = on_disk(begun)
-
-    def vanish() -> SparkSession:
-        gone.unlink()
-        return spark
-
-    gone.write_bytes(parts[1].read_bytes())
-    with pytest.raises(IngestError) as caught:
-        ingest(vanish, [str(gone)], str(begun))
-    assert str(caught.value).startswith(f"{gone}: No such file or directory")
-    assert on_disk(begun) == before
-    assert_goes_on(begun, parts, clean)
-
-
-def test_a_capture_that_is_read_as_raw_bytes_loses_none(spark: SparkSession, parts: list[Path], tmp_path: Path) -> None:
-    done = run(parts[0], tmp_path / "lake", "--kind", "raw", "-p", "dsa", "--final")
-    report = json.loads(done.out)
-    assert report["bytes_decoded"] + report["bytes_quarantined"] == parts[0].stat().st_size
-    assert report["bytes_quarantined"] > 0.9 * parts[0].stat().st_size
-    kept = [
-        row["bytes"] for row in sorted(table(tmp_path / "lake", "silver/quarantine"), key=lambda row: row["offset"])
-    ]
-    assert b"".join(kept)[:24] == parts[0].read_bytes()[:24]
-
-
-def test_a_raw_stream_needs_to_be_called_so(tmp_path: Path) -> None:
-    write_raw(generate("dsa", messages=20), tmp_path / "stream.dump")
-    assert "no pcap, pcapng or tap file" in refusal(tmp_path / "stream.dump", tmp_path / "lake")
-    assert "no pcapng file" in refusal(tmp_path / "stream.dump", tmp_path / "lake", "--kind", "pcapng")
-
-
-# --- options
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["-p", "nonsense"], "unknown protocol 'nonsense': one of casual, dsa, mb, ceda, or path/to/file.py:NAME"),
-        (["-p", "nowhere.py:NAME"], "no such file: nowhere.py"),
-        (["--port", "x=mb"], "--port takes NUMBER=PROTOCOL, and 'x' is no port"),
-        (["--port", "70000=mb"], "--port takes NUMBER=PROTOCOL, and '70000' is no port"),
-        (["--port", "80"], "--port takes"),
-        (["--port", "80=nonsense"], "nonsense is not among the protocols that are read: casual, dsa, mb, ceda"),
-        (["-p", "mb", "--port", "80=casual"], "casual is not among the protocols that are read: mb"),
-        (["--conf", "spark.master"], "--conf takes NAME=VALUE, not 'spark.master'"),
-        (["--partition-bytes", "many"], "'many' is no size; write 64m, 1g or a number of bytes"),
-        (["--kind", "zip"], "'zip' is not one of 'pcap', 'pcapng', 'tap', 'raw'"),
-        (["--dialect", "nonsense"], "none of casual, dsa, mb, ceda has the reading option dialect=nonsense"),
-        (["-p", "mb", "--dialect", "ceda4"], "none of mb has the reading option dialect=ceda4"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-)
-def test_wrong_options_are_refused_before_anything_is_made(
-    options: list[str], said: str, parts: list[Path], tmp_path: Path
-) -> None:
-    assert said in refusal(parts[0], tmp_path / "lake", *options, status=2)
-    assert not (tmp_path / "lake").exists()
-
-
-def test_a_master_that_cannot_be_is_one_line(parts: list[Path], tmp_path: Path) -> None:
+def test_a_master_that_cannot_be_is_one_line(capture: Path, tmp_path: Path) -> None:
     require("java")
-    command = [*COMMAND, str(parts[0]), str(tmp_path / "lake"), "--master", "nonsense"]
+    command = [*COMMAND, str(capture), str(tmp_path / "lake"), "--master", "nonsense"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     assert_plain(done.stderr)
     assert (done.returncode, done.stdout) == (1, "")
@@ -234,129 +48,20 @@ def test_a_master_that_cannot_be_is_one_line(parts: list[Path], tmp_path: Path) 
     assert Lake.open(tmp_path / "lake", create=False).number() == 0
 
 
-# --- lakes
-
-
-def test_a_place_that_is_no_lake_is_refused_and_left_alone(parts: list[Path], tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("mine")
-    (tmp_path / "home").mkdir()
-    (tmp_path / "home" / "letter.txt").write_text("mine")
-    assert refusal(parts[0], tmp_path / "file") == f"{tmp_path / 'file'}: is a file, not a lake"
-    assert "is not empty and not a lake (it has 'letter.txt'" in refusal(parts[0], tmp_path / "home")
-    assert (tmp_path / "file").read_text() == "mine"
-    assert [path.name for path in (tmp_path / "home").iterdir()] == ["letter.txt"]
-
-
-def test_a_lake_of_a_newer_version_is_refused_and_left_alone(begun: Path, parts: list[Path]) -> None:
-    about = begun / "_lake.json"
-    kept = about.read_text()
-    about.write_text(json.dumps(json.loads(kept) | {"format": 99, "wirelake": "9.0"}))
-    before = on_disk(begun)
-    assert "has format 99, of a newer wirelake (9.0)" in refusal(parts[1], begun)
-    assert on_disk(begun) == before
-
-
-def test_a_lake_with_a_damaged_record_is_refused_and_left_alone(
-    begun: Path, parts: list[Path], clean: dict[str, Any]
+def test_a_capture_that_vanishes_before_a_worker_reads_it_is_named(
+    spark: SparkSession, capture: Path, tmp_path: Path
 ) -> None:
-    record = begun / "_commits" / "00000001.json"
-    kept = record.read_bytes()
-    for content, said in (
-        (kept[:100], "is not a commit record"),
-        (b'{"format": 9, "wirelake": "7.0"}', "has the format of a newer wirelake (7.0)"),
-    ):
-        record.write_bytes(content)
-        before = on_disk(begun)
-        assert said in refusal(parts[1], begun)
-        assert on_disk(begun) == before
-    record.write_bytes(kept)
-    assert_goes_on(begun, parts, clean)
+    gone = tmp_path / "gone.pcap"
 
+    def vanish() -> SparkSession:
+        gone.unlink()
+        return spark
 
-@pytest.mark.parametrize("name", ["positions", "gold"])
-def test_a_lake_with_damaged_carry_is_refused_and_left_alone(
-    name: str, begun: Path, parts: list[Path], clean: dict[str, Any]
-) -> None:
-    place = next(path for path in sorted((begun / "_carry").iterdir()) if name in path.name)
-    kept = place.read_bytes()
-    for content in (kept[: len(kept) // 2], b"nonsense", b""):
-        place.write_bytes(content)
-        before = on_disk(begun)
-        assert f"{place}: is " in (said := refusal(parts[1], begun)) and said.endswith(
-            "ingest the captures into a new lake"
-        )
-        assert on_disk(begun) == before
-    place.write_bytes(kept)
-    assert_goes_on(begun, parts, clean)
-
-
-HOLD = """
-import sys
-from wirelake.lake import Lake
-with Lake.open(sys.argv[1]).writing():
-    print("held", flush=True)
-    sys.stdin.read()
-"""
-
-
-def test_a_lake_that_another_process_writes_to_is_refused(
-    begun: Path, parts: list[Path], clean: dict[str, Any]
-) -> None:
-    command = [sys.executable, "-c", HOLD, str(begun)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
-        assert other.stdout is not None and other.stdout.readline() == "held\n"
-        before = on_disk(begun)
-        said = refusal(parts[1], begun)
-        assert f"another run (pid {other.pid} on " in said and said.endswith("is writing to this lake")
-        assert on_disk(begun) == before
-        other.communicate("", timeout=60)
-    assert_goes_on(begun, parts, clean)
-
-
-# --- disks
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of its own; the test may make it larger."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)]
-    if subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("a small disk can be mounted by root only")
-    yield place
-    subprocess.run(["umount", "--lazy", str(place)], check=True)
-
-
-def test_a_full_disk_is_said_and_the_lake_stays_as_it_was(
-    spark: SparkSession, small_disk: Path, parts: list[Path], clean: dict[str, Any]
-) -> None:
-    lake = small_disk / "lake"
-    assert run(parts[0], lake).status == 0
-    before, kept = on_disk(lake), tables(lake)
-    filler = small_disk / "filler"
-    free = os.statvfs(small_disk).f_bavail * os.statvfs(small_disk).f_frsize
-    for left in (1 << 12, 1 << 14, 1 << 16):
-        filler.write_bytes(bytes(free - left))
-        assert "No space left on device" in refusal(parts[1], lake)
-        assert (on_disk(lake), tables(lake)) == (before, kept)
-    filler.unlink()
-    subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)
-    assert_goes_on(lake, parts, clean)
-
-
-def test_files_that_may_not_grow_are_an_error_like_a_full_disk(parts: list[Path], tmp_path: Path) -> None:
-    require("java")
-    lake = tmp_path / "lake"
-    limited = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (40000, 40000)); "
-    command = [sys.executable, "-c", limited + COMMAND[2], "ingest", str(parts[0]), str(lake), "--keep-bytes"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
-    assert_plain(done.stderr)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.splitlines()[-1].startswith("Error: ") and "File too large" in done.stderr
-    assert Lake.open(lake, create=False).number() == 0
-    assert Lake.open(lake, create=False).store.tree("_staging") == []
-    assert run(parts[0], lake, "--keep-bytes").status == 0
+    gone.write_bytes(capture.read_bytes())
+    with pytest.raises(IngestError) as caught:
+        ingest(vanish, [str(gone)], str(tmp_path / "lake"))
+    assert str(caught.value).startswith(f"{gone}: No such file or directory")
+    assert Lake.open(tmp_path / "lake", create=False).number() == 0
 
 
 # --- formats
@@ -370,14 +75,12 @@ def message(error: pytest.ExceptionInfo[Any]) -> str:
     return text
 
 
-def test_formats_pass_over_rubbish_only_if_they_are_told_to(
-    spark: SparkSession, parts: list[Path], tmp_path: Path
-) -> None:
-    (tmp_path / "good.pcap").write_bytes(parts[0].read_bytes())
+def test_formats_pass_over_rubbish_only_if_they_are_told_to(spark: SparkSession, capture: Path, tmp_path: Path) -> None:
+    (tmp_path / "good.pcap").write_bytes(capture.read_bytes())
     (tmp_path / "a.png").write_bytes(PNG)
     (tmp_path / "empty.pcap").touch()
     os.mkfifo(tmp_path / "pipe")
-    wanted = spark.read.format("casual").load(str(parts[0])).count()
+    wanted = spark.read.format("casual").load(str(capture)).count()
     with pytest.raises(Exception) as caught:
         spark.read.format("casual").load(str(tmp_path)).count()
     assert f"{tmp_path}/a.png: no pcap, pcapng or tap file" in message(caught)
@@ -395,10 +98,10 @@ def test_formats_pass_over_rubbish_only_if_they_are_told_to(
     ],
 )
 def test_a_schema_that_does_not_fit_is_named_by_its_column(
-    schema: str, said: str, spark: SparkSession, parts: list[Path]
+    schema: str, said: str, spark: SparkSession, capture: Path
 ) -> None:
     with pytest.raises(Exception) as caught:
-        spark.read.format("casual").schema(schema).load(str(parts[0])).count()
+        spark.read.format("casual").schema(schema).load(str(capture)).count()
     assert said in message(caught).splitlines()[0]
 
 

@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING, Any
 import pyspark
 import pytest
 
+from tests.ingest.lakes import tables
 from tests.needs import require
-from tests.spark.lakes import tables
 from wirelake.generate import generate, write_pcap
+from wirelake.ingest.local_runner import LocalRunner
+from wirelake.ingest.run import ingest
 from wirelake.protocols import BUILT_IN
 from wirelake.spark.package import settings
-from wirelake.spark.pipeline import ingest
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "cluster"
@@ -65,11 +66,11 @@ def assert_each_used_its_own_copy(rows: list[dict[str, Any]]) -> None:
 
 
 def test_a_lake_made_on_a_local_cluster_is_that_of_one_process_and_nothing_was_compiled_there(
-    spark: SparkSession, executor_archive: Path, home: Path, tmp_path: Path
+    executor_archive: Path, home: Path, tmp_path: Path
 ) -> None:
     capture = tmp_path / "all.pcap"
     write_pcap(generate(BUILT_IN, seed=5, messages=3000, connections=4, corrupt=0.01), capture)
-    ingest(spark, [str(capture)], str(tmp_path / "alone"), final=True)
+    ingest(LocalRunner(), [str(capture)], str(tmp_path / "alone"), final=True)
 
     conf = [word for name, value in settings(executor_archive).items() for word in ("--conf", f"{name}={value}")]
     where = ["--master", "local-cluster[2,1,1024]", "--partition-bytes", "128k", *conf]

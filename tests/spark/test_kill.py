@@ -17,16 +17,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.ingest.lakes import tables
 from tests.needs import require
-from tests.spark.lakes import tables
 from tests.spark.processes import Ingest
 from wirelake.generate import generate, write_pcap
+from wirelake.ingest.local_runner import LocalRunner
+from wirelake.ingest.run import ingest
 from wirelake.lake import Lake
 from wirelake.protocols import BUILT_IN
-from wirelake.spark.pipeline import ingest
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")
 
@@ -48,10 +49,10 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 @pytest.fixture(scope="module")
-def clean(spark: SparkSession, parts: list[Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def clean(parts: list[Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     place = tmp_path_factory.mktemp("clean") / "lake"
     for number, part in enumerate(parts):
-        ingest(spark, [str(part)], str(place), final=number == PARTS - 1)
+        ingest(LocalRunner(), [str(part)], str(place), final=number == PARTS - 1)
     return contents(place)
 
 
@@ -138,9 +139,9 @@ def is_killed(run: Ingest, place: Path, number: int, usual: float, rng: Random) 
 
 
 def test_workers_that_die_within_their_tasks_leave_no_row(
-    runs: Callable[..., Ingest], spark: SparkSession, parts: list[Path], tmp_path: Path
+    runs: Callable[..., Ingest], parts: list[Path], tmp_path: Path
 ) -> None:
-    ingest(spark, [str(part) for part in parts], str(tmp_path / "clean"), final=True, partition_bytes=1 << 16)
+    ingest(LocalRunner(), [str(part) for part in parts], str(tmp_path / "clean"), final=True, partition_bytes=1 << 16)
     place = tmp_path / "lake"
     run = runs(*parts, place, "--final", "--quiet", "--partition-bytes", "64k", master="local[2,4]")
     died: set[int] = set()
@@ -202,9 +203,9 @@ def copies(folder: Path) -> int:
 
 
 def test_tasks_that_are_done_twice_leave_their_rows_once(
-    runs: Callable[..., Ingest], spark: SparkSession, parts: list[Path], tmp_path: Path
+    runs: Callable[..., Ingest], parts: list[Path], tmp_path: Path
 ) -> None:
-    ingest(spark, [str(part) for part in parts], str(tmp_path / "clean"), final=True, partition_bytes=1 << 18)
+    ingest(LocalRunner(), [str(part) for part in parts], str(tmp_path / "clean"), final=True, partition_bytes=1 << 18)
     place, log = tmp_path / "lake", tmp_path / "events"
     log.mkdir()
     conf = SPECULATION | {"spark.eventLog.dir": log.as_uri()}

@@ -1,0 +1,92 @@
+"""Tasks in this process: in order, in a drawn order, with attempts that fail."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from wirelake.errors import LakeError
+from wirelake.ingest.local_runner import LocalRunner
+from wirelake.ingest.runner import IngestError
+
+
+@dataclass
+class Note:
+    """Writes its name into a list; the result is its name and what it waited for."""
+
+    name: str
+    log: list[str] = field(default_factory=list)
+
+    def run(self, *results: Any) -> tuple[Any, ...]:
+        self.log.append(self.name)
+        return (self.name, *results)
+
+
+class Refused:
+    def run(self, *_: Any) -> None:
+        raise LakeError("lake", "is full")
+
+
+class Broken:
+    def run(self, *_: Any) -> None:
+        raise ZeroDivisionError
+
+
+def order_of(runner: LocalRunner) -> list[str]:
+    log: list[str] = []
+    futures = [runner.submit(Note(name, log)) for name in "abcdefgh"]
+    assert [future.result() for future in futures] == [(name,) for name in "abcdefgh"]
+    assert runner.finished >= 8
+    return log
+
+
+def test_tasks_run_in_their_order_when_a_result_is_asked_for() -> None:
+    assert order_of(LocalRunner()) == list("abcdefgh")
+
+
+def test_a_seed_draws_the_order_and_draws_it_again() -> None:
+    drawn = order_of(LocalRunner(7))
+    assert drawn == order_of(LocalRunner(7)) != list("abcdefgh")
+    assert sorted(drawn) == list("abcdefgh")
+
+
+@pytest.mark.parametrize("seed", [None, *range(8)])
+def test_a_task_runs_after_those_it_waits_for_and_gets_their_results(seed: int | None) -> None:
+    runner, log = LocalRunner(seed), []
+    first, second = runner.submit(Note("first", log)), runner.submit(Note("second", log))
+    last = runner.submit(Note("last", log), after=[first, second])
+    assert last.result() == ("last", ("first",), ("second",))
+    assert log[-1] == "last"
+
+
+def test_an_attempt_that_fails_is_repeated_and_its_result_counts_once() -> None:
+    log = order_of(LocalRunner(3, failing=0.5, attempts=20))
+    assert set(log) == set("abcdefgh") and len(log) > 8
+
+
+def test_a_task_that_always_fails_is_given_up() -> None:
+    with pytest.raises(IngestError, match="failed 4 times"):
+        LocalRunner(1, failing=1.0).submit(Note("a")).result()
+
+
+def test_an_error_for_users_arrives_as_its_text_and_dooms_what_waits_for_it() -> None:
+    runner = LocalRunner()
+    refused = runner.submit(Refused())
+    waiting = runner.submit(Note("a"), after=[refused])
+    for future in (waiting, refused):
+        with pytest.raises(IngestError, match=r"^lake: is full$"):
+            future.result()
+
+
+def test_an_error_of_ours_keeps_its_type() -> None:
+    with pytest.raises(ZeroDivisionError):
+        LocalRunner().submit(Broken()).result()
+
+
+def test_what_is_cancelled_never_runs() -> None:
+    runner, log = LocalRunner(), []
+    future = runner.submit(Note("a", log))
+    runner.cancel()
+    assert future.cancelled() and log == []
