@@ -1,4 +1,4 @@
-"""A text protocol that is not built in: commands in one line, in the manner of STOMP, behind a length.
+"""A text protocol that is not built in: commands in one line, similar to STOMP, behind a length.
 
 Try it: wirelake describe examples/bulletin.py:PROTOCOL
 """

@@ -1,4 +1,4 @@
-"""Decode what comes out of a socket, however it is cut: every message is told as soon as its last byte is there.
+"""Decode what a socket delivers, in any pieces: print every message as soon as its last byte is there.
 
 python examples/follow_socket.py
 """
@@ -20,7 +20,7 @@ DAMAGE = b"\x00\x00\x00\x08not this"
 
 
 def send(end: socket.socket) -> None:
-    """A peer that sends seven bytes at a time, and once something that is no message."""
+    """A peer that sends seven bytes at a time, and once undecodable bytes."""
     first, second = (encode(message, framing="tcp") for message in MESSAGES)
     stream = first + DAMAGE + second
     with end:
@@ -45,7 +45,7 @@ def tell(events: list[Event]) -> None:
             case Decoded(offset=offset, message=message):
                 print(f"{offset:>4} {message.topic}: {message.payload.decode()}")
             case Quarantined(offset=offset, length=length, error=error):
-                print(f"{offset:>4} {length} bytes are no message: {error.rule}")
+                print(f"{offset:>4} {length} undecodable bytes: {error.rule}")
 
 
 def main() -> None:

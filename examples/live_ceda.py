@@ -1,4 +1,4 @@
-"""Quotes over CEDA: a source publishes and answers, a screen logs in, subscribes and asks. The server is started here.
+"""Quotes over a CEDA server of ours: a source publishes and replies, a screen logs in, subscribes and sends requests.
 
 python examples/live_ceda.py
 """
@@ -17,7 +17,7 @@ PRICE, NAME, SIZE, CHART = 1, 3, 7, 9
 
 
 def quote(asked: Request) -> dict[int, object]:
-    """Answers one request: the reply is a record, values by number."""
+    """Reply to a request with a record, values by number."""
     return {NAME: asked.record[NAME], PRICE: 1.085}
 
 

@@ -1,4 +1,4 @@
-"""Services that talk through an MB broker: one answers questions, one listens, one asks. The broker is started here.
+"""Services that talk through an MB broker of ours: one replies, one subscribes, one sends requests.
 
 python examples/live_mb.py
 """
@@ -17,7 +17,7 @@ SETTINGS = read_settings({"mb": {"tcp": "127.0.0.1:0"}}, "example", Path())
 
 
 async def add(asked: Request) -> dict[str, float]:
-    """Answers one request. What it returns is the answer; an AnswerError is one too."""
+    """Reply to a request with what is returned; an AnswerError is an error reply."""
     given = asked.json()
     if not {"x", "y"} <= given.keys():
         raise AnswerError("BAD_ARGUMENTS", "x and y are needed", {"given": sorted(given)})

@@ -1,4 +1,4 @@
-"""A report from Python: the page as a file, the numbers on it, and a question of one's own to the same tables.
+"""A report from Python: the page as a file, the numbers on it, and your own query on the same tables.
 
 python examples/report.py [LAKE [PAGE.html]]
 

@@ -1,4 +1,4 @@
-"""Decode a file of frames as columns and write them as Parquet: one file for the messages, one for what is no message.
+"""Decode a file of frames as columns and write them as Parquet: one file for messages, one for quarantined ranges.
 
 python examples/to_parquet.py PROTOCOL FILE MESSAGES.parquet REJECTS.parquet [COLUMN ...]
 """
@@ -21,17 +21,17 @@ def chunks(path: Path) -> Iterator[bytes]:
             yield chunk
 
 
-def main(protocol: str, name: str, messages: str, rejects: str, *wanted: str) -> None:
+def main(protocol: str, name: str, messages: str, quarantine: str, *wanted: str) -> None:
     columns = wanted or columnar.default_columns(load(protocol))
     schema = columnar.schema(load(protocol), columns)
-    read = refused = 0
-    with pq.ParquetWriter(messages, schema) as good, pq.ParquetWriter(rejects, REJECT) as bad:
+    read = quarantined = 0
+    with pq.ParquetWriter(messages, schema) as good, pq.ParquetWriter(quarantine, REJECT) as bad:
         for batch in columnar.decode_stream(protocol, chunks(Path(name)), columns):
             good.write_batch(batch.records)
             bad.write_batch(batch.rejects)
             read += batch.records.num_rows
-            refused += batch.rejects.num_rows
-    print(f"{read} messages, {refused} rejects, {len(columns)} columns")
+            quarantined += batch.rejects.num_rows
+    print(f"{read} messages, {quarantined} quarantined ranges, {len(columns)} columns")
 
 
 if __name__ == "__main__":

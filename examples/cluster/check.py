@@ -1,4 +1,4 @@
-"""Shows what each executor of a cluster sees of wirelake, and whether its kernels came compiled.
+"""Show what each executor of a cluster sees of wirelake, and whether its kernels came compiled.
 
     spark-submit --master spark://host:7077 $(wirelake package) examples/cluster/check.py [EXECUTORS]
 
@@ -17,7 +17,7 @@ SCHEMA = "directory string, python string, wirelake string, messages long, cache
 
 
 def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Runs on an executor: decodes a little of everything and counts what Numba found and what it compiled."""
+    """Decode a little of everything on an executor; count what Numba loaded and what it compiled."""
     from time import perf_counter
 
     start = perf_counter()

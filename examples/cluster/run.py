@@ -1,4 +1,4 @@
-"""A real cluster on this machine: a master, two workers, and jobs whose executors take wirelake from its archive.
+"""Start a real cluster on this machine: a master, two workers, and jobs whose executors take wirelake from its archive.
 
     python examples/cluster/run.py [--archive FILE] [COMMAND ...]
 
@@ -40,7 +40,7 @@ ENVIRONMENT = os.environ | {
 
 @contextmanager
 def service(place: Path, says: str, role: str, *arguments: str) -> Iterator[re.Match[str]]:
-    """A master or a worker, from the moment at which it says that it is there, to its end."""
+    """Run a master or a worker, from its first sign of life to its end."""
     place.mkdir()
     command = [str(SPARK / "bin" / "spark-class"), f"org.apache.spark.deploy.{role.lower()}.{role}"]
     with (place / "log").open("wb") as log:
@@ -55,7 +55,7 @@ def service(place: Path, says: str, role: str, *arguments: str) -> Iterator[re.M
 
 
 def wait_for(says: str, log: Path, process: subprocess.Popen[bytes]) -> re.Match[str]:
-    """Looks at the log until the line is there, the process has ended, or the time is over."""
+    """Read the log until the line is there, the process has ended, or the time is over."""
     ended = threading.Event()
     threading.Thread(target=lambda: (process.wait(), ended.set()), daemon=True).start()
     for _ in range(START_SECONDS * 5):
@@ -67,7 +67,7 @@ def wait_for(says: str, log: Path, process: subprocess.Popen[bytes]) -> re.Match
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """Asks first: a worker that is asked stops its executors too."""
+    """Terminate before killing: a worker that is terminated stops its executors too."""
     process.terminate()
     try:
         process.wait(STOP_SECONDS)
@@ -78,7 +78,7 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def cluster(place: Path) -> Iterator[str]:
-    """The address of a master with its workers."""
+    """Return the address of a master with its workers."""
     with ExitStack() as services:
         started = service(place / "master", r"Starting Spark master at (spark://\S+)", "Master")
         master = services.enter_context(started)[1]
@@ -90,7 +90,7 @@ def cluster(place: Path) -> Iterator[str]:
 
 
 def jobs(asked: list[str], master: str, archive: Path, place: Path) -> list[list[str]]:
-    """What was asked for, or the check and an ingest."""
+    """Run the given job, or the check and an ingest."""
     if asked:
         return [[word.replace("{master}", master).replace("{archive}", str(archive)) for word in asked]]
     submit = [str(SPARK / "bin" / "spark-submit"), "--master", master, *submit_options(archive)]

@@ -1,4 +1,4 @@
-"""The wirelake command in a form that spark-submit takes.
+"""The wirelake command as a script for spark-submit.
 
 spark-submit --master spark://host:7077 $(wirelake package) examples/cluster/submit.py ingest captures/ lake
 """

@@ -1,4 +1,4 @@
-"""Asks a lake the questions in this directory; each is one .sql file over views of its tables.
+"""Ask a lake the questions in this directory; each is one .sql file over views of its tables.
 
 python examples/questions/ask.py LAKE [QUESTION ...]
 
@@ -22,7 +22,7 @@ QUESTIONS = sorted(path.stem for path in HERE.glob("*.sql"))
 
 
 def question(name: str) -> str:
-    """What a file asks, in words: its first line."""
+    """Return the question of a file in words: its first line."""
     return (HERE / f"{name}.sql").read_text(encoding="utf-8").splitlines()[0].removeprefix("-- ")
 
 

@@ -1,6 +1,6 @@
 -- How did one chain of calls go, from the first to the last?
 -- Messages of casual carry the chain they belong to (execution), across domains. This takes the longest chain;
--- to follow another one, put its id in place of the inner select.
+-- to follow another one, replace the inner select by its id.
 select request_ts, session.client, session.server, message, address, outcome,
        round(latency_us / 1000, 3) as latency_ms, execution
 from gold_exchanges

@@ -1,5 +1,5 @@
--- Where do answers say that something went wrong, and what do they say?
--- status is what the answer carries on the wire: the XATMI code of casual, the status of dsa, the error code of mb.
+-- Which addresses reply with errors, and with which?
+-- status is what the reply carries on the wire: the XATMI code of casual, the status of dsa, the error code of mb.
 select protocol, address, message, status, count(*) as errors,
        min(request_ts) as first_seen, max(request_ts) as last_seen
 from gold_exchanges

@@ -1,4 +1,4 @@
--- Which connections fell silent, and do they have heartbeats that should have prevented that?
+-- Which connections went silent, and do they have heartbeats that should have prevented it?
 -- The longest gap is between two messages of one side; a side that sends fewer than two has none.
 select protocol, client, server, heartbeats,
        round(longest_gap_to_server_us / 1e6, 3) as client_silent_s,

@@ -1,5 +1,5 @@
 -- Which addresses are slow, and in which minutes?
--- p95_us is exact: 95 % of the exchanges of that minute were not slower. Requests without an answer have no latency.
+-- p95_us is exact: 95 % of the exchanges of that minute were not slower. Requests without a reply have no latency.
 select minute, protocol, address, requests, round(p50_us / 1000, 1) as p50_ms, round(p95_us / 1000, 1) as p95_ms,
        round(max_us / 1000, 1) as max_ms
 from gold_addresses

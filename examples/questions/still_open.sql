@@ -1,5 +1,5 @@
--- What is not decided yet, and for how long?
--- The clock is the latest message of the lake, not that of the wall. After ingest --final nothing is open.
+-- What is undecided, and for how long?
+-- The time is that of the latest message of the lake, not of the wall clock. After ingest --final nothing is open.
 select kind, protocol, address, since_ts, round(timestampdiff(millisecond, since_ts, latest.ts) / 1000, 1) as seconds,
        round(limit_us / 1e6, 1) as limit_s, detail
 from gold_open

@@ -1,4 +1,4 @@
--- Which transactions were left in doubt, and which branch of them is it?
+-- Which transactions were left in doubt, and by which branch?
 -- A vote of 0 means that the branch is prepared and waits for a decision. Those that may still end are in gold_open.
 select gtrid, doubtful.first_ts, branch.bqual, session.server, branch.resource, branch.calls, branch.vote,
        branch.decision, branch.result, branch.outcome

@@ -1,5 +1,5 @@
--- Who broke which rule of the protocol, and what was said just before and after?
--- The first five breaches, each with the six messages of its connection that are nearest in time.
+-- Who broke which rule of the protocol, and which messages came just before and after?
+-- The first five violations, each with the six messages of its connection that are nearest in time.
 select violation.protocol, violation.connection, violation.rule, violation.detail,
        round((unix_micros(message.ts) - unix_micros(violation.ts)) / 1000, 3) as ms_from_there,
        message.direction, message.message, message.address, message.correlation

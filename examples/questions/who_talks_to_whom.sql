@@ -1,5 +1,5 @@
 -- Who talks to whom, in which protocol, and how much?
--- Ports of clients change with every connection, so clients are told apart by their address.
+-- Ports of clients change with every connection, so clients are identified by their address.
 select protocol, regexp_replace(client, ':[0-9]+$', '') as client_host, server,
        any_value(coalesce(facts['client_domain'], facts['user'], facts['name'], facts['client_dsid'])) as known_as,
        count(*) as connections,

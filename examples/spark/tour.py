@@ -30,13 +30,13 @@ def formats(spark: SparkSession, capture: str) -> None:
 
 
 def functions(spark: SparkSession, capture: str) -> None:
-    print("Frames in a column, from Kafka or anywhere: back and forth")
+    print("Frames in a column, from Kafka or elsewhere: decoded and encoded")
     calls = spark.read.format("casual").load(capture).where("message = 'service_call_request'").limit(2)
     behind_the_origin = calls.columns[calls.columns.index("message") :]
     frames = calls.select(to_casual(f.struct(*behind_the_origin)).alias("value"))
     frames.select(from_casual("value").alias("m")).select("m.message", "m.service.*", "m.buffer.type").show()
 
-    print("The same in SQL; a frame that cannot be read says why")
+    print("The same in SQL; an undecodable frame says why")
     wirelake.spark.register(spark)
     frames.union(spark.sql("select unhex('0000') as value")).createOrReplaceTempView("frames")
     spark.sql(
