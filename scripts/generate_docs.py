@@ -55,9 +55,9 @@ def protocol_page(protocol: Protocol) -> str:
 TABLES_HEAD = """\
 # Tables
 
-What a lake holds, table by table and column by column. [The lake](lake.md) explains how these tables are made and how to
-read them. The DataFrames of [the formats](spark.md) and the batches of `wirelake.columnar` have the same names and types.
-Tables with a date have one more column, `date`, which is in the names of their directories.
+What a lake holds, table by table and column by column. [The lake](lake.md) explains how these tables are made and how
+to read them. The DataFrames of [the formats](spark.md) and the batches of `wirelake.columnar` have the same names and
+types. Tables with a date have one more column, `date`, which is in the names of their directories.
 """
 
 ROWS_OF = {
@@ -221,17 +221,18 @@ def _markdown_table(header: tuple[str, ...], rows: Iterator[tuple[str, ...]]) ->
 COMMAND_LINE_HEAD = """\
 # Command line
 
-What each verb prints for `--help`. Data goes to standard output, diagnostics to standard error. Exit status: 0 success, 1
-some input could not be processed or something failed, 2 wrong usage.
+What each verb prints for `--help`. Data goes to standard output, diagnostics to standard error. Exit status: 0 success,
+1 some input could not be processed or something failed, 2 wrong usage.
 
 ## What decode prints
 
 With `decode --hex` each line is one frame; without it the input is a byte stream, and every object has its `offset`. A
-message is `"ok": true` with `message`, `code`, `length`, `fields`, and `notes` for tolerated oddities. Undecodable bytes
-are `"ok": false` with `verdict` (`incomplete`: more bytes could help; `error`: none could), `rule`, `path`, `offset` and
-`detail`; see [the rules](rules.md). Integers are numbers, bytes are hex, text that is not UTF-8 is `{"hex": ...}`, absent
-fields are left out. `encode` takes the same objects; [the cookbook](cookbook.md#encode) has examples. [The live
-guide](live.md#clients-on-the-command-line) describes what the verbs that connect to servers read and write.
+message is `"ok": true` with `message`, `code`, `length`, `fields`, and `notes` for tolerated oddities. Undecodable
+bytes are `"ok": false` with `verdict` (`incomplete`: more bytes could help; `error`: none could), `rule`, `path`,
+`offset` and `detail`; see [the rules](rules.md). Integers are numbers, bytes are hex, text that is not UTF-8 is
+`{"hex": ...}`, absent fields are left out. `encode` takes the same objects; [the cookbook](cookbook.md#encode) has
+examples. [The live guide](live.md#clients-on-the-command-line) describes what the verbs that connect to servers read
+and write.
 """
 
 
