@@ -72,8 +72,8 @@ def _count_columnar(protocol: str, stream: Iterator[bytes], batch_bytes: int | N
     size: dict[str, Any] = {} if batch_bytes is None else {"batch_bytes": batch_bytes}
     messages = 0
     for batch in columnar.decode_stream(protocol, stream, **size, **OPTIONS[protocol]):
-        if batch.rejects.num_rows:
-            raise AssertionError(f"rejects: {batch.rejects.to_pylist()[:3]}")
+        if batch.quarantined.num_rows:
+            raise AssertionError(f"rejects: {batch.quarantined.to_pylist()[:3]}")
         messages += batch.records.num_rows
     return messages
 

@@ -1,6 +1,6 @@
 """Decode a file of frames as columns and write them as Parquet: one file for messages, one for quarantined ranges.
 
-python examples/to_parquet.py PROTOCOL FILE MESSAGES.parquet REJECTS.parquet [COLUMN ...]
+python examples/to_parquet.py PROTOCOL FILE MESSAGES.parquet QUARANTINE.parquet [COLUMN ...]
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from wirelake import columnar, load
-from wirelake.columnar.schema import REJECT
+from wirelake.columnar.schema import QUARANTINE
 
 
 def chunks(path: Path) -> Iterator[bytes]:
@@ -25,12 +25,12 @@ def main(protocol: str, name: str, messages: str, quarantine: str, *wanted: str)
     columns = wanted or columnar.default_columns(load(protocol))
     schema = columnar.schema(load(protocol), columns)
     read = quarantined = 0
-    with pq.ParquetWriter(messages, schema) as good, pq.ParquetWriter(quarantine, REJECT) as bad:
+    with pq.ParquetWriter(messages, schema) as good, pq.ParquetWriter(quarantine, QUARANTINE) as bad:
         for batch in columnar.decode_stream(protocol, chunks(Path(name)), columns):
             good.write_batch(batch.records)
-            bad.write_batch(batch.rejects)
+            bad.write_batch(batch.quarantined)
             read += batch.records.num_rows
-            quarantined += batch.rejects.num_rows
+            quarantined += batch.quarantined.num_rows
     print(f"{read} messages, {quarantined} quarantined ranges, {len(columns)} columns")
 
 

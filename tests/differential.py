@@ -16,7 +16,7 @@ from wirelake.codec.stream import Decoded, Quarantined, Readings, StreamDecoder,
 from wirelake.columnar import ColumnarDecoder, decode_frames, schema
 from wirelake.columnar.rows import row_of
 from wirelake.columnar.show import all_columns
-from wirelake.columnar.streams import UNPROVED, ManyDecoder, Ranges
+from wirelake.columnar.streams import UNPROVED, Ranges, StreamsDecoder
 from wirelake.errors import DecodeError
 from wirelake.generate.values import random_message
 from wirelake.protocols import ceda, load
@@ -91,7 +91,7 @@ def assert_agreement(protocol: str, frames: Sequence[bytes], **options: Any) -> 
     declared = load(protocol)
     names = all_columns(declared)
     batch = decode_frames(protocol, frames, names, **options)
-    rows, row_frames, rejects, reject_frames = [], [], [], []
+    rows, row_frames, rejects, quarantined_frames = [], [], [], []
     offset = 0
     for i, frame in enumerate(frames):
         try:
@@ -101,12 +101,12 @@ def assert_agreement(protocol: str, frames: Sequence[bytes], **options: Any) -> 
             row_frames.append(i)
         except DecodeError as error:
             rejects.append((error.rule, error.path, error.offset))
-            reject_frames.append(i)
+            quarantined_frames.append(i)
         offset += len(frame)
-    assert batch.row_frames is not None and batch.reject_frames is not None
-    assert batch.reject_frames.tolist() == reject_frames
+    assert batch.row_frames is not None and batch.quarantined_frames is not None
+    assert batch.quarantined_frames.tolist() == quarantined_frames
     assert batch.row_frames.tolist() == row_frames
-    found = [(row["rule"], row["path"], row["error_offset"]) for row in batch.rejects.to_pylist()]
+    found = [(row["rule"], row["path"], row["error_offset"]) for row in batch.quarantined.to_pylist()]
     assert found == rejects
     expected = pa.RecordBatch.from_pylist(rows, schema(declared, names))
     assert batch.records.schema == expected.schema
@@ -188,7 +188,8 @@ def columnar_events(protocol: str, chunks: Sequence[bytes], **options: Any) -> l
         for batch in batches:
             told += [(r["offset"], r["length"], r["message"], "", None) for r in batch.records.to_pylist()]
             told += [
-                (r["offset"], r["length"], r["rule"], r["path"], r["error_offset"]) for r in batch.rejects.to_pylist()
+                (r["offset"], r["length"], r["rule"], r["path"], r["error_offset"])
+                for r in batch.quarantined.to_pylist()
             ]
     return sorted(told)
 
@@ -197,7 +198,7 @@ class SteppedStreams:
     """The columnar decoder of many streams, which keeps what is between two steps as an ingest does."""
 
     def __init__(self, readings: Readings) -> None:
-        self.decoder = ManyDecoder(readings, ("offset", "length", "message"))
+        self.decoder = StreamsDecoder(readings, ("offset", "length", "message"))
 
     def events(self, chunks: Sequence[bytes], *, ends_alone: bool, torn_at_start: bool = False) -> list[Event]:
         """What it finds in a stream of which each step brings a chunk. ``ends_alone``: no byte comes with the end."""
@@ -213,7 +214,9 @@ class SteppedStreams:
             for rows in found.rows:
                 assert rows.records is not None
                 events += [(r["offset"], r["length"], r["message"], "", None) for r in rows.records.to_pylist()]
-            events += [(offset + b.start, b.length, b.error.rule, b.error.path, b.error.offset) for b in found.bad]
+            events += [
+                (offset + b.start, b.length, b.error.rule, b.error.path, b.error.offset) for b in found.quarantined
+            ]
             stop = int(found.stops[0])
             tail, offset, proved, lost = data[stop:], offset + stop, found.proved, found.lost
         assert not tail

@@ -70,7 +70,7 @@ def test_hand_written_columns_make_the_same_checks(protocol: str) -> None:
     for frame in _damaged(protocol, 400):
         batch = wirelake.columnar.decode(protocol, good + frame, **OPTIONS[protocol])
         codes = set(batch.records.column("code").to_pylist())
-        if batch.rejects.num_rows or len(codes) > 1:
+        if batch.quarantined.num_rows or len(codes) > 1:
             with pytest.raises(ValueError):
                 read(good + frame)
             refused += 1

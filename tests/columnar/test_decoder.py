@@ -117,7 +117,7 @@ def test_bad_ranges_are_rejects_with_rule_path_offset_and_bytes() -> None:
     good = wirelake.encode(call())
     batch = decode("casual", good + b"garbage!" + good)
     assert batch.records.column("offset").to_pylist() == [0, len(good) + 8]
-    (reject,) = batch.rejects.to_pylist()
+    (reject,) = batch.quarantined.to_pylist()
     assert (reject["offset"], reject["length"], reject["bytes"]) == (len(good), 8, b"garbage!")
     assert reject["verdict"] == "error"
 
@@ -126,7 +126,7 @@ def test_a_cut_off_tail_is_an_incomplete_reject() -> None:
     good = wirelake.encode(call())
     batch = decode("casual", good + good[:50])
     assert batch.records.num_rows == 1
-    assert batch.rejects.column("verdict").to_pylist() == ["incomplete"]
+    assert batch.quarantined.column("verdict").to_pylist() == ["incomplete"]
 
 
 def test_a_column_that_is_full_ends_the_batch_and_nothing_is_lost() -> None:
@@ -170,7 +170,7 @@ def test_a_small_frame_that_claims_many_elements_costs_nothing(claim: int) -> No
     took = time.perf_counter() - started
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert batch.rejects.column("rule").to_pylist() == ["negative_count" if claim < 0 else "count_fits"]
+    assert batch.quarantined.column("rule").to_pylist() == ["negative_count" if claim < 0 else "count_fits"]
     assert peak < 4 << 20
     assert took < 1
 
@@ -187,11 +187,11 @@ with warnings.catch_warnings(record=True) as seen:
     batch = columnar.decode("casual", data)
     columnar.decode("casual", data)
 assert len(seen) == 1 and "numba" in str(seen[0].message), seen
-print(batch.records.to_pylist(), batch.rejects.to_pylist())
+print(batch.records.to_pylist(), batch.quarantined.to_pylist())
 """
     data = b"".join(valid_frames("casual", 30, random.Random(3))) + b"xx" + wirelake.encode(call())
     run = subprocess.run(
         [sys.executable, "-c", script, data.hex()], capture_output=True, text=True, check=True, env=os.environ.copy()
     )
     batch = decode("casual", data)
-    assert run.stdout.strip() == f"{batch.records.to_pylist()} {batch.rejects.to_pylist()}"
+    assert run.stdout.strip() == f"{batch.records.to_pylist()} {batch.quarantined.to_pylist()}"

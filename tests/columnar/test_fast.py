@@ -18,7 +18,7 @@ def test_a_message_with_more_elements_than_there_can_be_room_for_is_still_decode
     batch = decode_frames("casual", [_request(count) for count in counts], ["service_names"])
     assert [len(names) for names in batch.records.column("service_names").to_pylist()] == counts
     assert list(batch.slow) == [1]
-    assert not batch.rejects.num_rows
+    assert not batch.quarantined.num_rows
 
 
 def test_in_a_stream_such_a_message_keeps_its_place() -> None:

@@ -42,7 +42,7 @@ def test_an_arrow_array_of_frames_is_read_as_a_list_of_them(protocol: str, optio
         array = pa.array([b"before", *frames], kind).slice(1)
         found = decode_frames(protocol, array, **options)
         assert repr(found.records.to_pylist()) == repr(listed.records.to_pylist())  # a NaN equals only its name
-        assert found.rejects.equals(listed.rejects)
+        assert found.quarantined.equals(listed.quarantined)
         assert found.row_frames.tolist() == listed.row_frames.tolist()
 
 
@@ -95,7 +95,7 @@ def test_what_a_row_lacks_is_named(row: dict[str, Any], path: str, rule: str) ->
 
 def test_decode_errors_are_those_of_the_record_codec() -> None:
     array = pa.array([b"", b"abc"])
-    rejects = decode_frames("casual", array).rejects.to_pylist()
+    rejects = decode_frames("casual", array).quarantined.to_pylist()
     for reject, frame in zip(rejects, (b"", b"abc"), strict=True):
         with pytest.raises(DecodeError) as caught:
             decode("casual", frame)

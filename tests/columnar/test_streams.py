@@ -10,7 +10,7 @@ import pytest
 import wirelake
 from wirelake.codec.stream import readings
 from wirelake.columnar.fast import fast_for
-from wirelake.columnar.streams import UNPROVED, Found, ManyDecoder, Ranges
+from wirelake.columnar.streams import UNPROVED, Outcome, Ranges, StreamsDecoder
 from wirelake.generate import generate
 from wirelake.protocols.casual import Domain, DomainDiscoverRequest
 
@@ -22,16 +22,16 @@ def request(names: int) -> bytes:
     return wirelake.encode(DomainDiscoverRequest(ID, ID, Domain(ID, "d"), ("n",) * names, ()))
 
 
-def decode(streams: list[bytes]) -> Found:
+def decode(streams: list[bytes]) -> Outcome:
     ends = np.cumsum([len(stream) for stream in streams])
     starts = np.concatenate([[0], ends[:-1]])
     n = len(streams)
     ranges = Ranges(starts, ends, -starts, np.zeros(n, np.bool_), np.full(n, UNPROVED))
     buf = np.frombuffer(b"".join(streams), np.uint8)
-    return ManyDecoder(readings("casual", {}), COLUMNS).decode(buf, ranges)
+    return StreamsDecoder(readings("casual", {}), COLUMNS).decode(buf, ranges)
 
 
-def told(found: Found) -> list[tuple[int, int, int]]:
+def told(found: Outcome) -> list[tuple[int, int, int]]:
     """Range, offset and number of names of each row."""
     rows = []
     for piece in found.rows:
@@ -66,7 +66,7 @@ def test_steps_of_any_size_give_the_same_rows(monkeypatch: pytest.MonkeyPatch, s
     pending = (ends - found.stops).tolist()
     whole = [sum(len(request(n)) for n in names) for names in counts]
     assert pending == [len(stream) - size for stream, size in zip(streams, whole, strict=True)]
-    assert not found.bad
+    assert not found.quarantined
 
 
 @pytest.mark.parametrize("large", [900, 5_000, 60_000])
@@ -83,10 +83,11 @@ def test_without_numba_the_result_is_the_same(monkeypatch: pytest.MonkeyPatch) -
     frames = [event.frame for event in generate("casual", messages=120, seed=2, corrupt=0.1)]
     streams = [b"".join(rng.choices(frames, k=9))[: rng.randrange(2000, 4000)] for _ in range(6)]
     quick = decode(streams)
-    monkeypatch.setattr("wirelake.columnar.decoder._fast", lambda: None)
+    monkeypatch.setattr("wirelake.columnar.selection.load_kernel", lambda: None)
+    monkeypatch.setattr("wirelake.columnar.streams.load_kernel", lambda: None)
     slow = decode(streams)
     assert [piece.records.to_pylist() for piece in slow.rows] == [piece.records.to_pylist() for piece in quick.rows]
-    assert [(b.range, b.start, b.length, b.error.rule) for b in slow.bad] == [
-        (b.range, b.start, b.length, b.error.rule) for b in sorted(quick.bad, key=lambda b: b.start)
+    assert [(b.range, b.start, b.length, b.error.rule) for b in slow.quarantined] == [
+        (b.range, b.start, b.length, b.error.rule) for b in sorted(quick.quarantined, key=lambda b: b.start)
     ]
     assert slow.stops.tolist() == quick.stops.tolist()

@@ -69,16 +69,16 @@ def test_decoding_a_file_tells_messages_and_what_is_none(stream: Path, tmp_path:
     ]
 
 
-def test_the_parquet_files_hold_the_messages_and_the_rejects(stream: Path, tmp_path: Path):
+def test_the_parquet_files_hold_the_messages_and_the_quarantined_bytes(stream: Path, tmp_path: Path):
     import pyarrow.parquet as pq
 
-    run(ROOT / "examples" / "to_parquet.py", "ceda", str(stream), "m.parquet", "r.parquet", cwd=tmp_path)
+    run(ROOT / "examples" / "to_parquet.py", "ceda", str(stream), "m.parquet", "q.parquet", cwd=tmp_path)
     assert pq.read_table(tmp_path / "m.parquet", columns=["message"]).column("message").to_pylist() == [
         "heartbeat",
         "publish",
         "heartbeat",
     ]
-    assert pq.read_table(tmp_path / "r.parquet").column("offset").to_pylist() == [3]
+    assert pq.read_table(tmp_path / "q.parquet").column("offset").to_pylist() == [3]
 
 
 @pytest.mark.parametrize("path", DECLARATIONS, ids=lambda path: path.stem)
@@ -116,7 +116,7 @@ def test_messages_of_the_declared_protocols_go_through_every_reader(message: Any
     assert isinstance(event, Decoded)
     assert event.message == message
     batch = columnar.decode(protocol, frame * 3)
-    assert batch.rejects.num_rows == 0
+    assert batch.quarantined.num_rows == 0
     assert batch.records.column("message").to_pylist() == [message.__message__["name"]] * 3
     assert columnar_json(protocol, frame) == message_json(protocol, frame)
 

@@ -59,7 +59,7 @@ def _facts_of(
         ["offset", "length", "message", "code", "notes", "raw_text", *wanted],
         **layout.options,
     )
-    assert len(batch.records) == len(events) and not len(batch.rejects)
+    assert len(batch.records) == len(events) and not len(batch.quarantined)
     size = len(events)
     envelope: dict[str, Any] = {
         "capture": pa.array(["t.pcap"] * size),

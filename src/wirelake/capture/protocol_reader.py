@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ..codec.stream import Readings, readings
 from ..columnar.schema import FRONT_NAMES, default_columns, schema
-from ..columnar.streams import ManyDecoder
+from ..columnar.streams import StreamsDecoder
 from ..protocols import load
 from ..spec import nodes as n
 from ..spec.columns import ENVELOPE
@@ -66,10 +66,10 @@ class ProtocolReader:
         return {node.name: node.secret_cells for node in nodes if node.secret_cells} if self.settings.redact else {}
 
     @cached_property
-    def decoder(self) -> ManyDecoder:
+    def decoder(self) -> StreamsDecoder:
         needed = [name for name in self.columns if name not in ENVELOPE_TYPES]
         if self.columns and not needed:
             needed = ["offset"]  # a batch knows by its columns how many rows it has
         if self.secrets and needed and "message" not in needed:
             needed.append("message")
-        return ManyDecoder(self.readings, needed)
+        return StreamsDecoder(self.readings, needed)

@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..codec.stream import MAX_QUARANTINE, torn
-from ..columnar.streams import Bad, Found, Ranges
+from ..columnar.streams import Outcome, QuarantinedRange, Ranges
 from ..protocols import load
 from . import stream_state as s
 from .accounts import ACCOUNTS, AccountsError
@@ -425,7 +425,7 @@ class Streams:
         way: ProtocolReader,
         gathered: Gathered,
         group: Ints,
-        found: Found,
+        found: Outcome,
         shift: Ints,
         names: pa.Array,
         out: OutputBuilder,
@@ -444,7 +444,7 @@ class Streams:
             envelope = Envelope(names, which, direction, self._captures, marks[:, 3], marks[:, 1], marks[:, 2])
             records = redacted(way, rows.records, direction == TO_SERVER) if way.secrets else rows.records
             out.messages[way.protocol.name].append(message_batch(records, envelope, way.columns, way.schema))
-        for bad in sorted(found.bad, key=_place):
+        for bad in sorted(found.quarantined, key=_place):
             stream = int(streams[bad.range])
             numbers["bytes_quarantined"][stream] += bad.length
             mark = gathered.marks[gathered.mark_of(np.array([bad.start + bad.length]))][0]
@@ -527,7 +527,7 @@ class Streams:
         return f"{self._table.ids[stream // 2]} {DIRECTIONS[stream % 2]}"
 
 
-def _place(bad: Bad) -> int:
+def _place(bad: QuarantinedRange) -> int:
     return bad.start
 
 

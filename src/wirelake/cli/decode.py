@@ -101,9 +101,9 @@ def _hex_columns(
     while group := list(islice(lines, BATCH_LINES)):
         frames = [frame if isinstance(frame, bytes) else b"" for frame in group]
         batch = decode_frames(protocol, frames, all_columns(protocol), **options)
-        assert batch.row_frames is not None and batch.reject_frames is not None
+        assert batch.row_frames is not None and batch.quarantined_frames is not None
         shown = dict(zip(batch.row_frames.tolist(), show_rows(protocol, nodes, batch), strict=True))
-        rejected = dict(zip(batch.reject_frames.tolist(), batch.rejects.to_pylist(), strict=True))
+        rejected = dict(zip(batch.quarantined_frames.tolist(), batch.quarantined.to_pylist(), strict=True))
         for i, frame in enumerate(group):
             if isinstance(frame, DecodeError):
                 tally.error(frame, protocol, **more)
@@ -165,7 +165,7 @@ def _stream_columns(
         rows = [
             (at, shown | {"offset": at}) for at, shown in zip(offsets, show_rows(protocol, nodes, batch), strict=True)
         ]
-        for row in batch.rejects.to_pylist():
+        for row in batch.quarantined.to_pylist():
             tally.errors += 1
             rows.append((row["offset"], _show_quarantined(row, protocol, row["offset"]) | {"length": row["length"]}))
         for _, shown in sorted(rows, key=lambda pair: pair[0]):

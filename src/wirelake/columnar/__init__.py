@@ -1,8 +1,8 @@
 """Many messages at a time: a buffer of frames -> Arrow columns, at memory speed.
 
     batch = wirelake.columnar.decode("casual", buffer)
-    batch.records   # pyarrow.RecordBatch: offset, length, message, code, notes, raw_text, then the protocol's fields
-    batch.rejects   # pyarrow.RecordBatch: what is no message, with rule, path, offset and bytes
+    batch.records       # pyarrow.RecordBatch: offset, length, message, code, notes, raw_text, the protocol's fields
+    batch.quarantined   # pyarrow.RecordBatch: undecodable bytes, with rule, path and offset
 
 It never raises for what the bytes hold. Values and faults are those of the record codec, which is asked about every
 frame that is not plain.
@@ -27,10 +27,11 @@ def decode(
     columns: Sequence[str] | None = None,
     **options: Any,
 ) -> Batch:
-    """The whole stream in ``buffer`` as one batch; a tail that is no whole frame is an ``incomplete`` reject."""
-    size = max(len(buffer), 1)
-    decoder = ColumnarDecoder(protocol, columns, batch_bytes=size, batch_rows=size, **options)
-    return Batch.joined([*decoder.feed(buffer), *decoder.finish()], decoder)
+    """Return the whole stream in ``buffer`` as one batch; a cut-off tail is quarantined as ``incomplete``."""
+    more = len(buffer) + 1
+    decoder = ColumnarDecoder(protocol, columns, batch_bytes=more, batch_rows=more, **options)
+    batches = [*decoder.feed(buffer), *decoder.finish()]
+    return batches[0] if batches else decoder.take_batch()
 
 
 def decode_stream(
@@ -41,7 +42,7 @@ def decode_stream(
     batch_bytes: int = MAX_BATCH_BYTES,
     **options: Any,
 ) -> Iterator[Batch]:
-    """A stream in any pieces as batches of about ``batch_bytes`` of frames, which bound the memory that is needed."""
+    """Yield a stream that comes in any pieces as batches of about ``batch_bytes``, which bounds the memory it takes."""
     decoder = ColumnarDecoder(protocol, columns, batch_bytes=batch_bytes, **options)
     for chunk in chunks:
         yield from decoder.feed(chunk)

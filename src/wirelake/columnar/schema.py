@@ -41,7 +41,7 @@ FRONT = (
     pa.field("raw_text", pa.map_(pa.string(), pa.binary())),
 )
 FRONT_NAMES = tuple(f.name for f in FRONT)
-REJECT = pa.schema(
+QUARANTINE = pa.schema(
     [
         ("offset", pa.int64()),
         ("length", pa.int32()),

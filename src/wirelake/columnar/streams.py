@@ -1,8 +1,8 @@
-"""Many streams at once: ranges of one buffer -> rows, bad ranges, and what is left of each stream.
+"""Streams -> rows, quarantined ranges, and what is left of each stream: any number of streams of a protocol at once.
 
-What is found at each byte is exactly what ``StreamDecoder`` finds there, but all streams of a protocol go through the
-kernel together, so that it does not matter how many there are. Where a stream needs thought, a stream decoder takes it
-over until it has found a message.
+What is found at each byte is exactly what ``StreamDecoder`` finds there, but all streams go through the kernel
+together, so that it does not matter how many there are. Where a stream is broken, a stream decoder takes it over until
+enough messages have come one after the other.
 """
 
 from __future__ import annotations
@@ -19,13 +19,18 @@ from ..codec.frame import plausible
 from ..codec.stream import Decoded, Lost, Readings, StreamDecoder
 from ..errors import DecodeError, Incomplete
 from ..spec.resolve import Layout
-from .decoder import STEP_FRAMES, _concat, _Rows
+from .selection import Selection, concat, load_kernel
 
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 UNPROVED = -1
+STEP_FRAMES = 50_000
+"""The kernel decodes at most this many frames at a time."""
+NO_LIMIT = 1 << 62
 _FIRST_STEP, _LONGEST_STEP = 1 << 8, 1 << 16
 """Bytes that a stream decoder is given at a time: a message is most often found soon."""
-_MOST_PATIENCE = 1 << 12
+_CALM = 16
+"""Messages one after the other that end the work of a stream decoder: starting the kernel costs as much."""
 
 
 @dataclass(slots=True)
@@ -39,7 +44,7 @@ class Ranges:
     starts: Ints
     ends: Ints
     shift: Ints
-    final: NDArray[np.bool_]
+    final: Bools
     proved: Ints
     lost: dict[int, Lost] = field(default_factory=dict)
 
@@ -58,8 +63,8 @@ class Rows:
 
 
 @dataclass(slots=True)
-class Bad:
-    """A range of bytes that is no message."""
+class QuarantinedRange:
+    """Undecodable bytes of a range."""
 
     range: int
     start: int
@@ -69,92 +74,114 @@ class Bad:
 
 
 @dataclass(slots=True)
-class Found:
-    """What was found; ``stops`` is where the pending bytes of each range begin."""
+class Frames:
+    """Frames that were judged and not yet decoded into columns: the range, place and length of each."""
+
+    reading: int
+    ranges: Ints
+    starts: Ints
+    lengths: Ints
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What the ranges hold; ``stops`` is where the pending bytes of each begin.
+
+    ``slow`` are the rows that the record codec decoded: range, place, message.
+    """
 
     rows: list[Rows]
-    bad: list[Bad]
+    quarantined: list[QuarantinedRange]
     stops: Ints
     proved: Ints
     lost: dict[int, Lost]
+    slow: list[tuple[int, int, Any]]
 
 
-class ManyDecoder:
+class StreamsDecoder:
     """One protocol, one choice of columns, any number of streams."""
 
     def __init__(self, readings: Readings, columns: Sequence[str] | None) -> None:
         self.readings = readings
-        self.rows = _Rows(readings.protocol, columns)
-        self.check = _Rows(readings.protocol, ())
+        self.selection = Selection(readings.protocol, columns)
+        self.no_columns = Selection(readings.protocol, ())
 
-    def decode(self, buf: NDArray[np.uint8], ranges: Ranges) -> Found:
-        """What the frames in these ranges hold."""
-        return _Job(self, buf, ranges).run()
+    def decode(self, buf: NDArray[np.uint8], ranges: Ranges, most: int = NO_LIMIT) -> Outcome:
+        """Decode the frames in these ranges. Stop early once there are ``most`` messages."""
+        return _Decoding(self, buf, ranges, most).run()
 
-    def decode_given(self, buf: NDArray[np.uint8], ranges: Ranges, borders: Ints) -> Found:
-        """The same for messages without a length of their own: ``borders`` are the places where they end."""
-        job = _Job(self, buf, ranges)
-        return job.run_given(borders)
+    def decode_given(self, buf: NDArray[np.uint8], ranges: Ranges, borders: Ints) -> Outcome:
+        """Do the same for messages without a length of their own: ``borders`` are the places where they end."""
+        return _Decoding(self, buf, ranges, NO_LIMIT).run_given(borders)
 
 
-class _Job:
+class _Decoding:
     """The decoding of one buffer."""
 
-    def __init__(self, decoder: ManyDecoder, buf: NDArray[np.uint8], ranges: Ranges) -> None:
+    def __init__(self, decoder: StreamsDecoder, buf: NDArray[np.uint8], ranges: Ranges, most: int) -> None:
         self.readings = decoder.readings
-        self.rows, self.check = decoder.rows, decoder.check
+        self.selection, self.no_columns = decoder.selection, decoder.no_columns
         self.buf, self.view = buf, buf.data
         self.ranges = ranges
+        self.room = most
         self.at = ranges.starts.copy()
         self.proved = ranges.proved.copy()
         self.lost = dict(ranges.lost)
-        self.patience: dict[int, int] = {}
-        self.open = self.at < ranges.ends
-        """Ranges in which there is something to be done."""
+        self.is_open = self.at < ranges.ends
+        """Ranges of which more may be said now."""
         self.pieces: list[Rows] = []
-        self.later: list[tuple[int, Ints, Ints, Ints]] = []
-        """Frames that were checked and not yet decoded: reading, ranges, places, lengths."""
+        self.judged: list[Frames] = []
         self.slow: list[tuple[int, int, Any]] = []
-        self.bad: list[Bad] = []
+        self.quarantined: list[QuarantinedRange] = []
 
-    def run(self) -> Found:
-        for which in list(self.lost):
-            if self.open[which]:
-                self._recover(which)
-        rows = self.rows
-        while self.open.any():
-            for reading in np.unique(self.proved[self.open]).tolist():
-                self._walk(reading, np.flatnonzero(self.open & (self.proved == reading)), rows)
-            # What is left behind broken bytes comes in many small pieces: it is checked now and decoded together.
-            rows = self.check
-        for later in self._joined_later():
-            self._decode(*later)
-        return self._found()
+    def run(self) -> Outcome:
+        for number in list(self.lost):
+            if self.is_open[number]:
+                self._recover(number)
+        selection = self.selection
+        while self.room > 0 and self.is_open.any():
+            for reading in np.unique(self.proved[self.is_open]).tolist():
+                self._walk(reading, np.flatnonzero(self.is_open & (self.proved == reading)), selection)
+            # What is left behind broken bytes comes in many small pieces: they are judged now and decoded together.
+            selection = self.no_columns
+        for frames in self._joined():
+            if self.selection.names:
+                self._decode(frames)
+            else:
+                self.pieces.append(Rows(None, frames.ranges, frames.starts, frames.lengths))
+        return self._outcome()
 
-    def _found(self) -> Found:
-        return Found(self._ordered(), self.bad, self.at, self.proved, self.lost)
+    def _outcome(self) -> Outcome:
+        rows = self._ordered()
+        return Outcome(rows, self.quarantined, self.at, self.proved, self.lost, self.slow)
 
     def _layout(self, reading: int) -> Layout:
         return self.readings.choices[reading] if reading != UNPROVED else self.readings.fallback
 
-    def _fast(self, reading: int, rows: _Rows) -> Any:
-        is_sure = reading != UNPROVED or self.readings.proved is not None
-        return rows.fast(self._layout(reading), () if is_sure else self.readings.choices)
+    def _is_sure(self, reading: int) -> bool:
+        return reading != UNPROVED or self.readings.proved is not None
 
-    # --- the plain way
+    def _fast(self, reading: int, selection: Selection) -> Any:
+        return selection.fast(self._layout(reading), () if self._is_sure(reading) else self.readings.choices)
 
-    def _walk(self, reading: int, group: Ints, rows: _Rows) -> None:
-        """Goes through the frames of these ranges until each is at its end or handed over."""
-        fast = self._fast(reading, rows if self.readings.strict is None else self.check)
+    def _strict_fast(self, selection: Selection) -> Any:
+        assert self.readings.strict is not None
+        return selection.fast(self.readings.strict, ())
+
+    # --- frames through the kernel
+
+    def _walk(self, reading: int, group: Ints, selection: Selection) -> None:
+        """Go through the frames of these ranges until each is at its end or handed over."""
+        fast = self._fast(reading, selection if self.readings.strict is None else self.no_columns)
         if fast is None:
-            for which in group.tolist():
-                self.patience[which] = len(self.buf)
-                self._recover(which)
+            for number in group.tolist():
+                self._recover(number, calm=NO_LIMIT)
             return
         active = group
-        while len(active):
-            walked = fast.ranges(self.buf, self.at[active], self.ranges.ends[active], STEP_FRAMES)
-            cut = self._take(walked, reading, active, rows)
+        while len(active) and self.room > 0:
+            walked = fast.ranges(self.buf, self.at[active], self.ranges.ends[active], min(STEP_FRAMES, self.room))
+            cut = self._take(walked, reading, active, selection)
+            self.room -= walked.count
             self.at[active] = walked.stops
             self._hand_over(walked, active, cut)
             goes_on = walked.is_good & (walked.stops < self.ranges.ends[active])
@@ -162,137 +189,128 @@ class _Job:
             active = active[goes_on]
 
     def _hand_over(self, walked: Any, active: Ints, cut: dict[int, int]) -> None:
-        """Looks closely where the kernel stopped, unless all that it lacks is more bytes."""
+        """Look closely where the kernel stopped, unless all that it lacks is more bytes."""
         closely = ~walked.is_good & ~(walked.is_short & ~self.ranges.final[active])
         is_done = walked.is_good & (walked.stops >= self.ranges.ends[active])
-        self.open[active[is_done | walked.is_short]] = False
-        # The kernel is on its way again: what comes next is another matter.
-        for which in active[np.diff(walked.firsts) > 0].tolist() if self.patience else ():
-            self.patience.pop(which, None)
+        self.is_open[active[is_done | walked.is_short]] = False
         for local, frame in cut.items():
             closely[local] = False
             self.at[active[local]] = walked.starts[frame]
             self._recover(int(active[local]))
-        for which in active[closely].tolist():
-            self._recover(which)
+        for number in active[closely].tolist():
+            self._recover(number)
 
-    def _take(self, walked: Any, reading: int, active: Ints, rows: _Rows) -> dict[int, int]:
-        """Keeps what the kernel decoded, decodes what it declined; gives the frames where ranges must be cut."""
+    def _take(self, walked: Any, reading: int, active: Ints, selection: Selection) -> dict[int, int]:
+        """Keep what the kernel decoded, decode what it declined; return the frames where ranges must be cut."""
         if not walked.count:
             return {}
         local = walked.range_of
-        which = active[local]
-        parts, status = [(walked.filled, 0)], walked.status
+        ranges = active[local]
+        parts, status = [walked.filled], walked.status
         if self.readings.strict is not None:
-            parts, status = self._strictly(walked.starts, walked.lengths, rows)
+            parts, status = self._strictly(walked.starts, walked.lengths, selection)
         declined = np.flatnonzero(status)
-        cut = self._declined(declined, local, which, walked, reading) if len(declined) else {}
+        cut = self._declined(declined, local, ranges, walked, reading) if len(declined) else {}
         stop_of = np.full(len(active), walked.count)
-        for range_, frame in cut.items():
-            stop_of[range_] = frame
+        for number, frame in cut.items():
+            stop_of[number] = frame
         keep = np.arange(walked.count) < stop_of[local] if cut else None
-        for filled, _ in parts:
-            accepted = np.arange(walked.count)[filled.frames]
-            self._add(reading, rows, filled, accepted, which, walked.starts, walked.lengths, keep)
+        frames = Frames(reading, ranges, walked.starts, walked.lengths)
+        for filled in parts:
+            self._add(frames, selection, filled, keep)
         return cut
 
-    def _strictly(self, starts: Ints, lengths: Ints, rows: _Rows) -> tuple[list[tuple[Any, int]], NDArray[np.int8]]:
-        """The frames as the strict reading reads them."""
-        fast = self._strict_fast(rows)
-        parts, status, first = [], [], 0
+    def _strictly(self, starts: Ints, lengths: Ints, selection: Selection) -> tuple[list[Any], NDArray[np.int8]]:
+        """Return the frames as the strict reading reads them."""
+        fast = self._strict_fast(selection)
+        parts, statuses, first = [], [], 0
         while first < len(starts):
-            filled, one, stop = fast.decode(self.buf, starts, lengths, first)
-            parts.append((filled, first))
-            status.append(one)
-            first = stop
-        return parts, np.concatenate(status)
+            filled, status, first = fast.decode(self.buf, starts, lengths, first)
+            parts.append(filled)
+            statuses.append(status)
+        return parts, np.concatenate(statuses)
 
-    def _declined(self, declined: Ints, local: Ints, which: Ints, walked: Any, reading: int) -> dict[int, int]:
-        """Decodes frames one by one; gives by range the frame from which on nothing is sure."""
+    def _declined(self, declined: Ints, local: Ints, ranges: Ints, walked: Any, reading: int) -> dict[int, int]:
+        """Decode frames one by one; return by range the frame from which on nothing is sure."""
         cut: dict[int, int] = {}
-        layout = self._layout(reading)
-        codec = self.readings.codec(layout)
-        is_sure = reading != UNPROVED or self.readings.proved is not None
         for i in declined.tolist():
-            range_, start = int(local[i]), int(walked.starts[i])
-            if range_ in cut:
-                continue
-            if not is_sure:
-                cut[range_] = i
-                continue
-            frame = self.view[start : start + int(walked.lengths[i])].tobytes()
-            message, error = None, self.readings.doubt(frame)
-            try:
-                message = codec.decode(frame)
-            except DecodeError as fault:
-                error = fault
-            if error is not None:
-                end, final = int(self.ranges.ends[which[i]]), bool(self.ranges.final[which[i]])
-                follows = plausible(layout, self.view, start + len(frame), end)
-                if follows is False or (follows is None and not final):
-                    cut[range_] = i
-                    continue
-            if message is not None:
-                self.slow.append((int(which[i]), start, message))
-            elif error is not None:
-                error.locate(self.readings.protocol.name, "", frame)
-                self.bad.append(Bad(int(which[i]), start, len(frame), error, frame))
+            number = int(local[i])
+            if number not in cut and not (
+                self._is_sure(reading)
+                and self._judge(reading, int(ranges[i]), int(walked.starts[i]), int(walked.lengths[i]))
+            ):
+                cut[number] = i
         return cut
 
-    def _add(
-        self,
-        reading: int,
-        rows: _Rows,
-        filled: Any,
-        accepted: Ints,
-        which: Ints,
-        starts: Ints,
-        lengths: Ints,
-        keep: NDArray[np.bool_] | None,
-    ) -> None:
-        kept = accepted if keep is None else accepted[keep[accepted]]
+    def _judge(self, reading: int, number: int, start: int, length: int) -> bool:
+        """Decode or quarantine a frame of a stream; say no if it takes a search."""
+        layout = self._layout(reading)
+        frame = self.view[start : start + length].tobytes()
+        message, error = None, self.readings.doubt(frame)
+        try:
+            message = self.readings.codec(layout).decode(frame)
+        except DecodeError as fault:
+            error = fault
+        if error is not None:
+            follows = plausible(layout, self.view, start + length, int(self.ranges.ends[number]))
+            if follows is False or (follows is None and not self.ranges.final[number]):
+                return False
+        if message is not None:
+            self.slow.append((number, start, message))
+        elif error is not None:
+            self._quarantine(number, start, error, frame)
+        return True
+
+    def _quarantine(self, number: int, start: int, error: DecodeError, data: bytes) -> None:
+        error.locate(self.readings.protocol.name, "", data)
+        self.quarantined.append(QuarantinedRange(number, start, len(data), error, data))
+
+    def _add(self, frames: Frames, selection: Selection, filled: Any, keep: Bools | None) -> None:
+        """Keep the rows that the kernel filled in, of these frames those that are to be kept."""
+        accepted = np.arange(len(frames.starts))[filled.frames]
+        mask = None if keep is None else keep[accepted]
+        kept = accepted if mask is None else accepted[mask]
         if not len(kept):
             return
-        which, starts, lengths = which[kept], starts[kept], lengths[kept]
-        if rows is not self.rows:
-            self.later.append((reading, which, starts, lengths))
+        ranges, starts, lengths = frames.ranges[kept], frames.starts[kept], frames.lengths[kept]
+        if selection is not self.selection:
+            self.judged.append(Frames(frames.reading, ranges, starts, lengths))
             return
         records = None
-        if self.rows.names:
-            places = starts if len(kept) == len(accepted) else None
-            if places is None:
-                mask = keep[accepted]  # type: ignore[index]
-                offsets = np.zeros(len(accepted), np.int64)
-                offsets[mask] = starts + self.ranges.shift[which]
-                records = self.rows.of_filled(filled, offsets).filter(pa.array(mask))
+        if selection.names:
+            offsets = starts + self.ranges.shift[ranges]
+            if len(kept) == len(accepted):
+                records = selection.of_filled(filled, offsets)
             else:
-                records = self.rows.of_filled(filled, starts + self.ranges.shift[which])
-        self.pieces.append(Rows(records, which, starts, lengths))
+                spread = np.zeros(len(accepted), np.int64)
+                spread[mask] = offsets
+                records = selection.of_filled(filled, spread).filter(pa.array(mask))
+        self.pieces.append(Rows(records, ranges, starts, lengths))
 
     # --- frames that are known already
 
-    def run_given(self, borders: Ints) -> Found:
+    def run_given(self, borders: Ints) -> Outcome:
         ranges = self.ranges
         borders = borders[borders <= ranges.ends[-1]]
-        which = np.searchsorted(ranges.ends, borders, side="left")
-        is_here = borders > ranges.starts[which]
-        which, borders = which[is_here], borders[is_here]
-        starts = ranges.starts[which].copy()
+        numbers = np.searchsorted(ranges.ends, borders, side="left")
+        is_here = borders > ranges.starts[numbers]
+        numbers, borders = numbers[is_here], borders[is_here]
+        starts = ranges.starts[numbers].copy()
         if len(borders) > 1:
-            same = which[1:] == which[:-1]
+            same = numbers[1:] == numbers[:-1]
             starts[1:][same] = borders[:-1][same]
         is_some = borders > starts
-        which, starts, lengths = which[is_some], starts[is_some], (borders - starts)[is_some]
-        np.maximum.at(self.at, which, starts + lengths)
+        numbers, starts, lengths = numbers[is_some], starts[is_some], (borders - starts)[is_some]
+        np.maximum.at(self.at, numbers, starts + lengths)
         if len(starts):
-            self._decode(UNPROVED, which, starts, lengths)
+            self._decode(Frames(UNPROVED, numbers, starts, lengths))
         for last in np.flatnonzero(ranges.final & (self.at < ranges.ends)).tolist():
             self._tear(last)
-        return self._found()
+        return self._outcome()
 
-    def _tear(self, which: int) -> None:
+    def _tear(self, number: int) -> None:
         """The rest of a range is the beginning of a message that never became whole."""
-        start, end = int(self.at[which]), int(self.ranges.ends[which])
+        start, end = int(self.at[number]), int(self.ranges.ends[number])
         data = self.view[start:end].tobytes()
         error = Incomplete(
             f"{len(data)} bytes of a message are there",
@@ -301,71 +319,88 @@ class _Job:
             needed=len(data) + 1,
             available=len(data),
         )
-        self.bad.append(Bad(which, start, len(data), error.locate(self.readings.protocol.name, "", data), data))
-        self.at[which] = end
+        self._quarantine(number, start, error, data)
+        self.at[number] = end
 
-    def _decode(self, reading: int, which: Ints, starts: Ints, lengths: Ints) -> None:
-        """Decodes frames of which each is judged alone."""
-        fast = self._fast(reading, self.rows) if self.readings.strict is None else self._strict_fast(self.rows)
-        codec = self.readings.codec(self._layout(reading))
-        declined = list(range(len(starts))) if fast is None else []
+    def _decode(self, frames: Frames) -> None:
+        """Decode frames of which each is judged alone."""
+        fast = (
+            self._fast(frames.reading, self.selection)
+            if self.readings.strict is None
+            else self._strict_fast(self.selection)
+        )
+        count = len(frames.starts)
+        declined = list(range(count)) if fast is None else []
         first = 0
-        while fast is not None and first < len(starts):
-            last = min(first + STEP_FRAMES, len(starts))
-            filled, status, stop = fast.decode(self.buf, starts[:last], lengths[:last], first)
+        while fast is not None and first < count:
+            last = min(first + STEP_FRAMES, count)
+            filled, status, stop = fast.decode(self.buf, frames.starts[:last], frames.lengths[:last], first)
             declined += (np.flatnonzero(status) + first).tolist()
-            accepted = np.arange(last)[filled.frames]
-            self._add(reading, self.rows, filled, accepted, which, starts, lengths, None)
+            self._add(frames, self.selection, filled, None)
             first = stop
+        codec = self.readings.codec(self._layout(frames.reading))
         for i in declined:
-            start = int(starts[i])
-            frame = self.view[start : start + int(lengths[i])].tobytes()
+            number, start = int(frames.ranges[i]), int(frames.starts[i])
+            frame = self.view[start : start + int(frames.lengths[i])].tobytes()
             try:
-                self.slow.append((int(which[i]), start, codec.decode(frame)))
+                self.slow.append((number, start, codec.decode(frame)))
             except DecodeError as error:
-                error.locate(self.readings.protocol.name, "", frame)
-                self.bad.append(Bad(int(which[i]), start, len(frame), error, frame))
+                self._quarantine(number, start, error, frame)
 
-    def _strict_fast(self, rows: _Rows) -> Any:
-        assert self.readings.strict is not None
-        return rows.fast(self.readings.strict, ())
-
-    def _joined_later(self) -> list[tuple[int, Ints, Ints, Ints]]:
-        readings = sorted({reading for reading, *_ in self.later})
+    def _joined(self) -> list[Frames]:
+        """The frames that were judged, by reading."""
         joined = []
-        for wanted in readings:
-            parts = [part for reading, *part in self.later if reading == wanted]
-            which, starts, lengths = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-            joined.append((wanted, which, starts, lengths))
+        for reading in sorted({frames.reading for frames in self.judged}):
+            parts = [(f.ranges, f.starts, f.lengths) for f in self.judged if f.reading == reading]
+            ranges, starts, lengths = map(np.concatenate, zip(*parts, strict=True))
+            joined.append(Frames(reading, ranges, starts, lengths))
         return joined
 
-    # --- what needs thought
+    # --- broken bytes
 
-    def _recover(self, which: int) -> None:
-        """Hands a range over to a stream decoder, until that has found a message (the next time: a few more)."""
-        begin = fed = int(self.at[which])
-        end, final = int(self.ranges.ends[which]), bool(self.ranges.final[which])
-        reading = int(self.proved[which])
+    def _recover(self, number: int, calm: int = _CALM) -> None:
+        """Hand a range over to a stream decoder, until that has found ``calm`` messages one after the other."""
+        begin = fed = int(self.at[number])
+        end, final = int(self.ranges.ends[number]), bool(self.ranges.final[number])
+        reading = int(self.proved[number])
         proved = self.readings.choices[reading] if reading != UNPROVED else None
-        decoder = StreamDecoder.of(self.readings, proved, self.lost.pop(which, None))
-        wanted = self.patience.get(which, 1)
-        self.patience[which] = min(2 * wanted, max(_MOST_PATIENCE, wanted))
-        step = _FIRST_STEP
-        while wanted and fed < end:
+        decoder = StreamDecoder.of(self.readings, proved, self.lost.pop(number, None))
+        messages: list[tuple[int, Any]] = []
+        wanted, step = calm, _FIRST_STEP
+        while wanted and self.room > 0 and fed < end:
             decoder.push(self.view[fed : min(fed + step, end)])
             fed, step = min(fed + step, end), min(2 * step, _LONGEST_STEP)
-            while wanted and (event := decoder.step(final and fed == end)) is not None:
+            while wanted and self.room > 0 and (event := decoder.step(final and fed == end)) is not None:
                 if isinstance(event, Decoded):
-                    self.slow.append((which, begin + event.offset, event.message))
-                    wanted -= 1
+                    messages.append((begin + event.offset, event.message))
+                    wanted, self.room = wanted - 1, self.room - 1
                 else:
-                    self.bad.append(Bad(which, begin + event.offset, event.length, event.error, event.data))
+                    place = begin + event.offset
+                    self.quarantined.append(QuarantinedRange(number, place, event.length, event.error, event.data))
+                    wanted = calm
         if self.readings.proved is None and decoder.proved is not None:
-            self.proved[which] = self.readings.choices.index(decoder.proved)
-        self.at[which] = begin + decoder.bytes_in - decoder.pending
-        self.open[which] = not wanted and self.at[which] < end
+            self.proved[number] = self.readings.choices.index(decoder.proved)
+        self.at[number] = begin + decoder.bytes_in - decoder.pending
+        self.is_open[number] = (not wanted or self.room <= 0) and self.at[number] < end
         if decoder.lost is not None:
-            self.lost[which] = decoder.lost
+            self.lost[number] = decoder.lost
+        self._keep(number, messages)
+
+    def _keep(self, number: int, messages: list[tuple[int, Any]]) -> None:
+        """Keep messages that a stream decoder found: their frames are decoded with the others that were judged."""
+        if load_kernel() is None:
+            self.slow += [(number, start, message) for start, message in messages]
+            return
+        places: dict[int, list[tuple[int, int]]] = {}
+        for start, message in messages:
+            places.setdefault(self._reading(message.layout), []).append((start, message.wire_length))
+        for reading, ours in places.items():
+            starts, lengths = np.array(ours, np.int64).T
+            self.judged.append(Frames(reading, np.full(len(ours), number), starts, lengths))
+
+    def _reading(self, layout: Layout) -> int:
+        is_open = self.readings.proved is None and layout in self.readings.choices
+        return self.readings.choices.index(layout) if is_open else UNPROVED
 
     # --- together
 
@@ -380,20 +415,23 @@ class _Job:
         starts = np.concatenate([piece.starts for piece in pieces])
         order = np.argsort(starts, kind="stable")
         records = None
-        if self.rows.names:
-            records = _concat([piece.records for piece in pieces], self.rows.schema).take(pa.array(order))
+        if self.selection.names:
+            records = concat([piece.records for piece in pieces], self.selection.schema).take(pa.array(order))
         ranges = np.concatenate([piece.ranges for piece in pieces])[order]
         return [Rows(records, ranges, starts[order], np.concatenate([piece.lengths for piece in pieces])[order])]
 
     def _slow_rows(self) -> Rows:
-        self.slow.sort(key=lambda found: found[1])
-        ranges = np.array([which for which, _, _ in self.slow], np.int64)
+        self.slow.sort(key=_start)
+        ranges = np.array([number for number, _, _ in self.slow], np.int64)
         starts = np.array([start for _, start, _ in self.slow], np.int64)
         lengths = np.array([message.wire_length for _, _, message in self.slow], np.int64)
         records = None
-        if self.rows.names:
+        if self.selection.names:
             offsets = (starts + self.ranges.shift[ranges]).tolist()
-            records = self.rows.of_messages(
-                [(offset, message) for offset, (_, _, message) in zip(offsets, self.slow, strict=True)]
-            )
+            messages = [message for _, _, message in self.slow]
+            records = self.selection.of_messages(list(zip(offsets, messages, strict=True)))
         return Rows(records, ranges, starts, lengths)
+
+
+def _start(row: tuple[int, int, Any]) -> int:
+    return row[1]

@@ -15,10 +15,10 @@ def warm_up() -> None:
     Numba loaded that saves 28 ms per task.
     """
     from .. import columnar  # noqa: F401
-    from ..columnar.decoder import _fast
+    from ..columnar.selection import load_kernel
 
     _use_jemalloc()
-    _fast()
+    load_kernel()
     gc.collect()
     gc.freeze()
 

@@ -43,7 +43,7 @@ def decode_column(how: Decoding, frames: pa.Array) -> pa.StructArray:
     names = tuple(field.name for field in fields if field.name != how.corrupt)
     given = frames.drop_null() if frames.null_count else frames
     batch = decode_frames(protocol, given, names, **dict(how.reading))
-    if how.mode == "FAILFAST" and len(batch.rejects):
+    if how.mode == "FAILFAST" and len(batch.quarantined):
         _refuse(protocol, how, batch)
     places = frames.is_valid().to_numpy(zero_copy_only=False).nonzero()[0] if frames.null_count else None
     return _structs(fields, batch, len(frames), places)
@@ -51,7 +51,7 @@ def decode_column(how: Decoding, frames: pa.Array) -> pa.StructArray:
 
 def _refuse(protocol: Protocol, how: Decoding, batch: Batch) -> None:
     """Raises what the record codec has to say about the first bad frame: it knows the message and the bytes around."""
-    decode(protocol, batch.rejects.column("bytes")[0].as_py(), **dict(how.reading))
+    decode(protocol, batch.quarantined.column("bytes")[0].as_py(), **dict(how.reading))
     raise AssertionError("the two decoders do not agree")
 
 
@@ -63,13 +63,13 @@ def _structs(fields: tuple[pa.Field, ...], batch: Batch, count: int, places: Int
         if has_reason:
             arrays.append(pa.nulls(count, CORRUPT))
         return pa.StructArray.from_arrays(arrays, fields=list(fields))
-    assert batch.row_frames is not None and batch.reject_frames is not None
+    assert batch.row_frames is not None and batch.quarantined_frames is not None
     rows = _spread(batch.row_frames, places, count)
     arrays = [array.take(rows) for array in arrays]
     missing = rows.is_null()
     if has_reason:
-        rejects = _spread(batch.reject_frames, places, count)
-        arrays.append(_reasons(batch.rejects).take(rejects))
+        rejects = _spread(batch.quarantined_frames, places, count)
+        arrays.append(_reasons(batch.quarantined).take(rejects))
         missing = pa.compute.and_(missing, rejects.is_null())
     return pa.StructArray.from_arrays(arrays, fields=list(fields), mask=missing)
 
