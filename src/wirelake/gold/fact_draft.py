@@ -14,10 +14,8 @@ from ..spec.conduct import STATUS, Selection, When
 from . import arrays
 from .arrays import Mask
 
-Path = tuple[str, ...]
 
-
-def column_at(records: pa.RecordBatch, path: Path) -> pa.Array:
+def column_at(records: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array:
     """Return a column, or a part of a nested one."""
     column = records.column(path[0])
     return pc.struct_field(column, list(path[1:])) if len(path) > 1 else column

@@ -20,8 +20,9 @@ from ..protocols import load
 from ..spec import nodes as n
 from ..spec.conduct import CLOSE, REPLY, REQUEST, RESULTS, TimeUnit
 from ..spec.conduct_paths import columns_read
+from ..spec.roles import Place, places
 from . import arrays
-from .fact_draft import Draft, Path, as_text, column_at
+from .fact_draft import Draft, as_text, column_at
 from .fact_rules import apply_conduct
 from .schema import column
 
@@ -105,15 +106,6 @@ _NULL_FORMATS = (-1, 0)
 
 
 @dataclass(frozen=True)
-class _Place:
-    """Where a role is: a path of columns, and the messages (by their place) whose role it is."""
-
-    path: Path
-    messages: tuple[int, ...]
-    unit: str = ""
-
-
-@dataclass(frozen=True)
 class _Plan:
     """A protocol as this module reads it."""
 
@@ -122,7 +114,7 @@ class _Plan:
     kinds: tuple[str, ...]
     parts: NDArray[np.int8]
     pairs: NDArray[np.int32]
-    roles: dict[str, tuple[_Place, ...]]
+    roles: dict[n.Role, tuple[Place, ...]]
     options: dict[str, Any]
     columns: tuple[str, ...]
 
@@ -131,8 +123,8 @@ class _Plan:
 def _plan(protocol: n.Protocol) -> _Plan:
     about = [cls.__message__ for cls in protocol.messages]
     replies = {one["answer"] for one in about if one["answer"] is not None}
-    roles = _roles(protocol)
-    by_role = [place.path[0] for places in roles.values() for place in places]
+    roles = places(protocol)
+    with_roles = [place.path[0] for listed in roles.values() for place in listed]
     return _Plan(
         tuple(one["name"] for one in about),
         np.array([one["code"] for one in about], np.int64),
@@ -141,30 +133,8 @@ def _plan(protocol: n.Protocol) -> _Plan:
         np.array([one["code"] if one["answer"] is None else one["answer"] for one in about], np.int32),
         roles,
         {name: option.default for name, option in protocol.options.items()},
-        tuple(dict.fromkeys((*by_role, *columns_read(protocol.conduct)))),
+        tuple(dict.fromkeys((*with_roles, *columns_read(protocol.conduct)))),
     )
-
-
-def _roles(protocol: n.Protocol) -> dict[str, tuple[_Place, ...]]:
-    found: dict[str, dict[tuple[Path, str], list[int]]] = {}
-    for which, cls in enumerate(protocol.messages):
-        for role, path, unit in _fields_with_roles(cls.__wire_fields__, ()):
-            found.setdefault(role, {}).setdefault((path, unit), []).append(which)
-    return {
-        role: tuple(_Place(path, tuple(messages), unit) for (path, unit), messages in places.items())
-        for role, places in found.items()
-    }
-
-
-def _fields_with_roles(fields: tuple[n.Field, ...], above: Path) -> list[tuple[str, Path, str]]:
-    found: list[tuple[str, Path, str]] = []
-    for field in fields:
-        path = (*above, field.column or field.key)
-        if field.role is not None:
-            found.append((field.role, path, field.unit))
-        elif isinstance(field.wire, n.Nested | n.Tags):
-            found += _fields_with_roles(field.wire.struct.__wire_fields__, path)
-    return found
 
 
 def needed_columns(protocol: n.Protocol | str) -> tuple[str, ...]:
@@ -224,13 +194,13 @@ def _draft(plan: _Plan, units: tuple[TimeUnit, ...], records: pa.RecordBatch, op
     return draft
 
 
-def _mask(place: _Place, which: NDArray[np.int64], plan: _Plan) -> arrays.Mask:
+def _mask(place: Place, which: NDArray[np.int64], plan: _Plan) -> arrays.Mask:
     wanted = np.zeros(len(plan.names), np.bool_)
     wanted[list(place.messages)] = True
     return wanted[which]
 
 
-def _of_role(plan: _Plan, role: str, records: pa.RecordBatch, which: NDArray[np.int64]) -> pa.Array | None:
+def _of_role(plan: _Plan, role: n.Role, records: pa.RecordBatch, which: NDArray[np.int64]) -> pa.Array | None:
     """Return the field with this role, if all messages have it in one type (whole numbers count as one)."""
     found: pa.Array | None = None
     for place in plan.roles.get(role, ()):
@@ -243,7 +213,7 @@ def _of_role(plan: _Plan, role: str, records: pa.RecordBatch, which: NDArray[np.
     return found
 
 
-def _texts(plan: _Plan, role: str, records: pa.RecordBatch, which: NDArray[np.int64]) -> pa.Array:
+def _texts(plan: _Plan, role: n.Role, records: pa.RecordBatch, which: NDArray[np.int64]) -> pa.Array:
     """Return the field with this role as text; an empty text is none, except that an address may be the root."""
     found: pa.Array | None = None
     for place in plan.roles.get(role, ()):

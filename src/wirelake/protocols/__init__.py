@@ -19,6 +19,8 @@ from ..spec.nodes import Protocol
 
 _TEXT = "wirelake_declared_"
 BUILT_IN = ("casual", "dsa", "mb", "ceda")
+_declared: dict[str, Protocol] = {}
+"""Protocols of users by the names they declare; the last one of a name counts."""
 
 
 def load(name: str | Protocol) -> Protocol:
@@ -26,7 +28,14 @@ def load(name: str | Protocol) -> Protocol:
 
     SpecError: its declaration has the name of another protocol, whose tables and traffic it would take over.
     """
-    return name if isinstance(name, Protocol) else _load(name)
+    if isinstance(name, Protocol):
+        return name
+    return _declared.get(name) or _load(name)
+
+
+def known() -> tuple[Protocol, ...]:
+    """Return the built-in protocols, and those that were loaded here: they are found by the names they declare, too."""
+    return (*map(load, BUILT_IN), *_declared.values())
 
 
 def check_distinct(names: Iterable[str]) -> None:
@@ -45,6 +54,7 @@ def _load(name: str) -> Protocol:
     declared = _load_declared(name)
     if declared.name in BUILT_IN:
         raise SpecError(f"{name} is named {declared.name!r}, as a built-in protocol is: give it another name")
+    _declared[declared.name] = declared
     return declared
 
 

@@ -10,16 +10,17 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from ..gold.transactions import COMMIT, PREPARE, ROLLBACK, STEPS, WORK
-from ..protocols.casual import XA_RETURN
+from ..gold.tables import view_name
+from ..protocols import known, load
+from ..spec.columns import Column, columns
+from ..spec.nodes import Protocol
+from ..spec.roles import Place, label, places
 from .conversation_ids import Spot, TransactionId
 from .exchanges import Pair
-from .views import rows
+from .views import quoted, rows
 from .windows import give
 
-XID_OF = {"casual": "xid"}
-"""The column of transaction ids, where a protocol has some."""
-PHASES = {WORK: "work", PREPARE: "prepare", COMMIT: "commit", ROLLBACK: "rollback"}
+WORK = "work"
 MOST_REQUESTS = 40
 """Requests of a transaction that are shown."""
 
@@ -52,9 +53,9 @@ def read_transactions(tables: duckdb.DuckDBPyConnection, ids: Sequence[Transacti
     give(tables, "wanted_gtrids", _GTRIDS, [(name,) for name in sorted({one.gtrid for one in ids})])
     decided = rows(tables, "select * from gold_transactions semi join wanted_gtrids using (gtrid)")
     requests: dict[tuple[str, str, int], list[dict[str, Any]]] = defaultdict(list)
-    for protocol, column in XID_OF.items():
-        for row in _requests(tables, protocol, column):
-            requests[protocol, row["gtrid"], row["xid_format"]].append(row)
+    for protocol in _with_branches(tables):
+        for row in _requests(tables, protocol):
+            requests[protocol.name, row["gtrid"], row["xid_format"]].append(row)
     made = {}
     for one in ids:
         found = _transaction(one, decided, requests)
@@ -80,23 +81,65 @@ def _transaction(
     return Transaction(one.gtrid, row, protocol, listed, size)
 
 
-def _requests(tables: duckdb.DuckDBPyConnection, protocol: str, column: str) -> list[dict[str, Any]]:
-    """The requests that carry these ids. Their answers are found by correlation: they may carry another id, or none."""
-    steps = {name: step for name, step in STEPS[protocol].items() if step in PHASES}
-    names = ", ".join(f"'{name}'" for name in steps)
+def _with_branches(tables: duckdb.DuckDBPyConnection) -> list[Protocol]:
+    """Return the protocols of the lake whose declaration says how their transactions go."""
+    there = {row["table_name"] for row in rows(tables, "select table_name from information_schema.tables")}
+    return [one for one in known() if one.conduct.branches and view_name(f"silver/{one.name}") in there]
+
+
+def _phases(protocol: Protocol) -> dict[str, str]:
+    """Return the phase that each request belongs to."""
+    branches = protocol.conduct.branches
+    assert branches is not None
+    ends = {branches.prepare: "prepare", branches.commit: "commit", branches.rollback: "rollback"}
+    return dict.fromkeys(sorted(branches.work), WORK) | {name: phase for name, phase in ends.items() if name}
+
+
+def _requests(tables: duckdb.DuckDBPyConnection, protocol: Protocol) -> list[dict[str, Any]]:
+    """Return the requests that carry these ids. Their replies are found by correlation: they may carry another id."""
+    phases = _phases(protocol)
+    names = ", ".join(f"'{name}'" for name in phases)
+    roles = places(protocol)
+    xid = [_xid(protocol, place) for place in roles["xid"]]
+    number, gtrid, bqual = (f"coalesce({', '.join(parts)})" for parts in zip(*xid, strict=True))
+    correlation = ", ".join(_text(protocol, place) for place in roles.get("correlation", ())) or "null"
     found = rows(
         tables,
         f"""
-select connection, direction, "offset", epoch_us(ts) as ts, message, lower(hex(correlation)) as correlation,
-       {column}.format as xid_format, lower(hex({column}.gtrid)) as gtrid, lower(hex({column}.bqual)) as bqual,
-       count(*) over (partition by {column}.format, {column}.gtrid) as size
-from silver_{protocol}
-where {column}.gtrid in (select unhex(gtrid) from wanted_gtrids) and message in ({names})
-qualify row_number() over (partition by {column}.format, {column}.gtrid
+select connection, direction, "offset", epoch_us(ts) as ts, message, coalesce({correlation}) as correlation,
+       {number} as xid_format, lower(hex({gtrid})) as gtrid, lower(hex({bqual})) as bqual,
+       count(*) over (partition by {number}, {gtrid}) as size
+from {quoted(view_name(f"silver/{protocol.name}"))}
+where {gtrid} in (select unhex(gtrid) from wanted_gtrids) and message in ({names})
+qualify row_number() over (partition by {number}, {gtrid}
                            order by ts, connection, direction, "offset") <= {MOST_REQUESTS}
 order by ts, connection, direction, "offset" """,
     )
-    return [row | {"step": steps[row["message"]]} for row in found]
+    return [row | {"phase": phases[row["message"]]} for row in found]
+
+
+def _xid(protocol: Protocol, place: Place) -> tuple[str, str, str]:
+    """Return SQL for the format, global id and branch of a transaction id, as facts have them."""
+    path, column = _sql(place), _column(protocol, place)
+    if column.kind == "struct":
+        return f"{path}.format", f"{path}.gtrid", f"{path}.bqual"
+    return "0", path if column.type == "binary" else f"encode({path}::varchar)", "''::blob"
+
+
+def _text(protocol: Protocol, place: Place) -> str:
+    path = _sql(place)
+    return f"lower(hex({path}))" if _column(protocol, place).type == "binary" else f"{path}::varchar"
+
+
+def _sql(place: Place) -> str:
+    return ".".join(map(quoted, place.path))
+
+
+def _column(protocol: Protocol, place: Place) -> Column:
+    found = columns(protocol)[place.path[0]]
+    for name in place.path[1:]:
+        found = found.children[name]
+    return found
 
 
 def answer_to(request: dict[str, Any], messages: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
@@ -117,10 +160,10 @@ def branches(
         reply = answer_to(request, messages.get((request["connection"], request["correlation"]), ()))
         bars[request["bqual"], request["connection"]].append(
             {
-                "phase": PHASES[request["step"]],
+                "phase": request["phase"],
                 "start": request["ts"],
                 "end": reply["ts"] if reply is not None else None,
-                "result": _result(request["step"], reply),
+                "result": _result(one.protocol, request["phase"], reply),
             }
         )
     outcomes = {(b["bqual"], b["connection"]): b["outcome"] for b in (one.row or {}).get("branches") or ()}
@@ -135,16 +178,13 @@ def branches(
     ]
 
 
-def _result(step: int, reply: dict[str, Any] | None) -> str:
+def _result(protocol: str, phase: str, reply: dict[str, Any] | None) -> str:
     if reply is None:
         return "no reply"
-    status = reply["status"]
-    if step == WORK:
-        return "ok" if status in (None, "", "0") else str(status)
-    try:
-        return XA_RETURN.names.get(int(status), str(status))
-    except (TypeError, ValueError):
-        return str(status or "")
+    status = str(reply["status"] or "")
+    if phase == WORK:
+        return "ok" if status in ("", "0") else status
+    return label(load(protocol), reply["message"], "status", status)
 
 
 def unanswered(one: Transaction, messages: dict[Pair, list[dict[str, Any]]]) -> set[Spot]:

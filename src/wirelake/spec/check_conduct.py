@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from ..errors import SpecError
@@ -10,6 +10,7 @@ from . import nodes as n
 from .columns import Column, columns
 from .conduct import REQUEST, STATUS, Branches, Conduct, Limit, Pieces, Selection, When
 from .conduct_paths import EVERYWHERE, paths, selections
+from .roles import field_with
 
 _NUMBERS = frozenset(("int16", "int32", "int64", "decimal", "bool"))
 _TEXTS = {"string": str, "binary": bytes}
@@ -38,7 +39,7 @@ def check_conduct(protocol: n.Protocol) -> None:
     if conduct.pieces is not None:
         _check_pieces(conduct.pieces, known, messages)
     if conduct.branches is not None:
-        _check_branches(conduct.branches, messages)
+        _check_branches(conduct.branches, messages, protocol)
 
 
 def _require(condition: Any, detail: str) -> None:
@@ -74,7 +75,8 @@ def _type_of(where: str, path: str, known: dict[str, Column], protocol: n.Protoc
     if path in EVERYWHERE:
         return "string"
     if path == STATUS:
-        types = {_value_type(wire) for cls in protocol.messages for wire in _statuses(cls.__wire_fields__)}
+        fields = (field_with(protocol, cls.__message__["name"], "status") for cls in protocol.messages)
+        types = {_value_type(field.wire) for field in fields if field is not None}
         _require(types, f"{where}: no field has the role status")
         return types.pop() if len(types) == 1 else "string"
     column = _find(path, known)
@@ -83,14 +85,6 @@ def _type_of(where: str, path: str, known: dict[str, Column], protocol: n.Protoc
     if column.kind in ("list", "struct", "cells", "order"):
         return column.kind
     return column.type
-
-
-def _statuses(fields: tuple[n.Field, ...]) -> Iterator[Any]:
-    for field in fields:
-        if field.role == "status":
-            yield field.wire
-        elif isinstance(field.wire, n.Nested | n.Tags):
-            yield from _statuses(field.wire.struct.__wire_fields__)
 
 
 def _value_type(wire: Any) -> str:
@@ -159,7 +153,7 @@ def _check_pieces(pieces: Pieces, known: dict[str, Column], messages: dict[str, 
     _check_names("conduct.pieces.keys", pieces.keys, messages)
 
 
-def _check_branches(branches: Branches, messages: dict[str, Any]) -> None:
+def _check_branches(branches: Branches, messages: dict[str, Any], protocol: n.Protocol) -> None:
     pairs = {
         "prepare": (branches.prepare, branches.prepared),
         "commit": (branches.commit, branches.committed),
@@ -172,12 +166,4 @@ def _check_branches(branches: Branches, messages: dict[str, Any]) -> None:
     steps = [request for request, _ in pairs.values() if request]
     _require(steps, "conduct.branches: nothing ends a transaction; name a commit or a rollback")
     for name in (*sorted(branches.work), *steps):
-        _require(_has_xid(messages[name].__wire_fields__), f"conduct.branches: {name} has no field with the role xid")
-
-
-def _has_xid(fields: tuple[n.Field, ...]) -> bool:
-    return any(
-        field.role == "xid"
-        or (isinstance(field.wire, n.Nested | n.Tags) and _has_xid(field.wire.struct.__wire_fields__))
-        for field in fields
-    )
+        _require(field_with(protocol, name, "xid"), f"conduct.branches: {name} has no field with the role xid")
