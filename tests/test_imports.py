@@ -178,30 +178,6 @@ def test_sessions_know_no_clock_no_socket_and_no_chance_of_their_own() -> None:
         assert not UNFORESEEN & (used | imported), path
 
 
-def docstrings(tree: ast.Module) -> set[ast.AST]:
-    """Texts that stand alone: they tell, they do not decide."""
-    return {
-        node.value for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-    }
-
-
-@pytest.mark.parametrize("room", ["spec", "codec", "kernels", "columnar"])
-def test_generic_rooms_name_no_protocol(room: str) -> None:
-    for path in (SOURCE / room).glob("*.py"):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        told = docstrings(tree)
-        for node in ast.walk(tree):
-            match node:
-                case ast.Constant(value=str(text)) if node not in told:
-                    assert text not in BUILT_IN, f"{path} line {node.lineno}"
-                case ast.Name(id=name) | ast.Attribute(attr=name) | ast.alias(name=name):
-                    assert name.partition(".")[0] not in BUILT_IN, f"{path}: {name}"
-                case ast.ImportFrom(module=module) if module is not None:
-                    assert not set(module.split(".")) & set(BUILT_IN), f"{path} line {node.lineno}"
-                case _:
-                    pass
-
-
 # --- in a fresh interpreter
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ..protocols.ceda.conduct import LOGIN_LIMIT_US
+from ..spec.conduct import SECOND_US
 from .ceda_groups import GroupLimits
 from .ceda_wire import AUTO, CEDA4_WS, FRAMINGS
 from .links import Framing
@@ -69,4 +71,4 @@ class CedaServerOptions(CedaOptions):
 @dataclass(frozen=True, slots=True)
 class CedaClientOptions(CedaOptions):
     heartbeat_seconds: float = 15.0
-    login_seconds: float = 15.0
+    login_seconds: float = LOGIN_LIMIT_US / SECOND_US

@@ -9,10 +9,11 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 
+from ..protocols.mb.conduct import HEARTBEAT
 from .links import Framing, Link
 from .mb_metrics import Probe
 from .mb_registry import Registry
-from .mb_services import HEARTBEAT, BrokerOptions, Open, Service
+from .mb_services import BrokerOptions, Open, Service
 from .mb_system import SUCCESS, SystemTopics
 from .mb_wire import (
     ERROR_PREFIX,

@@ -12,8 +12,9 @@ from typing import Any
 from ..codec import decode
 from ..errors import DecodeError, EncodeError, LocalProtocolError
 from ..protocols.mb import MAX_TIMEOUT_MS, UUID4
+from ..protocols.mb.conduct import HEARTBEAT, INITIALIZE
 from .mb_events import Asked, Delivered, Refused
-from .mb_talk import HEARTBEAT, INITIALIZE, ClientOptions, Talk, Waiting, add_ids
+from .mb_talk import ClientOptions, Talk, Waiting, add_ids
 from .mb_topics import is_valid_topic
 from .mb_wire import (
     MAX_PAYLOAD,

@@ -7,17 +7,18 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from ..protocols.mb.conduct import AUDIT, HEARTBEAT, INITIALIZE
 from .base import Session
 from .links import Link
 from .mb_filter import Filter
 from .mb_metrics import Metrics, Probe
-from .mb_services import HEARTBEAT, LOG, MESSAGE, BrokerOptions, Open, Service
+from .mb_services import LOG, BrokerOptions, Open, Service
 from .mb_streams import AUDIT_HEADER, LOG_HEADER, received_copy, sent_copy
 from .mb_topics import Subscriptions
 from .mb_wire import LF, PUBLISH, VERSION, Fault, Head, Ids, timestamp, write_json
 from .timers import Timers
 
-INITIALIZE = f"publish:system.initialize:{VERSION}".encode()
+SAY_INITIALIZE = f"publish:{INITIALIZE}:{VERSION}".encode()
 ASK_HEARTBEAT = f"request:{HEARTBEAT}:{VERSION}".encode()
 EMPTY = b"{}"
 
@@ -72,7 +73,7 @@ class Registry(Session):
         self.counts["registry.registration"] += 1
         self.note("info", "connected", peer=link.peer, service=service.id)
         self._log("info", "ServiceRegistry", f"Service {service.id} registered.", service)
-        self._send(service, INITIALIZE, EMPTY)
+        self._send(service, SAY_INITIALIZE, EMPTY)
 
     def disconnected(self, link: Link, now: float) -> None:
         self._begin(now)
@@ -121,7 +122,7 @@ class Registry(Session):
         if action == PUBLISH:
             service.published.add(topic)
             self.published.add(service, topic)
-            self._auditors = self.published.exactly(MESSAGE)
+            self._auditors = self.published.exactly(AUDIT)
         else:
             service.requested[topic] = priority
             self.requested.add(service, topic, priority)
@@ -175,7 +176,7 @@ class Registry(Session):
             self.published.remove(service, topic)
         for topic in service.requested:
             self.requested.remove(service, topic)
-        self._auditors = self.published.exactly(MESSAGE)
+        self._auditors = self.published.exactly(AUDIT)
         self.counts["connection.disconnected.total"] += 1
         self.counts["registry.unregistration"] += 1
         self._log("info", "ServiceRegistry", f"Service {service.id} unregistered.", service)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..protocols.mb.conduct import DEFAULT_LIMIT_US
 from .links import Link
 from .mb_filter import Filter
 from .mb_wire import Head, Incoming
 
-HEARTBEAT = "system.heartbeat"
 LOG = "system.log"
-MESSAGE = "system.message"
 LEVELS = ("debug", "info", "warn", "error")
 
 
@@ -22,7 +21,7 @@ class BrokerOptions:
     """Silence after which a service is asked for a sign of life."""
     deregister_seconds: float = 60.0
     """Silence after which it is dropped, and its connection closed."""
-    timeout_ms: int = 5000
+    timeout_ms: int = DEFAULT_LIMIT_US // 1000
     """How long a request waits that does not say."""
     max_outstanding: int = 10_000
     max_unsent: int = 8 << 20

@@ -6,9 +6,10 @@ from typing import Any
 
 from ..codec.content import read_json
 from ..errors import DecodeError
+from ..protocols.mb.conduct import AUDIT
 from .mb_wire import VERSION, Head, write_json
 
-AUDIT_HEADER = f"publish:system.message:{VERSION}".encode()
+AUDIT_HEADER = f"publish:{AUDIT}:{VERSION}".encode()
 LOG_HEADER = f"response:system.log:{VERSION}".encode()
 _PLACE = b'"payload":null'
 

@@ -11,20 +11,19 @@ import msgspec
 from ..codec.content import read_json
 from ..errors import DecodeError
 from ..protocols.mb import ANY_UUID
+from ..protocols.mb.conduct import AUDIT, HEARTBEAT, REGISTER, SYSTEM
 from .mb_filter import Filter
-from .mb_services import HEARTBEAT, LEVELS, LOG, MESSAGE, Service
+from .mb_services import LEVELS, LOG, Service
 from .mb_topics import Subscriptions, is_valid_topic
-from .mb_wire import ERROR_PREFIX, PUBLISH, REQUEST, RESPONSE, SYSTEM, Fault, Head, plain_number, timestamp, write_json
+from .mb_wire import ERROR_PREFIX, PUBLISH, REQUEST, RESPONSE, Fault, Head, plain_number, timestamp, write_json
 
 if TYPE_CHECKING:
     from .mb_registry import Registry
 
 SUCCESS = b'{"status":"success"}'
 FAILURE = b'{"status":"failure"}'
-SUBSCRIBABLE = frozenset(
-    {LOG, MESSAGE, "system.service.register", "system.topic.subscribe", "system.topic.unsubscribe"}
-)
-UNSUBSCRIBABLE = frozenset({"system.service.register", "system.topic.subscribe"})
+SUBSCRIBABLE = frozenset({LOG, AUDIT, REGISTER, "system.topic.subscribe", "system.topic.unsubscribe"})
+UNSUBSCRIBABLE = frozenset({REGISTER, "system.topic.subscribe"})
 MAX_NAME = 36
 MAX_DESCRIPTION = 1024
 _is_service_id = re.compile(ANY_UUID).fullmatch
@@ -45,7 +44,7 @@ class SystemTopics:
         }
         """Those that do not look at the payload."""
         self._told: dict[str, Callable[[Service, Args], bytes]] = {
-            "system.service.register": self._register,
+            REGISTER: self._register,
             "system.service.subscriptions": self._subscriptions_of,
             "system.topic.subscribe": self._subscribe,
             "system.topic.unsubscribe": self._unsubscribe,

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..codec import encode
 from ..protocols.mb import Publish, Request, Response
+from ..protocols.mb.conduct import DEFAULT_LIMIT_US, HEARTBEAT, INITIALIZE, REGISTER
 from .base import Session
 from .links import Link
 from .mb_events import CONNECTION_LOST, NO_ANSWER, Answered, Event, Lost, Ready, Refused
@@ -31,8 +32,6 @@ from .mb_wire import (
 )
 from .timers import Timers
 
-INITIALIZE = "system.initialize"
-HEARTBEAT = "system.heartbeat"
 _SILENCE = "silence"
 """Keys of timers that are no ids."""
 _MAX_HEADERS = 2048
@@ -50,7 +49,7 @@ class ClientOptions:
     """Without sending for so long, we ask the broker for a sign of life."""
     answer_seconds: float = 5.0
     """How long that may take before the connection counts as lost."""
-    timeout_ms: int = 5000
+    timeout_ms: int = DEFAULT_LIMIT_US // 1000
     """How long a broker lets a request wait that does not say."""
     grace_seconds: float = 2.0
     """How much longer we wait for the broker's own word."""
@@ -179,7 +178,7 @@ class Talk(Session):
         options = self.options
         if options.name:
             args: dict[str, Any] = {"name": options.name, "description": options.description or options.name}
-            register = Waiting("system.service.register", ("registration", options.name), is_told=False)
+            register = Waiting(REGISTER, ("registration", options.name), is_told=False)
             self._introducing.add(self._ask(register, args, now))
         for (action, pattern), priority in self._wanted.items():
             self._introducing.add(self._ask_to_subscribe(action, pattern, priority, now, is_told=False))

@@ -29,11 +29,11 @@ from ..protocols.mb import (
     Request,
     Response,
 )
+from ..protocols.mb.conduct import SYSTEM
 
 __all__ = ["MAX_FRAME", "MAX_PAYLOAD", "MAX_RECEIVED", "MB_TCP", "MB_WS", "Fault", "Head", "Heads", "Ids", "Incoming"]
 
 PUBLISH, REQUEST, RESPONSE = "publish", "request", "response"
-SYSTEM = "system."
 VERSION = "1.0.0"
 ERROR_PREFIX = b"error:"
 LF = b"\n"

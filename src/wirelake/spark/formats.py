@@ -26,13 +26,14 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
+from ..protocols import BUILT_IN
 from .options import ReadOptions, read_options
 from .user_errors import user_errors
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-NAMES = ("casual", "dsa", "mb", "ceda", "wire")
+NAMES = (*BUILT_IN, "wire")
 _PUSHDOWN = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
