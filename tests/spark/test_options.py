@@ -47,7 +47,7 @@ def test_the_mode_of_a_protocol_is_its_profile_here() -> None:
         ("wire", {"protocol": "nobody"}, "unknown protocol 'nobody'"),
         ("wire", {"protocol": "nowhere.py:X"}, "the protocol's file nowhere.py cannot be read"),
         ("casual", {"kind": "zip"}, "must be one of pcap, pcapng, tap, raw"),
-        ("casual", {"columns": " , "}, "must be names with commas between them"),
+        ("casual", {"columns": " , "}, "must be names separated by commas"),
     ],
 )
 def test_what_is_not_understood_is_refused_with_what_would_be(name: str, options: dict[str, str], said: str) -> None:

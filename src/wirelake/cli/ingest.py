@@ -19,7 +19,7 @@ from .progress import Bar, size
 
 
 class _Named(ProtocolName):
-    """Checked like a protocol, kept as its name: executors load it themselves."""
+    """A protocol that is checked here and kept as its name: workers load it themselves."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         super().convert(value, param, ctx)
@@ -39,7 +39,7 @@ class _Size(click.ParamType[int, Any]):
         except ValueError:
             size = 0
         if size <= 0:
-            self.fail(f"{value!r} is no size; write 64m, 1g or a number of bytes", param, ctx)
+            self.fail(f"{value!r} is not a size; write 64m, 1g or a number of bytes", param, ctx)
         return size
 
 
@@ -53,27 +53,27 @@ class _Size(click.ParamType[int, Any]):
     type=_Named(),
     multiple=True,
     metavar="P",
-    help="Read only this protocol (casual, dsa, mb, ceda or file.py:NAME); may be repeated. All four by default.",
+    help="Read only this protocol (casual, dsa, mb, ceda or file.py:NAME). May be repeated.  [default: all built-in ones]",
 )
-@click.option("--port", "ports", multiple=True, metavar="N=P", help="Connections to port N speak P. May be repeated.")
+@click.option("--port", "ports", multiple=True, metavar="N=P", help="Read connections to port N as protocol P. May be repeated.")
 @click.option(
     "--kind",
     type=click.Choice(["pcap", "pcapng", "tap", "raw"]),
-    help="What the files are, where it is not seen from their first bytes; raw: bare bytes of one direction.",
+    help="The kind of the files, where their first bytes do not tell; raw: the bare bytes of one direction.",
 )
-@click.option("--final", is_flag=True, help="Nothing more comes: decide what is open, and leave nothing pending.")
+@click.option("--final", is_flag=True, help="Nothing more comes: decide everything that is open, leave nothing pending.")
 @click.option("--keep-bytes", is_flag=True, help="Keep the bytes of chunks in bronze/chunks.")
 @click.option(
     "--runner",
     type=click.Choice(["spark", "local"]),
     help="Where tasks run: on Spark, or in this process.  [default: spark; local if there is no Java or pyspark]",
 )
-@click.option("--master", metavar="URL", help="Spark master.  [default: local[*], or what spark-submit says]")
+@click.option("--master", metavar="URL", help="Spark master.  [default: local[*], or that of spark-submit]")
 @click.option("--conf", multiple=True, metavar="NAME=VALUE", help="A Spark setting. May be repeated.")
 @click.option(
     "--partition-bytes", type=_Size(), metavar="SIZE", help="Bytes of captures per task.  [default: 16m to 64m]"
 )
-@click.option("--quiet", is_flag=True, help="No progress and no summary on standard error.")
+@click.option("--quiet", is_flag=True, help="Print no progress and no summary on standard error.")
 @reading_options
 def ingest(
     inputs: tuple[str, ...],
@@ -90,12 +90,12 @@ def ingest(
     quiet: bool,
     **given: Any,
 ) -> None:
-    """Captures into the tables of a lake: messages, exchanges, sessions, transactions, violations.
+    """Turn captures into the tables of a lake: messages, exchanges, sessions, transactions, violations.
 
     IN are capture files (pcap, pcapng, tap; .gz too), directories, patterns or URIs; LAKE is a directory or a URI.
-    Files that the lake has already are skipped, files that have grown are read on, and a connection may go on in the
-    next file. The tables are Parquet: read them with Spark, DuckDB, pandas or anything else. Everything becomes
-    visible in one commit, or nothing does.
+    Captures that the lake already has are skipped, those that have grown are continued, and a connection may go on in
+    the next file. The tables are Parquet: read them with Spark, DuckDB, pandas or anything else. One commit makes
+    everything visible, or nothing.
 
     \b
     wirelake generate -p casual -p mb -n 20000 -o monday.pcap
@@ -103,7 +103,7 @@ def ingest(
     wirelake ingest captures/ lake --port 9000=casual --final
     wirelake ingest stream.bin lake --kind raw -p dsa
 
-    On standard output: one JSON object that says what was done.
+    Prints one JSON object on standard output that says what was done.
     """
     settings = dict(_pairs(conf, "--conf"))
     bar = None if quiet else Bar()
@@ -162,7 +162,7 @@ def _missing_for_spark() -> str:
 
 @contextmanager
 def _one_line_errors() -> Iterator[None]:
-    """Errors that users can meet, as one line."""
+    """Show errors that users can meet as one line."""
     try:
         from ..errors import CaptureError, LakeError, OptionError
         from ..ingest.runner import IngestError
@@ -199,7 +199,7 @@ def _pairs(given: tuple[str, ...], option: str) -> list[tuple[str, str]]:
 
 
 def _reading(protocols: tuple[str, ...], ports: tuple[str, ...], given: dict[str, Any]) -> Any:
-    """How the captures are read; a reading option is for those protocols that know it."""
+    """Return how to read the captures; a reading option applies to the protocols that have it."""
     from ..capture.settings import ReadSettings
     from ..protocols import BUILT_IN, load
     from .options import chosen_options
@@ -230,7 +230,7 @@ def _ports(given: tuple[str, ...]) -> dict[int, str]:
     found = {}
     for number, name in _pairs(given, "--port"):
         if not number.isdecimal() or not 0 < int(number) < 1 << 16:
-            raise click.UsageError(f"--port takes NUMBER=PROTOCOL, and {number!r} is no port")
+            raise click.UsageError(f"--port takes NUMBER=PROTOCOL, and {number!r} is not a port")
         found[int(number)] = name
     return found
 
@@ -242,7 +242,7 @@ def _tell(report: Any, lake: str) -> None:
     for note in report.notes:
         click.echo(f"note: {note}", err=True)
     if report.commit is None:
-        click.echo(f"nothing new for {lake} ({report.skipped} captures are in it already)", err=True)
+        click.echo(f"nothing new for {lake}: it already has these captures ({report.skipped})", err=True)
         return
     click.echo(f"{lake}: commit {report.commit}, {report.captures} captures in {report.seconds:.1f} s", err=True)
     for line in summary(report):
@@ -250,7 +250,7 @@ def _tell(report: Any, lake: str) -> None:
 
 
 def totals(report: Any) -> Iterator[str]:
-    """How much an ingest found, for people."""
+    """Yield the totals of an ingest, for people."""
     yield f"  messages      {sum(report.messages.values()):,}  ({_counts(report.messages)})"
     yield f"  exchanges     {_counts(report.outcomes)}"
     if report.transactions:
@@ -264,7 +264,7 @@ def totals(report: Any) -> Iterator[str]:
 
 
 def summary(report: Any) -> Iterator[str]:
-    """What an ingest found, for people."""
+    """Yield what an ingest did, for people."""
     yield from totals(report)
     if report.slowest:
         yield "  slowest       address (protocol)                               p95 ms    p50 ms   requests"

@@ -1,4 +1,4 @@
-"""package: the archive that brings wirelake to the executors of a Spark cluster."""
+"""package: build the archive that brings wirelake to the executors of a Spark cluster."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ import click
 @click.option(
     "--with-dependencies",
     is_flag=True,
-    help="Also the libraries that wirelake needs (NumPy, Numba, PyArrow, ...), for executors that lack them.",
+    help="Include the libraries that wirelake needs (NumPy, Numba, PyArrow, ...), for executors that lack them.",
 )
 def package(output: Path, with_dependencies: bool) -> None:
-    """The archive that brings wirelake to the executors of a Spark cluster.
+    """Build the archive that brings wirelake to the executors of a Spark cluster.
 
-    It holds wirelake and its kernels, compiled for the processor of this machine; nothing has to be installed or
-    compiled on executors of the same kind, with the same Python. On standard output: the options for spark-submit.
+    It holds wirelake and its kernels, compiled for the processor of this machine: executors of the same kind, with the
+    same Python, need to install and compile nothing. Prints the options for spark-submit on standard output.
 
     \b
     spark-submit $(wirelake package -o wirelake.tar.gz) job.py
@@ -39,6 +39,6 @@ def package(output: Path, with_dependencies: bool) -> None:
     except PackageError as error:
         raise click.ClickException(str(error)) from None
     size = f"{made.bytes / 1e6:.1f} MB"
-    click.echo(f"wrote {output}: {made.files} files, {size}, {made.warmed} compiled kernels ({made.suits})", err=True)
+    click.echo(f"wrote {output}: {made.files} files, {size}, {made.kernels} compiled kernels ({made.suits})", err=True)
     words = submit_options(output)
     click.echo(shlex.join(words) if any(" " in word for word in words) else " ".join(words))

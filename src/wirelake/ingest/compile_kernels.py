@@ -1,4 +1,4 @@
-"""Runs every kernel on a little traffic, in the ways in which executors read captures: Numba keeps what it compiles."""
+"""Compile every kernel by reading a little traffic the way workers do: Numba caches what it compiles."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..generate.traffic import Traffic
 from ..protocols import BUILT_IN
 
 PARTITION_BYTES = 1 << 16
-"""Small: so that there are partitions that go on where others ended."""
+"""Small, so that some partitions continue where others ended."""
 
 
 def compile_kernels(seed: int = 1) -> int:
@@ -47,7 +47,7 @@ def _read(path: Path) -> int:
 
 
 def as_pcapng(pcap: bytes) -> bytes:
-    """The packets of a little-endian pcap file, with times in microseconds, as blocks of pcapng."""
+    """Return the packets of a little-endian pcap file with microseconds as pcapng blocks."""
     (link,) = struct.unpack_from("<I", pcap, 20)
     blocks = [
         _block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)),

@@ -36,7 +36,7 @@ class DecodeTask:
     buckets: int
     keep_bytes: bool = False
     declared: tuple[Declared, ...] = ()
-    """Protocols of users, which workers cannot load by themselves."""
+    """Users' protocols, which workers cannot load by themselves."""
 
     def run(self) -> DecodeResult:
         for protocol in self.declared:
@@ -66,7 +66,7 @@ class DecodeResult:
 
 
 class _Decode:
-    """One partition: writes the rows of every window where they belong."""
+    """One partition: writes the rows of every window to their tables, and to the buckets of gold."""
 
     def __init__(self, task: DecodeTask, attempt: Attempt) -> None:
         self.task = task
@@ -103,7 +103,7 @@ class _Decode:
         self.result.foreign_bytes += sum(output.foreign_bytes.values())
 
     def _accounts(self, seen: DecodedWindow, capture: str | None) -> None:
-        """Accounts and connections go to gold when it is known what they are: only then they have a bucket."""
+        """Hand accounts and connections to gold once their protocol is known: only then have they a bucket."""
         accounts = seen.output.accounts
         if not accounts.num_rows:
             return
@@ -150,7 +150,7 @@ class _Decode:
     # --- shares
 
     def _share(self, name: str, rows: pa.RecordBatch | pa.Table, protocol_of: Callable[[str], str | None]) -> None:
-        """Hands rows to the buckets of their connections."""
+        """Hand rows to the buckets of their connections."""
         column = rows.column("connection")
         encoded = (column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column).dictionary_encode()
         known = encoded.dictionary.to_pylist()

@@ -1,7 +1,7 @@
-"""Paths, globs and directories -> the capture files that are meant, with their sizes.
+"""Expand paths, globs and directories into files, with their sizes.
 
-As Spark's own file formats do it: hidden names (``.x``, ``_x``) in directories are left out, a directory is listed one
-level deep unless ``recursiveFileLookup`` says otherwise, ``pathGlobFilter`` is about names, not paths.
+The rules are those of Spark's file formats: hidden names (``.x``, ``_x``) in directories are left out, a directory is
+listed one level deep unless ``recursiveFileLookup`` says otherwise, and ``pathGlobFilter`` matches names, not paths.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _GLOB = re.compile(r"[*?\[{]")
 
 @dataclass(frozen=True)
 class Listing:
-    """What is looked for. Times are seconds since 1970."""
+    """Which files to list. Times are seconds since 1970."""
 
     paths: tuple[str, ...]
     what: str = "ingest"
@@ -33,23 +33,23 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ListedFile:
     path: str
-    """A local path, or an address that ``pyarrow.fs`` understands."""
+    """A local path, or a URI that ``pyarrow.fs`` understands."""
     size: int
     is_file: bool = True
-    """Pipes, sockets and links that lead nowhere are found too, but cannot be read."""
+    """False for pipes, sockets and broken links: they are listed, but cannot be read."""
 
 
-def find(options: Listing) -> list[Found]:
-    """The files in the order of their paths, each once."""
+def find(options: Listing) -> list[ListedFile]:
+    """Return the files in the order of their paths, each once."""
     check_paths(options)
-    found = {one.path: one for path in options.paths for one in _found(path, options)}
-    return sorted(found.values(), key=lambda one: one.path)
+    files = {file.path: file for path in options.paths for file in _listed(path, options)}
+    return sorted(files.values(), key=lambda file: file.path)
 
 
 def check_paths(options: Listing) -> None:
-    """A path that leads nowhere is an error, unless that is to be ignored."""
+    """Refuse a path that does not exist, unless missing files are to be ignored."""
     if not options.paths:
         raise OptionError(f"{options.what} needs a path: .load(path)")
     if not options.ignore_missing_files:
@@ -58,15 +58,15 @@ def check_paths(options: Listing) -> None:
                 raise OptionError(f"path does not exist: {path}")
 
 
-def _found(path: str, options: Listing) -> Iterator[Found]:
+def _listed(path: str, options: Listing) -> Iterator[ListedFile]:
     store, inner, prefix = _store(path)
     for info in _infos(store, inner, options):
         if _wanted(info, options):
-            yield Found(prefix + info.path, info.size or 0, info.type == fs.FileType.File)
+            yield ListedFile(prefix + info.path, info.size or 0, info.type == fs.FileType.File)
 
 
 def _store(path: str) -> tuple[Any, str, str]:
-    """The file system of a path, the path in it, and what makes the former from the latter."""
+    """Return the file system of a path, the path in it, and the prefix that makes a full path of that."""
     scheme, colon, rest = path.partition(":")
     if not colon or len(scheme) < 2 or not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*", scheme) or not rest.startswith("/"):
         return fs.LocalFileSystem(), os.path.abspath(os.path.expanduser(path)), ""
@@ -90,7 +90,7 @@ def _exists(path: str) -> bool:
 
 
 def _infos(store: Any, path: str, options: Listing) -> Iterator[Any]:
-    """Files at a path, in a directory, or that match a pattern."""
+    """Yield the files at a path, in a directory, or that match a pattern."""
     info = store.get_file_info(path)
     if info.type == fs.FileType.NotFound and _GLOB.search(path):
         for match in _matches(store, path):
@@ -103,7 +103,7 @@ def _files(store: Any, info: Any, options: Listing) -> Iterator[Any]:
     if info.type != fs.FileType.Directory:
         yield info
         return
-    for inner in sorted(_list(store, info.path), key=lambda one: str(one.path)):
+    for inner in sorted(_list(store, info.path), key=lambda entry: str(entry.path)):
         if inner.base_name.startswith((".", "_")):
             continue
         if inner.type != fs.FileType.Directory:
@@ -116,11 +116,11 @@ def _list(store: Any, path: str) -> list[Any]:
     try:
         return list(store.get_file_info(fs.FileSelector(path)))
     except PermissionError:
-        raise OptionError(f"the directory {path} may not be read") from None
+        raise OptionError(f"permission denied: cannot list the directory {path}") from None
 
 
 def _matches(store: Any, pattern: str) -> list[Any]:
-    """What a pattern matches, directory by directory."""
+    """Return what a pattern matches, directory by directory."""
     parts = pattern.split("/")
     first = next(i for i, part in enumerate(parts) if _GLOB.search(part))
     start = store.get_file_info("/".join(parts[:first]) or "/")
@@ -138,7 +138,7 @@ def _matches(store: Any, pattern: str) -> list[Any]:
 
 
 def glob_expression(pattern: str) -> str:
-    """A pattern with ``*``, ``?``, ``[abc]`` and ``{a,b}`` as a regular expression."""
+    """Translate a pattern with ``*``, ``?``, ``[abc]`` and ``{a,b}`` into a regular expression."""
     out, depth, i = [], 0, 0
     while i < len(pattern):
         c = pattern[i]

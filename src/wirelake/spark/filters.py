@@ -1,7 +1,7 @@
 """Filters that Spark pushes down, applied to Arrow batches before they cross over to the JVM.
 
-A filter that is taken is applied exactly, because Spark does not look at it again; all others go back. Floating point
-and nested lists are left to Spark, which has its own mind about NaN.
+A filter that is accepted is applied exactly, because Spark does not check it again; all others go back. Floating point
+is left to Spark, which compares NaN in its own way, and so are nested lists.
 """
 
 from __future__ import annotations
@@ -30,50 +30,46 @@ _TEXTS: dict[type, Callable[[Any, str], Any]] = {
 
 
 class Filters:
-    """The filters that were taken, over rows of a schema."""
+    """The filters that were accepted, over rows of a schema."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
-        self.taken: list[Any] = []
+        self.accepted: list[Any] = []
 
     def push(self, filters: Sequence[Any]) -> list[Any]:
-        """Takes what can be applied exactly, gives back the rest."""
-        left = []
-        for one in filters:
-            if self._test(one) is None:
-                left.append(one)
-            else:
-                self.taken.append(one)
-        return left
+        """Accept what can be applied exactly; return the rest."""
+        rest = [pushed for pushed in filters if self._test(pushed) is None]
+        self.accepted += [pushed for pushed in filters if self._test(pushed) is not None]
+        return rest
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        for one in self.taken:
-            test = self._test(one)
+        for pushed in self.accepted:
+            test = self._test(pushed)
             assert test is not None
             batch = batch.filter(test(batch))
         return batch
 
     def accepts(self, column: str, value: str) -> bool:
-        """Whether rows with this value in a column can pass: to leave out whole files."""
+        """Return whether rows with this value in a column can pass. Whole files are skipped by that."""
         kind = self.schema.field(column).type if column in self.schema.names else None
         row = pa.record_batch([pa.array([value], kind)], names=[column]) if kind is not None else None
-        for one in self.taken:
-            if row is not None and _attribute(one) == (column,):
-                test = self._test(one)
+        for pushed in self.accepted:
+            if row is not None and _attribute(pushed) == (column,):
+                test = self._test(pushed)
                 assert test is not None
                 if test(row)[0].as_py() is not True:
                     return False
         return True
 
-    def _test(self, one: Any) -> Test | None:
-        if isinstance(one, ds.Not):
-            inner = self._test(one.child)
+    def _test(self, pushed: Any) -> Test | None:
+        if isinstance(pushed, ds.Not):
+            inner = self._test(pushed.child)
             return None if inner is None else lambda batch: pc.invert(inner(batch))
-        kind = self._kind(_attribute(one))
-        return None if kind is None else _test_of(one, kind)
+        kind = self._kind(_attribute(pushed))
+        return None if kind is None else _test_of(pushed, kind)
 
     def _kind(self, path: tuple[str, ...]) -> Any:
-        """The type of a column or member of a struct, None if it is not one to compare."""
+        """Return the type of a column or of a member of a struct; None if it cannot be compared."""
         if not path or path[0] not in self.schema.names:
             return None
         kind = self.schema.field(path[0]).type
@@ -85,8 +81,8 @@ class Filters:
         return kind if any(is_it(kind) for is_it in plain) else None
 
 
-def _attribute(one: Any) -> tuple[str, ...]:
-    inner = one.child if isinstance(one, ds.Not) else one
+def _attribute(pushed: Any) -> tuple[str, ...]:
+    inner = pushed.child if isinstance(pushed, ds.Not) else pushed
     return tuple(getattr(inner, "attribute", ()))
 
 
@@ -95,37 +91,37 @@ def _column(batch: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array:
     return pc.struct_field(column, list(path[1:])) if len(path) > 1 else column
 
 
-def _test_of(one: Any, kind: Any) -> Test | None:
-    path = _attribute(one)
-    if isinstance(one, ds.IsNull):
+def _test_of(pushed: Any, kind: Any) -> Test | None:
+    path = _attribute(pushed)
+    if isinstance(pushed, ds.IsNull):
         return lambda batch: pc.is_null(_column(batch, path))
-    if isinstance(one, ds.IsNotNull):
+    if isinstance(pushed, ds.IsNotNull):
         return lambda batch: pc.is_valid(_column(batch, path))
-    if isinstance(one, ds.In):
-        given = _values(one.value, kind)
+    if isinstance(pushed, ds.In):
+        given = _values(pushed.value, kind)
         return None if given is None else lambda batch: _is_in(_column(batch, path), given)
-    values = _values((one.value,), kind)
+    values = _values((pushed.value,), kind)
     if values is None:
         return None
     value = values[0]
-    if isinstance(one, ds.EqualNullSafe):
+    if isinstance(pushed, ds.EqualNullSafe):
         return lambda batch: pc.fill_null(pc.equal(_column(batch, path), value), False)
-    if type(one) in _COMPARED:
-        compare = _COMPARED[type(one)]
+    if type(pushed) in _COMPARED:
+        compare = _COMPARED[type(pushed)]
         return lambda batch: compare(_column(batch, path), value)
-    if type(one) in _TEXTS and pa.types.is_string(kind):
-        matches, text = _TEXTS[type(one)], value.as_py()
+    if type(pushed) in _TEXTS and pa.types.is_string(kind):
+        matches, text = _TEXTS[type(pushed)], value.as_py()
         return lambda batch: matches(_column(batch, path), text)
     return None
 
 
 def _is_in(column: pa.Array, values: pa.Array) -> pa.Array:
-    """Null where the column is: neither in the list nor not in it."""
+    """Return null where the column is null: neither in the list nor not in it."""
     return pc.if_else(pc.is_valid(column), pc.is_in(column, values), None)
 
 
 def _values(values: Sequence[Any], kind: Any) -> pa.Array | None:
-    """The values to compare with, None if one of them is null or of another type."""
+    """Return the values to compare with; None if one of them is null or of another type."""
     if any(value is None for value in values):
         return None
     try:

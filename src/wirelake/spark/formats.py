@@ -8,14 +8,14 @@
     spark.read.format("wire").load(path)                            # all protocols: the common view
     spark.read.format("wire").option("protocol", "bulletin.py:PROTOCOL").load(path)
 
-A row is a message: where it was captured, then its fields, as in ``silver/<protocol>``. What is no message becomes a
-row with only the former (PERMISSIVE, the default), no row (DROPMALFORMED) or an error (FAILFAST). A column of the name
-that ``columnNameOfCorruptRecord`` says, ``_corrupt_record`` by default, tells why and keeps the bytes, if it is in the
-schema or named in that option.
+A row is a message: where it was captured, then its fields, as in ``silver/<protocol>``. Undecodable bytes become a row
+with only the former (PERMISSIVE, the default), no row (DROPMALFORMED) or an error (FAILFAST). The column that
+``columnNameOfCorruptRecord`` names, ``_corrupt_record`` by default, says why and keeps the bytes, if the schema or that
+option asks for it.
 
 Every file is a capture of its own; with ``rotated`` the files, in the order of their names, are one.
 
-This module is imported wherever Spark looks for formats: what takes time to load is loaded when rows are read.
+Spark imports this module wherever it looks for formats: heavy libraries are loaded only when rows are read.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ class Captures(DataSource):
 
 
 def _filters_come(options: ReadOptions) -> bool:
-    """Whether the session pushes filters down. One that does not fails on a reader that would take them.
+    """Return whether the session pushes filters down. One that does not fails on a reader that accepts filters.
 
-    Spark does not tell, but has a planner of its own for that, and this code runs in it.
+    Spark does not say, but plans with filters in a worker module of its own, and this code runs in it.
     """
     if options.push_filters != "auto":
         return options.push_filters == "true"
@@ -70,7 +70,7 @@ def _filters_come(options: ReadOptions) -> bool:
 
 
 class Reader(DataSourceReader):
-    """Plans where Spark plans, reads where it reads; what it holds is sent from one to the other."""
+    """Runs in Spark's planner and in its workers; Spark pickles it from one to the other."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         from .reading import Table
@@ -89,7 +89,7 @@ class Reader(DataSourceReader):
         from ..ingest.warm_up import warm_up
         from .reading import rows
 
-        if partition.value is None:  # Spark makes one partition of none
+        if partition.value is None:  # without partitions, Spark makes an empty one
             return
         with user_errors():
             warm_up()
@@ -103,7 +103,7 @@ class FilteringReader(Reader):
 
 
 def sources() -> list[type[Captures]]:
-    """The sources as Spark finds them, one of each name."""
+    """Return the sources as Spark discovers them, one for each name."""
     import importlib
 
     return [importlib.import_module(f"pyspark_wirelake_{name}").DefaultSource for name in NAMES]

@@ -1,7 +1,7 @@
-"""Options of formats and functions: texts by name, checked once, as two frozen classes.
+"""Options of formats and functions: strings by name, checked once, as frozen classes.
 
-Names are Spark's where Spark has one, and count whatever their case. A protocol's own reading options keep their names,
-but for one that is called ``mode``: that word is Spark's, so here it is ``profile``.
+Names are Spark's where Spark has one, and ignore case. A protocol's own reading options keep their names, except
+``mode``: that word is Spark's, so here it is ``profile``.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ PARTITION_BYTES = 128 << 20
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
 
 
-# --- what every option is read with
+# --- how options are read
 
 
 class Given:
-    """Options as they were given. What is taken out is known; what is left in the end is not."""
+    """Options as the user gave them. Each method takes one out; ``finish`` refuses what is left."""
 
     def __init__(self, options: Mapping[str, Any] | None, what: str) -> None:
         self.what = what
@@ -47,9 +47,9 @@ class Given:
     def choice(self, name: str, allowed: Iterable[str], default: str) -> str:
         value = self.text(name, default)
         assert value is not None
-        for one in allowed:
-            if one.lower() == value.lower():
-                return one
+        for choice in allowed:
+            if choice.lower() == value.lower():
+                return choice
         raise self.wrong(name, value, f"one of {', '.join(allowed)}")
 
     def flag(self, name: str, default: bool = False) -> bool:
@@ -65,7 +65,7 @@ class Given:
         return int(match[1]) * _UNITS[match[2].lower()]
 
     def time(self, name: str) -> float | None:
-        """Seconds since 1970; without a zone it is UTC."""
+        """Return seconds since 1970; a time without a zone is UTC."""
         value = self.text(name)
         if value is None:
             return None
@@ -79,31 +79,33 @@ class Given:
         value = self.text(name)
         if value is None:
             return None
-        found = tuple(part.strip() for part in value.split(",") if part.strip())
-        if not found:
-            raise self.wrong(name, value, "names with commas between them")
-        return tuple(dict.fromkeys(found))
+        names = tuple(part.strip() for part in value.split(",") if part.strip())
+        if not names:
+            raise self.wrong(name, value, "names separated by commas")
+        return tuple(dict.fromkeys(names))
 
     def reading(self, protocol: Protocol) -> dict[str, Any]:
-        """The protocol's own reading options, as far as they were given."""
-        found: dict[str, Any] = {}
+        """Return the protocol's own reading options that were given."""
+        chosen: dict[str, Any] = {}
         for name, option in protocol.options.items():
             spelled = "profile" if name == "mode" else name
             value = self.text(spelled)
             if value is None:
                 continue
-            chosen = next((one for one in option.values if str(one).lower() == value.lower()), None)
-            if option.values and chosen is None:
-                shown = ", ".join(str(one).lower() if isinstance(one, bool) else str(one) for one in option.values)
+            known = next((known for known in option.values if str(known).lower() == value.lower()), None)
+            if option.values and known is None:
+                shown = ", ".join(
+                    str(known).lower() if isinstance(known, bool) else str(known) for known in option.values
+                )
                 raise self.wrong(spelled, value, f"for {protocol.name} one of {shown}")
-            found[name] = chosen if option.values else value
-        return found
+            chosen[name] = known if option.values else value
+        return chosen
 
     def wrong(self, name: str, value: Any, expected: str) -> OptionError:
         return OptionError(f"{self.what}: the option {name} is {value!r}; it must be {expected}")
 
     def finish(self) -> None:
-        """Refuses what nobody asked for."""
+        """Refuse options that nothing has read."""
         if self.left:
             unknown = ", ".join(repr(spelled) for spelled, _ in self.left.values())
             known = ", ".join(sorted(dict.fromkeys(self.known), key=str.lower))
@@ -115,7 +117,7 @@ class Given:
 
 @dataclass(frozen=True)
 class Decoding:
-    """How a column of frames is read, and into what."""
+    """How to decode a column of frames, and into what."""
 
     declared: Declared
     reading: tuple[tuple[str, Any], ...] = ()
@@ -141,15 +143,15 @@ def _function_mode(given: Given) -> Mode:
     mode = given.choice("mode", MODES, "FAILFAST")
     if mode == "DROPMALFORMED":
         raise OptionError(
-            f"{given.what}: a function cannot drop rows, so the mode DROPMALFORMED is not for it; "
-            "use PERMISSIVE and filter out what is null"
+            f"{given.what}: a function cannot drop rows, so it has no mode DROPMALFORMED; "
+            "use PERMISSIVE and filter out nulls"
         )
     return cast(Mode, mode)
 
 
 @dataclass(frozen=True)
 class Encoding:
-    """How structs are written as frames."""
+    """How to encode structs as frames."""
 
     declared: Declared
     reading: tuple[tuple[str, Any], ...] = ()
@@ -168,11 +170,11 @@ class Encoding:
 
 @dataclass(frozen=True)
 class ReadOptions(Listing):
-    """How captures are found, read and shown."""
+    """How to list, read and show captures."""
 
     protocols: tuple[Declared, ...] = ()
     is_common: bool = False
-    """Whether rows are those of the common view over all protocols."""
+    """Whether the rows are the common view over all protocols."""
     reading: tuple[tuple[str, tuple[tuple[str, Any], ...]], ...] = ()
     """Reading options by protocol."""
     ports: tuple[tuple[int, str], ...] = ()
@@ -185,18 +187,18 @@ class ReadOptions(Listing):
     kind: str | None = None
     push_filters: Literal["auto", "true", "false"] = "auto"
     shows_corrupt: bool = False
-    """Whether the column for what is corrupt was named, and so is wanted."""
+    """Whether the user named the column for corrupt records, and so wants it."""
 
 
 KINDS = ("pcap", "pcapng", "tap", "raw")
 
 
 def read_options(name: str, options: Mapping[str, Any]) -> ReadOptions:
-    """The options of ``spark.read.format(name)``."""
+    """Return the options of ``spark.read.format(name)``."""
     given = Given(options, f'format("{name}")')
     is_common = name == "wire"
-    told = given.text("protocol") if is_common else name
-    declared = (Declared.named(told),) if told else tuple(Declared(one) for one in BUILT_IN)
+    protocol = given.text("protocol") if is_common else name
+    declared = (Declared.named(protocol),) if protocol else tuple(map(Declared, BUILT_IN))
     corrupt = given.text("columnNameOfCorruptRecord")
     made = ReadOptions(
         what=given.what,
@@ -225,7 +227,7 @@ def read_options(name: str, options: Mapping[str, Any]) -> ReadOptions:
 
 
 def _readings(given: Given, declared: tuple[Declared, ...]) -> tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]:
-    """Each protocol's options. Of several protocols, one that has no such setting reads as it does by default."""
+    """Return each protocol's options. Several protocols together are read by their defaults."""
     if len(declared) == 1:
         protocol = declared[0].load()
         return ((protocol.name, tuple(given.reading(protocol).items())),)
@@ -236,27 +238,27 @@ def _paths(given: Given) -> tuple[str, ...]:
     import json
 
     single, several = given.text("path"), given.text("paths")
-    found: tuple[str, ...] = (single,) if single else ()
+    paths: tuple[str, ...] = (single,) if single else ()
     if several:
         try:
             listed = json.loads(several)
         except ValueError:
             listed = [several]
-        found += tuple(map(str, listed))
-    return found
+        paths += tuple(map(str, listed))
+    return paths
 
 
 def _ports(given: Given, declared: tuple[Declared, ...]) -> tuple[tuple[int, str], ...]:
-    """``ports``: 7771,7772 for the one protocol that is read, or 7771=casual,8088=ceda."""
+    """Return ``ports``: 7771,7772 if there is one protocol, else 7771=casual,8088=ceda."""
     value = given.text("ports")
-    found = []
+    ports = []
     for part in (value or "").split(","):
         if not part.strip():
             continue
         number, equals, name = part.strip().partition("=")
         if not number.strip().isdecimal() or not 0 < int(number) < 65536 or (len(declared) > 1 and not equals):
             raise given.wrong("ports", value, "ports with their protocols, such as 7771=casual,8088=ceda")
-        if equals and name not in (names := [one.load().name for one in declared]):
+        if equals and name not in (names := [known.load().name for known in declared]):
             raise given.wrong("ports", value, f"ports of {', '.join(names)}")
-        found.append((int(number), name or declared[0].load().name))
-    return tuple(found)
+        ports.append((int(number), name or declared[0].load().name))
+    return tuple(ports)

@@ -1,9 +1,9 @@
-"""The archive that brings wirelake to the executors of a cluster. Nothing here needs Spark.
+"""Build the archive that brings wirelake to the executors of a cluster. This needs no Spark.
 
-What is in it works as it is, wherever it is unpacked: the modules with their byte code, and the kernels with what
-Numba compiled of them, so that no worker compiles. Numba finds its files again by the kernel's source: older versions
-compare the time stamp, of which an archive keeps whole seconds, newer ones the content. So every file gets the same
-whole second before the kernels are compiled. It has to be a ``.tar.gz``: of modules in a zip Numba keeps nothing.
+The archive works wherever it is unpacked: it holds the modules with their byte code and the compiled kernels, so that
+no worker compiles. Numba checks its cache against the kernel's source: older versions by time stamp, of which an archive
+keeps whole seconds, newer ones by content. So every file gets the same whole second before the kernels are compiled. It
+must be a ``.tar.gz``: Numba does not cache modules inside a zip.
 """
 
 from __future__ import annotations
@@ -23,55 +23,55 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 FOLDER = "wirelake_package"
-"""What the archive is called where it is unpacked: a folder beside the work of an executor."""
+"""The folder into which executors unpack the archive, in their working directory."""
 ENDINGS = (".tar.gz", ".tgz")
-"""Spark looks at the ending to know what to do with an archive."""
+"""Spark decides by the ending how to unpack an archive."""
 STAMP = 1_577_836_800
 """The time of every file, 2020-01-01: the same input gives the same archive."""
 LIBRARIES = ("click", "msgpack", "msgspec", "numba", "numpy", "pyarrow")
-"""What the executors need besides PySpark, which is there with Spark itself."""
+"""What executors need besides PySpark, which comes with Spark itself."""
 CACHE = (".nbi", ".nbc")
 ADDRESS = re.compile(rb"(?<= at 0x)[0-9a-f]+")
 COMPRESSION = 1
-"""Libraries are 400 MB: the next level takes twice the time for a tenth of the size."""
+"""Libraries are 400 MB: the next level takes twice the time to save a tenth of the size."""
 LEFT_OUT = {"__pycache__", "tests", "include"}
-"""Folders of libraries that nobody imports on an executor."""
+"""Folders of libraries that executors do not import."""
 
 
 @dataclass(frozen=True)
 class Package:
-    """What was put into an archive."""
+    """An archive and what is in it."""
 
     path: Path
     files: int
     bytes: int
-    warmed: int
-    """How many compiled kernels are in it."""
+    kernels: int
+    """How many compiled kernels it holds."""
 
     @property
     def suits(self) -> str:
-        """The machines on which nothing has to be compiled."""
+        """The machines on which nothing needs compiling."""
         return f"Python {platform.python_version().rpartition('.')[0]}, {platform.machine()}"
 
 
 class PackageError(Exception):
-    """The archive cannot be made: why, in one line."""
+    """The archive cannot be built: why, in one line."""
 
 
 def settings(archive: str | Path) -> dict[str, str]:
-    """What a session sets so that its executors take wirelake from the archive."""
+    """Return the settings by which executors take wirelake from the archive."""
     return {"spark.archives": f"{archive}#{FOLDER}", "spark.executorEnv.PYTHONPATH": FOLDER}
 
 
 def submit_options(archive: str | Path) -> list[str]:
-    """The same for the command line of spark-submit."""
+    """Return the same as options of spark-submit."""
     made = settings(archive)
     path = "spark.executorEnv.PYTHONPATH"
     return ["--archives", made["spark.archives"], "--conf", f"{path}={made[path]}"]
 
 
 def build(output: str | Path, *, with_dependencies: bool = False) -> Package:
-    """Writes the archive: wirelake, the modules by which Spark finds its formats, compiled kernels."""
+    """Write the archive: wirelake, the modules by which Spark discovers its formats, compiled kernels."""
     output = Path(output)
     if not output.name.endswith(ENDINGS):
         raise PackageError(f"{output}: the name must end in .tar.gz, otherwise Spark does not unpack it")
@@ -86,18 +86,18 @@ def build(output: str | Path, *, with_dependencies: bool = False) -> Package:
         _write_byte_code(stage)
         for path in _files(stage):
             os.utime(path, (STAMP, STAMP))
-        _warm(stage)
+        _compile_kernels(stage)
         files = _ordered(stage)
         _write(files, stage, output)
-        warmed = sum(path.suffix == ".nbi" for path in files)
-        return Package(output, len(files), output.stat().st_size, warmed)
+        kernels = sum(path.suffix == ".nbi" for path in files)
+        return Package(output, len(files), output.stat().st_size, kernels)
 
 
 # --- what goes in
 
 
 def _copy_modules(stage: Path) -> None:
-    """The package itself, and its ``pyspark_wirelake_*`` modules, which lie beside it."""
+    """Copy the package, and the ``pyspark_wirelake_*`` modules beside it."""
     package = Path(__file__).resolve().parents[1]
     _copy_tree(package, stage / package.name, {"__pycache__"})
     for module in package.parent.glob("pyspark_wirelake*"):
@@ -112,12 +112,12 @@ def _copy_tree(source: Path, target: Path, left_out: set[str]) -> None:
 
 
 def _closure(names: Iterable[str]) -> set[str]:
-    """These distributions and all that they need here."""
-    found: set[str] = set()
-    open_ = list(names)
-    while open_:
-        name = open_.pop()
-        if name in found:
+    """Return these distributions and all that they require here."""
+    closure: set[str] = set()
+    pending = list(names)
+    while pending:
+        name = pending.pop()
+        if name in closure:
             continue
         try:
             needed = distribution(name).requires or ()
@@ -125,9 +125,9 @@ def _closure(names: Iterable[str]) -> set[str]:
             if name in LIBRARIES:
                 raise PackageError(f"{name} is not installed: pip install 'wirelake[spark]'") from None
             continue  # needed on other machines only
-        found.add(name)
-        open_ += [re.split(r"[^\w.-]", need, maxsplit=1)[0] for need in needed if "extra ==" not in need]
-    return found
+        closure.add(name)
+        pending += [re.split(r"[^\w.-]", need, maxsplit=1)[0] for need in needed if "extra ==" not in need]
+    return closure
 
 
 def _copy_library(name: str, stage: Path) -> None:
@@ -140,17 +140,17 @@ def _copy_library(name: str, stage: Path) -> None:
 
 
 def _write_byte_code(stage: Path) -> None:
-    """Byte code that is believed without looking at the source: it is the same in every archive."""
+    """Write byte code that Python uses without checking the source, so that it is the same in every archive."""
     options = ["-q", "-q", "-j", "0", "-s", str(stage), "--invalidation-mode", "unchecked-hash"]
-    # Libraries hold files that no Python can compile, as examples; whatever is imported was compiled here before.
+    # Libraries contain example files that do not compile; whatever is imported has been compiled before.
     subprocess.run([sys.executable, "-m", "compileall", *options, str(stage)], capture_output=True, check=False)
 
 
 # --- the kernels
 
 
-def _warm(stage: Path) -> None:
-    """Compiles the kernels of the copy, in a process that sees the copy first."""
+def _compile_kernels(stage: Path) -> None:
+    """Compile the kernels of the copy, in a process that imports the copy."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
     environment |= {"PYTHONPATH": str(stage), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"}
     code = "from wirelake.ingest.compile_kernels import compile_kernels; compile_kernels()"
@@ -160,17 +160,17 @@ def _warm(stage: Path) -> None:
     if done.returncode:
         last = done.stderr.strip().rpartition("\n")[2]
         raise PackageError(f"the kernels could not be compiled: {last or f'status {done.returncode}'}")
-    _forget(stage)
+    _mask_places(stage)
 
 
-def _forget(stage: Path) -> None:
-    """Numba notes, for people, where files and functions were: other places each time, and not for others to see."""
+def _mask_places(stage: Path) -> None:
+    """Mask paths and addresses in Numba's cache: they differ every time, and are private."""
     for path in _files(stage):
         if path.suffix in CACHE:
-            noted = path.read_bytes()
+            content = path.read_bytes()
             for place in (os.fsencode(stage), os.fsencode(sys.prefix)):
-                noted = noted.replace(place, b"/".ljust(len(place), b"_"))
-            path.write_bytes(ADDRESS.sub(lambda found: b"0" * len(found[0]), noted))
+                content = content.replace(place, b"/".ljust(len(place), b"_"))
+            path.write_bytes(ADDRESS.sub(lambda address: b"0" * len(address[0]), content))
 
 
 # --- the archive
@@ -181,12 +181,12 @@ def _files(stage: Path) -> Iterator[Path]:
 
 
 def _ordered(stage: Path) -> list[Path]:
-    """By name, what Numba compiled last: it must not look older than its source, even if the times are not kept."""
+    """Return the files by name, Numba's cache last: it must not look older than its source where times are lost."""
     return sorted(_files(stage), key=lambda path: (path.suffix in CACHE, path.relative_to(stage).as_posix()))
 
 
 def _write(files: list[Path], stage: Path, output: Path) -> None:
-    """Writes beside the target and then renames, so that a half archive is never seen."""
+    """Write beside the target, then rename, so that nobody sees half an archive."""
     partial = output.with_name(f".{output.name}.{os.getpid()}")
     try:
         with (

@@ -1,4 +1,4 @@
-"""What the formats do in planners and workers: captures -> partitions -> Arrow batches in Spark's own form."""
+"""Read captures for the formats: the planner cuts them into partitions, workers turn these into Arrow batches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..capture.read.files import local_path, open_binary
 from ..capture.settings import ReadSettings
 from ..errors import CaptureError, DecodeError, OptionError
 from ..gold.facts import ENVELOPE, MESSAGES, facts, needed_columns
-from ..ingest.listing import Found, find
+from ..ingest.listing import ListedFile, find
 from ..spec.nodes import Protocol
 from . import schema as s
 from .filters import Filters
@@ -37,7 +37,7 @@ Share = tuple[tuple[Partition, str], ...]
 
 @dataclass
 class Table:
-    """What is read and how its rows look. Made by the planner, sent to the workers."""
+    """What to read and how its rows look. The planner makes it and sends it to the workers."""
 
     options: ReadOptions
     available: pa.Schema
@@ -46,7 +46,7 @@ class Table:
 
     @classmethod
     def of(cls, options: ReadOptions, schema: StructType | None = None) -> Table:
-        """The table: with all its columns, or with those of the schema that is given."""
+        """Return the table with all its columns, or with those of the given schema."""
         available = _available(options)
         if schema is not None:
             s.check(schema, available, options.what)
@@ -62,45 +62,45 @@ class Table:
     # --- reading
 
     def reading(self, kind: str) -> ReadSettings:
-        """How captures of a kind are read. Raw bytes are of the protocol that is asked for, whatever they look like."""
+        """Return how to read captures of a kind. Raw bytes are of the requested protocol, whatever they look like."""
         options = self.options
         names = {declared.load().name: declared.here for declared in options.protocols}
-        is_told = len(names) == 1 and kind == "raw"
+        is_given = len(names) == 1 and kind == "raw"
         made = ReadSettings(
-            protocol=next(iter(names.values())) if is_told else None,
+            protocol=next(iter(names.values())) if is_given else None,
             protocols=tuple(names.values()),
             options={names[name]: dict(chosen) for name, chosen in options.reading},
             columns={declared.here: self._columns(declared.load()) for declared in options.protocols},
         )
-        told = {port: names[name] for port, name in options.ports}
-        return replace(made, ports={**made.ports, **told}) if told else made
+        ports = {port: names[name] for port, name in options.ports}
+        return replace(made, ports={**made.ports, **ports}) if ports else made
 
     def _columns(self, protocol: Protocol) -> tuple[str, ...]:
-        """What has to be decoded."""
+        """Return the columns to decode."""
         if self.options.is_common:
             return tuple(dict.fromkeys((*ENVELOPE, *needed_columns(protocol))))
         return tuple(name for name in self.target.names if name != self.options.corrupt) or ("offset",)
 
     def batches(self, seen: DecodedWindow) -> Iterator[pa.RecordBatch]:
-        """The rows of a window."""
+        """Yield the rows of a window."""
         output = seen.output
         for protocol, records in output.messages.items():
             for batch in records:
                 yield from self._rows(self._common(protocol, batch) if self.options.is_common else batch)
         if len(output.quarantine) and self.options.mode != "DROPMALFORMED":
-            bad = self._bad(output.quarantine)
-            if len(bad) and self.options.mode == "FAILFAST":
-                raise self._refusal(bad)
-            yield from self._rows(bad)
+            quarantined = self._quarantined(output.quarantine)
+            if len(quarantined) and self.options.mode == "FAILFAST":
+                raise self._refusal(quarantined)
+            yield from self._rows(quarantined)
 
     def _common(self, name: str, batch: pa.RecordBatch) -> pa.RecordBatch:
-        declared = next(one for one in self.options.protocols if name in (one.here, one.load().name))
+        declared = next(known for known in self.options.protocols if name in (known.here, known.load().name))
         protocol = declared.load()
         made = facts(protocol, batch, **dict(dict(self.options.reading).get(protocol.name, ())))
         return made.select(MESSAGES.names)
 
-    def _bad(self, quarantine: pa.RecordBatch) -> pa.RecordBatch:
-        """Bad ranges of our protocols, as rows that have only where they were found, and why."""
+    def _quarantined(self, quarantine: pa.RecordBatch) -> pa.RecordBatch:
+        """Return quarantined ranges of the requested protocols as rows: where each was captured, and why."""
         if not self.options.is_common:
             ours = self.options.protocols[0].load().name
             quarantine = quarantine.filter(pc.equal(quarantine.column("protocol"), ours))
@@ -110,9 +110,9 @@ class Table:
             columns["protocol"] = quarantine.column("protocol")
         return pa.RecordBatch.from_pydict(columns | {self.options.corrupt: _reason(quarantine)})
 
-    def _refusal(self, bad: pa.RecordBatch) -> DecodeError:
-        """The first bad range as an error: file, connection, offset, rule."""
-        row = bad.slice(0, 1).to_pylist()[0]
+    def _refusal(self, quarantined: pa.RecordBatch) -> DecodeError:
+        """Return the first quarantined range as an error: file, connection, offset, rule."""
+        row = quarantined.slice(0, 1).to_pylist()[0]
         reason = row[self.options.corrupt]
         where = f"{row['capture']}, connection {row['connection']} {row['direction']}"
         error = DecodeError(
@@ -122,7 +122,7 @@ class Table:
         return error
 
     def _rows(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """A batch exactly in the form that Spark wants, in pieces of bounded size."""
+        """Yield a batch in exactly the form that Spark expects, in slices of bounded size."""
         if not len(batch):
             return
         arrays = [self._array(batch, field) for field in self.target]
@@ -141,7 +141,7 @@ class Table:
 
 
 def _available(options: ReadOptions) -> pa.Schema:
-    """All columns that there are; the one for what is corrupt among them."""
+    """Return all columns, including the one for corrupt records."""
     if options.is_common:
         fields = [field.remove_metadata() for field in MESSAGES]
     else:
@@ -174,10 +174,10 @@ def _reason(quarantine: pa.RecordBatch) -> pa.StructArray:
 
 
 def partitions(table: Table) -> list[Share]:
-    """What each task reads."""
+    """Return what each task reads."""
     options = table.options
-    found = [one for one in find(options) if table.filters.accepts("capture", one.path)]
-    pieces = [(piece, kind) for one in found if (kind := _kind(one, options)) for piece in [_piece(one, kind)]]
+    files = [file for file in find(options) if table.filters.accepts("capture", file.path)]
+    pieces = [(_range(file, kind), kind) for file in files if (kind := _kind(file, options))]
     if not pieces:
         return []
     if options.rotated:
@@ -187,14 +187,14 @@ def partitions(table: Table) -> list[Share]:
 
 
 def _planned(table: Table, pieces: list[CaptureRange], kind: str) -> list[Partition]:
-    """Captures that are one, cut into partitions of equal size: as many as it takes for none to be too large."""
+    """Cut captures that belong together into partitions of equal size, none above the limit."""
     size, most = sum(piece.size for piece in pieces), table.options.partition_bytes
     even = -(-size // -(-size // most))
     return plan(pieces, table.reading(kind), partition_bytes=even, is_last=True).partitions
 
 
 def _shares(planned: list[Partition], kind: str) -> list[Share]:
-    """Each partition is a share; what only ends connections goes with the last one that reads something."""
+    """Make each partition a share. One that only ends connections joins the last that reads something."""
     shares: list[Share] = [((partition, kind),) for partition in planned]
     if len(shares) > 1 and not planned[-1].pieces:
         shares[-2:] = [shares[-2] + shares[-1]]
@@ -202,7 +202,7 @@ def _shares(planned: list[Partition], kind: str) -> list[Share]:
 
 
 def _packed(table: Table, pieces: list[tuple[CaptureRange, str]]) -> list[Share]:
-    """Every file for itself: large ones in several shares, small ones several in one, so that all cores have work."""
+    """Plan every file by itself: large ones make several shares, small ones join, so that all cores are busy."""
     total = sum(piece.size + OPEN_COST_BYTES for piece, _ in pieces)
     enough = min(table.options.partition_bytes, max(OPEN_COST_BYTES, total // (os.cpu_count() or 1)))
     shares: list[Share] = []
@@ -221,27 +221,27 @@ def _packed(table: Table, pieces: list[tuple[CaptureRange, str]]) -> list[Share]
     return [*shares, tuple(small)] if small else shares
 
 
-def _piece(found: Found, kind: str) -> CaptureRange:
-    return CaptureRange(found.path, found.path, kind, size=found.size)
+def _range(file: ListedFile, kind: str) -> CaptureRange:
+    return CaptureRange(file.path, file.path, kind, size=file.size)
 
 
-def _kind(found: Found, options: ReadOptions) -> str:
-    """What kind of capture it is; empty if there is nothing in it, or if it is none and that is to be ignored."""
-    if found.is_file and (options.kind or not found.size):
-        return options.kind if found.size and options.kind else ""
+def _kind(file: ListedFile, options: ReadOptions) -> str:
+    """Return the kind of a capture; empty for an empty file, or for one that is no capture and may be ignored."""
+    if file.is_file and (options.kind or not file.size):
+        return options.kind if file.size and options.kind else ""
     try:
-        if not found.is_file:
-            raise CaptureError("it is not a file", path=found.path)
-        with open_binary(found.path) as file:
-            return kind_of(found.path, file.read(_HEAD_BYTES))
+        if not file.is_file:
+            raise CaptureError("it is not a file", path=file.path)
+        with open_binary(file.path) as opened:
+            return kind_of(file.path, opened.read(_HEAD_BYTES))
     except CaptureError as error:
-        if options.ignore_corrupt_files or (options.ignore_missing_files and _is_gone(found.path)):
+        if options.ignore_corrupt_files or (options.ignore_missing_files and _is_gone(file.path)):
             return ""
         raise _hinted(error) from None
 
 
 def _hinted(error: CaptureError) -> CaptureError:
-    error.detail = f"{error.detail}; with ignoreCorruptFiles such files are passed over"
+    error.detail = f"{error.detail}; the option ignoreCorruptFiles skips such files"
     return error
 
 
@@ -256,9 +256,9 @@ def _is_gone(path: str) -> bool:
 def rows(table: Table, share: Share) -> Iterator[pa.RecordBatch]:
     for partition, kind in share:
         try:
-            _, seen = decode_partition(partition, table.reading(kind))
-            for one in seen:
-                yield from table.batches(one)
+            _, windows = decode_partition(partition, table.reading(kind))
+            for window in windows:
+                yield from table.batches(window)
         except CaptureError as error:
             gone = any(_is_gone(piece.path) for piece in partition.pieces)
             if not (table.options.ignore_corrupt_files or (table.options.ignore_missing_files and gone)):

@@ -1,4 +1,4 @@
-"""Which columns there are, in Arrow and in Spark; and whether a schema that a user gave can be made of them."""
+"""The columns in Arrow and in Spark, and whether a user's schema can be made of them."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ ORIGIN = pa.schema(
 """Where a message comes from: the columns of every captured message."""
 
 _NOT_IN_A_COLUMN = ("offset", "length")
-"""A frame in a column of its own lies nowhere else."""
+"""Meaningless for a frame that is a value of its own."""
 
 
 def function_columns(protocol: Protocol, wanted: Sequence[str] | None, what: str) -> tuple[str, ...]:
-    """The members of the struct that a function gives: those that are wanted, or all but free-form values."""
+    """Return the members of the struct that a function returns: those wanted, or all but free-form values."""
     everything = [name for name in all_columns(protocol) if name not in _NOT_IN_A_COLUMN]
     if wanted is None:
         return tuple(name for name in default_columns(protocol) if name not in _NOT_IN_A_COLUMN)
@@ -51,7 +51,7 @@ def function_columns(protocol: Protocol, wanted: Sequence[str] | None, what: str
 
 
 def format_schema(protocol: Protocol) -> pa.Schema:
-    """The table of a protocol: the envelope, then its fields. Free-form values come last: only who asks has them."""
+    """Return the table of a protocol: the envelope, its fields, then free-form values, on request."""
     everything = message_schema(protocol, tuple(all_columns(protocol)))
     return pa.schema([*ORIGIN, *(field for field in everything if field.name not in _NOT_IN_A_COLUMN)])
 
@@ -61,7 +61,7 @@ def default_format_columns(protocol: Protocol) -> tuple[str, ...]:
 
 
 def _chosen(wanted: Iterable[str], known: Sequence[str], what: str) -> tuple[str, ...]:
-    names = tuple(dict.fromkeys(name for one in wanted for name in (known if one == "*" else (one,))))
+    names = tuple(dict.fromkeys(name for item in wanted for name in (known if item == "*" else (item,))))
     unknown = [name for name in names if name not in known]
     if unknown:
         raise OptionError(f"{what} has no column {', '.join(map(repr, unknown))}; it has: {', '.join(known)}")
@@ -69,7 +69,7 @@ def _chosen(wanted: Iterable[str], known: Sequence[str], what: str) -> tuple[str
 
 
 def choose(available: pa.Schema, wanted: Sequence[str], what: str) -> pa.Schema:
-    """The fields of these names."""
+    """Return the fields of these names."""
     return pa.schema([available.field(name) for name in _chosen(wanted, available.names, what)])
 
 
@@ -78,12 +78,12 @@ def in_spark(schema: pa.Schema) -> StructType:
 
 
 def in_arrow(schema: StructType) -> pa.Schema:
-    """Exactly the form in which Spark wants to be given rows of this schema."""
+    """Return exactly the form in which Spark expects rows of this schema."""
     return to_arrow_schema(schema, timezone="UTC")
 
 
 def check(wanted: StructType, available: pa.Schema, what: str) -> None:
-    """Refuses a user's schema with columns that there are not, or of other types."""
+    """Refuse a user's schema with unknown columns or other types."""
     _chosen(wanted.names, available.names, what)
     for field in in_arrow(wanted):
         have = available.field(field.name).type
@@ -93,7 +93,7 @@ def check(wanted: StructType, available: pa.Schema, what: str) -> None:
 
 
 def _mismatch(have: Any, want: Any, path: str) -> str:
-    """Why a column cannot be given as another type; empty if it can. Structs may be parts, integers may be wider."""
+    """Return why a column cannot be given as another type; empty if it can. Structs may be partial, integers wider."""
     if have == want or (_is_integer(have) and _is_integer(want) and have.bit_width <= want.bit_width):
         return ""
     if pa.types.is_struct(have) and pa.types.is_struct(want):
@@ -115,12 +115,12 @@ def _is_integer(kind: Any) -> bool:
 
 
 def _spelled(kind: Any) -> str:
-    """A type as Spark writes it."""
+    """Return a type as Spark spells it."""
     return str(in_spark(pa.schema([pa.field("c", kind)]))["c"].dataType.simpleString())
 
 
 def fit(array: pa.Array, kind: Any) -> pa.Array:
-    """The values as the type that was asked for."""
+    """Return the values as the requested type."""
     return array if array.type.equals(kind) else array.cast(kind)
 
 

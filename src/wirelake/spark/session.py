@@ -1,10 +1,10 @@
-"""The sessions that our own verbs start.
+"""Sessions that wirelake starts itself.
 
     spark = session("local[4]")
     spark.read.format("casual").load("capture.pcap").show()
 
-A session of yours needs none of this; `spark.python.unix.domain.socket.enabled` is the one setting that it cannot make
-up for later, and that halves the cost of a Python task.
+Your own session needs none of this, except `spark.python.unix.domain.socket.enabled`: it halves the cost of a Python
+task, and cannot be set once a session runs.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ SETTINGS = {
     "spark.log.structuredLogging.enabled": "false",
 }
 JAVA_OPTIONS = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
-"""Arrow checks every access to every value, a sixth of the time that it takes to turn columns into rows."""
+"""Arrow checks every access to every value: a sixth of the time of turning columns into rows."""
 SOCKET_PATH_BYTES = 100
-"""What a system lets the path of a socket have, less a little."""
+"""The system's limit for the path of a socket, less a little."""
 _SOCKET_NAME_BYTES = 45
 
 
 class SparkStartError(RuntimeError):
-    """Spark did not start; says why in one line."""
+    """Spark did not start: why, in one line."""
 
 
 def session(master: str | None = None, app: str = "wirelake", **conf: Any) -> SparkSession:
-    """The running session, or a new one with what wirelake needs. ``conf`` are further settings, by their full names.
+    """Return the running session, or start one with what wirelake needs. ``conf`` has further settings by full name.
 
-    What Spark has to say goes to a file that is removed at the end: users see results and errors, not logs. Started by
-    spark-submit, it takes what that was told.
+    Spark logs to a file that is removed at the end: users see results and errors, not logs. Under spark-submit, the
+    session has the settings given there.
     """
     from pyspark.sql import SparkSession
 
@@ -69,27 +69,27 @@ def _text(value: Any) -> str:
 
 
 def _choose_python(conf: dict[str, Any]) -> None:
-    """Workers run the interpreter that we run, unless told otherwise: another one would not have our packages."""
+    """Let workers run this interpreter unless the user says otherwise: another one would lack our packages."""
     if "spark.pyspark.python" not in conf:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 
 
 def _is_ours_to_start() -> bool:
-    """Whether there is no Spark in this process yet, and none that started it."""
+    """Return whether no Spark runs in this process, and none started it."""
     from pyspark import SparkContext
 
     return SparkContext._active_spark_context is None and not {"PYSPARK_GATEWAY_PORT", "SPARK_REMOTE"} & set(os.environ)
 
 
 def _start(wanted: dict[str, str]) -> None:
-    """A Spark whose standard error is a file."""
+    """Start a Spark whose standard error is a file."""
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkException
     from pyspark.java_gateway import launch_gateway
 
     home = _temporary_home()
-    _use(home, wanted)
+    _use_home(home, wanted)
     log = home / "spark.log"
     conf = SparkConf(loadDefaults=False)
     for name, value in wanted.items():
@@ -108,20 +108,20 @@ def _start(wanted: dict[str, str]) -> None:
 
 
 def _reason(log: Path) -> str:
-    """The first line of a log that tells what went wrong."""
+    """Return the first line of a log that says what went wrong."""
     lines = log.read_text(errors="replace").splitlines() if log.exists() else []
-    telling = [line.strip() for line in lines if re.search("error|exception|java", line, re.IGNORECASE)]
-    return re.sub(r'^Exception in thread "[^"]*" [\w.$]+: ', "", (telling or lines or [""])[0])
+    errors = [line.strip() for line in lines if re.search("error|exception|java", line, re.IGNORECASE)]
+    return re.sub(r'^Exception in thread "[^"]*" [\w.$]+: ', "", (errors or lines or [""])[0])
 
 
 def _temporary_home() -> Path:
-    """A directory for what Spark keeps while it runs, in the place that the user chose for such things."""
+    """Make a directory for what Spark keeps while it runs, where the user wants temporary files."""
     home = Path(tempfile.mkdtemp(prefix="wirelake-spark-"))
     atexit.register(shutil.rmtree, home, ignore_errors=True)
     return home
 
 
-def _use(home: Path, wanted: dict[str, str]) -> None:
+def _use_home(home: Path, wanted: dict[str, str]) -> None:
     wanted.setdefault("spark.sql.warehouse.dir", str(home / "warehouse"))
     for name in ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"):
         wanted[name] = f"{JAVA_OPTIONS} {wanted.get(name, '')}".strip()

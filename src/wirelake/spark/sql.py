@@ -1,4 +1,4 @@
-"""Formats and functions by name, for SQL and for sessions that have not found the formats themselves."""
+"""Register formats and functions by name: for SQL, and for sessions that did not discover the formats themselves."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 COMMON = pa.schema(
     [MESSAGES.field(name).remove_metadata() for name in MESSAGES.names[MESSAGES.get_field_index("message") :]]
 )
-"""What ``from_wire`` of SQL gives: the common view, without where a message was captured."""
+"""What ``from_wire`` returns in SQL: the common view, without where a message was captured."""
 
 
 def register_all(spark: SparkSession, protocols: Sequence[str] = ()) -> None:
@@ -36,7 +36,7 @@ def register_all(spark: SparkSession, protocols: Sequence[str] = ()) -> None:
     for declared in (*map(Declared, BUILT_IN), *map(Declared.named, protocols)):
         name = declared.load().name
         spark.udf.register(f"from_{name}", _reader(declared))
-        spark.udf.register(f"try_from_{name}", _forgiving_reader(declared))
+        spark.udf.register(f"try_from_{name}", _try_reader(declared))
         spark.udf.register(f"to_{name}", _writer(declared))
     spark.udf.register("from_wire", _common_reader())
     spark.udf.register("to_wire", _wire_writer())
@@ -53,15 +53,15 @@ def _reader(declared: Declared) -> Any:
     return _function(read, name, _struct_type(Decoding(declared)))
 
 
-def _forgiving_reader(declared: Declared) -> Any:
-    how = Decoding(declared, mode="PERMISSIVE", corrupt=CORRUPT_RECORD)
+def _try_reader(declared: Declared) -> Any:
+    decoding = Decoding(declared, mode="PERMISSIVE", corrupt=CORRUPT_RECORD)
 
     def read(frames: pa.Array) -> pa.Array:
         with user_errors():
             warm_up()
-            return decode_column(how, frames)
+            return decode_column(decoding, frames)
 
-    return _function(read, f"try_from_{declared.load().name}", _struct_type(how))
+    return _function(read, f"try_from_{declared.load().name}", _struct_type(decoding))
 
 
 def _writer(declared: Declared) -> Any:
@@ -100,11 +100,11 @@ def _wire_writer() -> Any:
 
 
 def _sql_options(given: Sequence[pa.Array]) -> dict[str, str]:
-    """The map that was given as the last argument: a literal, the same in every row."""
+    """Return the map that is the last argument: a literal, the same in every row."""
     if not given or not len(given[0]):
         return {}
     if not pa.types.is_map(given[0].type):
-        raise OptionError(f"options are a map of texts, such as map('mode', 'PERMISSIVE'), not {given[0].type}")
+        raise OptionError(f"options must be a map of strings, such as map('mode', 'PERMISSIVE'), not {given[0].type}")
     options = dict(given[0][0].as_py() or ())
     for name in options:
         if name.lower() in ("columns", "columnnameofcorruptrecord"):
@@ -116,14 +116,14 @@ def _sql_options(given: Sequence[pa.Array]) -> dict[str, str]:
 
 
 def _installed(name: str) -> Declared:
-    """A protocol by a name that means the same in every worker."""
+    """Return a protocol by a name that means the same in every worker."""
     if name.rpartition(":")[0].endswith(".py"):
-        raise OptionError(f"{name}: in SQL, a protocol of a file has functions of its own: register(spark, {name!r})")
+        raise OptionError(f"{name}: in SQL, a protocol from a file has its own functions: register(spark, {name!r})")
     return Declared.named(name)
 
 
 def common_column(frames: pa.Array, protocol: pa.Array, options: Sequence[pa.Array] = ()) -> pa.Array:
-    """Frames of one protocol or of several as the common view."""
+    """Decode frames of one protocol or of several into the common view."""
     given = _sql_options(options)
     return _by_protocol(
         frames, protocol, pa.struct(list(COMMON)), lambda name, part: _common(_installed(name), part, given)
@@ -134,12 +134,12 @@ def _common(declared: Declared, frames: pa.Array, options: dict[str, str]) -> pa
     protocol = declared.load()
     read = Decoding.of(declared, options, "from_wire")
     columns = ("message", "code", "notes", "raw_text", *needed_columns(protocol))
-    how = Decoding(declared, read.reading, tuple(dict.fromkeys(columns)), read.mode)
-    structs = decode_column(how, frames)
+    decoding = Decoding(declared, read.reading, tuple(dict.fromkeys(columns)), read.mode)
+    structs = decode_column(decoding, frames)
     known = structs.drop_null()
     records = pa.RecordBatch.from_arrays(
         [*(pa.nulls(len(known), field.type) for field in ORIGIN), *known.flatten()],
-        schema=pa.schema([*ORIGIN, *struct_fields(how)]),
+        schema=pa.schema([*ORIGIN, *struct_fields(decoding)]),
     )
     made = facts(protocol, records, **dict(read.reading)).select(COMMON.names)
     rows = pa.StructArray.from_arrays(made.columns, fields=list(COMMON))
@@ -147,24 +147,24 @@ def _common(declared: Declared, frames: pa.Array, options: dict[str, str]) -> pa
 
 
 def _places(structs: pa.Array) -> pa.Array:
-    """For each struct that is there its number among those, null for the others."""
+    """Return for each valid struct its number among the valid ones; null for the others."""
     valid = structs.is_valid()
     counted = pc.subtract(pc.cumulative_sum(valid.cast(pa.int64())), 1)
     return pc.if_else(valid, counted, None)
 
 
-def _by_protocol(values: pa.Array, protocol: pa.Array, kind: Any, work: Any) -> pa.Array:
-    """Each value by the protocol that is named beside it. Most often that is one for all."""
+def _by_protocol(values: pa.Array, protocol: pa.Array, kind: Any, convert: Any) -> pa.Array:
+    """Convert each value by the protocol that is named beside it. Most often that is one for all."""
     names = pc.unique(protocol).to_pylist()
     if names == [None] or not len(values):
         return pa.nulls(len(values), kind)
     if len(names) == 1:
-        return work(names[0], values)
+        return convert(names[0], values)
     parts, rows = [], []
     for name in names:
         which = pc.indices_nonzero(pc.fill_null(pc.equal(protocol, name), False)) if name is not None else None
         if which is not None:
-            parts.append(work(name, values.take(which)))
+            parts.append(convert(name, values.take(which)))
             rows.append(which)
     order = pa.array([None] * len(values), pa.int64()).to_numpy(zero_copy_only=False)
     joined = pa.concat_arrays(parts)

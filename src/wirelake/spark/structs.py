@@ -1,4 +1,4 @@
-"""What the functions do in a worker: columns of frames to columns of structs, and back, batch by batch."""
+"""Turn columns of frames into columns of structs, and back, batch by batch, in workers."""
 
 from __future__ import annotations
 
@@ -22,41 +22,41 @@ Ints = NDArray[np.int64]
 
 
 @lru_cache(maxsize=256)
-def struct_fields(how: Decoding) -> tuple[pa.Field, ...]:
-    """The members of the structs that come out."""
-    protocol = how.declared.load()
+def struct_fields(decoding: Decoding) -> tuple[pa.Field, ...]:
+    """Return the members of the structs."""
+    protocol = decoding.declared.load()
     what = f"from_{protocol.name}"
-    fields = tuple(schema(protocol, function_columns(protocol, how.columns, what)))
-    if how.corrupt is None:
+    fields = tuple(schema(protocol, function_columns(protocol, decoding.columns, what)))
+    if decoding.corrupt is None:
         return fields
-    if how.corrupt in {field.name for field in fields}:
-        raise OptionError(f"{what}: columnNameOfCorruptRecord is {how.corrupt!r}, which is another column's name")
-    return (*fields, pa.field(how.corrupt, CORRUPT))
+    if decoding.corrupt in {field.name for field in fields}:
+        raise OptionError(f"{what}: columnNameOfCorruptRecord is {decoding.corrupt!r}, which is another column's name")
+    return (*fields, pa.field(decoding.corrupt, CORRUPT))
 
 
-def decode_column(how: Decoding, frames: pa.Array) -> pa.StructArray:
-    """One struct per frame. A frame that is null gives null, one that cannot be decoded what the mode says."""
-    protocol = how.declared.load()
+def decode_column(decoding: Decoding, frames: pa.Array) -> pa.StructArray:
+    """Return one struct per frame. A null frame gives null; for an undecodable one, the mode decides."""
+    protocol = decoding.declared.load()
     if not (pa.types.is_binary(frames.type) or pa.types.is_large_binary(frames.type)):
         raise OptionError(f"from_{protocol.name} reads binary values, not {frames.type}; cast the column to binary")
-    fields = struct_fields(how)
-    names = tuple(field.name for field in fields if field.name != how.corrupt)
+    fields = struct_fields(decoding)
+    names = tuple(field.name for field in fields if field.name != decoding.corrupt)
     given = frames.drop_null() if frames.null_count else frames
-    batch = decode_frames(protocol, given, names, **dict(how.reading))
-    if how.mode == "FAILFAST" and len(batch.quarantined):
-        _refuse(protocol, how, batch)
+    batch = decode_frames(protocol, given, names, **dict(decoding.reading))
+    if decoding.mode == "FAILFAST" and len(batch.quarantined):
+        _refuse(protocol, decoding, batch)
     places = frames.is_valid().to_numpy(zero_copy_only=False).nonzero()[0] if frames.null_count else None
     return _structs(fields, batch, len(frames), places)
 
 
-def _refuse(protocol: Protocol, how: Decoding, batch: Batch) -> None:
-    """Raises what the record codec has to say about the first bad frame: it knows the message and the bytes around."""
-    decode(protocol, batch.quarantined.column("bytes")[0].as_py(), **dict(how.reading))
+def _refuse(protocol: Protocol, decoding: Decoding, batch: Batch) -> None:
+    """Raise the record codec's error for the first undecodable frame: it names the message and the bytes around."""
+    decode(protocol, batch.quarantined.column("bytes")[0].as_py(), **dict(decoding.reading))
     raise AssertionError("the two decoders do not agree")
 
 
 def _structs(fields: tuple[pa.Field, ...], batch: Batch, count: int, places: Ints | None) -> pa.StructArray:
-    """Rows and rejects, each at the place of its frame."""
+    """Put decoded rows and errors at the places of their frames."""
     has_reason = len(fields) > batch.records.num_columns
     arrays = list(batch.records.columns)
     if batch.records.num_rows == count:
@@ -75,7 +75,7 @@ def _structs(fields: tuple[pa.Field, ...], batch: Batch, count: int, places: Int
 
 
 def _spread(which: Ints, places: Ints | None, count: int) -> pa.Array:
-    """For each of ``count`` places the row that belongs there, or null."""
+    """Return for each of ``count`` places the row that belongs there, or null."""
     rows = np.full(count, -1, np.int64)
     rows[which if places is None else places[which]] = np.arange(len(which))
     return pa.array(rows, mask=rows < 0)
@@ -86,12 +86,12 @@ def _reasons(rejects: pa.RecordBatch) -> pa.StructArray:
     return pa.StructArray.from_arrays(columns, fields=list(CORRUPT))
 
 
-# --- and back
+# --- structs -> frames
 
 
-def encode_column(how: Encoding, structs: pa.Array) -> pa.BinaryArray:
-    """One frame per struct; null for null, and for what cannot be encoded if the mode says so."""
-    protocol = how.declared.load()
+def encode_column(encoding: Encoding, structs: pa.Array) -> pa.BinaryArray:
+    """Return one frame per struct; null for null, and in PERMISSIVE mode for what cannot be encoded."""
+    protocol = encoding.declared.load()
     if not pa.types.is_struct(structs.type):
         raise OptionError(f"to_{protocol.name} writes structs, not {structs.type}")
     present = structs.is_valid().to_pylist()
@@ -101,24 +101,24 @@ def encode_column(how: Encoding, structs: pa.Array) -> pa.BinaryArray:
         if structs.field(i).null_count < len(structs)
     }
     frames = [
-        _frame(protocol, how, {name: values[i] for name, values in columns.items()}) if present[i] else None
+        _frame(protocol, encoding, {name: values[i] for name, values in columns.items()}) if present[i] else None
         for i in range(len(structs))
     ]
     return pa.array(frames, pa.binary())
 
 
-def _frame(protocol: Protocol, how: Encoding, row: dict[str, Any]) -> bytes | None:
+def _frame(protocol: Protocol, encoding: Encoding, row: dict[str, Any]) -> bytes | None:
     try:
-        return encode(message_of(_layout(protocol, how, row), row))
+        return encode(message_of(_layout(protocol, encoding, row), row))
     except EncodeError:
-        if how.mode == "PERMISSIVE":
+        if encoding.mode == "PERMISSIVE":
             return None
         raise
 
 
-def _layout(protocol: Protocol, how: Encoding, row: dict[str, Any]) -> Layout:
-    """What the options say; where they leave something open, what the row says it was read with."""
-    chosen = dict(how.reading)
+def _layout(protocol: Protocol, encoding: Encoding, row: dict[str, Any]) -> Layout:
+    """Return the layout by the options; where they say ``auto``, by what the row says it was read with."""
+    chosen = dict(encoding.reading)
     for name, option in protocol.options.items():
         if option.auto and chosen.get(name, option.default) == "auto" and row.get(name) in option.values:
             chosen[name] = row[name]

@@ -1,7 +1,7 @@
 """Errors of workers as one line.
 
-Spark shows the traceback of a worker before its message. For a fault of our own that says nothing to anyone; for one of
-the data or of the options, what to do is in the message, so that is all there is to show.
+Spark shows the traceback of a worker before its message. An error in the data or the options says in its message what
+to do, so the traceback is left out.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..errors import OptionError, SpecError, WireError
 
 @contextmanager
 def user_errors() -> Iterator[None]:
-    """Errors that are meant for users leave without a traceback. A worker ends with its error, so none comes later."""
+    """Hide the traceback of errors that concern users. A worker ends with its first error: no second one follows."""
     try:
         yield
     except (WireError, SpecError, OptionError, OSError) as error:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 def views(spark: SparkSession, lake: str | os.PathLike[str] | Lake) -> list[str]:
-    """Makes every table of a lake a temporary view; gives their names.
+    """Make every table of a lake a temporary view; return their names.
 
-    A table without rows is a view without rows. What a later commit adds is there after another call.
+    A table without rows is a view without rows. Call it again to see what later commits add.
     """
     lake = lake if isinstance(lake, Lake) else Lake.open(lake, create=False)
     made = []
@@ -37,7 +37,7 @@ def views(spark: SparkSession, lake: str | os.PathLike[str] | Lake) -> list[str]
 
 
 def _schemas(lake: Lake) -> dict[str, pa.Schema]:
-    """Every table with its columns; of protocols that are not built in, as their files have them."""
+    """Return every table with its columns; for users' protocols, as their files have them."""
     known = TABLES | {f"silver/{name}": table_schema(load(name)) for name in BUILT_IN}
     others = {table: lake.dataset(table).schema for table in lake.tables() if table not in known}
     return {table: with_date(table, schema) for table, schema in (known | others).items()}
@@ -53,5 +53,5 @@ def _frame(spark: SparkSession, lake: Lake, table: str, schema: pa.Schema) -> Da
 
 
 def _place(lake: Lake) -> str:
-    """The lake by a name that does not depend on what Spark takes for its own file system."""
+    """Return the lake's URI: a bare path would depend on Spark's default file system."""
     return lake.path if "://" in lake.path else f"file://{os.path.abspath(lake.path)}"
