@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from ..protocols import BUILT_IN, load
 from ..spec.nodes import Protocol
 from .options import ProtocolName, reading_options
 from .output import emit
@@ -53,15 +54,19 @@ class _Size(click.ParamType[int, Any]):
     type=_Named(),
     multiple=True,
     metavar="P",
-    help="Read only this protocol (casual, dsa, mb, ceda or file.py:NAME). May be repeated.  [default: all built-in ones]",
+    help=f"Read only this protocol ({', '.join(BUILT_IN)} or file.py:NAME). May be repeated.  [default: all built in]",
 )
-@click.option("--port", "ports", multiple=True, metavar="N=P", help="Read connections to port N as protocol P. May be repeated.")
+@click.option(
+    "--port", "ports", multiple=True, metavar="N=P", help="Read connections to port N as protocol P. May be repeated."
+)
 @click.option(
     "--kind",
     type=click.Choice(["pcap", "pcapng", "tap", "raw"]),
     help="The kind of the files, where their first bytes do not tell; raw: the bare bytes of one direction.",
 )
-@click.option("--final", is_flag=True, help="Nothing more comes: decide everything that is open, leave nothing pending.")
+@click.option(
+    "--final", is_flag=True, help="Nothing more comes: decide everything that is open, leave nothing pending."
+)
 @click.option("--keep-bytes", is_flag=True, help="Keep the bytes of chunks in bronze/chunks.")
 @click.option(
     "--runner",
@@ -201,7 +206,6 @@ def _pairs(given: tuple[str, ...], option: str) -> list[tuple[str, str]]:
 def _reading(protocols: tuple[str, ...], ports: tuple[str, ...], given: dict[str, Any]) -> Any:
     """Return how to read the captures; a reading option applies to the protocols that have it."""
     from ..capture.settings import ReadSettings
-    from ..protocols import BUILT_IN, load
     from .options import chosen_options
 
     names = protocols or BUILT_IN

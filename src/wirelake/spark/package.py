@@ -1,9 +1,9 @@
 """Build the archive that brings wirelake to the executors of a cluster. This needs no Spark.
 
 The archive works wherever it is unpacked: it holds the modules with their byte code and the compiled kernels, so that
-no worker compiles. Numba checks its cache against the kernel's source: older versions by time stamp, of which an archive
-keeps whole seconds, newer ones by content. So every file gets the same whole second before the kernels are compiled. It
-must be a ``.tar.gz``: Numba does not cache modules inside a zip.
+no worker compiles. Numba checks its cache against the kernel's source: older versions by time stamp, of which an
+archive keeps whole seconds, newer ones by content. So every file gets the same whole second before the kernels are
+compiled. It must be a ``.tar.gz``: Numba does not cache modules inside a zip.
 """
 
 from __future__ import annotations
