@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tests.cli.test_decode import CALL
+from tests.cli.invoked import CALL
 from wirelake.cli import cli
 
 

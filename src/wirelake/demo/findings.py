@@ -8,12 +8,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..lake import Lake
+from ..report.lifelines import CLIENT_NAMES
 from .scenes import SCENES
 
 FREQUENT = 20
 """Requests from which on a 95th percentile says more than the slowest one."""
-NAMES = ("name", "user", "client_domain", "client_dsid")
-"""Facts of a session that name the client."""
 VERBS = {"commit": "commit", "rollback": "roll back"}
 
 Row = dict[str, Any]
@@ -42,7 +41,7 @@ def _names(sessions: Iterable[Row]) -> dict[str, str]:
     named = {}
     for one in sessions:
         facts = dict(one["facts"] or ())
-        named[one["connection"]] = next((facts[key] for key in NAMES if facts.get(key)), one["client"])
+        named[one["connection"]] = next((facts[key] for key in CLIENT_NAMES if facts.get(key)), one["client"])
     return named
 
 

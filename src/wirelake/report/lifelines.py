@@ -15,7 +15,7 @@ from .views import rows
 from .windows import give
 
 _CONNECTIONS = pa.schema([("connection", pa.string())])
-_CLIENT_NAMES = ("client_domain", "name", "user", "path", "client_dsid")
+CLIENT_NAMES = ("client_domain", "name", "user", "path", "client_dsid")
 _SERVER_NAMES = ("server_domain", "server_dsid")
 
 
@@ -58,7 +58,7 @@ group by connection""",
 
 def _peers(row: Mapping[str, Any]) -> Peers:
     facts = row.get("facts") or {}
-    client, server = ((next((facts[n] for n in names if facts.get(n)), "")) for names in (_CLIENT_NAMES, _SERVER_NAMES))
+    client, server = ((next((facts[n] for n in names if facts.get(n)), "")) for names in (CLIENT_NAMES, _SERVER_NAMES))
     addresses = cut(row["client"] or "", 100), cut(row["server"] or "", 100)
     return Peers(*addresses, cut(client, 60), cut(server, 60), row["protocol"] or "")
 
