@@ -72,11 +72,11 @@ def _protocol_options(verb: str) -> list[Callable[[F], F]]:
 
 def _options_of(verb: str) -> list[tuple[VerbOption, list[str]]]:
     """Return each option of the verb with the protocols that have it."""
-    found: dict[str, tuple[VerbOption, list[str]]] = {}
+    options: dict[str, tuple[VerbOption, list[str]]] = {}
     for live in LIVE.values():
         for option in live.options.get(verb, ()):
-            found.setdefault(option.name, (option, []))[1].append(live.name)
-    return list(found.values())
+            options.setdefault(option.name, (option, []))[1].append(live.name)
+    return list(options.values())
 
 
 def protocol_values(verb: str, given: dict[str, Any]) -> dict[str, Any]:

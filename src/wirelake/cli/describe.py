@@ -26,7 +26,7 @@ def describe(protocol: Protocol, message: str | None, markdown: bool) -> None:
     wirelake describe dsa subscribe_response
     """
     try:
-        found = tables(protocol, message)
+        shown = tables(protocol, message)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    sys.stdout.write(as_markdown(found) if markdown else as_text(found))
+    sys.stdout.write(as_markdown(shown) if markdown else as_text(shown))

@@ -74,10 +74,10 @@ def _parse(line: str) -> Any:
 
 def _detected(protocol: Protocol, shown: Any) -> dict[str, Any]:
     """Return options that the object itself holds: the dialect that ``auto`` detected."""
-    found: dict[str, Any] = {}
+    detected: dict[str, Any] = {}
     fields = shown.get("fields") if isinstance(shown, dict) else None
     for name, option in protocol.options.items():
         if option.auto:
             value = fields.get(name) if isinstance(fields, dict) else None
-            found[name] = value if value in option.values and value != "auto" else option.auto
-    return found
+            detected[name] = value if value in option.values and value != "auto" else option.auto
+    return detected

@@ -31,21 +31,21 @@ def export(inputs: tuple[str, ...], output: str) -> None:
     from ..errors import CaptureError
 
     try:
-        told = export_pcapng(inputs, sys.stdout.buffer if output == "-" else Path(output))
+        exported = export_pcapng(inputs, sys.stdout.buffer if output == "-" else Path(output))
     except CaptureError as error:
         raise click.ClickException(str(error)) from None
     except BrokenPipeError:
         raise
     except OSError as error:
         raise click.ClickException(f"cannot write {output}: {error.strerror}") from None
-    _tell(told, output)
+    _summarise(exported, output)
 
 
-def _tell(told: Exported, output: str) -> None:
-    for note in (*told.notes, *told.damage):
+def _summarise(exported: Exported, output: str) -> None:
+    for note in (*exported.notes, *exported.damage):
         click.echo(f"note: {note}", err=True)
-    counted = f"{told.connections} connections, {told.packets} packets, {told.bytes} bytes"
-    missing = f", {told.missing_bytes} bytes missing" if told.missing_bytes else ""
-    click.echo(f"wrote {output}: {counted} of {told.files} files{missing}", err=True)
-    if told.damage:
+    counted = f"{exported.connections} connections, {exported.packets} packets, {exported.bytes} bytes"
+    missing = f", {exported.missing_bytes} bytes missing" if exported.missing_bytes else ""
+    click.echo(f"wrote {output}: {counted} of {exported.files} files{missing}", err=True)
+    if exported.damage:
         sys.exit(1)

@@ -76,8 +76,8 @@ class Drawing:
     def frame(self, data: bytes, offset: int) -> None:
         """Draw one frame."""
         choices = candidates(self.protocol, **self.options)
-        found = choices[0] if len(choices) == 1 else detect_alone(choices, data)
-        self._walk(found or layout(self.protocol, **self.options), data, offset)
+        chosen = choices[0] if len(choices) == 1 else detect_alone(choices, data)
+        self._walk(chosen or layout(self.protocol, **self.options), data, offset)
 
     def stream(self, file: BinaryIO, count: int | None) -> None:
         """Draw the frames of a stream, and the undecodable bytes between them."""

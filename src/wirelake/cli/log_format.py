@@ -39,10 +39,10 @@ def _level(record: logging.LogRecord) -> str:
 
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:
-    found = dict(getattr(record, "fields", {}))
+    fields = dict(getattr(record, "fields", {}))
     if record.exc_info and record.exc_info[1] is not None:
-        found["error"] = repr(record.exc_info[1])
-    return found
+        fields["error"] = repr(record.exc_info[1])
+    return fields
 
 
 class _ForMachines(logging.Formatter):

@@ -127,7 +127,7 @@ def _settings(given: dict[str, Any]) -> HubSettings:
         settings = replace(settings, tap=replace(settings.tap, directory=given["tap"]))
     if given["slow_reader"] is not None:
         policy: Any = {"slow_reader": given["slow_reader"]}
-        services = {name: replace(one, **policy) for name, one in settings.services.items()}
+        services = {name: replace(service, **policy) for name, service in settings.services.items()}
         settings = replace(settings, services=services)
     level, form = given["log_level"] or settings.log.level, given["log_format"] or settings.log.format
     return replace(settings, log=LogSettings(level=level, format=form))
@@ -139,12 +139,12 @@ def _what_is_missing(files: dict[str, Path | None]) -> str:
 
 
 def _listeners(given: dict[str, Any]) -> dict[str, dict[str, tuple[str, int]]]:
-    found: dict[str, dict[str, tuple[str, int]]] = {}
+    listeners: dict[str, dict[str, tuple[str, int]]] = {}
     for flag, name, transport in _flags():
         value = given[flag.replace("-", "_")]
         if value is not None:
-            found.setdefault(name, {})[transport] = _address(flag, value)
-    return found
+            listeners.setdefault(name, {})[transport] = _address(flag, value)
+    return listeners
 
 
 def _address(flag: str, value: str) -> tuple[str, int]:

@@ -170,8 +170,8 @@ async def _run(proxy: Proxy, recorder: Recorder, drain_seconds: float) -> None:
         raise click.ClickException(explain(error, proxy.listen)) from None
     recorder.start()
     signals: asyncio.Queue[str] = asyncio.Queue()
-    for one in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(one, signals.put_nowait, one.name)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, signals.put_nowait, number.name)
     place = {"upstream": shown(proxy.upstream), "directory": str(recorder.directory)}
     announce({"listening": {"tap": shown(proxy.listening[0])}, **place})
     log = logging.getLogger("wirelake.tap")

@@ -39,9 +39,9 @@ def _rows(lake: Lake, table: str, *columns: str) -> list[Row]:
 def _names(sessions: Iterable[Row]) -> dict[str, str]:
     """Return the name of the client of each connection."""
     named = {}
-    for one in sessions:
-        facts = dict(one["facts"] or ())
-        named[one["connection"]] = next((facts[key] for key in CLIENT_NAMES if facts.get(key)), one["client"])
+    for row in sessions:
+        facts = dict(row["facts"] or ())
+        named[row["connection"]] = next((facts[key] for key in CLIENT_NAMES if facts.get(key)), row["client"])
     return named
 
 
@@ -52,15 +52,15 @@ def latency(exchanges: Iterable[Row]) -> str:
     times: dict[tuple[str, str], list[int]] = defaultdict(list)
     late: Counter[tuple[str, str]] = Counter()
     failed: Counter[tuple[str, str]] = Counter()
-    for one in exchanges:
-        place = (one["address"] or "", one["protocol"])
+    for row in exchanges:
+        place = (row["address"] or "", row["protocol"])
         if not place[0]:
             continue
-        late[place] += one["outcome"] == "timeout"
-        failed[place] += one["outcome"] == "error"
-        if one["latency_us"] is not None:
-            times[place].append(one["latency_us"])
-    often = {place: sorted(found) for place, found in times.items() if len(found) >= FREQUENT}
+        late[place] += row["outcome"] == "timeout"
+        failed[place] += row["outcome"] == "error"
+        if row["latency_us"] is not None:
+            times[place].append(row["latency_us"])
+    often = {place: sorted(latencies) for place, latencies in times.items() if len(latencies) >= FREQUENT}
     if not often:
         return "Latency: no service was called often enough to say which is slow."
     slowest = max(often, key=lambda place: (rank(often[place], 0.95), place))
@@ -97,13 +97,13 @@ def _times(count: int) -> str:
 # --- transactions
 
 
-def transactions(found: Iterable[Row]) -> str:
+def transactions(rows: Iterable[Row]) -> str:
     counted: Counter[str] = Counter()
     first: Row | None = None
-    for one in found:
-        counted[one["outcome"]] += 1
-        if one["outcome"] == "in_doubt" and (first is None or _doubt(one) < _doubt(first)):
-            first = one
+    for row in rows:
+        counted[row["outcome"]] += 1
+        if row["outcome"] == "in_doubt" and (first is None or _doubt(row) < _doubt(first)):
+            first = row
     back = _share(counted["rolled_back"], counted.total())
     if first is None:
         return (
@@ -118,22 +118,22 @@ def _share(part: int, whole: int) -> str:
     return f"{part or 'none'} of {whole} {'were' if part > 1 else 'was'}"
 
 
-def _doubt(one: Row) -> tuple[int, str]:
+def _doubt(row: Row) -> tuple[int, str]:
     """Order the clearest case first: most branches that are prepared and wait."""
-    return -_waiting(one), one["gtrid"]
+    return -_waiting(row), row["gtrid"]
 
 
-def _waiting(one: Row) -> int:
-    return sum(branch["vote"] == 0 and branch["decision"] is None for branch in one["branches"])
+def _waiting(row: Row) -> int:
+    return sum(branch["vote"] == 0 and branch["decision"] is None for branch in row["branches"])
 
 
-def _why(one: Row) -> str:
+def _why(row: Row) -> str:
     """Return why its end is unknown."""
-    waiting, branches = _waiting(one), len(one["branches"])
+    waiting, branches = _waiting(row), len(row["branches"])
     if waiting:
         branch_names = f"{waiting} of its {branches} branches" if branches > 1 else "its only branch"
         return f"{branch_names} voted to commit and never received the decision"
-    for branch in one["branches"]:
+    for branch in row["branches"]:
         if branch["decision"] and branch["result"] is None:
             return f"a branch was asked to {VERBS[branch['decision']]} and never confirmed it"
     return "its end is not in the capture"
@@ -145,29 +145,29 @@ def _why(one: Row) -> str:
 def violations(broken: list[Row], quarantined: list[Row], names: Mapping[str, str]) -> str:
     parts = []
     if broken:
-        one = min(broken, key=_interest)
+        row = min(broken, key=_interest)
         more = f", one of {len(broken)} messages out of sequence" if len(broken) > 1 else ""
-        where = f" in state {one['state']}" if one["rule"] == "state" and one["state"] else ""
-        said = f"{_a(one['message'])} of {one['protocol']}{where}"
-        parts.append(f"{_sender(one, names)} sent {said} (rule {one['rule']}){more}")
-    undecodable = [one for one in quarantined if one["rule"] != "gap"]
+        where = f" in state {row['state']}" if row["rule"] == "state" and row["state"] else ""
+        said = f"{_a(row['message'])} of {row['protocol']}{where}"
+        parts.append(f"{_sender(row, names)} sent {said} (rule {row['rule']}){more}")
+    undecodable = [row for row in quarantined if row["rule"] != "gap"]
     if undecodable:
-        one = min(undecodable, key=_interest)
+        row = min(undecodable, key=_interest)
         more = f", {sum(row['length'] for row in undecodable)} such bytes in all" if len(undecodable) > 1 else ""
-        what = f"{one['length']} undecodable {'byte' if one['length'] == 1 else 'bytes'}"
-        parts.append(f"{_sender(one, names)} sent {what} over {one['protocol']} (rule {one['rule']}){more}")
+        what = f"{row['length']} undecodable {'byte' if row['length'] == 1 else 'bytes'}"
+        parts.append(f"{_sender(row, names)} sent {what} over {row['protocol']} (rule {row['rule']}){more}")
     return f"Violations: {', and '.join(parts)}." if parts else "Violations: none."
 
 
-def _sender(one: Row, names: Mapping[str, str]) -> str:
-    client = names.get(one["connection"], one["connection"])
-    return f"the server of {client}" if one["direction"] == "to_client" else client
+def _sender(row: Row, names: Mapping[str, str]) -> str:
+    client = names.get(row["connection"], row["connection"])
+    return f"the server of {client}" if row["direction"] == "to_client" else client
 
 
 def _a(message: str) -> str:
     return f"an {message}" if message[0] in "aeiou" else f"a {message}"
 
 
-def _interest(one: Row) -> tuple[int, int, Any]:
+def _interest(row: Row) -> tuple[int, int, Any]:
     """Order live traffic first, breaches of the life cycle before others, then by time."""
-    return one["protocol"] not in SCENES, one["rule"] != "state", one["ts"]
+    return row["protocol"] not in SCENES, row["rule"] != "state", row["ts"]

@@ -71,8 +71,8 @@ class _Reporting(Traffic):
 
 def has_everything(truth: Truth, protocols: Iterable[str]) -> bool:
     """Return whether the traffic has everything that the demonstration shows."""
-    outcomes = Counter(one.outcome for one in truth.transactions)
-    broken = {one.protocol for one in truth.violations}
+    outcomes = Counter(transaction.outcome for transaction in truth.transactions)
+    broken = {violation.protocol for violation in truth.violations}
     transactional = any(load(name).conduct.branches is not None for name in protocols)
     has_transactions = not transactional or (outcomes["in_doubt"] > 0 and outcomes["rolled_back"] > 0)
     return has_transactions and broken >= set(protocols) and len(truth.damages) > 0

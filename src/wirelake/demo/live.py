@@ -68,7 +68,7 @@ async def perform(directory: Path, *, messages: int, seconds: float, seed: int, 
                     stage = Stage(url, messages // len(SCENES), seconds, f"{seed} {name} {number}")
                     group.create_task(part(stage))
     took = time.time_ns() / 1e9 - began_us / 1e6
-    return Played(began_us, took, sum(one.counts["connections"] for one in proxies.values()), recorder.recorded)
+    return Played(began_us, took, sum(proxy.counts["connections"] for proxy in proxies.values()), recorder.recorded)
 
 
 class Live:

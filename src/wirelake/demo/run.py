@@ -140,12 +140,12 @@ def _play(capture: Path, size: Size, seed: int, show: Show) -> Played:
     with ExitStack() as stack:
         stack.callback(live.stop)
         live.start()
-        total, told = round(size.seconds), 0
+        total, shown = round(size.seconds), 0
         show.stage("traffic", total, "s")
         while not live.wait(POLL_SECONDS):
             now = min(int(live.passed), total)
-            show.add(now - told)
-            told = now
+            show.add(now - shown)
+            shown = now
     return live.result()
 
 

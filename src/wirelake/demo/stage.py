@@ -72,7 +72,7 @@ class Stage:
                 return
             yield number
 
-    async def work(self, milliseconds: float, spread: float = 0.4) -> None:
+    async def take_time(self, milliseconds: float, spread: float = 0.4) -> None:
         """Wait about so long: mostly near that, sometimes much longer."""
         await asyncio.sleep(self._times.lognormvariate(math.log(milliseconds), spread) / 1000)
 
@@ -89,12 +89,12 @@ class Scene:
 
 
 def _moments(count: int, chance: Random) -> list[float]:
-    found: list[float] = []
-    while len(found) < count:
+    moments: list[float] = []
+    while len(moments) < count:
         at = chance.random()
         if chance.random() * MOST_RATE < rate(at):
-            found.append(0.02 + 0.94 * at)
-    return sorted(found)
+            moments.append(0.02 + 0.94 * at)
+    return sorted(moments)
 
 
 class Crowd:

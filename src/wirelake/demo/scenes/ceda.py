@@ -74,11 +74,11 @@ class Market:
     # --- the trading service
 
     async def quote(self, asked: Request) -> dict[int, Any]:
-        await self.stage.work(2)
+        await self.stage.take_time(2)
         return {PRICE: self.prices[asked.record[TEXT]], TEXT: asked.record[TEXT]}
 
     async def trade(self, asked: Request) -> dict[int, Any]:
-        await self.stage.work(25 * slowness(self.stage.at) ** 0.5)
+        await self.stage.take_time(25 * slowness(self.stage.at) ** 0.5)
         if asked.record[SIZE] > LIMIT:
             raise AnswerError("LIMIT_EXCEEDED", "the order is above the limit of a desk")
         return {PRICE: 1, TEXT: "filled", SIZE: asked.record[SIZE]}

@@ -74,19 +74,19 @@ class Shop:
     # --- the services
 
     async def search(self, asked: Request) -> dict[str, Any]:
-        await self.stage.work(3)
+        await self.stage.take_time(3)
         text = asked.json()["text"]
         return {"found": [name for name in ARTICLES if set(name) & set(text)], "for": text}
 
     async def reserve(self, asked: Request) -> dict[str, Any]:
-        await self.stage.work(5)
+        await self.stage.take_time(5)
         wanted = asked.json()
         if wanted["article"] == SOLD_OUT:
             raise AnswerError("OUT_OF_STOCK", "none is left", {"article": SOLD_OUT})
         return {"reserved": wanted["quantity"]}
 
     async def authorize(self, asked: Request) -> dict[str, Any]:
-        await self.stage.work(18 * slowness(self.stage.at), 0.3)
+        await self.stage.take_time(18 * slowness(self.stage.at), 0.3)
         amount = asked.json()["amount"]
         if amount > LARGEST_AMOUNT:
             raise AnswerError("CARD_DECLINED", "the bank said no", {"amount": amount})
