@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "traffic": {"errors", "spec", "protocols", "codec", "generate"},
     "generate": {"errors", "spec", "protocols", "codec", "capture"},
     "lake": {"errors"},
-    "gold": {"errors", "spec", "protocols", "columnar", "capture"},
+    "gold": {"errors", "spec", "protocols", "kernels", "columnar", "capture"},
     "ingest": {"errors", "spec", "protocols", "codec", "kernels", "columnar", "capture", "generate", "gold", "lake"},
     "spark": {
         "errors",

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from wirelake.columnar.schema import TIMESTAMP
 from wirelake.generate import Traffic, generate
 from wirelake.generate.truth import Exchange
-from wirelake.gold.exchanges import EXCHANGES, Exchanges
+from wirelake.gold.exchanges import EXCHANGES
 from wirelake.gold.facts import FACTS
 
+from .matched import ExchangesOfFacts
 from .played import Played, name_of, play
 
 SECOND = 1_000_000
@@ -57,7 +58,7 @@ def by_request(rows: list[Row]) -> dict[tuple[str, str, int], Row]:
 
 
 def at_once(whole: Played) -> pa.Table:
-    step = Exchanges()
+    step = ExchangesOfFacts()
     return pa.concat_tables([step.feed(whole.facts, whole.ended), *step.settle(whole.end_us, final=True)])
 
 
@@ -65,7 +66,7 @@ def in_parts(whole: Played, cuts: list[int], *, is_carried: bool = True) -> pa.T
     """Fed in parts cut at these places of the traffic, each by a new step that has only the carry of the one before, or
     all by the same step.
     """
-    step = Exchanges()
+    step = ExchangesOfFacts()
     rows, start, told = [], -1, set[str]()
     for end in [*sorted(cuts), whole.facts.num_rows]:
         part = whole.facts.filter((pc.field("order") > start) & (pc.field("order") <= end))
@@ -74,7 +75,7 @@ def in_parts(whole: Played, cuts: list[int], *, is_carried: bool = True) -> pa.T
         now = whole.end_us if last else watermark
         ended = {one: at for one, at in whole.ended.items() if one not in told and now is not None and at <= now}
         told |= set(ended)
-        step = Exchanges(step.carry()) if is_carried else step
+        step = ExchangesOfFacts(step.carry()) if is_carried else step
         rows.append(step.feed(part, ended))
         if is_carried or last:
             rows += step.settle(now, final=last)
@@ -160,7 +161,7 @@ def test_hypothesis_finds_no_cut_that_matters(cuts: list[int], variant: tuple[st
 def test_what_is_undecided_is_open() -> None:
     _, whole = played("casual", (), 1)
     half = whole.facts.filter(pc.field("order") < whole.facts.num_rows // 2)
-    step = Exchanges()
+    step = ExchangesOfFacts()
     decided = step.feed(half)
     waiting = pa.concat_tables(step.open())
     assert waiting.schema.equals(EXCHANGES) and decided.schema.equals(EXCHANGES)
@@ -209,7 +210,7 @@ def fed(
     rows: list[Row], ended: dict[str, int | None] | None = None, watermark: float = 1000, final: bool = True
 ) -> list[Row]:
     table = pa.Table.from_pylist([row | {"order": i} for i, row in enumerate(rows)], FACTS)
-    step = Exchanges()
+    step = ExchangesOfFacts()
     decided = pa.concat_tables([step.feed(table, ended), *step.settle(round(watermark * SECOND), final)])
     return sorted(in_numbers(decided), key=lambda row: row["request_ts"])
 
@@ -255,7 +256,7 @@ def test_a_request_is_given_up_when_its_limit_and_grace_have_passed() -> None:
 
 def test_a_request_whose_answer_may_be_held_back_is_not_given_up() -> None:
     asks = [fact(1, 1, A, limit_us=2 * SECOND, connection=name) | {"order": 0} for name in ("c1", "c2")]
-    step = Exchanges()
+    step = ExchangesOfFacts()
     step.feed(pa.Table.from_pylist(asks, FACTS))
     known = {"c1": 63 * SECOND}
     assert pa.concat_tables(step.settle(100 * SECOND, known_until=known.get))["connection"].to_pylist() == ["c2"]
@@ -282,10 +283,11 @@ def test_captures_without_times_are_paired_too() -> None:
 
 
 def test_a_reply_in_pieces_counts_once_with_its_last_piece() -> None:
-    pieces = [fact(2 + i, 2, B, piece=i, pieces=3 if i == 0 else None) for i in range(3)]
-    [row] = fed([fact(1, 1, A), *pieces])
+    same: Row = {"protocol": "ceda", "piece_key": "k"}
+    pieces = [fact(2 + i, 2, B, piece=i, pieces=3 if i == 0 else None, **same) for i in range(3)]
+    [row] = fed([fact(1, 1, A, protocol="ceda"), *pieces])
     assert (row["replies"], row["latency_us"], row["reply_length"]) == (1, 3 * SECOND, 30)
-    assert outcomes(fed([fact(1, 1, A), pieces[0], pieces[2]])) == [("unanswered", 0, None)]
+    assert outcomes(fed([fact(1, 1, A, protocol="ceda"), pieces[0], pieces[2]])) == [("unanswered", 0, None)]
 
 
 def test_later_pieces_of_a_request_are_no_requests() -> None:
@@ -307,7 +309,8 @@ def test_the_number_of_a_stream_may_be_used_again() -> None:
 
 
 def test_a_repeated_request_goes_on_with_its_stream() -> None:
-    rows = fed([stream(1, 1, A), stream(2, 2, B), stream(3, 1, A), stream(4, 2, B, ends=True)])
+    invoke: Row = {"code": 3}
+    rows = fed([stream(1, 1, A, **invoke), stream(2, 2, B), stream(3, 1, A, **invoke), stream(4, 2, B, ends=True)])
     assert outcomes(rows) == [("ok", 2, SECOND)]
 
 
@@ -401,11 +404,11 @@ def test_the_audit_stream_is_believed_before_a_guess() -> None:
 
 
 def test_feeds_without_facts_are_fine() -> None:
-    step = Exchanges()
+    step = ExchangesOfFacts()
     assert step.feed(FACTS.empty_table()).num_rows == 0
     for parts in (step.settle(None), step.settle(None, final=True), step.open()):
         assert sum(map(len, parts)) == 0
     step.feed(pa.Table.from_pylist([fact(1, 1, A) | {"order": 0}], FACTS))
-    again = Exchanges(step.carry())
+    again = ExchangesOfFacts(step.carry())
     assert in_numbers(again.feed(FACTS.empty_table(), {"c1": 2 * SECOND}))[0]["outcome"] == "unanswered"
     assert sum(map(len, again.open())) == 0

@@ -12,11 +12,12 @@ import pytest
 
 from wirelake.columnar.schema import TIMESTAMP
 from wirelake.generate import Traffic, generate
-from wirelake.gold import violations
-from wirelake.gold.violations import VIOLATIONS, Violations
+from wirelake.gold import state_check
+from wirelake.gold.violations import VIOLATIONS
 from wirelake.protocols import casual, ceda, dsa, mb
 from wirelake.spec import Cell
 
+from .matched import ViolationsOfFacts
 from .scenes import DOWN, UP, scene
 from .watched import Fed, Watched, watch
 
@@ -36,7 +37,7 @@ def found_in(watched: Watched, feeds: Any = None) -> pa.Table:
     carry = None
     parts = []
     for fed in feeds if feeds is not None else [watched.at_once()]:
-        step = Violations(carry)
+        step = ViolationsOfFacts(carry)
         parts.append(step.feed(fed.facts, fed.connections))
         parts.append(step.settle(fed.watermark))
         carry = pickle.loads(pickle.dumps(step.carry()))
@@ -100,9 +101,9 @@ def test_passing_over_what_changes_nothing_makes_no_difference(protocol: str, mo
         damage = facts.filter(pa.array([source.random() < 0.002 for _ in range(facts.num_rows)])).select(DAMAGE.names)
         tables = []
         for walked, calm in ((1 << 40, 64), (16, 64), (1, 1)):
-            monkeypatch.setattr(violations, "WALKED", walked)
-            monkeypatch.setattr(violations, "CALM", calm)
-            step = Violations()
+            monkeypatch.setattr(state_check, "WALKED", walked)
+            monkeypatch.setattr(state_check, "CALM", calm)
+            step = ViolationsOfFacts()
             tables.append(pa.concat_tables([step.feed(facts, fed.connections, damage), step.settle(0, final=True)]))
         assert tables[0].equals(tables[1]) and tables[0].equals(tables[2])
         states += tables[0].column("rule").to_pylist().count("state")
@@ -517,14 +518,14 @@ def test_a_capture_that_begins_in_the_middle_makes_no_violations_of_clean_traffi
     for seed in range(5):
         start = Random(seed).choice(ts)
         later = list(watched.cut([start]))[1]
-        step = Violations()
+        step = ViolationsOfFacts()
         assert not step.feed(later.facts, without_head(later).connections).num_rows
 
 
 def test_where_the_beginning_is_missing_the_state_becomes_certain_by_what_comes() -> None:
     watched = watch(scene("casual", [(UP, call(1)), (DOWN, result(1)), (DOWN, result(9)), *connect()]))
     fed = without_head(watched.at_once())
-    rows = Violations().feed(fed.facts, fed.connections).to_pylist()
+    rows = ViolationsOfFacts().feed(fed.facts, fed.connections).to_pylist()
     assert [(row["message"], row["state"]) for row in rows] == [
         ("domain_connect_request", "connected"),
         ("domain_connect_reply", "connected"),
@@ -547,7 +548,7 @@ def test_lost_messages_make_no_violations_of_clean_traffic(protocol: str) -> Non
         rng = Random(seed)
         watched, damage = lossy(traffic, {i for i in range(1300) if rng.random() < 0.08})
         fed = watched.at_once()
-        rows = Violations().feed(fed.facts, fed.connections, damage)
+        rows = ViolationsOfFacts().feed(fed.facts, fed.connections, damage)
         assert rows.to_pylist() == []
 
 
@@ -558,9 +559,9 @@ def test_a_loss_that_is_known_late_excuses_what_was_found_before() -> None:
     times = watched.facts.column("ts").cast(pa.int64()).to_pylist()
     found = []
     for late in (None, damage):
-        step, parts = Violations(), []
+        step, parts = ViolationsOfFacts(), []
         for fed, lost in zip(watched.cut([times[-2]]), (None, late), strict=True):
-            step = Violations(pickle.loads(pickle.dumps(step.carry())))
+            step = ViolationsOfFacts(pickle.loads(pickle.dumps(step.carry())))
             parts.append(step.feed(fed.facts, fed.connections, lost))
         found.append(pa.concat_tables([*parts, step.settle(0, final=True)]).column("rule").to_pylist())
     assert found == [["unexpected_reply"], []]
@@ -573,7 +574,7 @@ def test_losses_are_remembered_over_a_cut(protocol: str) -> None:
     carry = None
     before = -1
     for fed in watched.randomly(1, 5):
-        step = Violations(carry)
+        step = ViolationsOfFacts(carry)
         here = damage.filter(pa.array((lost > before) & (lost <= fed.watermark)))
         assert not step.feed(fed.facts, fed.connections, here).num_rows
         step.settle(fed.watermark)
@@ -587,7 +588,7 @@ def test_a_duplicate_is_a_duplicate_also_long_after_a_loss_but_not_if_the_loss_m
     for lines, lost in ((first, 2), (second, 4)):
         watched, damage = lossy(scene("casual", lines), {lost})
         fed = watched.at_once()
-        seen.append(Violations().feed(fed.facts, fed.connections, damage).column("rule").to_pylist())
+        seen.append(ViolationsOfFacts().feed(fed.facts, fed.connections, damage).column("rule").to_pylist())
     assert seen == [["duplicate_reply"], []]
 
 
@@ -596,9 +597,9 @@ def test_a_loss_that_later_messages_have_settled_does_not_come_back_after_a_cut(
     watched, damage = lossy(scene("ceda", lines), {2})
     cut = watched.facts.sort_by("order").column("ts").cast(pa.int64()).to_pylist()[2]
     first, second = watched.cut([cut])
-    step = Violations()
+    step = ViolationsOfFacts()
     assert not step.feed(first.facts, first.connections, damage).num_rows
-    rows = Violations(step.carry()).feed(second.facts, second.connections).to_pylist()
+    rows = ViolationsOfFacts(step.carry()).feed(second.facts, second.connections).to_pylist()
     assert [(row["message"], row["state"]) for row in rows] == [("login", "ready")]
 
 
@@ -612,15 +613,15 @@ def test_a_bad_range_begins_where_the_message_before_it_ended() -> None:
         .slice(0, 1)
         .set_column(3, DAMAGE.field(3), damage.sort_by("offset").column("ts").slice(1))
     )
-    assert not Violations().feed(fed.facts, fed.connections, one_range).num_rows
-    assert Violations().feed(fed.facts, fed.connections).column("rule").to_pylist() == ["unexpected_reply"] * 2
+    assert not ViolationsOfFacts().feed(fed.facts, fed.connections, one_range).num_rows
+    assert ViolationsOfFacts().feed(fed.facts, fed.connections).column("rule").to_pylist() == ["unexpected_reply"] * 2
 
 
 def test_what_is_remembered_stays_small() -> None:
     watched = watch(generate("casual", seed=14, messages=4000, connections=2))
-    step = Violations()
+    step = ViolationsOfFacts()
     fed = watched.at_once()
     step.feed(fed.facts, fed.connections)
-    assert len(step.carry().kept) < 2 * 1024 + 200
+    assert len(step.carry().matching.remembered) < 2 * 1024 + 200
     step.settle(fed.watermark + 10**12, final=True)
-    assert not len(step.carry().kept) and not step.carry().watches
+    assert not len(step.carry().matching.remembered) and not step.carry().violations.watches

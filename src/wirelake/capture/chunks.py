@@ -12,14 +12,20 @@ from numpy.typing import NDArray
 
 TO_SERVER, TO_CLIENT = 0, 1
 DIRECTIONS = ("to_server", "to_client")
+SERVER_DIGITS = 4
 
 
 def connection_id(server: str, text: str) -> str:
-    """The id of a connection: 4 hex digits for its server, 16 for itself.
+    """Return the id of a connection: a few hex digits for its server, 16 for itself.
 
     What has to be looked at together (the legs of an exchange over a broker, a connection) can so be told from the id.
     """
-    return _hash(server, 2) + _hash(text, 8)
+    return _hash(server, SERVER_DIGITS // 2) + _hash(text, 8)
+
+
+def server_of(connection: str) -> str:
+    """Return what ids of connections with the same server have in common."""
+    return connection[:SERVER_DIGITS]
 
 
 def _hash(text: str, size: int) -> str:

@@ -152,3 +152,9 @@ def hashed_few(column: pa.Array) -> NDArray[np.int64]:
 def mixed(hashes: NDArray[np.int64], numbers: NDArray[Any]) -> NDArray[np.int64]:
     """Hashes of pairs of a hash and a number."""
     return _mixed(hashes.view(np.uint64), numbers.astype(np.uint64) * _SEED).view(np.int64)
+
+
+def run_starts(keys: NDArray[Any]) -> NDArray[np.int64]:
+    """The places where sorted keys change, the first and the end among them."""
+    changes = np.flatnonzero(keys[1:] != keys[:-1]) + 1
+    return np.concatenate([[0], changes, [len(keys)]]) if len(keys) else np.zeros(1, np.int64)

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ..capture.chunks import SERVER_DIGITS
 from .arrays import Mask, flags, integers
 
 WINDOW_US = 5_000_000
@@ -20,15 +21,7 @@ WINDOW_US = 5_000_000
 AUDITS = pa.schema([("audit_id", pa.string()), ("masked_id", pa.string()), ("ts", pa.int64())])
 NO_AUDITS = AUDITS.empty_table()
 _NO_TIME = np.iinfo(np.int64).min
-BROKERED = frozenset({"mb"})
-"""Protocols whose exchanges have two legs, both with the same server."""
 OTHER = ("other_connection", "other_correlation", "other_leg_how")
-_SERVER_DIGITS = 4
-
-
-def server_of(connection: str) -> str:
-    """What ids of connections with the same server have in common."""
-    return connection[:_SERVER_DIGITS]
 
 
 def join(
@@ -117,7 +110,7 @@ class _Legs:
 
     def _same(self) -> tuple[NDArray[np.int64], ...]:
         codes = (self.chosen[name].combine_chunks().dictionary_encode().indices for name in ("address", "version"))
-        servers = pc.utf8_slice_codeunits(self.chosen["connection"], 0, _SERVER_DIGITS).combine_chunks()
+        servers = pc.utf8_slice_codeunits(self.chosen["connection"], 0, SERVER_DIGITS).combine_chunks()
         return (
             *(integers(code, -1) for code in codes),
             integers(servers.dictionary_encode().indices, -1),

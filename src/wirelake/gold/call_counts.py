@@ -20,7 +20,7 @@ MAX_EXECUTIONS = 100
 IN_DOUBT = "in_doubt"
 
 _KEY = ("protocol", "xid_format", "gtrid", "bqual", "connection", "execution")
-_SCHEMA = pa.schema(
+CALLS = pa.schema(
     [
         ("protocol", pa.string()),
         ("xid_format", pa.int64()),
@@ -41,11 +41,11 @@ _LOOSE_ROWS = 100_000
 Ids = NDArray[np.int64]
 
 
-class Work:
+class CallCounts:
     """What was counted. ``carry`` is what an earlier one gave by ``counted()``."""
 
     def __init__(self, carry: pa.Table | None = None) -> None:
-        self._counted = _SCHEMA.empty_table() if carry is None else carry
+        self._counted = CALLS.empty_table() if carry is None else carry
         self._loose: list[pa.Table] = []
         self._loose_rows = 0
 
@@ -53,8 +53,8 @@ class Work:
         return len(self._counted) + self._loose_rows
 
     def add(self, events: pa.Table) -> None:
-        """Takes events (``transactions.EVENTS``) that are calls."""
-        self._loose.append(_as_work(events))
+        """Takes events (``branch_events.EVENTS``) that are calls."""
+        self._loose.append(_as_calls(events))
         self._loose_rows += len(events)
         if self._loose_rows > max(_LOOSE_ROWS, len(self._counted)):
             self.counted()
@@ -65,33 +65,33 @@ class Work:
             both = pa.concat_tables([self._counted, *self._loose])
             grouped = both.group_by(list(_KEY), use_threads=False).aggregate(_SUMMED)
             columns = [grouped.column(name) for name in _KEY] + [grouped.column("_".join(one)) for one in _SUMMED]
-            self._counted = pa.table(columns, schema=_SCHEMA).combine_chunks()
+            self._counted = pa.table(columns, schema=CALLS).combine_chunks()
             self._loose, self._loose_rows = [], 0
         return self._counted
 
     def take(self, gtrids: pa.Array) -> pa.Table:
         """Takes out the work of transactions with these ids, in the order of time."""
         if not len(gtrids) or not len(self):
-            return _SCHEMA.empty_table()
+            return CALLS.empty_table()
         table = self.counted()
         wanted = arrays.flags(pc.is_in(table.column("gtrid"), value_set=gtrids).combine_chunks(), len(table))
         self._counted = arrays.where(table, ~wanted)
         return arrays.where(table, wanted).sort_by([("first", "ascending"), ("order", "ascending")])
 
     def take_all(self) -> pa.Table:
-        table, self._counted = self.counted(), _SCHEMA.empty_table()
+        table, self._counted = self.counted(), CALLS.empty_table()
         return table
 
 
-def _as_work(events: pa.Table) -> pa.Table:
+def _as_calls(events: pa.Table) -> pa.Table:
     made = {
         "bqual": pc.fill_null(events.column("bqual"), b""),
         "first": events.column("ts"),
         "last": events.column("ts"),
         "calls": pa.array(np.ones(len(events), np.int64)),
     }
-    columns = [made[name] if name in made else events.column(name) for name in _SCHEMA.names]
-    return pa.table(columns, schema=_SCHEMA)
+    columns = [made[name] if name in made else events.column(name) for name in CALLS.names]
+    return pa.table(columns, schema=CALLS)
 
 
 def undecided(work: pa.Table) -> dict[str, pa.Array]:

@@ -1,4 +1,4 @@
-"""Whose turn it is: the messages of one connection run through the life cycle.
+"""The state of one connection: its messages run through the life cycle.
 
 Messages are judged in the order of the capture. But captures may show packets late, and one handshake message that
 comes behind its answer must not make violations of all that follows. So a forbidden message that would change the state
@@ -30,7 +30,7 @@ class Message(NamedTuple):
 
 
 @dataclass
-class Turns:
+class ConnectionState:
     """``state`` is the number of a state set of the protocol's automaton."""
 
     state: int

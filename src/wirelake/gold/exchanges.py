@@ -1,37 +1,37 @@
 """gold/exchanges: one row per request, with what became of it.
 
-``Exchanges`` is fed facts in the order of time and gives rows as they are decided; what is undecided is its carry. All
-decisions go by the times of the messages, so that it does not matter how they are cut into feeds:
+``Exchanges`` is fed the rows of ``matching.Matched`` and gives rows as they are decided; what is undecided is its
+carry. Which reply belongs to which request is the matcher's decision; here it becomes a row:
 
-- an answer belongs to the latest open request with its key that still waits for it (``pairing`` says more);
-- a request that its protocol gives a limit waits for that limit and a grace period, so that late answers are seen;
-  a late answer completes the row with the outcome ``timeout``;
-- a request without answer is decided when that time has passed, when its connection has ended, or at the very end;
-- the row of a stream is decided when the stream ends: then its answers are counted.
+- the first reply gives time, status and outcome; a reply after the limit completes the row with the outcome
+  ``timeout``; the latency of a reply that the capture shows before its request is 0;
+- a request without reply is decided when its window has passed, when its connection has ended, or at the very end;
+- the row of a stream is decided when the stream ends: then its replies are counted.
+
+All decisions go by the times of the messages, so that it does not matter how they are cut into feeds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from ..columnar.schema import TIMESTAMP
-from ..spec.conduct import CLOSE, REQUEST
-from ..spec.conduct import REPLY as ANSWER
-from . import arrays
-from . import broker_legs as legs
+from ..kernels.matching import ENDS, LAST, LATE_US, OPENS, REPLY
+from . import arrays, broker_legs
+from .connections import integers
 from .facts import FACTS
-from .indexed_rows import Blocks
-from .pairing import FOR_EVER, NO_TIME, Group, Mask, Pairs, Rows, pair_up
+from .indexed_rows import IndexedRows
+from .losses import FOR_EVER
+from .match_rows import Ints, Mask, window_us
 
-GRACE_US = 60_000_000
-NO_PART = -1
-"""The step of rows that are not to be paired."""
+NO_REPLY_WANTED = "no reply wanted"
+NO_TIME = int(np.iinfo(np.int64).min)
 NO_END, SOME_END = NO_TIME, NO_TIME + 1
 """In place of the time at which a connection ended: it has not; nobody knows when."""
 
@@ -63,32 +63,20 @@ _COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
 EXCHANGES = pa.schema([pa.field(name, kind, metadata={"doc": doc}) for name, kind, doc in _COLUMNS])
 """The schema of gold/exchanges and, with the outcome ``open``, of the requests in gold/open."""
 
-NO_REPLY_WANTED = "no reply wanted"
-_STATE = ("pair", "lane", "wants_reply", "once", "place", "version", "payload_hash", "order")
+_STATE = ("lane", "wants_reply", "place", "version", "payload_hash", "order", "number")
 _OPEN = pa.schema(
     [EXCHANGES.field(i).remove_metadata() for i in range(len(EXCHANGES))]
-    + [FACTS.field(name).remove_metadata() for name in _STATE]
-    + [pa.field("result", pa.string())]
-    + [pa.field(name, pa.int64()) for name in ("group_next", "group_count", "group_bytes")]
+    + [FACTS.field(name).remove_metadata() for name in _STATE if name != "number"]
+    + [pa.field("number", pa.int64()), pa.field("result", pa.string())]
 )
-_FROM_REQUEST = (
-    {
-        name: name
-        for name in (
-            "capture",
-            "connection",
-            "direction",
-            "protocol",
-            "message",
-            "address",
-            "correlation",
-            "execution",
-            "limit_us",
-        )
-    }
-    | {"request_offset": "offset", "request_ts": "ts", "request_length": "length"}
-    | {name: name for name in _STATE}
-)
+_SAME = ("capture", "connection", "direction", "protocol", "message", "address", "correlation", "execution", "limit_us")
+_FROM_REQUEST = {
+    **{name: name for name in _SAME},
+    "request_offset": "offset",
+    "request_ts": "ts",
+    "request_length": "length",
+    **{name: name for name in _STATE},
+}
 _FROM_REPLY = {
     "reply_offset": "offset",
     "reply_ts": "ts",
@@ -96,86 +84,87 @@ _FROM_REPLY = {
     "status": "status",
     "result": "result",
 }
-_READ = tuple(
-    dict.fromkeys(
-        [
-            *_FROM_REQUEST.values(),
-            *_FROM_REPLY.values(),
-            "step",
-            "ends",
-            "more",
-            "piece",
-            "pieces",
-            "audit_id",
-            "masked_id",
-        ]
-    )
-)
+_WAITING = tuple(name for name in _FROM_REQUEST if name not in ("lane", "place", "payload_hash"))
+"""What a request has that only waits."""
 
 
-class Carry(NamedTuple):
+def _packed(table: pa.Table, names: Sequence[str]) -> pa.Table:
+    """Keep open requests, of which there may be millions, with these columns only; few different texts as numbers."""
+    columns = {name: arrays.joined(table[name]) for name in names}
+    return pa.table({name: one.dictionary_encode() if name in _FEW else one for name, one in columns.items()})
+
+
+_FEW = frozenset(("capture", "connection", "direction", "protocol", "message"))
+_PART_ROWS = 1 << 16
+
+
+@dataclass
+class ExchangesCarry:
     """Open requests, those that only wait apart, and audit copies whose messages may still come."""
 
-    open: pa.Table
-    waiting: pa.Table
-    audits: pa.Table
+    open: pa.Table = field(default_factory=_OPEN.empty_table)
+    waiting: pa.Table = field(default_factory=lambda: _packed(_OPEN.empty_table(), _WAITING))
+    audits: pa.Table = field(default_factory=broker_legs.AUDITS.empty_table)
 
 
 class Exchanges:
-    """The step. ``feed`` facts, sorted by connection, ts and order; rows come back as they are decided."""
+    """The step. ``feed`` it what was matched; rows come back as they are decided."""
 
-    def __init__(self, carry: Carry | None = None) -> None:
-        self._at_hand, self._audits = _OPEN.empty_table(), legs.NO_AUDITS
-        self._aside: Blocks[pa.Table] = Blocks(arrays.where, _together)
-        """Requests that are looked at only when something comes for them, packed."""
-        if carry is not None:
-            self._at_hand, self._audits = _unpacked(carry.open), carry.audits
-            for part in _in_parts(carry.waiting):
-                self._put_aside(part, _old_rows(part).key)
+    def __init__(self, carry: ExchangesCarry | None = None) -> None:
+        carry = carry if carry is not None else ExchangesCarry()
+        self._at_hand, self._audits = _unpacked(carry.open), carry.audits
+        self._aside: IndexedRows[pa.Table] = IndexedRows(arrays.where, _together)
+        """Requests that are looked at only when something comes for them, packed, by their numbers."""
+        for part in _in_parts(carry.waiting):
+            self._put_aside(part)
 
-    def feed(self, facts: pa.Table, ended: Mapping[str, int | None] | None = None) -> pa.Table:
-        """Takes new facts, and connections that ended with the time of their end (None: not known)."""
-        new = _relevant(facts)
-        asked = _new_rows(new)
-        before = self._before(asked, ended or {})
-        rows = _old_rows(before).followed_by(asked) if len(before) else asked
-        pairs = pair_up(rows)
-        _pair_by_place(before, new, rows, pairs)
-        requests = _requests(before, new, rows, pairs)
-        over = _ended(requests.table, ended or {})
-        done = requests.done | (over != NO_END) | ~requests.answerable
-        table, self._audits = legs.join(requests.table, requests.is_new, over, new, self._audits)
+    def feed(self, matched: pa.Table, ended: Mapping[str, int | None] | None = None) -> pa.Table:
+        """Take what was matched, and connections that ended with the times of their ends (None: not known)."""
+        part, request = integers(matched, "part"), integers(matched, "request")
+        before = self._before(np.unique(request[request >= 0]), ended or {})
+        asked = np.flatnonzero(part == OPENS)
+        opened = _opened(matched, asked)
+        table = pa.concat_tables([before, opened]) if len(before) else opened
+        place = _places(integers(table, "number"), request)
+        table = _answered(table, matched, np.flatnonzero((part == REPLY) | (part == LAST)), place)
+        done = np.zeros(len(table), np.bool_)
+        done[place[(place >= 0) & np.isin(part, (OPENS, LAST, ENDS))]] = True
+        over = _ended(table, ended or {})
+        done |= (over != NO_END) | ~_is_answerable(table)
+        is_new = np.arange(len(table)) >= len(before)
+        table, self._audits = broker_legs.join(table, is_new, over, matched, self._audits)
+        return self._divide(table, done, over)
+
+    def _divide(self, table: pa.Table, done: Mask, over: Ints) -> pa.Table:
+        """Return the decided rows and keep the others."""
         waits = ~done & _waits_only(table)
-        self._put_aside(arrays.where(table, waits), requests.key[waits])
-        decided, self._at_hand = arrays.where(table, done), arrays.where(table, ~done & ~waits)
-        return _finished(decided, over[done])
+        self._put_aside(arrays.where(table, waits))
+        self._at_hand = arrays.where(table, ~done & ~waits)
+        return _finished(arrays.where(table, done), over[done])
 
-    def _before(self, new: Rows, ended: Mapping[str, int | None]) -> pa.Table:
-        """The open requests that these facts may be about."""
-        if not len(self._aside):
+    def _before(self, numbers: Ints, ended: Mapping[str, int | None]) -> pa.Table:
+        """Return the open requests that these rows may be about."""
+        if not len(self._aside) or not (len(numbers) or ended):
             return self._at_hand
-        wanted = new.key[(new.step == ANSWER) | (new.step == CLOSE)]
         over = pa.array(list(ended), pa.string())
 
         def has_ended(table: pa.Table) -> Mask:
-            return arrays.flags(_joined(pc.is_in(table["connection"].cast(pa.string()), over)), len(table))
+            is_over = pc.is_in(table["connection"].cast(pa.string()), over)
+            return arrays.flags(arrays.joined(is_over), len(table))
 
-        recalled = self._aside.take(wanted, has_ended if ended else None)
-        if not recalled:
-            return self._at_hand
-        both = pa.concat_tables([*map(_unpacked, recalled), self._at_hand])
-        return both.sort_by([("request_ts", "ascending"), ("order", "ascending")]).combine_chunks()
+        recalled = self._aside.take(numbers, has_ended if ended else None)
+        return pa.concat_tables([*map(_unpacked, recalled), self._at_hand]).combine_chunks()
 
-    def _put_aside(self, table: pa.Table, key: NDArray[np.int64]) -> None:
+    def _put_aside(self, table: pa.Table) -> None:
         if len(table):
-            self._aside.put(_packed(table, _WAITING), key)
+            self._aside.put(_packed(table, _WAITING), integers(table, "number"))
 
     def settle(
         self, watermark_us: int | None, final: bool = False, known_until: Callable[[str], int | None] | None = None
     ) -> Iterator[pa.Table]:
-        """Decides what has waited long enough at this time; ``final``: nothing more comes, everything is decided.
+        """Decide what has waited long enough at this time; ``final``: nothing more comes, everything is decided.
 
-        ``known_until`` tells of a connection whether only what is older was fed: its answers may be held back. Rows
+        ``known_until`` tells of a connection whether only what is older was fed: its replies may be held back. Rows
         come in parts: there may be millions of them.
         """
         at_hand, self._at_hand = self._at_hand, _OPEN.empty_table()
@@ -184,8 +173,7 @@ class Exchanges:
         while aside:
             for table in _in_parts(aside.pop(0)):
                 done = _has_waited(table, latest, known_until) | final
-                left = arrays.where(table, ~done)
-                self._put_aside(left, _old_rows(left).key)
+                self._put_aside(arrays.where(table, ~done))
                 yield _given_up(arrays.where(table, done), watermark_us)
         done = _has_waited(at_hand, latest, known_until) | final
         self._at_hand = arrays.where(at_hand, ~done)
@@ -196,23 +184,14 @@ class Exchanges:
         for table in (self._at_hand, *(part for aside in self._aside.all() for part in _in_parts(aside))):
             yield _rendered(table, pa.repeat(pa.scalar("open"), len(table)))
 
-    def carry(self) -> Carry:
-        """What is undecided, picklable."""
+    def carry(self) -> ExchangesCarry:
         there = [name for name in _OPEN.names if self._at_hand[name].null_count < len(self._at_hand)]
         waiting = pa.concat_tables([_packed(_OPEN.empty_table(), _WAITING), *self._aside.all()]).combine_chunks()
-        return Carry(_packed(self._at_hand, there), waiting, self._audits)
+        at_hand = _packed(self._at_hand, there) if there else _OPEN.empty_table()
+        return ExchangesCarry(at_hand, waiting.unify_dictionaries(), self._audits)
 
 
-_FEW = frozenset(("capture", "connection", "direction", "protocol", "message"))
-
-
-_PART_ROWS = 1 << 16
-
-
-def _packed(table: pa.Table, names: Sequence[str]) -> pa.Table:
-    """Open requests, of which there may be millions, with these columns only; few different texts as numbers."""
-    columns = {name: _joined(table[name]) for name in names}
-    return pa.table({name: one.dictionary_encode() if name in _FEW else one for name, one in columns.items()})
+# --- requests that only wait
 
 
 def _unpacked(packed: pa.Table) -> pa.Table:
@@ -222,7 +201,7 @@ def _unpacked(packed: pa.Table) -> pa.Table:
         packed[field.name].cast(field.type)
         if field.name in there
         else pa.array(np.zeros(size, np.int64))
-        if field.name in ("replies", *_GROUP)
+        if field.name == "replies"
         else pa.nulls(size, field.type)
         for field in _OPEN
     ]
@@ -234,18 +213,10 @@ def _in_parts(packed: pa.Table) -> Iterator[pa.Table]:
         yield _unpacked(packed.slice(start, _PART_ROWS))
 
 
-# --- requests that only wait
-
-
-_WAITING = tuple(name for name in _FROM_REQUEST if name not in ("lane", "place", "payload_hash"))
-"""What such a request has."""
-
-
 def _waits_only(table: pa.Table) -> Mask:
-    """Whether nothing can happen to a request but an answer with its key, or the end of its connection."""
-    streams = arrays.integers(_joined(table["lane"]), -1) >= 0
-    begun = (arrays.integers(_joined(table["replies"])) > 0) | (arrays.integers(_joined(table["group_count"])) > 0)
-    found: Mask = ~(streams | begun | _valid(table["place"]) | _valid(table["payload_hash"]))
+    """Say of each request whether nothing can happen to it but its reply, or the end of its connection."""
+    streams = integers(table, "lane", -1) >= 0
+    found: Mask = ~(streams | ~_unanswered(table) | _valid(table["place"]) | _valid(table["payload_hash"]))
     return found
 
 
@@ -253,177 +224,58 @@ SMALL_CHUNK, MOST_SMALL = 1 << 15, 16
 
 
 def _together(tables: list[pa.Table]) -> pa.Table:
-    """Tables behind each other. They are copied into one only while they are small, and many."""
+    """Put tables behind each other. They are copied into one only while they are small, and many."""
     table = pa.concat_tables(tables)
     chunks = table.column(0).num_chunks
     return table if chunks <= MOST_SMALL or len(table) > chunks * SMALL_CHUNK else table.combine_chunks()
 
 
-# --- facts and open requests as rows to be paired
+# --- requests and what came for them
 
 
-def _relevant(facts: pa.Table) -> pa.Table:
-    """Only rows that take part in exchanges. Later pieces of a request say nothing new about it."""
-    step = facts["step"].to_numpy()
-    keep = step != 0
-    later = arrays.integers(_joined(facts["piece"])) > 0
-    keep &= ~((step == REQUEST) & later)
-    keep |= arrays.flags(_joined(pc.is_valid(facts["audit_id"])), len(facts))
-    return arrays.where(facts.select(_READ), keep).combine_chunks()
+def _opened(matched: pa.Table, asked: Ints) -> pa.Table:
+    chosen = arrays.taken(matched.select(list(dict.fromkeys(_FROM_REQUEST.values()))), asked)
+    columns = []
+    for one in _OPEN:
+        if one.name in _FROM_REQUEST:
+            columns.append(chosen[_FROM_REQUEST[one.name]])
+        elif one.name == "replies":
+            columns.append(pa.array(np.zeros(len(asked), np.int64)))
+        else:
+            columns.append(pa.nulls(len(asked), one.type))
+    return pa.table(columns, schema=_OPEN)
 
 
-def _joined(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+def _places(numbers: Ints, wanted: Ints) -> Ints:
+    """Return where each wanted number is among the numbers; -1: not there."""
+    if not len(numbers):
+        return np.full(len(wanted), -1, np.int64)
+    order = np.argsort(numbers, kind="stable")
+    place = np.minimum(np.searchsorted(numbers, wanted, sorter=order), len(numbers) - 1)
+    return np.where(numbers[order[place]] == wanted, order[place], -1)
 
 
-def _moments(column: pa.Array) -> NDArray[np.int64]:
-    return arrays.integers(column.cast(pa.int64()), NO_TIME)
-
-
-def _times(column: pa.ChunkedArray) -> NDArray[np.int64]:
-    return _moments(_joined(column))
-
-
-def _flags(column: pa.Array) -> Mask:
-    return arrays.flags(column, len(column))
-
-
-def _is_valid(column: pa.Array) -> Mask:
-    return np.asarray(column.is_valid().to_numpy(zero_copy_only=False), np.bool_)
-
-
-class _Both:
-    """Columns of the open requests and of the new rows, one behind the other."""
-
-    def __init__(self, before: pa.Table, new: pa.Table) -> None:
-        self.before, self.new = before, new
-
-    def __call__(self, name: str, read: Callable[[pa.Array], NDArray[Any]], new_name: str = "") -> NDArray[Any]:
-        return np.concatenate([read(_joined(self.before[name])), read(_joined(self.new[new_name or name]))])
-
-
-def _or_none(column: pa.Array) -> NDArray[np.int64]:
-    return arrays.integers(column, -1)
-
-
-def _to_client(column: pa.Array) -> NDArray[np.int8]:
-    return _flags(pc.equal(column, "to_client")).astype(np.int8)
-
-
-def _old_rows(before: pa.Table) -> Rows:
-    """Open requests. What only messages have is the same for all of them."""
-    size = len(before)
-    never, whole = np.zeros(size, np.bool_), np.full(size, -1, np.int64)
-    step = np.full(size, REQUEST, np.int8)
-    rows = _rows(before, step, "request_ts", "request_length", never, never, whole, np.zeros(size, np.int64))
-    rows.groups = _groups(before)
-    return rows
-
-
-def _new_rows(new: pa.Table) -> Rows:
-    def read(name: str, how: Callable[[pa.Array], NDArray[Any]]) -> NDArray[Any]:
-        return how(_joined(new[name]))
-
-    step = read("step", arrays.integers).astype(np.int8)
-    ends, more = read("ends", _flags), read("more", _flags)
-    return _rows(new, step, "ts", "length", ends, more, read("piece", _or_none), read("pieces", arrays.integers))
-
-
-def _rows(
-    table: pa.Table,
-    step: NDArray[np.int8],
-    ts: str,
-    length: str,
-    ends: Mask,
-    more: Mask,
-    piece: NDArray[np.int64],
-    pieces: NDArray[np.int64],
-) -> Rows:
-    def read(name: str, how: Callable[[pa.Array], NDArray[Any]]) -> NDArray[Any]:
-        return how(_joined(table[name]))
-
-    direction = read("direction", _to_client)
-    side = np.where(step == ANSWER, 1 - direction, direction).astype(np.int8)
-    lane = read("lane", _or_none)
-    pair = read("pair", arrays.integers)
-    stream = lane >= 0
-    limits = read("limit_us", arrays.integers)
-    # What nobody answers takes no part, nor does what is here for other reasons.
-    step[((step == REQUEST) & ~read("wants_reply", _flags)) | (step == 0)] = NO_PART
-    names = arrays.mixed(read("correlation", arrays.hashed), read("connection", arrays.hashed_few))
-    return Rows(
-        key=_keys(names, pair, side, stream, step),
-        step=step,
-        side=side,
-        lane=np.maximum(lane, 0).astype(np.int8),
-        pair=pair,
-        ts=read(ts, _moments),
-        window_us=np.where(limits > 0, limits + np.maximum(limits, GRACE_US), FOR_EVER),
-        ends=ends,
-        more=more,
-        once=read("once", _flags),
-        stream=stream,
-        named=read("correlation", _is_valid),
-        address=read("address", arrays.hashed) if stream.any() else pair,
-        addressed=read("address", _is_valid) if stream.any() else stream,
-        piece=piece,
-        pieces=pieces,
-        length=read(length, arrays.integers),
-        groups={},
-    )
-
-
-_GROUP = ("group_next", "group_count", "group_bytes")
-
-
-def _groups(before: pa.Table) -> dict[int, Group]:
-    state = [arrays.integers(_joined(before[name])) for name in _GROUP]
-    return {row: Group(*(int(one[row]) for one in state)) for row in np.flatnonzero(state[1]).tolist()}
-
-
-def _keys(
-    names: NDArray[np.int64], pair: NDArray[np.int64], side: NDArray[np.int8], stream: Mask, step: NDArray[np.int8]
-) -> NDArray[np.int64]:
-    """Connection and correlation; side and answer too where they are not streams. Rows without part stand alone.
-
-    It is a hash of 64 bits: that two keys of a million are taken for one happens once in 10 million feeds.
-    """
-    inner = np.where(stream, 0, 1 + pair * 2 + side)
-    alone = step == NO_PART
-    inner[alone] = -1 - np.flatnonzero(alone)
-    return arrays.mixed(names, inner)
-
-
-# --- what was found out
-
-
-class _Found:
-    """All requests, those that were open and new ones, with what has come for them."""
-
-    def __init__(self, table: pa.Table, key: NDArray[np.int64], is_new: Mask, done: Mask, answerable: Mask) -> None:
-        self.table = table
-        self.key = key
-        self.is_new = is_new
-        self.done = done
-        self.answerable = answerable
-
-
-def _requests(before: pa.Table, new: pa.Table, rows: Rows, pairs: Pairs) -> _Found:
-    old = len(before)
-    asked = np.flatnonzero((arrays.integers(_joined(new["step"])) == REQUEST) & ~pairs.repeated[old:])
-    table = pa.concat_tables([before, _opened(new, asked)]) if old else _opened(new, asked)
-    at = np.concatenate([np.arange(old), asked + old])
-    table = _answered(table, new, pairs.reply[at] - old, pairs.reply_bytes[at], pairs.replies[at])
-    if pairs.groups or rows.groups:
-        places = {int(row): place for place, row in enumerate(at.tolist())}
-        for number, name in enumerate(_GROUP):
-            values = np.zeros(len(table), np.int64)
-            for row, group in pairs.groups.items():
-                values[places[row]] = group[number]
-            table = _set(table, name, pa.array(values))
-    is_new = np.concatenate([np.zeros(old, np.bool_), np.ones(len(asked), np.bool_)])
-    answerable = arrays.flags(_joined(table["wants_reply"]), len(table)) | _valid(table["place"])
-    return _Found(table, rows.key[at], is_new, pairs.done[at], answerable)
+def _answered(table: pa.Table, matched: pa.Table, replies: Ints, place: Ints) -> pa.Table:
+    """Return the requests with their replies counted, and with their first replies where those have come now."""
+    replies = replies[place[replies] >= 0]
+    # Rows of one connection are in the order of time, so the first of each request is its first reply.
+    requests, first, counts = np.unique(place[replies], return_index=True, return_counts=True)
+    before = integers(table, "replies")
+    count = before.copy()
+    count[requests] += counts
+    table = _set(table, "replies", pa.array(count))
+    is_first = np.zeros(len(table), np.bool_)
+    is_first[requests] = before[requests] == 0
+    if not is_first.any():
+        return table
+    row = np.zeros(len(table), np.int64)
+    row[requests] = replies[first]
+    where, fresh = pa.array(row, mask=~is_first), pa.array(is_first)
+    for name, source in _FROM_REPLY.items():
+        came = matched[source].take(where)
+        table = _set(table, name, came if not _valid(table[name]).any() else pc.if_else(fresh, came, table[name]))
+    sizes = pa.array(integers(matched, "bytes")[row], mask=~is_first).cast(pa.int32())
+    return _set(table, "reply_length", pc.if_else(fresh, sizes, table["reply_length"]))
 
 
 def _set(table: pa.Table, name: str, column: Any) -> pa.Table:
@@ -431,99 +283,47 @@ def _set(table: pa.Table, name: str, column: Any) -> pa.Table:
 
 
 def _valid(column: pa.ChunkedArray) -> Mask:
-    return np.asarray(_joined(pc.is_valid(column)).to_numpy(zero_copy_only=False), np.bool_)
+    return np.asarray(arrays.joined(pc.is_valid(column)).to_numpy(zero_copy_only=False), np.bool_)
 
 
-def _opened(new: pa.Table, asked: NDArray[np.int64]) -> pa.Table:
-    chosen = arrays.taken(new.select(list(dict.fromkeys(_FROM_REQUEST.values()))), asked)
-    columns = []
-    for field in _OPEN:
-        if field.name in _FROM_REQUEST:
-            columns.append(chosen[_FROM_REQUEST[field.name]])
-        elif field.name in ("replies", *_GROUP):
-            columns.append(pa.array(np.zeros(len(asked), np.int64)))
-        else:
-            columns.append(pa.nulls(len(asked), field.type))
-    return pa.table(columns, schema=_OPEN)
+def _is_answerable(table: pa.Table) -> Mask:
+    return arrays.flags(arrays.joined(table["wants_reply"]), len(table)) | _valid(table["place"])
 
 
-def _answered(
-    table: pa.Table, new: pa.Table, reply: NDArray[np.int64], size: NDArray[np.int64], replies: NDArray[np.int64]
-) -> pa.Table:
-    """The requests with their first replies, where those have come now and none had before."""
-    count = arrays.integers(_joined(table["replies"]))
-    first = (reply >= 0) & (count == 0)
-    table = _set(table, "replies", pa.array(count + replies))
-    if not first.any():
-        return table
-    where = pa.array(np.where(first, reply, 0), mask=~first)
-    fresh = pa.array(first)
-    for name, source in _FROM_REPLY.items():
-        came = new[source].take(where)
-        table = _set(table, name, came if not _valid(table[name]).any() else pc.if_else(fresh, came, table[name]))
-    sizes = pa.array(size, mask=~first).cast(pa.int32())
-    return _set(table, "reply_length", pc.if_else(fresh, sizes, table["reply_length"]))
-
-
-def _ended(table: pa.Table, ended: Mapping[str, int | None]) -> NDArray[np.int64]:
-    """When the connection of each request ended; ``NO_END`` if it has not."""
+def _ended(table: pa.Table, ended: Mapping[str, int | None]) -> Ints:
+    """Return when the connection of each request ended; ``NO_END`` if it has not."""
     if not ended or not len(table):
         return np.full(len(table), NO_END, np.int64)
     names = pa.array(list(ended), pa.string())
     times = np.array([SOME_END if time is None else time for time in ended.values()], np.int64)
-    found = arrays.integers(_joined(pc.index_in(table["connection"], names)), -1)
+    found = arrays.integers(arrays.joined(pc.index_in(table["connection"], names)), -1)
     return np.where(found >= 0, times[found], NO_END)
-
-
-# --- requests without correlation
-
-
-def _pair_by_place(before: pa.Table, new: pa.Table, rows: Rows, pairs: Pairs) -> None:
-    """An error under an id that nobody used belongs to the last request without id to the same place."""
-    old = len(before)
-    strays = _valid(new["place"]) & (rows.step[old:] == ANSWER) & ~pairs.used[old:]
-    if not strays.any():
-        return
-    asks = np.concatenate([np.ones(old, np.bool_), arrays.integers(_joined(new["step"])) == REQUEST])
-    both = _Both(before, new)
-    nameless = asks & both("place", _is_valid)
-    chosen = np.flatnonzero(nameless | np.concatenate([np.zeros(old, np.bool_), strays]))
-    places = arrays.mixed(arrays.mixed(both("place", arrays.hashed), both("connection", arrays.hashed_few)), rows.side)
-    waiting: dict[int, list[int]] = {}
-    for row, place in zip(chosen.tolist(), places[chosen].tolist(), strict=True):
-        stack = waiting.setdefault(place, [])
-        if nameless[row]:
-            stack.append(row)
-        elif stack and _soon(int(rows.ts[stack[-1]]), int(rows.ts[row])):
-            asked = stack.pop()
-            pairs.reply[asked], pairs.reply_bytes[asked] = row, rows.length[row]
-            pairs.replies[asked], pairs.done[asked], pairs.used[row] = 1, True, True
-
-
-def _soon(asked: int, answered: int) -> bool:
-    return NO_TIME in (asked, answered) or answered - asked <= GRACE_US
 
 
 # --- outcomes
 
 
-def _deadlines(table: pa.Table, asked: NDArray[np.int64]) -> NDArray[np.int64]:
-    """When waiting ends: a limit and its grace; requests without id wait for an error only."""
-    limits = arrays.integers(_joined(table["limit_us"]))
-    waits = np.where(limits > 0, limits + np.maximum(limits, GRACE_US), np.where(_valid(table["place"]), GRACE_US, 0))
-    return np.where((waits > 0) & (asked != NO_TIME), np.where(asked != NO_TIME, asked, 0) + waits, FOR_EVER)
+def _times(column: pa.ChunkedArray) -> Ints:
+    return arrays.integers(arrays.joined(column).cast(pa.int64()), NO_TIME)
 
 
-def _known(table: pa.Table, latest: int, known_until: Callable[[str], int | None] | None) -> NDArray[np.int64]:
+def _deadlines(table: pa.Table, asked: Ints) -> Ints:
+    """Return when waiting ends: with the window; requests without id wait for an error only."""
+    waits = np.where(_valid(table["place"]), LATE_US, window_us(integers(table, "limit_us")))
+    ends = (waits != FOR_EVER) & (asked != NO_TIME)
+    return np.where(ends, np.where(ends, asked, 0) + np.where(ends, waits, 0), FOR_EVER)
+
+
+def _known(table: pa.Table, latest: int, known_until: Callable[[str], int | None] | None) -> Ints:
     """Until when the answers to each request are known."""
-    names = _joined(table["connection"]).dictionary_encode()
+    names = arrays.joined(table["connection"]).dictionary_encode()
     known = [known_until(name) if known_until else None for name in names.dictionary.to_pylist()]
     times = np.array([latest if time is None else min(time, latest) for time in known], np.int64)
     return times[arrays.integers(names.indices)] if len(table) else times
 
 
 def _unanswered(table: pa.Table) -> Mask:
-    return np.equal(arrays.integers(_joined(table["replies"])), 0)
+    return np.equal(integers(table, "replies"), 0)
 
 
 def _has_waited(table: pa.Table, latest: int, known_until: Callable[[str], int | None] | None) -> Mask:
@@ -538,7 +338,7 @@ def _given_up(table: pa.Table, watermark_us: int | None) -> pa.Table:
     return _finished(table, np.full(len(table), end, np.int64))
 
 
-def _finished(table: pa.Table, end: NDArray[np.int64]) -> pa.Table:
+def _finished(table: pa.Table, end: Ints) -> pa.Table:
     """Decided rows. ``end``: the time at which they were given up, where that is known."""
     return _rendered(table, arrays.spread(_OUTCOMES, _outcomes(table, end), pa.string()))
 
@@ -546,10 +346,10 @@ def _finished(table: pa.Table, end: NDArray[np.int64]) -> pa.Table:
 _OUTCOMES = ("ok", "error", "timeout", "unanswered")
 
 
-def _outcomes(table: pa.Table, end: NDArray[np.int64]) -> NDArray[np.int64]:
+def _outcomes(table: pa.Table, end: Ints) -> Ints:
     asked, replied = _times(table["request_ts"]), _times(table["reply_ts"])
-    limits = arrays.integers(_joined(table["limit_us"]))
-    said = arrays.integers(_joined(pc.index_in(table["result"], pa.array(_OUTCOMES[:3]))), 0)
+    limits = integers(table, "limit_us")
+    said = arrays.integers(arrays.joined(pc.index_in(table["result"], pa.array(_OUTCOMES[:3]))), 0)
     silent = _unanswered(table)
     until = np.where(silent, end, replied)
     timed = (limits > 0) & (asked != NO_TIME) & (until > SOME_END)
@@ -559,7 +359,8 @@ def _outcomes(table: pa.Table, end: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _rendered(table: pa.Table, outcome: pa.Array) -> pa.Table:
     latency = pc.subtract(table["reply_ts"].cast(pa.int64()), table["request_ts"].cast(pa.int64()))
-    unheard = ~arrays.flags(_joined(table["wants_reply"]), len(table)) & ~_valid(table["place"])
+    latency = pc.max_element_wise(latency, 0, skip_nulls=False)
+    unheard = ~_is_answerable(table)
     status = table["status"]
     if unheard.any():
         status = pc.if_else(pa.array(unheard), NO_REPLY_WANTED, status)

@@ -52,7 +52,7 @@ class _Block(Generic[Rows]):
         return places[self._order[left]], self._keys[left]
 
 
-class Blocks(Generic[Rows]):
+class IndexedRows(Generic[Rows]):
     """``pick`` gives the rows where a mask holds, ``join`` puts rows together; ``needed`` tells which still have to
     wait, and is asked when rows are moved.
     """

@@ -19,12 +19,6 @@ from ..spec.nodes import LifeCycle, Protocol
 CLIENT, SERVER = 0, 1
 FORBIDDEN = -1
 REFUSED = "refused"
-_AFTER_REFUSAL = {"ceda": "open"}
-"""Where a refused handshake or login leads. The tables cannot say it, for they do not look into messages; where nothing
-is said, to a state in which nothing more may be sent."""
-_EITHER_MAY_DIAL = {"casual"}
-"""Where the side that asks may be the one that was dialled: who sends the opening message is the client."""
-
 States = frozenset[str]
 
 
@@ -33,8 +27,8 @@ class Automaton:
 
     def __init__(self, protocol: Protocol, life_cycle: LifeCycle) -> None:
         self.life_cycle = life_cycle
-        self.after_refusal = _AFTER_REFUSAL.get(protocol.name, REFUSED)
-        self.either_may_dial = protocol.name in _EITHER_MAY_DIAL
+        self.after_refusal = protocol.conduct.after_refusal or REFUSED
+        self.either_may_dial = protocol.conduct.either_may_dial
         self.names = tuple(cls.__message__["name"] for cls in protocol.messages)
         self.sent_by = tuple(cls.__message__["sent_by"] for cls in protocol.messages)
         codes = np.array([cls.__message__["code"] for cls in protocol.messages], np.int64)

@@ -1,122 +1,200 @@
-"""Messages in pieces, and pieces at the wrong moment: pages of dsa, groups of ceda.
+"""Messages in pieces: the one assembler. It says which piece completes a message, and which comes at the wrong moment.
 
 The first piece says how many there are, the others follow with their numbers; pieces of other messages may go between.
 A piece that is not the next one of an open group breaks the group; the rest of it is then left alone until a first
-piece opens a new one. So one fault is one row.
+piece opens a new one, so one fault is one row. Matching counts a reply in pieces when it is complete; violations report
+the faults.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
-from .answers import Losses
-from .violation_rows import GROUP_ORDER, PAGE_ORDER
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
-Place = tuple[int | str | None, ...]
+from ..kernels.pieces import (
+    BROKEN,
+    CLOSES,
+    FINE,
+    FIRST_IS_MISSING,
+    FIRST_TOO_SOON,
+    GROUP,
+    NO_PIECE,
+    OTHER_MESSAGE,
+    PIECE,
+    QUIET_US,
+    WRONG_PIECE,
+    Groups,
+    PieceRows,
+    assemble,
+)
+from ..spec.conduct import CLOSE, REQUEST, Pieces
+from . import arrays
+from .connections import integers, truths, whole
+from .losses import FOR_EVER
+from .protocol_facts import ProtocolFacts
 
-QUIET_US = 60_000_000
-"""A group that gets no piece for so long is forgotten."""
+Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 
-
-@dataclass(frozen=True)
-class Splitting:
-    """How a protocol splits. ``per_stream``: pieces belong to a stream, which sends nothing else meanwhile, and their
-    key only has to stay the same; else the key alone says what belongs together."""
-
-    rule: int
-    word: str
-    per_stream: bool
-
-
-SPLITTING = {"dsa": Splitting(PAGE_ORDER, "page", True), "ceda": Splitting(GROUP_ORDER, "piece", False)}
-
-
-class Finding(NamedTuple):
-    row: int
-    rule: int
-    detail: str
-
-
-class Piece(NamedTuple):
-    """A row that may be a piece; ``number`` is -1 if it is not. ``ends``: its stream ends with it."""
-
-    row: int
-    side: int
-    stream: str | None
-    lane: int
-    key: str | None
-    number: int
-    total: int
-    ends: bool
-    ts: int
+OPEN_GROUPS = pa.schema(
+    [(name, pa.int64()) for name in ("connection", "key", "slot", "group_key", "next", "total", "bytes", "last_us")]
+)
+"""Groups that are not complete; ``connection`` is a number of the matcher's."""
 
 
 @dataclass
-class Group:
-    """``next`` is the number of the piece that must come; -1 if the group is broken."""
+class PieceFaults:
+    """Pieces at the wrong moment. ``expected`` of ``count`` pieces should have come; a loss after ``since`` excuses."""
 
-    key: str | None
-    next: int
-    count: int
-    last_us: int
+    rows: Ints
+    fault: Ints
+    piece: Ints
+    expected: Ints
+    count: Ints
+    since: Ints
+    how: Pieces
 
-
-@dataclass
-class Groups:
-    """The open groups of one connection."""
-
-    open: dict[Place, Group] = field(default_factory=dict)
-
-    def take(self, how: Splitting, piece: Piece, losses: tuple[Losses, Losses]) -> Finding | None:
-        where: Place = (piece.side, piece.stream, piece.lane) if how.per_stream else (piece.side, piece.key)
-        group = self.open.get(where)
-        if group is not None and piece.ts - group.last_us > QUIET_US:
-            del self.open[where]
-            group = None
-        lost = losses[piece.side]
-        if piece.number <= 0:
-            return self._begin(how, where, group, piece, lost)
-        if group is None:
-            self.open[where] = Group(piece.key, -1, 0, piece.ts)
-            if lost.before(piece.ts):
-                return None
-            return Finding(
-                piece.row, how.rule, f"{how.word} {piece.number} of a message whose first {how.word} did not come"
+    def sentences(self) -> list[str]:
+        word = self.how.word
+        return [
+            _sentence(fault, word, piece, expected, count)
+            for fault, piece, expected, count in zip(
+                self.fault.tolist(), self.piece.tolist(), self.expected.tolist(), self.count.tolist(), strict=True
             )
-        if group.next < 0:
-            group.last_us = piece.ts
-            return None
-        if piece.number == group.next and (not how.per_stream or (piece.key or "0") == (group.key or "0")):
-            self._next(where, group, piece)
-            return None
-        expected, since = group.next, group.last_us
-        group.next, group.last_us = -1, piece.ts
-        if lost.between(since, piece.ts):
-            return None
-        other = " of another message" if piece.number == expected else ""
-        return Finding(
-            piece.row,
-            how.rule,
-            f"{how.word} {piece.number}{other} where {how.word} {expected} of {group.count} must come",
+        ]
+
+
+def _sentence(fault: int, word: str, piece: int, expected: int, count: int) -> str:
+    came = {
+        WRONG_PIECE: f"{word} {piece}",
+        OTHER_MESSAGE: f"{word} {piece} of another message",
+        FIRST_TOO_SOON: f"a first {word}",
+        NO_PIECE: "another message",
+    }
+    if fault == FIRST_IS_MISSING:
+        return f"{word} {piece} of a message whose first {word} did not come"
+    return f"{came[fault]} where {word} {expected} of {count} must come"
+
+
+@dataclass
+class Assembled:
+    """By row of the facts: whether a message is whole with it, and the bytes of all its pieces."""
+
+    whole: Mask
+    bytes: Ints
+    faults: PieceFaults | None = None
+
+
+class Assembler:
+    """Puts pieces together. Feeding it in parts gives the same result."""
+
+    def __init__(self, carry: pa.Table | None = None) -> None:
+        self._open = OPEN_GROUPS.empty_table() if carry is None else carry
+
+    def carry(self) -> pa.Table:
+        return self._open
+
+    def forget(self, last_us: Mapping[int, int]) -> None:
+        """Drop the groups that are over by now; ``last_us`` are the times of the last facts of all connections."""
+        if len(self._open):
+            owners = integers(self._open, "connection").tolist()
+            now = np.array([last_us.get(owner, FOR_EVER) for owner in owners], np.int64)
+            self._open = arrays.where(self._open, now - integers(self._open, "last_us") <= QUIET_US)
+
+    def feed(self, facts: ProtocolFacts, connection: NDArray[np.int32], how: Pieces | None) -> Assembled:
+        """Take facts of one protocol; ``connection`` is the number of the connection of each."""
+        piece = integers(facts.table, "piece", -1) if how is not None else np.zeros(0, np.int64)
+        result = Assembled(np.ones(len(facts), np.bool_), integers(facts.table, "length"))
+        old = self._of(connection)
+        if how is None or not ((piece >= 0).any() or old.any()):
+            return result
+        before, self._open = arrays.where(self._open, old), arrays.where(self._open, ~old)
+        key, slot = _places(facts, connection, how.per_stream)
+        chosen = _concerned(facts, piece, key, integers(before, "key"), how.per_stream)
+        rows = _rows(before, facts, chosen, slot, how.per_stream)
+        key, owner = (
+            np.concatenate([integers(before, name), new[chosen]])
+            for name, new in (("key", key), ("connection", connection))
         )
+        groups = _assembled(rows, key, integers(before, "next"))
+        self._open = pa.concat_tables([self._open, _incomplete(rows, groups, key, owner)]).combine_chunks()
+        new = Groups(*(column[len(before) :] for column in groups))
+        result.whole[chosen], result.bytes[chosen] = new.whole, new.bytes
+        result.faults = _faults(chosen, piece, new, how)
+        return result
 
-    def close(self, stream: str | None) -> None:
-        """The stream is over, and so are its groups."""
-        for where in [where for where in self.open if where[1] == stream]:
-            del self.open[where]
+    def _of(self, connection: NDArray[np.int32]) -> Mask:
+        """The open groups of these connections: others belong to other protocols, or are silent."""
+        return np.isin(integers(self._open, "connection"), np.unique(connection))
 
-    def _begin(self, how: Splitting, where: Place, group: Group | None, piece: Piece, lost: Losses) -> Finding | None:
-        """A first piece, or a message that is no piece, and what it interrupts."""
-        self.open.pop(where, None)
-        if piece.number == 0 and piece.total > 1 and not piece.ends:
-            self.open[where] = Group(piece.key, 1, piece.total, piece.ts)
-        if group is None or group.next < 0 or lost.between(group.last_us, piece.ts):
-            return None
-        came = f"a first {how.word}" if piece.number == 0 else "another message"
-        return Finding(piece.row, how.rule, f"{came} where {how.word} {group.next} of {group.count} must come")
 
-    def _next(self, where: Place, group: Group, piece: Piece) -> None:
-        group.next, group.last_us = group.next + 1, piece.ts
-        if group.next == group.count or piece.ends:
-            del self.open[where]
+def _places(facts: ProtocolFacts, connection: NDArray[np.int32], per_stream: bool) -> tuple[Ints, Ints]:
+    """Return the key of each row and its slot there. In a stream both sides and all lanes count for themselves."""
+    name = whole(facts.table, "correlation" if per_stream else "piece_key")
+    key = arrays.mixed(arrays.hashed(name), connection)
+    asks = (integers(facts.table, "step") == REQUEST).astype(np.int64)
+    if not per_stream:
+        return arrays.mixed(key, facts.side), np.zeros(len(facts), np.int64)
+    return key, facts.side + 2 * asks + 4 * (integers(facts.table, "lane") & 1)
+
+
+def _concerned(facts: ProtocolFacts, piece: Ints, key: Ints, known: Ints, per_stream: bool) -> Ints:
+    """Return the pieces; where they belong to a stream, also all else that these streams send."""
+    is_piece = piece >= 0
+    if not per_stream:
+        return np.flatnonzero(is_piece)
+    same_stream = np.isin(key, np.concatenate([key[is_piece], known]))
+    return np.flatnonzero(is_piece | (same_stream & (integers(facts.table, "step") != REQUEST)))
+
+
+def _rows(before: pa.Table, facts: ProtocolFacts, chosen: Ints, slot: Ints, per_stream: bool) -> PieceRows:
+    """Return the groups of earlier feeds, and behind them the chosen rows."""
+    table = facts.table
+    role = np.where(integers(table, "step") == CLOSE, CLOSES, PIECE)
+    ends = truths(table, "ends") & per_stream
+    # A group key that is absent is 0; it must stay the same in a stream only.
+    group_key = whole(table, "piece_key").fill_null("0") if per_stream else None
+    same = np.zeros(len(facts), np.int64) if group_key is None else arrays.hashed(group_key)
+
+    def both(old: str | int, new: NDArray[Any]) -> Ints:
+        known = integers(before, old) if isinstance(old, str) else np.full(len(before), old)
+        return np.concatenate([known, new[chosen]]).astype(np.int64)
+
+    return PieceRows(
+        both(GROUP, role),
+        both("slot", slot),
+        both(0, integers(table, "piece", -1)),
+        both("total", integers(table, "pieces")),
+        both("group_key", same),
+        both(0, ends),
+        both("last_us", facts.ts),
+        both("bytes", integers(table, "length")),
+    )
+
+
+def _assembled(rows: PieceRows, key: Ints, following: Ints) -> Groups:
+    size = len(key)
+    new = np.full(size - len(following), BROKEN)
+    flags = [np.zeros(size, np.bool_) for _ in range(2)]
+    nothing = [np.zeros(size, np.int64) for _ in range(4)]
+    following = np.concatenate([following, new])
+    groups = Groups(flags[0], following, rows.pieces.copy(), rows.length.copy(), rows.ts.copy(), flags[1], *nothing)
+    order = np.argsort(key, kind="stable")
+    assemble(order, arrays.run_starts(key[order]), rows, groups)
+    return groups
+
+
+def _incomplete(rows: PieceRows, groups: Groups, key: Ints, owner: Ints) -> pa.Table:
+    columns = [owner, key, rows.slot, rows.key, groups.next, groups.total, groups.bytes, groups.last_us]
+    return pa.table([pa.array(column[groups.live].astype(np.int64)) for column in columns], OPEN_GROUPS)
+
+
+def _faults(chosen: Ints, piece: Ints, groups: Groups, how: Pieces) -> PieceFaults:
+    wrong = np.flatnonzero(groups.fault != FINE)
+    found = (groups.expected[wrong], groups.of[wrong], groups.since[wrong])
+    return PieceFaults(chosen[wrong], groups.fault[wrong], piece[chosen[wrong]], *found, how)

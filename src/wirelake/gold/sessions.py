@@ -111,28 +111,28 @@ class Session:
 
 
 @dataclass
-class Carry:
-    sessions: dict[str, Session]
-    done: dict[str, int]
+class SessionsCarry:
+    sessions: dict[str, Session] = field(default_factory=dict)
+    done: dict[str, int] = field(default_factory=dict)
+    """Connections that have their row already, with the times of their ends."""
 
 
 class Sessions:
     """The step. ``carry`` is what an earlier one gave by ``carry()``; feeding it in pieces gives the same rows."""
 
-    def __init__(self, carry: Carry | None = None) -> None:
-        self._sessions: dict[str, Session] = carry.sessions if carry is not None else {}
-        self._done: dict[str, int] = carry.done if carry is not None else {}
+    def __init__(self, carry: SessionsCarry | None = None) -> None:
+        carry = carry if carry is not None else SessionsCarry()
+        self._sessions, self._done = carry.sessions, carry.done
 
-    def carry(self) -> Carry:
-        """What is undecided, picklable."""
-        return Carry(self._sessions, self._done)
+    def carry(self) -> SessionsCarry:
+        return SessionsCarry(self._sessions, self._done)
 
     def feed(
         self,
         facts: pa.Table,
         connections: pa.Table,
         accounts: pa.Table | None = None,
-        damage: pa.Table | None = None,
+        quarantined: pa.Table | None = None,
         violations: pa.Table | None = None,
     ) -> None:
         """What a commit brings: facts sorted by connection, ts, order; CONNECTIONS that were seen since the last one;
@@ -143,7 +143,7 @@ class Sessions:
         self._take_facts(facts)
         if accounts is not None:
             self._take_accounts(accounts)
-        for table, name in ((damage, "ranges"), (violations, "violations")):
+        for table, name in ((quarantined, "ranges"), (violations, "violations")):
             for connection, count in _counted(table):
                 session = self._session(connection)
                 setattr(session, name, getattr(session, name) + count)

@@ -2,16 +2,14 @@
 
 Where bytes cannot be read, a stream's next messages are known only when more bytes have come; they then have times that
 lie before those of messages of the other direction which were known at once. A step that is fed in the order of time
-would meet an answer before its request. So while a direction has bytes pending, what its connection has later than the
-last decided message or bad range of that direction is held back. What ends a connection decides both directions.
-
-Over a broker an exchange has a leg on another connection. There, exchanges are looked at only up to the time until
-which all connections with that server are decided, their ends included.
+would meet a reply before its request. So while a direction has bytes pending, what its connection has later than the
+last decided message or quarantined range of that direction is held back. What ends a connection decides both
+directions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -21,15 +19,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from . import arrays
-from .broker_legs import BROKERED, server_of
 from .connections import integers, runs_of, to_client
-from .facts import FACTS
+from .facts import FED
 
-QUIET_US = 300_000_000
-"""A connection that has been silent for so long may never go on: the others with its server do not wait for it."""
-MOST_WAITING = 1 << 20
-"""If more facts than these would wait for another connection, they do not: memory is bounded."""
-_NO_TIME, _NEVER = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 _ORDER = [("connection", "ascending"), ("ts", "ascending"), ("order", "ascending")]
 
 Stream = tuple[str, str]
@@ -37,136 +29,49 @@ Stream = tuple[str, str]
 
 
 class Ready(NamedTuple):
-    """What may be fed: facts sorted by connection, ts, order, and the bad ranges that go with them."""
+    """What may be fed: facts sorted by connection, ts, order, and the quarantined ranges that go with them."""
 
     facts: pa.Table
-    damage: pa.Table
-    exchanged: pa.Table
-    """The facts for exchanges: over a broker, only those that no connection with the same server can precede."""
-    ended: dict[str, int | None]
-    """The connections that ended, for exchanges likewise."""
+    quarantined: pa.Table
 
 
 @dataclass
-class Waiting:
-    """What waits for other connections with the same server."""
-
-    facts: pa.Table = field(default_factory=FACTS.empty_table)
-    ended: dict[str, int | None] = field(default_factory=dict)
-    heard: dict[str, int] = field(default_factory=dict)
-    """When the undecided connections with brokers were last heard of."""
-    limits: dict[str, int] = field(default_factory=dict)
-    """The times before which everything is known of servers that have such connections."""
-    now: int = -1
-
-
-@dataclass
-class Carry:
-    facts: pa.Table = field(default_factory=FACTS.empty_table)
-    damage: pa.Table | None = None
+class TimeOrderCarry:
+    facts: pa.Table = field(default_factory=FED.empty_table)
+    quarantined: pa.Table | None = None
     decided: dict[Stream, int] = field(default_factory=dict)
     """Until when the streams are known that have bytes pending."""
-    waiting: Waiting = field(default_factory=Waiting)
 
 
-class Held:
+class TimeOrder:
     """The step before all others. ``carry`` is what an earlier one gave by ``carry()``."""
 
-    def __init__(self, carry: Carry | None = None) -> None:
-        self._carry = carry if carry is not None else Carry()
+    def __init__(self, carry: TimeOrderCarry | None = None) -> None:
+        self._carry = carry if carry is not None else TimeOrderCarry()
 
-    def carry(self) -> Carry:
-        """What is held back, picklable."""
+    def carry(self) -> TimeOrderCarry:
         return self._carry
 
-    def take(
-        self,
-        facts: pa.Table,
-        damage: pa.Table,
-        accounts: pa.Table,
-        final: bool = False,
-        ended: Mapping[str, int | None] | None = None,
-    ) -> Ready:
-        """``damage`` are rows of silver/quarantine, ``accounts`` those of the streams that were touched; ``ended`` are
-        connections with the time of their end (None: not known).
-        """
+    def take(self, facts: pa.Table, quarantined: pa.Table, accounts: pa.Table, final: bool = False) -> Ready:
+        """Return what may be fed. ``quarantined`` are rows of silver/quarantine, ``accounts`` those of the streams that
+        were touched."""
         before = self._carry
         if before.facts.num_rows:
             facts = pa.concat_tables([before.facts, facts])
-        if before.damage is not None and before.damage.num_rows:
-            damage = pa.concat_tables([before.damage, damage])
+        if before.quarantined is not None and before.quarantined.num_rows:
+            quarantined = pa.concat_tables([before.quarantined, quarantined])
         facts = in_order(facts)
-        decided = {} if final else _decided(dict(before.decided), facts, damage, accounts)
-        self._carry = Carry()
+        decided = {} if final else _decided(dict(before.decided), facts, quarantined, accounts)
+        self._carry = TimeOrderCarry()
         if decided:
-            late, lost = _late(facts, decided), _late(damage, decided)
-            self._carry = Carry(arrays.where(facts, late), arrays.where(damage, lost), decided)
-            facts, damage = arrays.where(facts, ~late), arrays.where(damage, ~lost)
-        exchanged, over, self._carry.waiting = _together(before.waiting, facts, ended or {}, accounts, _until(decided))
-        return Ready(facts, damage, exchanged, over)
+            late, lost = _late(facts, decided), _late(quarantined, decided)
+            self._carry = TimeOrderCarry(arrays.where(facts, late), arrays.where(quarantined, lost), decided)
+            facts, quarantined = arrays.where(facts, ~late), arrays.where(quarantined, ~lost)
+        return Ready(facts, quarantined)
 
-    @property
-    def waiting(self) -> Waiting:
-        """What exchanges have not been given yet."""
-        return self._carry.waiting
-
-    def known_until(self) -> Callable[[str], int | None]:
-        """Tells until when exchanges of a connection are known; None: as far as anything is."""
-        until, limits = _until(self._carry.decided), self._carry.waiting.limits
-
-        def known(connection: str) -> int | None:
-            times = [time for time in (until.get(connection), limits.get(server_of(connection))) if time is not None]
-            return min(times, default=None)
-
-        return known
-
-
-def _together(
-    before: Waiting, facts: pa.Table, ended: Mapping[str, int | None], accounts: pa.Table, until: dict[str, int]
-) -> tuple[pa.Table, dict[str, int | None], Waiting]:
-    """Facts and ends in an order of time that all connections with a broker share, and what has to wait for that.
-
-    What is at the very time of a limit waits too: what is undecided may have the same time, and an earlier place.
-    """
-    if before.facts.num_rows:
-        facts = in_order(pa.concat_tables([before.facts, facts]))
-    ended = before.ended | dict(ended)
-    now = max(before.now, int(integers(facts, "ts").max(initial=-1)))
-    heard = {name: time for name, time in before.heard.items() if name in until}
-    heard |= dict.fromkeys(_brokered(accounts) & until.keys(), now)
-    limits: dict[str, int] = {}
-    for name, time in heard.items():
-        if now - time <= QUIET_US:
-            limits[server_of(name)] = min(until[name], limits.get(server_of(name), until[name]))
-    late = _waits(facts, limits)
-    if not limits or int(late.sum()) > MOST_WAITING:
-        return facts, ended, Waiting(heard=heard, now=now)
-    waits = {name: at for name, at in ended.items() if _is_late(at, limits.get(server_of(name)))}
-    over = {name: at for name, at in ended.items() if name not in waits}
-    return arrays.where(facts, ~late), over, Waiting(arrays.where(facts, late), waits, heard, limits, now)
-
-
-def _brokered(accounts: pa.Table) -> set[str]:
-    return set(accounts.column("connection").filter(_over_broker(accounts)).to_pylist())
-
-
-def _over_broker(table: pa.Table) -> pa.ChunkedArray:
-    return pc.is_in(table.column("protocol"), value_set=pa.array(sorted(BROKERED)))
-
-
-def _waits(facts: pa.Table, limits: dict[str, int]) -> NDArray[np.bool_]:
-    """Which facts are not before the limit of their server."""
-    if not limits or not facts.num_rows:
-        return np.zeros(facts.num_rows, np.bool_)
-    runs = runs_of(facts)
-    limit = runs.spread([limits.get(server_of(name), _NEVER) for name in runs.names])
-    late = integers(facts, "ts", _NO_TIME) >= limit
-    return np.asarray(late & _over_broker(facts).to_numpy(), np.bool_)
-
-
-def _is_late(time: int | None, limit: int | None) -> bool:
-    """Without times nobody waits."""
-    return limit is not None and time is not None and time >= limit
+    def undecided(self) -> dict[str, int]:
+        """Return until when connections are known that have bytes pending."""
+        return _until(self._carry.decided)
 
 
 def in_order(facts: pa.Table) -> pa.Table:
@@ -202,7 +107,7 @@ def _sorted(facts: pa.Table, order: list[tuple[str, str]]) -> pa.Table:
     return arrays.taken(facts, pc.sort_indices(by, order).to_numpy().astype(np.int64))
 
 
-def _decided(known: dict[Stream, int], facts: pa.Table, damage: pa.Table, accounts: pa.Table) -> dict[Stream, int]:
+def _decided(known: dict[Stream, int], facts: pa.Table, quarantined: pa.Table, accounts: pa.Table) -> dict[Stream, int]:
     streams = zip(accounts.column("connection").to_pylist(), accounts.column("direction").to_pylist(), strict=True)
     pending = pc.greater(accounts.column("bytes_pending"), 0).to_pylist()
     for stream, is_pending in zip(streams, pending, strict=True):
@@ -210,14 +115,14 @@ def _decided(known: dict[Stream, int], facts: pa.Table, damage: pa.Table, accoun
             known.setdefault(stream, -1)
         else:
             known.pop(stream, None)
-    for table in (facts, damage) if known else ():
+    for table in (facts, quarantined) if known else ():
         for stream, last in _last(table, known):
             known[stream] = max(known[stream], last)
     return known
 
 
 def _of(table: pa.Table, decided: dict[Stream, int]) -> NDArray[np.int64]:
-    """The rows of connections that have something pending."""
+    """Return the rows of connections that have something pending."""
     names = pa.array(sorted({connection for connection, _ in decided}), pa.string())
     return np.flatnonzero(pc.is_in(table.column("connection"), value_set=names).to_numpy())
 

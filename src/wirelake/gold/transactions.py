@@ -1,34 +1,35 @@
 """``gold/transactions``: what became of distributed transactions, put together from all connections that took part.
 
-Two steps, because a transaction crosses connections. ``branch_events`` picks the few facts that carry a transaction id;
-it works on any part of the connections. ``Transactions`` is fed the events of all of them in the order of time.
+Two steps, because a transaction crosses connections. ``branch_events`` picks the few messages that move one; it works
+on any part of the connections. ``Transactions`` is fed the events of all of them.
 
-Which answer belongs to which request is decided by connection and correlation only: known peers answer with the branch
-qualifier of another branch. A branch is one qualifier on one connection; a prepare, commit or rollback that comes over
-a connection where the branch was never seen goes on with an unfinished branch of that qualifier and resource: the
-coordinator says its decision again after a reconnect.
+A branch is one qualifier on one connection; a prepare, commit or rollback that comes over a connection where the branch
+was never seen goes on with an unfinished branch of that qualifier and resource: the coordinator says its decision again
+after a reconnect. How a reply ends a branch is declared (``Conduct.branches``).
 
 A transaction is decided when each of its branches has ended and LINGER_US have passed since its last event: a branch
 that another capture of the same time shows would else be cut off. What comes later, under the same id, is another row.
 
 Most events are calls that do work in a branch, and until something is decided about it nothing can be said but how many
-there were, and when: these are only counted, as columns (``gold.work``). Objects are made for the transactions of which
-a prepare, commit or rollback was seen.
+there were, and when: these are only counted, as columns (``call_counts``). Objects are made for the transactions of
+which a prepare, commit or rollback was seen.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from ..spec.conduct import Branches, Outcome
 from . import arrays
-from .call_counts import IN_DOUBT, MAX_EXECUTIONS, Work, undecided
+from .branch_events import COMMIT, COMMITTED, EVENTS, PREPARE, REPLIES, ROLLED_BACK, VOTE, WORK
+from .call_counts import CALLS, IN_DOUBT, MAX_EXECUTIONS, CallCounts, undecided
+from .connections import integers
+from .declarations import Declarations
 from .open import OPEN, TS, open_rows
 from .schema import column
 
@@ -36,18 +37,16 @@ LINGER_US = 60_000_000
 NO_TIME = 0
 """The time of events of streams that have none."""
 
-Outcome = Literal["committed", "rolled_back", "read_only", "in_doubt"]
-
 BRANCH = pa.struct(
     [
         column("bqual", pa.string(), "branch qualifier, in hex"),
         column("connection", pa.string(), "the connection to the peer that has the branch"),
         column("resource", pa.int32(), "the coordinator's number for that peer; null if nothing was asked of it"),
         column("calls", pa.int64(), "requests that did work in the branch"),
-        column("vote", pa.int32(), "XA code of the answer to prepare; null if none came"),
+        column("vote", pa.int32(), "status of the reply to prepare; null if none came"),
         column("decision", pa.string(), "`commit` or `rollback`; null if none was sent"),
         column("one_phase", pa.bool_(), "the commit was asked for without a prepare"),
-        column("result", pa.int32(), "XA code of the last answer to the decision; null if none came"),
+        column("result", pa.int32(), "status of the last reply to the decision; null if none came"),
         column("outcome", pa.string(), "`committed`, `rolled_back`, `read_only`, `in_doubt`"),
     ]
 )
@@ -57,115 +56,23 @@ TRANSACTIONS = pa.schema(
         column("xid_format", pa.int64(), "format of the transaction id"),
         column("gtrid", pa.string(), "global transaction id, in hex"),
         column("first_ts", TS, "first message with this id"),
-        column("ended_ts", TS, "answer that ended the last branch; null if a branch did not end"),
+        column("ended_ts", TS, "reply that ended the last branch; null if a branch did not end"),
         column("last_ts", TS, "last message with this id"),
         column("duration_us", pa.int64(), "from the first message to the end; null if it did not end"),
         column("outcome", pa.string(), "worst of the branches: `in_doubt`, `rolled_back`, `committed`, `read_only`"),
         column("calls", pa.int64(), "requests that did work in it"),
         column("prepare_us", pa.int64(), "from the first prepare to the last vote"),
-        column("commit_us", pa.int64(), "from the first commit to the last answer to one"),
+        column("commit_us", pa.int64(), "from the first commit to the last reply to one"),
         column("connections", pa.int32(), "how many connections took part"),
         column("executions", pa.list_(pa.string()), "the chains of calls it belongs to"),
         column("branches", pa.list_(BRANCH), "its branches, in the order of their first messages"),
     ]
 )
 
-WORK, PREPARE, VOTE, COMMIT, COMMITTED, ROLLBACK, ROLLED_BACK = range(7)
-NO_STEP = -1
-STEPS: dict[str, dict[str, int]] = {
-    "casual": {
-        "service_call_request": WORK,
-        "conversation_connect_request": WORK,
-        "conversation_connect_request_late": WORK,
-        "queue_enqueue_request": WORK,
-        "queue_dequeue_request": WORK,
-        "resource_prepare_request": PREPARE,
-        "resource_prepare_reply": VOTE,
-        "resource_commit_request": COMMIT,
-        "resource_commit_reply": COMMITTED,
-        "resource_rollback_request": ROLLBACK,
-        "resource_rollback_reply": ROLLED_BACK,
-    }
-}
-_ANSWERED_BY = {PREPARE: VOTE, COMMIT: COMMITTED, ROLLBACK: ROLLED_BACK}
-REQUESTS = tuple(_ANSWERED_BY)
-"""Steps that ask for something to become of a branch."""
-TMONEPHASE = 0x40000000
-
-XA_OK, XA_RDONLY, XA_RETRY = 0, 3, 4
-XA_HEURMIX, XA_HEURRB, XA_HEURCOM, XA_HEURHAZ = 5, 6, 7, 8
-XAER_NOTA = -4
-_RB = dict.fromkeys(range(100, 108), "rolled_back")
-_HEURISTIC = {XA_HEURMIX: "in_doubt", XA_HEURHAZ: "in_doubt", XA_HEURRB: "rolled_back", XA_HEURCOM: "committed"}
-# XA code -> how the branch ended. What is absent (XA_OK to prepare, XA_RETRY, XAER_RMFAIL and other errors) is no end:
-# the coordinator has to say more, or the same again.
-_VOTES = _RB | {XA_RDONLY: "read_only", XAER_NOTA: "rolled_back"}
-_COMMITS = _RB | _HEURISTIC | {XA_OK: "committed", XA_RDONLY: "committed", XAER_NOTA: "committed"}
-_ONE_PHASE = _RB | _HEURISTIC | {XA_OK: "committed", XA_RDONLY: "read_only", XAER_NOTA: "rolled_back"}
-_ROLLBACKS = _RB | _HEURISTIC | {XA_OK: "rolled_back", XA_RDONLY: "rolled_back", XAER_NOTA: "rolled_back"}
 _WORST_FIRST: tuple[Outcome, ...] = ("in_doubt", "rolled_back", "committed")
 
-EVENTS = pa.schema(
-    [
-        ("ts", pa.int64()),
-        ("order", pa.int64()),
-        ("protocol", pa.string()),
-        ("connection", pa.string()),
-        ("correlation", pa.string()),
-        ("step", pa.int8()),
-        ("xid_format", pa.int64()),
-        ("gtrid", pa.binary()),
-        ("bqual", pa.binary()),
-        ("resource", pa.int32()),
-        ("status", pa.int32()),
-        ("one_phase", pa.bool_()),
-        ("execution", pa.string()),
-    ]
-)
-_READ = [*(name for name in EVENTS.names if name not in ("step", "one_phase")), "flags"]
-_NO_STATUS = pa.scalar(None, pa.string())
 
-
-def branch_events(facts: pa.Table | pa.RecordBatch) -> pa.Table:
-    """The facts that move a transaction, in a small table (EVENTS). Any protocol without such messages gives none."""
-    table = facts if isinstance(facts, pa.Table) else pa.Table.from_batches([facts])
-    parts = [_events_of(table, protocol, steps) for protocol, steps in STEPS.items()]
-    return pa.concat_tables(parts)
-
-
-def part_of(events: pa.Table, parts: int) -> NDArray[np.int64]:
-    """Which of the parts, into which transactions may be divided, a request belongs to. Answers belong to all."""
-    return arrays.hashed(events.column("gtrid").combine_chunks()) % parts
-
-
-def _events_of(table: pa.Table, protocol: str, steps: dict[str, int]) -> pa.Table:
-    names = pa.array(list(steps), pa.string())
-    numbers = np.array([*steps.values(), NO_STEP], np.int8)
-    step = numbers[_integers(pc.index_in(table.column("message"), value_set=names), -1)]
-    # A reply says by its correlation where it belongs; its own xid may be null or that of another branch.
-    is_answer = np.isin(step, list(_ANSWERED_BY.values()))
-    concerned = is_answer | ((step != NO_STEP) & _truths(pc.is_valid(table.column("gtrid"))))
-    concerned &= _truths(pc.equal(table.column("protocol"), protocol))
-    if not concerned.any():
-        return EVENTS.empty_table()
-    table = arrays.where(table.select(_READ), concerned)
-    step, is_answer = step[concerned], is_answer[concerned]
-    one_phase = (step == COMMIT) & (_integers(table.column("flags"), 0) & TMONEPHASE != 0)
-    made = {
-        "ts": pc.fill_null(table.column("ts").cast(TS).cast(pa.int64()), NO_TIME),
-        "step": pa.array(step),
-        "status": pc.if_else(pa.array(is_answer), table.column("status"), _NO_STATUS).cast(pa.int32()),
-        "one_phase": pa.array(one_phase),
-    }
-    return pa.table([made.get(name, table.column(name) if name not in made else None) for name in EVENTS.names], EVENTS)
-
-
-def _integers(column: pa.ChunkedArray, missing: int) -> NDArray[np.int64]:
-    return arrays.integers(column.combine_chunks(), missing)
-
-
-def _truths(column: pa.ChunkedArray) -> NDArray[np.bool_]:
-    return arrays.flags(column.combine_chunks(), len(column))
+Key = tuple[str, int, bytes]
 
 
 @dataclass(slots=True)
@@ -215,8 +122,10 @@ class Transaction:
     """(qualifier, connection) -> place in branches."""
     executions: dict[str, int] = field(default_factory=dict)
     """With the time of the first message of each."""
-    waiting: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
-    """(connection, correlation) of a request without an answer -> number of its branch, its step."""
+
+    @property
+    def key(self) -> Key:
+        return self.protocol, self.format, self.gtrid
 
     @property
     def has_ended(self) -> bool:
@@ -280,52 +189,48 @@ def _span(start: int | None, end: int | None) -> int | None:
     return end - start if start and end else None
 
 
-Key = tuple[str, int, bytes]
+@dataclass
+class TransactionsCarry:
+    """Transactions of which something is decided, and the calls of those of which nothing is."""
+
+    known: list[Transaction] = field(default_factory=list)
+    calls: pa.Table = field(default_factory=CALLS.empty_table)
 
 
 class Transactions:
-    """The step. ``carry`` is what an earlier one gave by ``carry()``; feeding it in pieces gives the same rows."""
+    """The step. ``carry`` is what an earlier one gave by ``carry()``; feeding it in parts gives the same rows."""
 
-    def __init__(self, carry: Any = None) -> None:
-        known, work = carry or ({}, None)
-        self._known: dict[Key, Transaction] = dict(known)
-        self._work = Work(work)
-        self._asked: dict[tuple[str, str], Key] = {
-            waiting: key for key, one in self._known.items() for waiting in one.waiting
-        }
+    def __init__(self, carry: TransactionsCarry | None = None, protocols: Declarations | None = None) -> None:
+        carry = carry if carry is not None else TransactionsCarry()
+        self._protocols = protocols or Declarations()
+        self._known: dict[Key, Transaction] = {one.key: one for one in carry.known}
+        self._calls = CallCounts(carry.calls)
         self._gtrids: pa.Array | None = None
 
-    def carry(self) -> Any:
-        """What is undecided, picklable."""
-        return dict(self._known), self._work.counted()
+    def carry(self) -> TransactionsCarry:
+        return TransactionsCarry(list(self._known.values()), self._calls.counted())
 
-    def concerned(self, answers: pa.Table, requests: pa.Table) -> pa.Table:
-        """Those answers that may belong to these requests, or to earlier ones."""
-        asked = pa.array([correlation for _, correlation in self._asked], pa.string())
-        names = pa.concat_arrays([asked, requests.column("correlation").combine_chunks()])
-        return answers.filter(pc.is_in(answers.column("correlation"), value_set=names))
-
-    def count(self, work: pa.Table, moved: pa.Array) -> pa.Table:
-        """Counts calls that came in any order; gives those back that are to be fed in the order of time, because
-        something else is known of their transaction. ``moved`` are the ids of those of which that is still to be fed.
+    def count(self, calls: pa.Table, moved: pa.Array) -> pa.Table:
+        """Count calls that came in any order; return those that are to be fed in the order of time, because something
+        else is known of their transaction. ``moved`` are the ids of those of which that is still to be fed.
         """
         known = pa.concat_arrays([moved, self._known_gtrids()])
         if len(known):
-            moves = arrays.flags(pc.is_in(work.column("gtrid"), value_set=known).combine_chunks(), len(work))
-            self._work.add(arrays.where(work, ~moves))
-            return arrays.where(work, moves)
-        self._work.add(work)
+            moves = arrays.flags(pc.is_in(calls.column("gtrid"), value_set=known).combine_chunks(), len(calls))
+            self._calls.add(arrays.where(calls, ~moves))
+            return arrays.where(calls, moves)
+        self._calls.add(calls)
         return EVENTS.empty_table()
 
     def feed(self, events: pa.Table) -> pa.Table:
-        """Events of all connections since the feed before. Rows come out for those an id was used again after."""
+        """Take events of all connections since the feed before. Return rows for those whose id was used again."""
         decided: list[Transaction] = []
-        is_work = _integers(events.column("step"), NO_STEP) == WORK
+        is_work = integers(events, "step") == WORK
         moves = arrays.where(events, ~is_work)
         moved = moves.column("gtrid").combine_chunks().drop_null()
         self._recall(moved)
         events = pa.concat_tables([self.count(arrays.where(events, is_work), moved), moves])
-        order = pc.sort_indices(events, [("ts", "ascending"), ("order", "ascending"), ("connection", "ascending")])
+        order = pc.sort_indices(events, [(name, "ascending") for name in ("ts", "order", "connection", "step")])
         columns = [column.to_pylist() for column in events.take(order).columns]
         for event in zip(*columns, strict=True):
             self._event(decided, *event)
@@ -337,16 +242,16 @@ class Transactions:
             key for key, one in self._known.items() if final or (one.has_ended and one.last_us + LINGER_US < watermark)
         ]
         rows = _rows([self._forget(key) for key in done])
-        return pa.concat_tables([rows, _rows_of_work(self._work.take_all())]) if final and len(self._work) else rows
+        return pa.concat_tables([rows, _rows_of_work(self._calls.take_all())]) if final and len(self._calls) else rows
 
     def open(self) -> pa.Table:
         """What is undecided, for gold/open."""
-        return pa.concat_tables([open_rows(self._open()), _open_work(self._work.counted())])
+        return pa.concat_tables([open_rows(self._open()), _open_work(self._calls.counted())])
 
     def _open(self) -> Iterator[dict[str, Any]]:
         for one in self._known.values():
             unended = [branch for branch in one.branches if branch.outcome is None]
-            prepared = sum(branch.vote == XA_OK for branch in unended)
+            prepared = sum(branch.vote in self._branches(one.protocol).promises for branch in unended)
             yield {
                 "kind": "transaction",
                 "protocol": one.protocol,
@@ -365,7 +270,7 @@ class Transactions:
 
     def _recall(self, gtrids: pa.Array) -> None:
         """Makes objects of the transactions with these ids of which only work was known."""
-        for row in self._work.take(gtrids).to_pylist():
+        for row in self._calls.take(gtrids).to_pylist():
             one = self._begun((row["protocol"], row["xid_format"], row["gtrid"]), row["first"])
             one.last_us = max(one.last_us, row["last"])
             one.executed(row["first"], row["execution"])
@@ -385,9 +290,10 @@ class Transactions:
     def _forget(self, key: Key) -> Transaction:
         one = self._known.pop(key)
         self._gtrids = None
-        for waiting in one.waiting:
-            self._asked.pop(waiting, None)
         return one
+
+    def _branches(self, protocol: str) -> Branches:
+        return self._protocols.conduct(protocol).branches or Branches()
 
     def _event(
         self,
@@ -396,7 +302,6 @@ class Transactions:
         _order: int,
         protocol: str,
         connection: str,
-        correlation: str,
         step: int,
         xid_format: int | None,
         gtrid: bytes | None,
@@ -406,25 +311,23 @@ class Transactions:
         one_phase: bool,
         execution: str | None,
     ) -> None:
-        if step in (VOTE, COMMITTED, ROLLED_BACK):
-            self._answer(ts, connection, correlation, step, status)
-            return
         if gtrid is None or xid_format is None:
             return
         key = (protocol, xid_format, gtrid)
         one = self._known.get(key)
+        if step in REPLIES:
+            if one is not None:
+                self._reply(one, ts, (bqual or b"", connection), step, status)
+            return
         if one is not None and one.last_us + LINGER_US < ts and one.has_ended:
             decided.append(self._forget(key))
         one = self._begun(key, ts)
         one.executed(ts, execution)
-        number = one.branch(ts, bqual or b"", connection, step, resource)
-        branch = one.branches[number]
+        branch = one.branches[one.branch(ts, bqual or b"", connection, step, resource)]
         if step == WORK:
             branch.calls += 1
             return
         branch.resource = resource if branch.resource is None else branch.resource
-        one.waiting[connection, correlation] = (number, step)
-        self._asked[connection, correlation] = key
         if step == PREPARE:
             one.prepare_from = _least(one.prepare_from, ts)
             return
@@ -433,28 +336,24 @@ class Transactions:
         if step == COMMIT:
             one.commit_from = _least(one.commit_from, ts)
 
-    def _answer(self, ts: int, connection: str, correlation: str, step: int, status: int | None) -> None:
-        """The answer to a request that was seen; any other says nothing that could be used."""
-        key = self._asked.get((connection, correlation))
-        if key is None:
+    def _reply(self, one: Transaction, ts: int, place: tuple[bytes, str], step: int, status: int | None) -> None:
+        """The reply to a prepare, commit or rollback of this branch."""
+        number = one.numbers.get(place)
+        if number is None:
             return
-        one = self._known[key]
-        number, asked = one.waiting[connection, correlation]
-        if _ANSWERED_BY[asked] != step:
-            return
-        del one.waiting[connection, correlation], self._asked[connection, correlation]
-        branch = one.branches[number]
+        branch, conduct = one.branches[number], self._branches(one.protocol)
         one.last_us = max(one.last_us, ts)
         if step == VOTE:
             branch.vote = status
             one.prepare_to = max(ts, one.prepare_to or ts)
-            ends = _VOTES
+            ends = conduct.votes
         else:
             branch.result = status
-            ends = _ROLLBACKS if step == ROLLED_BACK else _ONE_PHASE if branch.one_phase else _COMMITS
+            commits = conduct.one_phase_commits if branch.one_phase else conduct.commits
+            ends = conduct.rollbacks if step == ROLLED_BACK else commits
             if step == COMMITTED:
                 one.commit_to = max(ts, one.commit_to or ts)
-        if branch.outcome is None and status in ends:
+        if branch.outcome is None and status is not None and status in ends:
             branch.outcome = ends[status]
             one.ended_us = max(ts, one.ended_us or ts)
 

@@ -28,12 +28,15 @@ RULES = (
     "group_order",
     "unexpected_reply",
 )
-NOTHING, STATE, UNEXPECTED_REPLY, DUPLICATE_REPLY, DUPLICATE_REQUEST, PAGE_ORDER, GROUP_ORDER, NAMELESS_REPLY = range(8)
+NOTHING, STATE, UNEXPECTED_REPLY, DUPLICATE_REPLY, DUPLICATE_REQUEST, PAGE_ORDER, GROUP_ORDER, ANONYMOUS_REPLY = range(
+    8
+)
+PIECE_RULES = {"page_order": PAGE_ORDER, "group_order": GROUP_ORDER}
 SIDES = ("client", "server")
 
 _PLAIN = {
     UNEXPECTED_REPLY: "no request with this correlation is open",
-    NAMELESS_REPLY: "it does not say which request it answers",
+    ANONYMOUS_REPLY: "it does not say which request it belongs to",
 }
 _TIMED = {
     DUPLICATE_REPLY: ("the request with this correlation was answered for good ", " s before"),

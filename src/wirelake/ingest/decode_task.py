@@ -11,14 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..capture.chunks import Counts
+from ..capture.chunks import SERVER_DIGITS, Counts, server_of
 from ..capture.decode import DecodedWindow, decode_partition
 from ..capture.partitions import Partition
 from ..capture.quarantine import QUARANTINE
 from ..capture.settings import ReadSettings
 from ..columnar.schema import table_schema
-from ..gold.broker_legs import BROKERED
 from ..gold.connections import connection_rows
+from ..gold.declarations import Declarations
 from ..gold.facts import FED, MESSAGES, facts
 from ..gold.tables import ACCOUNTING, CHUNK_BYTES, CHUNKS
 from ..lake import Attempt, StagedFile, Staging
@@ -73,6 +73,7 @@ class _Decode:
         self.attempt = attempt
         self.result = DecodeResult()
         self.shares: dict[tuple[str, int], Any] = {}
+        self.protocols = Declarations({one.name: one for one in (declared.load() for declared in task.declared)})
 
     def run(self) -> DecodeResult:
         machine, windows = decode_partition(self.task.partition, self.task.reading)
@@ -141,7 +142,7 @@ class _Decode:
         self.attempt.table("silver/quarantine", QUARANTINE).write(rows)
         slim = rows.set_column(rows.schema.get_field_index("bytes"), "bytes", pa.nulls(rows.num_rows, pa.binary()))
         protocols = dict(zip(rows.column("connection").to_pylist(), rows.column("protocol").to_pylist(), strict=True))
-        self._share("damage", slim.cast(QUARANTINE), protocols.get)
+        self._share("quarantine", slim.cast(QUARANTINE), protocols.get)
         is_gap = pc.equal(rows.column("rule"), "gap")
         missing = pc.sum(rows.column("length").filter(is_gap)).as_py() or 0
         self.result.bytes_missing += missing
@@ -154,7 +155,11 @@ class _Decode:
         column = rows.column("connection")
         encoded = (column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column).dictionary_encode()
         known = encoded.dictionary.to_pylist()
-        places = np.array([bucket_of(one, protocol_of(one), self.task.buckets) for one in known], np.int64)
+
+        def is_brokered(connection: str) -> bool:
+            return self.protocols.conduct(protocol_of(connection)).brokered
+
+        places = np.array([bucket_of(one, is_brokered(one), self.task.buckets) for one in known], np.int64)
         which = places[encoded.indices.to_numpy(zero_copy_only=False)]
         edges = np.flatnonzero(np.diff(which)) + 1
         if len(edges) >= 2 * self.task.buckets:
@@ -172,9 +177,9 @@ class _Decode:
         return stream
 
 
-def bucket_of(connection: str, protocol: str | None, buckets: int) -> int:
-    """Where a connection is looked at. Over a broker an exchange has two legs, which need each other: there, all
+def bucket_of(connection: str, brokered: bool, buckets: int) -> int:
+    """Return the bucket of a connection. Over a broker an exchange has two legs, which need each other: there, all
     connections of a server are together.
     """
-    digits = connection[:4] if protocol in BROKERED else connection[4:8]
+    digits = server_of(connection) if brokered else connection[SERVER_DIGITS : SERVER_DIGITS + 4]
     return int(digits, 16) % buckets

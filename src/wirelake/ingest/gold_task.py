@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,23 +10,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..capture.quarantine import QUARANTINE
-from ..gold import exchanges, sessions, time_order, violations
 from ..gold.arrays import taken
+from ..gold.branch_events import EVENTS, WORK, part_of
 from ..gold.connections import CONNECTIONS
-from ..gold.exchanges import EXCHANGES, Exchanges
-from ..gold.facts import FACTS, FED
+from ..gold.declarations import Declarations
+from ..gold.exchanges import EXCHANGES
+from ..gold.facts import FED
 from ..gold.open import OPEN
-from ..gold.sessions import SESSIONS, Sessions
+from ..gold.sessions import SESSIONS
+from ..gold.steps import GoldCarry, GoldSteps
 from ..gold.tables import ACCOUNTING
-from ..gold.time_order import Held
-from ..gold.transactions import EVENTS, WORK, branch_events, part_of
-from ..gold.violations import VIOLATIONS, Violations
+from ..gold.violations import VIOLATIONS
 from ..lake import Attempt, StagedFile, Staging, read_ipc
 from .carry import pack, read
 from .declared import Declared
-from .transactions_task import MOVES, part_name
+from .transactions_task import calls_name, moves_name
 
-SHARES = {"facts": FED, "connections": CONNECTIONS, "accounts": ACCOUNTING, "damage": QUARANTINE}
+SHARES = {"facts": FED, "connections": CONNECTIONS, "accounts": ACCOUNTING, "quarantine": QUARANTINE}
 """What goes from decoding to gold."""
 
 
@@ -60,28 +59,15 @@ class GoldResult:
     outcomes: dict[str, int] = field(default_factory=dict)
 
 
-@dataclass
-class GoldCarry:
-    """What is undecided in a bucket."""
-
-    order: time_order.Carry | None = None
-    exchanges: exchanges.Carry | None = None
-    sessions: sessions.Carry | None = None
-    violations: violations.Carry | None = None
-
-
 class _Gold:
-    """The steps of one bucket, fed together."""
+    """The steps of one bucket, and the files that they fill."""
 
     def __init__(self, task: GoldTask, attempt: Attempt) -> None:
         self.task = task
         self.attempt = attempt
-        carry = read(task.staging.store, task.carry, GoldCarry) if task.carry is not None else GoldCarry()
-        self.held = Held(carry.order)
-        self.exchanges = Exchanges(carry.exchanges)
-        self.sessions = Sessions(carry.sessions)
-        protocols = [one.load() for one in task.declared]
-        self.violations = Violations(carry.violations, {protocol.name: protocol for protocol in protocols})
+        protocols = {protocol.name: protocol for protocol in (declared.load() for declared in task.declared)}
+        carry = read(task.staging.store, task.carry, GoldCarry) if task.carry is not None else None
+        self.steps = GoldSteps(carry, Declarations(protocols))
         self.events: dict[str, Any] = {}
         self.result = GoldResult()
 
@@ -93,90 +79,60 @@ class _Gold:
         self._settle()
         result, attempt = self.result, self.attempt
         opened = attempt.stream("open", OPEN)
-        for rows in (*map(_as_open, self._open_requests()), self.sessions.open()):
+        for rows in self.steps.open():
             opened.write(rows)
         result.open = opened.close()
         if not self.task.final:
-            result.carry = attempt.stage_bytes("carry", pack(self._carry()))
+            result.carry = attempt.stage_bytes("carry", pack(self.steps.carry()))
         result.files = attempt.close()
         result.events = {name: stream.close() for name, stream in self.events.items()}
         return result
 
-    def _carry(self) -> GoldCarry:
-        return GoldCarry(self.held.carry(), self.exchanges.carry(), self.sessions.carry(), self.violations.carry())
-
     def _feed(self, shares: dict[str, StagedFile], final: bool = False) -> None:
-        """What one partition had for this bucket: all steps take it in turn."""
+        """Take what one partition has for this bucket."""
         given = {name: _table(self.task.staging, shares.get(name), schema) for name, schema in SHARES.items()}
-        connections = _connections(given["connections"])
         accounts = _newest(given["accounts"], "connection", "direction")
-        ended = connections.filter(pc.is_valid(connections.column("ended")))
-        over = dict(zip(ended.column("connection").to_pylist(), ended.column("ended_us").to_pylist(), strict=True))
-        ready = self.held.take(given["facts"], given["damage"], accounts, final, over)
-        self._exchanged(self.exchanges.feed(ready.exchanged, ready.ended))
-        found = self._violated(self.violations.feed(ready.facts, connections, ready.damage))
-        self.sessions.feed(ready.facts, connections, accounts, ready.damage, found)
-        self._branched(branch_events(ready.facts))
+        rows = self.steps.feed(given["facts"], _connections(given["connections"]), accounts, given["quarantine"], final)
+        self._write_exchanges(rows.exchanges)
+        self._write_violations(rows.violations)
+        self._write_events(rows.events)
 
-    def _branched(self, events: pa.Table) -> None:
-        """Hands events to the parts that transactions are looked at in."""
+    def _settle(self) -> None:
+        now, final = self.task.watermark_us, self.task.final
+        self._write_violations(self.steps.settle_violations(now, final))
+        for rows in self.steps.settle_exchanges(now, final):
+            self._write_exchanges(rows)
+        rows = self.steps.settle_sessions(now, final)
+        if rows.num_rows:
+            self.attempt.table("gold/sessions", SESSIONS, dated_by="first_ts").write(rows)
+
+    def _write_events(self, events: pa.Table) -> None:
+        """Hand events to the parts that transactions are looked at in, calls and what moves them apart."""
         if not events.num_rows:
             return
-        # Without a part, what moves transactions is -1.
-        is_work = events.column("step").to_numpy() == WORK
-        part = np.where(is_work, part_of(events, self.task.parts), -1)
-        events = taken(events, np.argsort(part, kind="stable"))
-        numbers, counts = np.unique(part, return_counts=True)
+        is_call = events.column("step").to_numpy() == WORK
+        place = 2 * part_of(events, self.task.parts) + is_call
+        events = taken(events, np.argsort(place, kind="stable"))
         start = 0
-        for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
-            name = MOVES if number < 0 else part_name(number)
+        for number, count in zip(*(values.tolist() for values in np.unique(place, return_counts=True)), strict=True):
+            name = calls_name(number // 2) if number % 2 else moves_name(number // 2)
             if name not in self.events:
                 self.events[name] = self.attempt.stream(name, EVENTS)
             self.events[name].write(events.slice(start, count))
             start += count
 
-    def _violated(self, found: pa.Table) -> pa.Table:
-        if found.num_rows:
-            self.attempt.table("gold/violations", VIOLATIONS).write(found)
-            self.result.violations += found.num_rows
-        return found
+    def _write_violations(self, rows: pa.Table) -> None:
+        if rows.num_rows:
+            self.attempt.table("gold/violations", VIOLATIONS).write(rows)
+            self.result.violations += rows.num_rows
 
-    def _exchanged(self, rows: pa.Table) -> None:
+    def _write_exchanges(self, rows: pa.Table) -> None:
         if rows.num_rows:
             self.attempt.table("gold/exchanges", EXCHANGES, dated_by="request_ts").write(rows)
             for outcome in pc.value_counts(rows.column("outcome")).to_pylist():
                 self.result.outcomes[outcome["values"]] = (
                     self.result.outcomes.get(outcome["values"], 0) + outcome["counts"]
                 )
-
-    def _open_requests(self) -> Iterator[pa.Table]:
-        """Also those that wait for other connections: as far as is known they are open."""
-        exchanges, waiting = self.exchanges, self.held.waiting
-        if waiting.facts.num_rows:
-            exchanges = Exchanges(exchanges.carry())
-            exchanges.feed(waiting.facts, waiting.ended)
-        return exchanges.open()
-
-    def _settle(self) -> None:
-        now, final = self.task.watermark_us, self.task.final
-        found = self._violated(self.violations.settle(now or 0, final))
-        for rows in self.exchanges.settle(now, final, self.held.known_until()):
-            self._exchanged(rows)
-        self.sessions.feed(FACTS.empty_table(), CONNECTIONS.empty_table(), violations=found)
-        rows = self.sessions.settle(now or 0, final)
-        if rows.num_rows:
-            self.attempt.table("gold/sessions", SESSIONS, dated_by="first_ts").write(rows)
-
-
-def _as_open(rows: pa.Table) -> pa.Table:
-    """Open requests as rows of gold/open."""
-    size = rows.num_rows
-    made = {
-        "kind": pa.repeat(pa.scalar("request"), size),
-        "since_ts": rows.column("request_ts"),
-        "detail": pa.repeat(pa.scalar("no reply yet"), size),
-    }
-    return pa.table([made[name] if name in made else rows.column(name) for name in OPEN.names], OPEN)
 
 
 def _table(staging: Staging, file: StagedFile | None, schema: pa.Schema) -> pa.Table:

@@ -31,7 +31,7 @@ from .report import Progress, Report, sum_counts
 from .runner import Runner
 from .stages import Stages
 from .step_carry import StepCarry
-from .transactions_task import MOVES, TransactionsResult, TransactionsTask, part_name
+from .transactions_task import TransactionsResult, TransactionsTask, calls_name, moves_name
 
 SLOWEST = 5
 """Addresses that a report names."""
@@ -175,17 +175,16 @@ class Step:
         return [file for file in undecided if file is not None]
 
     def _transaction_tasks(self, gold: list[GoldResult], watermark: int | None) -> list[TransactionsTask]:
-        moves = tuple(result.events[MOVES] for result in gold if MOVES in result.events)
         tasks = []
         for part in range(self._buckets):
-            name = part_name(part)
-            calls = tuple(result.events[name] for result in gold if name in result.events)
+            calls, moves = (
+                tuple(result.events[name] for result in gold if name in result.events)
+                for name in (calls_name(part), moves_name(part))
+            )
             carry = self._carry.path(f"transactions-{part:03d}")
             if calls or moves or carry is not None:
-                task = TransactionsTask(
-                    part, self._buckets, self._run.staging, calls, moves, carry, watermark, self._final
-                )
-                tasks.append(task)
+                staging, declared = self._run.staging, self._declared
+                tasks.append(TransactionsTask(part, staging, calls, moves, carry, watermark, self._final, declared))
         return tasks
 
     def _slowest(self) -> list[dict[str, Any]]:

@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..gold.arrays import where
-from ..gold.transactions import EVENTS, REQUESTS, TRANSACTIONS, Key, Transaction, Transactions, part_of
+from ..gold.branch_events import EVENTS
+from ..gold.declarations import Declarations
+from ..gold.transactions import TRANSACTIONS, Transactions, TransactionsCarry
 from ..lake import Attempt, StagedFile, Staging, read_ipc
 from .carry import pack, read
-
-MOVES = "moves"
-"""The file with the events that move transactions; calls are in files by the part that they belong to."""
+from .declared import Declared
 
 
 @dataclass(frozen=True)
 class TransactionsTask:
-    """A part of the transactions: its calls, and what moves any of them. An answer tells by its correlation alone to
-    which it belongs, so what moves them cannot be parted before.
-    """
+    """A part of the transactions: its calls, and what moves them."""
 
     part: int
-    parts: int
     staging: Staging
-    work: tuple[StagedFile, ...]
+    calls: tuple[StagedFile, ...]
     moves: tuple[StagedFile, ...]
     carry: str | None
     watermark_us: int | None
     final: bool
+    declared: tuple[Declared, ...] = ()
 
     def run(self) -> TransactionsResult:
         with self.staging.attempt(f"t{self.part:03d}") as attempt:
@@ -45,31 +42,27 @@ class TransactionsResult:
     outcomes: dict[str, int] = field(default_factory=dict)
 
 
-@dataclass
-class TransactionsCarry:
-    """Transactions that are not over, and the calls of those of which nothing else is known."""
-
-    known: dict[Key, Transaction] = field(default_factory=dict)
-    counted: pa.Table | None = None
+def calls_name(part: int) -> str:
+    return f"calls-{part:03d}"
 
 
-def part_name(part: int) -> str:
-    return f"work-{part:03d}"
+def moves_name(part: int) -> str:
+    return f"moves-{part:03d}"
 
 
 def _follow(task: TransactionsTask, attempt: Attempt) -> TransactionsResult:
-    carry = read(task.staging.store, task.carry, TransactionsCarry) if task.carry is not None else TransactionsCarry()
-    step = Transactions((carry.known, carry.counted))
-    moves = _moves(task, step)
-    moved = moves.column("gtrid").combine_chunks().drop_null()
-    batches = (batch for file in task.work for batch in read_ipc(task.staging, file))
-    work = [step.count(pa.Table.from_batches([batch], EVENTS), moved) for batch in batches]
+    protocols = {protocol.name: protocol for protocol in (declared.load() for declared in task.declared)}
+    carry = read(task.staging.store, task.carry, TransactionsCarry) if task.carry is not None else None
+    step = Transactions(carry, Declarations(protocols))
+    moves = pa.Table.from_batches(_batches(task.staging, task.moves), EVENTS)
+    moved = moves.column("gtrid").combine_chunks()
+    calls = [step.count(pa.Table.from_batches([batch], EVENTS), moved) for batch in _batches(task.staging, task.calls)]
     result = TransactionsResult()
-    _write_transactions(attempt, step.feed(pa.concat_tables([moves, *work])), result)
+    _write_transactions(attempt, step.feed(pa.concat_tables([moves, *calls])), result)
     _write_transactions(attempt, step.settle(task.watermark_us or 0, task.final), result)
     result.open = _stage_table(attempt, "open", step.open())
     if not task.final:
-        result.carry = attempt.stage_bytes("carry", pack(TransactionsCarry(*step.carry())))
+        result.carry = attempt.stage_bytes("carry", pack(step.carry()))
     result.files = attempt.close()
     return result
 
@@ -81,18 +74,8 @@ def _stage_table(attempt: Attempt, name: str, table: pa.Table) -> StagedFile:
     return file
 
 
-def _moves(task: TransactionsTask, step: Transactions) -> pa.Table:
-    """What moves the transactions of this part."""
-    requests, answers = [EVENTS.empty_table()], [EVENTS.empty_table()]
-    for file in task.moves:
-        for batch in read_ipc(task.staging, file):
-            table = pa.Table.from_batches([batch], EVENTS)
-            asks = np.isin(table.column("step").to_numpy(), REQUESTS)
-            mine = asks & (part_of(table, task.parts) == task.part)
-            requests.append(where(table, mine))
-            answers.append(where(table, ~asks))
-    asked = pa.concat_tables(requests)
-    return pa.concat_tables([asked, step.concerned(pa.concat_tables(answers), asked)])
+def _batches(staging: Staging, files: tuple[StagedFile, ...]) -> Iterator[pa.RecordBatch]:
+    return (batch for file in files for batch in read_ipc(staging, file))
 
 
 def _write_transactions(attempt: Attempt, rows: pa.Table, result: TransactionsResult) -> None:

@@ -192,6 +192,8 @@ class Branches:
     """Flags of a commit that was asked for without a prepare."""
     resource: str = ""
     """The field with the coordinator's number for the peer of a branch."""
+    promises: frozenset[int] = frozenset({0})
+    """Votes by which a peer promises to commit."""
     votes: Mapping[int, Outcome] = field(default_factory=dict)
     commits: Mapping[int, Outcome] = field(default_factory=dict)
     one_phase_commits: Mapping[int, Outcome] = field(default_factory=dict)

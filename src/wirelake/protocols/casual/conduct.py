@@ -101,6 +101,7 @@ CONDUCT = Conduct(
         flags="flags",
         one_phase_bits=TMONEPHASE,
         resource="resource.id",
+        promises=frozenset({XA_OK}),
         votes={**_ROLLED_BACK, XA_RDONLY: "read_only", XAER_NOTA: "rolled_back"},
         commits={**_ROLLED_BACK, **_HEURISTIC, XA_OK: "committed", XA_RDONLY: "committed", XAER_NOTA: "committed"},
         one_phase_commits={

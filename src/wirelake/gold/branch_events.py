@@ -1,0 +1,179 @@
+"""What moves distributed transactions: requests that carry a transaction id, and the replies to them.
+
+A reply says by its correlation alone where it belongs; its own id may be null or that of another branch. So its event
+has the id of the request that the matcher found. Events can therefore be divided by transaction, and ``Transactions``
+is fed those of all connections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ..kernels.matching import LAST, OPENS, REPLY
+from ..spec.conduct import Branches
+from . import arrays
+from .connections import integers
+from .declarations import Declarations
+from .losses import FOR_EVER
+from .match_rows import Ints, Mask, window_us
+
+WORK, PREPARE, VOTE, COMMIT, COMMITTED, ROLLBACK, ROLLED_BACK = range(7)
+NO_STEP = -1
+DECISIVE = (PREPARE, COMMIT, ROLLBACK)
+"""Steps that ask for something to become of a branch."""
+REPLIES = (VOTE, COMMITTED, ROLLED_BACK)
+
+EVENTS = pa.schema(
+    [
+        ("ts", pa.int64()),
+        ("order", pa.int64()),
+        ("protocol", pa.string()),
+        ("connection", pa.string()),
+        ("step", pa.int8()),
+        ("xid_format", pa.int64()),
+        ("gtrid", pa.binary()),
+        ("bqual", pa.binary()),
+        ("resource", pa.int32()),
+        ("status", pa.int32()),
+        ("one_phase", pa.bool_()),
+        ("execution", pa.string()),
+    ]
+)
+_ID = ("xid_format", "gtrid", "bqual", "resource", "one_phase")
+"""What a reply's event has of its request."""
+_ASKED = pa.schema(
+    [
+        ("number", pa.int64()),
+        ("connection", pa.string()),
+        ("order", pa.int64()),
+        ("until", pa.int64()),
+        *(EVENTS.field(name) for name in _ID),
+    ]
+)
+
+
+@dataclass
+class BranchEventsCarry:
+    """Requests that want something to become of a branch, and whose replies may still come."""
+
+    asked: pa.Table = field(default_factory=_ASKED.empty_table)
+
+
+class BranchEvents:
+    """The step. ``carry`` is what an earlier one gave by ``carry()``; feeding it in parts gives the same events."""
+
+    def __init__(self, carry: BranchEventsCarry | None = None, protocols: Declarations | None = None) -> None:
+        self._protocols = protocols or Declarations()
+        self._asked = carry.asked if carry is not None else _ASKED.empty_table()
+
+    def carry(self) -> BranchEventsCarry:
+        return BranchEventsCarry(self._asked)
+
+    def feed(self, matched: pa.Table, ended: Iterable[str] = ()) -> pa.Table:
+        """Return the events (EVENTS) of what was matched (MATCHED). Protocols without transactions have none."""
+        events = [EVENTS.empty_table()]
+        for name in pc.unique(matched.column("protocol")).to_pylist():
+            branches = self._protocols.conduct(name).branches
+            if branches is not None:
+                mine = arrays.flags(arrays.joined(pc.equal(matched.column("protocol"), name)), len(matched))
+                events.append(self._events_of(arrays.where(matched, mine), branches))
+        if len(self._asked):
+            over = pc.is_in(self._asked.column("connection"), value_set=pa.array(list(ended), pa.string()))
+            self._asked = self._asked.filter(pc.invert(over))
+        return pa.concat_tables(events)
+
+    def settle(self, watermark: int, known_until: Callable[[str], int | None] | None = None) -> None:
+        """Forget requests whose replies would be too late."""
+        names = self._asked.column("connection").to_pylist()
+        known = [known_until(name) if known_until is not None else None for name in names]
+        now = np.array([watermark if time is None else min(time, watermark) for time in known], np.int64)
+        self._asked = arrays.where(self._asked, integers(self._asked, "until") >= now)
+
+    def _events_of(self, rows: pa.Table, branches: Branches) -> pa.Table:
+        step = _steps(rows, branches)
+        part = integers(rows, "part")
+        has_id = arrays.flags(arrays.joined(pc.is_valid(rows.column("gtrid"))), len(rows))
+        asks = (part == OPENS) & has_id & ~np.isin(step, (NO_STEP, *REPLIES))
+        requests = _requests(arrays.where(rows, asks), step[asks], branches)
+        decisive = np.isin(step[asks], DECISIVE)
+        self._remember(arrays.where(rows, asks), requests, decisive)
+        replies = np.isin(part, (REPLY, LAST)) & np.isin(step, REPLIES)
+        return pa.concat_tables([requests, self._replies(arrays.where(rows, replies), step[replies])])
+
+    def _remember(self, rows: pa.Table, events: pa.Table, decisive: Mask) -> None:
+        if not decisive.any():
+            return
+        window = window_us(integers(rows, "limit_us"))
+        until = np.where(window == FOR_EVER, FOR_EVER, integers(rows, "ts") + np.where(window == FOR_EVER, 0, window))
+        made = {name: rows.column(name) for name in ("number", "connection", "order")}
+        made |= {"until": pa.array(until)} | {name: events.column(name) for name in _ID}
+        asked = arrays.where(pa.table([made[name] for name in _ASKED.names], _ASKED), decisive)
+        self._asked = pa.concat_tables([self._asked, asked]).combine_chunks()
+
+    def _replies(self, rows: pa.Table, step: NDArray[np.int8]) -> pa.Table:
+        """Return the events of replies whose requests are known, and forget these."""
+        numbers = integers(self._asked, "number")
+        wanted = integers(rows, "request")
+        known = np.isin(wanted, numbers)
+        rows, step = arrays.where(rows, known), step[known]
+        order = np.argsort(numbers)
+        place = order[np.searchsorted(numbers, wanted[known], sorter=order)]
+        asked = self._asked.take(pa.array(place, pa.int64()))
+        self._asked = arrays.where(self._asked, ~np.isin(np.arange(len(numbers)), place))
+        at = integers(rows, "at")
+        made = {
+            "ts": pa.array(at),
+            # An early reply takes effect right behind its request.
+            "order": pa.array(np.where(at > integers(rows, "ts"), integers(asked, "order"), integers(rows, "order"))),
+            "step": pa.array(step),
+            "status": rows.column("status").cast(pa.int32()),
+        }
+        return _events(rows, made | {name: asked.column(name) for name in _ID})
+
+
+def _steps(rows: pa.Table, branches: Branches) -> NDArray[np.int8]:
+    steps = step_numbers(branches)
+    numbers = np.array([*steps.values(), NO_STEP], np.int8)
+    place = pc.index_in(rows.column("message"), value_set=pa.array(list(steps), pa.string()))
+    return numbers[arrays.integers(arrays.joined(place), -1)]
+
+
+def step_numbers(branches: Branches) -> Mapping[str, int]:
+    """Return the step of each message that takes part."""
+    named = {
+        branches.prepare: PREPARE,
+        branches.prepared: VOTE,
+        branches.commit: COMMIT,
+        branches.committed: COMMITTED,
+        branches.rollback: ROLLBACK,
+        branches.rolled_back: ROLLED_BACK,
+    }
+    return dict.fromkeys(sorted(branches.work), WORK) | {name: step for name, step in named.items() if name}
+
+
+def _requests(rows: pa.Table, step: NDArray[np.int8], branches: Branches) -> pa.Table:
+    one_phase = (step == COMMIT) & (integers(rows, "flags") & branches.one_phase_bits != 0)
+    return _events(
+        rows,
+        {
+            "ts": pa.array(integers(rows, "ts")),
+            "step": pa.array(step),
+            "status": pa.nulls(len(rows), pa.int32()),
+            "one_phase": pa.array(one_phase),
+        },
+    )
+
+
+def _events(rows: pa.Table, made: Mapping[str, pa.Array]) -> pa.Table:
+    return pa.table([made[name] if name in made else rows.column(name) for name in EVENTS.names], EVENTS)
+
+
+def part_of(events: pa.Table, parts: int) -> Ints:
+    """Return which of the parts, into which transactions may be divided, each event belongs to."""
+    return arrays.hashed(arrays.joined(events.column("gtrid"))) % parts
