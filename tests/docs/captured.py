@@ -23,6 +23,7 @@ from wirelake.capture.tcp import Tracker
 from wirelake.capture.write.tap import TapWriter
 from wirelake.gold.connections import connection_rows
 from wirelake.gold.facts import FACTS, facts
+from wirelake.gold.matching import Matching
 from wirelake.gold.violations import Violations
 from wirelake.protocols import load
 
@@ -80,7 +81,6 @@ def _told(protocol: str, seen: list[Chunks], outputs: list[Output]) -> Iterator[
         one.protocol = protocol
     step = Violations()
     ordered = rows.sort_by([("connection", "ascending"), ("ts", "ascending"), ("order", "ascending")])
-    no_damage = outputs[0].quarantine.slice(0, 0)
-    fed = step.feed(ordered, connection_rows(list(known.values()), "example"), pa.Table.from_batches([no_damage]))
+    fed = step.feed(Matching().feed(ordered), connection_rows(list(known.values()), "example"))
     for found in (fed, step.settle(START_US, True)):
         yield from ((rule, "violation") for rule in found.column("rule").to_pylist())

@@ -14,9 +14,9 @@ from wirelake.cli.report import LISTEN
 from wirelake.codec.content import MAX_DEPTH
 from wirelake.codec.stream import MAX_QUARANTINE
 from wirelake.errors import OptionError
-from wirelake.gold.exchanges import GRACE_US
 from wirelake.gold.transactions import LINGER_US
 from wirelake.ingest.run import BUCKETS
+from wirelake.kernels.matching import LATE_US
 from wirelake.net.live import LIVE
 from wirelake.protocols import BUILT_IN, casual, load
 from wirelake.report.annotated_bytes import MOST_HEX
@@ -156,7 +156,7 @@ def test_the_limits_that_are_told_are_those_of_the_source():
 
 
 def test_the_page_of_the_lake_knows_when_things_are_decided():
-    assert (GRACE_US, LINGER_US) == (60_000_000, 60_000_000)
+    assert (LATE_US, LINGER_US) == (60_000_000, 60_000_000)
     assert "and a minute more" in LAKE and "a minute after the last of its branches" in LAKE
     assert f"made in {BUCKETS} buckets" in LAKE
     assert f"only the first {SEALED_BYTES} bytes" in LAKE

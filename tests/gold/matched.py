@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -11,11 +12,19 @@ from wirelake.gold.branch_events import BranchEvents, BranchEventsCarry
 from wirelake.gold.exchanges import Exchanges, ExchangesCarry
 from wirelake.gold.matching import Matching, MatchingCarry
 from wirelake.gold.violations import Violations, ViolationsCarry
+from wirelake.ingest.carry import pack, unpack
 
+T = TypeVar("T")
 Ended = Mapping[str, int | None]
 
 
-class ExchangesOfFactsCarry(NamedTuple):
+def repacked(carry: T) -> T:
+    """Return the carry as the lake gives it back."""
+    return unpack(pack(carry), type(carry))
+
+
+@dataclass
+class ExchangesOfFactsCarry:
     matching: MatchingCarry
     exchanges: ExchangesCarry
 
@@ -41,7 +50,8 @@ class ExchangesOfFacts:
         return self.exchanges.open()
 
 
-class ViolationsOfFactsCarry(NamedTuple):
+@dataclass
+class ViolationsOfFactsCarry:
     matching: MatchingCarry
     violations: ViolationsCarry
 
@@ -62,15 +72,21 @@ class ViolationsOfFacts:
         return self.violations.settle(watermark, final)
 
 
+@dataclass
+class EventsOfFactsCarry:
+    matching: MatchingCarry
+    events: BranchEventsCarry
+
+
 class EventsOfFacts:
     """Events that move transactions."""
 
-    def __init__(self, carry: tuple[MatchingCarry, BranchEventsCarry] | None = None) -> None:
-        self.matching = Matching(carry[0] if carry else None)
-        self.events = BranchEvents(carry[1] if carry else None)
+    def __init__(self, carry: EventsOfFactsCarry | None = None) -> None:
+        self.matching = Matching(carry.matching if carry else None)
+        self.events = BranchEvents(carry.events if carry else None)
 
-    def carry(self) -> tuple[MatchingCarry, BranchEventsCarry]:
-        return self.matching.carry(), self.events.carry()
+    def carry(self) -> EventsOfFactsCarry:
+        return EventsOfFactsCarry(self.matching.carry(), self.events.carry())
 
     def feed(self, facts: pa.Table, ended: Ended | None = None) -> pa.Table:
         return self.events.feed(self.matching.feed(facts, ended).rows(), ended or {})

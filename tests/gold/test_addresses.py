@@ -11,9 +11,10 @@ import pytest
 
 from wirelake.generate import generate
 from wirelake.gold.addresses import ADDRESSES, EXCHANGE_COLUMNS, MESSAGE_COLUMNS, addresses
-from wirelake.gold.exchanges import EXCHANGES, Exchanges
+from wirelake.gold.exchanges import EXCHANGES
 from wirelake.gold.facts import MESSAGES
 
+from .matched import ExchangesOfFacts
 from .played import play
 
 MINUTE = 60_000_000
@@ -64,7 +65,7 @@ def in_numbers(table: pa.Table) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("protocol", ["casual", "dsa", "mb", "ceda"])
 def test_rows_are_what_counting_by_hand_gives(protocol: str) -> None:
     whole = play(generate(protocol, seed=4, messages=4000, connections=5))
-    step = Exchanges()
+    step = ExchangesOfFacts()
     exchanges = pa.concat_tables([step.feed(whole.facts, whole.ended), *step.settle(whole.end_us, final=True)])
     table = addresses(whole.facts.to_batches(max_chunksize=700), exchanges.to_batches(max_chunksize=300))
     assert table.schema.equals(ADDRESSES)

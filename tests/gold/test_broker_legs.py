@@ -1,185 +1,49 @@
-"""Legs over a broker need all connections with it in the order of time, also where some of them cannot be read."""
+"""The two legs of an exchange over a broker find each other."""
 
 from __future__ import annotations
 
-import pickle
-from collections import Counter
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pytest
+from .test_exchanges import A, B, Row, fact, fed
 
-from wirelake.capture.accounts import ACCOUNTS
-from wirelake.capture.decode import decode_partition
-from wirelake.capture.partitions import CaptureRange, Partition
-from wirelake.capture.plan import plan
-from wirelake.capture.quarantine import QUARANTINE
-from wirelake.capture.settings import ReadSettings
-from wirelake.generate import generate, write_pcap
-from wirelake.gold.connections import CONNECTIONS, connection_rows
-from wirelake.gold.exchanges import EXCHANGES, Exchanges
-from wirelake.gold.facts import FACTS, facts
-from wirelake.gold.time_order import QUIET_US, Held, Ready
-
-from .test_exchanges import BROKER, SECOND, A, B, Row, fact, in_numbers, leg, others
-
-READING = ReadSettings(protocols=("mb",))
-WHOLE = 1 << 30
+BROKER = "00b0"
+"""What the ids of all connections with the broker begin with."""
 
 
-# --- captures with damage, cut anywhere
+def leg(at: float, connection: str, direction: str, correlation: str, **more: Any) -> Row:
+    same: Row = {"address": "t", "version": "1.0.0", "payload_hash": 42, "protocol": "mb"}
+    same["connection"] = BROKER + connection
+    return fact(at, 1, direction, correlation, **(same | more))
 
 
-@pytest.fixture(scope="module")
-def captures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("damaged")
+def others(rows: list[Row]) -> list[tuple[str | None, str | None, str | None]]:
+    names = [(row["other_connection"] or "").removeprefix(BROKER) or None for row in rows]
+    return [(name, row["other_correlation"], row["other_leg_how"]) for name, row in zip(names, rows, strict=True)]
 
 
-@lru_cache(maxsize=32)
-def pieces(captures: Path, seed: int, files: int) -> tuple[CaptureRange, ...]:
-    traffic = generate("mb", seed=seed, messages=900, connections=4, violations=0.05, corrupt=0.02)
-    write_pcap(traffic, captures / f"{seed}-{files}.pcap", files=files)
-    found = sorted(captures.glob(f"{seed}-{files}-*.pcap"))
-    assert len(found) == files
-    return tuple(CaptureRange(str(path), "all", "pcap", size=path.stat().st_size) for path in found)
+def test_the_other_leg_is_the_nearest_request_with_the_same_payload() -> None:
+    rows = fed([leg(1, "c1", A, "n1"), leg(1.2, "c2", A, "n2"), leg(1.3, "c3", B, "f1"), leg(1.4, "c4", B, "f2")])
+    assert others(rows) == [
+        ("c4", "f2", "guessed"),
+        ("c3", "f1", "guessed"),
+        ("c2", "n2", "guessed"),
+        ("c1", "n1", "guessed"),
+    ]
 
 
-def shares(partition: Partition) -> tuple[pa.Table, pa.Table, pa.Table, dict[str, int | None]]:
-    """Facts, bad ranges, the last accounts and the ends of what one partition has."""
-    made, damage, ended = [FACTS.empty_table()], [QUARANTINE.empty_table()], CONNECTIONS.empty_table()
-    accounts: dict[tuple[str, str], Row] = {}
-    for seen in decode_partition(partition, READING)[1]:
-        for batch in seen.output.messages.get("mb", ()):
-            made.append(pa.Table.from_batches([facts("mb", batch)]))
-        damage.append(pa.Table.from_batches([seen.output.quarantine]))
-        accounts |= {(row["connection"], row["direction"]): row for row in seen.output.accounts.to_pylist()}
-        over = [one for one in seen.chunks.connections if one.ended and not one.is_over]
-        ended = pa.concat_tables([ended, connection_rows(over)])
-    ends = dict(zip(ended.column("connection").to_pylist(), ended.column("ended_us").to_pylist(), strict=True))
-    told = pa.Table.from_pylist(list(accounts.values()), ACCOUNTS)
-    return pa.concat_tables(made), pa.concat_tables(damage), told, ends
+def test_what_differs_or_comes_too_late_is_no_other_leg() -> None:
+    assert others(fed([leg(1, "c1", A, "n"), leg(2, "c2", B, "f", payload_hash=43)])) == [(None, None, None)] * 2
+    assert others(fed([leg(1, "c1", A, "n"), leg(6.1, "c2", B, "f")])) == [(None, None, None)] * 2
+    answered = fact(1.5, 2, B, "n", protocol="mb", connection=f"{BROKER}c1")
+    assert others(fed([leg(1, "c1", A, "n"), answered, leg(2, "c2", B, "f")])) == [(None, None, None)] * 2
 
 
-def exchanges_of(pieces: tuple[CaptureRange, ...], partition_bytes: int, *, commits: bool = False) -> Counter[Any]:
-    """The rows of captures; ``commits``: each partition is a step of its own that has only the carry of the others."""
-    held, step, rows, now = Held(), Exchanges(), [EXCHANGES.empty_table()], 0
-    for partition in plan(pieces, READING, partition_bytes=partition_bytes, is_last=True).partitions:
-        given = shares(partition)
-        ready = held.take(*given[:3], ended=given[3])
-        rows.append(step.feed(ready.exchanged, ready.ended))
-        now = max([now, *given[0].column("ts").cast(pa.int64()).to_pylist()])
-        if commits:
-            rows += step.settle(now, known_until=held.known_until())
-            kept = pickle.loads(pickle.dumps((held.carry(), step.carry())))
-            held, step = Held(kept[0]), Exchanges(kept[1])
-    ready = held.take(FACTS.empty_table(), QUARANTINE.empty_table(), ACCOUNTS.empty_table(), final=True)
-    rows += [step.feed(ready.exchanged, ready.ended), *step.settle(now, final=True)]
-    return Counter(tuple(row.values()) for row in in_numbers(pa.concat_tables(rows)))
+def test_what_another_broker_sends_is_no_other_leg() -> None:
+    rows = fed([leg(1, "c1", A, "n"), leg(1.1, "c2", B, "f") | {"connection": "00b1c2"}])
+    assert others(rows) == [(None, None, None)] * 2
 
 
-@pytest.mark.parametrize("seed", range(1, 5))
-def test_legs_are_the_same_however_damaged_captures_are_cut(captures: Path, seed: int) -> None:
-    whole = exchanges_of(pieces(captures, seed, 1), WHOLE)
-    assert sum(count for row, count in whole.items() if "guessed" in row) > 100
-    for files, size in ((1, 32 << 10), (3, 20_000), (3, 6_000)):
-        assert exchanges_of(pieces(captures, seed, files), size) == whole
-        assert exchanges_of(pieces(captures, seed, files), size, commits=True) == whole
-
-
-# --- one by one
-
-
-def account(connection: str, direction: str, pending: int, protocol: str = "mb") -> Row:
-    return {"connection": connection, "direction": direction, "bytes_pending": pending, "protocol": protocol}
-
-
-def given(*rows: Row) -> pa.Table:
-    return pa.Table.from_pylist([{"order": row["ts"]} | row for row in rows], FACTS)
-
-
-class Steps:
-    """Both steps, fed together."""
-
-    def __init__(self) -> None:
-        self.held, self.exchanges = Held(), Exchanges()
-        self.rows = [EXCHANGES.empty_table()]
-
-    def take(self, facts: list[Row], accounts: list[Row], final: bool = False, **ended: int | None) -> Ready:
-        told = pa.Table.from_pylist(accounts, ACCOUNTS)
-        over = {f"{BROKER}{name}": at for name, at in ended.items()}
-        ready = self.held.take(given(*facts), QUARANTINE.empty_table(), told, final, over)
-        self.rows.append(self.exchanges.feed(ready.exchanged, ready.ended))
-        return ready
-
-    def found(self) -> list[Row]:
-        rows = pa.concat_tables([*self.rows, *self.exchanges.settle(None, final=True)])
-        return sorted(in_numbers(rows), key=lambda row: row["request_ts"])
-
-
-def names(table: pa.Table) -> list[str]:
-    found = zip(table.column("ts").cast(pa.int64()).to_pylist(), table.column("correlation").to_pylist(), strict=True)
-    return [name for _, name in sorted(found)]
-
-
-FIRST, NEAR, FAR = leg(1, "c1", A, "a", payload_hash=1), leg(2, "c1", A, "n"), leg(2.5, "c2", B, "f")
-PENDING, DONE = account(f"{BROKER}c1", A, 5), account(f"{BROKER}c1", A, 0)
-
-
-def test_what_a_broker_sent_waits_for_what_it_got_whose_bytes_are_undecided() -> None:
-    steps = Steps()
-    ready = steps.take([FIRST, leg(0.5, "c2", B, "e", payload_hash=2), FAR], [PENDING])
-    assert names(ready.facts) == ["e", "a", "f"]
-    assert names(ready.exchanged) == ["e"]
-    assert names(steps.take([NEAR], [DONE]).exchanged) == ["a", "n", "f"]
-    assert others(steps.found())[2:] == [("c2", "f", "guessed"), ("c1", "n", "guessed")]
-
-
-def test_connections_with_other_servers_and_of_other_protocols_do_not_wait() -> None:
-    elsewhere = leg(3, "c3", B, "g") | {"connection": "00b1c3"}
-    same_address = leg(3.1, "c4", B, "h", protocol="toy")
-    ready = Steps().take([FIRST, FAR, elsewhere, same_address], [PENDING])
-    assert names(ready.exchanged) == ["g", "h"]
-    assert names(Steps().take([FIRST, FAR], [PENDING | {"protocol": "toy"}]).exchanged) == ["a", "f"]
-
-
-def test_the_end_of_a_connection_waits_with_what_was_said_on_it() -> None:
-    steps = Steps()
-    answer = fact(2.7, 2, A, "f", protocol="mb", connection=f"{BROKER}c2")
-    ready = steps.take([FIRST, FAR, answer], [PENDING], c2=3 * SECOND, c3=SECOND // 2)
-    assert ready.ended == {f"{BROKER}c3": SECOND // 2}
-    assert steps.take([NEAR], [DONE]).ended == {f"{BROKER}c2": 3 * SECOND}
-    assert [row["outcome"] for row in steps.found()] == ["unanswered", "unanswered", "ok"]
-
-
-def test_until_when_exchanges_are_known_is_told() -> None:
-    steps = Steps()
-    steps.take([FIRST, FAR], [PENDING])
-    known = steps.held.known_until()
-    assert [known(f"{BROKER}c1"), known(f"{BROKER}c2"), known("00b1c3")] == [SECOND, SECOND, None]
-    steps.take([], [], final=True)
-    assert steps.held.known_until()(f"{BROKER}c1") is None
-
-
-def test_nobody_waits_for_a_connection_that_fell_silent() -> None:
-    steps = Steps()
-    late = 2 + QUIET_US / SECOND
-    steps.take([FIRST, FAR], [PENDING])
-    assert names(steps.take([leg(late, "c2", B, "g")], []).exchanged) == []
-    assert names(steps.take([leg(late + 1, "c2", B, "h")], []).exchanged) == ["a", "f", "g", "h"]
-    assert names(steps.take([leg(late + 2, "c2", B, "i")], [PENDING]).exchanged) == []
-
-
-def test_there_is_a_limit_to_what_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wirelake.gold.time_order.MOST_WAITING", 2)
-    steps = Steps()
-    assert names(steps.take([FIRST, FAR], [PENDING]).exchanged) == []
-    assert names(steps.take([leg(3, "c2", B, "g")], []).exchanged) == ["a", "f", "g"]
-
-
-def test_without_times_nobody_waits() -> None:
-    timeless = [row | {"ts": None, "order": i} for i, row in enumerate((FIRST, FAR))]
-    steps = Steps()
-    ready = steps.take(timeless, [PENDING], c2=None)
-    assert ready.exchanged.num_rows == 2 and ready.ended == {f"{BROKER}c2": None}
+def test_the_audit_stream_is_believed_before_a_guess() -> None:
+    audit = fact(1.45, 0, B, None, audit_id="f", masked_id="n1", connection="c9", wants_reply=None)
+    rows = fed([leg(1, "c1", A, "n1"), leg(1.2, "c2", A, "n2"), leg(1.4, "c3", B, "f"), audit])
+    assert others(rows) == [("c3", "f", "audit"), (None, None, None), ("c1", "n1", "audit")]

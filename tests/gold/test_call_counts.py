@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from itertools import pairwise
 from typing import Any
 
@@ -10,15 +9,17 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wirelake.gold.branch_events import COMMIT, COMMITTED, EVENTS, PREPARE, VOTE, WORK
 from wirelake.gold.call_counts import MAX_EXECUTIONS
-from wirelake.gold.transactions import COMMIT, COMMITTED, EVENTS, PREPARE, VOTE, WORK, Transactions
+from wirelake.gold.transactions import Transactions
+
+from .matched import repacked
 
 EVENT = st.fixed_dictionaries(
     {
         "gap": st.integers(0, 40_000_000),
         "step": st.sampled_from([WORK] * 6 + [PREPARE, VOTE, COMMIT, COMMITTED]),
         "connection": st.sampled_from(["one", "two", "three"]),
-        "correlation": st.sampled_from(["p", "q"]),
         "gtrid": st.sampled_from([b"a", b"b", b"c"]),
         "bqual": st.sampled_from([b"", b"x", None]),
         "execution": st.sampled_from(["e", "f", "", None]),
@@ -32,9 +33,8 @@ def events_of(drawn: list[dict[str, Any]]) -> list[dict[str, Any]]:
     found, ts = [], 1_700_000_000_000_000
     for order, one in enumerate(drawn):
         ts += one["gap"]
-        correlation = f"{one['gtrid']!r} {one.get('correlation')}"  # no two transactions use the same
         base = {"ts": ts, "order": order, "protocol": "casual", "xid_format": 42, "resource": -1}
-        found.append(base | one | {"correlation": correlation})
+        found.append(base | one)
     return found
 
 
@@ -53,7 +53,7 @@ def rows_of(step: Transactions, feeds: list[list[dict[str, Any]]]) -> tuple[list
     """The rows, and what was open before the end."""
     parts = []
     for feed in feeds:
-        step = type(step)(pickle.loads(pickle.dumps(step.carry())))
+        step = type(step)(repacked(step.carry()))
         parts.append(step.feed(table_of(feed)))
     opened = step.open()
     parts.append(step.settle(0, final=True))

@@ -18,7 +18,7 @@ from wirelake.generate.truth import Exchange
 from wirelake.gold.exchanges import EXCHANGES
 from wirelake.gold.facts import FACTS
 
-from .matched import ExchangesOfFacts
+from .matched import ExchangesOfFacts, repacked
 from .played import Played, name_of, play
 
 SECOND = 1_000_000
@@ -75,7 +75,7 @@ def in_parts(whole: Played, cuts: list[int], *, is_carried: bool = True) -> pa.T
         now = whole.end_us if last else watermark
         ended = {one: at for one, at in whole.ended.items() if one not in told and now is not None and at <= now}
         told |= set(ended)
-        step = ExchangesOfFacts(step.carry()) if is_carried else step
+        step = ExchangesOfFacts(repacked(step.carry())) if is_carried else step
         rows.append(step.feed(part, ended))
         if is_carried or last:
             rows += step.settle(now, final=last)
@@ -355,52 +355,6 @@ def test_what_was_asked_for_once_ends_with_the_first_complete_answer() -> None:
 def test_a_closing_status_on_a_page_ends_the_stream() -> None:
     page = stream(2, 2, B, ends=True, piece=0, pieces=2)
     assert outcomes(fed([stream(1, 1, A), page])) == [("ok", 1, SECOND)]
-
-
-# --- legs
-
-
-BROKER = "00b0"
-"""What the ids of all connections with the broker begin with."""
-
-
-def leg(at: float, connection: str, direction: str, correlation: str, **more: Any) -> Row:
-    same: Row = {"address": "t", "version": "1.0.0", "payload_hash": 42, "protocol": "mb"}
-    same["connection"] = BROKER + connection
-    return fact(at, 1, direction, correlation, **(same | more))
-
-
-def others(rows: list[Row]) -> list[tuple[str | None, str | None, str | None]]:
-    names = [(row["other_connection"] or "").removeprefix(BROKER) or None for row in rows]
-    return [(name, row["other_correlation"], row["other_leg_how"]) for name, row in zip(names, rows, strict=True)]
-
-
-def test_the_other_leg_is_the_nearest_request_with_the_same_payload() -> None:
-    rows = fed([leg(1, "c1", A, "n1"), leg(1.2, "c2", A, "n2"), leg(1.3, "c3", B, "f1"), leg(1.4, "c4", B, "f2")])
-    assert others(rows) == [
-        ("c4", "f2", "guessed"),
-        ("c3", "f1", "guessed"),
-        ("c2", "n2", "guessed"),
-        ("c1", "n1", "guessed"),
-    ]
-
-
-def test_what_differs_or_comes_too_late_is_no_other_leg() -> None:
-    assert others(fed([leg(1, "c1", A, "n"), leg(2, "c2", B, "f", payload_hash=43)])) == [(None, None, None)] * 2
-    assert others(fed([leg(1, "c1", A, "n"), leg(6.1, "c2", B, "f")])) == [(None, None, None)] * 2
-    answered = fact(1.5, 2, B, "n", protocol="mb", connection=f"{BROKER}c1")
-    assert others(fed([leg(1, "c1", A, "n"), answered, leg(2, "c2", B, "f")])) == [(None, None, None)] * 2
-
-
-def test_what_another_broker_sends_is_no_other_leg() -> None:
-    rows = fed([leg(1, "c1", A, "n"), leg(1.1, "c2", B, "f") | {"connection": "00b1c2"}])
-    assert others(rows) == [(None, None, None)] * 2
-
-
-def test_the_audit_stream_is_believed_before_a_guess() -> None:
-    audit = fact(1.45, 0, B, None, audit_id="f", masked_id="n1", connection="c9", wants_reply=None)
-    rows = fed([leg(1, "c1", A, "n1"), leg(1.2, "c2", A, "n2"), leg(1.4, "c3", B, "f"), audit])
-    assert others(rows) == [("c3", "f", "audit"), (None, None, None), ("c1", "n1", "audit")]
 
 
 def test_feeds_without_facts_are_fine() -> None:

@@ -15,10 +15,10 @@ from wirelake.columnar import decode
 from wirelake.columnar.schema import TIMESTAMP
 from wirelake.generate import generate
 from wirelake.gold import arrays
-from wirelake.gold.exchanges import Exchanges
 from wirelake.gold.facts import FACTS, MESSAGES, facts, needed_columns
 from wirelake.protocols import casual, ceda, dsa, load, mb
 
+from .matched import ExchangesOfFacts
 from .played import play
 
 SENSOR = f"{Path(__file__).parents[2] / 'examples' / 'sensor.py'}:PROTOCOL"
@@ -235,7 +235,7 @@ def test_messages_are_the_first_part_of_the_facts() -> None:
 def test_a_protocol_of_a_user_works_by_its_roles() -> None:
     traffic = generate(SENSOR, seed=3, messages=400)
     whole = play(traffic)
-    step = Exchanges()
+    step = ExchangesOfFacts()
     rows = pa.concat_tables([step.feed(whole.facts, whole.ended), *step.settle(whole.end_us, final=True)]).to_pylist()
     found = {(row["connection"], row["direction"], row["request_offset"]): row for row in rows}
     truth = {whole.place[one.request]: one for one in traffic.truth.exchanges}

@@ -6,13 +6,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wirelake.gold.indexed_rows import Blocks
+from wirelake.gold.indexed_rows import IndexedRows
 
 KEYS = st.lists(st.integers(0, 12), max_size=9)
 
 
-def made(needed: set[int] | None = None) -> Blocks[np.ndarray]:
-    return Blocks(
+def made(needed: set[int] | None = None) -> IndexedRows[np.ndarray]:
+    return IndexedRows(
         lambda rows, mask: rows[mask],
         np.concatenate,
         None if needed is None else lambda rows: np.isin(rows[:, 0], list(needed)),

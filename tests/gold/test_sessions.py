@@ -16,9 +16,9 @@ from wirelake.gold.connections import CONNECTIONS, connection_rows, endpoint
 from wirelake.gold.facts import FACTS
 from wirelake.gold.open import OPEN
 from wirelake.gold.sessions import REMEMBER_US, SESSIONS, Sessions
-from wirelake.gold.violations import Violations
 from wirelake.protocols import ceda, dsa, mb
 
+from .matched import ViolationsOfFacts, repacked
 from .played import name_of
 from .scenes import DOWN, UP, scene
 from .test_transactions import us
@@ -35,10 +35,10 @@ def rows_of(watched: Watched, feeds: Any = None, final: bool = True) -> dict[str
     carry = watching = None
     parts = []
     for fed in feeds:
-        step, rules = Sessions(carry), Violations(watching)
+        step, rules = Sessions(carry), ViolationsOfFacts(watching)
         step.feed(fed.facts, fed.connections, fed.accounts, None, rules.feed(fed.facts, fed.connections))
         parts.append(step.settle(fed.watermark, final=final and fed is feeds[-1]))
-        carry, watching = pickle.loads(pickle.dumps((step.carry(), rules.carry())))
+        carry, watching = repacked(step.carry()), repacked(rules.carry())
     table = pa.concat_tables(parts)
     assert table.schema.equals(SESSIONS)
     rows = {row["connection"]: row for row in table.to_pylist()}

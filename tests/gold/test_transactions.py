@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from wirelake.generate import generate
+from wirelake.gold.branch_events import EVENTS
 from wirelake.gold.open import OPEN
-from wirelake.gold.transactions import EVENTS, LINGER_US, NO_TIME, TRANSACTIONS, Transactions, branch_events
+from wirelake.gold.transactions import LINGER_US, NO_TIME, TRANSACTIONS, Transactions
 from wirelake.protocols import casual
 
+from .matched import EventsOfFacts, repacked
 from .played import name_of
 from .scenes import DOWN, UP, scene
 from .test_violations import connect, number
@@ -22,15 +23,16 @@ RESOURCE = ("resource_prepare_request", "resource_commit_request", "resource_rol
 
 
 def rows_of(watched: Watched, feeds: Any = None) -> list[dict[str, Any]]:
-    """The rows, fed at once or in these pieces with a pickled carry in between; the last piece is final."""
+    """The rows, fed at once or in these parts with a carry in between; the last part is final."""
     feeds = list(feeds) if feeds is not None else [watched.at_once()]
-    carry = None
+    carry = asked = None
     parts = []
     for fed in feeds:
-        step = Transactions(carry)
-        parts.append(step.feed(branch_events(fed.facts)))
+        step, events = Transactions(carry), EventsOfFacts(asked)
+        parts.append(step.feed(events.feed(fed.facts)))
+        events.settle(fed.watermark)
         parts.append(step.settle(fed.watermark, final=fed is feeds[-1]))
-        carry = pickle.loads(pickle.dumps(step.carry()))
+        carry, asked = repacked(step.carry()), repacked(events.carry())
     assert Transactions(carry).open().num_rows == 0
     found = pa.concat_tables(parts)
     assert found.schema.equals(TRANSACTIONS)
@@ -109,7 +111,7 @@ def test_events_of_parts_of_the_connections_together_are_those_of_all() -> None:
     watched = watch(generate("casual", seed=8, messages=1500, connections=6))
     names = sorted(set(watched.facts.column("connection").to_pylist()))
     parts = [
-        branch_events(watched.facts.filter(pa.compute.equal(watched.facts.column("connection"), name)))
+        EventsOfFacts().feed(watched.facts.filter(pa.compute.equal(watched.facts.column("connection"), name)))
         for name in names
     ]
     step = Transactions()
@@ -120,7 +122,7 @@ def test_events_of_parts_of_the_connections_together_are_those_of_all() -> None:
 
 def test_other_protocols_have_no_transactions() -> None:
     watched = watch(generate(["dsa", "mb", "ceda"], seed=1, messages=300))
-    events = branch_events(watched.facts)
+    events = EventsOfFacts().feed(watched.facts)
     assert events.num_rows == 0 and events.schema.equals(EVENTS)
 
 
@@ -197,7 +199,7 @@ def test_xa_codes_end_a_branch_as_the_specification_says(lines: list[Any], outco
     assert row["executions"][0] == number(98).hex()
 
 
-def test_an_answer_belongs_to_its_correlation_whatever_xid_it_carries() -> None:
+def test_a_reply_belongs_to_its_correlation_whatever_xid_it_carries() -> None:
     other = casual.Xid(42, b"g" * 16, b"other")
     lines = [works(1), asks(casual.ResourcePrepareRequest, 10), says(casual.ResourcePrepareReply, 10, 3, xid=other)]
     (row,) = rows_of(watch(scene("casual", [*connect(), *lines])))
@@ -208,8 +210,8 @@ def test_an_answer_belongs_to_its_correlation_whatever_xid_it_carries() -> None:
     assert [branch["vote"] for branch in row["branches"]] == [3]
 
 
-def event(ts: int, step: int, connection: str, correlation: str = "", **more: Any) -> dict[str, Any]:
-    base = {"ts": ts, "order": ts, "protocol": "casual", "connection": connection, "correlation": correlation}
+def event(ts: int, step: int, connection: str, **more: Any) -> dict[str, Any]:
+    base = {"ts": ts, "order": ts, "protocol": "casual", "connection": connection}
     xid = {"xid_format": 42, "gtrid": b"g", "bqual": b"b", "resource": -1, "one_phase": False, "execution": "e"}
     return base | xid | {"step": step} | more
 
@@ -220,8 +222,8 @@ def fed(step: Transactions, *events: dict[str, Any]) -> pa.Table:
 
 def test_a_decision_that_is_said_again_over_a_new_connection_ends_the_same_branch() -> None:
     step = Transactions()
-    fed(step, event(1, 0, "old"), event(2, 1, "old", "p"), event(3, 2, "old", "p", status=0), event(4, 3, "old", "c"))
-    fed(step, event(5, 3, "new", "d"), event(6, 4, "new", "d", status=0))
+    fed(step, event(1, 0, "old"), event(2, 1, "old"), event(3, 2, "old", status=0), event(4, 3, "old"))
+    fed(step, event(5, 3, "new"), event(6, 4, "new", status=0))
     (row,) = step.settle(0, final=True).to_pylist()
     assert [(branch["connection"], branch["outcome"]) for branch in row["branches"]] == [("old", "committed")]
 
@@ -229,7 +231,7 @@ def test_a_decision_that_is_said_again_over_a_new_connection_ends_the_same_branc
 def test_the_same_qualifier_at_two_peers_is_two_branches() -> None:
     step = Transactions()
     fed(step, event(1, 0, "one"), event(2, 0, "two", resource=-2))
-    fed(step, event(3, 3, "one", "c", one_phase=True), event(4, 4, "one", "c", status=0))
+    fed(step, event(3, 3, "one", one_phase=True), event(4, 4, "one", status=0))
     (row,) = step.settle(0, final=True).to_pylist()
     assert [(branch["connection"], branch["outcome"]) for branch in row["branches"]] == [
         ("one", "committed"),
@@ -239,7 +241,7 @@ def test_the_same_qualifier_at_two_peers_is_two_branches() -> None:
 
 
 def test_a_transaction_is_decided_a_while_after_its_last_event_and_an_id_may_be_used_again() -> None:
-    ended = [event(1, 3, "one", "c", one_phase=True), event(2, 4, "one", "c", status=0)]
+    ended = [event(1, 3, "one", one_phase=True), event(2, 4, "one", status=0)]
     step = Transactions()
     fed(step, *ended)
     assert step.settle(2 + LINGER_US).num_rows == 0
@@ -256,8 +258,7 @@ def test_a_transaction_is_decided_a_while_after_its_last_event_and_an_id_may_be_
 
 
 def test_a_stream_without_times_has_transactions_without_times() -> None:
-    steps = [(0, ""), (1, "p"), (2, "p"), (3, "c"), (4, "c")]
-    facts = [event(order, step, "one", name, status=0) for order, (step, name) in enumerate(steps)]
+    facts = [event(order, step, "one", status=0) for order, step in enumerate(range(5))]
     other = event(9, 0, "one", gtrid=b"h")
     step = Transactions()
     fed(step, *({**one, "ts": NO_TIME} for one in [*facts, other]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import struct
 from random import Random
 from typing import Any
@@ -17,7 +16,7 @@ from wirelake.gold.violations import VIOLATIONS
 from wirelake.protocols import casual, ceda, dsa, mb
 from wirelake.spec import Cell
 
-from .matched import ViolationsOfFacts
+from .matched import ViolationsOfFacts, repacked
 from .scenes import DOWN, UP, scene
 from .watched import Fed, Watched, watch
 
@@ -33,14 +32,14 @@ DAMAGE = pa.schema(
 
 
 def found_in(watched: Watched, feeds: Any = None) -> pa.Table:
-    """What the step finds, fed at once or in these pieces, with a carry that is pickled in between."""
+    """What the step finds, fed at once or in these pieces, with a carry in between."""
     carry = None
     parts = []
     for fed in feeds if feeds is not None else [watched.at_once()]:
         step = ViolationsOfFacts(carry)
         parts.append(step.feed(fed.facts, fed.connections))
         parts.append(step.settle(fed.watermark))
-        carry = pickle.loads(pickle.dumps(step.carry()))
+        carry = repacked(step.carry())
     return pa.concat_tables(parts)
 
 
@@ -561,7 +560,7 @@ def test_a_loss_that_is_known_late_excuses_what_was_found_before() -> None:
     for late in (None, damage):
         step, parts = ViolationsOfFacts(), []
         for fed, lost in zip(watched.cut([times[-2]]), (None, late), strict=True):
-            step = ViolationsOfFacts(pickle.loads(pickle.dumps(step.carry())))
+            step = ViolationsOfFacts(repacked(step.carry()))
             parts.append(step.feed(fed.facts, fed.connections, lost))
         found.append(pa.concat_tables([*parts, step.settle(0, final=True)]).column("rule").to_pylist())
     assert found == [["unexpected_reply"], []]
@@ -578,7 +577,7 @@ def test_losses_are_remembered_over_a_cut(protocol: str) -> None:
         here = damage.filter(pa.array((lost > before) & (lost <= fed.watermark)))
         assert not step.feed(fed.facts, fed.connections, here).num_rows
         step.settle(fed.watermark)
-        before, carry = fed.watermark, pickle.loads(pickle.dumps(step.carry()))
+        before, carry = fed.watermark, repacked(step.carry())
 
 
 def test_a_duplicate_is_a_duplicate_also_long_after_a_loss_but_not_if_the_loss_may_explain_it() -> None:
