@@ -16,7 +16,7 @@ from wirelake.codec.stream import MAX_QUARANTINE
 from wirelake.errors import OptionError
 from wirelake.gold.transactions import LINGER_US
 from wirelake.ingest.run import BUCKETS
-from wirelake.kernels.matching import LATE_US
+from wirelake.kernels.match_codes import LATE_US
 from wirelake.net.live import LIVE
 from wirelake.protocols import BUILT_IN, casual, load
 from wirelake.report.annotated_bytes import MOST_HEX

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ..kernels.matching import LAST, OPENS, REPLY
+from ..kernels.match_codes import LAST, OPENS, REPLY
 from ..spec.conduct import Branches
 from . import arrays
 from .connections import integers

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..columnar.schema import TIMESTAMP
-from ..kernels.matching import ENDS, LAST, LATE_US, OPENS, REPLY
+from ..kernels.match_codes import ENDS, LAST, LATE_US, OPENS, REPLY
 from . import arrays, broker_legs
 from .connections import integers
 from .facts import FACTS

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ..kernels.matching import (
+from ..kernels.match_codes import (
     ADDRESSED,
     ASKS,
     CLOSES,
@@ -28,7 +28,6 @@ from ..kernels.matching import (
     WHOLE,
     Matches,
     Rows,
-    match,
 )
 from ..spec.conduct import CLOSE, REPLY, REQUEST, Conduct, Matching
 from . import arrays
@@ -49,7 +48,7 @@ def window_us(limit_us: Ints) -> Ints:
 @dataclass
 class MatchRows:
     """Rows of a walk, as columns. ``connection`` is a number of the matcher's, ``key`` is equal where rows may belong
-    together; of the others ``kernels.matching.Rows`` says more. Remembered rows have the time of their end in
+    together; of the others ``kernels.match_codes.Rows`` says more. Remembered rows have the time of their end in
     ``done_us``, and in ``ordinal`` the number of replies at that time."""
 
     connection: NDArray[np.int32]
@@ -116,6 +115,8 @@ NOTHING = MatchRows.from_table(REMEMBERED.empty_table())
 def walk(before: MatchRows, new: MatchRows, matching: Matching) -> tuple[Matches, MatchRows]:
     """Match new rows with what is remembered. Return what the walk found, of remembered rows first, and what to
     remember."""
+    from ..kernels.matching import match  # numba takes a second to load
+
     old = len(before)
     rows = MatchRows.joined([before, new]) if old else new
     size = len(rows)

@@ -30,7 +30,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ..kernels.matching import (
+from ..kernels.match_codes import (
     ANSWERED,
     ASKS,
     CLOSED,
@@ -74,7 +74,7 @@ _ADDED = (
 )
 MATCHED = pa.schema([*FED.remove_metadata(), *_ADDED])
 """Facts of requests and their replies. ``number`` counts all facts of the bucket; ``part`` is what the row is (see
-``kernels.matching``) to the request with the number ``request``, ``bytes`` the length of all pieces of a message,
+``kernels.match_codes``) to the request with the number ``request``, ``bytes`` the length of all pieces of a message,
 ``at`` the time at which it takes effect: for an early reply, that of its request."""
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..kernels.pieces import (
+from ..kernels.piece_codes import (
     BROKEN,
     CLOSES,
     FINE,
@@ -30,7 +30,6 @@ from ..kernels.pieces import (
     WRONG_PIECE,
     Groups,
     PieceRows,
-    assemble,
 )
 from ..spec.conduct import CLOSE, REQUEST, Pieces
 from . import arrays
@@ -178,6 +177,8 @@ def _rows(before: pa.Table, facts: ProtocolFacts, chosen: Ints, slot: Ints, per_
 
 
 def _assembled(rows: PieceRows, key: Ints, following: Ints) -> Groups:
+    from ..kernels.pieces import assemble  # numba takes a second to load
+
     size = len(key)
     new = np.full(size - len(following), BROKEN)
     flags = [np.zeros(size, np.bool_) for _ in range(2)]

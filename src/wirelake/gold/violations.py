@@ -24,8 +24,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ..kernels.matching import EARLY_US, LATE_US
-from ..kernels.pieces import FIRST_IS_MISSING
+from ..kernels.match_codes import EARLY_US, LATE_US
+from ..kernels.piece_codes import FIRST_IS_MISSING
 from .connection_state import ConnectionState
 from .connections import integers, whole
 from .declarations import Declarations
