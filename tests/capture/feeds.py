@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tests.capture.reloading import reloaded
 from wirelake.capture.chunks import DIRECTIONS, Chunks, Connection
 from wirelake.capture.output import Output
 from wirelake.capture.settings import ReadSettings
-from wirelake.capture.stream_state import Snapshot
 from wirelake.capture.streams import Streams
 from wirelake.generate import Closed, Event, Opened, generate
 
@@ -192,18 +192,10 @@ def play(
     for chunks in feed.windows(sizes):
         outputs.append(streams.feed(chunks, "one.pcap"))
         if restart is not None and restart.random() < 0.3:
-            streams = Streams(reading, reload(streams.snapshot()))
+            streams = Streams(reading, reloaded(streams.state()))
     if finish:
         outputs.append(streams.finish())
     return joined(outputs)
-
-
-def reload(snapshot: Snapshot) -> Snapshot:
-    import pickle
-
-    loaded = pickle.loads(pickle.dumps(snapshot))
-    assert isinstance(loaded, Snapshot)
-    return loaded
 
 
 def joined(outputs: list[Output]) -> Result:

@@ -82,7 +82,7 @@ def test_foreign_bytes_are_counted_and_not_kept() -> None:
     streams = Streams(ReadSettings())
     for chunks in feed.windows([10]):
         streams.feed(chunks, "one.pcap")
-    (state,) = streams.snapshot().connections.values()
+    (state,) = streams.state().connections.values()
     assert state.waiting == []
 
 

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.capture.feeds import Feed, Result, chunks_of, connection, generated, joined, play, reload
+from tests.capture.feeds import Feed, Result, chunks_of, connection, generated, joined, play
+from tests.capture.reloading import reloaded
 from wirelake import columnar, encode
 from wirelake.capture.accounts import AccountsError
 from wirelake.capture.settings import ReadSettings
@@ -263,10 +264,10 @@ def test_a_connection_that_ended_leaves_the_state() -> None:
     output = streams.feed(chunks, "one.pcap")
     assert output.accounts.to_pylist()[0]["bytes_pending"] == 0
     assert output.quarantine.to_pylist()[0]["rule"] == "frame_incomplete"
-    assert streams.snapshot().connections == {}
+    assert streams.state().connections == {}
 
 
-def test_a_snapshot_can_be_restricted_to_some_connections() -> None:
+def test_a_state_can_be_restricted_to_some_connections() -> None:
     rng = random.Random(3)
     feed = generated("casual", rng, messages=200, seed=4, most=100)
     reading = ReadSettings(protocol="casual")
@@ -275,7 +276,7 @@ def test_a_snapshot_can_be_restricted_to_some_connections() -> None:
     streams.feed(chunks_of(feed.packets[:half]), "one.pcap")
     ids = sorted({packet.connection.id for packet in feed.packets})[:2]
     rest = [packet for packet in feed.packets[half:] if packet.connection.id in ids]
-    restricted = Streams(reading, reload(streams.snapshot().only(ids)))
+    restricted = Streams(reading, reloaded(streams.state().only(ids)))
     some = joined([restricted.feed(chunks_of(rest), "one.pcap")])
     all_ = joined([streams.feed(chunks_of(feed.packets[half:]), "one.pcap")])
     assert some.messages["casual"] == [row for row in all_.messages["casual"] if row["connection"] in ids]

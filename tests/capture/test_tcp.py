@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pickle
 import re
 import socket
 import subprocess
@@ -22,6 +21,7 @@ from hypothesis import strategies as st
 from tests.capture import hostile
 from tests.capture.following import Followed, Follower, follow, plain
 from tests.capture.hostile import ACK, FIN, LOW32, PSH, RST, SYN, Packet
+from tests.capture.reloading import reloaded
 from tests.needs import require
 from wirelake.capture.read import open_capture
 from wirelake.capture.tcp import Tracker
@@ -167,16 +167,16 @@ def test_chunks_do_not_depend_on_windows_and_stops(
     path, (expected, expected_counts) = data.draw(st.sampled_from(turned), label="capture")
     share = data.draw(st.sampled_from([0.0, 0.3, 1.0]), label="share of windows after which reading stops")
     rng = Random(data.draw(st.integers(0, 1000)))
-    tracker, follower, mark, packets = Tracker(), Follower(), None, 0
+    tracker, follower, start, packets = Tracker(), Follower(), None, 0
     is_done = False
     while not is_done:
-        reader = open_capture(path, tracker, start=mark, window=max(window, 1 << 10))
+        reader = open_capture(path, tracker, start=start, window=max(window, 1 << 10))
         is_done = True
         for chunks in reader:
             follower.add(chunks)
             if rng.random() < share:
-                mark, tracker = pickle.loads(pickle.dumps((reader.mark(), tracker.snapshot())))
-                tracker, is_done = Tracker(tracker), False
+                start, is_done = reloaded(reader.resume_point()), False
+                tracker = Tracker(reloaded(tracker.state()))
                 break
         packets += reader.counts.packets
     follower.add(tracker.finish())
@@ -186,7 +186,7 @@ def test_chunks_do_not_depend_on_windows_and_stops(
 
 @settings(max_examples=20)
 @given(data=st.data())
-def test_a_range_with_the_snapshot_of_its_own_connections_gives_its_part(
+def test_a_range_with_the_state_of_its_own_connections_gives_its_part(
     data: st.DataObject, turned: list[tuple[Path, Any]]
 ) -> None:
     path, (expected, _) = data.draw(st.sampled_from(turned), label="capture")
@@ -194,14 +194,14 @@ def test_a_range_with_the_snapshot_of_its_own_connections_gives_its_part(
     tracker = Tracker()
     reader = open_capture(path, tracker, window=window)
     parts = []
-    before, start = tracker.snapshot(), None
+    before, start = tracker.state(), None
     for chunks in reader:
         ids = {connection.id for connection in chunks.connections}
-        parts.append((pickle.dumps(before.only(ids)), start, reader.position))
-        before, start = tracker.snapshot(), reader.mark()
+        parts.append((reloaded(before.only(ids)), start, reader.position))
+        before, start = tracker.state(), reader.resume_point()
     follower = Follower()
-    for packed, begin, stop in parts:
-        one = open_capture(path, Tracker(pickle.loads(packed)), start=begin, stop=stop, window=1 << 20)
+    for known, begin, stop in parts:
+        one = open_capture(path, Tracker(known), start=begin, stop=stop, window=1 << 20)
         for chunks in one:
             follower.add(chunks)
         assert one.position == stop and not one.counts.broken
@@ -209,7 +209,7 @@ def test_a_range_with_the_snapshot_of_its_own_connections_gives_its_part(
     assert streams_of(list(follower.all.values())) == expected
 
 
-def test_a_snapshot_of_some_connections_has_no_bytes_of_others(tmp_path: Path) -> None:
+def test_a_state_of_some_connections_has_no_bytes_of_others(tmp_path: Path) -> None:
     packets = plain(tmp_path / "plain.pcap", packets=60)
     # Of every direction the first segment is lost, all others are held.
     lost: set[Any] = set()
@@ -217,7 +217,7 @@ def test_a_snapshot_of_some_connections_has_no_bytes_of_others(tmp_path: Path) -
     path = hostile.write_pcap(tmp_path / "a.pcap", [one for one in kept if not one.flags & FIN])
     tracker = Tracker()
     seen = {one.id for chunks in open_capture(path, tracker) for one in chunks.connections}
-    whole = tracker.snapshot()
+    whole = tracker.state()
     parts = [whole.only([identity]) for identity in seen]
     assert sum(len(part.held) for part in parts) == len(whole.held) > 1000
     assert len(whole.only([]).held) == 0

@@ -188,7 +188,7 @@ def test_fragments_masks_and_control_frames_are_taken_off() -> None:
     )
     pieces = unwrapper.feed(stream)
     assert pieces == [Piece(b"hel"), Piece(b"lo", ends_message=True), Piece(b"", ends_message=True)]
-    assert unwrapper.envelope + 5 == len(stream)
+    assert unwrapper.take_envelope_bytes() + 5 == len(stream)
 
 
 def test_any_cut_gives_the_same_bytes() -> None:
@@ -199,7 +199,7 @@ def test_any_cut_gives_the_same_bytes() -> None:
     cut = Unwrapper("stream", is_client=True)
     found = b"".join(piece.data for i in range(len(stream)) for piece in cut.feed(stream[i : i + 1]))
     assert found == expected
-    assert cut.envelope == whole.envelope
+    assert cut.take_envelope_bytes() == whole.take_envelope_bytes() > 0
 
 
 def test_heads_are_read_as_http_writes_them() -> None:

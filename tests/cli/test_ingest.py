@@ -100,9 +100,9 @@ def assert_goes_on(place: Path, parts: list[Path], clean: dict[str, Any]) -> Non
 
 def test_a_file_that_is_no_capture_is_refused_by_name_and_first_bytes(tmp_path: Path) -> None:
     for name, content, said in (
-        ("empty.pcap", b"", "no pcap, pcapng or tap file: it is empty"),
-        ("notes.pcap", b"hello, world", "no pcap, pcapng or tap file: it begins with 68 65 6c 6c 6f 2c 20 77"),
-        ("picture.png", PNG, "no pcap, pcapng or tap file: it begins with 89 50 4e 47 0d 0a 1a 0a"),
+        ("empty.pcap", b"", "not a pcap, pcapng or tap file: it is empty"),
+        ("notes.pcap", b"hello, world", "not a pcap, pcapng or tap file: it begins with 68 65 6c 6c 6f 2c 20 77"),
+        ("picture.png", PNG, "not a pcap, pcapng or tap file: it begins with 89 50 4e 47 0d 0a 1a 0a"),
     ):
         (tmp_path / name).write_bytes(content)
         assert refusal(tmp_path / name, tmp_path / "lake").startswith(f"{tmp_path / name}: {said}")
@@ -153,7 +153,7 @@ def test_a_directory_without_any_capture_gives_no_commit(tmp_path: Path) -> None
     (tmp_path / "rubbish" / "notes.txt").write_text("hello")
     done = run(tmp_path / "rubbish", tmp_path / "lake")
     assert (done.status, json.loads(done.out)["commit"]) == (0, None)
-    assert "notes.txt: no pcap, pcapng or tap file" in done.err
+    assert "notes.txt: not a pcap, pcapng or tap file" in done.err
     assert Lake.open(tmp_path / "lake", create=False).number() == 0
 
 
@@ -188,8 +188,8 @@ def test_a_capture_that_is_read_as_raw_bytes_loses_none(parts: list[Path], tmp_p
 
 def test_a_raw_stream_needs_to_be_called_so(tmp_path: Path) -> None:
     write_raw(generate("dsa", messages=20), tmp_path / "stream.dump")
-    assert "no pcap, pcapng or tap file" in refusal(tmp_path / "stream.dump", tmp_path / "lake")
-    assert "no pcapng file" in refusal(tmp_path / "stream.dump", tmp_path / "lake", "--kind", "pcapng")
+    assert "not a pcap, pcapng or tap file" in refusal(tmp_path / "stream.dump", tmp_path / "lake")
+    assert "not a pcapng file" in refusal(tmp_path / "stream.dump", tmp_path / "lake", "--kind", "pcapng")
 
 
 # --- options

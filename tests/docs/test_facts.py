@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from wirelake.capture.streams import SEALED_BYTES
+from wirelake.capture.encrypted import KEPT_BYTES
 from wirelake.cli import cli
 from wirelake.cli.report import LISTEN
 from wirelake.codec.content import MAX_DEPTH
@@ -159,7 +159,7 @@ def test_the_page_of_the_lake_knows_when_things_are_decided():
     assert (LATE_US, LINGER_US) == (60_000_000, 60_000_000)
     assert "and a minute more" in LAKE and "a minute after the last of its branches" in LAKE
     assert f"made in {BUCKETS} buckets" in LAKE
-    assert f"only the first {SEALED_BYTES} bytes" in LAKE
+    assert f"only the first {KEPT_BYTES} bytes" in LAKE
 
 
 def test_the_page_of_the_lake_names_the_declared_ports():

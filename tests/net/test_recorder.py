@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tests.net.tapping import Recorded, recorded, small_disk
 from tests.waiting import until
-from wirelake.capture.write.tap import FILE_HEAD_BYTES
+from wirelake.capture.tap_format import FILE_HEAD_BYTES
 from wirelake.net.recorder import PROBE_BYTES, TO_CLIENT, TO_SERVER, Recorder
 
 CLIENT, SERVER = ("10.0.0.1", 4711), ("10.0.0.2", 3001)

@@ -83,7 +83,7 @@ def test_formats_pass_over_rubbish_only_if_they_are_told_to(spark: SparkSession,
     wanted = spark.read.format("casual").load(str(capture)).count()
     with pytest.raises(Exception) as caught:
         spark.read.format("casual").load(str(tmp_path)).count()
-    assert f"{tmp_path}/a.png: no pcap, pcapng or tap file" in message(caught)
+    assert f"{tmp_path}/a.png: not a pcap, pcapng or tap file" in message(caught)
     for option in ("ignoreCorruptFiles", "ignorecorruptfiles"):
         assert spark.read.format("casual").option(option, "true").load(str(tmp_path)).count() == wanted > 100
 

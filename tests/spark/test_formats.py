@@ -210,7 +210,7 @@ def test_an_unknown_option_is_said_when_it_is_loaded(spark: SparkSession, mixed:
 
 def test_a_text_file_is_no_capture(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello world")
-    assert "notes.txt: no pcap, pcapng or tap file: it begins with 68 65" in failure(load(spark, "casual", tmp_path))
+    assert "notes.txt: not a pcap, pcapng or tap file: it begins with 68 65" in failure(load(spark, "casual", tmp_path))
 
 
 def test_an_unreadable_file_is_named(spark: SparkSession, tmp_path: Path) -> None:

@@ -159,7 +159,7 @@ def test_an_empty_file_has_no_rows(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_capture_is_refused_with_what_was_found(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello")
-    with pytest.raises(CaptureError, match=r"notes\.txt: no pcap, pcapng or tap file.*68 65 6c 6c 6f.*ignoreCorrupt"):
+    with pytest.raises(CaptureError, match=r"notes\.txt: not a pcap, pcapng or tap file.*68 65 6c 6c.*ignoreCorrupt"):
         read("casual", tmp_path)
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from .chunks import Chunks, Counts
 from .output import Output
 from .partitions import CaptureRange, Partition
-from .read import open_capture
+from .read import Reader, open_capture
+from .read.resume import ResumePoint
 from .settings import ReadSettings
 from .state import State
 from .streams import Streams
@@ -20,11 +20,11 @@ WINDOW_BYTES = 16 << 20
 
 @dataclass(slots=True)
 class DecodedWindow:
-    """What decoding a window gave."""
+    """What decoding a window gave; ``range`` is None for what comes behind the last one."""
 
     chunks: Chunks
     output: Output
-    piece: CaptureRange | None
+    range: CaptureRange | None
     consumed: int = 0
     is_end: bool = False
     """Nothing more comes: every connection has ended."""
@@ -39,50 +39,52 @@ class CaptureDecoder:
         self.settings = settings
         self.tracker = Tracker(state.tracker, ports=frozenset(settings.ports))
         self.streams = Streams(settings, state.streams)
-        self.reader: Any = None
+        self.reader: Reader | None = None
         self.counts: dict[str, Counts] = {}
-        self.marks: dict[str, Any] = {}
+        self.resume_points: dict[str, ResumePoint] = {}
         """Where each capture was left, by path."""
 
-    def run(self, piece: CaptureRange) -> Iterator[DecodedWindow]:
+    def run(self, captured: CaptureRange) -> Iterator[DecodedWindow]:
+        """Decode a range of a capture."""
         self.reader = reader = open_capture(
-            piece.path,
+            captured.path,
             self.tracker,
-            kind=piece.kind,
-            start=piece.start,
-            stop=piece.stop,
+            kind=captured.kind,
+            start=captured.start,
+            stop=captured.stop,
             window=self.window,
-            growing=piece.is_growing,
+            growing=captured.is_growing,
         )
         before = reader.position
         for chunks in reader:
-            if piece.kind == "raw" and len(self.settings.protocols) == 1:
+            if captured.kind == "raw" and len(self.settings.protocols) == 1:
                 # Bare bytes have neither ports nor a beginning to go by, and nothing else is looked for.
                 for connection in chunks.connections:
                     connection.protocol = self.settings.protocols[0]
-            yield DecodedWindow(chunks, self.streams.feed(chunks, piece.capture), piece, reader.position - before)
+            output = self.streams.feed(chunks, captured.capture)
+            yield DecodedWindow(chunks, output, captured, reader.position - before)
             before = reader.position
-        self.counts[piece.capture] = reader.counts
-        self.marks[piece.path] = reader.mark()
+        self.counts[captured.capture] = reader.counts
+        self.resume_points[captured.path] = reader.resume_point()
 
     def finish(self) -> Iterator[DecodedWindow]:
-        """Nothing more comes."""
+        """Decode what is left: nothing more comes."""
         chunks = self.tracker.finish()
         yield DecodedWindow(chunks, self.streams.feed(chunks, ""), None)
         yield DecodedWindow(chunks, self.streams.finish(), None, is_end=True)
 
     def state(self) -> State:
-        return State(self.tracker.snapshot(), self.streams.snapshot())
+        return State(self.tracker.state(), self.streams.state())
 
 
 def decode_partition(partition: Partition, settings: ReadSettings) -> tuple[CaptureDecoder, Iterator[DecodedWindow]]:
-    """The rows of a partition, window by window, and the decoder that makes them."""
+    """Return a decoder and the windows of a partition, which it decodes as they are asked for."""
     decoder = CaptureDecoder(settings, State.unpack(partition.before))
 
-    def run() -> Iterator[DecodedWindow]:
-        for piece in partition.pieces:
-            yield from decoder.run(piece)
+    def windows() -> Iterator[DecodedWindow]:
+        for captured in partition.ranges:
+            yield from decoder.run(captured)
         if partition.is_last:
             yield from decoder.finish()
 
-    return decoder, run()
+    return decoder, windows()

@@ -1,14 +1,14 @@
-"""Which protocol a connection speaks, found from its first bytes; TLS and WebSocket are recognised on the way.
+"""Identify the protocol of a connection by its first bytes; TLS and WebSocket are recognised on the way.
 
 A candidate says yes if the first frame is whole and clean, no if it cannot be one, and waits otherwise. The decision
-falls when nobody waits: it depends on the bytes and on the order of the packets, not on where a window of the capture
-ends. The protocol is that of the connection, so either direction may decide.
+falls when no candidate waits: it depends on the bytes and on the order of the packets, not on where a window of the
+capture ends. The protocol is that of the connection, so either direction may decide.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
 from typing import Literal, NamedTuple
 
 from ..codec.detect import is_clean
@@ -21,13 +21,13 @@ from . import websocket as ws
 from .protocol_reader import ProtocolReader
 
 LIMIT = 1 << 16
-"""A decision falls within so many bytes of a direction. A frame that claims more is judged by its header alone."""
-_TRIES = (1 << 10, 1 << 12, 1 << 14, LIMIT)
-"""How many bytes are searched, where the beginning is not known, before the next try."""
-_ENOUGH = 2
+"""The decision falls within this many bytes of a direction. A frame that claims more is judged by its header alone."""
+_SEARCHED_BYTES = (1 << 10, 1 << 12, 1 << 14, LIMIT)
+"""How many bytes are searched in each attempt, where the beginning of the stream is not known."""
+_ENOUGH_MESSAGES = 2
 """Messages that prove a protocol in the middle of a stream."""
 
-_OTHERS = b"\x16GH"
+_TLS_OR_HTTP = b"\x16GH"
 """How TLS and HTTP begin."""
 
 Kind = Literal["plain", "websocket", "encrypted", "foreign"]
@@ -38,8 +38,8 @@ class Decision(NamedTuple):
     protocol: str = ""
 
 
-Answer = Decision | bool | None
-"""A decision, False if there is none, None while it cannot be told."""
+Verdict = Decision | bool | None
+"""A decision, False if there is none to expect, None while more bytes are needed."""
 FOREIGN = Decision("foreign")
 ENCRYPTED = Decision("encrypted")
 
@@ -52,85 +52,115 @@ class Candidates:
     websocket: Mapping[str, ProtocolReader]
 
 
-@dataclass(slots=True)
-class _Side:
-    """One direction: its first bytes, and whether they are the first at all."""
+@dataclass(frozen=True, slots=True)
+class HeadState:
+    """What an identifier knows about one direction."""
 
     is_begun: bool
-    head: bytearray = field(default_factory=bytearray)
-    seen: int = 0
-    tried: int = 0
-    said_no: bool = False
+    head: bytes
+    seen: int
+    attempts: int
+    is_ruled_out: bool
+
+
+@dataclass(frozen=True, slots=True)
+class IdentifierState:
+    """What an identifier knows about its connection: plain values."""
+
+    is_whole: bool
+    assigned: str
+    is_websocket_port: bool
+    heads: tuple[HeadState, ...] = ()
 
 
 @dataclass(slots=True)
-class Chooser:
-    """Decides about one connection. ``assigned`` is the protocol if the user, the capture or the port says it;
+class _Head:
+    """The first bytes of one direction. ``is_begun``: the stream begins with them."""
+
+    is_begun: bool
+    head: bytearray
+    seen: int = 0
+    attempts: int = 0
+    is_ruled_out: bool = False
+
+    def state(self) -> HeadState:
+        return HeadState(self.is_begun, bytes(self.head), self.seen, self.attempts, self.is_ruled_out)
+
+
+class Identifier:
+    """Decides about one connection. ``assigned`` is the protocol if the user, the capture or the port names it;
     ``is_websocket_port``: that port is for WebSocket.
     """
 
-    is_whole: bool
-    assigned: str = ""
-    is_websocket_port: bool = False
-    sides: tuple[_Side, ...] = ()
+    def __init__(self, is_whole: bool, assigned: str = "", is_websocket_port: bool = False) -> None:
+        self.is_whole = is_whole
+        self.assigned = assigned
+        self.is_websocket_port = is_websocket_port
+        self._heads: tuple[_Head, ...] = ()
 
-    def copy(self) -> Chooser:
-        made = replace(self)
-        made.sides = tuple(replace(side, head=bytearray(side.head)) for side in self.sides)
+    @classmethod
+    def restored(cls, state: IdentifierState) -> Identifier:
+        """Return an identifier that goes on where another one was."""
+        made = cls(state.is_whole, state.assigned, state.is_websocket_port)
+        made._heads = tuple(_Head(**{**asdict(head), "head": bytearray(head.head)}) for head in state.heads)
         return made
 
+    def state(self) -> IdentifierState:
+        heads = tuple(head.state() for head in self._heads)
+        return IdentifierState(self.is_whole, self.assigned, self.is_websocket_port, heads)
+
     def at_once(self) -> Decision | None:
-        """What can be said without a byte."""
+        """Return what can be decided without a byte."""
         if self.assigned and not self.is_whole:
             return Decision("websocket" if self.is_websocket_port else "plain", self.assigned)
         return None
 
     def is_plain(self, first: int) -> bool:
-        """Whether the very first byte of a connection is enough: it is neither TLS nor HTTP."""
-        return bool(self.assigned) and not self.sides and first not in _OTHERS
+        """Return whether the very first byte of a connection is enough: it is neither TLS nor HTTP."""
+        return bool(self.assigned) and not self._heads and first not in _TLS_OR_HTTP
 
     def add(self, direction: int, data: bytes | None, candidates: Candidates) -> Decision | None:
-        """Looks at a chunk, or at a gap (None); a decision if that is enough for one."""
-        self.sides = self.sides or (_Side(self.is_whole), _Side(self.is_whole))
-        side = self.sides[direction]
+        """Look at a chunk, or at a gap (None); return the decision if that is enough for one."""
+        self._heads = self._heads or (_Head(self.is_whole, bytearray()), _Head(self.is_whole, bytearray()))
+        head = self._heads[direction]
         if data is None:
-            return self._gap(side, direction, candidates)
-        side.seen += len(data)
-        if len(side.head) < 2 * LIMIT and not side.said_no:
-            side.head += data
-        return self._decide(side, direction, candidates, final=False)
+            return self._gap(head, direction, candidates)
+        head.seen += len(data)
+        if len(head.head) < 2 * LIMIT and not head.is_ruled_out:
+            head.head += data
+        return self._decide(head, direction, candidates, final=False)
 
     def end(self, candidates: Candidates) -> Decision:
-        """No more comes."""
-        for direction, side in enumerate(self.sides):
-            if side.head and not side.said_no:
-                decision = self._decide(side, direction, candidates, final=True)
+        """Decide with what there is: no more comes."""
+        for direction, head in enumerate(self._heads):
+            if head.head and not head.is_ruled_out:
+                decision = self._decide(head, direction, candidates, final=True)
                 if decision is not None and decision.kind != "foreign":
                     return decision
         return Decision("plain", self.assigned) if self.assigned else FOREIGN
 
-    def _gap(self, side: _Side, direction: int, candidates: Candidates) -> Decision | None:
-        decision = self._decide(side, direction, candidates, final=True) if side.head and not side.said_no else None
-        side.is_begun, side.said_no, side.tried = False, False, 0
-        side.head.clear()
+    def _gap(self, head: _Head, direction: int, candidates: Candidates) -> Decision | None:
+        has_bytes = bool(head.head) and not head.is_ruled_out
+        decision = self._decide(head, direction, candidates, final=True) if has_bytes else None
+        head.is_begun, head.is_ruled_out, head.attempts = False, False, 0
+        head.head.clear()
         if decision is None or decision.kind == "foreign":
             return Decision("plain", self.assigned) if self.assigned else None
         return decision
 
-    def _decide(self, side: _Side, direction: int, candidates: Candidates, final: bool) -> Decision | None:
-        if not side.said_no:
-            found = self._look(side, direction, candidates, final)
-            if isinstance(found, Decision):
-                return found
-            side.said_no = found is False
-        if not side.said_no:
+    def _decide(self, head: _Head, direction: int, candidates: Candidates, final: bool) -> Decision | None:
+        if not head.is_ruled_out:
+            verdict = self._look(head, candidates, final)
+            if isinstance(verdict, Decision):
+                return verdict
+            head.is_ruled_out = verdict is False
+        if not head.is_ruled_out:
             return None
-        side.head.clear()
-        other = self.sides[1 - direction]
-        return FOREIGN if other.said_no or side.seen > LIMIT else None
+        head.head.clear()
+        other = self._heads[1 - direction]
+        return FOREIGN if other.is_ruled_out or head.seen > LIMIT else None
 
-    def _look(self, side: _Side, direction: int, candidates: Candidates, final: bool) -> Answer:
-        """A decision, False if this direction shows none of the protocols, or None: wait for more bytes."""
+    def _look(self, side: _Head, candidates: Candidates, final: bool) -> Verdict:
         if not side.is_begun:
             return self._search(side, candidates, final)
         head = side.head
@@ -139,57 +169,59 @@ class Chooser:
             return ENCRYPTED
         upgrade = _websocket(head)
         if upgrade:
-            return self._within(upgrade, head, candidates, final)
+            return self._within_websocket(upgrade, head, candidates, final)
         if (encrypted is None or upgrade is None) and not final:
             return None
         if self.assigned:
             return Decision("plain", self.assigned)
-        return _first(((name, verdict(way.readings, head)) for name, way in candidates.plain.items()), "plain", final)
+        verdicts = ((name, begins_with_frame(reader.readings, head)) for name, reader in candidates.plain.items())
+        return _preferred(verdicts, "plain", final)
 
-    def _within(self, upgrade: _Upgrade, head: bytearray, candidates: Candidates, final: bool) -> Answer:
-        """The protocol within WebSocket messages."""
+    def _within_websocket(self, upgrade: _Upgrade, head: bytearray, candidates: Candidates, final: bool) -> Verdict:
+        """Decide by what the WebSocket messages carry."""
         if self.assigned:
             return Decision("websocket", self.assigned)
-        for name, way in candidates.websocket.items():
-            if upgrade.path in way.protocol.captured.websocket_paths:
+        for name, reader in candidates.websocket.items():
+            if upgrade.path in reader.protocol.captured.websocket_paths:
                 return Decision("websocket", name)
         raw = bytes(head[upgrade.size :])
-        answers = ((name, _carried(way, raw)) for name, way in candidates.websocket.items())
-        return _first(answers, "websocket", final)
+        verdicts = ((name, _carries(reader, raw)) for name, reader in candidates.websocket.items())
+        return _preferred(verdicts, "websocket", final)
 
-    def _search(self, side: _Side, candidates: Candidates, final: bool) -> Answer:
-        """Looks for messages in the middle of a stream: two of them decide."""
+    def _search(self, side: _Head, candidates: Candidates, final: bool) -> Verdict:
+        """Look for messages in the middle of a stream: two of them decide."""
         if self.assigned:
             return Decision("plain", self.assigned)
-        while side.tried < len(_TRIES):
-            size = _TRIES[side.tried]
+        while side.attempts < len(_SEARCHED_BYTES):
+            size = _SEARCHED_BYTES[side.attempts]
             if len(side.head) < size and not final:
                 return None
-            side.tried += 1
-            for name, way in candidates.plain.items():
-                if _speaks(way.readings, bytes(side.head[:size])):
+            side.attempts += 1
+            for name, reader in candidates.plain.items():
+                if _has_messages(reader.readings, bytes(side.head[:size])):
                     return Decision("plain", name)
         return False
 
 
-def _first(answers: Iterator[tuple[str, bool | None]], kind: Kind, final: bool) -> Answer:
-    told = dict(answers)
-    if None in told.values() and not final:
+def _preferred(verdicts: Iterable[tuple[str, bool | None]], kind: Kind, final: bool) -> Verdict:
+    """Return the first candidate that says yes, unless one still waits."""
+    by_name = dict(verdicts)
+    if None in by_name.values() and not final:
         return None
-    yes = next((name for name, answer in told.items() if answer), None)
+    yes = next((name for name, verdict in by_name.items() if verdict), None)
     return Decision(kind, yes) if yes is not None else False
 
 
 # --- what first bytes show
 
 
-def verdict(readings: Readings, head: Buffer) -> bool | None:
-    """Whether the first frame in ``head`` is one of these readings; None: too few bytes to tell."""
-    answers = [_verdict(layout, readings, head) for layout in readings.choices]
-    return True if True in answers else None if None in answers else False
+def begins_with_frame(readings: Readings, head: Buffer) -> bool | None:
+    """Return whether a whole, clean frame begins here; None: too few bytes to tell."""
+    verdicts = [_begins_with_frame(layout, readings, head) for layout in readings.choices]
+    return True if True in verdicts else None if None in verdicts else False
 
 
-def _verdict(layout: Layout, readings: Readings, head: Buffer) -> bool | None:
+def _begins_with_frame(layout: Layout, readings: Readings, head: Buffer) -> bool | None:
     end = len(head)
     if not _known_code(layout, head):
         return False
@@ -199,9 +231,9 @@ def _verdict(layout: Layout, readings: Readings, head: Buffer) -> bool | None:
         return None
     except DecodeError:
         return False
-    answer = plausible(layout, head, 0, end)
-    if not answer or header.length > LIMIT:
-        return answer
+    verdict = plausible(layout, head, 0, end)
+    if not verdict or header.length > LIMIT:
+        return verdict
     if header.length > end:
         return None
     try:
@@ -211,24 +243,24 @@ def _verdict(layout: Layout, readings: Readings, head: Buffer) -> bool | None:
 
 
 def _known_code(layout: Layout, head: Buffer) -> bool:
-    """Whether the code, if the header begins with it, is one of a message."""
+    """Return whether the code, if the header begins with it, is that of a message."""
     part = layout.frame.parts[0]
     if not isinstance(part, n.Code) or len(head) < part.wire.size:
         return True
     return read_int(part.wire, head, 0) in layout.messages
 
 
-def _speaks(readings: Readings, data: bytes) -> bool:
+def _has_messages(readings: Readings, data: bytes) -> bool:
     decoder = StreamDecoder.of(readings, lost=torn())
     decoder.push(data)
     messages = 0
-    while messages < _ENOUGH and (event := decoder.step()) is not None:
+    while messages < _ENOUGH_MESSAGES and (event := decoder.step()) is not None:
         messages += isinstance(event, Decoded)
-    return messages >= _ENOUGH
+    return messages >= _ENOUGH_MESSAGES
 
 
 def is_tls(head: Buffer) -> bool | None:
-    """Whether a TLS handshake begins here; None: too few bytes to tell."""
+    """Return whether a TLS handshake begins here; None: too few bytes to tell."""
     expected = (
         lambda b: b == 0x16,
         lambda b: b == 3,
@@ -253,7 +285,7 @@ class _Upgrade(NamedTuple):
 
 
 def _websocket(head: Buffer) -> _Upgrade | Literal[False] | None:
-    """The WebSocket upgrade that begins here, False if there is none, None: too few bytes to tell."""
+    """Return the WebSocket upgrade that begins here, False if there is none, None: too few bytes to tell."""
     for start in (b"GET ", b"HTTP/1.1 101"):
         if bytes(head[: len(start)]) == start[: len(head)]:
             break
@@ -266,13 +298,13 @@ def _websocket(head: Buffer) -> _Upgrade | Literal[False] | None:
     return _Upgrade(ws.path_of(text), end + 4) if ws.is_upgrade(text) else False
 
 
-def _carried(way: ProtocolReader, raw: bytes) -> bool | None:
-    """Whether the first WebSocket message in these bytes begins as this protocol does."""
-    carries = way.protocol.captured.websocket
+def _carries(reader: ProtocolReader, raw: bytes) -> bool | None:
+    """Return whether the first WebSocket message in these bytes begins as this protocol does."""
+    carries = reader.protocol.captured.websocket
     if carries == "frames":
-        return verdict(way.readings, raw)
+        return begins_with_frame(reader.readings, raw)
     is_client = len(raw) > 1 and bool(raw[1] & 0x80)
-    unwrapper = ws.Unwrapper(carries, is_client, phase="frames")
+    unwrapper = ws.Unwrapper(carries, is_client, ws.UnwrapperState("frames"))
     first, is_whole = b"", False
     for piece in unwrapper.feed(raw):
         if piece.lost:
@@ -282,10 +314,10 @@ def _carried(way: ProtocolReader, raw: bytes) -> bool | None:
         if is_whole and carries == "message":
             break
     if carries == "stream":
-        return verdict(way.readings, first)
+        return begins_with_frame(reader.readings, first)
     if not is_whole:
         return None if len(first) < LIMIT else False
     try:
-        return is_clean(way.readings.codec(way.readings.fallback).decode(first))
+        return is_clean(reader.readings.codec(reader.readings.fallback).decode(first))
     except DecodeError:
         return False

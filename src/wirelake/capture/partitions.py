@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+
+from .read.resume import ResumePoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,25 +15,27 @@ class CaptureRange:
     capture: str
     """What the tables call it."""
     kind: str | None = None
-    start: Any = None
+    start: ResumePoint | None = None
     stop: int | None = None
     is_growing: bool = False
-    """More may be written to it: a last packet that is not whole is left for then."""
+    """The file may grow: an incomplete last packet is left for later."""
     size: int = 0
     """Bytes of the file in this range, as far as that is known: for progress only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """``before`` is the packed state of the connections that occur in it. ``is_last``: nothing ever comes behind it."""
+    """Ranges that are decoded together. ``before`` is the packed state of the connections that occur in them;
+    ``is_last``: nothing ever comes behind them.
+    """
 
     number: int
-    pieces: tuple[CaptureRange, ...]
+    ranges: tuple[CaptureRange, ...]
     before: bytes = b""
     is_last: bool = False
     is_only: bool = False
-    """Nobody has read it before: what is known behind it is to be told by whoever decodes it."""
+    """The planner has not read it: whoever decodes it has to return the state behind it."""
 
     @property
     def size(self) -> int:
-        return sum(piece.size for piece in self.pieces)
+        return sum(captured.size for captured in self.ranges)

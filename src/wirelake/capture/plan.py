@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from .decode import WINDOW_BYTES, CaptureDecoder, DecodedWindow
 from .partitions import CaptureRange, Partition
+from .read.resume import ResumePoint
 from .settings import ReadSettings
 from .state import State
 
@@ -22,82 +22,85 @@ PARTITION_BYTES = 64 << 20
 class Plan:
     partitions: list[Partition]
     after: State | None
-    """What is known behind the last one; None if it was not looked at: then the only partition will tell."""
-    marks: dict[str, Any] = field(default_factory=dict)
+    """What is known behind the last partition; None if the planner read nothing: then the only partition tells it."""
+    resume_points: dict[str, ResumePoint] = field(default_factory=dict)
     """Where each capture was left, by path."""
 
 
 def plan(
-    pieces: Sequence[CaptureRange],
+    ranges: Sequence[CaptureRange],
     settings: ReadSettings,
     *,
     before: State | None = None,
     partition_bytes: int = PARTITION_BYTES,
     is_last: bool = False,
     progress: Callable[[int], None] = lambda _: None,
-    found: Callable[[Partition], None] = lambda _: None,
+    on_partition: Callable[[Partition], None] = lambda _: None,
 ) -> Plan:
-    """Cuts captures, read one after the other as one, into partitions of about that many bytes.
+    """Cut captures, read one after the other as one, into partitions of about that many bytes.
 
-    ``found`` is given each partition as soon as it is known.
+    ``on_partition`` is called with each partition as soon as it is known.
     """
     before = before or State()
-    if sum(piece.size for piece in pieces) <= partition_bytes:
-        found(only := Partition(0, tuple(pieces), before.pack(), is_last, is_only=True))
+    if sum(captured.size for captured in ranges) <= partition_bytes:
+        on_partition(only := Partition(0, tuple(ranges), before.pack(), is_last, is_only=True))
         return Plan([only], None)
     window = min(WINDOW_BYTES, max(partition_bytes // 8, 1 << 10))  # cuts fall between windows
     decoder = CaptureDecoder(replace(settings, columns={}, counts_only=True), before, window)
-    cutter = _Cutter(decoder, partition_bytes, found)
-    for piece in pieces:
-        cutter.begin(piece)
-        for seen in decoder.run(piece):
-            cutter.add(seen)
-            progress(seen.consumed)
+    cutter = _Cutter(decoder, partition_bytes, on_partition)
+    for captured in ranges:
+        cutter.begin(captured)
+        for decoded in decoder.run(captured):
+            cutter.add(decoded)
+            progress(decoded.consumed)
         cutter.end()
     cutter.cut()
     if is_last:
         cutter.put((), decoder.state(), is_last=True)
-    return Plan(cutter.partitions, decoder.state(), decoder.marks)
+    return Plan(cutter.partitions, decoder.state(), decoder.resume_points)
 
 
 class _Cutter:
     """Collects ranges until there are enough bytes for a partition."""
 
-    def __init__(self, decoder: CaptureDecoder, partition_bytes: int, found: Callable[[Partition], None]) -> None:
+    def __init__(
+        self, decoder: CaptureDecoder, partition_bytes: int, on_partition: Callable[[Partition], None]
+    ) -> None:
         self.decoder = decoder
         self.partition_bytes = partition_bytes
-        self.found = found
+        self.on_partition = on_partition
         self.partitions: list[Partition] = []
         self._start()
 
     def _start(self) -> None:
         self.before = self.decoder.state()
-        self.pieces: list[CaptureRange] = []
+        self.ranges: list[CaptureRange] = []
         self.touched: set[str] = set()
         self.size = 0
 
-    def begin(self, piece: CaptureRange) -> None:
-        self.piece, self.piece_size = piece, 0
+    def begin(self, captured: CaptureRange) -> None:
+        self.captured, self.captured_size = captured, 0
 
-    def add(self, seen: DecodedWindow) -> None:
-        self.touched.update(connection.id for connection in seen.chunks.connections)
-        self.piece_size += seen.consumed
-        if self.size + self.piece_size >= self.partition_bytes:
-            mark, stop = self.decoder.reader.mark(), self.decoder.reader.position
-            self.pieces.append(replace(self.piece, stop=stop, size=self.piece_size))
+    def add(self, decoded: DecodedWindow) -> None:
+        self.touched.update(connection.id for connection in decoded.chunks.connections)
+        self.captured_size += decoded.consumed
+        reader = self.decoder.reader
+        if reader is not None and self.size + self.captured_size >= self.partition_bytes:
+            here = reader.resume_point()
+            self.ranges.append(replace(self.captured, stop=reader.position, size=self.captured_size))
             self.cut()
-            self.piece, self.piece_size = replace(self.piece, start=mark), 0
+            self.captured, self.captured_size = replace(self.captured, start=here), 0
 
     def end(self) -> None:
-        if self.piece_size or self.piece.start is None:
-            self.pieces.append(replace(self.piece, size=self.piece_size))
-            self.size += self.piece_size
+        if self.captured_size or self.captured.start is None:
+            self.ranges.append(replace(self.captured, size=self.captured_size))
+            self.size += self.captured_size
 
     def cut(self) -> None:
-        if self.pieces:
-            self.put(tuple(self.pieces), self.before.only(self.touched))
+        if self.ranges:
+            self.put(tuple(self.ranges), self.before.only(self.touched))
         self._start()
 
-    def put(self, pieces: tuple[CaptureRange, ...], before: State, is_last: bool = False) -> None:
-        self.partitions.append(Partition(len(self.partitions), pieces, before.pack(), is_last))
-        self.found(self.partitions[-1])
+    def put(self, ranges: tuple[CaptureRange, ...], before: State, is_last: bool = False) -> None:
+        self.partitions.append(Partition(len(self.partitions), ranges, before.pack(), is_last))
+        self.on_partition(self.partitions[-1])

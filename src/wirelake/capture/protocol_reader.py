@@ -73,3 +73,35 @@ class ProtocolReader:
         if self.secrets and needed and "message" not in needed:
             needed.append("message")
         return StreamsDecoder(self.readings, needed)
+
+
+class ProtocolReaders:
+    """The protocol readers in use, by number: for each protocol one for plain streams and one for WebSocket."""
+
+    def __init__(self, settings: ReadSettings) -> None:
+        self._settings = settings
+        self._readers: list[ProtocolReader] = []
+        self._numbers: dict[tuple[str, bool], int] = {}
+
+    def __getitem__(self, number: int) -> ProtocolReader:
+        return self._readers[number]
+
+    def number(self, name: str, websocket: bool) -> int:
+        key = (name, websocket)
+        if key not in self._numbers:
+            self._numbers[key] = len(self._readers)
+            self._readers.append(ProtocolReader(self._settings, name, websocket))
+        return self._numbers[key]
+
+    def get(self, name: str, websocket: bool) -> ProtocolReader:
+        return self._readers[self.number(name, websocket)]
+
+    @property
+    def names(self) -> list[str]:
+        """The names by which the protocols are loaded."""
+        return [reader.name for reader in self._readers]
+
+    @property
+    def protocols(self) -> list[str]:
+        """The names by which the protocols call themselves."""
+        return [reader.protocol.name for reader in self._readers]

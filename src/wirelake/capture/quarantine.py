@@ -1,22 +1,65 @@
-"""Rows of the quarantine: ranges of bytes that could not be decoded, and gaps."""
+"""Quarantine: rows for ranges of bytes that could not be decoded, and for gaps."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from ..columnar.schema import TIMESTAMP
+from .chunks import DIRECTIONS
+from .stream_table import StreamTable
 
-_QUARANTINE = (
+_COLUMNS = (
     ("capture", pa.string(), "the file or tap it came from"),
     ("connection", pa.string(), "the connection, the same in every run"),
     ("direction", pa.string(), "to_server or to_client"),
     ("offset", pa.int64(), "first byte of the range in its stream"),
     ("length", pa.int64(), "bytes of the range; of a gap, how many were never captured"),
-    ("ts", TIMESTAMP, "when the last byte of the range was there"),
+    ("ts", TIMESTAMP, "when the last byte of the range arrived"),
     ("rule", pa.string(), "the broken rule; `gap` stands for bytes that were never captured"),
     ("path", pa.string(), "the field in which it was broken, if it was one"),
     ("detail", pa.string(), "what is wrong, in a sentence"),
     ("bytes", pa.binary(), "the bytes; null for a gap, and only the first ones of a range that is encrypted"),
     ("protocol", pa.string(), "the protocol of the connection; null if that is not known"),
 )
-QUARANTINE = pa.schema([pa.field(name, kind, metadata={"doc": doc}) for name, kind, doc in _QUARANTINE])
+QUARANTINE = pa.schema([pa.field(name, kind, metadata={"doc": doc}) for name, kind, doc in _COLUMNS])
+
+Row = tuple[str, str, str, int, int, int, str, str, str, bytes | None, str | None]
+"""A row of the quarantine; its time is in microseconds, -1 if there is none."""
+
+
+class Fault(NamedTuple):
+    """What is wrong with a range of bytes."""
+
+    rule: str
+    path: str
+    detail: str
+    data: bytes | None
+    protocol: str | None
+
+
+class Quarantine:
+    """Makes the rows of the streams of a table and counts their bytes there."""
+
+    def __init__(self, table: StreamTable, captures: list[str]) -> None:
+        self._table = table
+        self._captures = captures
+
+    def range(self, stream: int, offset: int, length: int, ts: int, capture: int, fault: Fault) -> Row:
+        """Return the row of a range, whose bytes are now quarantined."""
+        self._table.numbers["bytes_quarantined"][stream] += length
+        return self._row(stream, offset, length, ts, capture, fault)
+
+    def gap(self, stream: int, length: int, ts: int, capture: int, protocol: str | None) -> Row:
+        """Return the row of bytes that were never captured, which come next in their stream."""
+        numbers = self._table.numbers
+        offset = int(numbers["next_offset"][stream])
+        numbers["bytes_missing"][stream] += length
+        numbers["next_offset"][stream] += length
+        fault = Fault("gap", "", f"{length} bytes were not captured", None, protocol)
+        return self._row(stream, offset, length, ts, capture, fault)
+
+    def _row(self, stream: int, offset: int, length: int, ts: int, capture: int, fault: Fault) -> Row:
+        connection, direction = self._table.ids[stream // 2], DIRECTIONS[stream % 2]
+        return (self._captures[capture], connection, direction, offset, length, ts, *fault)

@@ -18,19 +18,16 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Collection
-from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .chunks import Chunks, Connection, connection_id
-
-if TYPE_CHECKING:
-    from .read.tap import TapConnections, TapSnapshot
-
-Integers = NDArray[np.int64]
+from .lazy_kernels import kernels
+from .tap_connections import TapConnections
+from .tcp_state import ConnectionName, Ints, TrackerState
 
 _FLOWS = 1 << 10
 _NODES = 1 << 10
@@ -38,53 +35,12 @@ _TIDY_FROM = 1 << 13
 ENDED = ("", "", "closed", "reset")
 
 
-@lru_cache(maxsize=1)
-def kernels() -> Any:
-    """The kernels; numba takes a second to load."""
-    try:
-        from ..kernels import packets, tcp
-    except ImportError as error:
-        raise ImportError(f"reading captures needs numba ({error}); pip install 'wirelake[columnar]'") from error
-    return _Kernels(packets, tcp)
+class NotInChunks(NamedTuple):
+    """Bytes of a window that are in no chunk, or in no packet."""
 
-
-class _Kernels(NamedTuple):
-    packets: Any
-    tcp: Any
-
-
-class _Name(NamedTuple):
-    """What stays the same of a connection."""
-
-    id: str
-    client: str
-    server: str
-    client_port: int
-    server_port: int
-    first_us: int | None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Snapshot:
-    """All that a Tracker knows at some place of a capture, the bytes of held segments included."""
-
-    ports: frozenset[int]
-    keys: NDArray[np.uint64]
-    flows: Integers
-    ways: Integers
-    nodes: Integers
-    holding: Integers
-    now: Integers
-    names: list[_Name | None]
-    held: NDArray[np.uint8]
-    taps: TapSnapshot | None = None
-
-    def only(self, ids: Collection[str]) -> Snapshot:
-        """The same of these connections alone."""
-        wanted = ids if isinstance(ids, (set, frozenset, dict)) else set(ids)
-        numbers = [number for number, name in enumerate(self.names) if name is not None and name.id in wanted]
-        taps = self.taps.only(set(wanted)) if self.taps is not None else None
-        return replace(_selected(self, np.array(numbers, np.int64)), taps=taps)
+    repeated: int
+    missing: int
+    early: int
 
 
 class Tracker:
@@ -93,38 +49,31 @@ class Tracker:
     ``ports`` are those of servers: they tell who called whom where the beginning of a connection was not captured.
     """
 
-    def __init__(self, snapshot: Snapshot | None = None, *, ports: Collection[int] | None = None) -> None:
-        if snapshot is None:
-            snapshot = _nothing()
-        self.ports = frozenset(ports) if ports is not None else snapshot.ports
+    def __init__(self, state: TrackerState | None = None, *, ports: Collection[int] | None = None) -> None:
+        state = state or TrackerState.empty()
+        self.ports = frozenset(ports) if ports is not None else frozenset(state.ports)
         self._is_server = np.zeros(1 << 16, np.uint8)
         self._is_server[[port for port in self.ports if 0 <= port < 1 << 16]] = 1
-        self._taps: TapConnections | None = None
-        self._tap_snapshot = snapshot.taps
-        self._go_on(snapshot)
+        self.taps = TapConnections(state.taps)
+        """The same for tap files, which are no packets."""
+        self._go_on(state)
 
-    def _go_on(self, snapshot: Snapshot) -> None:
-        self.count = len(snapshot.names)
-        self.keys, self._flows, self._ways = snapshot.keys.copy(), snapshot.flows.copy(), snapshot.ways.copy()
-        self._now, self._holding = snapshot.now.copy(), np.append(snapshot.holding, np.zeros(64, np.int64))
-        self._names = list(snapshot.names)
-        self.held = snapshot.held
+    def _go_on(self, state: TrackerState) -> None:
+        tcp = kernels().tcp
+        self.count = len(state.names)
+        self.keys, self._flows, self._streams = state.keys.copy(), state.flows.copy(), state.streams.copy()
+        self._flows[tcp.STAMP :: tcp.FLOW] = 0  # windows are counted anew
+        self._now, self._holding = state.now.copy(), np.append(state.holding, np.zeros(64, np.int64))
+        self._now[tcp.WINDOW] = 0
+        self._names = list(state.names)
+        self.held = state.held
         """The bytes of held segments: they belong to the front of the next window."""
-        self._nodes = snapshot.nodes.copy()
-        self._now[kernels().tcp.FREE] = len(self._nodes)
+        self._nodes = state.nodes.copy()
+        self._now[tcp.FREE] = len(self._nodes)
         self._add_nodes(_NODES)
         self.table = np.empty(0, np.int32)
         self.grow()
         self._tidy_at = max(_TIDY_FROM, 2 * self.count)
-
-    @property
-    def taps(self) -> TapConnections:
-        """The same for tap files, which are no packets."""
-        if self._taps is None:
-            from .read.tap import TapConnections
-
-            self._taps = TapConnections(self._tap_snapshot)
-        return self._taps
 
     # --- for readers
 
@@ -134,7 +83,7 @@ class Tracker:
         room = max(_FLOWS, 2 * self.count)
         self.keys = _longer(self.keys, room * kernel.packets.KEY)
         self._flows = _longer(self._flows, room * kernel.tcp.FLOW)
-        self._ways = _longer(self._ways, room * 2 * kernel.tcp.WAY)
+        self._streams = _longer(self._streams, room * 2 * kernel.tcp.STREAM)
         slots = 1 << (2 * room - 1).bit_length()
         self.table = np.full(slots, -1, np.int32)
         kernel.packets.fill_table(self.keys, self.count, self.table)
@@ -150,14 +99,14 @@ class Tracker:
         is_dropped = (phase == tcp.NONE) | (is_old & ((phase != tcp.OPEN) | (flows[:, tcp.BEYOND_SYN] == 0)))
         if 4 * int(is_dropped.sum()) > self.count:
             # As if one run had ended and another had gone on.
-            self._go_on(_selected(self._state(), np.flatnonzero(~is_dropped)))
+            self._go_on(self._state().select(np.flatnonzero(~is_dropped)))
         self._tidy_at = max(_TIDY_FROM, 2 * self.count)
 
     def begin_file(self) -> None:
         """Another file begins: bytes that are still held have no position in it."""
-        kernels().tcp.forget_positions(self._ways, self._nodes, self._holding, self._now)
+        kernels().tcp.forget_positions(self._streams, self._nodes, self._holding, self._now)
 
-    def feed(self, data: NDArray[np.uint8], segments: Integers, count: int, shift: int) -> tuple[Chunks, Found]:
+    def feed(self, data: NDArray[np.uint8], segments: Ints, count: int, shift: int) -> tuple[Chunks, NotInChunks]:
         """Takes the segments of a window. ``data`` is what they lie in, with the held bytes in front; ``shift`` leads
         from a place in it to a position in the file.
         """
@@ -166,8 +115,8 @@ class Tracker:
         done = 0
         while True:
             done = tcp.track(
-                segments, done, count, self.keys, self._is_server, self._flows, self._ways, self._nodes, self._holding,
-                chunks, seen, self._now,
+                segments, done, count, self.keys, self._is_server, self._flows, self._streams, self._nodes,
+                self._holding, chunks, seen, self._now,
             )  # fmt: skip
             if done == count:
                 break
@@ -181,26 +130,25 @@ class Tracker:
         tcp = kernels().tcp
         chunks, seen = self._begin_window(0, 0)
         chunks, seen = self._make_room(chunks, seen)
-        tcp.give_up_all(self._flows, self._ways, self._nodes, self._holding, chunks, seen, self._now)
+        tcp.give_up_all(self._flows, self._streams, self._nodes, self._holding, chunks, seen, self._now)
         return self._end_window(self.held, chunks, seen)[0]
 
-    def snapshot(self) -> Snapshot:
-        """What is known now; later packets do not change it."""
+    def state(self) -> TrackerState:
+        """Return what is known now; later packets do not change it."""
         tcp = kernels().tcp
         flows = self._flows[: self.count * tcp.FLOW].reshape(-1, tcp.FLOW)
-        return _selected(self._state(), np.flatnonzero(flows[:, tcp.PHASE] != tcp.NONE))
+        return self._state().select(np.flatnonzero(flows[:, tcp.PHASE] != tcp.NONE))
 
     # --- inside
 
-    def _state(self) -> Snapshot:
-        """As it is, not copied."""
-        taps = self._taps.snapshot() if self._taps is not None else self._tap_snapshot
-        return Snapshot(
-            self.ports, self.keys, self._flows, self._ways, self._nodes, self._holding, self._now, self._names,
-            self.held, taps,
+    def _state(self) -> TrackerState:
+        """Return the present arrays, not copied."""
+        return TrackerState(
+            tuple(sorted(self.ports)), self.keys, self._flows, self._streams, self._nodes, self._holding, self._now,
+            self._names, self.held, self.taps.state(),
         )  # fmt: skip
 
-    def _begin_window(self, count: int, shift: int) -> tuple[Integers, Integers]:
+    def _begin_window(self, count: int, shift: int) -> tuple[Ints, Ints]:
         tcp = kernels().tcp
         now = self._now
         now[tcp.WINDOW] += 1
@@ -210,7 +158,7 @@ class Tracker:
         room = count + 4 * int(now[tcp.USED]) + 64
         return np.empty(room * tcp.CHUNK, np.int64), np.empty((1024 + int(now[tcp.HOLDING])) * tcp.SEEN, np.int64)
 
-    def _make_room(self, chunks: Integers, seen: Integers) -> tuple[Integers, Integers]:
+    def _make_room(self, chunks: Ints, seen: Ints) -> tuple[Ints, Ints]:
         """More of everything that may have become short."""
         tcp = kernels().tcp
         used, holding = int(self._now[tcp.USED]), int(self._now[tcp.HOLDING])
@@ -234,14 +182,14 @@ class Tracker:
         self._nodes[places[-1] + tcp.FOLLOWING] = self._now[tcp.FREE] if self._now[tcp.FREE] < begin else -1
         self._now[tcp.FREE] = begin
 
-    def _end_window(self, data: NDArray[np.uint8], chunks: Integers, seen: Integers) -> tuple[Chunks, Found]:
+    def _end_window(self, data: NDArray[np.uint8], chunks: Ints, seen: Ints) -> tuple[Chunks, NotInChunks]:
         tcp = kernels().tcp
         now = self._now
         tcp.tell(self._flows, seen, now)
         self.held = np.empty(int(now[tcp.HELD_TOTAL]), np.uint8)
-        tcp.keep_held(data, self._ways, self._nodes, self._holding, now, self.held)
+        tcp.keep_held(data, self._streams, self._nodes, self._holding, now, self.held)
         rows = chunks[: int(now[tcp.CHUNKS]) * tcp.CHUNK].reshape(-1, tcp.CHUNK)
-        found = Found(int(now[tcp.REPEATED]), int(now[tcp.MISSING]), int(now[tcp.EARLY]))
+        found = NotInChunks(int(now[tcp.REPEATED]), int(now[tcp.MISSING]), int(now[tcp.EARLY]))
         return Chunks(
             data,
             self._connections(seen[: int(now[tcp.SEENS]) * tcp.SEEN].reshape(-1, tcp.SEEN)),
@@ -254,7 +202,7 @@ class Tracker:
             rows[:, tcp.CHUNK_POSITION].copy(),
         ), found
 
-    def _connections(self, seen: Integers) -> list[Connection]:
+    def _connections(self, seen: Ints) -> list[Connection]:
         tcp = kernels().tcp
         connections = []
         for flow, before, phase, client, is_whole, first_us, sequence, last_us, ended_us, *_ in seen.tolist():
@@ -272,7 +220,7 @@ class Tracker:
             )  # fmt: skip
         return connections
 
-    def _name(self, flow: int, client: int, first_us: int, sequence: int) -> _Name:
+    def _name(self, flow: int, client: int, first_us: int, sequence: int) -> ConnectionName:
         packets = kernels().packets
         *words, ports = self.keys[flow * packets.KEY : flow * packets.KEY + packets.KEY_PORTS + 1].tolist()
         is_six = bool(ports & packets.IPV6)
@@ -287,15 +235,7 @@ class Tracker:
             text += f"|{before.id}"
         (here, port), (there, other_port) = ends[client], ends[1 - client]
         identity = connection_id(f"{there}|{other_port}", text)
-        return _Name(identity, here, there, port, other_port, _time(first_us))
-
-
-class Found(NamedTuple):
-    """Bytes of a window that are in no chunk, or in no packet."""
-
-    repeated: int
-    missing: int
-    early: int
+        return ConnectionName(identity, here, there, port, other_port, _time(first_us))
 
 
 @lru_cache(maxsize=1 << 14)
@@ -314,36 +254,3 @@ def _longer(array: NDArray[Any], length: int) -> NDArray[Any]:
     made = np.zeros(length, array.dtype)
     made[: len(array)] = array
     return made
-
-
-def _nothing() -> Snapshot:
-    tcp = kernels().tcp
-    nothing = np.empty(0, np.int64)
-    now = np.zeros(tcp.NOW, np.int64)
-    now[tcp.CLOCK], now[tcp.DUE] = -1, tcp.NEVER
-    return Snapshot(
-        frozenset(), np.empty(0, np.uint64), nothing, nothing, nothing, nothing, now, [], np.empty(0, np.uint8)
-    )
-
-
-def _selected(state: Snapshot, numbers: Integers) -> Snapshot:
-    """A copy with these flows only, numbered anew in the same order."""
-    packets, tcp = kernels()
-    count = len(state.names)
-    keys = state.keys[: count * packets.KEY].reshape(-1, packets.KEY)[numbers].reshape(-1)
-    flows = state.flows[: count * tcp.FLOW].reshape(-1, tcp.FLOW)[numbers].reshape(-1)
-    ways = state.ways[: 2 * count * tcp.WAY].reshape(-1, 2 * tcp.WAY)[numbers].reshape(-1)
-    new_number = np.full(count, -1, np.int64)
-    new_number[numbers] = np.arange(len(numbers))
-    row = 2 * tcp.WAY
-    holding = state.holding[: int(state.now[tcp.HOLDING])]
-    holding = holding[new_number[holding // row] >= 0]
-    holding = new_number[holding // row] * row + holding % row
-    sizes = ways[holding + tcp.HELD_BYTES]
-    nodes = np.empty(int(ways[holding + tcp.HELD].sum()) * tcp.NODE, np.int64)
-    held = np.empty(int(sizes.sum()), np.uint8)
-    tcp.copy_held(state.held, ways, state.nodes, holding, len(holding), nodes, held)
-    now = state.now.copy()
-    now[tcp.HOLDING], now[tcp.USED], now[tcp.HELD_TOTAL] = len(holding), len(nodes) // tcp.NODE, len(held)
-    names = [state.names[number] for number in numbers.tolist()]
-    return Snapshot(state.ports, keys, flows, ways, nodes, holding, now, names, held, state.taps)

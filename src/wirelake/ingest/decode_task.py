@@ -23,6 +23,7 @@ from ..gold.facts import FED, MESSAGES, facts
 from ..gold.tables import ACCOUNTING, CHUNK_BYTES, CHUNKS
 from ..lake import Attempt, StagedFile, Staging
 from ..protocols import load
+from .carry import pack
 from .chunk_rows import chunk_rows
 from .declared import Declared
 from .gold_task import SHARES
@@ -81,8 +82,8 @@ class _Decode:
             self._window(seen)
         result = self.result
         if self.task.partition.is_only:
-            result.state = self.attempt.stage_bytes("state", machine.state().pack())
-            result.marks = machine.marks
+            result.state = self.attempt.stage_bytes("state", pack(machine.state()))
+            result.marks = machine.resume_points
         result.counts = machine.counts
         result.files = self.attempt.close()
         for (name, bucket), stream in self.shares.items():
@@ -90,7 +91,7 @@ class _Decode:
         return result
 
     def _window(self, seen: DecodedWindow) -> None:
-        capture = seen.piece.capture if seen.piece is not None else None
+        capture = seen.range.capture if seen.range is not None else None
         output = seen.output
         if capture is not None and len(seen.chunks):
             kept = CHUNKS.append(CHUNK_BYTES) if self.task.keep_bytes else CHUNKS

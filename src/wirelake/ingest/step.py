@@ -98,7 +98,7 @@ class Step:
             partition_bytes=wanted_bytes or partition_bytes(total),
             is_last=self._final,
             progress=progress.add,
-            found=decode,
+            on_partition=decode,
         )
 
     def _decode(self, planned: Plan, decoding: list[Future[Any]]) -> list[DecodeResult]:
@@ -126,7 +126,7 @@ class Step:
             (only,) = decoded
             assert only.state is not None
             state = self._carry.take_state(only.state)
-            planned.marks.update(only.marks)
+            planned.resume_points.update(only.marks)
         accounts = CaptureDecoder(self._reading, state).streams.accounts()
         self.report.bytes_pending = sum(accounts.column("bytes_pending").to_pylist())
         with self._run.staging.attempt("open") as attempt:
@@ -217,7 +217,7 @@ class Step:
         report = self.report
         report.captures = len(captures)
         report.bytes_in = report.bytes_decoded + report.bytes_quarantined
-        left_at = planned.marks
+        left_at = planned.resume_points
         inputs = [one.input.read_to(getattr(left_at.get(one.piece.path), "position", 0)) for one in captures]
         self._carry.put_positions(left_at)
         facts = {

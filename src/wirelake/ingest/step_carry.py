@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from ..capture.read.pcap import PacketMark
-from ..capture.read.raw import RawMark
-from ..capture.read.tap import TapMark
+from ..capture.read.resume import ResumePoint
 from ..capture.state import State
 from ..lake import Lake, StagedFile, Staging
-from .carry import pack, read
+from .carry import pack, read, unpack
 
 T = TypeVar("T")
 
@@ -22,19 +20,7 @@ STATE = "state"
 class Positions:
     """Where each capture was left, by path."""
 
-    packets: dict[str, PacketMark] = field(default_factory=dict)
-    taps: dict[str, TapMark] = field(default_factory=dict)
-    raw: dict[str, RawMark] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, positions: dict[str, Any]) -> Positions:
-        def by(kind: type[T]) -> dict[str, T]:
-            return {path: position for path, position in positions.items() if isinstance(position, kind)}
-
-        return cls(by(PacketMark), by(TapMark), by(RawMark))
-
-    def by_path(self) -> dict[str, Any]:
-        return {**self.packets, **self.taps, **self.raw}
+    by_path: dict[str, ResumePoint] = field(default_factory=dict)
 
 
 class StepCarry:
@@ -61,25 +47,23 @@ class StepCarry:
 
     def state(self) -> State:
         """What the captures read so far leave open."""
-        path = self._known.get(STATE)
-        return State.unpack(self._lake.read_bytes(path)) if path is not None else State()
+        return self._read(STATE, State) or State()
 
     def put_state(self, state: State | None) -> None:
-        staged = self._staging.stage_bytes("driver-state", STATE, state.pack()) if state is not None else None
-        self.hand_on(STATE, staged)
+        self.hand_on(STATE, self._stage(STATE, state) if state is not None else None)
 
     def take_state(self, file: StagedFile) -> State:
         """The state that a task has written; it is handed on as it is."""
         self.hand_on(STATE, file)
-        return State.unpack(self._lake.read_bytes(file))
+        return unpack(self._lake.read_bytes(file), State)
 
-    def positions(self) -> dict[str, Any]:
+    def positions(self) -> dict[str, ResumePoint]:
         """Where each capture was left, by path."""
-        return (self._read(POSITIONS, Positions) or Positions()).by_path()
+        return (self._read(POSITIONS, Positions) or Positions()).by_path
 
-    def put_positions(self, positions: dict[str, Any]) -> None:
+    def put_positions(self, positions: dict[str, ResumePoint]) -> None:
         """Where the captures of this step were left; those of others stay."""
-        self.hand_on(POSITIONS, self._stage(POSITIONS, Positions.of(self.positions() | positions)))
+        self.hand_on(POSITIONS, self._stage(POSITIONS, Positions(self.positions() | positions)))
 
     def _read(self, name: str, kind: type[T]) -> T | None:
         path = self._known.get(name)

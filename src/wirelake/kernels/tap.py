@@ -1,7 +1,7 @@
 """Tap files: the kernel that walks records, and the one that puts chunks of each direction in order of their offsets.
 
 A record is ``crc u32, length u32, mark u16, kind u8, detail u8, connection u32`` and ``length`` bytes of body, all
-little-endian (docs/tap-format.md). The walk never raises: what is no record is a row of kind BAD.
+little-endian (docs/tap-format.md). The walk never raises: bytes that are not a record are a row of kind DAMAGED.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ HEAD = 16
 MARK = 0x7EA9
 MAX_BODY = 1 << 20
 OPEN, DATA, CLOSE = 1, 2, 3
-BAD = 0
+DAMAGED = 0
 DATA_HEAD = 16
 OPEN_LEAST, CLOSE_LENGTH = 31, 24
 LEAST = HEAD + DATA_HEAD
@@ -82,7 +82,7 @@ def _fits(kind, length):
 
 
 @njit(cache=True, nogil=True)
-def walk(buf, base, seed, tables, bad_from, kinds, details, numbers, starts, lengths):
+def walk(buf, base, seed, tables, damaged_from, kinds, details, numbers, starts, lengths):
     """Finds records in a window that begins at ``base`` of the file. Gives their number, the place behind the last one,
     and where in the file bytes began that are no record (-1 if there are none): those are searched for the next record
     that its CRC proves.
@@ -101,11 +101,11 @@ def walk(buf, base, seed, tables, bad_from, kinds, details, numbers, starts, len
             if behind > end:
                 break
             if crc32(buf, place + 4, behind, seed, tables) == wanted:
-                if bad_from >= 0:
-                    store(kinds, count, BAD)
-                    store(starts, count, bad_from - base)
-                    store(lengths, count, base + place - bad_from)
-                    bad_from = np.int64(-1)
+                if damaged_from >= 0:
+                    store(kinds, count, DAMAGED)
+                    store(starts, count, damaged_from - base)
+                    store(lengths, count, base + place - damaged_from)
+                    damaged_from = np.int64(-1)
                     count += 1
                 store(kinds, count, kind)
                 store(details, count, word >> np.uint64(24) & np.uint64(0xFF))
@@ -115,10 +115,10 @@ def walk(buf, base, seed, tables, bad_from, kinds, details, numbers, starts, len
                 count += 1
                 place = behind
                 continue
-        if bad_from < 0:
-            bad_from = base + place
+        if damaged_from < 0:
+            damaged_from = base + place
         place += 1
-    return count, place, bad_from
+    return count, place, damaged_from
 
 
 @njit(cache=True, nogil=True)
@@ -134,7 +134,7 @@ def order(
     made, missing, repeated = 0, np.int64(0), np.int64(0)
     for i in range(count):
         kind = at(kinds, i)
-        if kind == BAD:
+        if kind == DAMAGED:
             continue
         connection, start = np.int64(at(connections, i)), at(starts, i)
         ts = np.int64(load_little(buf, start))

@@ -196,7 +196,7 @@ def _planned(table: Table, pieces: list[CaptureRange], kind: str) -> list[Partit
 def _shares(planned: list[Partition], kind: str) -> list[Share]:
     """Make each partition a share. One that only ends connections joins the last that reads something."""
     shares: list[Share] = [((partition, kind),) for partition in planned]
-    if len(shares) > 1 and not planned[-1].pieces:
+    if len(shares) > 1 and not planned[-1].ranges:
         shares[-2:] = [shares[-2] + shares[-1]]
     return shares
 
@@ -260,7 +260,7 @@ def rows(table: Table, share: Share) -> Iterator[pa.RecordBatch]:
             for window in windows:
                 yield from table.batches(window)
         except CaptureError as error:
-            gone = any(_is_gone(piece.path) for piece in partition.pieces)
+            gone = any(_is_gone(piece.path) for piece in partition.ranges)
             if not (table.options.ignore_corrupt_files or (table.options.ignore_missing_files and gone)):
                 raise _hinted(error) from None
 

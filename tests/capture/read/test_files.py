@@ -71,7 +71,7 @@ def test_a_packed_file_that_is_damaged_ends_there(tmp_path: Path) -> None:
     assert counts.broken.startswith("the compressed file is damaged behind byte ")
 
 
-def test_a_packed_capture_gives_the_same_and_goes_on_at_a_mark(tmp_path: Path) -> None:
+def test_a_packed_capture_gives_the_same_and_goes_on_at_a_resume_point(tmp_path: Path) -> None:
     packets = plain(tmp_path / "plain.pcap")
     path = hostile.write_pcap(tmp_path / "a.pcap.gz", packets)
     expected, _ = follow(tmp_path / "plain.pcap")
@@ -80,8 +80,8 @@ def test_a_packed_capture_gives_the_same_and_goes_on_at_a_mark(tmp_path: Path) -
     tracker = Tracker()
     reader = open_capture(path, tracker, window=5000)
     lengths = [int(next(iter(reader)).length.sum())]
-    mark = reader.mark()
-    lengths += [int(chunks.length.sum()) for chunks in open_capture(path, tracker, start=mark)]
+    place = reader.resume_point()
+    lengths += [int(chunks.length.sum()) for chunks in open_capture(path, tracker, start=place)]
     assert sum(lengths) == sum(len(packet.data) for packet in packets)
 
 

@@ -15,9 +15,9 @@ from wirelake.errors import CaptureError
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.pcap", b"", "no pcap, pcapng or tap file: it is empty"),
-        ("a.pcap", b"hello world", "no pcap, pcapng or tap file: it begins with 68 65 6c 6c 6f 20 77 6f"),
-        ("a.pcap", b"\xd4\xc3", "no pcap, pcapng or tap file: it begins with d4 c3"),
+        ("a.pcap", b"", "not a pcap, pcapng or tap file: it is empty"),
+        ("a.pcap", b"hello world", "not a pcap, pcapng or tap file: it begins with 68 65 6c 6c 6f 20 77 6f"),
+        ("a.pcap", b"\xd4\xc3", "not a pcap, pcapng or tap file: it begins with d4 c3"),
     ],
 )
 def test_a_file_that_is_no_capture_is_refused(name: str, content: bytes, message: str, tmp_path: Path) -> None:
@@ -36,9 +36,9 @@ def test_paths_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
 
 def test_a_kind_that_is_asked_for_must_be_right(tmp_path: Path) -> None:
     path = hostile.write_pcap(tmp_path / "a.pcap", [])
-    with pytest.raises(CaptureError, match="no pcapng file: it begins with d4 c3 b2 a1"):
+    with pytest.raises(CaptureError, match="not a pcapng file: it begins with d4 c3 b2 a1"):
         open_capture(path, Tracker(), kind="pcapng")
-    with pytest.raises(CaptureError, match="there is no kind 'pcapx' of captures; there are pcap, pcapng, tap, raw"):
+    with pytest.raises(CaptureError, match="'pcapx' is not a kind of captures; choose pcap, pcapng, tap, raw"):
         open_capture(path, Tracker(), kind="pcapx")
     assert open_capture(path, Tracker(), kind="raw").kind == "raw"
     assert open_capture(path, Tracker()).kind == "pcap"

@@ -41,11 +41,11 @@ def test_a_raw_file_is_read_in_windows_without_times() -> None:
     assert (reader.position, reader.counts.bytes) == (2500, 2500)
 
 
-def test_reading_goes_on_at_a_mark_and_ends_at_a_stop() -> None:
+def test_reading_goes_on_at_a_resume_point_and_ends_at_a_stop() -> None:
     content = bytes(2500)
     reader = RawReader(io.BytesIO(content), "x.bin", window=700)
     next(iter(reader))
-    later = RawReader(io.BytesIO(content), "x.bin", start=reader.mark(), stop=1400)
+    later = RawReader(io.BytesIO(content), "x.bin", start=reader.resume_point(), stop=1400)
     (chunks,) = later
     assert (int(chunks.offset[0]), int(chunks.length[0]), later.position) == (700, 700, 1400)
 

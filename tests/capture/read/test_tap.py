@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import pickle
 from collections import defaultdict
 from pathlib import Path
 from random import Random
@@ -14,12 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.capture.reloading import reloaded
 from tests.capture.taps import CLIENT, SERVER, SET, START_US, Found, Step, play, read_tap, rotated, tap, together
 from wirelake.capture.chunks import TO_CLIENT, TO_SERVER
 from wirelake.capture.read import open_capture
-from wirelake.capture.read.tap import TapConnections, TapReader
+from wirelake.capture.read.tap import TapReader
+from wirelake.capture.tap_connections import TapConnections
+from wirelake.capture.tap_format import FILE_HEAD_BYTES
 from wirelake.capture.tcp import Tracker
-from wirelake.capture.write.tap import FILE_HEAD_BYTES, TapWriter
+from wirelake.capture.write.tap import TapWriter
 from wirelake.errors import CaptureError
 from wirelake.generate import Traffic, generate, write_tap
 
@@ -112,9 +114,8 @@ def test_a_tap_torn_at_any_byte_is_read_to_its_last_whole_record_in_any_windows(
     assert bool(reader.counts.broken) == (torn != last)
 
     # The file grows, and another reader goes on where the first one stopped.
-    mark, connections = reader.mark(), reader.connections
-    connections = TapConnections(pickle.loads(pickle.dumps(connections.snapshot())))
-    rest, reader = read_tap(content, connections, start=pickle.loads(pickle.dumps(mark)), window=window)
+    connections = TapConnections(reloaded(reader.connections.state()))
+    rest, reader = read_tap(content, connections, start=reloaded(reader.resume_point()), window=window)
     assert found.rows + rest.rows == whole.rows
     assert found.gaps + rest.gaps == whole.gaps
     assert reader.position == len(content)
@@ -140,7 +141,7 @@ def test_a_damaged_tap_gives_the_same_in_any_windows_and_all_records_that_are_wh
     begin = max((end for end in ends if end <= place), default=FILE_HEAD_BYTES)
     end = min(end for end in ends if end > place)
     if not reader.counts.broken:  # a length that became too large hides what is behind it
-        assert reader.counts.notes == [f"{end - begin} bytes at {begin} are no record, or a damaged one"]
+        assert reader.counts.notes == [f"{end - begin} bytes at {begin} are not a record, or a damaged one"]
         assert _payloads(one) == [row for row in _payloads(whole) if not begin <= row[0] < end]
 
 
@@ -157,7 +158,7 @@ def test_a_hole_from_a_damaged_record_is_a_gap(tmp_path: Path) -> None:
     found, reader = read_tap(content)
     assert [(offset, length) for _, _, offset, length in found.gaps] == [(50, 50)]
     assert reader.counts.missing_bytes == 50
-    assert "no record" in reader.counts.notes[0]
+    assert "not a record" in reader.counts.notes[0]
 
 
 def test_notes_about_damage_do_not_grow_with_it(tmp_path: Path) -> None:
@@ -231,30 +232,29 @@ def test_a_file_of_a_set_that_is_missing_is_a_gap(tmp_path: Path) -> None:
     assert found.ends == whole.ends
 
 
-def test_a_snapshot_holds_only_the_connections_that_are_asked_for(tmp_path: Path) -> None:
+def test_a_state_holds_only_the_connections_that_are_asked_for(tmp_path: Path) -> None:
     writer, _ = rotated(tmp_path / "set")
     connections = TapConnections()
     with writer.paths[0].open("rb") as source:
         found = [chunks.connections for chunks in TapReader(source, connections)][-1]
-    one = connections.snapshot().only({found[1].id})
-    assert [known.connection.id for known in one.known.values()] == [found[1].id]
+    one = connections.state().only({found[1].id})
+    assert [known.connection.id for known in one.connections] == [found[1].id]
 
 
 # --- places in the file
 
 
-def test_a_range_between_two_marks_is_read_by_another_reader(tmp_path: Path) -> None:
+def test_a_range_between_two_resume_points_is_read_by_another_reader(tmp_path: Path) -> None:
     with tap(tmp_path / "a.tap") as writer:
         play(writer, [("open", 0, 0, 0), ("open", 1, 0, 0), *[("data", n % 2, n % 2, 90) for n in range(200)]])
     content = (tmp_path / "a.tap").read_bytes()
     whole, _ = read_tap(content)
     reader = TapReader(io.BytesIO(content), TapConnections(), window=1000)
-    places = [(reader.mark(), reader.connections.snapshot())]
+    places = [(reader.resume_point(), reader.connections.state())]
     for _ in reader:
-        places.append((reader.mark(), reader.connections.snapshot()))
+        places.append((reader.resume_point(), reader.connections.state()))
     rows = []
     for (start, before), (stop, _) in zip(places[::5], [*places[5::5], places[-1]], strict=False):
-        assert stop is not None
         found, part = read_tap(content, TapConnections(before), start=start, stop=stop.position)
         assert part.position == stop.position and not part.counts.broken
         rows += found.rows
@@ -294,12 +294,12 @@ def test_taps_live_in_the_tracker_that_all_captures_share(tmp_path: Path) -> Non
     traffic = generate(["casual", "ceda"], messages=400, connections=2, seed=5)
     paths = write_tap(traffic, tmp_path, rotate_bytes=20_000)
     assert len(paths) > 2
-    found, snapshot = Found(), None
+    found, state = Found(), None
     for path in paths:
-        tracker = Tracker(snapshot)
+        tracker = Tracker(state)
         for chunks in open_capture(path, tracker, window=5_000):
             found.add(chunks)
-        snapshot = pickle.loads(pickle.dumps(tracker.snapshot()))
+        state = reloaded(tracker.state())
     assert not found.gaps
     assert {one.protocol for one in found.connections.values()} == {"casual", "ceda"}
     assert sorted(bytes(stream) for stream in found.streams.values()) == sorted(streams_of(traffic).values())

@@ -11,7 +11,8 @@ import pytest
 
 from tests.capture.taps import CLIENT, SERVER, START_US, read_tap, rotated, tap, together
 from wirelake.capture.chunks import TO_SERVER
-from wirelake.capture.write.tap import FILE_HEAD_BYTES, MAX_DATA, TapWriter
+from wirelake.capture.tap_format import FILE_HEAD_BYTES, MAX_DATA
+from wirelake.capture.write.tap import TapWriter
 
 
 def test_data_that_is_too_long_for_a_record_is_several(tmp_path: Path) -> None:

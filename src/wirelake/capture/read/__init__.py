@@ -6,8 +6,8 @@
 >>> for chunks in open_capture("monday.pcap", tracker):                            # doctest: +SKIP
 ...     print(len(chunks), [connection.id for connection in chunks.connections])
 
-A Tracker keeps the connections from window to window and from file to file. Reading can stop after any window: what
-``reader.mark()`` and ``tracker.snapshot()`` give, pickled or not, is all that is needed to go on there.
+A Tracker keeps the connections from window to window and from file to file. Reading can stop after any window: all
+that is needed to go on there is what ``reader.resume_point()`` and ``tracker.state()`` return.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from ...errors import CaptureError
 if TYPE_CHECKING:
     from ..chunks import Chunks, Counts
     from ..tcp import Tracker
+    from .resume import ResumePoint
 
 __all__ = ["KINDS", "Reader", "kind_of", "open_capture"]
 
@@ -31,19 +32,19 @@ _HEAD_BYTES = 8
 
 
 class Reader(Protocol):
-    """Iterating gives the Chunks of one window after the other."""
+    """Iterating gives the Chunks of each window."""
 
     kind: str
     size: int
     """Bytes of the file as it is stored."""
     position: int
-    """How far it was read, in bytes of the file as it is unpacked."""
+    """How far it was read, in bytes of the unpacked file."""
     counts: Counts
 
     def __iter__(self) -> Iterator[Chunks]: ...
 
-    def mark(self) -> Any:
-        """Where another Reader goes on, with ``start=``; its position is a place to ``stop`` at."""
+    def resume_point(self) -> ResumePoint:
+        """Return where another Reader goes on, with ``start=``; its position is a place to ``stop`` at."""
 
 
 def open_capture(
@@ -51,16 +52,16 @@ def open_capture(
     tracker: Tracker,
     *,
     kind: str | None = None,
-    start: Any = None,
+    start: ResumePoint | None = None,
     stop: int | None = None,
     window: int = WINDOW,
     growing: bool = False,
 ) -> Reader:
-    """A Reader of a capture. ``kind`` is found out if it is not given; raw streams must be named so, or end in .bin or
-    .raw. The file may be compressed by gzip; ``path`` may be a URI that pyarrow knows. Of a file that still grows a
-    last packet that is not whole is left for later; otherwise it is taken for what there is of it.
+    """Return a Reader of a capture. Its first bytes say of which ``kind`` it is; raw files must be named so, or end in
+    .bin or .raw. The file may be compressed by gzip; ``path`` may be a URI that pyarrow knows. In a ``growing`` file,
+    an incomplete last packet is left for later; otherwise it is taken for what there is of it.
     """
-    # What reads needs numpy, what is only written does not.
+    # Reading needs numpy, writing does not.
     from .files import open_binary, size_of
 
     text = os.fspath(path)
@@ -73,7 +74,7 @@ def open_capture(
         match kind:
             case "pcap" | "pcapng":
                 if kind != _kind_by_magic(head):
-                    raise _no_capture(text, head, kind)
+                    raise _not_a_capture(text, head, kind)
                 from .pcap import PacketReader
 
                 return PacketReader(source, text, kind, tracker, growing=growing, **how)
@@ -86,23 +87,23 @@ def open_capture(
 
                 return RawReader(source, text, **how)
             case _:
-                raise CaptureError(f"there is no kind {kind!r} of captures; there are {', '.join(KINDS)}", path=text)
+                raise CaptureError(f"{kind!r} is not a kind of captures; choose {', '.join(KINDS)}", path=text)
     except ValueError as error:
         raise CaptureError(str(error), path=text) from error
 
 
 def kind_of(path: str, head: bytes) -> str:
-    """The kind of a capture by its first bytes; else by its name."""
-    found = _kind_by_magic(head)
-    if found is None and path.removesuffix(".gz").endswith(RAW_NAMES):
+    """Return the kind of a capture by its first bytes, else by its name."""
+    kind = _kind_by_magic(head)
+    if kind is None and path.removesuffix(".gz").endswith(RAW_NAMES):
         return "raw"
-    if found is None:
-        raise _no_capture(path, head)
-    return found
+    if kind is None:
+        raise _not_a_capture(path, head)
+    return kind
 
 
 def _kind_by_magic(head: bytes) -> str | None:
-    from ..write.tap import MAGIC
+    from ..tap_format import MAGIC
     from .pcap import PCAP, PCAPNG
 
     if head[:4] in PCAP:
@@ -112,11 +113,10 @@ def _kind_by_magic(head: bytes) -> str | None:
     return "tap" if head[: len(MAGIC)] == MAGIC[:_HEAD_BYTES] else None
 
 
-def _no_capture(path: str, head: bytes, kind: str | None = None) -> CaptureError:
-    wanted = f"no {kind} file" if kind else "no pcap, pcapng or tap file"
-    if not head:
-        return CaptureError(f"{wanted}: it is empty", path=path)
-    return CaptureError(f"{wanted}: it begins with {head.hex(' ')}", path=path)
+def _not_a_capture(path: str, head: bytes, kind: str | None = None) -> CaptureError:
+    wanted = f"not a {kind} file" if kind else "not a pcap, pcapng or tap file"
+    reason = f"it begins with {head.hex(' ')}" if head else "it is empty"
+    return CaptureError(f"{wanted}: {reason}", path=path)
 
 
 def _head(source: Any, path: str) -> bytes:

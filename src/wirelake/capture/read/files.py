@@ -83,6 +83,17 @@ def unreadable(path: str | os.PathLike[str], error: OSError) -> CaptureError:
     return CaptureError(error.strerror or str(error).splitlines()[0], path=os.fspath(path))
 
 
+def read_into(source: BinaryIO, target: memoryview, path: str) -> int:
+    """Fill as much of the target as the file has; unbuffered files may give less at a time."""
+    done = 0
+    try:
+        while done < len(target) and (count := source.readinto(target[done:])):  # type: ignore[attr-defined]
+            done += count
+    except OSError as error:
+        raise unreadable(path, error) from error
+    return done
+
+
 class Gunzip(io.RawIOBase):
     """A gzip file, unpacked while it is read. Where it is damaged or ends early it ends, and ``broken`` says so."""
 

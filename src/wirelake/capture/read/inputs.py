@@ -1,10 +1,9 @@
-"""Which of the given files are captures, of which kind, and in which order they were taken."""
+"""Take a first look at files: which are captures, of which kind, and in which order they were taken."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...errors import CaptureError
 from . import kind_of, open_capture
 from .files import open_binary
 
@@ -23,7 +22,7 @@ class Peek:
 
 
 def peek(path: str, kind: str | None = None) -> Peek:
-    """Looks at the beginning of a capture; raises CaptureError if it is none."""
+    """Look at the beginning of a capture; raise CaptureError if it is none."""
     from ..tcp import Tracker
 
     if kind is None:
@@ -32,14 +31,11 @@ def peek(path: str, kind: str | None = None) -> Peek:
     if kind == "raw":
         return Peek(path, kind, None)
     for chunks in open_capture(path, Tracker(), kind=kind, window=_PEEK_BYTES):
-        known = [one.first_us for one in chunks.connections if one.first_us is not None]
+        known = [connection.first_us for connection in chunks.connections if connection.first_us is not None]
         return Peek(path, kind, min(known, default=None))
     return Peek(path, kind, None)
 
 
 def in_order(peeks: list[Peek]) -> list[Peek]:
-    """As they were taken: a connection may go on in the next file."""
-    return sorted(peeks, key=lambda one: (one.first_us is None, one.first_us or 0, one.path))
-
-
-__all__ = ["CaptureError", "Peek", "in_order", "peek"]
+    """Return the captures in the order in which they were taken: a connection may go on in the next file."""
+    return sorted(peeks, key=lambda peek: (peek.first_us is None, peek.first_us or 0, peek.path))

@@ -1,14 +1,14 @@
-"""Reading pcap and pcapng files: in windows, each as Chunks.
+"""Read pcap and pcapng files in windows, each as Chunks.
 
-The kernel in ``kernels/packets.py`` walks the packets. Here are the parts of a file that are no packets: its head, the
-sections and interfaces of pcapng. Whatever is wrong with a file ends it there, and ``counts.broken`` says what.
+The kernel in ``kernels/packets.py`` walks the packets. Here are the parts of a file that are no packets: its head, and
+the sections and interfaces of pcapng. Reading ends at the first fault, and ``counts.broken`` says what it is.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import BinaryIO
 
 import numpy as np
@@ -16,11 +16,13 @@ from numpy.typing import NDArray
 
 from ...errors import CaptureError
 from ..chunks import Chunks, Counts
-from ..tcp import Tracker, kernels
+from ..lazy_kernels import kernels
+from ..tcp import Tracker
+from .resume import LARGEST_BLOCK, Interface, PacketFormat, ResumePoint
 
 WINDOW = 16 << 20
 SPARE = 16
-"""The kernel may look at so many bytes behind the last."""
+"""Bytes behind the last one that the kernel may look at."""
 
 PCAP_HEAD = 24
 PCAP = {
@@ -37,25 +39,8 @@ _RESOLUTION, _OFFSET = 9, 14
 _MICROSECONDS = 6
 
 LARGEST_PACKET = 1 << 18
-"""What tools write at most, whatever a file's head says."""
+"""The most that tools write, whatever the head of a file says."""
 LARGEST_SNAP = 1 << 24
-LARGEST_BLOCK = 1 << 26
-
-Interface = tuple[int, int, int, int]
-"""Link type, snap length, unit of time (as the kernel wants it), seconds to add."""
-
-
-@dataclass(frozen=True, slots=True)
-class PacketMark:
-    """A place in a file, between two packets, and what must be known to go on there."""
-
-    position: int
-    is_big: bool = False
-    is_nano: bool = False
-    largest: int = LARGEST_BLOCK
-    interfaces: tuple[Interface, ...] = ()
-    last_us: int = -1
-    """For packets that have no time of their own."""
 
 
 class PacketReader:
@@ -69,7 +54,7 @@ class PacketReader:
         tracker: Tracker,
         *,
         size: int = 0,
-        start: PacketMark | None = None,
+        start: ResumePoint | None = None,
         stop: int | None = None,
         window: int = WINDOW,
         growing: bool = False,
@@ -87,17 +72,18 @@ class PacketReader:
         """Nothing more is read; ``_is_end``: because the file ends."""
         self._is_end = False
         self._counters = np.zeros(kernels().packets.COUNTERS, np.int64)
-        if start is None:
-            tracker.begin_file()
-            self._mark = self._read_head() if kind == "pcap" else PacketMark(0)
-        else:
-            self._mark = start
+        self.position = 0
+        if start is not None and start.packets is not None:
+            self._format, self.position = start.packets, start.position
             source.seek(start.position)
-        self.position = self._mark.position
+        else:
+            tracker.begin_file()
+            self._format = self._read_head() if kind == "pcap" else PacketFormat()
 
-    def mark(self) -> PacketMark:
-        """Where a later Reader goes on."""
-        return replace(self._mark, position=self.position)
+    def resume_point(self) -> ResumePoint:
+        """Return where a later reader goes on: at the beginning, if the head of the file is not all there."""
+        has_head = self.kind == "pcapng" or bool(self._format.interfaces)
+        return ResumePoint(self.position, packets=self._format) if has_head else ResumePoint(0)
 
     def __iter__(self) -> Iterator[Chunks]:
         rest = np.empty(0, np.uint8)
@@ -107,19 +93,19 @@ class PacketReader:
             data = self._more(held, rest)
             walk = _Walk(data, held, self._is_end and not self._is_growing, self.position - held)
             self._walk(walk)
-            chunks, found = self.tracker.feed(data, walk.segments, walk.count, walk.shift)
+            chunks, left_out = self.tracker.feed(data, walk.segments, walk.count, walk.shift)
             self.position = walk.place + walk.shift
             rest = data[walk.place :]
-            self.counts.repeated_bytes += found.repeated
-            self.counts.missing_bytes += found.missing
-            self.counts.early_bytes += found.early
+            self.counts.repeated_bytes += left_out.repeated
+            self.counts.missing_bytes += left_out.missing
+            self.counts.early_bytes += left_out.early
             if walk.place > held:
                 yield chunks
 
     # --- bytes
 
     def _more(self, held: int, rest: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """The next window: held bytes, what is left of the window before, and the next bytes of the file."""
+        """Return the next window: held bytes, what is left of the window before, and the next bytes of the file."""
         begin = held + len(rest)
         count = self._window
         if self._stop is not None:
@@ -133,7 +119,7 @@ class PacketReader:
         return buffer[: begin + done]
 
     def _read(self, target: memoryview) -> int:
-        """Fills as much of the target as the file has."""
+        """Fill as much of the target as the file has."""
         done = 0
         try:
             while done < len(target) and (count := self._source.readinto(target[done:])):  # type: ignore[attr-defined]
@@ -149,25 +135,24 @@ class PacketReader:
 
     # --- heads
 
-    def _read_head(self) -> PacketMark:
+    def _read_head(self) -> PacketFormat:
         head = bytearray(PCAP_HEAD)
-        self.position = 0
-        found = self._read(memoryview(head))
-        if found < PCAP_HEAD:
-            self._break("the head of the file is cut", found)
-            return PacketMark(found)
+        self.position = self._read(memoryview(head))
+        if self.position < PCAP_HEAD:
+            self._break("the head of the file is cut", self.position)
+            return PacketFormat()
         order, is_nano = PCAP[bytes(head[:4])]
         snap, link = struct.unpack(order + "II", head[16:24])
         largest = max(LARGEST_PACKET, snap if snap <= LARGEST_SNAP else 0)
         # The upper half of the link type tells about checksums behind the packets.
         interface = (link & 0xFFFF, snap, _MICROSECONDS, 0)
-        return PacketMark(PCAP_HEAD, order == ">", is_nano, largest, (interface,))
+        return PacketFormat(order == ">", is_nano, largest, (interface,))
 
     def _special(self, walk: _Walk) -> bool:
-        """A block that tells about later ones; false if it is not all there."""
+        """Take a block that says something about later ones; return False if it is not all there."""
         block = walk.data[walk.place : walk.place + 12].tobytes()
         is_section = block[:4] == PCAPNG
-        order = ">" if self._mark.is_big else "<"
+        order = ">" if self._format.is_big else "<"
         if is_section:
             if len(block) < 12:
                 return False
@@ -182,21 +167,21 @@ class PacketReader:
         if walk.place + length > len(walk.data):
             return False
         if is_section:
-            self._mark = replace(self._mark, is_big=order == ">", interfaces=())
+            self._format = replace(self._format, is_big=order == ">", interfaces=())
         else:
             body = walk.data[walk.place + 8 : walk.place + length - 4].tobytes()
-            self._mark = replace(self._mark, interfaces=(*self._mark.interfaces, _interface(body, order)))
+            self._format = replace(self._format, interfaces=(*self._format.interfaces, _interface(body, order)))
         walk.place += length
         return True
 
     # --- packets
 
     def _walk(self, walk: _Walk) -> None:
-        """Takes all packets that are there."""
+        """Take all packets that are there."""
         packets = kernels().packets
         counters = self._counters
         counters[:] = 0
-        counters[packets.LAST_US] = self._mark.last_us
+        counters[packets.LAST_US] = self._format.last_us
         outcome = packets.NEW_FLOWS
         while outcome != packets.SHORT:
             counters[packets.FLOWS] = self.tracker.count
@@ -205,27 +190,27 @@ class PacketReader:
             if outcome == packets.NEW_FLOWS:
                 self.tracker.grow()
             elif outcome == packets.BROKEN:
-                self._break("no packet", walk.place + walk.shift)
+                self._break("not a packet", walk.place + walk.shift)
                 break
             elif outcome == packets.SPECIAL and not self._special(walk):
                 break
         walk.count = int(counters[packets.SEGMENTS])
-        self._mark = replace(self._mark, last_us=int(counters[packets.LAST_US]))
+        self._format = replace(self._format, last_us=int(counters[packets.LAST_US]))
         self._count(walk)
         if walk.is_end and not self.counts.broken:
             self._tell_end(walk)
 
     def _run(self, walk: _Walk) -> int:
-        packets, mark, tracker = kernels().packets, self._mark, self.tracker
+        packets, form, tracker = kernels().packets, self._format, self.tracker
         if self.kind == "pcap":
             walk.place, outcome = packets.walk_pcap(
-                walk.data, walk.place, len(walk.data), walk.is_end, mark.is_big, mark.is_nano, mark.interfaces[0][0],
-                mark.largest, tracker.keys, tracker.table, walk.segments, self._counters,
+                walk.data, walk.place, len(walk.data), walk.is_end, form.is_big, form.is_nano, form.interfaces[0][0],
+                form.largest, tracker.keys, tracker.table, walk.segments, self._counters,
             )  # fmt: skip
         else:
             walk.place, outcome = packets.walk_pcapng(
-                walk.data, walk.place, len(walk.data), walk.is_end, mark.is_big, mark.largest,
-                np.array(mark.interfaces, np.int64).reshape(-1), tracker.keys, tracker.table, walk.segments,
+                walk.data, walk.place, len(walk.data), walk.is_end, form.is_big, form.largest,
+                np.array(form.interfaces, np.int64).reshape(-1), tracker.keys, tracker.table, walk.segments,
                 self._counters,
             )  # fmt: skip
         return int(outcome)
@@ -238,7 +223,8 @@ class PacketReader:
         elif self._counters[packets.TORN]:
             self.counts.broken = f"the last packet is cut at byte {walk.end}"
         elif walk.place < len(walk.data):
-            self.counts.broken = f"the last {len(walk.data) - walk.place} bytes, up to {walk.end}, are no whole packet"
+            rest = len(walk.data) - walk.place
+            self.counts.broken = f"the last {rest} bytes, up to {walk.end}, are an incomplete packet"
         walk.place = len(walk.data)
 
     def _count(self, walk: _Walk) -> None:
@@ -250,7 +236,7 @@ class PacketReader:
         counts.foreign_bytes += counters[packets.FOREIGN_BYTES]
         counts.cut_packets += counters[packets.CUT]
         if counters[packets.UNKNOWN_LINK]:
-            links = {face[0] for face in self._mark.interfaces} - packets.LINKS
+            links = {face[0] for face in self._format.interfaces} - packets.LINKS
             self._note(f"packets of link type {', '.join(map(str, sorted(links)))} are not understood")
         if counters[packets.STRAY]:
             self._note("there are packets of interfaces that are not described")
@@ -275,7 +261,7 @@ class _Walk:
 
 
 def _interface(body: bytes, order: str) -> Interface:
-    """What an interface description says; units and offsets of time are among its options."""
+    """Return what an interface description says; units and offsets of time are among its options."""
     link, _, snap = struct.unpack_from(order + "HHI", body)
     unit, offset, at = _MICROSECONDS, 0, 8
     while at + 4 <= len(body):

@@ -1,14 +1,13 @@
-"""Raw stream files: the bytes of one direction of one connection and nothing else.
+"""Read raw files: the bytes of one direction of one connection and nothing else.
 
-The name tells the direction, ``orders-to_server.bin`` or ``orders-to_client.bin`` (without either: to server), and two
-files that differ only in that are one connection. There are no times.
+The name says the direction, ``orders-to_server.bin`` or ``orders-to_client.bin`` (to server if it says neither), and
+two files that differ only in that are one connection. There are no times.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import BinaryIO
 
@@ -16,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..chunks import DIRECTIONS, TO_SERVER, Chunks, Connection, Counts, connection_id
-from .tap import read_into
+from .files import read_into
+from .resume import ResumePoint
 
 WINDOW = 16 << 20
 NO_TIME = -1
@@ -24,24 +24,17 @@ _DIRECTION = re.compile(r"(?:^|[-_.])(to_server|to_client)(?=$|[-_.])")
 
 
 def stream_of(path: str) -> tuple[Connection, int]:
-    """The connection and the direction that the name of a raw file tells."""
+    """Return the connection and the direction that the name of a raw file says."""
     name = PurePosixPath(path.replace("\\", "/")).name.removesuffix(".gz")
-    found = _DIRECTION.search(name)
-    direction = DIRECTIONS.index(found[1]) if found else TO_SERVER
-    pair = name[: found.start()] + name[found.end() :] if found else name
+    match = _DIRECTION.search(name)
+    direction = DIRECTIONS.index(match[1]) if match else TO_SERVER
+    pair = name[: match.start()] + name[match.end() :] if match else name
     identity = connection_id("", f"raw|{pair}")
     return Connection(identity, "", "", is_whole=True), direction
 
 
-@dataclass(frozen=True, slots=True)
-class RawMark:
-    """A place in a raw file."""
-
-    position: int
-
-
 class RawReader:
-    """Reads a raw file in windows, each one chunk. What it has to remember is its position."""
+    """Reads a raw file in windows, each as one chunk."""
 
     kind = "raw"
 
@@ -51,7 +44,7 @@ class RawReader:
         path: str,
         *,
         size: int = 0,
-        start: RawMark | None = None,
+        start: ResumePoint | None = None,
         stop: int | None = None,
         window: int = WINDOW,
     ) -> None:
@@ -66,8 +59,8 @@ class RawReader:
         if self.position:
             source.seek(self.position)
 
-    def mark(self) -> RawMark:
-        return RawMark(self.position)
+    def resume_point(self) -> ResumePoint:
+        return ResumePoint(self.position)
 
     def __iter__(self) -> Iterator[Chunks]:
         while len(data := self._more()):

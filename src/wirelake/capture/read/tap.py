@@ -1,14 +1,13 @@
-"""Reading tap files (docs/tap-format.md): in windows, each as Chunks.
+"""Read tap files (docs/tap-format.md) in windows, each as Chunks.
 
-A kernel walks the records; Python sees only connections that open and close. ``TapConnections`` is what is remembered
-from window to window and from file to file.
+A kernel walks the records; Python sees only connections that open and close.
 """
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, BinaryIO
 
@@ -17,8 +16,9 @@ from numpy.typing import NDArray
 
 from ...errors import CaptureError
 from ...kernels import tap as kernels
-from ..chunks import Chunks, Connection, Counts, connection_id
-from ..write.tap import (
+from ..chunks import Chunks, Connection, Counts
+from ..tap_connections import TapConnection, TapConnections, tap_connection_id
+from ..tap_format import (
     BEGINS,
     CLOSE,
     CLOSE_BODY,
@@ -30,79 +30,16 @@ from ..write.tap import (
     OPEN_BODY,
     VERSION,
 )
-from .files import unreadable
+from .files import read_into
+from .resume import ResumePoint, TapHead
 
 WINDOW = 16 << 20
 MOST_NOTES = 20
 
-# --- what is remembered
-
-Key = tuple[bytes, int]
-"""Set and number of a connection."""
-
-
-@dataclass(slots=True)
-class _Known:
-    connection: Connection
-    ends: tuple[int, int] = (-1, -1)
-
-
-@dataclass(frozen=True, slots=True)
-class TapSnapshot:
-    """The open connections of taps at some place of a capture."""
-
-    known: dict[Key, _Known]
-
-    def only(self, ids: set[str]) -> TapSnapshot:
-        return TapSnapshot({key: one for key, one in self.known.items() if one.connection.id in ids})
-
-
-class TapConnections:
-    """The connections of all taps that are read, from window to window and from file to file."""
-
-    def __init__(self, snapshot: TapSnapshot | None = None) -> None:
-        self.known: dict[Key, _Known] = _copied(snapshot.known) if snapshot is not None else {}
-
-    def snapshot(self) -> TapSnapshot:
-        return TapSnapshot(_copied(self.known))
-
-    def of(self, key: Key) -> _Known:
-        """The connection; one of which no open record was seen is made here, and little is known of it."""
-        known = self.known.get(key)
-        if known is None:
-            known = self.known[key] = _Known(Connection(_id("", "", "", key), "", ""))
-        return known
-
-    def opened(self, key: Key, connection: Connection) -> None:
-        if key not in self.known:
-            self.known[key] = _Known(connection)
-
-
-def _copied(known: dict[Key, _Known]) -> dict[Key, _Known]:
-    return {key: _Known(replace(one.connection), one.ends) for key, one in known.items()}
-
-
-def _id(client: str, server: str, first: str, key: Key) -> str:
-    text = f"{client}|{server}|{first}|{key[0].hex()}|{key[1]}"
-    return connection_id(server, text)
-
-
-# --- reading
-
-
-@dataclass(frozen=True, slots=True)
-class TapMark:
-    """A place in a tap file: all that is needed to go on there."""
-
-    position: int
-    set_id: bytes
-    number: int
-    seed: int
-
 
 class TapReader:
-    """Reads a tap file in windows, each as Chunks. A file that still grows is read to its last whole record; a Reader
-    with ``start=mark()`` goes on there.
+    """Reads a tap file in windows, each as Chunks, up to its last whole record. If the file grows, a reader with
+    ``start=resume_point()`` goes on there.
     """
 
     kind = "tap"
@@ -114,7 +51,7 @@ class TapReader:
         *,
         path: str = "",
         size: int = 0,
-        start: TapMark | None = None,
+        start: ResumePoint | None = None,
         stop: int | None = None,
         window: int = WINDOW,
     ) -> None:
@@ -125,18 +62,17 @@ class TapReader:
         self._source = source
         self._stop = stop
         self._window = max(window, 1)
-        self._bad_from = -1
-        self._begin = start.position if start is not None else 0
-        self._mark = start
-        if start is None:
-            self._mark = self._read_head()
-            self._begin = FILE_HEAD_BYTES if self._mark is not None else 0
-        else:
+        self._damaged_from = -1
+        if start is not None and start.tap is not None:
+            self._head: TapHead | None = start.tap
+            self.position = start.position
             source.seek(start.position)
-        self.position = self._begin
+        else:
+            self._head = self._read_head()
+            self.position = FILE_HEAD_BYTES if self._head is not None else 0
 
-    def _read_head(self) -> TapMark | None:
-        """The head of the file; None if it is not all there (yet)."""
+    def _read_head(self) -> TapHead | None:
+        """Return the head of the file; None if it is not all there (yet)."""
         head = bytearray(FILE_HEAD_BYTES)
         del head[read_into(self._source, memoryview(head), self.path) :]
         self.counts.bytes += len(head)
@@ -148,61 +84,63 @@ class TapReader:
         _, version, _, number, set_id, _ = FILE_HEAD.unpack(head[: FILE_HEAD.size])
         seed = zlib.crc32(head[: FILE_HEAD.size])
         if version != VERSION:
-            raise CaptureError(f"a tap file of version {version}; this reads version {VERSION}", path=self.path)
+            raise CaptureError(
+                f"the tap file has version {version}; this program reads version {VERSION}", path=self.path
+            )
         if seed != int.from_bytes(head[FILE_HEAD.size :], "little"):
             raise CaptureError("the head of the tap file is damaged (its CRC-32 is wrong)", path=self.path)
-        return TapMark(FILE_HEAD_BYTES, set_id, number, seed)
+        return TapHead(set_id, number, seed)
 
-    def mark(self) -> TapMark | None:
-        """Where a later Reader goes on. None: at the beginning, as there is not even a head yet."""
-        return None if self._mark is None else replace(self._mark, position=self.position)
+    def resume_point(self) -> ResumePoint:
+        """Return where a later reader goes on: at the beginning, if the head of the file is not all there."""
+        return ResumePoint(self.position, tap=self._head) if self._head is not None else ResumePoint(0)
 
     def __iter__(self) -> Iterator[Chunks]:
-        if self._mark is None:
+        if self._head is None:
             return
         rest = np.empty(0, np.uint8)
         while len(buffer := self._more(rest)) > len(rest):
             base = self.position
-            chunks, used = self._take(buffer, base, self._mark)
+            chunks, used = self._take(buffer, base, self._head)
             rest = buffer[used:]
             self.position = base + used
             yield chunks
         self._tell_end(len(rest))
 
     def _more(self, rest: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """What is left of the window before, and the next bytes of the file as far as it may be read."""
+        """Return what is left of the window before, and the next bytes of the file as far as it may be read."""
         count = self._window
         if self._stop is not None:
             count = min(count, max(0, self._stop - self.position - len(rest)))
         buffer = np.empty(len(rest) + count, np.uint8)
         buffer[: len(rest)] = rest
-        found = read_into(self._source, buffer.data[len(rest) :], self.path)
-        self.counts.bytes += found
-        return buffer[: len(rest) + found]
+        count = read_into(self._source, buffer.data[len(rest) :], self.path)
+        self.counts.bytes += count
+        return buffer[: len(rest) + count]
 
-    def _take(self, buffer: NDArray[np.uint8], base: int, mark: TapMark) -> tuple[Chunks, int]:
+    def _take(self, buffer: NDArray[np.uint8], base: int, head: TapHead) -> tuple[Chunks, int]:
         # Between any two records there may be one range that is no record.
         room = 2 * (len(buffer) // kernels.LEAST + 1)
         kinds, details = np.empty(room, np.uint8), np.empty(room, np.uint8)
         numbers = np.empty(room, np.uint32)
         starts, lengths = np.empty(room, np.int64), np.empty(room, np.int64)
-        count, used, self._bad_from = kernels.walk(
-            buffer, base, mark.seed, _crc_tables(), self._bad_from, kinds, details, numbers, starts, lengths
+        count, used, self._damaged_from = kernels.walk(
+            buffer, base, head.seed, _crc_tables(), self._damaged_from, kinds, details, numbers, starts, lengths
         )
         records = _Records(buffer, kinds[:count], details[:count], numbers[:count], starts[:count], lengths[:count])
-        self._tell_bad(records, base)
-        self.counts.packets += int((records.kinds != kernels.BAD).sum())
-        return self._chunks(records, base, mark.set_id), used
+        self._note_damaged(records, base)
+        self.counts.packets += int((records.kinds != kernels.DAMAGED).sum())
+        return self._chunks(records, base, head.set_id), used
 
     def _chunks(self, records: _Records, base: int, set_id: bytes) -> Chunks:
         self._open(records, set_id)
-        is_record = records.kinds != kernels.BAD
+        is_record = records.kinds != kernels.DAMAGED
         present, within = np.unique(records.numbers[is_record], return_inverse=True)
         local = np.zeros(len(records.kinds), np.int32)
         local[is_record] = within
-        known = [self.connections.of((set_id, int(number))) for number in present]
-        ends = np.array([one.ends for one in known], np.int64).reshape(-1)
-        last = np.array([-1 if (at := one.connection.last_us) is None else at for one in known], np.int64)
+        known = [self.connections.of(set_id, int(number)) for number in present]
+        ends = np.array([tap.ends for tap in known], np.int64).reshape(-1)
+        last = np.array([-1 if (at := tap.connection.last_us) is None else at for tap in known], np.int64)
         arrays = _Arrays(2 * len(records.kinds))
         made, missing, repeated = kernels.order(
             records.buffer, base, records.kinds, records.details, local, records.starts, records.lengths,
@@ -210,15 +148,15 @@ class TapReader:
         )  # fmt: skip
         self.counts.missing_bytes += int(missing)
         self.counts.repeated_bytes += int(repeated)
-        for index, one in enumerate(known):
-            one.ends = (int(ends[2 * index]), int(ends[2 * index + 1]))
-            one.connection.last_us = int(last[index])
+        for index, tap in enumerate(known):
+            tap.ends = (int(ends[2 * index]), int(ends[2 * index + 1]))
+            tap.connection.last_us = int(last[index])
         _date_beginnings(known, local, records, is_record)
         self._close(records, set_id)
-        connection, direction, offset, length, ts, start, position = (one[:made] for one in arrays.all)
+        connection, direction, offset, length, ts, start, position = (array[:made] for array in arrays.all)
         return Chunks(
             records.buffer,
-            [one.connection for one in known],
+            [tap.connection for tap in known],
             connection,
             direction,
             offset,
@@ -230,34 +168,33 @@ class TapReader:
 
     def _open(self, records: _Records, set_id: bytes) -> None:
         for i in np.flatnonzero(records.kinds == OPEN):
-            key = (set_id, int(records.numbers[i]))
-            made = _connection(records.body(int(i)), int(records.details[i]), key)
-            self.connections.opened(key, made)
+            number = int(records.numbers[i])
+            made = _connection(records.body(int(i)), int(records.details[i]), set_id, number)
+            self.connections.open(set_id, number, made)
 
     def _close(self, records: _Records, set_id: bytes) -> None:
-        """Closed connections are not needed any more: their numbers are not used again."""
         for i in np.flatnonzero(records.kinds == CLOSE):
-            one = self.connections.known.pop((set_id, int(records.numbers[i])), None)
-            if one is not None:
+            connection = self.connections.close(set_id, int(records.numbers[i]))
+            if connection is not None:
                 detail = int(records.details[i])
-                one.connection.ended = ENDED[detail] if detail < len(ENDED) else ENDED[0]
-                one.connection.ended_us = CLOSE_BODY.unpack(records.body(int(i)))[0]
+                connection.ended = ENDED[detail] if detail < len(ENDED) else ENDED[0]
+                connection.ended_us = CLOSE_BODY.unpack(records.body(int(i)))[0]
 
-    def _tell_bad(self, records: _Records, base: int) -> None:
-        for i in np.flatnonzero(records.kinds == 0):
-            self._note_bad(int(records.starts[i]) + base, int(records.lengths[i]))
+    def _note_damaged(self, records: _Records, base: int) -> None:
+        for i in np.flatnonzero(records.kinds == kernels.DAMAGED):
+            self._note(int(records.starts[i]) + base, int(records.lengths[i]))
 
-    def _note_bad(self, position: int, count: int) -> None:
+    def _note(self, position: int, count: int) -> None:
         notes = self.counts.notes
         if len(notes) < MOST_NOTES:
-            notes.append(f"{count} bytes at {position} are no record, or a damaged one")
+            notes.append(f"{count} bytes at {position} are not a record, or a damaged one")
         elif len(notes) == MOST_NOTES:
             notes.append("there are more such places")
 
     def _tell_end(self, rest: int) -> None:
         self.counts.broken = getattr(self._source, "broken", "")
-        if self._bad_from >= 0:
-            self._note_bad(self._bad_from, self.position + rest - self._bad_from)
+        if self._damaged_from >= 0:
+            self._note(self._damaged_from, self.position + rest - self._damaged_from)
         elif rest and self._stop is None and not self.counts.broken:
             self.counts.broken = f"the last record is incomplete: {rest} bytes at {self.position}"
 
@@ -288,8 +225,8 @@ class _Arrays:
         )
 
 
-def _connection(body: bytes, detail: int, key: Key) -> Connection:
-    """The connection of an open record."""
+def _connection(body: bytes, detail: int, set_id: bytes, number: int) -> Connection:
+    """Return the connection of an open record."""
     opened_us, _, _, client_port, server_port, *sizes = OPEN_BODY.unpack_from(body)
     texts, at = [], OPEN_BODY.size
     for size in sizes:
@@ -297,7 +234,7 @@ def _connection(body: bytes, detail: int, key: Key) -> Connection:
         at += size
     client, server, protocol = texts
     return Connection(
-        _id(f"{client}:{client_port}", f"{server}:{server_port}", str(opened_us), key),
+        tap_connection_id(f"{client}:{client_port}", f"{server}:{server_port}", str(opened_us), set_id, number),
         client,
         server,
         client_port,
@@ -309,24 +246,13 @@ def _connection(body: bytes, detail: int, key: Key) -> Connection:
 
 
 def _date_beginnings(
-    known: list[_Known], local: NDArray[np.int32], records: _Records, is_record: NDArray[np.bool_]
+    known: list[TapConnection], local: NDArray[np.int32], records: _Records, is_record: NDArray[np.bool_]
 ) -> None:
-    """A connection without an open record is known from its first record on."""
-    for index, one in enumerate(known):
-        if one.connection.first_us is None:
+    """Date connections without an open record by their first record."""
+    for index, tap in enumerate(known):
+        if tap.connection.first_us is None:
             first = int(np.flatnonzero(is_record & (local == index))[0])
-            one.connection.first_us = int.from_bytes(records.body(first)[:8], "little", signed=True)
-
-
-def read_into(source: BinaryIO, target: memoryview, path: str) -> int:
-    """Fills as much of the target as the file has; unbuffered files may give less at a time."""
-    done = 0
-    try:
-        while done < len(target) and (count := source.readinto(target[done:])):  # type: ignore[attr-defined]
-            done += count
-    except OSError as error:
-        raise unreadable(path, error) from error
-    return done
+            tap.connection.first_us = int.from_bytes(records.body(first)[:8], "little", signed=True)
 
 
 @cache

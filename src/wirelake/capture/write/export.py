@@ -18,10 +18,11 @@ from typing import BinaryIO
 from ... import __version__
 from ...errors import CaptureError
 from ..chunks import TO_SERVER, Chunks, Connection
-from ..read.files import open_binary
-from ..read.tap import TapConnections, TapReader, read_into
+from ..read.files import open_binary, read_into
+from ..read.tap import TapReader
+from ..tap_connections import TapConnections
+from ..tap_format import FILE_HEAD, FILE_HEAD_BYTES, MAGIC
 from .pcapng import PcapngWriter
-from .tap import FILE_HEAD, FILE_HEAD_BYTES, MAGIC
 from .tcp import Address, TcpWriter
 
 WINDOW = 4 << 20

@@ -1,12 +1,11 @@
-"""Writing tap files: chunks as a proxy or a server saw them, appended record by record (docs/tap-format.md).
+"""Write tap files: chunks as a proxy or a server saw them, appended record by record (docs/tap-format.md).
 
-A record costs one ``struct.pack``, one CRC-32 and one copy into a buffer. What a file has up to any byte can be read.
+A record costs one ``struct.pack``, one CRC-32 and one copy into a buffer. A file can be read up to any byte.
 """
 
 from __future__ import annotations
 
 import os
-import struct
 import zlib
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,28 +13,24 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-MAGIC = b"\x89WTAP\r\n\x1a"
-VERSION = 1
-FILE_HEAD = struct.Struct("<8sHHI16sq")
-"""Magic, version, nothing, number of the file in its set, set, time of its first record."""
-FILE_HEAD_BYTES = FILE_HEAD.size + 4
-"""With its own CRC-32, with which the CRC-32 of every record begins."""
-RECORD_HEAD = struct.Struct("<IHBBI")
-"""Behind the CRC-32: length of the body, mark, kind, detail, number of the connection."""
-MARK = 0x7EA9
-MAX_BODY = 1 << 20
-OPEN, DATA, CLOSE = 1, 2, 3
-OPEN_BODY = struct.Struct("<qqqHHBBB")
-"""Time, offsets to server and to client, ports of client and server, lengths of client, server, protocol."""
-CLOSE_BODY = struct.Struct("<qqq")
-"""Time, offsets to server and to client."""
-_DATA = struct.Struct("<IHBBIqq")
-"""Head of a data record and of its body: time, offset."""
-MAX_DATA = MAX_BODY - 16
-BEGINS, GOES_ON = 0, 1
-"""Details of an open record: the beginning of the connection was seen, or it goes on here."""
-ENDED = ("closed", "reset")
-"""Details of a close record."""
+from ..tap_format import (
+    BEGINS,
+    CLOSE,
+    CLOSE_BODY,
+    DATA,
+    DATA_HEAD,
+    ENDED,
+    FILE_HEAD,
+    FILE_HEAD_BYTES,
+    GOES_ON,
+    MAGIC,
+    MARK,
+    MAX_DATA,
+    OPEN,
+    OPEN_BODY,
+    RECORD_HEAD,
+    VERSION,
+)
 
 _FLUSH_BYTES = 1 << 16
 
@@ -121,7 +116,7 @@ class TapWriter:
         for begin in range(0, len(data), MAX_DATA) if len(data) > MAX_DATA else (0,):
             self._room(ts_us)
             piece = data[begin : begin + MAX_DATA]
-            head = _DATA.pack(16 + len(piece), MARK, DATA, direction, connection, ts_us, ends[direction])
+            head = DATA_HEAD.pack(16 + len(piece), MARK, DATA, direction, connection, ts_us, ends[direction])
             crc = zlib.crc32(piece, zlib.crc32(head, self._seed))
             self._buffer += crc.to_bytes(4, "little") + head
             self._buffer += piece

@@ -1,0 +1,180 @@
+"""Gathered bytes -> messages with their envelope, quarantined ranges, and what is pending of each stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ..codec.stream import torn
+from ..columnar.streams import Outcome, QuarantinedRange, Ranges
+from .chunks import TO_SERVER
+from .envelope import Envelope, message_batch
+from .gather import GAP, Gathered, Interruption
+from .output import OutputBuilder
+from .protocol_reader import ProtocolReader, ProtocolReaders
+from .quarantine import Fault, Quarantine
+from .redact import redacted
+from .stream_state import CAPTURE, NO_ARRIVALS, POSITION, TS
+from .stream_table import StreamTable
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+class _Group(NamedTuple):
+    """Streams of one protocol that are decoded together, by their number among the gathered ones."""
+
+    reader: ProtocolReader
+    which: Ints
+    ends: Ints
+    final: Bools
+
+
+class MessageDecoder:
+    """Decodes the streams of a table, those of one protocol together."""
+
+    def __init__(
+        self, table: StreamTable, readers: ProtocolReaders, captures: list[str], quarantine: Quarantine
+    ) -> None:
+        self._table = table
+        self._readers = readers
+        self._captures = captures
+        self._quarantine = quarantine
+
+    def decode(self, gathered: Gathered, is_final: Bools, out: OutputBuilder) -> None:
+        """Decode all streams up to the first interruption of each, then up to the next, and keep what is pending."""
+        _Decoding(self, gathered, is_final, out).run()
+
+
+class _Decoding:
+    """The decoding of one gathered buffer. ``at`` is how far each stream was decoded."""
+
+    def __init__(self, decoder: MessageDecoder, gathered: Gathered, is_final: Bools, out: OutputBuilder) -> None:
+        self._table, self._readers = decoder._table, decoder._readers
+        self._captures, self._quarantine = decoder._captures, decoder._quarantine
+        self._gathered, self._is_final, self._out = gathered, is_final, out
+        self._at = gathered.starts.copy()
+        self._ids = pa.array([self._table.ids[stream // 2] for stream in gathered.streams.tolist()], pa.string())
+
+    def run(self) -> None:
+        gathered, numbers = self._gathered, self._table.numbers
+        numbers["bytes_in"][gathered.streams] += gathered.added
+        numbers["next_offset"][gathered.streams] -= gathered.pending
+        later = {which: iter(listed) for which, listed in gathered.interruptions.items()}
+        following = {which: next(listed) for which, listed in later.items()}
+        active = np.arange(len(gathered.streams))
+        while len(active):
+            for group in self._groups(active, following):
+                self._decode_group(group)
+            active = np.array([which for which in active.tolist() if which in following], np.int64)
+            for which in active.tolist():
+                self._pass(int(gathered.streams[which]), following.pop(which))
+                another = next(later[which], None)
+                if another is not None:
+                    following[which] = another
+        self._keep_pending()
+
+    def _groups(self, active: Ints, following: dict[int, Interruption]) -> Iterator[_Group]:
+        """Yield the active streams by protocol, each up to its end or to what follows."""
+        ends, final = self._gathered.ends[active].copy(), self._is_final[active].copy()
+        if following:
+            for i, which in enumerate(active.tolist()):
+                if which in following:
+                    ends[i], final[i] = following[which].place, True
+        readers = self._table.reader[self._gathered.streams[active] // 2]
+        for reader in np.unique(readers).tolist():
+            chosen = readers == reader
+            yield _Group(self._readers[reader], active[chosen], ends[chosen], final[chosen])
+
+    def _decode_group(self, group: _Group) -> None:
+        gathered, numbers, searches = self._gathered, self._table.numbers, self._table.searches
+        streams, starts = gathered.streams[group.which], self._at[group.which]
+        shift = numbers["next_offset"][streams] - starts
+        begun = (
+            {i: searches[stream] for i, stream in enumerate(streams.tolist()) if stream in searches} if searches else {}
+        )
+        ranges = Ranges(starts, group.ends, shift, group.final, numbers["proved"][streams], begun)
+        if group.reader.is_given:
+            result = group.reader.decoder.decode_given(gathered.buf, ranges, gathered.borders)
+        else:
+            result = group.reader.decoder.decode(gathered.buf, ranges)
+        for i in begun.keys() | result.lost.keys():
+            searches.pop(int(streams[i]), None)
+        searches.update({int(streams[i]): search for i, search in result.lost.items()})
+        numbers["proved"][streams] = result.proved
+        numbers["next_offset"][streams] = result.stops + shift
+        self._at[group.which] = result.stops
+        self._put_messages(group, result)
+        self._put_quarantined(group, result, shift)
+
+    def _put_messages(self, group: _Group, result: Outcome) -> None:
+        gathered, numbers, reader = self._gathered, self._table.numbers, group.reader
+        streams = gathered.streams[group.which]
+        for rows in result.rows:
+            numbers["messages"][streams] += np.bincount(rows.ranges, minlength=len(streams))
+            decoded = np.bincount(rows.ranges, weights=rows.lengths, minlength=len(streams))
+            numbers["bytes_decoded"][streams] += decoded.astype(np.int64)
+            if rows.records is None or not reader.columns:
+                continue
+            which = group.which[rows.ranges]
+            envelope = self._envelope(which, rows.starts + rows.lengths)
+            is_to_server = envelope.direction == TO_SERVER
+            records = redacted(reader, rows.records, is_to_server) if reader.secrets else rows.records
+            batch = message_batch(records, envelope, reader.columns, reader.schema)
+            self._out.messages[reader.protocol.name].append(batch)
+
+    def _envelope(self, which: Ints, ends: Ints) -> Envelope:
+        gathered = self._gathered
+        arrivals = gathered.arrivals[gathered.arrival_of(ends)]
+        return Envelope(
+            self._ids, which, gathered.streams[which] % 2, self._captures,
+            arrivals[:, CAPTURE], arrivals[:, TS], arrivals[:, POSITION],
+        )  # fmt: skip
+
+    def _put_quarantined(self, group: _Group, result: Outcome, shift: Ints) -> None:
+        gathered, protocol = self._gathered, group.reader.protocol.name
+        for range_ in sorted(result.quarantined, key=_start):
+            stream = int(gathered.streams[group.which[range_.range]])
+            arrival = gathered.arrivals[gathered.arrival_of(np.array([range_.start + range_.length]))][0]
+            fault = Fault(range_.error.rule, range_.error.path, range_.error.detail, range_.data, protocol)
+            offset, ts, capture = range_.start + int(shift[range_.range]), int(arrival[TS]), int(arrival[CAPTURE])
+            self._out.quarantine.append(self._quarantine.range(stream, offset, range_.length, ts, capture, fault))
+
+    def _pass(self, stream: int, interruption: Interruption) -> None:
+        """Go over bytes that are missing or do not belong to the stream; behind them a frame must be proved."""
+        table, length = self._table, interruption.length
+        reader = self._readers[int(table.reader[stream // 2])]
+        protocol, ts, capture = reader.protocol.name, interruption.ts, interruption.capture
+        if interruption.rule == GAP:
+            row = self._quarantine.gap(stream, length, ts, capture, protocol)
+        else:
+            fault = Fault("websocket", "", "no WebSocket frame begins here", interruption.data, protocol)
+            offset = int(table.numbers["next_offset"][stream])
+            row = self._quarantine.range(stream, offset, length, ts, capture, fault)
+            table.numbers["next_offset"][stream] += length
+        self._out.quarantine.append(row)
+        if not reader.is_given:
+            table.searches[stream] = torn()
+
+    def _keep_pending(self) -> None:
+        """Put away the pending bytes of each stream and their arrivals."""
+        table, gathered, at, ends = self._table, self._gathered, self._at, self._gathered.ends
+        table.numbers["next_offset"][gathered.streams] += ends - at
+        changed = np.flatnonzero((at < ends) | (gathered.pending > 0))
+        first, behind = gathered.arrival_of(at[changed] + 1), gathered.arrival_of(ends[changed]) + 1
+        columns = (gathered.streams[changed], at[changed], ends[changed], first, behind)
+        for stream, start, end, low, high in zip(*(column.tolist() for column in columns), strict=True):
+            if start == end:
+                table.pending[stream], table.arrivals[stream] = b"", NO_ARRIVALS
+                continue
+            arrivals = gathered.arrivals[low:high].copy()
+            arrivals[:, 0] -= start
+            table.pending[stream], table.arrivals[stream] = gathered.buf[start:end].tobytes(), arrivals
+
+
+def _start(quarantined: QuarantinedRange) -> int:
+    return quarantined.start

@@ -1,0 +1,147 @@
+"""The resumable state of TCP connections: rows of integers, and the bytes of held segments.
+
+A state may come from a file, and the kernels trust the places that rows name. ``check`` refuses a state in which a row
+names a place that does not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .lazy_kernels import kernels
+from .tap_connections import TapState
+
+Ints = NDArray[np.int64]
+
+
+class ConnectionName(NamedTuple):
+    """What stays the same of a connection."""
+
+    id: str
+    client: str
+    server: str
+    client_port: int
+    server_port: int
+    first_us: int | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrackerState:
+    """All that a tracker knows at some place of a capture, the bytes of held segments included."""
+
+    ports: tuple[int, ...]
+    keys: NDArray[np.uint64]
+    flows: NDArray[np.int64]
+    streams: NDArray[np.int64]
+    nodes: NDArray[np.int64]
+    holding: NDArray[np.int64]
+    now: NDArray[np.int64]
+    names: list[ConnectionName | None]
+    held: NDArray[np.uint8]
+    taps: TapState = field(default_factory=TapState)
+
+    @classmethod
+    def empty(cls) -> TrackerState:
+        tcp = kernels().tcp
+        nothing = np.empty(0, np.int64)
+        now = np.zeros(tcp.NOW, np.int64)
+        now[tcp.CLOCK], now[tcp.DUE] = -1, tcp.NEVER
+        return cls((), np.empty(0, np.uint64), nothing, nothing, nothing, nothing, now, [], np.empty(0, np.uint8))
+
+    def only(self, ids: Collection[str]) -> TrackerState:
+        """Return the state of these connections alone."""
+        wanted = ids if isinstance(ids, (set, frozenset, dict)) else set(ids)
+        numbers = [number for number, name in enumerate(self.names) if name is not None and name.id in wanted]
+        return replace(self.select(np.array(numbers, np.int64)), taps=self.taps.only(wanted))
+
+    def select(self, numbers: Ints) -> TrackerState:
+        """Return a copy with these flows only, numbered anew in the same order."""
+        packets, tcp = kernels()
+        count = len(self.names)
+        streams = _rows(self.streams, count, 2 * tcp.STREAM)[numbers].reshape(-1)
+        holding = self._holding_of(numbers)
+        nodes = np.empty(int(streams[holding + tcp.HELD].sum()) * tcp.NODE, np.int64)
+        held = np.empty(int(streams[holding + tcp.HELD_BYTES].sum()), np.uint8)
+        tcp.copy_held(self.held, streams, self.nodes, holding, len(holding), nodes, held)
+        now = self.now.copy()
+        now[tcp.HOLDING], now[tcp.USED], now[tcp.HELD_TOTAL] = len(holding), len(nodes) // tcp.NODE, len(held)
+        return replace(
+            self,
+            keys=_rows(self.keys, count, packets.KEY)[numbers].reshape(-1),
+            flows=_rows(self.flows, count, tcp.FLOW)[numbers].reshape(-1),
+            streams=streams,
+            nodes=nodes,
+            holding=holding,
+            now=now,
+            names=[self.names[number] for number in numbers.tolist()],
+            held=held,
+        )
+
+    def _holding_of(self, numbers: Ints) -> Ints:
+        """Return the streams of these flows that hold segments, by their new place."""
+        tcp = kernels().tcp
+        row = 2 * tcp.STREAM
+        new_number = np.full(len(self.names), -1, np.int64)
+        new_number[numbers] = np.arange(len(numbers))
+        holding = self.holding[: int(self.now[tcp.HOLDING])]
+        holding = holding[new_number[holding // row] >= 0]
+        moved: Ints = new_number[holding // row] * row + holding % row
+        return moved
+
+    def check(self) -> None:
+        """Raise ValueError if the rows do not fit together; ``select`` makes only states that do."""
+        packets, tcp = kernels()
+        count = len(self.names)
+        sizes = (
+            len(self.keys) == count * packets.KEY
+            and len(self.flows) == count * tcp.FLOW
+            and len(self.streams) == 2 * count * tcp.STREAM
+            and len(self.now) == tcp.NOW
+            and len(self.holding) == len(np.unique(self.holding)) == self.now[tcp.HOLDING]
+            and len(self.nodes) == self.now[tcp.USED] * tcp.NODE
+            and len(self.held) == self.now[tcp.HELD_TOTAL]
+        )
+        if not sizes or not self._holding_fits() or not self._nodes_fit():
+            raise ValueError("the state of TCP connections does not fit together")
+
+    def _holding_fits(self) -> bool:
+        tcp = kernels().tcp
+        holding = self.holding
+        return bool(((holding >= 0) & (holding < len(self.streams)) & (holding % tcp.STREAM == 0)).all())
+
+    def _nodes_fit(self) -> bool:
+        """Return whether the lists of held segments lie one after the other, in order, and their bytes in ``held``."""
+        tcp = kernels().tcp
+        streams, nodes = self.streams.reshape(-1, tcp.STREAM), self.nodes.reshape(-1, tcp.NODE)
+        held = streams[self.holding // tcp.STREAM, tcp.HELD]
+        if (held < 0).any() or int(held.sum()) != len(nodes):
+            return False
+        last = np.cumsum(held) - 1
+        first, is_empty = last - held + 1, held == 0
+        heads, tails = np.full(len(streams), -1), np.full(len(streams), -1)
+        heads[self.holding // tcp.STREAM] = np.where(is_empty, -1, first * tcp.NODE)
+        tails[self.holding // tcp.STREAM] = np.where(is_empty, -1, last * tcp.NODE)
+        following = np.arange(1, len(nodes) + 1) * tcp.NODE
+        following[last[~is_empty]] = -1
+        return bool(
+            (streams[:, tcp.HEAD] == heads).all()
+            and (streams[:, tcp.TAIL] == tails).all()
+            and (nodes[:, tcp.FOLLOWING] == following).all()
+            and self._held_fits(nodes)
+        )
+
+    def _held_fits(self, nodes: Ints) -> bool:
+        tcp = kernels().tcp
+        size, place, offset = nodes[:, tcp.SIZE], nodes[:, tcp.PLACE], nodes[:, tcp.OFFSET]
+        is_within = (size == 0) | ((place >= 0) & (place <= len(self.held) - size))
+        is_ordered = (nodes[:-1, tcp.FOLLOWING] < 0) | (offset[:-1] + size[:-1] <= offset[1:])
+        return bool((size >= 0).all() and is_within.all() and is_ordered.all() and int(size.sum()) == len(self.held))
+
+
+def _rows(values: NDArray[Any], count: int, width: int) -> NDArray[Any]:
+    return values[: count * width].reshape(-1, width)
