@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 import click
 from click.core import ParameterSource
 
-from .output import emit
+from .output import announce, emit
 from .progress import size
 
 if TYPE_CHECKING:
@@ -286,7 +286,7 @@ def _run(server: ReportServer, place: str, is_opened: bool, quiet: bool) -> None
             click.echo("Ctrl-C ends it", err=True)
         elif server.token:
             click.echo(server.url_with_token, err=True)
-        _say({"listening": server.url})
+        announce({"listening": server.url})
         if is_opened:  # beside it: a browser in the terminal comes back only when it is closed
             threading.Thread(target=_show, args=(server.url_with_token, quiet), daemon=True).start()
         server.run()
@@ -307,15 +307,6 @@ def _stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _say(shown: dict[str, Any]) -> None:
-    """Whoever started us may have gone, and that is no reason to end."""
-    try:
-        emit(shown)
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _complain(line: str) -> None:
