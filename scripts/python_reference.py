@@ -70,6 +70,10 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "wirelake.spark.functions.to_wire",
         "wirelake.spark.functions.schema_of_wire",
     ),
+    "Ingest without Spark": (
+        "wirelake.ingest.run.ingest",
+        "wirelake.ingest.local_runner.LocalRunner",
+    ),
     "Lake": (
         "wirelake.lake.Lake",
         "wirelake.lake.Lake.open",

@@ -40,7 +40,11 @@ class _LocalFuture(Future[Any]):
 
 
 class LocalRunner:
-    """``failing`` is the share of attempts that fail, before or after they have written their files."""
+    """Runs tasks one after the other in this process.
+
+    For tests: ``seed`` draws the order of tasks, and which attempts fail. ``failing`` is the share of those, half of
+    which have written their files; ``attempts`` is how often a task is tried.
+    """
 
     parallelism = 1
 
