@@ -1,4 +1,4 @@
-"""The page on the Python names that users call, made from signatures and docstrings."""
+"""The page on the public Python names, generated from signatures and docstrings."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ WIDTH = 76
 HEAD = """\
 # Python
 
-The names that are meant to be called, with what their source says about them. Options are keywords where a `*` stands
-before them. What is not here may change without a word in [the changelog](../CHANGELOG.md).
-[The cookbook](cookbook.md) and the guides show them at work.
+The public names, with their docstrings. Options after a `*` are keyword-only. Names that are not here may change without
+a note in [the changelog](../CHANGELOG.md). [The cookbook](cookbook.md) and the guides show examples.
 """
 GROUPS: dict[str, tuple[str, ...]] = {
     "Messages": (

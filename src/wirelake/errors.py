@@ -11,7 +11,7 @@ EXCERPT_BYTES = 8
 
 
 class WireError(Exception):
-    """Something about a message is wrong; says what, where, and by which rule."""
+    """An error in a message: what is wrong, where, and by which rule."""
 
     def __init__(self, detail: str, *, rule: str, path: str = "", offset: int | None = None) -> None:
         super().__init__(detail)
@@ -43,10 +43,10 @@ def rebuild(cls: type[WireError], state: dict[str, Any]) -> WireError:
 
 
 class DecodeError(WireError):
-    """The bytes break the description.
+    """The bytes break the declaration.
 
     ``incomplete`` is true when more bytes could still make a valid frame; ``clean_frame`` when the frame's own
-    boundary is known in spite of the fault, so that a reader can skip it.
+    boundary is known in spite of the error, so that a reader can skip it.
     """
 
     incomplete = False
@@ -83,7 +83,7 @@ class Incomplete(Truncated):
 
 
 class BadValue(DecodeError):
-    """A value that the description does not allow."""
+    """A value that the declaration does not allow."""
 
 
 class LimitExceeded(DecodeError):
@@ -102,11 +102,11 @@ class EncodeError(WireError):
 
 
 class ProtocolError(WireError):
-    """Good bytes at the wrong moment."""
+    """A valid message sent out of sequence."""
 
 
 class LocalProtocolError(ProtocolError):
-    """We tried to do something that the protocol forbids now."""
+    """We tried something that the protocol forbids now."""
 
 
 class RemoteProtocolError(ProtocolError):

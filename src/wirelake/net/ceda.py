@@ -96,13 +96,13 @@ class Message:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Request(Message):
-    """A request that came: what a handler gets. ``generation`` tells from which of our connections."""
+    """A received request: the argument of a handler. ``generation`` says on which of our connections it came."""
 
     generation: int = 0
 
 
 class CedaClient(Client[Message, Request]):
-    """Somebody who is logged in at a server. Made by ``wirelake.connect("ceda://…")``."""
+    """A client that is logged in to a server. ``wirelake.connect("ceda://…")`` returns one."""
 
     protocol = "ceda"
 
@@ -140,7 +140,7 @@ class CedaClient(Client[Message, Request]):
     # --- sending
 
     async def publish(self, topic: str, record: Record, *, blob: Blob | None = None) -> None:
-        """Sends to everybody who subscribed the topic. Waits while the connection is full.
+        """Send to all subscribers of the topic. Waits while the connection is full.
 
         The record is values by number, or cells where the exact types matter. A ``blob`` is one field of up to
         10 240 000 bytes.
@@ -159,10 +159,10 @@ class CedaClient(Client[Message, Request]):
         signal_id: str = "",
         blob: Blob | None = None,
     ) -> Message:
-        """Asks, and waits for the reply. ``server_id`` is the name of the wanted service; MQ is any.
+        """Send a request, and return its reply. ``server_id`` is the name of the service to ask; MQ is any.
 
-        Raises RequestTimeout if there is no reply in time, also when nobody serves the topic: servers do not tell.
-        There are no error replies either: what went wrong is in the record, as the application has it.
+        Raises RequestTimeout if no reply comes in time, also when nobody serves the topic: servers do not report it.
+        There are no error replies either: errors are in the record, as the application writes them.
         """
         await self._connection.usable()
         token = self._connection.do(
@@ -238,9 +238,9 @@ class CedaClient(Client[Message, Request]):
     def subscribe(
         self, *patterns: str, limit: int = MOST, overflow: str = "wait", image: bool = False
     ) -> Subscription[Message]:
-        """Messages of these topics or patterns, from the beginning of the ``async with`` block to its end.
+        """Subscribe to topics or patterns, from the beginning of the ``async with`` block to its end.
 
-        With ``image`` the server is asked for the last values first, if it keeps them.
+        With ``image``, ask the server for the last values first, if it keeps them.
         """
         return Subscription(self, patterns, limit, overflow, image=image)
 
@@ -333,13 +333,13 @@ def connect(
     timeout: float = 15.0,
     reconnect: bool | Reconnect = True,
 ) -> Opening[CedaClient]:
-    """A client of the server at ``ceda://user:password@host:port``; ``ceda+tls``, ``ceda+ws`` and ``ceda+wss`` are the
+    """Connect to the server at ``ceda://user:password@host:port``; ``ceda+tls``, ``ceda+ws`` and ``ceda+wss`` are the
     other transports.
 
-    ``user`` and ``password`` may be given here instead. ``dialect`` is what it writes until the server shows another
-    one: ``ceda4-ws`` as deployed, ``ceda4`` as in the document. TLS: ``ca`` are authorities to trust instead of the
-    system's, ``cert`` and ``key`` what it shows. ``timeout``: seconds for connecting and logging in, and for waiting
-    until a lost connection is back. ``reconnect``: how to come back (three attempts, 5 s apart), or False.
+    ``user`` and ``password`` may be given here instead. The client writes ``dialect`` until the server shows another
+    one: ``ceda4-ws`` as deployed, ``ceda4`` as in the document. TLS: ``ca`` are the authorities to trust instead of the
+    system's, ``cert`` and ``key`` the client's own. ``timeout``: seconds to connect and log in, and to wait for a lost
+    connection to come back. ``reconnect``: how to reconnect (three attempts, 5 s apart), or False.
     """
     target = url if isinstance(url, Target) else parse_url(url, None if "://" in url else "ceda")
     if target.protocol != "ceda":

@@ -168,7 +168,7 @@ class Client(ABC, Generic[M, Q]):
         await self.close()
 
     async def close(self) -> None:
-        """Ends the connection. Subscriptions end; requests that are open fail with ConnectionLost."""
+        """Close the connection. Subscriptions end; open requests fail with ConnectionLost."""
         for responder in self._responders:
             await responder.stop()
         self._farewell()
@@ -206,11 +206,11 @@ class Client(ABC, Generic[M, Q]):
 
     @abstractmethod
     async def publish(self, topic: str, payload: Any) -> Any:
-        """Sends to everybody who subscribed the topic. Waits while the connection is full."""
+        """Send to all subscribers of the topic. Waits while the connection is full."""
 
     @abstractmethod
     async def request(self, topic: str, payload: Any = ..., *, timeout: float | None = None) -> Any:
-        """Asks, and waits for the answer."""
+        """Send a request, and return its reply."""
 
     async def _answer_to(self, token: Token, cancel: Callable[[Token], None]) -> Any:
         """Waits for what the session says about this. Nothing of it is left behind, whatever happens."""
@@ -238,7 +238,7 @@ class Client(ABC, Generic[M, Q]):
     # --- receiving
 
     def subscribe(self, *patterns: str, limit: int = MOST, overflow: str = "wait") -> Subscription[M]:
-        """Messages of these topics or patterns, from the beginning of the ``async with`` block to its end."""
+        """Subscribe to topics or patterns, from the beginning of the ``async with`` block to its end."""
         return Subscription(self, patterns, limit, overflow)
 
     async def _begin(self, subscription: Subscription[M], **more: Any) -> None:
@@ -300,11 +300,11 @@ class Client(ABC, Generic[M, Q]):
     async def respond(
         self, pattern: str, handler: Handler[Q], *, priority: float = 0, concurrency: int = SIDE_BY_SIDE
     ) -> Responder[Q]:
-        """Answers requests with what the handler returns, a plain function or a coroutine function.
+        """Reply to requests with what the handler returns, a plain function or a coroutine function.
 
-        A plain function holds up everything else while it runs. An AnswerError that it raises is the answer; any other
-        exception becomes an error answer, and is logged. Goes on until the responder or the client is closed; what
-        this gives can also be used in ``async with``.
+        A plain function blocks everything else while it runs. An AnswerError that it raises is the reply; any other
+        exception is logged and becomes an error reply. Ends when the responder or the client is closed; the responder
+        can also be used in ``async with``.
         """
         if self._canonical(pattern) in (self._canonical(other.pattern) for other in self._responders):
             raise ValueError(f"{pattern} is answered by this client already")
@@ -388,9 +388,9 @@ def policy_of(reconnect: bool | Reconnect, usual: Reconnect) -> Reconnect | None
 
 
 def connect(url: str, **options: Any) -> Opening[Any]:
-    """Connects to a server of the protocol that the URL names: ``mb://host:port``, ``ceda://user:password@host:port``.
+    """Connect to a server of the protocol that the URL names: ``mb://host:port``, ``ceda://user:password@host:port``.
 
     ``+tls``, ``+ws`` and ``+wss`` behind the protocol choose the transport. The options are those of
-    ``wirelake.net.mb.connect`` and ``wirelake.net.ceda.connect``, which say exactly what they give.
+    ``wirelake.net.mb.connect`` and ``wirelake.net.ceda.connect``, whose results have precise types.
     """
     return LIVE[parse_url(url).protocol].connect(url, **options)

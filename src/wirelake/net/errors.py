@@ -1,5 +1,5 @@
-"""What can go wrong for a client. All of it is a ProtocolError, and so a WireError, with a stable ``rule``; what Python
-has an own word for is that too: a lost connection is a ConnectionError, a request without answer a TimeoutError.
+"""Errors of clients. Each is a ProtocolError, and so a WireError, with a stable ``rule``, and also Python's own error
+where there is one: a lost connection is a ConnectionError, a request without a reply a TimeoutError.
 """
 
 from __future__ import annotations
@@ -10,41 +10,41 @@ from ..errors import ProtocolError
 
 
 class LiveError(ProtocolError):
-    """Something went wrong between us and a peer."""
+    """An error between us and a peer."""
 
 
 class ConnectionFailed(LiveError, ConnectionError):
-    """No connection could be made: nobody listens there, the certificate is not trusted, nothing is said in time."""
+    """No connection: no server listens there, its certificate is not trusted, or it does not respond in time."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(detail, rule="connection_failed")
 
 
 class ConnectionLost(LiveError, ConnectionError):
-    """The connection is gone. What was asked and not answered may have been done or not."""
+    """The connection is lost. Open requests may have been carried out or not."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(detail, rule="connection_lost")
 
 
 class Refused(LiveError):
-    """The peer refused us: a login, or a subscription."""
+    """The peer refused a login, a name or a subscription."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(detail, rule="refused")
 
 
 class RequestTimeout(LiveError, TimeoutError):
-    """No answer came in time. What was asked may have been done or not."""
+    """No reply came in time. The request may have been carried out or not."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(detail, rule="request_timeout")
 
 
 class AnswerError(LiveError):
-    """The answer is an error: ``code`` and ``message`` are the peer's, ``details`` an object or None.
+    """The reply is an error: ``code`` and ``message`` are the peer's, ``details`` an object or None.
 
-    A handler that raises it gives just this answer.
+    A handler raises it to reply with this error.
     """
 
     def __init__(self, code: str, message: str = "", details: dict[str, Any] | None = None) -> None:

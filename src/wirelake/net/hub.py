@@ -1,4 +1,4 @@
-"""A hub: any set of protocols on any of their transports in one process, until it is told to end.
+"""A hub: any set of protocols on any of their transports in one process, until it is stopped.
 
 >>> from wirelake.net.hub import Hub, default_settings
 >>> async def main():
@@ -59,7 +59,7 @@ class HubError(Exception):
 
 
 class Hub:
-    """``listening`` tells, once it has begun, where: by protocol and transport, ``mb``, ``mb-ws``, …"""
+    """A hub. Once it has started, ``listening`` has its addresses, by protocol and transport: ``mb``, ``mb-ws``, …"""
 
     def __init__(self, settings: HubSettings) -> None:
         self.settings = settings
@@ -225,7 +225,7 @@ class Hub:
 
 
 def serve(settings: HubSettings, on_ready: Callable[[Hub], Any]) -> None:
-    """Runs a hub until SIGTERM or SIGINT; SIGHUP makes it read its certificates and users again."""
+    """Run a hub until SIGTERM or SIGINT; SIGHUP reloads certificates and users."""
     with asyncio.Runner(loop_factory=_loop_factory(settings)) as runner:
         runner.run(_run(settings, on_ready))
 

@@ -90,17 +90,20 @@ _TABLES = {
 
 
 def default_settings() -> HubSettings:
-    """Every protocol, where it usually is, on this machine only."""
+    """Return settings with every protocol at its usual ports, on loopback."""
     return complete(HubSettings())
 
 
 def load_settings(path: Path) -> HubSettings:
-    """What a file says. SettingsError, with the file and the key, if something in it is wrong."""
+    """Return the settings of a file; SettingsError names the file and the key that is wrong."""
     return read_settings(load_toml(path), str(path), path.parent)
 
 
 def read_settings(tables: dict[str, Any], name: str, directory: Path) -> HubSettings:
-    """Protocols that have a table are served; if none has, all are. A table without listeners gets the usual ones."""
+    """Return the settings of tables: each protocol with a table is served, or all if none has one.
+
+    A table without listeners gets the usual ones.
+    """
     reader = Reader(name, directory)
     reader.refuse_unknown(tables, [*LIVE, *_TABLES], "")
     services = {}

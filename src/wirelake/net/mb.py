@@ -47,7 +47,7 @@ SERVICE_UNAVAILABLE = "SERVICE_UNAVAILABLE"
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A publish that came, or an answer. ``id`` is the broker's."""
+    """A received publish, or a reply. ``id`` is the broker's."""
 
     topic: str
     payload: bytes
@@ -66,13 +66,13 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Request(Message):
-    """A request that came: what a handler gets."""
+    """A received request: the argument of a handler."""
 
     asked: event.Asked | None = field(default=None, repr=False)
 
 
 class MbClient(Client[Message, Request]):
-    """A service of a broker. Made by ``wirelake.connect("mb://…")``."""
+    """A service of a broker. ``wirelake.connect("mb://…")`` returns one."""
 
     protocol = "mb"
 
@@ -114,10 +114,10 @@ class MbClient(Client[Message, Request]):
         version: str = VERSION,
         parent: str | None = None,
     ) -> None:
-        """Sends to everybody who subscribed the topic. Waits while the connection is full.
+        """Send to all subscribers of the topic. Waits while the connection is full.
 
-        With ``confirm`` it waits until the broker has handed the message to somebody, and raises AnswerError if there
-        is nobody (NO_ROUTE_FOUND). ``parent`` is the id of the message that caused this one.
+        With ``confirm``, wait until the broker has delivered the message; AnswerError (NO_ROUTE_FOUND) if it has no
+        subscriber. ``parent`` is the id of the message that caused this one.
         """
         data = to_payload(payload)
         await self._connection.usable()
@@ -136,10 +136,10 @@ class MbClient(Client[Message, Request]):
         version: str = VERSION,
         parent: str | None = None,
     ) -> Message:
-        """Asks, and waits for the answer: 5 s if no ``timeout`` is given, as brokers do.
+        """Send a request, and return its reply; ``timeout`` is 5 s by default, as that of brokers.
 
-        Raises AnswerError if the answer is an error, RequestTimeout if there is none, ConnectionLost if the connection
-        goes. Without a payload it is ``{}``. System topics are asked in the same way: ``system.service.list``.
+        Raises AnswerError if the reply is an error, RequestTimeout if none comes, ConnectionLost if the connection is
+        lost. The payload is ``{}`` by default. System topics work in the same way: ``system.service.list``.
         """
         data = b"{}" if payload is msgspec.UNSET else to_payload(payload)
         milliseconds = None if timeout is None else max(1, round(timeout * 1000))
@@ -309,12 +309,12 @@ def connect(
     timeout: float = 10.0,
     reconnect: bool | Reconnect = True,
 ) -> Opening[MbClient]:
-    """A client of the broker at ``mb://host:port``; ``mb+tls``, ``mb+ws`` and ``mb+wss`` are the other transports.
+    """Connect to the broker at ``mb://host:port``; ``mb+tls``, ``mb+ws`` and ``mb+wss`` are the other transports.
 
-    ``name`` and ``description`` are what it registers as; without a name it does not. TLS: ``ca`` are authorities to
-    trust instead of the system's, ``cert`` and ``key`` what it shows. ``timeout``: seconds for connecting, and for
-    waiting until a lost connection is back. ``reconnect``: how to come back (after 1 s, then less and less often, for
-    ever), or False.
+    The client registers with ``name`` and ``description``; without a name it does not register. TLS: ``ca`` are the
+    authorities to trust instead of the system's, ``cert`` and ``key`` the client's own. ``timeout``: seconds to connect,
+    and to wait for a lost connection to come back. ``reconnect``: how to reconnect (after 1 s, then at growing intervals,
+    forever), or False.
     """
     target = url if isinstance(url, Target) else parse_url(url, None if "://" in url else "mb")
     if target.protocol != "mb":

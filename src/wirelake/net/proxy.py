@@ -34,10 +34,10 @@ _NO_LINGER = struct.pack("ii", 1, 0)
 
 
 class Proxy:
-    """Listens, and connects everybody who comes to ``upstream``. Port 0 picks a free one: ``listening`` tells which.
+    """Listen, and forward every connection to ``upstream``. Port 0 picks a free port, which ``listening`` has.
 
-    ``protocol`` is only noted in the capture. Who comes beyond ``max_connections`` is closed at once, and who cannot be
-    connected within ``connect_seconds`` after that. The recorder is started and ended by its owner.
+    ``protocol`` is only stored in the capture. Connections beyond ``max_connections`` are closed at once, and those that
+    cannot be forwarded within ``connect_seconds`` after that. The owner of the recorder starts and ends it.
     """
 
     def __init__(

@@ -48,11 +48,11 @@ class _Passing:
 
 
 class Recorder:
-    """Records into ``directory``, which is made if it is not there; raises OSError if nothing can be written to it.
+    """Record into ``directory``, which is created if missing; OSError if nothing can be written to it.
 
-    A new file is begun after ``rotate_bytes`` or ``rotate_seconds``. Every ``sync_seconds`` what was written is made to
-    outlast a power failure, if ``start`` was called; a disk that failed is tried again every ``retry_seconds``.
-    ``on_problem`` is told once why recording has stopped, ``on_recovery`` that it goes on.
+    A new file begins after ``rotate_bytes`` or ``rotate_seconds``. After ``start``, data is synced to disk every
+    ``sync_seconds``, and a disk that failed is tried again every ``retry_seconds``. ``on_problem`` is called once with
+    the reason why recording has stopped, ``on_recovery`` when it resumes.
     """
 
     def __init__(

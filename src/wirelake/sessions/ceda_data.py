@@ -30,7 +30,7 @@ _NEXT = struct.Struct("<BhI").pack
 
 
 class Blob(msgspec.Struct, frozen=True):
-    """Bytes too long for a record, and the number of the field that they are."""
+    """Bytes that are too long for a record, with the number of their field."""
 
     position: int
     data: bytes
