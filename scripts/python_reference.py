@@ -12,8 +12,8 @@ WIDTH = 76
 HEAD = """\
 # Python
 
-The public names, with their docstrings. Options after a `*` are keyword-only. Names that are not here may change without
-a note in [the changelog](../CHANGELOG.md). [The cookbook](cookbook.md) and the guides show examples.
+The public names, with their docstrings. Options after a `*` are keyword-only. Names that are not here may change
+without a note in [the changelog](../CHANGELOG.md). [The cookbook](cookbook.md) and the guides show examples.
 """
 GROUPS: dict[str, tuple[str, ...]] = {
     "Messages": (

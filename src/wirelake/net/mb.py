@@ -312,9 +312,9 @@ def connect(
     """Connect to the broker at ``mb://host:port``; ``mb+tls``, ``mb+ws`` and ``mb+wss`` are the other transports.
 
     The client registers with ``name`` and ``description``; without a name it does not register. TLS: ``ca`` are the
-    authorities to trust instead of the system's, ``cert`` and ``key`` the client's own. ``timeout``: seconds to connect,
-    and to wait for a lost connection to come back. ``reconnect``: how to reconnect (after 1 s, then at growing intervals,
-    forever), or False.
+    authorities to trust instead of the system's, ``cert`` and ``key`` the client's own. ``timeout``: seconds to
+    connect, and to wait for a lost connection to come back. ``reconnect``: how to reconnect (after 1 s, then at growing
+    intervals, forever), or False.
     """
     target = url if isinstance(url, Target) else parse_url(url, None if "://" in url else "mb")
     if target.protocol != "mb":

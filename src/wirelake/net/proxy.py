@@ -36,7 +36,7 @@ _NO_LINGER = struct.pack("ii", 1, 0)
 class Proxy:
     """Listen, and forward every connection to ``upstream``. Port 0 picks a free port, which ``listening`` has.
 
-    ``protocol`` is only stored in the capture. Connections beyond ``max_connections`` are closed at once, and those that
+    ``protocol`` is only stored in the capture. Connections beyond ``max_connections`` are closed at once, those that
     cannot be forwarded within ``connect_seconds`` after that. The owner of the recorder starts and ends it.
     """
 
