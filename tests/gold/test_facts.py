@@ -1,4 +1,4 @@
-"""Facts: what the roles of a declaration give, and what the refinements add."""
+"""Facts: what the roles of a declaration give, and what its conduct adds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from wirelake.protocols import casual, ceda, dsa, load, mb
 from .matched import ExchangesOfFacts
 from .played import play
 
-SENSOR = f"{Path(__file__).parents[2] / 'examples' / 'sensor.py'}:PROTOCOL"
+SENSOR, ORDERS = (f"{Path(__file__).parents[2] / 'examples' / name}.py:PROTOCOL" for name in ("sensor", "orders"))
 NIL, ONE, TWO = bytes(16), bytes(range(16)), bytes(range(16, 32))
 
 
@@ -243,6 +243,33 @@ def test_a_protocol_of_a_user_works_by_its_roles() -> None:
     for place, one in truth.items():
         row = found[place]
         assert (row["outcome"], row["latency_us"], row["correlation"]) == (one.outcome, one.latency_us, one.correlation)
+
+
+def test_a_user_declares_limits_results_pieces_heartbeats_transactions_and_introductions() -> None:
+    hello, welcome, alive, order, ordered, *_, picture = load(ORDERS).messages
+    asked = [order(number=7, basket=basket, item="apples") for basket in (12, 0)]
+    replied = [ordered(number=7, outcome=outcome) for outcome in (0, 99, 2)]
+    requests = of(ORDERS, *asked)
+    assert [(row["limit_us"], row["xid_format"], row["gtrid"]) for row in requests] == [
+        (2_000_000, 0, b"12"),
+        (2_000_000, None, None),
+    ]
+    assert [row["result"] for row in of(ORDERS, *replied)] == ["ok", "error", "timeout"]
+    pieces = of(ORDERS, *(picture(item="new", page=page, pages=2, data=b"") for page in (0, 1)))
+    assert [(row["piece"], row["pieces"], row["piece_key"]) for row in pieces] == [(0, 2, "new"), (1, 2, "new")]
+    rows = of(ORDERS, hello(till="a", versions=(1, 2)), *(welcome(warehouse="w", accepted=ok) for ok in (True, False)))
+    assert [dict(row["told"]) for row in rows] == [
+        {"till": "a", "versions": "1,2"},
+        {"warehouse": "w", "handshake": "complete"},
+        {"handshake": "refused"},
+    ]
+    assert [row["heartbeat"] for row in of(ORDERS, alive(), asked[0])] == [True, False]
+
+
+def test_the_largest_page_count_is_no_reason_to_fail() -> None:
+    headers = dsa.Headers(page_id=-(2**31), sequence_id=1)
+    [row] = of("dsa", dsa.InvokeResponse(request_id=5, ack_id=1, headers=headers, body=b""))
+    assert (row["piece"], row["pieces"]) == (0, 2**31 - 1)
 
 
 def test_a_missing_column_is_named() -> None:

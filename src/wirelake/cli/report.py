@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 import click
 from click.core import ParameterSource
 
+from ..spec.nodes import Protocol
+from .options import ProtocolName
 from .output import announce, emit
 from .progress import size
 
@@ -48,6 +50,15 @@ WHY = {
     metavar="FILE",
     help="Where the page goes; - is standard output.  [default: the lake's name with .html, here]",
 )
+@click.option(
+    "-p",
+    "--protocol",
+    "declared",
+    type=ProtocolName(),
+    multiple=True,
+    metavar="P",
+    help="A protocol of yours in the lake, file.py:NAME, whose messages are shown byte by byte; may be repeated.",
+)
 @click.option("--force", is_flag=True, help="Replace FILE even if it is not a report of wirelake, or is a link.")
 @click.option("--serve", "is_served", is_flag=True, help="Serve the page instead, and renew it after each commit.")
 @click.option("--listen", metavar="HOST:PORT", help=f"Where to serve it.  [default: {LISTEN}]")
@@ -65,6 +76,7 @@ def report(
     context: click.Context,
     lake: str,
     output: str | None,
+    declared: tuple[Protocol, ...],
     force: bool,
     is_served: bool,
     listen: str | None,

@@ -103,6 +103,8 @@ ENVELOPE = (
 )
 _US_PER = {"us": 1, "ms": 1000, "s": 1_000_000}
 _NULL_FORMATS = (-1, 0)
+_IS_SET = {pa.binary(): r"[^\x00]", pa.string(): "."}
+"""What a transaction id has unless it is none: not only zeros, or any character."""
 
 
 @dataclass(frozen=True)
@@ -252,7 +254,7 @@ def _microseconds(raw: NDArray[np.int64], unit: str) -> NDArray[np.int64]:
 
 
 def _xid(plan: _Plan, records: pa.RecordBatch, which: NDArray[np.int64]) -> dict[str, pa.Array]:
-    """Return transaction ids. One that is not an XA id is a global id without branches, of format 0."""
+    """Return transaction ids. One that is not an XA id is a global id without branches, of format 0; zero is none."""
     found: dict[str, pa.Array] = {}
     for place in plan.roles.get("xid", ()):
         for name, part in _xid_parts(column_at(records, place.path), _mask(place, which, plan)).items():
@@ -267,9 +269,12 @@ def _xid_parts(xid: pa.Array, mask: arrays.Mask) -> dict[str, pa.Array]:
         parts = {"xid_format": number, "gtrid": pc.struct_field(xid, "gtrid"), "bqual": pc.struct_field(xid, "bqual")}
     else:
         text = xid if pa.types.is_binary(xid.type) else as_text(xid).cast(pa.binary())
-        mask = mask & arrays.flags(pc.greater(pc.binary_length(text), 0), len(text))
-        whole = np.zeros(len(text), np.int64)
-        parts = {"xid_format": pa.array(whole), "gtrid": text, "bqual": pa.array([b""] * len(text), pa.binary())}
+        mask = mask & arrays.flags(pc.match_substring_regex(text, _IS_SET.get(xid.type, "[^0]")), len(text))
+        parts = {
+            "xid_format": pa.array(np.zeros(len(text), np.int64)),
+            "gtrid": text,
+            "bqual": pa.array([b""] * len(text), pa.binary()),
+        }
     return {name: arrays.only(part, mask) for name, part in parts.items()}
 
 

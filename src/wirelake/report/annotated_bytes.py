@@ -27,7 +27,8 @@ from ..columnar.messages import message_of
 from ..errors import DecodeError, Incomplete, WireError
 from ..gold.tables import view_name
 from ..lake.allowed import is_protocol
-from ..protocols import BUILT_IN, load
+from ..protocols import known as known_protocols
+from ..protocols import load
 from ..spec.resolve import Layout
 from .conversation_ids import Spot
 from .page_values import cut, short_fields
@@ -242,7 +243,7 @@ def _secret(row: Mapping[str, Any]) -> int | None:
     """Where in a range something may be that only the server should read; None if nothing is."""
     if row["direction"] != "to_server":
         return None
-    names = (row["protocol"],) if row["protocol"] else BUILT_IN
+    names = (row["protocol"],) if row["protocol"] else tuple(one.name for one in known_protocols())
     layouts = [layout for name in names for layout in layouts_of(name) if has_secrets(layout)]
     return secret_at(layouts, row["bytes"], (looked for layout in layouts for looked in _looks(layout, row["bytes"])))
 

@@ -11,7 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from ..gold.tables import view_name
-from ..protocols import known, load
+from ..protocols import known
 from ..spec.columns import Column, columns
 from ..spec.nodes import Protocol
 from ..spec.roles import Place, label, places
@@ -184,7 +184,8 @@ def _result(protocol: str, phase: str, reply: dict[str, Any] | None) -> str:
     status = str(reply["status"] or "")
     if phase == WORK:
         return "ok" if status in ("", "0") else status
-    return label(load(protocol), reply["message"], "status", status)
+    declared = next(one for one in known() if one.name == protocol)
+    return label(declared, reply["message"], "status", status)
 
 
 def unanswered(one: Transaction, messages: dict[Pair, list[dict[str, Any]]]) -> set[Spot]:

@@ -23,7 +23,7 @@ import pyarrow as pa
 from ..columnar.schema import table_schema
 from ..gold.tables import REPLACED, TABLES, UNDATED, view_name, with_date
 from ..lake import Lake, LakeError
-from ..protocols import BUILT_IN, load
+from ..protocols import BUILT_IN, known
 
 MEMORY = "2GB"
 THREADS = 4
@@ -132,7 +132,8 @@ def _schema(table: str) -> pa.Schema | None:
     if table in TABLES:
         return TABLES[table]
     name = table.removeprefix("silver/")
-    return table_schema(load(name)) if name in BUILT_IN else None
+    declared = next((one for one in known() if one.name == name), None)
+    return None if declared is None else table_schema(declared)
 
 
 def _literal(text: str) -> str:
