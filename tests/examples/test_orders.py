@@ -74,14 +74,12 @@ def baskets(traffic: Traffic) -> dict[bytes, str]:
     }
 
 
-@pytest.mark.xfail(reason="transactions of declared protocols follow with the one matcher")
 def test_baskets_are_transactions(lake: Lake, traffic: Traffic) -> None:
     rows = table(lake, "gold/transactions")
     assert {bytes.fromhex(row["gtrid"]): row["outcome"] for row in rows} == baskets(traffic)
     assert {(row["protocol"], row["calls"]) for row in rows} == {("orders", 2)}
 
 
-@pytest.mark.xfail(reason="pieces of declared protocols follow with the one matcher")
 def test_pieces_out_of_order_are_violations(lake: Lake, truth: Truth) -> None:
     known = connections(lake, truth)
     wanted = Counter((known[one.connection], one.rule, one.message) for one in truth.violations)
