@@ -17,12 +17,13 @@ from functools import lru_cache
 from typing import Any, assert_never
 
 import msgspec
+from msgpack import unpackb
 
 from ..errors import DecodeError
 from ..spec import nodes as n
 from ..spec.declare import Cell, tag_rows
 from ..spec.resolve import Layout, MessageNode
-from .content import MAX_DEPTH, read_json, read_msgpack, unpack_short
+from .content import MAX_DEPTH, may_hold_timestamp, no_extension, read_json, read_msgpack
 from .frame import kept_fields, smallest, struct_fields
 from .numbers import FORMATS, byte_order, code_bytes, code_position, unpacker
 from .walk import read_signature
@@ -601,7 +602,11 @@ def _path(values: dict[str, str], path: str) -> str:
 
 
 def _unpackb(raw: bytes) -> Any:
-    return read_msgpack(raw) if len(raw) > MAX_DEPTH else unpack_short(raw)
+    if len(raw) > MAX_DEPTH:
+        return read_msgpack(raw)
+    if 0xFF in raw and may_hold_timestamp(raw):
+        raise ValueError
+    return unpackb(raw, strict_map_key=False, ext_hook=no_extension)
 
 
 def _unpack_map(raw: bytes) -> Any:

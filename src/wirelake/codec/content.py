@@ -25,22 +25,19 @@ _TIMESTAMP = re.compile(rb"(?s)(?:[\xd4-\xd8]|\xc7.|\xc8..|\xc9.{4})\xff")
 """What extensions begin with that the library reads as time stamps by itself."""
 
 
-def _no_extension(code: int, data: bytes) -> None:
+def no_extension(code: int, data: bytes) -> None:
     """Extension types are read as null."""
 
 
-def unpack_short(data: bytes) -> Any:
-    """One MessagePack object that is too short to be nested too deep; ValueError where it needs a closer look."""
-    if b"\xff" in data and _TIMESTAMP.search(data):
-        raise ValueError("there may be a time stamp")
-    return msgpack.unpackb(data, strict_map_key=False, ext_hook=_no_extension)
+def may_hold_timestamp(data: bytes) -> bool:
+    return 0xFF in data and _TIMESTAMP.search(data) is not None
 
 
 def read_msgpack(data: bytes, *, is_map: bool = False) -> Any:
     """One MessagePack object that fills ``data`` exactly. Errors have offsets relative to ``data``."""
     try:
         # Time stamps are hashed as pairs of numbers: a map of them could be made of keys that all collide.
-        value = _unpack_closely(data) if b"\xff" in data and _TIMESTAMP.search(data) else _unpack(data)
+        value = _unpack_closely(data) if may_hold_timestamp(data) else _unpack(data)
     except (ValueError, TypeError, OverflowError):
         value = _unpack_closely(data)
     if is_map and not isinstance(value, dict):
@@ -51,7 +48,7 @@ def read_msgpack(data: bytes, *, is_map: bool = False) -> Any:
 
 
 def _unpack(data: bytes) -> Any:
-    return msgpack.unpackb(data, strict_map_key=False, unicode_errors="surrogateescape", ext_hook=_no_extension)
+    return msgpack.unpackb(data, strict_map_key=False, unicode_errors="surrogateescape", ext_hook=no_extension)
 
 
 def _unpack_closely(data: bytes) -> Any:

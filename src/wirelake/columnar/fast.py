@@ -179,6 +179,8 @@ class Walked:
     @property
     def range_of(self) -> Ints:
         """The range of each frame."""
+        if len(self.stops) == 1:
+            return np.zeros(self.count, np.int64)
         return np.repeat(np.arange(len(self.stops)), np.diff(self.firsts))
 
     def take_back(self, begins: Ints) -> None:

@@ -205,7 +205,7 @@ class _Decoding:
         if not walked.count:
             return {}
         local = walked.range_of
-        ranges = active[local]
+        ranges = active[local] if len(active) > 1 else np.broadcast_to(active, (walked.count,))
         parts, status = [walked.filled], walked.status
         if self.readings.strict is not None:
             parts, status = self._strictly(walked.starts, walked.lengths, selection)
@@ -267,22 +267,24 @@ class _Decoding:
 
     def _add(self, frames: Frames, selection: Selection, filled: Any, keep: Bools | None) -> None:
         """Keep the rows that the kernel filled in, of these frames those that are to be kept."""
-        accepted = np.arange(len(frames.starts))[filled.frames]
-        mask = None if keep is None else keep[accepted]
-        kept = accepted if mask is None else accepted[mask]
-        if not len(kept):
+        index, mask = filled.frames, None
+        if keep is not None:
+            accepted = np.arange(len(frames.starts))[filled.frames]
+            mask = keep[accepted]
+            index = accepted[mask]
+        ranges, starts, lengths = frames.ranges[index], frames.starts[index], frames.lengths[index]
+        if not len(starts):
             return
-        ranges, starts, lengths = frames.ranges[kept], frames.starts[kept], frames.lengths[kept]
         if selection is not self.selection:
             self.judged.append(Frames(frames.reading, ranges, starts, lengths))
             return
         records = None
         if selection.names:
-            offsets = starts + self.ranges.shift[ranges]
-            if len(kept) == len(accepted):
+            offsets = starts + (self.ranges.shift[ranges] if len(self.ranges) > 1 else self.ranges.shift)
+            if mask is None:
                 records = selection.of_filled(filled, offsets)
             else:
-                spread = np.zeros(len(accepted), np.int64)
+                spread = np.zeros(len(mask), np.int64)
                 spread[mask] = offsets
                 records = selection.of_filled(filled, spread).filter(pa.array(mask))
         self.pieces.append(Rows(records, ranges, starts, lengths))
