@@ -41,8 +41,8 @@ def _read(path: Path) -> int:
     planned = plan([CaptureRange(str(path), path.name)], reading, partition_bytes=PARTITION_BYTES, is_last=True)
     messages = 0
     for partition in planned.partitions:
-        for seen in decode_partition(partition, reading)[1]:
-            messages += sum(batch.num_rows for batches in seen.output.messages.values() for batch in batches)
+        for window in decode_partition(partition, reading)[1]:
+            messages += sum(batch.num_rows for batches in window.output.messages.values() for batch in batches)
     return messages
 
 

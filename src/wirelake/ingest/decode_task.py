@@ -15,6 +15,7 @@ from ..capture.chunks import SERVER_DIGITS, Counts, server_of
 from ..capture.decode import DecodedWindow, decode_partition
 from ..capture.partitions import Partition
 from ..capture.quarantine import QUARANTINE
+from ..capture.read.resume import ResumePoint
 from ..capture.settings import ReadSettings
 from ..columnar.schema import table_schema
 from ..gold.connections import connection_rows
@@ -31,6 +32,8 @@ from .gold_task import SHARES
 
 @dataclass(frozen=True)
 class DecodeTask:
+    """One partition, what to read it as, and where to write."""
+
     partition: Partition
     reading: ReadSettings
     staging: Staging
@@ -60,7 +63,8 @@ class DecodeResult:
     foreign_bytes: int = 0
     last_us: int | None = None
     state: StagedFile | None = None
-    marks: dict[str, Any] = field(default_factory=dict)
+    """What the captures leave open, if the planner has not found it out; likewise ``resume_points``."""
+    resume_points: dict[str, ResumePoint] = field(default_factory=dict)
 
     def of_bucket(self, bucket: int) -> dict[str, StagedFile]:
         return {name: files[bucket] for name, files in self.shares.items() if bucket in files}
@@ -77,36 +81,36 @@ class _Decode:
         self.protocols = Declarations({one.name: one for one in (declared.load() for declared in task.declared)})
 
     def run(self) -> DecodeResult:
-        machine, windows = decode_partition(self.task.partition, self.task.reading)
-        for seen in windows:
-            self._window(seen)
+        decoder, windows = decode_partition(self.task.partition, self.task.reading)
+        for window in windows:
+            self._window(window)
         result = self.result
         if self.task.partition.is_only:
-            result.state = self.attempt.stage_bytes("state", pack(machine.state()))
-            result.marks = machine.resume_points
-        result.counts = machine.counts
+            result.state = self.attempt.stage_bytes("state", pack(decoder.state()))
+            result.resume_points = decoder.resume_points
+        result.counts = decoder.counts
         result.files = self.attempt.close()
         for (name, bucket), stream in self.shares.items():
             result.shares.setdefault(name, {})[bucket] = stream.close()
         return result
 
-    def _window(self, seen: DecodedWindow) -> None:
-        capture = seen.range.capture if seen.range is not None else None
-        output = seen.output
-        if capture is not None and len(seen.chunks):
+    def _window(self, window: DecodedWindow) -> None:
+        capture = window.range.capture if window.range is not None else None
+        output = window.output
+        if capture is not None and len(window.chunks):
             kept = CHUNKS.append(CHUNK_BYTES) if self.task.keep_bytes else CHUNKS
-            self.attempt.table("bronze/chunks", kept).write(chunk_rows(seen.chunks, capture, self.task.keep_bytes))
+            self.attempt.table("bronze/chunks", kept).write(chunk_rows(window.chunks, capture, self.task.keep_bytes))
         for protocol, batches in output.messages.items():
             for batch in batches:
                 self._messages(protocol, batch)
         if output.quarantine.num_rows:
             self._quarantine(output.quarantine)
-        self._accounts(seen, capture)
+        self._accounts(window, capture)
         self.result.foreign_bytes += sum(output.foreign_bytes.values())
 
-    def _accounts(self, seen: DecodedWindow, capture: str | None) -> None:
+    def _accounts(self, window: DecodedWindow, capture: str | None) -> None:
         """Hand accounts and connections to gold once their protocol is known: only then have they a bucket."""
-        accounts = seen.output.accounts
+        accounts = window.output.accounts
         if not accounts.num_rows:
             return
         names = accounts.column("connection").to_pylist()
@@ -114,14 +118,14 @@ class _Decode:
         has_quarantine = pc.greater(accounts.column("bytes_quarantined"), 0)
         settled = set(accounts.column("connection").filter(has_quarantine).to_pylist())
         settled |= {name for name, protocol in protocols.items() if protocol is not None}
-        known = [replace(one, protocol=protocols[one.id]) for one in seen.chunks.connections if one.id in settled]
+        known = [replace(one, protocol=protocols[one.id]) for one in window.chunks.connections if one.id in settled]
         if known:
             self._share("connections", connection_rows(known, capture).combine_chunks(), protocols.get)
         rows = accounts.filter(pc.is_in(accounts.column("connection"), value_set=pa.array(settled, pa.string())))
         if rows.num_rows:
             self._share("accounts", rows, protocols.get)
-        ended = {one.id for one in seen.chunks.connections if one.ended}
-        over = rows if seen.is_end else rows.filter(pc.is_in(rows.column("connection"), pa.array(ended, pa.string())))
+        ended = {one.id for one in window.chunks.connections if one.ended}
+        over = rows if window.is_end else rows.filter(pc.is_in(rows.column("connection"), pa.array(ended, pa.string())))
         if over.num_rows:
             self.attempt.table("accounting", ACCOUNTING, dated_by=None).write(over)
 

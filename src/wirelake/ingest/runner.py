@@ -1,7 +1,7 @@
 """Who carries tasks out. The engine room hands tasks to a runner and asks the futures for their results.
 
-Every runner keeps the same promises: a bounded number of tasks is under way, a task starts after those it was told to
-wait for, an attempt that failed is repeated (its files stay behind, but no commit names them), and an error that
+Every runner keeps the same promises: a bounded number of tasks is under way, a task starts after those it
+waits for, an attempt that failed is repeated (its files stay behind, but no commit names them), and an error that
 concerns the user arrives as ``IngestError`` with one line of text.
 """
 

@@ -64,7 +64,7 @@ class Stages:
         return results
 
     def _show(self, shown: int, total: int, tasks: int) -> int:
-        """Tell the progress; return how much has been told."""
+        """Report the progress; return how much has been reported."""
         done = (self._runner.finished - self._before) * total // tasks
         if done > shown:
             self._progress.add(done - shown)

@@ -126,7 +126,7 @@ class Step:
             (only,) = decoded
             assert only.state is not None
             state = self._carry.take_state(only.state)
-            planned.resume_points.update(only.marks)
+            planned.resume_points.update(only.resume_points)
         accounts = CaptureDecoder(self._reading, state).streams.accounts()
         self.report.bytes_pending = sum(accounts.column("bytes_pending").to_pylist())
         with self._run.staging.attempt("open") as attempt:
