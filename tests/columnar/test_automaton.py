@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from wirelake.columnar.automaton import Unsupported, build
-from wirelake.kernels.columns import matches
+from wirelake.kernels.words import matches
 from wirelake.protocols import mb
 
 PATTERNS = [mb.TOPIC, mb.PLAIN_VERSION, mb.UUID4, mb.ANY_UUID, "[1-9][0-9]{0,5}", "(?:ab|cd)+x?", "a{2,4}b*"]

@@ -31,53 +31,37 @@ class Fast:
         self.growth = 1
         self.typical_length = 16
 
-    def stream(self, buf: NDArray[np.uint8], start: int, end: int, most: int) -> tuple[Frames, Filled, Status, int]:
-        """Finds and decodes frames from ``start`` on: the frames, what they hold, a status for each, and where it ends.
-
-        It ends at the first header that is not good, at a full column, or after ``most`` frames.
-        """
-        # Room for a few more frames than there seem to be. Much more would cost time, too: memory comes in large pages.
-        frames = Frames.empty(max(1, min(most, (end - start) * 5 // (4 * self.typical_length) + 64)))
-        filled, status, count, position = self._decode(buf, frames, 0, (start, end))
-        self.typical_length = max(1, (position - start) // max(count, 1)) if count else self.typical_length
-        return frames, filled, status, position
-
     def ranges(self, buf: NDArray[np.uint8], starts: Ints, ends: Ints, most: int) -> Walked:
         """Finds and decodes the frames of many ranges of a buffer, ``most`` frames at most."""
         size = int((ends - starts).sum())
         frames = Frames.empty(max(1, min(most, size * 5 // (4 * self.typical_length) + 64)))
         while True:
-            work = _Work(self.program, len(frames.starts), self.growth)
-            walked, is_full = work.run_ranges(buf, frames, starts, ends)
+            slots = _Slots(self.program, len(frames.starts), self.growth)
+            walked, is_full = slots.run_ranges(buf, frames, starts, ends)
             if not is_full or not self._grow() or walked.count:
                 break
         if is_full and not walked.count:
-            # One frame has more elements than there can be room for.
-            work.status[0] = k.DECLINED
+            # This frame has more elements than there can be room for.
+            slots.status[0] = k.DECLINED
             walked.take_first(frames)
-        walked.filled, walked.status = work.filled(buf, frames, 0, walked.count), work.status[: walked.count]
+        walked.filled, walked.status = slots.filled(buf, frames, 0, walked.count), slots.status[: walked.count]
         if walked.count:
             self.typical_length = max(1, int(frames.lengths[: walked.count].sum()) // walked.count)
         return walked
 
     def decode(self, buf: NDArray[np.uint8], starts: Ints, lengths: Ints, first: int) -> tuple[Filled, Status, int]:
-        """Decodes given frames from ``first`` on: what they hold, a status for each, and the first that is left."""
-        filled, status, stop, _ = self._decode(buf, Frames.of(starts, lengths), first, None)
-        return filled, status, stop
-
-    def _decode(
-        self, buf: NDArray[np.uint8], frames: Frames, first: int, within: tuple[int, int] | None
-    ) -> tuple[Filled, Status, int, int]:
+        """Decode given frames from ``first`` on: what they hold, a status for each, and the first that is left."""
+        frames = Frames.of(starts, lengths)
         while True:
-            work = _Work(self.program, len(frames.starts), self.growth)
-            stop, position, outcome = work.run(buf, frames, first, within)
-            if outcome != f.FULL or not self._grow() or stop > first:
+            slots = _Slots(self.program, len(starts), self.growth)
+            stop, is_full = slots.run(buf, frames, first)
+            if not is_full or not self._grow() or stop > first:
                 break
-        if outcome == f.FULL and stop == first:
-            # One frame has more elements than there can be room for.
-            work.status[first] = k.DECLINED
-            stop, position = first + 1, int(frames.starts[first] + frames.lengths[first])
-        return work.filled(buf, frames, first, stop), work.status[first:stop], stop, position
+        if is_full and stop == first:
+            # This frame has more elements than there can be room for.
+            slots.status[first] = k.DECLINED
+            stop = first + 1
+        return slots.filled(buf, frames, first, stop), slots.status[first:stop], stop
 
     def _grow(self) -> bool:
         """Makes more room for elements of lists from now on; false if there is too much already."""
@@ -87,7 +71,7 @@ class Fast:
         return True
 
 
-class _Work:
+class _Slots:
     """The arrays that the kernel fills. Pages that no entry reaches are never touched."""
 
     def __init__(self, program: Program, most: int, growth: int) -> None:
@@ -108,21 +92,18 @@ class _Work:
         self.scratch = k.new_scratch()
         self.rows = 0
 
-    def run(
-        self, buf: NDArray[np.uint8], frames: Frames, first: int, within: tuple[int, int] | None
-    ) -> tuple[int, int, int]:
-        """Decodes given frames, or those ``within`` a range; gives the first that is left over, and why."""
+    def run(self, buf: NDArray[np.uint8], frames: Frames, first: int) -> tuple[int, bool]:
+        """Decode given frames; return the first that is left over, and whether a column is full there."""
         p = self.program
-        start, end = within or (0, 0)
-        stop, self.rows, position, outcome = f.decode_frames(
+        stop, self.rows = f.decode_frames(
             p.parts, p.magic, p.codes, p.code_heads,
             p.prog, p.entries, p.tags, p.cells, p.dfa, p.patterns, p.words, p.word_bytes,
-            buf, start, end, within is None, *frames.arrays(), first,
+            buf, *frames.arrays(), first,
             self.out, self.room, self.fill, self.elements,
             self.status, self.row_message, self.row_padded, self.message_rows,
             self.saved, self.saved_elements, self.scratch,
         )  # fmt: skip
-        return stop, position, outcome
+        return stop, stop < len(frames.starts)
 
     def run_ranges(self, buf: NDArray[np.uint8], frames: Frames, starts: Ints, ends: Ints) -> tuple[Walked, bool]:
         """Finds and decodes frames; says too whether a column was full before they all were decoded."""
@@ -166,7 +147,7 @@ class Walked:
     def __init__(self, starts: Ints, lengths: Ints, count: int, firsts: Ints, stops: Ints, outcomes: Ints) -> None:
         self.starts, self.lengths, self.count = starts[:count], lengths[:count], count
         self.firsts, self.stops, self.outcomes = firsts, stops, outcomes
-        self._found = starts
+        self._every = starts
 
     @property
     def is_good(self) -> NDArray[np.bool_]:
@@ -186,7 +167,7 @@ class Walked:
     def take_back(self, begins: Ints) -> None:
         """Forgets the frames that were found but not decoded: their ranges go on at the first of them."""
         which = max(int(np.searchsorted(self.firsts, self.count, side="right")) - 1, 0)
-        self.stops[which] = self._found[self.count]
+        self.stops[which] = self._every[self.count]
         self.stops[which + 1 :] = begins[which + 1 :]
         self.outcomes[which:] = f.GOOD
         self.firsts[which + 1 :] = self.count

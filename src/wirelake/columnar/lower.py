@@ -17,6 +17,8 @@ from ..codec.detect import undisputed
 from ..codec.frame import kept_fields, smallest, struct_fields
 from ..kernels import columns as k
 from ..kernels import frames as f
+from ..kernels.numbers import LITTLE, SIGNED
+from ..kernels.words import MAX_WORDS
 from ..spec import nodes as n
 from ..spec.columns import Column, columns
 from ..spec.declare import tag_rows
@@ -184,7 +186,7 @@ class Lowering:
                 self.emit(k.DECLINE)
             entries.append(start)
         if line is not None:
-            most = line.most if line.most is not None else k.MAX_WORDS
+            most = line.most if line.most is not None else MAX_WORDS
             entries.append(self.emit(k.LINE, -1, line.separator[0], line.end[0], line.window, line.fewest, most))
             self.emit(k.WORD_CODE)
         ops, entries = shorten(self.ops, entries)
@@ -284,7 +286,7 @@ class Lowering:
             case n.Bool(lenient=lenient):
                 self.emit(k.BOOL, slot, int(lenient))
             case n.Float(size=size, little=little):
-                self.emit(k.INT, slot, size, k.LITTLE if little else 0, 0, 0, -1)
+                self.emit(k.INT, slot, size, LITTLE if little else 0, 0, 0, -1)
             case n.Fixed(size=size):
                 self.emit(k.FIXED, slot, size)
             case n.Run(length=length):
@@ -417,7 +419,7 @@ class Lowering:
                 case n.Int(size=size) as number:
                     self.cells += [k.KIND_INT, size, _flags(number), 0]
                 case n.Float(size=size, little=little):
-                    self.cells += [k.KIND_FLOAT, size, k.LITTLE if little else 0, 0]
+                    self.cells += [k.KIND_FLOAT, size, LITTLE if little else 0, 0]
                 case n.Run(length=n.Int() as length, content=content, most=most, charset="utf-8", errors="strict"):
                     code = k.KIND_BYTES if content == "bytes" else k.KIND_TEXT
                     self.cells += [code, length.size, _flags(length), most or NO_LIMIT]
@@ -561,7 +563,7 @@ class Lowering:
 
 
 def _flags(wire: n.Int) -> int:
-    return (k.SIGNED if wire.signed else 0) | (k.LITTLE if wire.little else 0)
+    return (SIGNED if wire.signed else 0) | (LITTLE if wire.little else 0)
 
 
 def _content(wire: n.Run[Any]) -> tuple[int, int, int, int]:

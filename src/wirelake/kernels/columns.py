@@ -14,26 +14,18 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from .memory import (
-    BLOCK,
-    at,
-    behind,
-    equal_bits,
-    high_bits,
-    load_little,
-    lowest_bit,
-    store,
-    swapped,
-    widened,
-)
+from .content import MAX_DEPTH, is_msgpack, is_utf8
+from .memory import at, behind, store, widened
+from .numbers import read_int
+from .words import MAX_WORDS, decimal, matches, same_word, split_line
 
 # Operations; their operands are named beside the code that runs them.
 END, INT, FIXED, RUN, RUN_REG, RUN_REST, JUMP, JUMP_IN, EMPTY, SUM_MOST = range(10)
 LIST, NEXT, BOOL, TAGS, CELLS, BODY, HEAD_REACHES, IF_LEFT, DECLINE, LINE = range(10, 20)
 WORD_CODE, WORD, IF_REG, IF_EMPTY, DECLINE_IF_LESS, END_VIEWS, BACK, SKIP, PAIR = range(20, 29)
 
-# Flags of an integer, and of a run whose content may be empty.
-SIGNED, LITTLE, RANGED, MAY_BE_EMPTY = 1, 2, 4, 8
+# More flags of an integer, and of a run whose content may be empty.
+RANGED, MAY_BE_EMPTY = 4, 8
 NO_LIMIT = 1 << 62
 # Contents of a run.
 RAW, TEXT, MSGPACK, MSGPACK_MAP, NEVER = range(5)
@@ -43,8 +35,6 @@ KIND_ODD, KIND_FLAG, KIND_INT, KIND_FLOAT, KIND_TEXT, KIND_BYTES = range(6)
 OPTIONAL, NUMBER, FORBIDDEN = 1, 2, 4
 
 MAX_NESTING = 8
-MAX_WORDS = 16
-MAX_DEPTH = 256
 REGISTERS = 16
 
 ACCEPTED, DECLINED, FULL = 0, 1, 2
@@ -64,170 +54,6 @@ def new_scratch() -> NDArray[np.int64]:
     scratch = np.zeros(SCRATCH, np.int64)
     scratch[AT_SEEN:] = -1
     return scratch
-
-
-def _msgpack_sizes() -> NDArray[np.int64]:
-    """Bytes behind the lead of each MessagePack object that has neither a length of its own nor parts; others -1."""
-    sizes = np.full(256, -1, np.int64)
-    sizes[0x00:0x80] = sizes[0xE0:0x100] = 0
-    sizes[0xA0:0xC0] = np.arange(32)
-    sizes[[0xC0, 0xC2, 0xC3]] = 0
-    sizes[[0xCA, 0xCB]] = (4, 8)
-    sizes[0xCC:0xD4] = (1, 2, 4, 8, 1, 2, 4, 8)
-    return sizes
-
-
-MSGPACK_SIZES = _msgpack_sizes()
-
-
-@njit(cache=True, nogil=True, forceinline=True)
-def read_int(buf, size_of_buf, p, size, flags):
-    """An integer of 1..8 bytes, sign-extended to 64 bits (unsigned 64-bit values wrap)."""
-    shift = np.uint64(64 - 8 * size)
-    if p + 8 <= size_of_buf:
-        word = load_little(buf, p)
-        if flags & LITTLE:
-            word = word << shift
-        else:
-            word = (swapped(word) >> shift) << shift
-    else:
-        word = np.uint64(0)
-        for i in range(size):
-            k = size - 1 - i if flags & LITTLE else i
-            word = (word << np.uint64(8)) | np.uint64(at(buf, p + k))
-        word = word << shift
-    # The value stands at the top of the word; shifting it down extends its sign or not.
-    if flags & SIGNED:
-        return np.int64(word) >> np.int64(shift)
-    return np.int64(word >> shift)
-
-
-@njit(cache=True, nogil=True, forceinline=True)
-def lowest(count):
-    """That many bits, 0 to 32 of them."""
-    return (np.uint64(1) << np.uint64(count)) - np.uint64(1)
-
-
-@njit(cache=True, nogil=True, forceinline=True)
-def is_utf8(buf, size_of_buf, p, end):
-    """Whether these bytes are well-formed UTF-8. Most text is short and ASCII: one look at 32 bytes shows that."""
-    while p + BLOCK <= size_of_buf:
-        count = min(end - p, BLOCK)
-        if high_bits(buf, p) & lowest(count):
-            break
-        p += count
-        if p == end:
-            return True
-    return is_utf8_beyond_ascii(buf, p, end)
-
-
-@njit(cache=True, nogil=True)
-def is_utf8_beyond_ascii(buf, p, end):
-    """Byte by byte: no surrogates, no overlong forms."""
-    while p < end:
-        c = at(buf, p)
-        if c < 0x80:
-            p += 1
-        elif c < 0xC2:
-            return False
-        elif c < 0xE0:
-            if p + 1 >= end or at(buf, p + 1) & 0xC0 != 0x80:
-                return False
-            p += 2
-        elif c < 0xF0:
-            if p + 2 >= end or at(buf, p + 1) & 0xC0 != 0x80 or at(buf, p + 2) & 0xC0 != 0x80:
-                return False
-            if (c == 0xE0 and at(buf, p + 1) < 0xA0) or (c == 0xED and at(buf, p + 1) > 0x9F):
-                return False
-            p += 3
-        elif c < 0xF5:
-            if (
-                p + 3 >= end
-                or at(buf, p + 1) & 0xC0 != 0x80
-                or at(buf, p + 2) & 0xC0 != 0x80
-                or at(buf, p + 3) & 0xC0 != 0x80
-            ):
-                return False
-            if (c == 0xF0 and at(buf, p + 1) < 0x90) or (c == 0xF4 and at(buf, p + 1) > 0x8F):
-                return False
-            p += 4
-        else:
-            return False
-    return True
-
-
-@njit(cache=True, nogil=True)
-def is_msgpack(buf, size_of_buf, p, end, need_map, counts, maps):
-    """Whether exactly one MessagePack object fills the range.
-
-    Extensions of the reserved type are left to a closer look. ``counts`` and ``maps`` hold, per depth, how many objects
-    are still to come, and whether they are those of a map.
-    """
-    if p >= end:
-        return False
-    lead = at(buf, p)
-    if need_map and not (0x80 <= lead <= 0x8F or lead == 0xDE or lead == 0xDF):
-        return False
-    depth = 0
-    store(counts, 0, 1)
-    store(maps, 0, 0)
-    while depth >= 0:
-        left = at(counts, depth)
-        if left == 0:
-            depth -= 1
-            continue
-        store(counts, depth, left - 1)
-        if p >= end:
-            return False
-        lead = at(buf, p)
-        p += 1
-        size = at(MSGPACK_SIZES, lead)
-        children = np.int64(-1)
-        is_map = np.int64(0)
-        if size >= 0:
-            pass
-        elif lead <= 0x8F:
-            children = np.int64(lead & 0x0F) * 2
-            is_map = 1
-        elif lead <= 0x9F:
-            children = np.int64(lead & 0x0F)
-        elif lead == 0xC1:
-            return False
-        elif lead <= 0xC9 or 0xD9 <= lead <= 0xDB:
-            width = np.int64(1) << np.int64((lead - 0xC4) % 3 if lead <= 0xC9 else lead - 0xD9)
-            if p + width > end:
-                return False
-            size = read_int(buf, size_of_buf, p, width, 0)
-            p += width
-            if 0xC7 <= lead <= 0xC9:
-                if p >= end or at(buf, p) == 0xFF:
-                    return False
-                size += 1
-        elif lead <= 0xD8:
-            if p >= end or at(buf, p) == 0xFF:
-                return False
-            size = (np.int64(1) << np.int64(lead - 0xD4)) + 1
-        else:
-            width = np.int64(2 if lead == 0xDC or lead == 0xDE else 4)
-            if p + width > end:
-                return False
-            children = read_int(buf, size_of_buf, p, width, 0)
-            p += width
-            if lead >= 0xDE:
-                children *= 2
-                is_map = 1
-        if children >= 0:
-            is_key = at(maps, depth) == 1 and left % 2 == 0
-            if is_key or children > end - p or depth + 1 >= MAX_DEPTH:
-                return False
-            depth += 1
-            store(counts, depth, children)
-            store(maps, depth, is_map)
-        else:
-            if size > end - p:
-                return False
-            p += size
-    return p == end
 
 
 @njit(cache=True, nogil=True, forceinline=True)
@@ -712,88 +538,3 @@ def run_cells(
     if slot >= 0 and not put(out, room, fill, slot, row, count, 0):
         return FULL
     return GOES_ON
-
-
-@njit(cache=True, nogil=True)
-def split_line(buf, size_of_buf, p, stop, separator, end, word_at, word_len):
-    """Cuts a line into words: how many there are, and where the line ends; 0 words if it has no end or too many.
-
-    Looks for separators in 32 bytes at a time, and in single bytes at the end of the buffer.
-    """
-    n_words = 0
-    begin = p
-    while p < stop:
-        if p + BLOCK <= size_of_buf:
-            width = min(stop - p, BLOCK)
-            separators = equal_bits(buf, p, separator) & lowest(width)
-            ends = equal_bits(buf, p, end) & lowest(width)
-        else:
-            width = np.int64(1)
-            separators = np.uint64(at(buf, p) == separator)
-            ends = np.uint64(at(buf, p) == end)
-        if ends:
-            # Only those before the first end count.
-            separators &= lowest(lowest_bit(ends))
-        while separators:
-            here = p + lowest_bit(separators)
-            separators &= separators - np.uint64(1)
-            store(word_at, n_words, begin)
-            store(word_len, n_words, here - begin)
-            begin = here + 1
-            n_words += 1
-            if n_words == MAX_WORDS:
-                return 0, p
-        if ends:
-            here = p + lowest_bit(ends)
-            store(word_at, n_words, begin)
-            store(word_len, n_words, here - begin)
-            return n_words + 1, here + 1
-        p += width
-    return 0, p
-
-
-@njit(cache=True, nogil=True)
-def same_word(buf, start, length, words, n_messages, word_bytes):
-    """Which of the words this is, or -1. ``words`` has four numbers each: position, length, message, program."""
-    for m in range(n_messages):
-        if at(words, 4 * m + 1) == length:
-            place = at(words, 4 * m)
-            k = 0
-            while k < length and at(word_bytes, place + k) == at(buf, start + k):
-                k += 1
-            if k == length:
-                return m
-    return -1
-
-
-@njit(cache=True, nogil=True)
-def matches(buf, p, length, dfa, pattern):
-    """Whether a word matches a pattern: its first state, and its length if each place has its own set of bytes, else 0.
-
-    States are numbered by 256 and stand in the table as such; 0 is dead, the lowest bit means "may end here".
-    """
-    state = at(pattern, 0)
-    chain = at(pattern, 1)
-    if chain > 0:
-        # Every byte can be looked up at once: the state at each place is known before.
-        if length != chain:
-            return False
-        dead = 0
-        for k in range(chain):
-            dead |= at(dfa, state + 256 * k + np.int64(at(buf, p + k))) == 0
-        return dead == 0
-    state = np.int64(state)
-    for k in range(p, p + length):
-        state = np.int64(at(dfa, (state & ~1) + np.int64(at(buf, k))))
-    return state & 1 != 0
-
-
-@njit(cache=True, nogil=True)
-def decimal(buf, p, length):
-    """The number that these digits are; of more than 18 the lowest that is too large."""
-    if length > 18:
-        return np.int64(1) << np.int64(62)
-    value = np.int64(0)
-    for k in range(p, p + length):
-        value = value * 10 + np.int64(at(buf, k)) - 48
-    return value

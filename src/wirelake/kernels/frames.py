@@ -8,12 +8,13 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .columns import read_int, run_program
+from .columns import run_program
 from .memory import at, pointer, prefetch, store
+from .numbers import read_int
 
 MAGIC, SIZE_WHOLE, SIZE_AFTER, ESCAPED, HEAD, CODE, KEPT, LINE = range(8)
 
-GOOD, SHORT, ODD, FULL = range(4)
+GOOD, SHORT, ODD = range(3)
 
 CHUNK = 256
 """So many frames are found before they are decoded: few enough to be still in the cache then."""
@@ -24,23 +25,20 @@ AHEAD = 2048
 @njit(cache=True, nogil=True)
 def decode_frames(
     parts, magic, codes, code_heads, prog, entries, tags, cells, dfa, patterns, words, word_bytes,
-    buf, position, end, given, starts, lengths, payloads, heads, messages, first,
+    buf, starts, lengths, payloads, heads, messages, first,
     out, room, fill, elements, status, row_message, row_padded, message_rows, saved, saved_elements, scratch,
 ):  # fmt: skip
-    """Finds frames from ``position`` on, or takes ``given`` ones from ``first`` on, and decodes them.
+    """Decode given frames from ``first`` on.
 
-    Returns the number of the first frame that was not looked at, the number of rows, the position behind the frames,
-    and the outcome there: GOOD (no more frames, or no more room for them), SHORT (bytes are missing), ODD (look
-    closely) or FULL (a column is full).
+    Return the number of the first frame that was not looked at, because a column is full, and the number of rows.
     """
     count = first
     most = starts.shape[0]
     rows = np.int64(0)
-    outcome = np.int64(GOOD)
-    while count < most and outcome == GOOD and (given or position < end):
-        found, position, outcome = read_frames(
+    while count < most:
+        last, _, _ = read_frames(
             pointer(parts), parts.shape[0], pointer(magic), pointer(codes), codes.shape[0], pointer(code_heads),
-            pointer(buf), buf.shape[0], position, end, given,
+            pointer(buf), buf.shape[0], 0, 0, True,
             pointer(starts), pointer(lengths), pointer(payloads), pointer(heads), pointer(messages),
             count, min(count + CHUNK, most),
         )  # fmt: skip
@@ -48,14 +46,14 @@ def decode_frames(
             pointer(prog), pointer(entries), pointer(tags), pointer(cells), pointer(dfa), pointer(patterns),
             pointer(words), words.shape[0] // 4, pointer(word_bytes),
             pointer(buf), buf.shape[0], pointer(starts), pointer(lengths), pointer(payloads), pointer(heads),
-            pointer(messages), count, found,
+            pointer(messages), count, last,
             pointer(out), pointer(room), pointer(fill), fill.shape[0], pointer(elements), elements.shape[0],
             pointer(status), rows, pointer(row_message), pointer(row_padded), pointer(message_rows),
             pointer(saved), pointer(saved_elements), pointer(scratch),
         )  # fmt: skip
-        if count < found:
-            position, outcome = at(starts, count), np.int64(FULL)
-    return count, rows, position, outcome
+        if count < last:
+            break
+    return count, rows
 
 
 @njit(cache=True, nogil=True)

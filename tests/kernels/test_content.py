@@ -1,4 +1,4 @@
-"""The kernel's own readers against Python's."""
+"""What the kernel takes for UTF-8 and MessagePack, against Python."""
 
 from __future__ import annotations
 
@@ -11,23 +11,7 @@ import pytest
 
 from wirelake.codec.content import check_msgpack
 from wirelake.errors import DecodeError
-from wirelake.kernels import columns as k
-
-
-@pytest.mark.parametrize("little", [False, True])
-@pytest.mark.parametrize("signed", [False, True])
-@pytest.mark.parametrize("size", [1, 2, 3, 4, 8])
-def test_integers_are_read_as_python_reads_them(size: int, signed: bool, little: bool) -> None:
-    rng = random.Random(size)
-    flags = (k.SIGNED if signed else 0) | (k.LITTLE if little else 0)
-    for _ in range(200):
-        raw = rng.choice((rng.randbytes(size), b"\xff" * size, b"\x80" + bytes(size - 1), bytes(size)))
-        want = int.from_bytes(raw, "little" if little else "big", signed=signed)
-        if want >= 1 << 63:
-            want -= 1 << 64
-        for padding in (b"", bytes(16)):
-            buf = np.frombuffer(b"x" + raw + padding, np.uint8)
-            assert k.read_int(buf, len(buf), 1, size, flags) == want
+from wirelake.kernels import content as k
 
 
 def test_utf8_is_what_python_accepts() -> None:
@@ -94,25 +78,3 @@ def test_messagepack_deeper_than_the_limit_is_left_to_the_record_codec() -> None
     assert not _accepts(deep)
     with pytest.raises(DecodeError):
         check_msgpack(b"\x91" * (k.MAX_DEPTH + 1) + b"\xc0")
-
-
-def _split(line: bytes, window: int, padding: bytes) -> list[bytes]:
-    buf = np.frombuffer(line + padding, np.uint8)
-    at, length = np.zeros(k.MAX_WORDS + 1, np.int64), np.zeros(k.MAX_WORDS + 1, np.int64)
-    count, behind = k.split_line(buf, len(buf), 0, min(window, len(line)), ord(":"), ord("\n"), at, length)
-    words = [line[at[i] : at[i] + length[i]] for i in range(count)]
-    assert not words or behind == line.index(b"\n") + 1
-    return words
-
-
-def test_lines_are_split_as_python_splits_them() -> None:
-    rng = random.Random(4)
-    for _ in range(2000):
-        line = bytes(
-            rng.choice(b"abc:::\n" if rng.random() < 0.3 else b"abcdefghijklmnop:") for _ in range(rng.randrange(120))
-        )
-        window = rng.choice((20, 64, 1000))
-        found, _, _ = line[:window].partition(b"\n")
-        want = found.split(b":") if b"\n" in line[:window] else []
-        for padding in (b"", b":\n" * 20):
-            assert _split(line, window, padding) == (want if len(want) <= k.MAX_WORDS else [])
