@@ -1,5 +1,5 @@
-# Every target works from a fresh clone: the virtual environment is made when it
-# is missing, and brought up to date when pyproject.toml or the lock changes.
+# Every target works from a fresh clone: it creates the virtual environment when
+# it is missing, and updates it when pyproject.toml or the lock changes.
 
 VENV  := .venv
 BIN   := $(VENV)/bin
@@ -40,7 +40,7 @@ endef
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | while IFS='	' read -r name text; do printf '  make %-6s %s\n' "$$name" "$$text"; done
 
-setup: $(STAMP) ## make .venv from the lock; install Java, and tshark, tcpdump and Chromium for the tests, where that is possible
+setup: $(STAMP) ## create .venv from the lock; install Java, and tshark, tcpdump and Chromium for the tests, where possible
 	@scripts/setup-system
 
 $(STAMP): pyproject.toml requirements.lock
@@ -61,10 +61,10 @@ demo: $(STAMP) ## run the demonstration
 	@scripts/setup-system java
 	@$(BIN)/wirelake demo
 
-test: setup ## run the tests, those with Spark beside the others
+test: setup ## run the tests, those with Spark in parallel with the others
 	@scripts/run-tests $(BIN)/python
 
-check: $(STAMP) ## lint, formatting, types, generated documents
+check: $(STAMP) ## check lint, formatting, types and generated documents
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -77,10 +77,10 @@ bench: setup ## run the benchmarks: decoders, Spark formats, ingest, hub, report
 	@$(BIN)/python -m benchmarks.live
 	@$(BIN)/python -m benchmarks.report
 
-docs: $(STAMP) ## build the site of the documents, in site/
+docs: $(STAMP) ## build the documentation site, in site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
-soak: setup ## run what takes minutes by nature
+soak: setup ## run tests that take minutes
 	@$(BIN)/python -m benchmarks.soak
 	@$(BIN)/python -m benchmarks.crowd
 	@WIRELAKE_KILLS=25 $(BIN)/python -m pytest tests/spark/test_kill.py

@@ -30,7 +30,7 @@ HELP_WIDTH = 100
 
 
 def documents() -> dict[Path, str]:
-    """Every generated document with what it should say."""
+    """Return every generated document with its text."""
     if str(HERE.parent) not in sys.path:  # a script knows only its own directory
         sys.path.insert(0, str(HERE.parent))
     from scripts.python_reference import python_page
@@ -121,7 +121,7 @@ def _documented(schema: pa.Schema) -> Iterator[tuple[str, ...]]:
 
 
 def _documented_field(field: pa.Field, path: str) -> Iterator[tuple[str, ...]]:
-    """A column and, if it is a list of structures, its members."""
+    """Yield a column and, if it is a list of structures, its members."""
     is_list = pa.types.is_list(field.type) and pa.types.is_struct(field.type.value_type)
     yield f"`{path}`", f"`{'list<struct>' if is_list else _arrow_kind(field.type)}`", field.metadata[b"doc"].decode()
     for inner in field.type.value_type if is_list else ():
@@ -129,7 +129,7 @@ def _documented_field(field: pa.Field, path: str) -> Iterator[tuple[str, ...]]:
 
 
 def _arrow_kind(kind: pa.DataType) -> str:
-    """A type in the words of the other tables."""
+    """Return a type in the words of the other tables."""
     if pa.types.is_list(kind):
         return f"list<{_arrow_kind(kind.value_type)}>"
     if pa.types.is_map(kind):
@@ -152,7 +152,7 @@ def column_rows(protocol: Protocol) -> Iterator[tuple[str, ...]]:
 
 
 def _parts(column: Column, path: str) -> Iterator[tuple[str, Column]]:
-    """A column and, if it is a structure or a list of structures, its members."""
+    """Yield a column and, if it is a structure or a list of structures, its members."""
     yield path, column
     if column.kind == "list":
         column, path = column.children["element"], f"{path}[]"
@@ -171,7 +171,7 @@ def _kind(column: Column) -> str:
 
 
 def _owners(protocol: Protocol, column: Column) -> str:
-    """Which messages have the column."""
+    """Return which messages have the column."""
     names = [cls.__message__["name"] for cls in protocol.messages]
     if not column.messages or len(column.messages) == len(names):
         return "all"
@@ -182,7 +182,7 @@ def _owners(protocol: Protocol, column: Column) -> str:
 
 
 def meanings(protocol: Protocol) -> dict[str, dict[str, None]]:
-    """What the messages say about each column: a shared one can mean several things."""
+    """Return what the messages say about each column: a shared one can mean several things."""
     found: dict[str, dict[str, None]] = {}
     for cls in protocol.messages:
         for declared in cls.__wire_fields__:
@@ -254,7 +254,7 @@ def help_text(command: click.Command, name: str) -> str:
 
 
 def stale() -> Iterator[str]:
-    """What differs between the documents and what they should say; nothing if all is well."""
+    """Yield the differences between the documents and what they should be."""
     for path, wanted in documents().items():
         there = path.read_text(encoding="utf-8") if path.exists() else ""
         name = str(path.relative_to(ROOT))

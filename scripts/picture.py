@@ -25,7 +25,7 @@ def first_screen(page: Page) -> None:
 
 
 def a_violation(page: Page) -> None:
-    """The first one that is about bytes: its conversation, with these bytes."""
+    """Open the first violation about bytes: its conversation, with these bytes."""
     page.locator("#table-violations tbody tr", has_text="bytes").first.click()
     page.locator("dialog.conversation[open]").wait_for()
 
@@ -34,7 +34,7 @@ SHOWN: dict[str, Callable[[Page], None]] = {"report.png": first_screen, "violati
 
 
 def take(report: Path, directory: Path) -> None:
-    """Each picture from a fresh page."""
+    """Take each picture from a fresh page."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=list(FLAGS))
         for name, show in SHOWN.items():

@@ -112,7 +112,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     ),
 }
 NOT_CALLED = {"wirelake.net.mb.MbClient", "wirelake.net.ceda.CedaClient", "wirelake.lake.Lake"}
-"""Classes whose objects are made by other functions."""
+"""Classes whose objects other functions return."""
 
 
 def python_page() -> str:
@@ -125,7 +125,7 @@ def python_page() -> str:
 
 
 def find(name: str) -> Any:
-    """What a dotted name means. What a package offers under a name comes before its module of that name."""
+    """Return what a dotted name stands for; a name in a package wins over its module of that name."""
     first, *rest = name.split(".")
     found: Any = importlib.import_module(first)
     for part in rest:
@@ -147,7 +147,7 @@ def _entry(name: str) -> Iterator[str]:
 
 
 def call(name: str, found: Any) -> str:
-    """The signature as one would write it: on one line if it fits, else one line for each parameter."""
+    """Return the signature, on one line if it fits, else with one line for each parameter."""
     short = ".".join(name.split(".")[-2:]) if _is_method(name) else name.rpartition(".")[2]
     signature = inspect.signature(found)
     parts = list(_parameters(signature, drops_self=_is_method(name) and inspect.isfunction(found)))
@@ -168,7 +168,7 @@ def _is_method(name: str) -> bool:
 
 
 def _parameters(signature: inspect.Signature, drops_self: bool) -> Iterator[str]:
-    """Each with its type and default; ``*`` and ``/`` where they belong."""
+    """Yield each parameter with its type and default; ``*`` and ``/`` where they belong."""
     given = list(signature.parameters.values())[1 if drops_self else 0 :]
     is_after_star = False
     for at, one in enumerate(given):
@@ -197,7 +197,7 @@ def _plain(annotation: Any) -> str:
 
 
 def described(doc: str) -> Iterator[str]:
-    """A docstring as Markdown: names between two backquotes, and what is shown at a prompt or indented as code."""
+    """Return a docstring as Markdown: names in backquotes, and examples and indented lines as code."""
     if not doc:
         return
     for paragraph in re.split(r"\n\s*\n", doc.strip()):

@@ -31,7 +31,7 @@ The files of the directory `examples`, as they are. Tests run every one of them.
 """
 LANGUAGES = {".py": "python", ".sql": "sql", ".toml": "toml"}
 TITLES = {".": "Programs", "questions": "Questions", "spark": "Spark", "cluster": "Cluster"}
-"""The directories of examples, in the order in which they are shown."""
+"""The directories of examples, in the order of the site."""
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?![a-z]+:|#)([^)\s#]+)(#[^)\s]*)?\)")
 
@@ -44,7 +44,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """The text with its links as they are in the site; what stands in code is left alone."""
+    """Return the text with its links as they are in the site; code is left alone."""
     here = page.file.src_uri
     pieces = []
     end = 0
@@ -67,7 +67,7 @@ def relinked(text: str, here: str) -> str:
 
 
 def place_in_site(path: str, anchor: str) -> str:
-    """Where something of the repository lies in the site; empty if it is not there."""
+    """Return where a file of the repository lies in the site; empty if it is not there."""
     if path.startswith("docs/"):
         return path.removeprefix("docs/") + anchor
     for page, source in BROUGHT.items():
@@ -109,5 +109,5 @@ def _example(path: Path) -> Iterator[str]:
 
 
 def example_anchor(name: str) -> str:
-    """Of a file or directory below examples/: ``questions/ask.py`` is ``questions-ask-py``."""
+    """Return the anchor of a file or directory below examples/: ``questions/ask.py`` is ``questions-ask-py``."""
     return re.sub(r"[^a-z0-9_]+", "-", name.lower()).strip("-") or "programs"
