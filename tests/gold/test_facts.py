@@ -258,7 +258,7 @@ def test_a_user_declares_limits_results_pieces_heartbeats_transactions_and_intro
     pieces = of(ORDERS, *(picture(item="new", page=page, pages=2, data=b"") for page in (0, 1)))
     assert [(row["piece"], row["pieces"], row["piece_key"]) for row in pieces] == [(0, 2, "new"), (1, 2, "new")]
     rows = of(ORDERS, hello(till="a", versions=(1, 2)), *(welcome(warehouse="w", accepted=ok) for ok in (True, False)))
-    assert [dict(row["told"]) for row in rows] == [
+    assert [dict(row["introduction"]) for row in rows] == [
         {"till": "a", "versions": "1,2"},
         {"warehouse": "w", "handshake": "complete"},
         {"handshake": "refused"},

@@ -113,10 +113,10 @@ def to_client(facts: pa.Table) -> NDArray[np.int8]:
     return np.asarray(is_reply, np.int8)
 
 
-def told_rows(facts: pa.Table) -> list[tuple[int, dict[str, str]]]:
-    """The few rows that tell something about the peers, and what."""
-    told = whole(facts, "told")
-    if told.null_count == len(told):
+def introductions(facts: pa.Table) -> list[tuple[int, dict[str, str]]]:
+    """Return the rows that say something about the peers, and what they say."""
+    said = whole(facts, "introduction")
+    if said.null_count == len(said):
         return []
-    rows = np.flatnonzero(pc.is_valid(told).to_numpy(zero_copy_only=False))
-    return [(row, dict(pairs)) for row, pairs in zip(rows.tolist(), told.take(pa.array(rows)).to_pylist(), strict=True)]
+    rows = np.flatnonzero(pc.is_valid(said).to_numpy(zero_copy_only=False))
+    return [(row, dict(pairs)) for row, pairs in zip(rows.tolist(), said.take(pa.array(rows)).to_pylist(), strict=True)]

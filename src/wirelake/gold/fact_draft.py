@@ -89,8 +89,8 @@ class Draft:
         return mask
 
     def introduce(self, selected: Mask, facts: list[dict[str, Any]]) -> None:
-        for row, told in zip(np.flatnonzero(selected).tolist(), facts, strict=True):
-            self.introduced.setdefault(row, {}).update(told)
+        for row, said in zip(np.flatnonzero(selected).tolist(), facts, strict=True):
+            self.introduced.setdefault(row, {}).update(said)
 
     def _holds(self, when: When) -> Mask:
         column = self.column(when.field)

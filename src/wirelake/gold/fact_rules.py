@@ -50,7 +50,7 @@ def apply_conduct(conduct: Conduct, draft: Draft, codes: dict[str, int], payload
         _introduce(introduction, draft)
     if conduct.facts is not None:
         conduct.facts(draft)
-    draft.columns["told"] = _sparse_maps(len(draft), draft.introduced)
+    draft.columns["introduction"] = _sparse_maps(len(draft), draft.introduced)
 
 
 def _parts(conduct: Conduct, draft: Draft, codes: dict[str, int]) -> None:

@@ -75,7 +75,7 @@ FACTS = pa.schema(
         column("piece_key", pa.string(), "what the pieces of one message have in common, besides what its stream has"),
         column("heartbeat", pa.bool_(), "it says nothing but that the peer is alive"),
         column("own_id", pa.bool_(), "a reply that may carry an id of its sender's own making"),
-        column("told", INTRODUCTION, "what a handshake or login says about the peers; null for all other messages"),
+        column("introduction", INTRODUCTION, "what a handshake or login says about the peers"),
     ]
 )
 """The schema of facts. Rows come sorted by connection, ts, order."""

@@ -1,7 +1,7 @@
 """``gold/open``: what is not decided yet. Small, and replaced by each commit.
 
 Every step object of this room that keeps something undecided gives it by its method ``open() -> pa.Table`` of this
-schema: exchanges their requests without an answer, sessions the connections that have not ended, transactions those
+schema: exchanges their requests without a reply, sessions the connections that have not ended, transactions those
 with a branch whose end was not seen.
 """
 
@@ -15,16 +15,14 @@ import pyarrow as pa
 from ..columnar.schema import TIMESTAMP
 from .schema import column
 
-TS = TIMESTAMP
-
 OPEN = pa.schema(
     [
         column("kind", pa.string(), "`request`, `session` or `transaction`"),
         column("protocol", pa.string(), "the protocol"),
         column("connection", pa.string(), "the connection; of a transaction, that of its first branch"),
         column("address", pa.string(), "topic, service, path or queue of a request; server of a session"),
-        column("correlation", pa.string(), "what its answer will carry; of a transaction, its gtrid"),
-        column("since_ts", TS, "when it began"),
+        column("correlation", pa.string(), "what its reply will carry; of a transaction, its gtrid"),
+        column("since_ts", TIMESTAMP, "when it began"),
         column("limit_us", pa.int64(), "how long the requester waits; null if nothing limits it"),
         column("detail", pa.string(), "what is still missing, in words"),
     ]

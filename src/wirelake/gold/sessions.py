@@ -1,6 +1,6 @@
 """``gold/sessions``: one row per connection, when it has ended, or when nothing more will come.
 
-Counts of messages, silences, heartbeats and what the peers told about themselves come from the facts; bytes come from
+Counts of messages, silences, heartbeats and what the peers say about themselves come from the facts; bytes come from
 the accounts, which are cumulative; who, when and how it ended comes from the connection itself.
 """
 
@@ -15,10 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ..columnar.schema import TIMESTAMP
 from ..spec.conduct import HANDSHAKE
-from .connections import Runs, integers, runs_of, to_client, told_rows, truths
-from .facts import INTRODUCTION as TOLD
-from .open import TS, open_rows
+from .connections import Runs, integers, introductions, runs_of, to_client, truths
+from .facts import INTRODUCTION
+from .open import open_rows
 from .schema import column
 
 REMEMBER_US = 300_000_000
@@ -32,14 +33,14 @@ SESSIONS = pa.schema(
         column("protocol", pa.string(), "the protocol; null if nothing of it was understood"),
         column("client", pa.string(), "address of the side that connected"),
         column("server", pa.string(), "address of the side that was connected to"),
-        column("first_ts", TS, "when it was first seen"),
-        column("last_ts", TS, "when it was last seen; if it ended, its end"),
+        column("first_ts", TIMESTAMP, "when it was first seen"),
+        column("last_ts", TIMESTAMP, "when it was last seen; if it ended, its end"),
         column("opened", pa.bool_(), "its beginning was captured"),
         column("ended", pa.string(), "`closed` or `reset`; null if its end was not captured"),
-        column("ended_ts", TS, "when it ended"),
+        column("ended_ts", TIMESTAMP, "when it ended"),
         column("duration_us", pa.int64(), "from first to last seen"),
         column("handshake", pa.string(), "how handshake or login went: `complete`, `refused`; `none` if none was seen"),
-        column("facts", TOLD, "what the peers told about themselves: domains, ids, versions, user, service name ..."),
+        column("facts", INTRODUCTION, "peer details: domains, ids, versions, user, service name ..."),
         column("messages_to_server", pa.int64(), "messages of the client"),
         column("messages_to_client", pa.int64(), "messages of the server"),
         column("bytes_to_server", pa.int64(), "captured bytes of the client"),
@@ -219,9 +220,9 @@ class Sessions:
         if timed:
             for way in (0, 1):
                 _take_gaps(sessions, runs, ts, side == way, way)
-        told = told_rows(facts)
-        owner = np.searchsorted(runs.starts, [row for row, _ in told], "right") - 1
-        for at, (_, said) in zip(owner.tolist(), told, strict=True):
+        said_at = introductions(facts)
+        owner = np.searchsorted(runs.starts, [row for row, _ in said_at], "right") - 1
+        for at, (_, said) in zip(owner.tolist(), said_at, strict=True):
             session = sessions[at]
             session.handshake = said.pop(HANDSHAKE, session.handshake)
             session.facts |= said

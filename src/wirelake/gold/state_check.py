@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..spec.conduct import HANDSHAKE, REFUSED
 from .connection_state import MOST_KEPT, ConnectionState, Message
-from .connections import told_rows
+from .connections import introductions
 from .lifecycle import FORBIDDEN, Automaton
 from .losses import FOR_EVER, Losses
 from .protocol_facts import ProtocolFacts
@@ -56,8 +56,8 @@ class StateCheck:
         self.history = [([-1], [watch.state.state]) for watch in self.watches]
         """Of each connection: rows at which its state changed, and to what."""
         refusal = np.zeros(len(feed), np.bool_)
-        for row, told in told_rows(feed.table):
-            refusal[row] = told.get(HANDSHAKE) == REFUSED
+        for row, said in introductions(feed.table):
+            refusal[row] = said.get(HANDSHAKE) == REFUSED
         self._find_roles()
         swapped = np.array([watch.swapped for watch in self.watches], np.int8)
         self.side = feed.side ^ feed.runs.spread(swapped) if swapped.any() else feed.side

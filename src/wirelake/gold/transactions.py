@@ -24,13 +24,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..columnar.schema import TIMESTAMP
 from ..spec.conduct import Branches, Outcome
 from . import arrays
 from .branch_events import COMMIT, COMMITTED, EVENTS, PREPARE, REPLIES, ROLLED_BACK, VOTE, WORK
 from .call_counts import CALLS, IN_DOUBT, MAX_EXECUTIONS, CallCounts, undecided
 from .connections import integers
 from .declarations import Declarations
-from .open import OPEN, TS, open_rows
+from .open import OPEN, open_rows
 from .schema import column
 
 LINGER_US = 60_000_000
@@ -55,9 +56,9 @@ TRANSACTIONS = pa.schema(
         column("protocol", pa.string(), "the protocol"),
         column("xid_format", pa.int64(), "format of the transaction id"),
         column("gtrid", pa.string(), "global transaction id, in hex"),
-        column("first_ts", TS, "first message with this id"),
-        column("ended_ts", TS, "reply that ended the last branch; null if a branch did not end"),
-        column("last_ts", TS, "last message with this id"),
+        column("first_ts", TIMESTAMP, "first message with this id"),
+        column("ended_ts", TIMESTAMP, "reply that ended the last branch; null if a branch did not end"),
+        column("last_ts", TIMESTAMP, "last message with this id"),
         column("duration_us", pa.int64(), "from the first message to the end; null if it did not end"),
         column("outcome", pa.string(), "worst of the branches: `in_doubt`, `rolled_back`, `committed`, `read_only`"),
         column("calls", pa.int64(), "requests that did work in it"),
@@ -366,7 +367,7 @@ def _timed(found: dict[str, Any]) -> dict[str, Any]:
     """With times in place of their numbers."""
     times = {name: found[name] for name in ("first_ts", "last_ts")}
     return found | {
-        name: pc.if_else(pc.equal(column, NO_TIME), None, column).cast(TS) for name, column in times.items()
+        name: pc.if_else(pc.equal(column, NO_TIME), None, column).cast(TIMESTAMP) for name, column in times.items()
     }
 
 

@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ..columnar.schema import TIMESTAMP
 from ..kernels.match_codes import EARLY_US, LATE_US
 from ..kernels.piece_codes import FIRST_IS_MISSING
 from .connection_state import ConnectionState
@@ -32,7 +33,6 @@ from .declarations import Declarations
 from .lifecycle import Automaton, automaton
 from .losses import Ints, Losses
 from .matching import Matched
-from .open import TS
 from .pieces import PieceFaults
 from .protocol_facts import ProtocolFacts
 from .schema import column
@@ -61,7 +61,7 @@ VIOLATIONS = pa.schema(
         column("direction", pa.string(), "`to_server` or `to_client`"),
         column("offset", pa.int64(), "first byte of the message in its stream"),
         column("length", pa.int32(), "bytes of the message"),
-        column("ts", TS, "when the message was complete"),
+        column("ts", TIMESTAMP, "when the message was complete"),
         column("protocol", pa.string(), "the protocol"),
         column("message", pa.string(), "which message"),
         column(
