@@ -1,0 +1,347 @@
+"""The nodes of messages as Lua tables: fields, structures, and every kind of value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+from ..errors import SpecError
+from . import nodes as n
+from .declare import tag_rows
+from .luachoices import Choices, as_setting, open_option, with_setting
+from .luatables import Place, Tables
+from .luatext import Ref, Shape, int_type, literal
+
+
+@dataclass(frozen=True)
+class Made:
+    """The Lua table of a wire node, and the name of its field: none for what has only parts, a choice where the type
+    depends on an option.
+    """
+
+    wire: Any
+    field: Any
+
+
+class Wires:
+    """Writes fields and structures; the tables that it needs are shared with the rest of the dissector."""
+
+    def __init__(self, tables: Tables, choices: Choices) -> None:
+        self.tables = tables
+        self.choices = choices
+
+    def row(self, declared: n.Field, place: Place) -> dict[str, Any]:
+        doc = f"{declared.doc} [{declared.unit}]" if declared.unit else declared.doc
+        made = self.wire(declared.wire, place.inner(declared.key, doc))
+        return {
+            "name": declared.name,
+            "key": declared.key if declared.key != declared.name else None,
+            "field": made.field or None,
+            "only": self.choices.only(declared.only),
+            "when": self._condition(declared.when),
+            "wire": made.wire,
+        }
+
+    def _struct(self, cls: Any, place: Place) -> Ref:
+        """A table for the fields of a structure at this place; equal ones are written once."""
+        declared = [f for f in cls.__wire_fields__ if not self.choices.rules_out(f.only)]
+        limits = [self._limit(limit, declared) for limit in cls.__sum_limits__]
+        return self.tables.share(
+            place,
+            {
+                "fields": [self.row(f, place) for f in declared],
+                "limits": limits or None,
+                "derived": self.derived(cls, place, set()) or None,
+            },
+        )
+
+    def _limit(self, limit: n.SumLimit, declared: Iterable[n.Field]) -> dict[str, Any]:
+        lengths = [f.name for f in declared if isinstance(f.wire, n.Length) and f.wire.of in limit.fields]
+        return {"lengths": lengths, "most": limit.most, "rule": limit.rule}
+
+    def _condition(self, when: n.Condition | None) -> dict[str, Any] | None:
+        match when:
+            case None:
+                return None
+            case n.Unless(field=name, values=values):
+                return {"kind": "unless", "field": name, "values": list(values)}
+            case n.HeadReaches(size=size):
+                return {"kind": "head_reaches", "size": size}
+            case n.IfLeft():
+                return {"kind": "if_left"}
+            case n.With(field=name):
+                return {"kind": "with", "field": name}
+            case _:
+                assert_never(when)
+
+    def wire(self, wire: Any, place: Place) -> Made:
+        """The table of a wire node, and the name of its field."""
+        option = open_option(wire)
+        if option:
+            return self._chosen_wire(option, wire, place)
+        match wire:
+            case n.Int():
+                return self._int_wire(wire, place)
+            case n.Bool(lenient=lenient):
+                return self._simple("bool", Shape("bool"), place, lenient=lenient or None)
+            case n.Float(size=size, little=little):
+                return self._simple("float", Shape("float" if size == 4 else "double"), place, size=size, little=little)
+            case n.Fixed(size=size):
+                return self._simple("fixed", Shape("guid" if size == 16 else "bytes"), place, size=size)
+            case n.Run():
+                return self._run(wire, place)
+            case n.Length(wire=inner):
+                made = self._int_wire(inner, place)
+                return Made({"kind": "length", "wire": made.wire}, made.field)
+            case n.Nested(struct=struct):
+                return Made({"kind": "nested", "struct": self._struct(struct, place)}, "")
+            case n.Many():
+                return self._many(wire, place)
+            case n.Cells():
+                return self._cells(wire, place)
+            case n.Signature():
+                return self._signature(wire, place)
+            case n.Tags():
+                return self._tags(wire, place)
+            case n.Word():
+                return self._word(wire, place)
+            case n.Body():
+                return self._body(wire, place)
+            case _:
+                raise SpecError(f"{place.key}: {wire!r} is not a wire node")
+
+    def _chosen_wire(self, option: str, wire: Any, place: Place) -> Made:
+        """A node that depends on an option: one table for each setting, and one field if they are of one type."""
+        if option in self.choices.settled:
+            return self.wire(with_setting(wire, option, self.choices.settled[option]), place)
+        if option not in self.choices.options:
+            raise SpecError(f"{place.key} depends on the option {option!r}, which is not declared")
+        settings = [setting for setting in self.choices.options[option].values if setting != "auto"]
+        made = {as_setting(setting): self.wire(with_setting(wire, option, setting), place) for setting in settings}
+        self.choices.used.add(option)
+        names = {setting: each.field for setting, each in made.items()}
+        is_one = len(set(map(literal, names.values()))) == 1
+        return Made(
+            {"choose": option, "cases": {setting: each.wire for setting, each in made.items()}},
+            next(iter(names.values())) if is_one else {"choose": option, "cases": names},
+        )
+
+    def _simple(self, kind: str, shape: Shape, place: Place, **details: Any) -> Made:
+        self.tables.features.add(kind)
+        return Made({"kind": kind, **details}, self.tables.claim(place, shape))
+
+    def _int_wire(self, wire: n.Int, place: Place) -> Made:
+        labels = wire.labels
+        if labels is None:
+            return Made(self.tables.integer(wire), self.tables.claim(place, Shape(int_type(wire, wire.signed))))
+        if not labels.bits:
+            shape = Shape(int_type(wire, wire.signed), "", self.tables.names(labels, wire))
+            return Made(self.tables.integer(wire), self.tables.claim(place, shape))
+        name = self.tables.claim(place, Shape(int_type(wire, False), "HEX"))
+        bits = (self._bit(mask, label, wire, place) for mask, label in labels.names.items())
+        return Made(self.tables.integer(wire, [bit for bit in bits if bit is not None]), name)
+
+    def _bit(self, mask: int, label: str, wire: n.Int, place: Place) -> dict[str, Any] | None:
+        """A flag is shown in the bytes that hold it: Wireshark's masks have 32 bits only, numbers may have more. No
+        bits, and bits further apart, have no item of their own.
+        """
+        lowest = ((mask & -mask).bit_length() - 1) // 8
+        size = (mask.bit_length() + 7) // 8 - lowest
+        if mask <= 0 or size > 4 or lowest + size > wire.size:
+            return None
+        at = lowest if wire.little else wire.size - lowest - size
+        shape = Shape("bool", mask=mask >> lowest * 8, width=size * 8)
+        return {"field": self.tables.claim(place, shape, f".{label.lower()}", label=label), "at": at, "size": size}
+
+    def _run(self, wire: n.Run[Any], place: Place) -> Made:
+        self.tables.features.add("run")
+        match wire.content:
+            case "bytes":
+                shape = Shape("bytes")
+            case "text" | "strict_text":
+                self.tables.features.add("text")
+                shape = Shape("string")
+            case "msgpack" | "msgpack_map":
+                self.tables.features.add("msgpack")
+                shape = Shape("string")
+            case "json":
+                self.tables.features |= {"json", "text"}
+                shape = Shape("string")
+            case _:
+                assert_never(wire.content)
+        name = self.tables.claim(place, shape)
+        length, beside = self._prefix(wire.length, place, name, "_length", "bytes that follow")
+        table = {
+            "kind": "run",
+            "content": wire.content,
+            "length": length,
+            "length_field": beside,
+            "least": wire.least or None,
+            "most": wire.most,
+            "empty": "null" if wire.null_if_empty else "absent" if wire.absent_if_empty else None,
+            "charset": self.choices.plain(wire.charset) if wire.charset != "utf-8" else None,
+            "errors": self.choices.plain(wire.errors) if wire.errors != "strict" else None,
+        }
+        return Made(table, name)
+
+    def _prefix(self, wire: Any, place: Place, name: str, suffix: str, doc: str) -> tuple[Any, str | None]:
+        """A length or count that is written before a value. Its field is named after the value's, or else told."""
+        if not isinstance(wire, n.Int):
+            return wire, None
+        given = self.tables.claim(place, Shape(int_type(wire, wire.signed)), suffix, doc)
+        return self.tables.integer(wire), None if given == name + suffix else given
+
+    def _many(self, wire: n.Many[Any], place: Place) -> Made:
+        element = self.wire(wire.element, place)
+        name = element.field or place.key
+        count, beside = self._prefix(wire.count, place, name, "_count", "elements that follow")
+        return Made({"kind": "many", "count": count, "count_field": beside, "element": element.wire}, name)
+
+    def _cells(self, wire: n.Cells[Any], place: Place) -> Made:
+        self.tables.features |= {"cells", "run"}
+        head = int_type(wire.head, False)
+        every = (1 << wire.head.size * 8) - 1
+        names = dict(enumerate(kind.name for kind in wire.types))
+        kinds = self.tables.names(n.Labels(f"{place.key} types", names), wire.head)
+        number = Shape(head, mask=every >> wire.id_shift << wire.id_shift)
+        flag = Shape("bool", mask=wire.flag_mask, width=wire.head.size * 8)
+        shown = [
+            self.tables.claim(place, number, ".fid", "number of the field"),
+            self.tables.claim(
+                place, Shape(head, "", kinds, wire.type_mask << wire.type_shift), ".type", "type of the field"
+            ),
+            self.tables.claim(place, flag, ".group_bit", "the bit that no sender sets"),
+        ]
+        types = [self._cell_type(kind, place) for kind in wire.types]
+        table = {
+            "kind": "cells",
+            "head": self.tables.integer(wire.head),
+            "shown": shown,
+            "id_shift": wire.id_shift,
+            "type_shift": wire.type_shift,
+            "type_mask": wire.type_mask,
+            "flag_mask": wire.flag_mask,
+            "id_max": wire.id_max,
+            "types": types,
+        }
+        return Made(self.tables.share(place, table), place.key)
+
+    def _cell_type(self, kind: n.CellType, place: Place) -> dict[str, Any]:
+        if kind.wire is None:
+            return {"name": kind.name}
+        name = kind.name.lower()
+        made = self.wire(kind.wire, place.inner(name, f"value of type {kind.name}"))
+        return {"name": kind.name, "field": made.field, "wire": made.wire}
+
+    def _signature(self, wire: n.Signature[Any], place: Place) -> Made:
+        self.tables.features.add("signature")
+        forms = [
+            {"size": form.size, "first": form.first, "struct": self._struct(form.struct, place)} for form in wire.forms
+        ]
+        table = {"kind": "signature", "cells": wire.cells, "fid": wire.fid, "lead": wire.kind, "forms": forms}
+        return Made(self.tables.share(place.inner("forms", ""), table), "")
+
+    def _tags(self, wire: n.Tags[Any], place: Place) -> Made:
+        self.tables.features |= {"tags", "bool"}
+        rows = tag_rows(wire.struct)
+        titles = n.Labels(place.key, {row.code: row.title or row.name for row in rows})
+        names = self.tables.names(titles, n.Int(1, signed=False, little=False))
+        table = {
+            "kind": "tags",
+            "code_field": self.tables.claim(place, Shape("uint8", "HEX", names), "_code", "which header"),
+            "anywhere": self.choices.plain(wire.anywhere),
+            "demand": self.choices.plain(wire.demand),
+            "waived": wire.waived,
+            "rows": [self._tag(row, place) for row in rows],
+        }
+        return Made(self.tables.share(place, table), place.key)
+
+    def _tag(self, row: n.Tag, place: Place) -> dict[str, Any]:
+        here = place.inner(row.name, row.doc)
+        made = self.wire(row.wire, here) if row.wire is not None else Made(None, self.tables.claim(here, Shape("bool")))
+        return {
+            "code": row.code,
+            "name": row.name,
+            "field": made.field or None,
+            "wire": made.wire,
+            "allowed": sorted(row.allowed),
+            "required": sorted(row.required) or None,
+        }
+
+    def _word(self, wire: n.Word[Any], place: Place) -> Made:
+        self.tables.features.add("words")
+        is_small = wire.number and wire.high is not None and wire.high < 1 << 32 and (wire.low or 0) >= 0
+        table = {
+            "kind": "word",
+            "pattern": self.choices.plain(wire.pattern),
+            "rule": wire.rule,
+            "most": self.choices.plain(wire.most),
+            "number": wire.number or None,
+            "low": wire.low,
+            "high": wire.high,
+            "parts_most": wire.parts_most,
+            "optional": wire.optional or None,
+            "codes": sorted(wire.only) if wire.only is not None else None,
+            "only_rule": wire.only_rule or None,
+        }
+        name = self.tables.claim(place, Shape("uint32" if is_small else "double" if wire.number else "string"))
+        return Made(self.tables.share(place, table), name)
+
+    def _body(self, wire: n.Body, place: Place) -> Made:
+        self.tables.features |= {"body", "text"} if wire.text else {"body"}
+        empty_if = wire.empty_if
+        table = {
+            "kind": "body",
+            "text": wire.text or None,
+            "exactly": wire.exactly,
+            "most": self.choices.plain(wire.most),
+            "most_rule": wire.most_rule if wire.most is not None else None,
+            "empty": wire.empty if wire.empty != "read" else None,
+            "empty_if": {"field": empty_if.field, "limit": empty_if.limit} if empty_if is not None else None,
+            "opaque_if": wire.opaque_if,
+            "prefix": wire.prefix or None,
+            "prefix_rule": wire.prefix_rule or None,
+            "prefix_needs": list(wire.prefix_needs) or None,
+        }
+        return Made(table, self.tables.claim(place, Shape("string" if wire.text else "bytes")))
+
+    def derived(self, cls: Any, place: Place, shown: set[str]) -> list[dict[str, Any]]:
+        """Those that no part of the frame's header shows anyway."""
+        return [
+            self._derived(made, place)
+            for made in cls.__derived_fields__
+            if made.name not in shown and not self.choices.rules_out(made.only)
+        ]
+
+    def _derived(self, made: n.DerivedField, place: Place) -> dict[str, Any]:
+        kind, shape, details = _how(made.how)
+        return {
+            "field": self.tables.claim(place.inner(made.name, made.doc), shape),
+            "only": self.choices.only(made.only),
+            "how": {"kind": kind, **details},
+        }
+
+
+def _how(how: n.Derived) -> tuple[str, Shape, dict[str, Any]]:
+    match how:
+        case n.FrameLength(less=less):
+            return "frame_length", Shape("uint32"), {"less": less or None}
+        case n.PayloadLength():
+            return "payload_length", Shape("uint32"), {}
+        case n.LengthOf(field=name):
+            return "length_of", Shape("uint32"), {"field": name}
+        case n.AtLeast(field=name, limit=limit):
+            return "at_least", Shape("bool"), {"field": name, "limit": limit}
+        case n.Present(field=name):
+            return "present", Shape("bool"), {"field": name}
+        case n.Empty(field=name):
+            return "empty", Shape("bool"), {"field": name}
+        case n.OrderOf(field=name):
+            return "order_of", Shape("string"), {"field": name}
+        case n.Wide(limit=limit):
+            return "wide", Shape("bool"), {"limit": limit}
+        case n.Masked():
+            return "masked", Shape("bool"), {}
+        case _:
+            assert_never(how)
