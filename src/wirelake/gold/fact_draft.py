@@ -53,6 +53,7 @@ class Draft:
     """Row -> what it says about the peers."""
     _known: dict[str, pa.Array] = field(default_factory=dict)
     _numbers: dict[str, NDArray[np.int64]] = field(default_factory=dict)
+    _masks: dict[When, Mask] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.which)
@@ -93,10 +94,12 @@ class Draft:
             self.introduced.setdefault(row, {}).update(said)
 
     def _holds(self, when: When) -> Mask:
-        column = self.column(when.field)
-        if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
-            return _text_holds(when, column)
-        return _number_holds(when, self._number(when.field, column))
+        if when not in self._masks:
+            column = self.column(when.field)
+            is_text = pa.types.is_string(column.type) or pa.types.is_binary(column.type)
+            holds = _text_holds(when, column) if is_text else _number_holds(when, self._number(when.field, column))
+            self._masks[when] = holds
+        return self._masks[when]
 
     def _number(self, path: str, column: pa.Array) -> NDArray[np.int64]:
         if path not in self._numbers:
@@ -129,7 +132,7 @@ def _number_holds(when: When, numbers: NDArray[np.int64]) -> Mask:
 
 
 def _text_holds(when: When, column: pa.Array) -> Mask:
-    filled = pc.fill_null(column, "" if pa.types.is_string(column.type) else b"")
+    filled = pc.fill_null(column, "" if pa.types.is_string(column.type) else b"") if column.null_count else column
     holds = np.ones(len(column), np.bool_)
     if when.one_of:
         holds &= _is_in(filled, when.one_of)
@@ -143,4 +146,5 @@ def _text_holds(when: When, column: pa.Array) -> Mask:
 
 
 def _is_in(column: pa.Array, values: tuple[Any, ...]) -> Mask:
-    return arrays.flags(pc.is_in(column, pa.array(values, column.type)), len(column))
+    known = pa.array(values, column.type)
+    return arrays.flags(pc.equal(column, known[0]) if len(known) == 1 else pc.is_in(column, known), len(column))

@@ -102,7 +102,7 @@ def _pieces(declared: Pieces, draft: Draft) -> None:
 
 def _piece_key(declared: Pieces, draft: Draft, is_piece: Mask) -> pa.Array | None:
     """In a stream all messages have it: one that is whole may come in the middle of another."""
-    if not declared.key:
+    if not declared.key or not (declared.per_stream or is_piece.any()):
         return None
     key = as_text(draft.column(declared.key))
     for message, path in declared.keys.items():

@@ -158,7 +158,8 @@ def facts(protocol: n.Protocol | str, records: pa.RecordBatch, **options: Any) -
     draft = _draft(plan, declared.conduct.units, records, plan.options | options)
     if len(records):
         codes = dict(zip(plan.names, plan.codes.tolist(), strict=True))
-        apply_conduct(declared.conduct, draft, codes, _of_role(plan, "payload", records, draft.which))
+        payload = _of_role(plan, "payload", records, draft.which) if declared.conduct.brokered else None
+        apply_conduct(declared.conduct, draft, codes, payload)
     return _finished(declared.name, draft)
 
 
