@@ -19,7 +19,7 @@ from wirelake.ingest.run import BUCKETS
 from wirelake.kernels.match_codes import LATE_US
 from wirelake.net.live import LIVE
 from wirelake.protocols import BUILT_IN, casual, load
-from wirelake.report.annotated_bytes import MOST_HEX
+from wirelake.report.annotated_bytes import MAX_HEX_BYTES
 from wirelake.report.collect import TRAFFIC_BY_MINUTES_US
 from wirelake.report.page_file import MAX_PAGE_BYTES
 from wirelake.spark.options import read_options
@@ -110,7 +110,7 @@ def _packages(wanted: list[str]) -> set[str]:
 def test_the_page_of_the_report_knows_its_limits():
     assert f"below {MAX_PAGE_BYTES // 1_000_000} MB" in REPORT
     words = " ".join(REPORT.split())
-    assert f"the first {MOST_HEX} bytes" in words
+    assert f"the first {MAX_HEX_BYTES} bytes" in words
     assert f"more than {TRAFFIC_BY_MINUTES_US // 60_000_000} minutes" in words
     assert f"http://{LISTEN}/" in REPORT
 

@@ -16,7 +16,7 @@ from tests.ingest.lakes import micros, table
 from wirelake.gold.tables import TABLES, view_name, with_date
 from wirelake.lake import Lake
 from wirelake.report import collect, open_tables
-from wirelake.report.collect import nice_bucket
+from wirelake.report.collect import bucket_width
 
 Rows = list[dict[str, Any]]
 
@@ -292,13 +292,13 @@ def test_progress_is_told_in_words(lake: Lake) -> None:
     ],
 )
 def test_buckets_have_widths_that_people_like(length_us: int, least_us: int, width: int) -> None:
-    assert nice_bucket(length_us, least_us) == width
+    assert bucket_width(length_us, least_us) == width
     assert length_us // width < 120
 
 
 def test_even_centuries_are_cut_into_few_buckets() -> None:
     century = 100 * 365 * 86_400_000_000
-    assert century // nice_bucket(century) <= 120
+    assert century // bucket_width(century) <= 120
 
 
 def test_tables_of_protocols_that_are_unknown_here_are_views_too(tmp_path: Path) -> None:

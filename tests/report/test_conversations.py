@@ -14,7 +14,7 @@ from wirelake.generate import Traffic
 from wirelake.generate.simulation import Event
 from wirelake.lake import Lake
 from wirelake.report import collect, find_conversation
-from wirelake.report.conversations import make_conversations
+from wirelake.report.conversations import read_conversations
 from wirelake.report.views import open_tables
 
 Spot = tuple[str, str, int]
@@ -80,7 +80,7 @@ def test_every_conversation_that_a_table_names_can_be_made(report: dict[str, Any
         for name in ids(report, of)
     ]
     with open_tables(lake) as tables:
-        made = make_conversations(tables, names)
+        made = read_conversations(tables, names)
     assert set(made) == set(names)
     for name, draft in made.items():
         shown = draft.shown

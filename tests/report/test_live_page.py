@@ -106,7 +106,7 @@ def test_the_page_shows_a_new_commit_without_being_loaded_again(lake: Path, watc
 def test_a_conversation_that_the_page_does_not_hold_is_fetched_on_a_click(
     lake: Path, watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(holding, "MOST_UNPACKED", 100_000)
+    monkeypatch.setattr(holding, "MAX_UNPACKED_BYTES", 100_000)
     with served_lake(lake) as served:
         watched.open(served.server.url)
         page = watched.page

@@ -16,9 +16,9 @@ from wirelake.capture.settings import ReadSettings
 from wirelake.generate import generate, write_pcap, write_raw
 from wirelake.lake import Lake
 from wirelake.report import collect, find_conversation
-from wirelake.report.collect import MOST_BYTES
+from wirelake.report.collect import MAX_DATA_BYTES
 from wirelake.report.packing import size_in_page
-from wirelake.report.queries import MOST
+from wirelake.report.queries import MAX_CANDIDATES
 
 if TYPE_CHECKING:
     pass
@@ -241,7 +241,7 @@ def test_many_broken_ranges_and_one_endless_connection_are_no_burden(tmp_path: P
     accounts = [account(len(spoken) if i == 0 else 0, connection=f"c{i}") for i in range(7)]
     lake = write(tmp_path / "lake", {"silver/quarantine": broken, "silver/messages": spoken, "accounting": accounts})
     report = collect(lake)
-    assert size_in_page(report) <= MOST_BYTES
+    assert size_in_page(report) <= MAX_DATA_BYTES
     assert report["data"]["violations"]["total"] == many
     rules = [row["rule"] for row in answers(report, "violations")[:50]]
     assert len(set(rules)) == 50
@@ -255,13 +255,13 @@ def test_many_broken_ranges_and_one_endless_connection_are_no_burden(tmp_path: P
 
 
 def test_of_a_rule_with_very_many_violations_the_first_are_listed_and_all_are_counted(tmp_path: Path) -> None:
-    rare, many = 3, MOST + 500
+    rare, many = 3, MAX_CANDIDATES + 500
     broken = [
         {"connection": "c1", "direction": "to_server", "offset": 10 * i, "length": 10, "ts": 1_000 * (many - i)}
         | {"rule": "rare" if i < rare else "common", "message": "publish", "protocol": "mb", "detail": "", "state": ""}
         for i in range(many + rare)
     ]
-    report = collect(write(tmp_path / "lake", {"gold/violations": broken}), most_bytes=0)
+    report = collect(write(tmp_path / "lake", {"gold/violations": broken}), max_bytes=0)
     assert report["data"]["violations"]["total"] == len(broken)
     listed = [(row["rule"], row["offset"]) for row in answers(report, "violations")]
     firsts = {rule: [row["offset"] for row in reversed(broken) if row["rule"] == rule] for rule in ("common", "rare")}

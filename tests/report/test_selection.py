@@ -30,10 +30,10 @@ def marked(report: dict[str, Any]) -> set[tuple[str, str, int]]:
     }
 
 
-@pytest.mark.parametrize("most_bytes", [150_000, 400_000, 1_500_000])
-def test_a_page_keeps_to_its_size_and_says_what_it_left_out(lake: Lake, most_bytes: int) -> None:
-    report = collect(lake, most_bytes=most_bytes)
-    assert size_in_page(report) <= most_bytes
+@pytest.mark.parametrize("max_bytes", [150_000, 400_000, 1_500_000])
+def test_a_page_keeps_to_its_size_and_says_what_it_left_out(lake: Lake, max_bytes: int) -> None:
+    report = collect(lake, max_bytes=max_bytes)
+    assert size_in_page(report) <= max_bytes
     held = {row["why"]: (row["held"], row["of"]) for row in report["held"]}
     data = report["data"]["held"]
     assert report["held"] == [dict(zip(data["columns"], row, strict=True)) for row in data["rows"]]
@@ -47,14 +47,14 @@ def test_a_page_keeps_to_its_size_and_says_what_it_left_out(lake: Lake, most_byt
 
 
 def test_more_room_holds_more(lake: Lake) -> None:
-    small, large = (collect(lake, most_bytes=size) for size in (150_000, 1_500_000))
+    small, large = (collect(lake, max_bytes=size) for size in (150_000, 1_500_000))
     assert 0 < len(small["conversations"]) < len(large["conversations"])
     held, there = ({row["why"] for row in small["held"] if row[name]} for name in ("held", "of"))
     assert held == there, "some of each"
 
 
 def test_without_room_there_are_no_conversations_and_all_numbers(lake: Lake) -> None:
-    report = collect(lake, most_bytes=0)
+    report = collect(lake, max_bytes=0)
     assert report["conversations"] == {}
     assert report["data"]["overview"] == collect(lake)["data"]["overview"]
     assert all(row["held"] == 0 for row in report["held"])
@@ -98,7 +98,7 @@ def test_huge_and_hostile_names_are_cut_and_stay_as_they_are_otherwise(tmp_path:
             "accounting": [account(len(rows))],
         },
     )
-    report = collect(lake, most_bytes=2_000_000)
+    report = collect(lake, max_bytes=2_000_000)
     assert size_in_page(report) <= 2_000_000
     assert len(report["conversations"]) > 40
     assert all(len(one["title"]) <= 250 for one in report["conversations"].values())

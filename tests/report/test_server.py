@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from wirelake.report import server as serving
-from wirelake.report.follow import KEPT_CONVERSATIONS, MAX_ID
+from wirelake.report.follow import MAX_CACHED, MAX_ID
 from wirelake.report.http import MAX_FIELDS, MAX_HEAD, MAX_HEADERS
 from wirelake.report.server import ReportServer
 
@@ -288,7 +288,7 @@ def test_on_loopback_another_name_for_this_machine_is_refused(serve: Serve) -> N
     for host in (f"evil.example:{port}", "localhost", "127.0.0.1:1", f"127.0.0.1:{port}.evil.example", "", "[::1]"):
         for path in ("/", "/state", "/report.json", "/conversation?id=one", "/nothing"):
             answer, body = served.ask(path, Host=host)
-            assert answer.status == 421 and body.startswith(b"this is not the host")
+            assert answer.status == 421 and body.startswith(b"this server does not have that name")
 
 
 def test_ipv6_loopback_needs_no_token(serve: Serve) -> None:
@@ -383,11 +383,11 @@ def test_what_fails_is_told_once_and_tried_again_while_the_old_page_stays(serve:
     served.source.fault = OSError("no file\nand more")
     served.source.commit = 2
     wait_for(lambda: served.told != [])
-    assert served.told == ["the report cannot be made anew, the old one stays: no file"]
+    assert served.told == ["the report cannot be renewed, the old one stays: no file"]
     assert b"<p>commit 1" in served.ask("/")[1]
     served.source.fault = None
     wait_for(lambda: len(served.told) == 2)
-    assert served.told[1] == "the report is made anew again, of commit 2"
+    assert served.told[1] == "the report is renewed again, with commit 2"
     assert b"<p>commit 2" in served.ask("/")[1]
 
 
@@ -406,7 +406,7 @@ def test_the_first_report_is_tried_again_only_if_there_is_a_new_commit() -> None
 
     with ReportServer(Moving(), ("127.0.0.1", 0)) as server:
         server.begin()
-        assert server.editions.newest.number >= 2
+        assert server.follower.newest.number >= 2
 
 
 def test_a_commit_while_a_report_is_made_is_not_missed(serve: Serve) -> None:
@@ -440,10 +440,10 @@ def test_the_end_leaves_a_report_in_the_middle() -> None:
     assert begun.wait(SECONDS)
     ending = threading.Thread(target=served.end)
     ending.start()
-    wait_for(served.server.editions._ended.is_set)
+    wait_for(served.server.follower._ended.is_set)
     gone_on.set()
     ending.join(SECONDS)
-    assert served.server.editions.newest.number == 1 and served.told == []
+    assert served.server.follower.newest.number == 1 and served.told == []
 
 
 # --- conversations
@@ -463,11 +463,11 @@ def test_a_conversation_is_fetched_once_a_commit(serve: Serve) -> None:
 
 def test_only_the_last_conversations_are_kept(serve: Serve) -> None:
     served = serve()
-    for number in range(KEPT_CONVERSATIONS + 1):
+    for number in range(MAX_CACHED + 1):
         served.ask(f"/conversation?id={number}")
     served.ask("/conversation?id=0")
-    served.ask(f"/conversation?id={KEPT_CONVERSATIONS}")
-    assert served.source.asked.count("0") == 2 and served.source.asked.count(str(KEPT_CONVERSATIONS)) == 1
+    served.ask(f"/conversation?id={MAX_CACHED}")
+    assert served.source.asked.count("0") == 2 and served.source.asked.count(str(MAX_CACHED)) == 1
 
 
 @pytest.mark.parametrize("id", HOSTILE)
@@ -534,7 +534,7 @@ def test_who_sends_bit_by_bit_has_no_more_time_for_it(serve: Serve, monkeypatch:
 
 
 def test_who_does_not_take_the_answer_is_let_go(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr(serving, "RESPONSE_SECONDS", 0.1)
     served = serve()
     with served.connect() as one:
         one.sendall(f"GET / HTTP/1.1\r\nHost: localhost:{served.server.port}\r\n\r\n".encode() * 200)

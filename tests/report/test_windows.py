@@ -131,4 +131,4 @@ def test_a_lake_that_is_not_on_a_local_disk_gives_the_same_report(report_lake: P
     elsewhere = fs.SubTreeFileSystem(str(report_lake.parent), fs.LocalFileSystem())
     far, near = Lake.open(report_lake.name, create=False, filesystem=elsewhere), Lake.open(report_lake, create=False)
     assert not far.store.is_local and near.store.is_local
-    assert collect(far, most_bytes=600_000)["data"] == collect(near, most_bytes=600_000)["data"]
+    assert collect(far, max_bytes=600_000)["data"] == collect(near, max_bytes=600_000)["data"]

@@ -324,7 +324,7 @@ def _serve(shown: Shown, keep: Path | None, stopping: _Stopping) -> None:
     from ..report.server import ReportServer
 
     source = LakeSource(Lake.open(shown.lake, create=False))
-    with ReportServer(source, ("127.0.0.1", 0), tell=lambda line: click.echo(line, err=True)) as server:
+    with ReportServer(source, ("127.0.0.1", 0), say=lambda line: click.echo(line, err=True)) as server:
         server.begin()
         click.echo(f"\nServed at {server.url} until Ctrl-C", err=True)
         _emit(shown, keep, listening=server.url)

@@ -1,10 +1,9 @@
-"""The bytes of messages and of what is none, field by field.
+"""The bytes of messages and quarantined ranges, annotated field by field.
 
-A lake keeps the fields of messages, not their bytes. They are made again from the fields, with each way in which the
-protocol is read from captures until the length is that of the row and reading them gives the same message; if none
-does, there are none to show, unless the lake has the captured bytes (``--keep-bytes``). What only the server should
-read is shown in no way, also where its message is damaged. A protocol whose declaration is not at hand has the fields
-of its row, and no bytes.
+A lake keeps the fields of messages, not their bytes. The report re-encodes the fields with each layout that captures of
+the protocol are read with, until the frame has the length of the row and decodes to the same message. If none fits, the
+captured bytes are shown where the lake has them (``--keep-bytes``). Secrets for the server are never shown, not even
+those of a quarantined login. A protocol without a declaration here has the fields of its row, and no bytes.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from functools import lru_cache
 from typing import Any
 
 import duckdb
-import pyarrow as pa
 
 from ..capture.protocol_reader import ProtocolReader
 from ..capture.redact import REDACTED
@@ -33,90 +31,89 @@ from ..spec.resolve import Layout
 from .conversation_ids import Spot
 from .page_values import cut, short_fields
 from .secrets import has_secrets, secret_at
-from .views import quoted, rows
-from .windows import give
+from .views import quoted, register_spots, rows
 
-MOST_HEX = 1024
-MOST_PARTS = 100
-MOST_FRAME = 1 << 20
-"""Longer frames are not made again."""
-MOST_RANGE = 1 << 16
-"""Of a longer bad range so many bytes are looked at."""
-AT_ONCE = 32 << 20
+MAX_HEX_BYTES = 1024
+MAX_PARTS = 100
+MAX_FRAME_BYTES = 1 << 20
+"""Longer frames are not re-encoded."""
+MAX_RANGE_BYTES = 1 << 16
+"""Longer quarantined ranges are cut."""
+BATCH_BYTES = 32 << 20
 """Bytes of frames that are read at once."""
 HIDDEN = "; what follows may be a password and is not shown"
 ENVELOPE = frozenset(
     ("capture", "connection", "direction", "offset", "length", "ts", "message", "code", "notes", "raw_text", "date")
 )
 
-_SPOTS = pa.schema([("connection", pa.string()), ("direction", pa.string()), ("offset", pa.int64())])
 Event = dict[str, Any]
 
 
-def fill(tables: duckdb.DuckDBPyConnection, has: Iterable[str], events: Iterable[Event]) -> None:
-    """Gives events their fields and bytes. ``has``: the tables of the lake that have rows."""
-    known = frozenset(has)
+def add_bytes(tables: duckdb.DuckDBPyConnection, filled: Iterable[str], events: Iterable[Event]) -> None:
+    """Add fields and bytes to events. ``filled``: the tables of the lake that have rows."""
+    known = frozenset(filled)
     messages: dict[str, list[Event]] = defaultdict(list)
     ranges: list[Event] = []
     for event in events:
         if event["mark"] == "quarantine":
             ranges.append(event)
-        elif event["mark"] != "gap" and event["length"] <= MOST_FRAME and f"silver/{event['protocol']}" in known:
+        elif event["mark"] != "gap" and event["length"] <= MAX_FRAME_BYTES and f"silver/{event['protocol']}" in known:
             messages[event["protocol"]].append(event)
     for protocol, listed in sorted(messages.items()):
-        for some in _portions(listed):
-            _fill_messages(tables, protocol, some, "bronze/chunks" in known)
-    for some in _portions(ranges):
-        _fill_ranges(tables, some)
+        for batch in _batches(listed):
+            _add_to_messages(tables, protocol, batch, "bronze/chunks" in known)
+    for batch in _batches(ranges):
+        _add_to_ranges(tables, batch)
 
 
-def _portions(events: Sequence[Event]) -> Iterator[list[Event]]:
-    """Events whose frames together are not too large."""
-    portion: list[Event] = []
+def _batches(events: Sequence[Event]) -> Iterator[list[Event]]:
+    """Yield events whose frames together are not too large."""
+    batch: list[Event] = []
     size = 0
     for event in events:
-        length = min(event["length"], MOST_FRAME)
-        if portion and size + length > AT_ONCE:
-            yield portion
-            portion, size = [], 0
-        portion.append(event)
+        length = min(event["length"], MAX_FRAME_BYTES)
+        if batch and size + length > BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+        batch.append(event)
         size += length
-    if portion:
-        yield portion
+    if batch:
+        yield batch
 
 
 def _by_spot(tables: duckdb.DuckDBPyConnection, events: Sequence[Event]) -> dict[Spot, list[Event]]:
-    """The events by where they are; the places are made a table for queries."""
+    """Return events by their spots; register the spots for queries."""
     by_spot: dict[Spot, list[Event]] = defaultdict(list)
     for event in events:
-        by_spot[Spot(event["connection"], event["direction"], event["offset"])].append(event)
-    give(tables, "wanted_spots", _SPOTS, [(s.connection, s.direction, s.offset) for s in sorted(by_spot)])
+        by_spot[Spot.of(event)].append(event)
+    register_spots(tables, by_spot)
     return by_spot
 
 
 # --- messages
 
 
-def _fill_messages(tables: duckdb.DuckDBPyConnection, protocol: str, events: Sequence[Event], has_chunks: bool) -> None:
+def _add_to_messages(
+    tables: duckdb.DuckDBPyConnection, protocol: str, events: Sequence[Event], has_chunks: bool
+) -> None:
     by_spot = _by_spot(tables, events)
     view = quoted(view_name(f"silver/{protocol}"))
-    found = rows(tables, f'from {view} semi join wanted_spots using (connection, direction, "offset")')
     layouts = layouts_of(protocol)
     missing: dict[Spot, Mapping[str, Any]] = {}
-    for row in found:
-        spot = Spot(row["connection"], row["direction"], row["offset"])
-        looked = _made_again(layouts, row)
-        if looked is None and REDACTED not in (row["notes"] or ()):
+    for row in rows(tables, f'from {view} semi join wanted_spots using (connection, direction, "offset")'):
+        spot = Spot.of(row)
+        encoded = _reencode(layouts, row)
+        if encoded is None and REDACTED not in (row["notes"] or ()):
             missing[spot] = row
         for event in by_spot[spot]:
-            event["fields"] = _fields(row, looked)
-            event["bytes"] = None if looked is None else _bytes(looked[0], looked[1], "fields", spot.offset)
+            event["fields"] = _fields(row, encoded)
+            event["bytes"] = None if encoded is None else _bytes(*encoded, "fields", spot.offset)
     if missing and has_chunks:
-        _fill_kept(tables, layouts, missing, by_spot)
+        _add_captured(tables, layouts, missing, by_spot)
 
 
-def _made_again(layouts: Sequence[Layout], row: Mapping[str, Any]) -> tuple[bytes, Annotated] | None:
-    """The frame that a row was read from, and what lies in it."""
+def _reencode(layouts: Sequence[Layout], row: Mapping[str, Any]) -> tuple[bytes, Annotated] | None:
+    """Return the frame that a row was decoded from, with its annotation."""
     if REDACTED in (row["notes"] or ()):
         return None
     for layout in layouts:
@@ -128,19 +125,19 @@ def _made_again(layouts: Sequence[Layout], row: Mapping[str, Any]) -> tuple[byte
             frame = encode_frame(layout, message, padded=padding is not None and padding.note in (row["notes"] or ()))
         except (WireError, TypeError, ValueError, AttributeError, KeyError):
             continue
-        looked = annotate(layout, frame) if len(frame) == row["length"] else None
-        if looked is not None and _is(looked, row):
-            return frame, looked
+        annotated = annotate(layout, frame) if len(frame) == row["length"] else None
+        if annotated is not None and _is_message(annotated, row):
+            return frame, annotated
     return None
 
 
-def _is(looked: Annotated, row: Mapping[str, Any]) -> bool:
-    return looked.message is not None and looked.message.__message__["name"] == row["message"]
+def _is_message(annotated: Annotated, row: Mapping[str, Any]) -> bool:
+    return annotated.message is not None and annotated.message.__message__["name"] == row["message"]
 
 
-def _fields(row: Mapping[str, Any], looked: tuple[bytes, Annotated] | None) -> dict[str, Any]:
-    if looked is not None:
-        return short_fields(looked[1].message.to_json()["fields"])
+def _fields(row: Mapping[str, Any], encoded: tuple[bytes, Annotated] | None) -> dict[str, Any]:
+    if encoded is not None:
+        return short_fields(encoded[1].message.to_json()["fields"])
     return short_fields({name: value for name, value in row.items() if name not in ENVELOPE and value is not None})
 
 
@@ -156,150 +153,153 @@ def layouts_of(protocol: str) -> tuple[Layout, ...]:
         load(protocol)
     except (ValueError, WireError):
         return ()
-    found: dict[Layout, None] = {}
+    layouts: dict[Layout, None] = {}
     for websocket in (False, True):
         try:
             readings = ProtocolReader(ReadSettings(protocols=(protocol,)), protocol, websocket).readings
         except ValueError:
             continue
         strict = (readings.strict,) if readings.strict is not None else ()
-        found |= dict.fromkeys((*strict, *readings.choices, readings.fallback))
-    return tuple(found)
+        layouts |= dict.fromkeys((*strict, *readings.choices, readings.fallback))
+    return tuple(layouts)
 
 
-def _fill_kept(
+def _add_captured(
     tables: duckdb.DuckDBPyConnection,
     layouts: Sequence[Layout],
     missing: Mapping[Spot, Mapping[str, Any]],
     by_spot: Mapping[Spot, list[Event]],
 ) -> None:
-    """Bytes as captured, where the lake has them."""
+    """Add captured bytes, where the lake has them."""
     for spot, row in missing.items():
-        frame = kept_bytes(tables, spot, row["length"])
+        frame = _captured_bytes(tables, spot, row["length"])
         if frame is None:
             continue
-        looked = next((found for layout in layouts if _is(found := annotate(layout, frame), row)), None)
-        if looked is None and layouts:
+        readings = (annotate(layout, frame) for layout in layouts)
+        annotated = next((reading for reading in readings if _is_message(reading, row)), None)
+        if annotated is None and layouts:
             continue  # not the bytes of this message: those of WebSocket lie elsewhere in their stream
         for event in by_spot[spot]:
-            event["bytes"] = _bytes(frame, looked, "kept", spot.offset)
+            event["bytes"] = _bytes(frame, annotated, "kept", spot.offset)
 
 
-def kept_bytes(tables: duckdb.DuckDBPyConnection, spot: Spot, length: int) -> bytes | None:
-    """A range of a stream, put together from its chunks; None if not all of it is there."""
-    found = tables.execute(
+def _captured_bytes(tables: duckdb.DuckDBPyConnection, spot: Spot, length: int) -> bytes | None:
+    """Return a range of a stream, joined from its chunks; None if a part is missing."""
+    chunks = tables.execute(
         """
 select "offset", bytes from bronze_chunks
 where connection = ? and direction = ? and "offset" < ? and "offset" + length > ? and bytes is not null
 order by "offset" """,
         [spot.connection, spot.direction, spot.offset + length, spot.offset],
     )
-    made = b""
-    for offset, data in found.fetchall():
-        at = spot.offset + len(made)
+    joined = b""
+    for offset, data in chunks.fetchall():
+        at = spot.offset + len(joined)
         if offset > at:
             return None
-        made += data[at - offset : spot.offset + length - offset]
-    return made if len(made) == length else None
+        joined += data[at - offset : spot.offset + length - offset]
+    return joined if len(joined) == length else None
 
 
-# --- what is no message
+# --- quarantined ranges
 
 
-def _fill_ranges(tables: duckdb.DuckDBPyConnection, events: Sequence[Event]) -> None:
+def _add_to_ranges(tables: duckdb.DuckDBPyConnection, events: Sequence[Event]) -> None:
     by_spot = _by_spot(tables, events)
-    found = rows(
+    quarantined = rows(
         tables,
         f"""
-select connection, direction, "offset", length, rule, path, detail, protocol, bytes[1:{MOST_RANGE}] as bytes
+select connection, direction, "offset", length, rule, path, detail, protocol, bytes[1:{MAX_RANGE_BYTES}] as bytes
 from silver_quarantine semi join wanted_spots using (connection, direction, "offset")
 where bytes is not null""",
     )
-    for row in found:
-        spot = Spot(row["connection"], row["direction"], row["offset"])
-        made = _range(row, spot.offset)
+    for row in quarantined:
+        spot = Spot.of(row)
+        shown = _range(row, spot.offset)
         for event in by_spot[spot]:
-            event["bytes"] = made
+            event["bytes"] = shown
 
 
 def _range(row: Mapping[str, Any], base: int) -> dict[str, Any]:
-    """A bad range, read as far as it goes, with the recorded fault at the byte where it is."""
+    """Return a quarantined range, annotated as far as it can be decoded, with the recorded fault at its byte."""
     data: bytes = row["bytes"]
-    looked = _as_recorded(layouts_of(row["protocol"]) if row["protocol"] else (), data, row)
-    end = _secret(row)
-    made = _bytes(data[:end], looked, "quarantine", base)
-    at = _fault(looked, row)
+    annotated = _as_recorded(layouts_of(row["protocol"]) if row["protocol"] else (), data, row)
+    end = _secret_start(row)
+    shown = _bytes(data[:end], annotated, "quarantine", base)
+    at = _fault_offset(annotated, row)
     detail = cut(row["detail"] or "", 400)
     if end is not None:
-        made["parts"] = [part for part in made["parts"] if part["offset"] + part["length"] <= end]
+        shown["parts"] = [part for part in shown["parts"] if part["offset"] + part["length"] <= end]
         detail += HIDDEN
-    return made | {
+    return shown | {
         "total": row["length"],
         "error": {"offset": at, "path": row["path"] or "", "rule": row["rule"], "detail": detail},
     }
 
 
-def _secret(row: Mapping[str, Any]) -> int | None:
-    """Where in a range something may be that only the server should read; None if nothing is."""
+def _secret_start(row: Mapping[str, Any]) -> int | None:
+    """Return where in a range a secret for the server may begin; None if there is none."""
     if row["direction"] != "to_server":
         return None
     names = (row["protocol"],) if row["protocol"] else tuple(one.name for one in known_protocols())
     layouts = [layout for name in names for layout in layouts_of(name) if has_secrets(layout)]
-    return secret_at(layouts, row["bytes"], (looked for layout in layouts for looked in _looks(layout, row["bytes"])))
+    return secret_at(
+        layouts, row["bytes"], (annotated for layout in layouts for annotated in _annotations(layout, row["bytes"]))
+    )
 
 
-def _fault(looked: Annotated | None, row: Mapping[str, Any]) -> int:
-    """The byte that is to blame, counted in the range: where bytes are missing, that of the length that wants them."""
-    if looked is None:
+def _fault_offset(annotated: Annotated | None, row: Mapping[str, Any]) -> int:
+    """Return the offset of the fault in the range; where bytes are missing, that of the length that declares them."""
+    if annotated is None:
         return 0
-    error = looked.error
-    if error is not None and _same(error, row) and not error.incomplete:
+    error = annotated.error
+    if error is not None and _is_recorded(error, row) and not error.incomplete:
         return min(error.offset or 0, max(len(row["bytes"]) - 1, 0))
-    return next((seen.offset for seen in looked.seen if row["path"] and seen.path == row["path"]), 0)
+    return next((seen.offset for seen in annotated.seen if row["path"] and seen.path == row["path"]), 0)
 
 
 def _as_recorded(layouts: Sequence[Layout], data: bytes, row: Mapping[str, Any]) -> Annotated | None:
-    """The range as read in the way that finds the recorded fault; if none does, in the way that sees most."""
+    """Return the annotation with the recorded fault; if there is none, the one with most fields."""
     best = None
     for layout in layouts:
-        for looked in _looks(layout, data):
-            if looked.error is not None and _same(looked.error, row):
-                return looked
-            if best is None or len(looked.seen) > len(best.seen):
-                best = looked
+        for annotated in _annotations(layout, data):
+            if annotated.error is not None and _is_recorded(annotated.error, row):
+                return annotated
+            if best is None or len(annotated.seen) > len(best.seen):
+                best = annotated
     return best
 
 
-def _looks(layout: Layout, data: bytes) -> Iterator[Annotated]:
-    """The range as it is, and as if its frame were whole: its end may have been taken for the next message."""
-    looked = annotate(layout, data)
-    yield looked
-    error = looked.error
-    if isinstance(error, Incomplete) and len(data) < error.needed <= MOST_RANGE:
+def _annotations(layout: Layout, data: bytes) -> Iterator[Annotated]:
+    """Annotate a range as it is, and as if its frame were whole: its end may have been taken for the next message."""
+    annotated = annotate(layout, data)
+    yield annotated
+    error = annotated.error
+    if isinstance(error, Incomplete) and len(data) < error.needed <= MAX_RANGE_BYTES:
         whole = annotate(layout, data.ljust(error.needed, b"\0"))
         yield replace(whole, seen=[seen for seen in whole.seen if seen.offset + seen.length <= len(data)])
 
 
-def _same(error: DecodeError, row: Mapping[str, Any]) -> bool:
+def _is_recorded(error: DecodeError, row: Mapping[str, Any]) -> bool:
     return error.rule == row["rule"] and (error.path or "") == (row["path"] or "")
 
 
 # --- both
 
 
-def _bytes(data: bytes, looked: Annotated | None, source: str, base: int) -> dict[str, Any]:
+def _bytes(data: bytes, annotated: Annotated | None, source: str, base: int) -> dict[str, Any]:
     return {
         "from": source,
         "base": base,
         "total": len(data),
-        "hex": data[:MOST_HEX].hex(),
-        "parts": _parts(looked) if looked is not None else [],
+        "hex": data[:MAX_HEX_BYTES].hex(),
+        "parts": _parts(annotated) if annotated is not None else [],
         "error": None,
     }
 
 
-def _parts(looked: Annotated) -> list[dict[str, Any]]:
-    """The fields within the bytes that are shown."""
+def _parts(annotated: Annotated) -> list[dict[str, Any]]:
+    """Return the fields within the shown bytes."""
     return [
         {
             "offset": seen.offset,
@@ -308,6 +308,6 @@ def _parts(looked: Annotated) -> list[dict[str, Any]]:
             "what": seen.what,
             "value": cut(describe_value(seen.value, seen.labels), 120),
         }
-        for seen in looked.seen
-        if seen.offset < MOST_HEX
-    ][:MOST_PARTS]
+        for seen in annotated.seen
+        if seen.offset < MAX_HEX_BYTES
+    ][:MAX_PARTS]

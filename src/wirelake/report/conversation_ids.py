@@ -1,15 +1,17 @@
-"""Names of conversations. They say what they are of, so that each can be made anew from the lake alone.
+"""Ids of conversations. An id says what the conversation is about, so that the lake alone is enough to find it again.
 
 c:21a0dea8b5578f62600b               a connection: whole, or its beginning and its end
-c:21a0dea8b5578f62600b:s:5716        a connection, around what begins at byte 5716 of what goes to the server
-x:21a0dea8b5578f62600b:c:75          the exchange whose request begins at byte 75 of what goes to the client
-t:42:f3c4505a45d74cfea6389713e20b4060    a transaction: format and global id; no format if it is not decided yet
+c:21a0dea8b5578f62600b:s:5716        a connection, around byte 5716 of the stream to the server
+x:21a0dea8b5578f62600b:c:75          the exchange whose request begins at byte 75 of the stream to the client
+t:42:f3c4505a45d74cfea6389713e20b4060    a transaction: format and global id; no format if it is undecided
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 _CONNECTION = re.compile(r"c:([^:\s]+)(?::([sc]):(\d{1,18}))?")
 _EXCHANGE = re.compile(r"x:([^:\s]+):([sc]):(\d{1,18})")
@@ -19,14 +21,18 @@ _DIRECTIONS = {"s": "to_server", "c": "to_client"}
 
 @dataclass(frozen=True, order=True)
 class Spot:
-    """A message, or a range that is none, by its first byte."""
+    """A message or a quarantined range, by its first byte."""
 
     connection: str
     direction: str
     offset: int
 
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Spot:
+        return cls(row["connection"], row["direction"], row["offset"])
+
     @property
-    def other(self) -> str:
+    def other_direction(self) -> str:
         return "to_client" if self.direction == "to_server" else "to_server"
 
 
@@ -54,14 +60,14 @@ Id = ConnectionId | ExchangeId | TransactionId
 
 
 def parse(text: str) -> Id | None:
-    """What an id is of; None if it is no id."""
-    if found := _CONNECTION.fullmatch(text):
-        name, letter, offset = found.groups()
+    """Return what an id is about; None for a text that is not an id."""
+    if match := _CONNECTION.fullmatch(text):
+        name, letter, offset = match.groups()
         return ConnectionId(text, name, Spot(name, _DIRECTIONS[letter], int(offset)) if letter else None)
-    if found := _EXCHANGE.fullmatch(text):
-        name, letter, offset = found.groups()
+    if match := _EXCHANGE.fullmatch(text):
+        name, letter, offset = match.groups()
         return ExchangeId(text, Spot(name, _DIRECTIONS[letter], int(offset)))
-    if found := _TRANSACTION.fullmatch(text):
-        number, gtrid = found.groups()
+    if match := _TRANSACTION.fullmatch(text):
+        number, gtrid = match.groups()
         return TransactionId(text, int(number) if number else None, gtrid)
     return None

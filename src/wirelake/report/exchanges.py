@@ -1,4 +1,4 @@
-"""Exchanges: a request, its answers, and what belongs to them on other connections."""
+"""Exchanges: a request, its replies, and the messages that belong to them on other connections."""
 
 from __future__ import annotations
 
@@ -11,24 +11,22 @@ import duckdb
 import pyarrow as pa
 
 from .conversation_ids import ExchangeId, Spot
-from .views import rows
-from .windows import MESSAGE, Around, give
+from .views import register_rows, register_spots, register_texts, rows
+from .windows import MESSAGE, Around
 
-CHAIN = 12
-"""Requests of a chain of calls that are shown."""
-PER_PAIR = 24
-"""Messages with one correlation that are shown: streams have any number of answers."""
+MAX_CHAIN = 12
+"""Requests of a chain of calls in a conversation."""
+MAX_PER_PAIR = 24
+"""Messages with one correlation in a conversation: streams have any number of replies."""
 BESIDE_REQUEST, BESIDE_REPLY = 4, 3
 
 Pair = tuple[str, str]
 """A connection and a correlation."""
 
-_PLACE = """{'ts': coalesce(epoch_us(ts), 9e18::bigint), 'is_answer': kind is not distinct from 'response',
+_PLACE = """{'ts': coalesce(epoch_us(ts), 9e18::bigint), 'is_reply': kind is not distinct from 'response',
                            'to_client': direction = 'to_client', 'offset': "offset", 'direction': direction}"""
-"""What messages of one correlation are ordered by. A stream may have millions of them: only the first are kept."""
-_SPOTS = pa.schema([("connection", pa.string()), ("direction", pa.string()), ("offset", pa.int64())])
+"""The order of messages with one correlation. A stream may have millions of them: only the first are kept."""
 _PAIRS = pa.schema([("connection", pa.string()), ("correlation", pa.string())])
-_EXECUTIONS = pa.schema([("execution", pa.string())])
 
 
 @dataclass
@@ -47,12 +45,12 @@ class Exchange:
 
 
 def read_exchanges(tables: duckdb.DuckDBPyConnection, ids: Sequence[ExchangeId]) -> dict[str, Exchange]:
-    """The exchanges with these ids; those that the lake does not have are left out."""
+    """Return the exchanges with these ids, as far as the lake has them."""
     if not ids:
         return {}
-    wanted = {one.request: one.id for one in ids}
-    give(tables, "wanted_spots", _SPOTS, [(s.connection, s.direction, s.offset) for s in sorted(wanted)])
-    found = rows(
+    wanted = {exchange.request: exchange.id for exchange in ids}
+    register_spots(tables, wanted)
+    listed = rows(
         tables,
         """
 select exchange.*, epoch_us(request_ts) as request_us
@@ -61,11 +59,12 @@ semi join wanted_spots as spot on exchange.connection = spot.connection and exch
                               and exchange.request_offset = spot."offset"
 order by request_us, connection, direction, request_offset""",
     )
-    made = {wanted[_request(row)]: _exchange(row) for row in found}
-    chains = _chains(tables, {row["execution"] for row in found if row["execution"]})
-    for one in made.values():
-        one.pairs += [pair for pair in chains.get(one.row["execution"], ()) if pair not in one.pairs]
-    return made
+    exchanges = {wanted[_request(row)]: _exchange(row) for row in listed}
+    chains = _chains(tables, {row["execution"] for row in listed if row["execution"]})
+    for exchange in exchanges.values():
+        chain = chains.get(exchange.row["execution"], ())
+        exchange.pairs += [pair for pair in chain if pair not in exchange.pairs]
+    return exchanges
 
 
 def _request(row: dict[str, Any]) -> Spot:
@@ -75,43 +74,44 @@ def _request(row: dict[str, Any]) -> Spot:
 def _exchange(row: dict[str, Any]) -> Exchange:
     request = _request(row)
     own = (row["connection"], row["correlation"]) if row["correlation"] else None
-    made = Exchange(row, own, [own] if own else [], [request])
+    exchange = Exchange(row, own, [own] if own else [], [request])
     if row["reply_offset"] is not None:
-        made.spots.append(Spot(request.connection, request.other, row["reply_offset"]))
+        exchange.spots.append(Spot(request.connection, request.other_direction, row["reply_offset"]))
     if row["other_connection"] and row["other_correlation"]:
-        made.pairs.append((row["other_connection"], row["other_correlation"]))
-    return made
+        exchange.pairs.append((row["other_connection"], row["other_correlation"]))
+    return exchange
 
 
 def _chains(tables: duckdb.DuckDBPyConnection, executions: set[str]) -> dict[str, list[Pair]]:
-    """The first requests of these chains of calls, by chain."""
+    """Return the first requests of these chains of calls, by chain."""
     chains: dict[str, list[Pair]] = defaultdict(list)
     if not executions:
         return chains
-    give(tables, "wanted_executions", _EXECUTIONS, [(name,) for name in sorted(executions)])
-    found = tables.execute(f"""
+    register_texts(tables, "wanted_executions", "execution", executions)
+    result = tables.execute(f"""
 select execution, connection, correlation
 from gold_exchanges semi join wanted_executions using (execution)
 where correlation is not null
-qualify row_number() over (partition by execution order by request_ts, connection, direction, request_offset) <= {CHAIN}
+qualify row_number() over (partition by execution
+                           order by request_ts, connection, direction, request_offset) <= {MAX_CHAIN}
 order by execution, request_ts, connection, direction, request_offset""")
-    for execution, connection, correlation in found.fetchall():
+    for execution, connection, correlation in result.fetchall():
         chains[execution].append((connection, correlation))
     return chains
 
 
 def read_pairs(tables: duckdb.DuckDBPyConnection, pairs: Iterable[Pair]) -> dict[Pair, list[dict[str, Any]]]:
-    """The messages with these correlations, the first ones of each, in order; ``size`` tells how many there are."""
+    """Return the first messages with each of these correlations, in order; ``size`` is their number in the lake."""
     wanted = sorted(set(pairs))
     by_pair: dict[Pair, list[dict[str, Any]]] = defaultdict(list)
     if not wanted:
         return by_pair
-    give(tables, "wanted_pairs", _PAIRS, wanted)
-    found = rows(
+    register_rows(tables, "wanted_pairs", _PAIRS, wanted)
+    listed = rows(
         tables,
         f"""
 with firsts as (
-    select count(*) as size, unnest(min({_PLACE}, {PER_PAIR})) as place, connection
+    select count(*) as size, unnest(min({_PLACE}, {MAX_PER_PAIR})) as place, connection
     from silver_messages semi join wanted_pairs using (connection, correlation)
     group by connection, correlation)
 select {MESSAGE}, size
@@ -120,6 +120,6 @@ join (select size, connection, place.direction as direction, place."offset" as "
 using (connection, direction, "offset")
 order by {_PLACE}, connection""",
     )
-    for row in found:
+    for row in listed:
         by_pair[row["connection"], row["correlation"]].append(row)
     return by_pair

@@ -1,7 +1,7 @@
-"""Follows a lake: after each commit its report is made anew, beside those who read the last one.
+"""Follows a lake: renews its report after each commit, while readers get the last one.
 
-Whoever asks gets the newest edition that is finished. If one cannot be made, for instance because a commit removed
-a file that was just being read, the old one stays and it is tried again.
+If the report cannot be made, for instance because a commit removed a file that was being read, the old one stays and
+the follower tries again.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from .render import script_json
 if TYPE_CHECKING:
     from ..lake import Lake
 
-EVERY_SECONDS = 1.0
-LONGEST_PAUSE = 30.0
-AT_ONCE = 2
+POLL_SECONDS = 1.0
+MAX_PAUSE_SECONDS = 30.0
+MAX_READERS = 2
 """Conversations that are read from the lake at the same time."""
-PATIENCE_SECONDS = 20.0
+WAIT_SECONDS = 20.0
 MAX_ID = 4_000
-KEPT_CONVERSATIONS = 64
+MAX_CACHED = 64
 JSON = "application/json; charset=utf-8"
-Tell = Callable[[str], None]
+Say = Callable[[str], None]
 
 
 class Source(Protocol):
     """What reports are made of."""
 
     def number(self) -> int:
-        """The number of the last commit."""
+        """Return the number of the last commit."""
 
-    def report(self, progress: Tell) -> dict[str, Any]:
-        """``progress`` is called between steps; what it raises ends the work."""
+    def report(self, progress: Say) -> dict[str, Any]:
+        """Return a new report. ``progress`` is called between steps and may raise to end it."""
 
     def render(self, report: dict[str, Any]) -> str: ...
 
@@ -47,18 +47,18 @@ class Source(Protocol):
 
 
 class LakeSource:
-    """A lake. ``number`` and ``report`` are for one thread, ``conversation`` for any, a few at a time."""
+    """Reports of a lake. One thread may call ``number`` and ``report``, any thread ``conversation``."""
 
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
         self._others: queue.LifoQueue[Lake] = queue.LifoQueue()
-        for _ in range(AT_ONCE):  # what has been read of the commits is in the object, and that is for one thread
+        for _ in range(MAX_READERS):  # a lake remembers the commits it has read, and is for one thread
             self._others.put(type(lake)(lake.store, lake.settings))
 
     def number(self) -> int:
         return self._lake.number()
 
-    def report(self, progress: Tell) -> dict[str, Any]:
+    def report(self, progress: Say) -> dict[str, Any]:
         from . import collect
 
         return packed(collect(self._lake, progress=progress))
@@ -72,9 +72,9 @@ class LakeSource:
         from . import find_conversation
 
         try:
-            lake = self._others.get(timeout=PATIENCE_SECONDS)
+            lake = self._others.get(timeout=WAIT_SECONDS)
         except queue.Empty:
-            raise Refused(503, "too many conversations are asked for; try again", ("Retry-After", "5")) from None
+            raise Refused(503, "too many conversations are being read; try again", ("Retry-After", "5")) from None
         try:
             return find_conversation(lake, id)
         finally:
@@ -83,19 +83,21 @@ class LakeSource:
 
 @dataclass(frozen=True)
 class Edition:
+    """A report that is ready to be sent."""
+
     number: int
-    """That of the last commit when it was begun: what came since then may not be in it."""
+    """The last commit before it was made: later ones may not be in it."""
     page: Content
     data: Content
     state: Content
     conversations: OrderedDict[str, Content | None] = field(default_factory=OrderedDict)
-    """Those asked for last, also those that there are not."""
+    """Recently requested ones; None for one that does not exist."""
 
 
-def make_edition(source: Source, progress: Tell = lambda step: None) -> Edition:
+def make_edition(source: Source, progress: Say = lambda step: None) -> Edition:
     number = source.number()
     report = source.report(progress)
-    report["about"]["commit"] = number  # readers look at it to see that there is a newer one
+    report["about"]["commit"] = number  # pages compare it to learn of a newer one
     page = source.render(report)
     about = report["about"]
     return Edition(
@@ -110,62 +112,62 @@ def _json(value: Any) -> Content:
     return prepare(JSON, script_json(value).encode())
 
 
-class Editions:
-    """The newest edition, and the thread that sees to it. ``begin`` raises what the first one fails with."""
+class Follower:
+    """The newest edition, and the thread that renews it. ``begin`` raises whatever the first one fails with."""
 
-    def __init__(self, source: Source, tell: Tell, every: float = EVERY_SECONDS) -> None:
-        self._source, self._tell, self._every = source, tell, every
+    def __init__(self, source: Source, say: Say, every: float = POLL_SECONDS) -> None:
+        self._source, self._say, self._every = source, say, every
         self._ended = threading.Event()
         self._lock = threading.Lock()
-        self._is_unread = False
-        self._thread = threading.Thread(target=self._follow, name="report-editions", daemon=True)
+        self._has_complained = False
+        self._thread = threading.Thread(target=self._follow, name="report-follower", daemon=True)
         self.newest: Edition
 
-    def begin(self, progress: Tell = lambda step: None) -> None:
+    def begin(self, progress: Say = lambda step: None) -> None:
         self.newest = self._first(progress)
         self._thread.start()
 
     def end(self, seconds: float) -> bool:
-        """Says whether the thread has ended by then: it leaves a report between two queries."""
+        """End the thread, which stops between two queries; tell whether it has ended in time."""
         self._ended.set()
         if self._thread.is_alive():
             self._thread.join(seconds)
         return not self._thread.is_alive()
 
     def conversation(self, id: str) -> Content | None:
-        """A conversation of the lake, ready to be sent."""
+        """Return a conversation of the lake, ready to be sent."""
         if not 0 < len(id) <= MAX_ID:
             return None
-        kept = self.newest.conversations
+        cached = self.newest.conversations
         with self._lock:
-            if id in kept:
-                kept.move_to_end(id)
-                return kept[id]
-        found = self._find(id)
-        content = None if found is None else _json(found)
+            if id in cached:
+                cached.move_to_end(id)
+                return cached[id]
+        conversation = self._read(id)
+        content = None if conversation is None else _json(conversation)
         with self._lock:
-            kept[id] = content
-            while len(kept) > KEPT_CONVERSATIONS:
-                kept.popitem(last=False)
+            cached[id] = content
+            while len(cached) > MAX_CACHED:
+                cached.popitem(last=False)
         return content
 
-    def _find(self, id: str) -> dict[str, Any] | None:
-        """A commit may remove a file while it is read; the second try sees the files of after it."""
+    def _read(self, id: str) -> dict[str, Any] | None:
+        """Read a conversation. A commit may remove a file meanwhile; the second try then sees the new files."""
         for is_last in (False, True):
             try:
-                found = self._source.conversation(id)
-                self._is_unread = False
-                return found
+                conversation = self._source.conversation(id)
+                self._has_complained = False
+                return conversation
             except Refused:
                 raise
             except Exception as error:
-                if is_last and not self._is_unread:
-                    self._is_unread = True
-                    self._tell(f"a conversation cannot be read: {first_line(error)}")
-        raise Refused(503, "the lake cannot be read just now; try again", ("Retry-After", "2"))
+                if is_last and not self._has_complained:
+                    self._has_complained = True
+                    self._say(f"a conversation cannot be read: {first_line(error)}")
+        raise Refused(503, "the lake cannot be read now; try again", ("Retry-After", "2"))
 
-    def _first(self, progress: Tell) -> Edition:
-        """A commit may remove a file while it is read, even now; then there is a newer one to read."""
+    def _first(self, progress: Say) -> Edition:
+        """Make the first edition. A commit may remove a file meanwhile; then try again with the newer commit."""
         while True:
             before = self._source.number()
             try:
@@ -180,26 +182,26 @@ class Editions:
             began = time.monotonic()
             try:
                 if self._source.number() != self.newest.number:
-                    self.newest = make_edition(self._source, self._go_on)
+                    self.newest = make_edition(self._source, self._check_ended)
                     if faults:
-                        self._tell(f"the report is made anew again, of commit {self.newest.number}")
+                        self._say(f"the report is renewed again, with commit {self.newest.number}")
                 faults = 0
-                pause = max(self._every, time.monotonic() - began)  # no more than half of the time is spent on it
+                pause = max(self._every, time.monotonic() - began)  # at most half of the time goes into it
             except _Ended:
                 return
-            except Exception as error:  # whatever it is, the old page is better than none
+            except Exception as error:  # an old page is better than none
                 faults += 1
-                pause = min(self._every * 2 ** min(faults - 1, 10), LONGEST_PAUSE)
+                pause = min(self._every * 2 ** min(faults - 1, 10), MAX_PAUSE_SECONDS)
                 if faults == 1:
-                    self._tell(f"the report cannot be made anew, the old one stays: {first_line(error)}")
+                    self._say(f"the report cannot be renewed, the old one stays: {first_line(error)}")
 
-    def _go_on(self, step: str) -> None:
+    def _check_ended(self, step: str) -> None:
         if self._ended.is_set():
             raise _Ended
 
 
 class _Ended(Exception):
-    """In the middle of a report."""
+    """The follower ended in the middle of a report."""
 
 
 def first_line(error: BaseException) -> str:

@@ -1,5 +1,6 @@
-"""The little of HTTP/1.1 that a report needs: the head of a request read strictly, an answer written with headers that
-keep browsers careful. No bodies in requests, no sockets here.
+"""The part of HTTP/1.1 that a report needs: strict parsing of request heads, responses with security headers.
+
+Requests have no bodies; sockets are elsewhere.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from urllib.parse import parse_qsl
 MAX_HEAD = 16 << 10
 MAX_HEADERS = 64
 MAX_FIELDS = 8
-ZIPPED_FROM = 1 << 10
-ALONE = "default-src 'none'; frame-ancestors 'none'; sandbox"
-"""The policy of what is no page: nothing in it is run, loaded or framed."""
+MIN_GZIP_BYTES = 1 << 10
+STRICT_POLICY = "default-src 'none'; frame-ancestors 'none'; sandbox"
+"""The policy of content that is not a page: nothing in it is run, loaded or framed."""
 _POLICY = re.compile(r"""<meta\s+http-equiv=["']Content-Security-Policy["']\s+content=("[^"]*"|'[^']*')""", re.I)
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _TARGET = re.compile(r"/[!-~]*")
 _LENGTH = re.compile(r"[0-9]{1,18}")
-CAREFUL = (
+SECURITY_HEADERS = (
     ("Cache-Control", "private, no-cache"),
     ("X-Content-Type-Options", "nosniff"),
     ("X-Frame-Options", "DENY"),
@@ -41,39 +42,39 @@ class Request:
     headers: Mapping[str, str]
     """By name in lower case."""
     is_last: bool
-    """The connection ends with its answer."""
+    """The connection ends with the response."""
 
 
 @dataclass(frozen=True)
 class Content:
-    """What may be sent, prepared once: plain, and compressed where that pays."""
+    """The body of responses, prepared once: plain, and compressed where that pays."""
 
     kind: str
     body: bytes
-    zipped: bytes | None
+    gzipped: bytes | None
     etag: str
-    policy: str = ALONE
+    policy: str = STRICT_POLICY
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
     status: int
     content: Content
     headers: tuple[tuple[str, str], ...] = field(default=())
 
 
 class Refused(Exception):
-    """A request that is not answered as it was meant."""
+    """A request that gets an error or a redirection."""
 
     def __init__(self, status: int, why: str, *headers: tuple[str, str], is_last: bool = False) -> None:
         super().__init__(status, why)
-        self.answer = Answer(status, text(f"{why}\n"), headers)
+        self.response = Response(status, text(f"{why}\n"), headers)
         self.is_last = is_last
 
 
-def prepare(kind: str, body: bytes, policy: str = ALONE) -> Content:
-    zipped = gzip.compress(body, 6, mtime=0) if len(body) >= ZIPPED_FROM else None
-    return Content(kind, body, zipped, f'W/"{hashlib.blake2b(body, digest_size=12).hexdigest()}"', policy)
+def prepare(kind: str, body: bytes, policy: str = STRICT_POLICY) -> Content:
+    gzipped = gzip.compress(body, 6, mtime=0) if len(body) >= MIN_GZIP_BYTES else None
+    return Content(kind, body, gzipped, f'W/"{hashlib.blake2b(body, digest_size=12).hexdigest()}"', policy)
 
 
 def text(words: str) -> Content:
@@ -81,7 +82,7 @@ def text(words: str) -> Content:
 
 
 def policy_of(page: str) -> str:
-    """The policy that a page states in its head, and that nobody may frame it, which only a header can say."""
+    """Return the policy in the head of a page, and that nobody may frame it, which only a header can say."""
     found = _POLICY.search(page)
     if found is None:
         raise ValueError("the page states no Content-Security-Policy")
@@ -92,15 +93,15 @@ def policy_of(page: str) -> str:
 
 
 def read_head(head: bytes) -> Request:
-    """A request without its last empty line. Raises Refused."""
+    """Parse a request, given without its last empty line; raise Refused."""
     first, *lines = head.decode("latin-1").split("\r\n")
     method, target, version = _first_line(first)
     headers = _headers(lines)
     if version == "HTTP/1.1" and "host" not in headers:
-        raise Refused(400, "a request of HTTP/1.1 names its host", is_last=True)
+        raise Refused(400, "a request of HTTP/1.1 needs a Host header", is_last=True)
     has_body = "transfer-encoding" in headers or headers.get("content-length", "0").strip("0") != ""
-    wishes = {word.strip().lower() for word in headers.get("connection", "").split(",")}
-    is_last = has_body or "close" in wishes or (version == "HTTP/1.0" and "keep-alive" not in wishes)
+    options = {word.strip().lower() for word in headers.get("connection", "").split(",")}
+    is_last = has_body or "close" in options or (version == "HTTP/1.0" and "keep-alive" not in options)
     if method not in ("GET", "HEAD"):
         raise Refused(405, "only GET and HEAD", ("Allow", "GET, HEAD"), is_last=is_last)
     path, _, query = target.partition("?")
@@ -110,7 +111,7 @@ def read_head(head: bytes) -> Request:
 def _first_line(line: str) -> tuple[str, str, str]:
     parts = line.split(" ")
     if len(parts) != 3 or not _TOKEN.fullmatch(parts[0]) or not _TARGET.fullmatch(parts[1]):
-        raise Refused(400, "this is no request of HTTP/1.1", is_last=True)
+        raise Refused(400, "this is not a request of HTTP/1.1", is_last=True)
     if parts[2] not in ("HTTP/1.1", "HTTP/1.0"):
         raise Refused(505, "this is HTTP/1.1", is_last=True)
     return parts[0], parts[1], parts[2]
@@ -130,7 +131,7 @@ def _headers(lines: list[str]) -> dict[str, str]:
         separator = "; " if name == "cookie" else ", "
         found[name] = f"{found[name]}{separator}{value}" if name in found else value
     if not _LENGTH.fullmatch(found.get("content-length", "0")):
-        raise Refused(400, "content-length is no length", is_last=True)
+        raise Refused(400, "content-length is not a length", is_last=True)
     return found
 
 
@@ -141,18 +142,23 @@ def _query(query: str, is_last: bool) -> dict[str, str]:
         raise Refused(400, f"more than {MAX_FIELDS} fields in the query", is_last=is_last) from None
 
 
-# --- answers
+# --- responses
 
 
-def write_answer(answer: Answer, request: Request | None, is_last: bool) -> bytes:
-    """The bytes of an answer: compressed if the client can, 304 if it has it, without content for HEAD."""
-    content, wanted = answer.content, request.headers if request is not None else {}
-    status, body = answer.status, content.body
-    headers = [("Content-Type", content.kind), ("Content-Security-Policy", content.policy), *CAREFUL, *answer.headers]
+def write_response(response: Response, request: Request | None, is_last: bool) -> bytes:
+    """Return the bytes of a response: compressed if the client accepts it, 304 if it has it, no body for HEAD."""
+    content, wanted = response.content, request.headers if request is not None else {}
+    status, body = response.status, content.body
+    headers = [
+        ("Content-Type", content.kind),
+        ("Content-Security-Policy", content.policy),
+        *SECURITY_HEADERS,
+        *response.headers,
+    ]
     if status == 200:
         headers += [("ETag", content.etag), ("Vary", "Accept-Encoding")]
-        if content.zipped is not None and _takes_gzip(wanted.get("accept-encoding", "")):
-            body = content.zipped
+        if content.gzipped is not None and _accepts_gzip(wanted.get("accept-encoding", "")):
+            body = content.gzipped
             headers.append(("Content-Encoding", "gzip"))
         if _has(wanted.get("if-none-match", ""), content.etag):
             status = 304
@@ -167,10 +173,10 @@ def write_answer(answer: Answer, request: Request | None, is_last: bool) -> byte
     return head if request is not None and request.method == "HEAD" else head + body
 
 
-def _takes_gzip(accepted: str) -> bool:
-    """``q=0`` is a way to say no."""
-    for one in accepted.lower().split(","):
-        name, *parameters = (part.strip() for part in one.split(";"))
+def _accepts_gzip(accepted: str) -> bool:
+    """Tell whether a client accepts gzip; ``q=0`` says no."""
+    for encoding in accepted.lower().split(","):
+        name, *parameters = (part.strip() for part in encoding.split(";"))
         if name in ("gzip", "*"):
             return not any(re.fullmatch(r"q\s*=\s*0(\.0*)?", parameter) for parameter in parameters)
     return False

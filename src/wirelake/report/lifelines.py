@@ -1,4 +1,4 @@
-"""Who took part: the two ends of each connection, with the names that they gave themselves."""
+"""Lifelines: the two ends of each connection, with the names that the peers gave themselves."""
 
 from __future__ import annotations
 
@@ -8,20 +8,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import duckdb
-import pyarrow as pa
 
 from .page_values import cut
-from .views import rows
-from .windows import give
+from .views import register_texts, rows
 
-_CONNECTIONS = pa.schema([("connection", pa.string())])
 CLIENT_NAMES = ("client_domain", "name", "user", "path", "client_dsid")
 _SERVER_NAMES = ("server_domain", "server_dsid")
 
 
 @dataclass(frozen=True)
 class Peers:
-    """Both ends of a connection: addresses and names; empty where nothing is known."""
+    """Both ends of a connection: addresses and names; empty where unknown."""
 
     client: str
     server: str
@@ -31,20 +28,19 @@ class Peers:
 
 
 def read_peers(tables: duckdb.DuckDBPyConnection, connections: Iterable[str]) -> dict[str, Peers]:
-    """The ends of these connections; of those that go on, what their chunks say."""
-    wanted = sorted(set(connections))
-    give(tables, "wanted_connections", _CONNECTIONS, [(name,) for name in wanted])
-    found = rows(
+    """Return the ends of these connections; chunks tell those of connections that are still open."""
+    wanted = set(connections)
+    register_texts(tables, "wanted_connections", "connection", wanted)
+    ended = rows(
         tables,
         """
 select connection, client, server, protocol, facts
 from gold_sessions semi join wanted_connections using (connection)""",
     )
-    known = {row["connection"]: _peers(row) for row in found}
-    missing = [name for name in wanted if name not in known]
-    if missing:
-        give(tables, "wanted_connections", _CONNECTIONS, [(name,) for name in missing])
-        found = rows(
+    known = {row["connection"]: _peers(row) for row in ended}
+    if wanted - known.keys():
+        register_texts(tables, "wanted_connections", "connection", wanted - known.keys())
+        still_open = rows(
             tables,
             """
 select connection, min(client) as client, min(server) as server, any_value(accounting.protocol) as protocol
@@ -52,7 +48,7 @@ from bronze_chunks semi join wanted_connections using (connection)
 left join accounting using (connection)
 group by connection""",
         )
-        known |= {row["connection"]: _peers(row) for row in found}
+        known |= {row["connection"]: _peers(row) for row in still_open}
     return known
 
 
@@ -68,7 +64,7 @@ UNKNOWN = Peers("", "", "", "", "")
 
 @dataclass
 class Lifelines:
-    """The lifelines of one picture. Ends with the same host and the same name are one."""
+    """The lifelines of one diagram. Ends with the same host and the same name share one."""
 
     peers: Mapping[str, Peers]
     numbers: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -76,7 +72,7 @@ class Lifelines:
     names: list[str] = field(default_factory=list)
 
     def ends(self, connection: str, direction: str) -> tuple[int, int]:
-        """From which lifeline to which one a message goes."""
+        """Return the lifelines from and to which a message goes."""
         known = self.peers.get(connection, UNKNOWN)
         client = self._number(known.client or f"client of {connection}", known.client_name)
         server = self._number(known.server or f"server of {connection}", known.server_name)
@@ -94,8 +90,8 @@ class Lifelines:
 
     def shown(self) -> list[dict[str, str]]:
         return [
-            {"name": next(iter(found)) if len(found) == 1 else _host(next(iter(found))), "label": name}
-            for found, name in zip(self.addresses, self.names, strict=True)
+            {"name": next(iter(ends)) if len(ends) == 1 else _host(next(iter(ends))), "label": name}
+            for ends, name in zip(self.addresses, self.names, strict=True)
         ]
 
 

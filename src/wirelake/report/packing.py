@@ -1,6 +1,6 @@
-"""Conversations in a page: compressed in blocks, which the browser opens when one of theirs is asked for.
+"""Conversations in a page: compressed in blocks, which the browser unpacks when it needs one of their conversations.
 
-As plain JSON they would be ten times as large, and a page would hold a tenth of them.
+As plain JSON they would be ten times as large, and a page would have a tenth of them.
 """
 
 from __future__ import annotations
@@ -11,40 +11,40 @@ import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-AMONG_OTHERS = 0.8
-"""What of its size alone a conversation has in a block; seen: 0.6 to 0.75."""
+SHARED_RATIO = 0.8
+"""Size of a conversation in a block relative to its size alone; observed: 0.6 to 0.75."""
 BLOCK_BYTES = 1_000_000
-"""JSON of a block: what a browser opens at once, without a pause that one would notice."""
+"""JSON of a block: a browser unpacks it without a noticeable pause."""
 SUMMARY = ("id", "kind", "title", "protocol", "why")
 SEARCHED = ("address", "message", "rule", "connection", "correlation")
-MOST_WORDS = 24
-LONGEST_WORD = 80
+MAX_WORDS = 24
+MAX_WORD_LENGTH = 80
 
 
 def packed(report: Mapping[str, Any]) -> dict[str, Any]:
-    """A report as pages have it: of each conversation what a list shows, and all of them in blocks."""
+    """Return a report as pages have it: a summary of each conversation, and all of them in blocks."""
     if "blocks" in report:
         return dict(report)
     conversations = report["conversations"]
-    listed = [_listed(one) for one in conversations.values()]
+    listed = [_summary(conversation) for conversation in conversations.values()]
     return {**report, "conversations": listed, "blocks": list(_blocks(conversations))}
 
 
-def _listed(one: Mapping[str, Any]) -> dict[str, Any]:
-    """What a list shows, and the words by which a search finds it; those of what is marked come first."""
-    events = sorted(one["events"], key=lambda event: not event["mark"])
-    found = [text for line in one["lifelines"] for text in (line["name"], line["label"])]
-    found += [event[name] for name in SEARCHED for event in events]
-    words = list(dict.fromkeys(str(word)[:LONGEST_WORD] for word in found if word))[:MOST_WORDS]
-    return {name: one[name] for name in SUMMARY} | {"words": words}
+def _summary(conversation: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a list shows, and the words that a search matches; those of marked events come first."""
+    events = sorted(conversation["events"], key=lambda event: not event["mark"])
+    texts = [text for line in conversation["lifelines"] for text in (line["name"], line["label"])]
+    texts += [event[name] for name in SEARCHED for event in events]
+    words = list(dict.fromkeys(str(text)[:MAX_WORD_LENGTH] for text in texts if text))[:MAX_WORDS]
+    return {name: conversation[name] for name in SUMMARY} | {"words": words}
 
 
 def _blocks(conversations: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     ids: list[str] = []
     texts: list[str] = []
     size = 0
-    for name, one in conversations.items():
-        text = _json(one)
+    for name, conversation in conversations.items():
+        text = _json(conversation)
         if ids and size + len(text) > BLOCK_BYTES:
             yield _block(ids, texts)
             ids, texts, size = [], [], 0
@@ -60,26 +60,26 @@ def _block(ids: list[str], texts: list[str]) -> dict[str, Any]:
 
 
 def size_in_page(report: Mapping[str, Any]) -> int:
-    """Bytes of a report in its page."""
+    """Return the bytes of a report in its page."""
     return json_size(packed(report))
 
 
 def json_size(value: Any) -> int:
-    """Bytes of a value as JSON in a page, where < > and & are written as six characters."""
+    """Return the bytes of a value as JSON in a page, where < > and & take six characters."""
     text = _json(value)
     return len(text.encode("utf-8", "surrogatepass")) + 5 * sum(text.count(sign) for sign in "<>&")
 
 
 def packed_size(conversation: Mapping[str, Any]) -> int:
-    """Bytes of a conversation in a page, most likely less: alone it is compressed worse than among others."""
+    """Estimate the bytes of a conversation in a page from its size alone, where it compresses worse."""
     alone = len(_compressed(_json(conversation))) * 4 / 3
-    return round(AMONG_OTHERS * alone) + json_size(_listed(conversation)) + len(conversation["id"]) + 60
+    return round(SHARED_RATIO * alone) + json_size(_summary(conversation)) + len(conversation["id"]) + 60
 
 
 def _compressed(text: str) -> bytes:
     data = text.encode("utf-8", "backslashreplace")  # halves of characters, as JSON writes them: \\udc80
-    made = zlib.compressobj(6, wbits=31)
-    return made.compress(data) + made.flush()
+    compressor = zlib.compressobj(6, wbits=31)
+    return compressor.compress(data) + compressor.flush()
 
 
 def _json(value: Any) -> str:

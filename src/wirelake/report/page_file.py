@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..lake import Lake
-from .collect import MOST_BYTES, Progress, collect
+from .collect import MAX_DATA_BYTES, Progress, collect
 from .render import START, render
 
 MAX_PAGE_BYTES = 10_000_000
@@ -42,9 +42,9 @@ def write_report(
     target = Path(path)
     if not force:
         check_replaceable(target)
-    budget = MOST_BYTES
+    budget = MAX_DATA_BYTES
     while True:
-        report = collect(lake, most_bytes=budget, progress=progress)
+        report = collect(lake, max_bytes=budget, progress=progress)
         report["about"]["lake"] = name or lake.path
         page = render(report).encode("utf-8")
         if len(page) < MAX_PAGE_BYTES or budget == 0:

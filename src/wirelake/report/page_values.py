@@ -1,69 +1,71 @@
-"""Values that are short enough for a page."""
+"""Values shortened for a page."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-CELL = 300
-FACTS = 2000
+MAX_CELL = 300
+MAX_FACTS = 2000
 
 
-def cut(text: str, most: int = CELL) -> str:
-    """A text, shortened in its middle: both ends of long names tell them apart."""
-    if len(text) <= most:
+def cut(text: str, length: int = MAX_CELL) -> str:
+    """Cut the middle out of a long text: both ends of long names tell them apart."""
+    if len(text) <= length:
         return text
-    tail = most // 4
-    return f"{text[: most - tail - 1]}…{text[-tail:]}"
+    tail = length // 4
+    return f"{text[: length - tail - 1]}…{text[-tail:]}"
 
 
 def cell(value: Any) -> Any:
-    """A value of a query as a value of JSON."""
+    """Return a value of a query as a value of JSON."""
     if isinstance(value, str):
         return _facts(value) if value.startswith("{") else cut(value)
     return value
 
 
 def _facts(text: str) -> str:
-    """A JSON object stays one."""
-    if len(text) <= FACTS:
+    """Shorten a JSON object so that it stays one."""
+    if len(text) <= MAX_FACTS:
         return text
     try:
-        found = json.loads(text)
+        facts = json.loads(text)
     except ValueError:
         return cut(text)
-    short = {cut(str(key), 60): cut(str(value), 120) for key, value in list(found.items())[:16]}
+    short = {cut(str(key), 60): cut(str(value), 120) for key, value in list(facts.items())[:16]}
     return json.dumps(short, ensure_ascii=False)
 
 
-TEXT = 120
-ITEMS = 12
-DEPTH = 5
+MAX_TEXT = 120
+MAX_ITEMS = 12
+MAX_DEPTH = 5
 
 
 def short_fields(fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a message as values of JSON: long texts and lists cut, deep ones closed."""
-    return {cut(str(name), 80): _short(value, DEPTH) for name, value in list(fields.items())[:60]}
+    """Return the fields of a message as values of JSON, without long texts, long lists and deep nesting."""
+    return {cut(str(name), 80): _short(value, MAX_DEPTH) for name, value in list(fields.items())[:60]}
 
 
 def _short(value: Any, depth: int) -> Any:
     if value is None or isinstance(value, bool | int | float):
         return _number(value)
     if isinstance(value, bytes):
-        return cut(value[: 2 * TEXT].hex(), TEXT) + (f" ({len(value)} bytes)" if len(value) > TEXT // 2 else "")
+        return cut(value[: 2 * MAX_TEXT].hex(), MAX_TEXT) + (
+            f" ({len(value)} bytes)" if len(value) > MAX_TEXT // 2 else ""
+        )
     if isinstance(value, str):
-        return cut(value, TEXT)
+        return cut(value, MAX_TEXT)
     if depth and isinstance(value, dict):
-        kept = {cut(str(key), 80): _short(inner, depth - 1) for key, inner in list(value.items())[:ITEMS]}
-        return kept | ({"…": f"{len(value) - ITEMS} more"} if len(value) > ITEMS else {})
+        kept = {cut(str(key), 80): _short(inner, depth - 1) for key, inner in list(value.items())[:MAX_ITEMS]}
+        return kept | ({"…": f"{len(value) - MAX_ITEMS} more"} if len(value) > MAX_ITEMS else {})
     if depth and isinstance(value, list | tuple):
-        kept_items = [_short(inner, depth - 1) for inner in value[:ITEMS]]
-        return kept_items + ([f"… {len(value) - ITEMS} more"] if len(value) > ITEMS else [])
-    return cut(str(value), TEXT)
+        kept_items = [_short(inner, depth - 1) for inner in value[:MAX_ITEMS]]
+        return kept_items + ([f"… {len(value) - MAX_ITEMS} more"] if len(value) > MAX_ITEMS else [])
+    return cut(str(value), MAX_TEXT)
 
 
 def _number(value: Any) -> Any:
-    """A number that JSON and JavaScript can hold; others as text."""
+    """Return a number that JSON and JavaScript can represent; others as text."""
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
         return str(value)
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > 1 << 53:

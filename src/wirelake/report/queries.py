@@ -1,9 +1,8 @@
-"""The questions that the report asks: SQL for DuckDB on the views of a lake, one file each in ``sql``.
+"""The queries of the report: SQL for DuckDB on the views of a lake, one file each in ``sql``.
 
-The first line of a file is its title. What stands in braces is written out before it is run, and shown like that: the
-width of buckets, and pieces that several questions have in common (``_links``, ``_span``). A time is a number of
-microseconds since 1970, UTC; rows without one are left out where time matters, and nowhere else. Percentiles are those
-of gold: the value at the nearest rank.
+The first line of a file is its title. Names in braces are replaced before the query runs and is shown: the width of
+buckets, and parts that several queries share (``_links``, ``_span``). A time is a number of microseconds since 1970,
+UTC; rows without one are left out only where time matters. Percentiles are those of gold: values at the nearest rank.
 """
 
 from __future__ import annotations
@@ -12,10 +11,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.resources import files
 
-WHOLE = 80
-"""A connection of at most so many messages is shown whole, and one picture is enough for all that is in it."""
-MOST = 2500
-"""Of one rule, one kind and so on, so many rows come into question for a page."""
+MAX_WHOLE = 80
+"""A connection of at most so many messages is shown whole: one diagram is enough for everything in it."""
+MAX_CANDIDATES = 2500
+"""Rows per rule, per kind and so on that are candidates for a page."""
 
 NAMES = (
     "overview",
@@ -39,12 +38,12 @@ NAMES = (
     "open",
     "held",
 )
-"""In the order in which they are asked."""
+"""In the order in which they run."""
 
 
 @dataclass(frozen=True)
 class Query:
-    """A question: its rows, their order, and how many of them are wanted."""
+    """A query: its rows, their order, and how many of them are wanted."""
 
     name: str
     title: str
@@ -52,7 +51,7 @@ class Query:
     order: str
     limit: int | None
     counted: str = ""
-    """Asks how many rows there are, if ``rows`` gives only those that come into question."""
+    """SQL that counts all rows, if ``rows`` selects only candidates."""
 
     @property
     def sql(self) -> str:
@@ -61,27 +60,27 @@ class Query:
 
     @property
     def total(self) -> str:
-        """Asks how many rows there would be without the limit."""
+        """SQL that counts the rows without the limit."""
         return self.counted or f"select count(*) as total from (\n{self.rows}\n)"
 
     def up_to(self, limit: int) -> Query:
         return replace(self, limit=limit)
 
 
-def questions(bucket_us: int, traffic_of: str) -> dict[str, Query]:
-    """All questions by name, with everything written out."""
-    written = {
+def all_queries(bucket_us: int, traffic_of: str) -> dict[str, Query]:
+    """Return all queries by name, with the names in braces replaced."""
+    parameters = {
         "bucket_us": str(bucket_us),
-        "whole": str(WHOLE),
-        "most": str(MOST),
-        "links": piece("_links"),
-        "span": piece("_span"),
+        "whole": str(MAX_WHOLE),
+        "most": str(MAX_CANDIDATES),
+        "links": read_sql("_links"),
+        "span": read_sql("_span"),
     }
-    return {name: _query(name, f"traffic_{traffic_of}" if name == "traffic" else name, written) for name in NAMES}
+    return {name: _query(name, f"traffic_{traffic_of}" if name == "traffic" else name, parameters) for name in NAMES}
 
 
-def piece(name: str) -> str:
-    """The SQL of a file, without its title."""
+def read_sql(name: str) -> str:
+    """Return the SQL of a file, without its title."""
     return _read(name)[1]
 
 
@@ -92,13 +91,13 @@ def _read(name: str) -> tuple[str, str]:
     return title.removeprefix("-- "), sql.strip()
 
 
-def _query(name: str, file: str, written: dict[str, str]) -> Query:
+def _query(name: str, file: str, parameters: dict[str, str]) -> Query:
     title, sql = _read(file)
-    for key, value in written.items():
+    for key, value in parameters.items():
         sql = sql.replace(f"{{{key}}}", value)
     rows, _, rest = sql.rpartition("\norder by ")
     if not rows:
         return Query(name, title, sql, "", None)
     order, _, limit = rest.partition("\nlimit ")
-    counted = piece("_violations") if name == "violations" else ""
+    counted = read_sql("_violations") if name == "violations" else ""
     return Query(name, title, rows, f"\norder by {order}", int(limit) if limit else None, counted)

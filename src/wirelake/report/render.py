@@ -1,8 +1,8 @@
 """The dict of ``collect`` as one HTML page that needs nothing else: no network, no other file.
 
-The page files lie beside this module in ``page/``. They are put together in one pass over the template, so that
-nothing in a lake, whatever its text, is ever read as a place to fill in. What runs is named by its hash in the
-page's Content-Security-Policy: a script that came with the data would not be run even if it became one.
+The parts of the page are in ``page/``. One pass over the template puts them together, so that no text of a lake
+is ever taken for a placeholder. The page's Content-Security-Policy names its scripts by their hashes: a script that
+came with the data would not run.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ SCRIPTS = (
     "live.js",
     "app.js",
 )
-"""The page's own code, in the order in which it is put together."""
+"""The page's own code, in order."""
 
 START = b'<!doctype html>\n<html lang="en">\n<head>\n<meta name="generator" content="wirelake">\n'
 """The first bytes of every page: they tell a report of ours from other files."""
-PLACE = re.compile(r"\{\{([a-z]+)\}\}")
+PLACEHOLDER = re.compile(r"\{\{([a-z]+)\}\}")
 UNSAFE_IN_SCRIPT = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
 
 
 def render(report: dict[str, Any], live: bool = False) -> str:
-    """The page of a report; a ``live`` one is served, and asks its server for what is new."""
+    """Return the page of a report; a ``live`` one polls its server for a newer report."""
     early, library, own = _page("early.js"), _library(), _own_code()
     parts = {
         "policy": _policy([early, library, own], live),
@@ -64,11 +64,11 @@ def render(report: dict[str, Any], live: bool = False) -> str:
         "library": library,
         "own": own,
     }
-    return PLACE.sub(lambda place: parts[place[1]], _page("index.html"))
+    return PLACEHOLDER.sub(lambda place: parts[place[1]], _page("index.html"))
 
 
 def script_json(value: object) -> str:
-    """JSON that can stand inside a script element: no character in it means anything to HTML or to JavaScript.
+    """Return JSON for a script element: no character in it has a meaning in HTML or JavaScript.
 
     >>> print(script_json({"topic": "</script><script>alert(1)"}))
     {"topic":"\\u003c/script\\u003e\\u003cscript\\u003ealert(1)"}
@@ -78,12 +78,12 @@ def script_json(value: object) -> str:
 
 
 def _whole_characters(text: str) -> str:
-    """A path may have bytes that are no text; a page may not."""
+    """Replace what is not text: a path may contain such bytes, a page may not."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _policy(scripts: list[str], live: bool) -> str:
-    """Only these scripts run, nothing is loaded, and nothing is sent but questions to the page's own server."""
+    """Return a policy under which only these scripts run, and nothing but the page's own server is contacted."""
     hashes = " ".join(_hash(script) for script in scripts)
     connect = "'self'" if live else "'none'"
     return (
@@ -99,7 +99,7 @@ def _hash(script: str) -> str:
 
 @cache
 def _library() -> str:
-    """Plotly, whole, with the licence in its first lines."""
+    """Return Plotly, whole, with the licence in its first lines."""
     try:
         from plotly.offline import get_plotlyjs
     except ImportError as error:
@@ -119,8 +119,8 @@ def _page(name: str) -> str:
 
 
 def _inline(script: str) -> str:
-    """As a browser will see it between script tags: its line ends, and nothing that would end it early."""
+    """Return a script as a browser sees it between script tags: its line ends, and nothing that would end it early."""
     script = script.replace("\r\n", "\n").replace("\r", "\n")
     if re.search(r"</script|<script|<!--", script, re.IGNORECASE):
-        raise ValueError("a script of the page has text that ends a script element")
+        raise ValueError("a script of the page contains text that ends a script element")
     return script

@@ -1,12 +1,12 @@
-"""A report over HTTP, read-only: the page, its data, any conversation of the lake; made anew after each commit.
+"""A report over HTTP, read-only: the page, its data, any conversation of the lake; renewed after each commit.
 
     with ReportServer(LakeSource(lake), ("127.0.0.1", 8765)) as server:
         server.begin()                           # makes the first report
         print(server.url)
         server.run()                             # until another thread or a signal calls server.stop()
 
-One thread a connection, and a bounded number of those: who comes when all are taken gets the place of who has been
-silent for longest. A request has a time to arrive and an answer a time to be taken, so nobody holds up others.
+Each connection has a thread, and their number is bounded: a new connection replaces the one that has been
+idle for longest. Requests must arrive, and responses must be read, within a time limit, so no client blocks others.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from typing import Any
 from urllib.parse import quote
 
 from .access import Access, host_text, is_loopback, make_token
-from .follow import Editions, Source, Tell, first_line
-from .http import MAX_HEAD, Answer, Refused, Request, read_head, text, write_answer
+from .follow import Follower, Say, Source, first_line
+from .http import MAX_HEAD, Refused, Request, Response, read_head, text, write_response
 
 MAX_CONNECTIONS = 64
 BACKLOG = 128
 REQUEST_SECONDS = 15.0
-ANSWER_SECONDS = 60.0
+RESPONSE_SECONDS = 60.0
 END_SECONDS = 10.0
 LINGER_SECONDS = 1.0
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -38,10 +38,10 @@ _NOTHING = text("")
 
 
 class ReportServer:
-    """Listens from the beginning, answers while ``run`` runs. OSError if the address cannot be had.
+    """Listens from the beginning, responds while ``run`` runs. Raises OSError if it cannot listen.
 
-    ``token``: who asks must know it; made by chance if there is none and others than this machine may ask. ``tell``
-    is called with a line for people when something goes wrong.
+    ``token``: what readers must present; random by default if other machines can connect. ``say`` is called with a line
+    for people when something goes wrong.
     """
 
     def __init__(
@@ -49,13 +49,13 @@ class ReportServer:
         source: Source,
         listen: tuple[str, int],
         token: str = "",
-        tell: Tell = lambda line: None,
+        say: Say = lambda line: None,
         every: float = 1.0,
     ) -> None:
-        self.editions = Editions(source, tell, every)
-        self._tell = tell
+        self.follower = Follower(source, say, every)
+        self._say = say
         self._listeners = bind(*listen)
-        bound = [one.getsockname() for one in self._listeners]
+        bound = [listener.getsockname() for listener in self._listeners]
         self.port: int = bound[0][1]
         is_local = all(is_loopback(address[0]) for address in bound)
         self.token = token or ("" if is_local else make_token())
@@ -71,23 +71,23 @@ class ReportServer:
 
     @property
     def url_with_token(self) -> str:
-        """What a browser opens for the first time."""
+        """The address for the first visit of a browser."""
         return f"{self.url}?token={quote(self.token, safe='')}" if self.token else self.url
 
     @property
     def connections(self) -> int:
-        """How many are open."""
+        """The number of open connections."""
         return len(self._connections)
 
-    def begin(self, progress: Tell = lambda step: None) -> None:
-        """Makes the first report, which may take a while; raises whatever is wrong with the lake."""
-        self.editions.begin(progress)
+    def begin(self, progress: Say = lambda step: None) -> None:
+        """Make the first report, which may take a while; raise whatever is wrong with the lake."""
+        self.follower.begin(progress)
 
     def run(self) -> None:
-        """Answers until ``stop``."""
+        """Respond until ``stop``."""
         with selectors.DefaultSelector() as selector:
-            for one in (*self._listeners, self._woken):
-                selector.register(one, selectors.EVENT_READ)
+            for source in (*self._listeners, self._woken):
+                selector.register(source, selectors.EVENT_READ)
             while True:
                 for key, _ in selector.select():
                     if key.fileobj is self._woken:
@@ -95,17 +95,17 @@ class ReportServer:
                     self._accept(key.fileobj)  # type: ignore[arg-type]
 
     def stop(self) -> None:
-        """May be called from any thread, and from a signal handler."""
+        """End ``run``. May be called from any thread, and from a signal handler."""
         with suppress(OSError):
             self._wake.send(b"x")
 
     def close(self, seconds: float = END_SECONDS) -> bool:
-        """Says whether all threads have ended by then; one that waits for a query may not."""
-        for one in (*self._listeners, self._wake, self._woken):
-            one.close()
+        """Close everything; tell whether all threads have ended in time: connection that waits for a query may not."""
+        for opened in (*self._listeners, self._wake, self._woken):
+            opened.close()
         end = time.monotonic() + seconds
         is_quiet = self._connections.end(seconds)
-        return self.editions.end(max(0.0, end - time.monotonic())) and is_quiet
+        return self.follower.end(max(0.0, end - time.monotonic())) and is_quiet
 
     def __enter__(self) -> ReportServer:
         return self
@@ -117,142 +117,143 @@ class ReportServer:
 
     def _accept(self, listener: socket.socket) -> None:
         try:
-            one, _ = listener.accept()
-        except OSError:  # gone again, or this process has no more files: the connections that it has will end
+            connection, _ = listener.accept()
+        except OSError:  # the client has gone, or this process is out of file descriptors until connections end
             time.sleep(0.05)
             return
-        one.settimeout(REQUEST_SECONDS)
-        if not self._connections.add(one, self._talk):
+        connection.settimeout(REQUEST_SECONDS)
+        if not self._connections.add(connection, self._serve_connection):
             with suppress(OSError):
-                one.setblocking(False)
-                one.send(write_answer(Answer(503, text("too many connections\n"), (("Retry-After", "5"),)), None, True))
-            one.close()
+                connection.setblocking(False)
+                busy = Response(503, text("too many connections\n"), (("Retry-After", "5"),))
+                connection.send(write_response(busy, None, True))
+            connection.close()
 
-    def _talk(self, one: socket.socket) -> None:
-        """All requests of a connection."""
+    def _serve_connection(self, connection: socket.socket) -> None:
+        """Respond to all requests of a connection."""
         rest = b""
         while True:
             request: Request | None = None
             try:
-                self._connections.waits(one)
-                head, rest = _read(one, rest)
+                self._connections.mark_idle(connection)
+                head, rest = _read(connection, rest)
                 if head is None:
                     return
-                self._connections.is_answered(one)
+                self._connections.mark_busy(connection)
                 request = read_head(head)
-                answer, is_last = self._answer(request), request.is_last
+                response, is_last = self._respond(request), request.is_last
             except Refused as refused:
-                answer = refused.answer
+                response = refused.response
                 is_last = refused.is_last or (request is not None and request.is_last)
-            one.settimeout(ANSWER_SECONDS)
-            one.sendall(write_answer(answer, request, is_last))
+            connection.settimeout(RESPONSE_SECONDS)
+            connection.sendall(write_response(response, request, is_last))
             if is_last:
-                _linger(one)
+                _linger(connection)
                 return
 
-    def _answer(self, request: Request) -> Answer:
+    def _respond(self, request: Request) -> Response:
         self._access.check(request)
-        newest = self.editions.newest
+        newest = self.follower.newest
         match request.path:
             case "/":
-                return Answer(200, newest.page)
+                return Response(200, newest.page)
             case "/state":
-                return Answer(200, newest.state)
+                return Response(200, newest.state)
             case "/report.json":
-                return Answer(200, newest.data)
+                return Response(200, newest.data)
             case "/conversation":
                 return self._conversation(request.query.get("id", ""))
             case "/favicon.ico":
-                return Answer(204, _NOTHING)
+                return Response(204, _NOTHING)
             case _:
                 raise Refused(404, "there are /, /state, /report.json and /conversation?id=...")
 
-    def _conversation(self, id: str) -> Answer:
+    def _conversation(self, id: str) -> Response:
         try:
-            found = self.editions.conversation(id)
+            content = self.follower.conversation(id)
         except Refused:
             raise
-        except Exception as error:  # a fault of ours must not look like a lost connection
-            self._tell(f"a conversation cannot be shown: {first_line(error)}")
+        except Exception as error:  # a bug must not look like a lost connection
+            self._say(f"a conversation cannot be shown: {first_line(error)}")
             raise Refused(500, "the conversation cannot be shown") from None
-        if found is None:
+        if content is None:
             raise Refused(404, "there is no such conversation")
-        return Answer(200, found)
+        return Response(200, content)
 
 
 class _Connections:
-    """The open ones, each with its thread; those that wait for a request in the order in which they began to."""
+    """The open connections, each with its thread; idle ones in the order in which they became idle."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open: dict[socket.socket, threading.Thread] = {}
-        self._waiting: dict[socket.socket, None] = {}
+        self._idle: dict[socket.socket, None] = {}
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def add(self, one: socket.socket, talk: Callable[[socket.socket], None]) -> bool:
-        """False if there is no place, nor one to be had from somebody who is silent."""
-        thread = threading.Thread(target=self._serve, args=(one, talk), name="report-connection", daemon=True)
+    def add(self, connection: socket.socket, serve: Callable[[socket.socket], None]) -> bool:
+        """Serve a connection in a thread; tell whether there was a place, perhaps that of an idle connection."""
+        thread = threading.Thread(target=self._serve, args=(connection, serve), name="report-connection", daemon=True)
         with self._lock:
             if len(self._open) >= MAX_CONNECTIONS:
-                if not self._waiting:
+                if not self._idle:
                     return False
-                oldest = next(iter(self._waiting))
-                del self._waiting[oldest], self._open[oldest]
+                oldest = next(iter(self._idle))
+                del self._idle[oldest], self._open[oldest]
                 _shut(oldest)
-            self._open[one] = thread
-            self._waiting[one] = None
+            self._open[connection] = thread
+            self._idle[connection] = None
         try:
             thread.start()
-        except RuntimeError:  # the system gives no more threads
-            self._forget(one)
+        except RuntimeError:  # the system has no more threads
+            self._forget(connection)
             return False
         return True
 
-    def waits(self, one: socket.socket) -> None:
+    def mark_idle(self, connection: socket.socket) -> None:
         with self._lock:
-            if one in self._open:
-                self._waiting[one] = None
+            if connection in self._open:
+                self._idle[connection] = None
 
-    def is_answered(self, one: socket.socket) -> None:
+    def mark_busy(self, connection: socket.socket) -> None:
         with self._lock:
-            self._waiting.pop(one, None)
+            self._idle.pop(connection, None)
 
     def end(self, seconds: float) -> bool:
-        """Ends all of them; says whether their threads have ended by then."""
+        """End all connections; tell whether their threads have ended in time."""
         end = time.monotonic() + seconds
         with self._lock:
             threads = list(self._open.values())
-            for one in self._open:
-                _shut(one)
+            for connection in self._open:
+                _shut(connection)
         for thread in threads:
             thread.join(max(0.0, end - time.monotonic()))
         return not any(thread.is_alive() for thread in threads)
 
-    def _serve(self, one: socket.socket, talk: Callable[[socket.socket], None]) -> None:
+    def _serve(self, connection: socket.socket, serve: Callable[[socket.socket], None]) -> None:
         try:
-            talk(one)
+            serve(connection)
         except OSError:  # gone, or too slow
             pass
         finally:
-            self._forget(one)
-            one.close()
+            self._forget(connection)
+            connection.close()
 
-    def _forget(self, one: socket.socket) -> None:
+    def _forget(self, connection: socket.socket) -> None:
         with self._lock:
-            self._open.pop(one, None)
-            self._waiting.pop(one, None)
+            self._open.pop(connection, None)
+            self._idle.pop(connection, None)
 
 
-def _read(one: socket.socket, data: bytes) -> tuple[bytes | None, bytes]:
-    """The head of the next request, and what came after it; None if nothing comes any more."""
+def _read(connection: socket.socket, data: bytes) -> tuple[bytes | None, bytes]:
+    """Return the head of the next request and the bytes after it; None at the end of the stream."""
     deadline = time.monotonic() + REQUEST_SECONDS
     while b"\r\n\r\n" not in data:
         if len(data) > MAX_HEAD:
             raise Refused(431, "the request is too long", is_last=True)
-        one.settimeout(max(deadline - time.monotonic(), 0.001))
-        piece = one.recv(MAX_HEAD)
+        connection.settimeout(max(deadline - time.monotonic(), 0.001))
+        piece = connection.recv(MAX_HEAD)
         if not piece:
             return None, b""
         data += piece
@@ -260,19 +261,19 @@ def _read(one: socket.socket, data: bytes) -> tuple[bytes | None, bytes]:
     return head.lstrip(b"\r\n"), rest
 
 
-def _linger(one: socket.socket) -> None:
-    """Takes what is still coming, for a moment: closing a socket with unread bytes would take the answer back."""
-    one.shutdown(socket.SHUT_WR)
+def _linger(connection: socket.socket) -> None:
+    """Read on for a moment: closing a socket with unread bytes would revoke the response."""
+    connection.shutdown(socket.SHUT_WR)
     end = time.monotonic() + LINGER_SECONDS
     while (left := end - time.monotonic()) > 0:
-        one.settimeout(left)
-        if not one.recv(MAX_HEAD):
+        connection.settimeout(left)
+        if not connection.recv(MAX_HEAD):
             return
 
 
-def _shut(one: socket.socket) -> None:
+def _shut(connection: socket.socket) -> None:
     with suppress(OSError):
-        one.shutdown(socket.SHUT_RDWR)
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 def _is_any(address: str) -> bool:
@@ -280,7 +281,7 @@ def _is_any(address: str) -> bool:
 
 
 def bind(host: str, port: int) -> list[socket.socket]:
-    """Sockets that listen on all addresses of a host (``*``: of this machine), on the same port. OSError if not."""
+    """Return sockets that listen on all addresses of a host (``*``: of this machine), on the same port."""
     name = None if host == "*" else host
     found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     sockets: list[socket.socket] = []
@@ -291,27 +292,30 @@ def bind(host: str, port: int) -> list[socket.socket]:
             sockets.append(_listen(family, kind, number, (address[0], picked, *address[2:])))
         except OSError as error:
             refusal = error
-            if error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):  # of a kind that this machine has not
+            if error.errno not in (
+                errno.EADDRNOTAVAIL,
+                errno.EAFNOSUPPORT,
+            ):  # this machine lacks the family
                 break
     else:
         if sockets:
             return sockets
-    for one in sockets:
-        one.close()
+    for listener in sockets:
+        listener.close()
     raise refusal or OSError(f"{host} has no address to listen on")
 
 
 def _listen(family: int, kind: int, number: int, address: tuple[Any, ...]) -> socket.socket:
-    one = socket.socket(family, kind, number)
+    listener = socket.socket(family, kind, number)
     try:
         if os.name == "posix":
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
-            one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        one.bind(address)
-        one.listen(BACKLOG)
-        one.setblocking(False)
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listener.bind(address)
+        listener.listen(BACKLOG)
+        listener.setblocking(False)
     except OSError:
-        one.close()
+        listener.close()
         raise
-    return one
+    return listener

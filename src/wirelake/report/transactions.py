@@ -1,4 +1,4 @@
-"""Distributed transactions: all their messages, and the two phases of each branch as bars of time."""
+"""Distributed transactions: their messages, and the two phases of each branch as bars over time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import duckdb
-import pyarrow as pa
 
 from ..gold.tables import view_name
 from ..protocols import known
@@ -17,14 +16,11 @@ from ..spec.nodes import Protocol
 from ..spec.roles import Place, label, places
 from .conversation_ids import Spot, TransactionId
 from .exchanges import Pair
-from .views import quoted, rows
-from .windows import give
+from .views import quoted, register_texts, rows
 
 WORK = "work"
-MOST_REQUESTS = 40
-"""Requests of a transaction that are shown."""
-
-_GTRIDS = pa.schema([("gtrid", pa.string())])
+MAX_REQUESTS = 40
+"""Requests of a transaction in a conversation."""
 
 
 @dataclass
@@ -36,7 +32,7 @@ class Transaction:
     protocol: str
     requests: list[dict[str, Any]] = field(default_factory=list)
     size: int = 0
-    """How many requests there are."""
+    """The number of its requests in the lake."""
 
     @property
     def outcome(self) -> str:
@@ -47,44 +43,41 @@ class Transaction:
 
 
 def read_transactions(tables: duckdb.DuckDBPyConnection, ids: Sequence[TransactionId]) -> dict[str, Transaction]:
-    """The transactions with these ids; those that the lake does not have are left out."""
+    """Return the transactions with these ids, as far as the lake has them."""
     if not ids:
         return {}
-    give(tables, "wanted_gtrids", _GTRIDS, [(name,) for name in sorted({one.gtrid for one in ids})])
+    register_texts(tables, "wanted_gtrids", "gtrid", (id_.gtrid for id_ in ids))
     decided = rows(tables, "select * from gold_transactions semi join wanted_gtrids using (gtrid)")
     requests: dict[tuple[str, str, int], list[dict[str, Any]]] = defaultdict(list)
     for protocol in _with_branches(tables):
         for row in _requests(tables, protocol):
             requests[protocol.name, row["gtrid"], row["xid_format"]].append(row)
-    made = {}
-    for one in ids:
-        found = _transaction(one, decided, requests)
-        if found is not None:
-            made[one.id] = found
-    return made
+    transactions = ((id_.id, _transaction(id_, decided, requests)) for id_ in ids)
+    return {name: transaction for name, transaction in transactions if transaction is not None}
 
 
 def _transaction(
-    one: TransactionId, decided: list[dict[str, Any]], requests: dict[tuple[str, str, int], list[dict[str, Any]]]
+    id_: TransactionId, decided: list[dict[str, Any]], requests: dict[tuple[str, str, int], list[dict[str, Any]]]
 ) -> Transaction | None:
-    """The transaction of an id. Without a format it is one that is not decided, or whatever became of it."""
+    """Return the transaction of an id. An id without a format is of one that was undecided when it was named."""
     row = next(
-        (r for r in decided if r["gtrid"] == one.gtrid and one.format in (None, r["xid_format"])),
+        (r for r in decided if r["gtrid"] == id_.gtrid and id_.format in (None, r["xid_format"])),
         None,
     )
-    keys = [k for k in requests if k[1] == one.gtrid and one.format in (None, k[2])]
+    keys = [k for k in requests if k[1] == id_.gtrid and id_.format in (None, k[2])]
     if row is None and not keys:
         return None
     protocol = row["protocol"] if row is not None else keys[0][0]
     listed = [request for key in keys if key[0] == protocol for request in requests[key]]
     size = listed[0]["size"] if listed else 0
-    return Transaction(one.gtrid, row, protocol, listed, size)
+    return Transaction(id_.gtrid, row, protocol, listed, size)
 
 
 def _with_branches(tables: duckdb.DuckDBPyConnection) -> list[Protocol]:
     """Return the protocols of the lake whose declaration says how their transactions go."""
-    there = {row["table_name"] for row in rows(tables, "select table_name from information_schema.tables")}
-    return [one for one in known() if one.conduct.branches and view_name(f"silver/{one.name}") in there]
+    names = {row["table_name"] for row in rows(tables, "select table_name from information_schema.tables")}
+    declared = (protocol for protocol in known() if view_name(f"silver/{protocol.name}") in names)
+    return [protocol for protocol in declared if protocol.conduct.branches]
 
 
 def _phases(protocol: Protocol) -> dict[str, str]:
@@ -103,7 +96,7 @@ def _requests(tables: duckdb.DuckDBPyConnection, protocol: Protocol) -> list[dic
     xid = [_xid(protocol, place) for place in roles["xid"]]
     number, gtrid, bqual = (f"coalesce({', '.join(parts)})" for parts in zip(*xid, strict=True))
     correlation = ", ".join(_text(protocol, place) for place in roles.get("correlation", ())) or "null"
-    found = rows(
+    requests = rows(
         tables,
         f"""
 select connection, direction, "offset", epoch_us(ts) as ts, message, coalesce({correlation}) as correlation,
@@ -112,10 +105,10 @@ select connection, direction, "offset", epoch_us(ts) as ts, message, coalesce({c
 from {quoted(view_name(f"silver/{protocol.name}"))}
 where {gtrid} in (select unhex(gtrid) from wanted_gtrids) and message in ({names})
 qualify row_number() over (partition by {number}, {gtrid}
-                           order by ts, connection, direction, "offset") <= {MOST_REQUESTS}
+                           order by ts, connection, direction, "offset") <= {MAX_REQUESTS}
 order by ts, connection, direction, "offset" """,
     )
-    return [row | {"phase": phases[row["message"]]} for row in found]
+    return [row | {"phase": phases[row["message"]]} for row in requests]
 
 
 def _xid(protocol: Protocol, place: Place) -> tuple[str, str, str]:
@@ -142,8 +135,8 @@ def _column(protocol: Protocol, place: Place) -> Column:
     return found
 
 
-def answer_to(request: dict[str, Any], messages: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
-    """The answer to a request among the messages of its correlation."""
+def reply_to(request: dict[str, Any], messages: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    """Return the reply to a request among the messages of its correlation."""
     for row in messages:
         is_later = request["ts"] is None or row["ts"] is None or row["ts"] >= request["ts"]
         if row["kind"] == "response" and row["direction"] != request["direction"] and is_later:
@@ -154,10 +147,10 @@ def answer_to(request: dict[str, Any], messages: Sequence[dict[str, Any]]) -> di
 def branches(
     one: Transaction, messages: dict[Pair, list[dict[str, Any]]], labels: dict[str, str]
 ) -> list[dict[str, Any]]:
-    """The branches with a bar for each request: from when it was asked to when it was answered."""
+    """Return the branches with a bar for each request, which ends with its reply."""
     bars: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for request in one.requests:
-        reply = answer_to(request, messages.get((request["connection"], request["correlation"]), ()))
+        reply = reply_to(request, messages.get((request["connection"], request["correlation"]), ()))
         bars[request["bqual"], request["connection"]].append(
             {
                 "phase": request["phase"],
@@ -189,9 +182,9 @@ def _result(protocol: str, phase: str, reply: dict[str, Any] | None) -> str:
 
 
 def unanswered(one: Transaction, messages: dict[Pair, list[dict[str, Any]]]) -> set[Spot]:
-    """The requests that no answer came to."""
+    """Return the requests without a reply."""
     return {
-        Spot(request["connection"], request["direction"], request["offset"])
+        Spot.of(request)
         for request in one.requests
-        if answer_to(request, messages.get((request["connection"], request["correlation"]), ())) is None
+        if reply_to(request, messages.get((request["connection"], request["correlation"]), ())) is None
     }

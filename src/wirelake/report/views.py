@@ -14,7 +14,7 @@ extension, and no query can change that.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import duckdb
@@ -24,7 +24,9 @@ from ..columnar.schema import table_schema
 from ..gold.tables import REPLACED, TABLES, UNDATED, view_name, with_date
 from ..lake import Lake, LakeError
 from ..protocols import BUILT_IN, known
+from .conversation_ids import Spot
 
+SPOTS = pa.schema([("connection", pa.string()), ("direction", pa.string()), ("offset", pa.int64())])
 MEMORY = "2GB"
 THREADS = 4
 FEW_ROWS = 200
@@ -143,6 +145,26 @@ def _literal(text: str) -> str:
 def quoted(name: str) -> str:
     """Return a name as an identifier of SQL."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def register_rows(
+    tables: duckdb.DuckDBPyConnection, name: str, schema: pa.Schema, listed: Iterable[Sequence[Any]]
+) -> None:
+    """Make rows a table that queries can join."""
+    columns = list(zip(*listed, strict=True)) or [()] * len(schema)
+    arrays = [pa.array(values, column.type) for values, column in zip(columns, schema, strict=True)]
+    tables.register(name, pa.Table.from_arrays(arrays, schema=schema))
+
+
+def register_texts(tables: duckdb.DuckDBPyConnection, name: str, column: str, texts: Iterable[str]) -> None:
+    """Make texts a table with one column."""
+    register_rows(tables, name, pa.schema([(column, pa.string())]), [(text,) for text in sorted(set(texts))])
+
+
+def register_spots(tables: duckdb.DuckDBPyConnection, spots: Iterable[Spot]) -> None:
+    """Make spots the table ``wanted_spots``."""
+    listed = [(spot.connection, spot.direction, spot.offset) for spot in sorted(set(spots))]
+    register_rows(tables, "wanted_spots", SPOTS, listed)
 
 
 def rows(tables: duckdb.DuckDBPyConnection, sql: str) -> list[dict[str, Any]]:

@@ -1,18 +1,18 @@
-"""The rows around some places in connections, without reading the rest of them.
+"""Windows: the rows around some places in connections, read without the rest of them.
 
 A connection can have millions of messages, and a report wants a few dozen of them in hundreds of places. So each
-connection is cut into slots of time that hold some dozens of rows on average; their rows are counted, which reads two
-columns; then only the slots are read in which something wanted lies. Everything is done once for all connections.
+connection is cut into slots of time with some dozens of rows on average. One query counts the rows of each slot, which
+reads two columns; another reads only the slots with wanted rows. Both serve all connections at once.
 
-A row is a message or a quarantined range: both have their place in the connection. Without times (raw streams) nothing
-tells the order of the two directions; each is then a *lane* of its own, and slots are ranges of bytes.
+A row is a message or a quarantined range: both have their place in the connection. Without times (raw streams) the
+order of the two directions is unknown; each is then a *lane* of its own, and slots are ranges of bytes.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
@@ -21,39 +21,37 @@ import duckdb
 import pyarrow as pa
 
 from .conversation_ids import Spot
-from .views import rows
+from .views import SPOTS, register_rows, register_spots, register_texts, rows
 
 PER_SLOT = 64
 
 KEYS = """coalesce(epoch_us(ts), "offset") as moment, case when ts is null then direction else '' end as lane"""
 
 
-def short(column: str) -> str:
-    """A text column without the middle of texts that are far too long: nobody wants megabytes of a name."""
+def shortened(column: str) -> str:
+    """Return SQL that cuts the middle out of very long texts: nobody wants megabytes of a name."""
     return f"if(length({column}) > 1000, left({column}, 700) || '…' || right({column}, 200), {column}) as {column}"
 
 
 MESSAGE = f"""connection, direction, "offset", epoch_us(ts) as ts, length::bigint as length, protocol, message, kind,
-        {short("address")}, {short("status")}, correlation, null as rule, null as path, null as detail"""
-"""The columns of an event, of a message."""
+        {shortened("address")}, {shortened("status")}, correlation, null as rule, null as path, null as detail"""
+"""The columns of a message as an event."""
 STREAM = f"""
 (select {MESSAGE}, {KEYS}
  from silver_messages
  union all
  select connection, direction, "offset", epoch_us(ts), length, protocol, null, null,
-        null, null, null, rule, path, {short("detail")}, {KEYS}
+        null, null, null, rule, path, {shortened("detail")}, {KEYS}
  from silver_quarantine)
 """
 ORDER = 'moment, direction desc, "offset", rule is not null'
-_WANTED = pa.schema([("connection", pa.string())])
-_SPOTS = pa.schema([("connection", pa.string()), ("direction", pa.string()), ("offset", pa.int64())])
 _SLOTS = pa.schema([("connection", pa.string()), ("lane", pa.string()), ("slot", pa.int64()), ("skipped", pa.int64())])
 _WINDOWS = pa.schema([("connection", pa.string()), ("lane", pa.string()), ("first", pa.int64()), ("last", pa.int64())])
 
 
 @dataclass(frozen=True)
 class Around:
-    """So many rows before and after a row, and the row itself."""
+    """A row with some rows before and after it."""
 
     spot: Spot
     before: int
@@ -62,7 +60,7 @@ class Around:
 
 @dataclass(frozen=True)
 class Ends:
-    """A connection as a whole if it is small, or its first and its last rows."""
+    """A whole connection if it is small, otherwise its first and last rows."""
 
     connection: str
     whole: int
@@ -75,7 +73,7 @@ Want = Around | Ends
 
 @dataclass
 class Rows:
-    """What was found: the rows of each connection by place, and how many it has in all."""
+    """The rows of each connection by place, and how many it has in all."""
 
     by_connection: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
     sizes: dict[str, int] = field(default_factory=dict)
@@ -83,12 +81,12 @@ class Rows:
     places: dict[Spot, dict[str, Any]] = field(default_factory=dict)
 
     def add(self, row: dict[str, Any]) -> None:
-        spot = Spot(row["connection"], row["direction"], row["offset"])
+        spot = Spot.of(row)
         self.by_connection[spot.connection].append(row)
         self.places[spot] = row
 
     def around(self, want: Want) -> list[dict[str, Any]]:
-        """The rows of one want, in order."""
+        """Return the rows of one window, in order."""
         if isinstance(want, Around):
             middle = self.places.get(want.spot)
             if middle is None:
@@ -99,15 +97,10 @@ class Rows:
                 for row in self.by_connection[want.spot.connection]
                 if row["lane"] == lane and first <= row["place"] <= last
             ]
-        size = self.sizes.get(want.connection, 0)
-        found = self.by_connection.get(want.connection, [])
-        if size <= want.whole:
-            return found
-        kept: list[dict[str, Any]] = []
-        for row in found:
-            if row["place"] <= want.head or row["place"] > row["size"] - want.tail:
-                kept.append(row)
-        return kept
+        listed = self.by_connection.get(want.connection, [])
+        if self.sizes.get(want.connection, 0) <= want.whole:
+            return listed
+        return [row for row in listed if row["place"] <= want.head or row["place"] > row["size"] - want.tail]
 
 
 @dataclass
@@ -125,7 +118,7 @@ class _Lane:
     """Indices of slots."""
 
     def around(self, at: int, before: int, after: int) -> None:
-        """Wants the slot of a row, and as many beside it as surely hold so many rows before and after."""
+        """Mark the slot of a row, and enough slots beside it to have so many rows before and after."""
         middle = bisect_left(self.slots, (at - self.low) // self.width)
         if middle == len(self.slots):
             return
@@ -135,49 +128,42 @@ class _Lane:
         self.wanted.update(range(first, min(last, len(self.slots) - 1) + 1))
 
     def places(self, first: int, last: int) -> None:
-        """Wants the slots of these places, counted from 1."""
+        """Mark the slots of these places, counted from 1."""
         low, high = bisect_left(self.ends, max(first, 1)), bisect_left(self.ends, last)
         self.wanted.update(range(low, min(high, len(self.slots) - 1) + 1))
 
     def skipped(self) -> list[tuple[int, int]]:
-        """Each slot that is wanted, with the number of rows before it that are not."""
-        before, passed, found = 0, -1, []
+        """Return each wanted slot with the number of unwanted rows before it."""
+        before, passed, slots = 0, -1, []
         for index in sorted(self.wanted):
             before += sum(self.counts[passed + 1 : index])
-            found.append((self.slots[index], before))
+            slots.append((self.slots[index], before))
             passed = index
-        return found
+        return slots
 
 
 def read_rows(tables: duckdb.DuckDBPyConnection, wants: Sequence[Want]) -> Rows:
-    """The rows of all wants, read once for all of them."""
-    found = Rows()
+    """Read the rows of all windows at once."""
+    result = Rows()
     if not wants:
-        return found
+        return result
     lanes = _lanes(tables, {_connection(want) for want in wants})
     for (connection, _), lane in lanes.items():
-        found.sizes[connection] = found.sizes.get(connection, 0) + lane.size
-    windows = _mark(tables, lanes, wants, found.sizes)
+        result.sizes[connection] = result.sizes.get(connection, 0) + lane.size
+    windows = _mark(tables, lanes, wants, result.sizes)
     for row in _read(tables, lanes, wants, windows):
-        found.add(row)
-    for listed in found.by_connection.values():
+        result.add(row)
+    for listed in result.by_connection.values():
         listed.sort(key=lambda row: (row["lane"] == "to_client", row["place"]))
-    return found
+    return result
 
 
 def _connection(want: Want) -> str:
     return want.spot.connection if isinstance(want, Around) else want.connection
 
 
-def give(tables: duckdb.DuckDBPyConnection, name: str, schema: pa.Schema, listed: Iterable[Sequence[Any]]) -> None:
-    """Makes rows a table that queries can use."""
-    columns = list(zip(*listed, strict=True)) or [()] * len(schema)
-    arrays = [pa.array(values, kind.type) for values, kind in zip(columns, schema, strict=True)]
-    tables.register(name, pa.Table.from_arrays(arrays, schema=schema))
-
-
 def _lanes(tables: duckdb.DuckDBPyConnection, connections: set[str]) -> dict[tuple[str, str], _Lane]:
-    give(tables, "wanted_connections", _WANTED, [(name,) for name in sorted(connections)])
+    register_texts(tables, "wanted_connections", "connection", connections)
     lanes: dict[tuple[str, str], _Lane] = {}
     tables.execute(f"""
 create or replace temp table lanes as
@@ -192,22 +178,21 @@ select connection, lane, (moment - low) // width as slot, count(*) as "count"
 from {STREAM} join lanes using (connection, lane)
 group by all
 order by all""")
-    for connection, lane, slot, count in counted.fetchall():
-        one = lanes[connection, lane]
-        one.slots.append(slot)
-        one.counts.append(count)
-    for one in lanes.values():
-        one.ends = list(accumulate(one.counts))
+    for connection, name, slot, count in counted.fetchall():
+        lane = lanes[connection, name]
+        lane.slots.append(slot)
+        lane.counts.append(count)
+    for lane in lanes.values():
+        lane.ends = list(accumulate(lane.counts))
     return lanes
 
 
 def _mark(
     tables: duckdb.DuckDBPyConnection, lanes: dict[tuple[str, str], _Lane], wants: Sequence[Want], sizes: dict[str, int]
 ) -> list[tuple[str, str, int, int]]:
-    """Marks the slots that are wanted; gives the windows whose places are known already."""
+    """Mark the wanted slots; return the windows whose places are known already."""
     windows: list[tuple[str, str, int, int]] = []
-    spots = {want.spot for want in wants if isinstance(want, Around)}
-    at = _find(tables, spots)
+    at = _moments(tables, {want.spot for want in wants if isinstance(want, Around)})
     by_connection: dict[str, list[str]] = defaultdict(list)
     for connection, lane in lanes:
         by_connection[connection].append(lane)
@@ -227,15 +212,15 @@ def _mark(
     return windows
 
 
-def _find(tables: duckdb.DuckDBPyConnection, spots: set[Spot]) -> dict[Spot, tuple[int, str]]:
-    """When these rows were there, and in which lane; those that do not exist are left out."""
+def _moments(tables: duckdb.DuckDBPyConnection, spots: set[Spot]) -> dict[Spot, tuple[int, str]]:
+    """Return moment and lane of those rows that exist."""
     if not spots:
         return {}
-    give(tables, "wanted_spots", _SPOTS, [(s.connection, s.direction, s.offset) for s in sorted(spots)])
-    found = tables.execute(f"""
+    register_spots(tables, spots)
+    result = tables.execute(f"""
 select connection, direction, "offset", moment, lane
 from {STREAM} semi join wanted_spots using (connection, direction, "offset")""")
-    return {Spot(c, direction, offset): (at, lane) for c, direction, offset, at, lane in found.fetchall()}
+    return {Spot(c, direction, offset): (at, lane) for c, direction, offset, at, lane in result.fetchall()}
 
 
 def _read(
@@ -245,13 +230,13 @@ def _read(
     windows: list[tuple[str, str, int, int]],
 ) -> list[dict[str, Any]]:
     slots = [(*key, slot, skipped) for key, lane in lanes.items() for slot, skipped in lane.skipped()]
-    give(tables, "wanted_slots", _SLOTS, slots)
-    give(tables, "wanted_windows", _WINDOWS, windows)
+    register_rows(tables, "wanted_slots", _SLOTS, slots)
+    register_rows(tables, "wanted_windows", _WINDOWS, windows)
     around = [(want.spot, want.before, want.after) for want in wants if isinstance(want, Around)]
-    give(
+    register_rows(
         tables,
         "wanted_around",
-        _SPOTS.append(pa.field("before", pa.int64())).append(pa.field("after", pa.int64())),
+        SPOTS.append(pa.field("before", pa.int64())).append(pa.field("after", pa.int64())),
         [(spot.connection, spot.direction, spot.offset, before, after) for spot, before, after in around],
     )
     return rows(
