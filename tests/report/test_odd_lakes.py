@@ -172,47 +172,6 @@ def test_transactions_that_are_not_decided_are_held_and_not_called_in_doubt(goin
     assert held["open"] == (len(waiting), len(waiting)) and held["in_doubt"][1] == 0
 
 
-# --- what nobody should read
-
-LOGIN = "82 12 13 03 4c00 0200 6d65 5c00 0600 733363726574"
-
-
-@pytest.mark.parametrize(
-    ("damaged", "shown"),
-    [
-        (LOGIN.replace("5c00 0600", "5c00 b200"), "8212 1303 4c00 0200 6d65"),
-        (LOGIN.replace("4c00 0200", "4c00 0a02"), "8212 1303 4c00 0a02 6d65"),
-        (LOGIN.replace("5c00 0600", "5c07 0600"), "8212 13"),
-        (LOGIN.replace("82 12 13", "82 12 18"), "8212 1803 4c00 0200 6d65"),
-        ("ffff" + LOGIN, "ffff 8212 1303 4c00 0200 6d65"),
-    ],
-    ids=["its length", "an earlier length", "its head", "its type", "what is before it"],
-)
-@pytest.mark.parametrize("protocol", ["ceda", None])
-def test_the_password_of_a_damaged_login_is_not_shown(
-    tmp_path: Path, damaged: str, shown: str, protocol: str | None
-) -> None:
-    data = bytes.fromhex(damaged)
-    row = {"connection": "c1", "direction": "to_server", "offset": 0, "length": len(data), "ts": 1, "bytes": data}
-    row |= {"protocol": protocol, "rule": "cell_fits", "path": "record[1]", "detail": "text of 178 bytes, 6 left"}
-    accounts = [account(0, protocol=protocol, bytes_quarantined=len(data))]
-    report = collect(write(tmp_path / "lake", {"silver/quarantine": [row], "accounting": accounts}))
-    (event,) = report["conversations"]["c:c1"]["events"]
-    assert event["bytes"]["hex"] == bytes.fromhex(shown).hex() and event["bytes"]["total"] == len(data)
-    assert "password" in event["bytes"]["error"]["detail"]
-    text = json.dumps(report)
-    assert "s3cret" not in text and b"s3cret".hex() not in text
-
-
-def test_what_a_server_said_is_shown_whole(tmp_path: Path) -> None:
-    data = bytes.fromhex(LOGIN)
-    row = {"connection": "c1", "direction": "to_client", "offset": 0, "length": len(data), "ts": 1, "bytes": data}
-    row |= {"protocol": "ceda", "rule": "cell_fits", "path": "record[1]", "detail": "it is bad"}
-    report = collect(write(tmp_path / "lake", {"silver/quarantine": [row], "accounting": [account(0)]}))
-    (event,) = report["conversations"]["c:c1"]["events"]
-    assert event["bytes"]["hex"] == data.hex()
-
-
 # --- long, and very much of one thing
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.report.made import account, message, write
 from wirelake.lake import Lake, LakeError
-from wirelake.report import collect, find_conversation
+from wirelake.report import collect
 from wirelake.report.packing import size_in_page
 
 HOSTILE = "<script>alert(1)</script>&amp;\u2028'\"" * 40_000
@@ -108,42 +108,6 @@ def test_huge_and_hostile_names_are_cut_and_stay_as_they_are_otherwise(tmp_path:
     assert list(json.loads(facts)) == ["name"]
     (event,) = (e for e in report["conversations"]["c:c1"]["events"] if e["mark"] == "violation")
     assert event["detail"].startswith("<script>") and len(event["detail"]) <= 400
-
-
-def test_a_message_of_a_protocol_that_is_unknown_here_has_the_fields_of_its_row_and_kept_bytes(tmp_path: Path) -> None:
-    import pyarrow as pa
-
-    envelope = [("connection", pa.string()), ("direction", pa.string()), ("offset", pa.int64()), ("length", pa.int32())]
-    kinds = [*envelope, ("ts", pa.timestamp("us", "UTC")), ("message", pa.string()), ("notes", pa.list_(pa.string()))]
-    schema = pa.schema([*kinds, ("text", pa.binary()), ("nested", pa.list_(pa.struct([("number", pa.int64())])))])
-    common = message(100, protocol="bulletin", message="post")
-    own = {name: common[name] for name, _ in kinds if name in common} | {"text": b"\x00cat", "nested": [{"number": 7}]}
-    chunks = [
-        {
-            "connection": "c1",
-            "direction": "to_server",
-            "offset": at,
-            "length": 8,
-            "ts": 0,
-            "bytes": bytes(range(at, at + 8)),
-        }
-        for at in (96, 104)
-    ]
-    rows = {"silver/messages": [common], "silver/bulletin": [own], "accounting": [account(1)], "bronze/chunks": chunks}
-    lake = write(tmp_path / "lake", rows, {"silver/bulletin": schema})
-    one = find_conversation(lake, "c:c1")
-    assert one is not None
-    (event,) = one["events"]
-    assert event["fields"] == {"text": "00636174", "nested": [{"number": 7}]}
-    assert event["bytes"] == {
-        "from": "kept",
-        "base": 100,
-        "total": 10,
-        "hex": bytes(range(100, 110)).hex(),
-        "parts": [],
-        "error": None,
-    }
-    assert one["lifelines"][0]["name"] == "client of c1"
 
 
 def test_a_report_is_of_one_commit_however_many_are_made_meanwhile(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from ..codec.stream import Readings, readings
 from ..columnar.schema import FRONT_NAMES, default_columns, schema
 from ..columnar.streams import StreamsDecoder
+from ..errors import OptionError
 from ..protocols import load
 from ..spec import nodes as n
 from ..spec.columns import ENVELOPE
@@ -89,9 +90,16 @@ class ProtocolReaders:
     def number(self, name: str, websocket: bool) -> int:
         key = (name, websocket)
         if key not in self._numbers:
+            self._check_named(name)
             self._numbers[key] = len(self._readers)
             self._readers.append(ProtocolReader(self._settings, name, websocket))
         return self._numbers[key]
+
+    def _check_named(self, name: str) -> None:
+        """Refuse to load a protocol only because carried state names it: a name can be the path of code."""
+        known = self._settings.protocols
+        if name not in known:
+            raise OptionError(f"a connection goes on in {name!r}, but only {', '.join(known)} are read; add it with -p")
 
     def get(self, name: str, websocket: bool) -> ProtocolReader:
         return self._readers[self.number(name, websocket)]

@@ -35,7 +35,7 @@ LISTEN = "127.0.0.1:8765"
 WHY = {
     "violation": "{held:,} of {of:,} with violations",
     "in_doubt": "{held:,} of {of:,} in doubt",
-    "open": "{held:,} of {of:,} not decided yet",
+    "open": "{held:,} of {of:,} undecided",
     "slow": "the {held:,} slowest of {of:,}",
     "failed": "{held:,} of {of:,} failed",
     "sample": "{held:,} of {of:,} as a sample",

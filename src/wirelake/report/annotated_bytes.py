@@ -22,11 +22,10 @@ from ..capture.settings import ReadSettings
 from ..codec.annotate import Annotated, annotate, describe_value
 from ..codec.encoder import encode_frame
 from ..columnar.messages import message_of
-from ..errors import DecodeError, Incomplete, WireError
+from ..errors import DecodeError, Incomplete, SpecError, WireError
 from ..gold.tables import view_name
 from ..lake.allowed import is_protocol
-from ..protocols import known as known_protocols
-from ..protocols import load
+from ..protocols import known, load
 from ..spec.resolve import Layout
 from .conversation_ids import Spot
 from .page_values import cut, short_fields
@@ -51,17 +50,19 @@ Event = dict[str, Any]
 
 def add_bytes(tables: duckdb.DuckDBPyConnection, filled: Iterable[str], events: Iterable[Event]) -> None:
     """Add fields and bytes to events. ``filled``: the tables of the lake that have rows."""
-    known = frozenset(filled)
+    existing = frozenset(filled)
     messages: dict[str, list[Event]] = defaultdict(list)
     ranges: list[Event] = []
     for event in events:
         if event["mark"] == "quarantine":
             ranges.append(event)
-        elif event["mark"] != "gap" and event["length"] <= MAX_FRAME_BYTES and f"silver/{event['protocol']}" in known:
+        elif event["mark"] == "gap" or event["length"] > MAX_FRAME_BYTES:
+            continue
+        elif f"silver/{event['protocol']}" in existing:
             messages[event["protocol"]].append(event)
     for protocol, listed in sorted(messages.items()):
         for batch in _batches(listed):
-            _add_to_messages(tables, protocol, batch, "bronze/chunks" in known)
+            _add_to_messages(tables, protocol, batch, "bronze/chunks" in existing)
     for batch in _batches(ranges):
         _add_to_ranges(tables, batch)
 
@@ -141,17 +142,20 @@ def _fields(row: Mapping[str, Any], encoded: tuple[bytes, Annotated] | None) -> 
     return short_fields({name: value for name, value in row.items() if name not in ENVELOPE and value is not None})
 
 
-@lru_cache(maxsize=64)
 def layouts_of(protocol: str) -> tuple[Layout, ...]:
     """Return the layouts in which captures of a protocol are read, the strict ones first; none if it is unknown here.
 
-    The name comes from a lake: one that is a path to a declaration would run that file.
+    The name comes from a lake: loading one that is the path of a declaration would run that file.
     """
-    if not is_protocol(protocol):
-        return ()
+    return _layouts(protocol, len(known())) if is_protocol(protocol) else ()
+
+
+@lru_cache(maxsize=64)
+def _layouts(protocol: str, protocols_known: int) -> tuple[Layout, ...]:
+    """Remember layouts, and unknown names until another declaration is loaded."""
     try:
         load(protocol)
-    except (ValueError, WireError):
+    except (ValueError, SpecError):
         return ()
     layouts: dict[Layout, None] = {}
     for websocket in (False, True):
@@ -241,7 +245,7 @@ def _secret_start(row: Mapping[str, Any]) -> int | None:
     """Return where in a range a secret for the server may begin; None if there is none."""
     if row["direction"] != "to_server":
         return None
-    names = (row["protocol"],) if row["protocol"] else tuple(one.name for one in known_protocols())
+    names = (row["protocol"],) if row["protocol"] else tuple(one.name for one in known())
     layouts = [layout for name in names for layout in layouts_of(name) if has_secrets(layout)]
     return secret_at(
         layouts, row["bytes"], (annotated for layout in layouts for annotated in _annotations(layout, row["bytes"]))
