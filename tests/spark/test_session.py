@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.needs import require
-from wirelake.ingest.warm_up import warm_up
 from wirelake.spark.session import SETTINGS, session
 
 if TYPE_CHECKING:
@@ -26,20 +24,6 @@ def test_it_is_set_up_for_python_tasks(spark: SparkSession) -> None:
 
 def test_a_second_one_is_the_first(spark: SparkSession) -> None:
     assert session().sparkContext is spark.sparkContext
-
-
-def test_workers_freeze_what_they_have_loaded() -> None:
-    before = gc.get_freeze_count()
-    warm_up.cache_clear()
-    try:
-        warm_up()
-        assert gc.get_freeze_count() > before
-        frozen = gc.get_freeze_count()
-        warm_up()
-        assert gc.get_freeze_count() <= frozen
-    finally:
-        gc.unfreeze()
-        warm_up.cache_clear()
 
 
 def run(script: str, **environment: str) -> subprocess.CompletedProcess[str]:

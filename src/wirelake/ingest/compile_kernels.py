@@ -1,4 +1,4 @@
-"""Compile every kernel by reading a little traffic the way workers do: Numba caches what it compiles."""
+"""Compile every kernel by ingesting a little traffic the way workers do: Numba caches what it compiles."""
 
 from __future__ import annotations
 
@@ -7,23 +7,22 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..capture.decode import decode_partition
-from ..capture.partitions import CaptureRange
-from ..capture.plan import plan
-from ..capture.settings import ReadSettings
 from ..generate import generate, write_pcap, write_tap
 from ..generate.traffic import Traffic
+from ..lake import Lake
 from ..protocols import BUILT_IN
+from .local_runner import LocalRunner
+from .run import ingest
 
 PARTITION_BYTES = 1 << 16
 """Small, so that some partitions continue where others ended."""
 
 
 def compile_kernels(seed: int = 1) -> int:
-    """Decode a little of everything; return the number of messages."""
+    """Ingest a little of everything; return the number of messages."""
     with tempfile.TemporaryDirectory(prefix="wirelake-kernels-") as place:
         traffic = generate(BUILT_IN, seed=seed, messages=60, connections=2, corrupt=0.02)
-        return sum(_read(path) for path in _captures(traffic, Path(place)))
+        return sum(_messages(path) for path in _captures(traffic, Path(place)))
 
 
 def _captures(traffic: Traffic, place: Path) -> Iterator[Path]:
@@ -36,14 +35,11 @@ def _captures(traffic: Traffic, place: Path) -> Iterator[Path]:
     yield from write_tap(traffic, place / "some.tap")
 
 
-def _read(path: Path) -> int:
-    reading = ReadSettings()
-    planned = plan([CaptureRange(str(path), path.name)], reading, partition_bytes=PARTITION_BYTES, is_last=True)
-    messages = 0
-    for partition in planned.partitions:
-        for window in decode_partition(partition, reading)[1]:
-            messages += sum(batch.num_rows for batches in window.output.messages.values() for batch in batches)
-    return messages
+def _messages(path: Path) -> int:
+    """Ingest a capture into a lake of its own: the others hold the same connections."""
+    lake = Lake.open(path.with_name(f"{path.name}.lake"), settings={"buckets": 1}, durable=False)
+    report = ingest(LocalRunner(), [str(path)], lake, final=True, partition_bytes=PARTITION_BYTES)
+    return sum(report.messages.values())
 
 
 def as_pcapng(pcap: bytes) -> bytes:
