@@ -129,5 +129,5 @@ def test_two_declarations_with_one_name_are_not_read_together(tmp_path: Path) ->
         (tmp_path / f"{stem}.py").write_text(OWN, encoding="utf-8")
         names.append(f"{tmp_path / stem}.py:HELLO")
     check_distinct([names[0], names[0], *BUILT_IN])
-    with pytest.raises(SpecError, match=r"one.py:HELLO and .*two.py:HELLO are both named 'hello': rename one of them"):
+    with pytest.raises(ValueError, match=r"one.py:HELLO and .*two.py:HELLO are both named 'hello': rename one of them"):
         check_distinct(names)

@@ -9,17 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ..spec.conduct import (
-    HANDSHAKE,
-    REPLY,
-    REQUEST,
-    RESULTS,
-    Branches,
-    Conduct,
-    Introduction,
-    Pieces,
-    Streams,
-)
+from ..spec.conduct import HANDSHAKE, REPLY, REQUEST, RESULTS, Branches, Conduct, Introduction, Pieces, Streams
 from . import arrays
 from .arrays import Mask
 from .fact_draft import Draft, as_text

@@ -48,11 +48,7 @@ FACTS = pa.schema(
         column("payload_bytes", pa.int64(), "bytes of the payload; null if such messages have none"),
         column("step", pa.int8(), "part in an exchange: 1 request, 2 reply, 3 close of a stream, 0 none"),
         column("pair", pa.int32(), "code of the reply, in requests and in replies"),
-        column(
-            "lane",
-            pa.int8(),
-            "exchanges of different lanes may have the same correlation; null without streams",
-        ),
+        column("lane", pa.int8(), "exchanges of different lanes may have the same correlation; null without streams"),
         column("wants_reply", pa.bool_(), "requests: whether a reply may come at all"),
         column("limit_us", pa.int64(), "requests: how long the requester waits; null = no limit"),
         column("once", pa.bool_(), "requests of streams: the first complete reply is the last"),

@@ -44,7 +44,7 @@ def check_distinct(names: Iterable[str]) -> None:
     for name in names:
         other = seen.setdefault(load(name).name, name)
         if load(other) is not load(name):
-            raise SpecError(f"{other} and {name} are both named {load(name).name!r}: rename one of them")
+            raise ValueError(f"{other} and {name} are both named {load(name).name!r}: rename one of them")
 
 
 @lru_cache(maxsize=64)

@@ -24,11 +24,7 @@ PROTOCOL = declare(
         title="casual domain protocol, version 1000",
         doc="Transaction middleware: service calls, two-phase commit, queues and conversations between two domains.",
         frame=Frame(
-            (
-                Code("type", be.u64),
-                Kept("correlation"),
-                Size("size", be.u64, counts="after", most=m.MAX_PAYLOAD),
-            )
+            (Code("type", be.u64), Kept("correlation"), Size("size", be.u64, counts="after", most=m.MAX_PAYLOAD))
         ),
         messages=m.MESSAGES,
         options={

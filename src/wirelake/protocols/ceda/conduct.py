@@ -3,18 +3,7 @@ in groups of pieces."""
 
 from __future__ import annotations
 
-from ...spec.conduct import (
-    REPLY,
-    REQUEST,
-    SECOND_US,
-    Conduct,
-    Draft,
-    Limit,
-    Part,
-    Pieces,
-    Selection,
-    When,
-)
+from ...spec.conduct import REPLY, REQUEST, SECOND_US, Conduct, Draft, Limit, Part, Pieces, Selection, When
 from . import messages as m
 
 LOGIN_LIMIT_US = 15 * SECOND_US
@@ -38,12 +27,7 @@ CONDUCT = Conduct(
     heartbeats=(Selection(messages=("heartbeat",)),),
     after_refusal="open",
     pieces=Pieces(
-        "group_order",
-        "piece",
-        index="group.index",
-        count="group.count",
-        key="topic",
-        keys={"group_pub": "reply_topic"},
+        "group_order", "piece", index="group.index", count="group.count", key="topic", keys={"group_pub": "reply_topic"}
     ),
     facts=_facts,
     facts_read=("control_code", "record", "masked"),

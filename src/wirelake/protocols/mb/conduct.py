@@ -2,18 +2,7 @@
 
 from __future__ import annotations
 
-from ...spec.conduct import (
-    NO_PART,
-    REQUEST,
-    SECOND_US,
-    Conduct,
-    Draft,
-    Limit,
-    Matching,
-    Part,
-    Selection,
-    When,
-)
+from ...spec.conduct import NO_PART, REQUEST, SECOND_US, Conduct, Draft, Limit, Matching, Part, Selection, When
 
 DEFAULT_LIMIT_US = 5 * SECOND_US
 """How long a requester waits that does not say how long."""
@@ -35,12 +24,7 @@ def _facts(draft: Draft) -> None:
 CONDUCT = Conduct(
     parts=(
         # The broker replies to a publish with an id; what it publishes itself has an id too, and no reply.
-        Part(
-            REQUEST,
-            reply="response",
-            messages=("publish",),
-            when=(NAMED, When("direction", one_of=("to_server",))),
-        ),
+        Part(REQUEST, reply="response", messages=("publish",), when=(NAMED, When("direction", one_of=("to_server",)))),
         Part(NO_PART, kind="control", when=(When("topic", one_of=(HEARTBEAT,)), NAMELESS)),
     ),
     limits=(Limit(DEFAULT_LIMIT_US, messages=("request",)),),
