@@ -18,6 +18,10 @@ from wirelake.capture.settings import ReadSettings
 from wirelake.capture.streams import Streams
 from wirelake.generate import Closed, Event, Opened, generate
 
+# The beginning of a TLS handshake.
+CLIENT_HELLO = bytes.fromhex("16030100c8010000c40303") + random.Random(1).randbytes(194)
+SERVER_HELLO = bytes.fromhex("160303004a0200004603") + random.Random(2).randbytes(69)
+
 
 @dataclass
 class Packet:

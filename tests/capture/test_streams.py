@@ -7,21 +7,20 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.capture.feeds import Feed, Result, chunks_of, connection, generated, joined, play
 from tests.capture.reloading import reloaded
-from wirelake import columnar, encode
+from wirelake import columnar
 from wirelake.capture.accounts import AccountsError
 from wirelake.capture.settings import ReadSettings
 from wirelake.capture.streams import Streams
 from wirelake.codec.stream import Decoded, Event, StreamDecoder, readings, torn
 from wirelake.columnar.rows import row_of
 from wirelake.generate import generate
-from wirelake.protocols import BUILT_IN, load, mb
+from wirelake.protocols import BUILT_IN, load
 
 
 def oracle(protocol: str) -> Any:
@@ -184,16 +183,6 @@ def test_chunks_without_times_give_messages_without_times() -> None:
     assert [row["ts"] for row in play(feed, ReadSettings(protocol="casual")).messages["casual"]] == [None]
 
 
-def test_only_the_columns_that_are_asked_for_are_made_and_in_that_order() -> None:
-    feed = generated("casual", random.Random(1), messages=50, seed=4)
-    names = ("message", "connection", "order", "execution")
-    streams = Streams(ReadSettings(protocol="casual", columns={"casual": names}))
-    output = streams.feed(chunks_of(feed.packets), "one.pcap")
-    assert all(tuple(batch.schema.names) == names for batch in output.messages["casual"])
-    only = Streams(ReadSettings(protocol="casual", columns={"casual": ("direction",)}))
-    assert sum(batch.num_rows for batch in only.feed(chunks_of(feed.packets), "").messages["casual"]) > 50
-
-
 def test_counting_alone_gives_the_same_accounts_and_state() -> None:
     rng = random.Random(2)
     feed = generated("mb", rng, messages=200, seed=4, corrupt=0.05)
@@ -202,13 +191,6 @@ def test_counting_alone_gives_the_same_accounts_and_state() -> None:
     assert counted.messages == {}
     assert counted.accounts == full.accounts
     assert counted.quarantine == full.quarantine
-
-
-def test_a_column_that_does_not_exist_is_refused() -> None:
-    streams = Streams(ReadSettings(protocol="casual", columns={"casual": ("nonsense",)}))
-    feed = generated("casual", random.Random(1), messages=5, seed=4)
-    with pytest.raises(ValueError, match="casual has no column 'nonsense'"):
-        streams.feed(chunks_of(feed.packets), "one.pcap")
 
 
 # --- gaps, ends, accounts
@@ -245,14 +227,6 @@ def test_behind_a_gap_a_frame_is_believed_at_its_very_first_byte() -> None:
     assert [row["rule"] for row in result.quarantine] == ["gap"]
 
 
-def test_what_is_not_ended_stays_pending_in_the_accounts() -> None:
-    frame = next(event.frame for event in generate("casual", messages=5, seed=1))
-    feed = Feed()
-    feed.add(connection(), 0, frame + frame[:-1])
-    account = play(feed, ReadSettings(protocol="casual"), finish=False).accounts["c0", "to_server"]
-    assert (account["bytes_pending"], account["messages"]) == (len(frame) - 1, 1)
-
-
 def test_a_connection_that_ended_leaves_the_state() -> None:
     frame = next(event.frame for event in generate("casual", messages=5, seed=1))
     feed = Feed()
@@ -283,15 +257,6 @@ def test_a_state_can_be_restricted_to_some_connections() -> None:
     assert some.accounts == {key: row for key, row in all_.accounts.items() if key[0] in ids}
 
 
-def test_bytes_that_do_not_add_up_are_said_loudly() -> None:
-    feed = generated("casual", random.Random(1), messages=5, seed=4)
-    streams = Streams(ReadSettings(protocol="casual"))
-    streams._slot(feed.packets[0].connection)
-    streams._table.numbers["bytes_decoded"][0] += 1
-    with pytest.raises(AccountsError, match=r"the bytes of 0-.* to_server do not add up"):
-        streams.feed(chunks_of(feed.packets), "one.pcap")
-
-
 def test_a_stream_that_leaves_something_out_is_said_loudly() -> None:
     frame = next(event.frame for event in generate("casual", messages=5, seed=1))
     feed = Feed()
@@ -316,19 +281,6 @@ def test_more_than_a_step_is_taken_in_steps(monkeypatch: pytest.MonkeyPatch) -> 
 # --- second readings and secrets
 
 
-def test_what_only_the_strict_reading_refuses_is_read_and_noted() -> None:
-    lax = mb.Request(topic="a.b", version="v1.0.0", request_id="00000000-0000-1000-8000-000000000001", payload=b"{}")
-    plain = mb.Publish(topic="a.b", version="1.0.0", payload=b"{}")
-    feed = Feed()
-    frames = [encode(lax, framing="tcp", profile="upstream"), encode(plain, framing="tcp")]
-    feed.add(connection(), 0, b"".join(frames))
-    rows = play(feed, ReadSettings(protocol="mb")).messages["mb"]
-    assert [(row["message"], row["notes"]) for row in rows] == [("request", ["upstream"]), ("publish", None)]
-    chosen = play(feed, ReadSettings(protocol="mb", options={"mb": {"profile": "strict"}}))
-    assert [row["message"] for row in chosen.messages["mb"]] == ["publish"]
-    assert [row["length"] for row in chosen.quarantine] == [len(frames[0])]
-
-
 # --- protocols of users
 
 
@@ -339,23 +291,3 @@ def test_a_protocol_of_a_user_is_read_like_the_others() -> None:
     reading = ReadSettings(protocols=(*BUILT_IN, name))
     result = play(feed, reading, sizes(rng), restart=rng)
     assert set(result.messages) == {load(name).name}
-
-
-def test_a_reading_names_only_protocols_that_it_reads() -> None:
-    with pytest.raises(ValueError, match="nonsense is not among the protocols"):
-        ReadSettings(options={"nonsense": {}})
-
-
-def test_schemas_do_not_depend_on_what_was_seen() -> None:
-    feed = generated("ceda", random.Random(1), messages=60, seed=4, corrupt=0.1)
-    streams = Streams(ReadSettings(protocol="ceda"))
-    schemas = {
-        batch.schema for chunks in feed.windows([7]) for batch in streams.feed(chunks, "a").messages.get("ceda", ())
-    }
-    assert len(schemas) == 1
-    (schema,) = schemas
-    assert schema.names[:10] == [
-        "capture", "connection", "direction", "offset", "length", "ts", "message", "code", "notes", "raw_text",
-    ]  # fmt: skip
-    assert schema.names[-1] == "order"
-    assert schema.field("ts").type == pa.timestamp("us", tz="UTC")

@@ -32,11 +32,11 @@ ELSEWHERE = (
         "field_type": "tests/codec/test_encoder.py",
         "not_hex": "tests/cli/test_decode.py",
         "capture": "tests/capture/test_tcp.py",
-        "encrypted": "tests/capture/test_identify.py",
+        "encrypted": "tests/capture/test_encrypted.py",
         "frame_torn": "tests/capture/test_streams.py",
         "gap": "tests/capture/test_streams.py",
         "redacted": "tests/capture/test_redact.py",
-        "upstream": "tests/capture/test_streams.py",
+        "upstream": "tests/capture/test_protocol_reader.py",
         "websocket": "tests/capture/test_websocket.py",
     }
     | dict.fromkeys(

@@ -118,19 +118,25 @@ class TrackerState:
         """Return whether the lists of held segments lie one after the other, in order, and their bytes in ``held``."""
         tcp = kernels().tcp
         streams, nodes = self.streams.reshape(-1, tcp.STREAM), self.nodes.reshape(-1, tcp.NODE)
-        held = streams[self.holding // tcp.STREAM, tcp.HELD]
-        if (held < 0).any() or int(held.sum()) != len(nodes):
+        which = self.holding // tcp.STREAM
+        held = streams[which, tcp.HELD]
+        if (held < 0).any() or (held > len(nodes)).any() or int(held.sum()) != len(nodes):
             return False
-        last = np.cumsum(held) - 1
-        first, is_empty = last - held + 1, held == 0
-        heads, tails = np.full(len(streams), -1), np.full(len(streams), -1)
-        heads[self.holding // tcp.STREAM] = np.where(is_empty, -1, first * tcp.NODE)
-        tails[self.holding // tcp.STREAM] = np.where(is_empty, -1, last * tcp.NODE)
+        behind = np.cumsum(held)
+        first, is_empty = behind - held, held == 0
+        bytes_before = np.append(0, np.cumsum(nodes[:, tcp.SIZE]))
+        expected = np.zeros_like(streams)
+        expected[:, [tcp.HEAD, tcp.TAIL]] = -1
+        expected[which, tcp.HEAD] = np.where(is_empty, -1, first * tcp.NODE)
+        expected[which, tcp.TAIL] = np.where(is_empty, -1, (behind - 1) * tcp.NODE)
+        expected[which, tcp.HELD] = held
+        expected[which, tcp.HELD_BYTES] = bytes_before[behind] - bytes_before[first]
+        expected[which, tcp.LISTED] = 1
         following = np.arange(1, len(nodes) + 1) * tcp.NODE
-        following[last[~is_empty]] = -1
+        following[behind[~is_empty] - 1] = -1
+        lists = [tcp.HEAD, tcp.TAIL, tcp.HELD, tcp.HELD_BYTES, tcp.LISTED]
         return bool(
-            (streams[:, tcp.HEAD] == heads).all()
-            and (streams[:, tcp.TAIL] == tails).all()
+            (streams[:, lists] == expected[:, lists]).all()
             and (nodes[:, tcp.FOLLOWING] == following).all()
             and self._held_fits(nodes)
         )
