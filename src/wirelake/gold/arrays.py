@@ -158,3 +158,15 @@ def run_starts(keys: NDArray[Any]) -> NDArray[np.int64]:
     """The places where sorted keys change, the first and the end among them."""
     changes = np.flatnonzero(keys[1:] != keys[:-1]) + 1
     return np.concatenate([[0], changes, [len(keys)]]) if len(keys) else np.zeros(1, np.int64)
+
+
+def distinct(values: NDArray[Any]) -> NDArray[Any]:
+    """Different values, sorted; for many integers several times as fast as numpy's ``unique``."""
+    ordered = np.sort(values)
+    return ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])] if len(ordered) else ordered
+
+
+def numbered(values: NDArray[Any]) -> tuple[NDArray[np.int64], int]:
+    """A number for each different value, in the order in which they occur first, and how many there are."""
+    coded = pa.array(values).dictionary_encode()
+    return integers(coded.indices), len(coded.dictionary)

@@ -58,6 +58,10 @@ _ASKED = pa.schema(
 )
 
 
+_READ = (*(name for name in EVENTS.names if name not in ("step", "one_phase")), "message", "flags", "limit_us")
+_READ += ("number", "part", "request", "at")
+
+
 @dataclass
 class BranchEventsCarry:
     """Requests that want something to become of a branch, and whose replies may still come."""
@@ -77,7 +81,7 @@ class BranchEvents:
 
     def feed(self, matched: pa.Table, ended: Iterable[str] = ()) -> pa.Table:
         """Return the events (EVENTS) of what was matched (MATCHED). Protocols without transactions have none."""
-        events = [EVENTS.empty_table()]
+        events, matched = [EVENTS.empty_table()], matched.select(_READ)
         for name in pc.unique(matched.column("protocol")).to_pylist():
             branches = self._protocols.conduct(name).branches
             if branches is not None:
@@ -100,9 +104,9 @@ class BranchEvents:
         part = integers(rows, "part")
         has_id = arrays.flags(arrays.joined(pc.is_valid(rows.column("gtrid"))), len(rows))
         asks = (part == OPENS) & has_id & ~np.isin(step, (NO_STEP, *REPLIES))
-        requests = _requests(arrays.where(rows, asks), step[asks], branches)
-        decisive = np.isin(step[asks], DECISIVE)
-        self._remember(arrays.where(rows, asks), requests, decisive)
+        asking = arrays.where(rows, asks)
+        requests = _requests(asking, step[asks], branches)
+        self._remember(asking, requests, np.isin(step[asks], DECISIVE))
         replies = np.isin(part, (REPLY, LAST)) & np.isin(step, REPLIES)
         return pa.concat_tables([requests, self._replies(arrays.where(rows, replies), step[replies])])
 

@@ -121,7 +121,7 @@ class Exchanges:
     def feed(self, matched: pa.Table, ended: Mapping[str, int | None] | None = None) -> pa.Table:
         """Take what was matched, and connections that ended with the times of their ends (None: not known)."""
         part, request = integers(matched, "part"), integers(matched, "request")
-        before = self._before(np.unique(request[request >= 0]), ended or {})
+        before = self._before(arrays.distinct(request[request >= 0]), ended or {})
         asked = np.flatnonzero(part == OPENS)
         opened = _opened(matched, asked)
         table = pa.concat_tables([before, opened]) if len(before) else opened

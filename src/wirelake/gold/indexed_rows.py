@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from . import arrays
 from .arrays import Mask
 
 Rows = TypeVar("Rows")
@@ -80,7 +81,7 @@ class IndexedRows(Generic[Rows]):
 
     def take(self, wanted: Keys, also: Callable[[Rows], Mask] | None = None) -> list[Rows]:
         """Takes out the rows with these keys, and those that ``also`` tells."""
-        wanted = np.unique(wanted)
+        wanted = arrays.distinct(wanted)
         found = []
         for block in self._blocks:
             mask = block.having(wanted)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -11,25 +11,46 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ..kernels.match_codes import (
+    ADDRESS,
     ADDRESSED,
     ASKS,
+    BITS,
     CLOSES,
+    CODE,
+    DONE_ORDINAL,
+    DONE_US,
     EARLY_US,
+    FAULT,
     FINAL,
+    KEY,
+    KEY_LISTS,
+    LANE,
     LATE_US,
+    LIVE,
+    MATCH_COLUMNS,
     MORE,
     NAMED,
-    NOBODY,
+    NUMBER,
     ONCE,
+    ORDINAL,
+    PAIR,
+    PART,
     REPEATABLE,
     REPLIES,
+    REQUEST,
+    ROLE,
+    ROW_COLUMNS,
     SHARED,
+    SIDE,
+    SINCE,
     STREAM,
+    TS,
+    UNTIL,
+    US,
     WHOLE,
-    Matches,
-    Rows,
 )
-from ..spec.conduct import CLOSE, REPLY, REQUEST, Conduct, Matching
+from ..spec import conduct as parts
+from ..spec.conduct import Conduct, Matching
 from . import arrays
 from .connections import integers, truths, whole
 from .losses import FOR_EVER
@@ -112,45 +133,55 @@ REMEMBERED = pa.schema(
 NOTHING = MatchRows.from_table(REMEMBERED.empty_table())
 
 
+class Matches(NamedTuple):
+    """What a walk found, by row: see ``kernels.match_codes``."""
+
+    part: Ints
+    request: Ints
+    fault: Ints
+    us: Ints
+    since: Ints
+
+
 def walk(before: MatchRows, new: MatchRows, matching: Matching) -> tuple[Matches, MatchRows]:
     """Match new rows with what is remembered. Return what the walk found, of remembered rows first, and what to
     remember."""
     from ..kernels.matching import match  # numba takes a second to load
 
-    old = len(before)
-    rows = MatchRows.joined([before, new]) if old else new
-    size = len(rows)
-    order = np.argsort(rows.key, kind="stable")
-    ts = rows.ts if rows.ts.flags.writeable else rows.ts.copy()  # one type for all calls: numba compiles once
-    found = Matches(
-        np.zeros(size, np.int8),
-        rows.done_us.copy(),
-        rows.ordinal.copy(),
-        np.zeros(size, np.int8),
-        np.full(size, -1, np.int64),
-        np.zeros(size, np.int8),
-        *(np.zeros(size, np.int64) for _ in range(4)),
-    )
-    kernel_rows = Rows(
-        rows.role,
-        rows.bits,
-        rows.pair,
-        rows.code,
-        rows.lane,
-        rows.side,
-        ts,
-        rows.until,
-        rows.ordinal,
-        rows.address,
-        rows.number,
-    )
+    rows = MatchRows.joined([before, new]) if len(before) else new
+    found = np.zeros((len(rows), MATCH_COLUMNS), np.int64)
+    found[:, DONE_US], found[:, DONE_ORDINAL], found[:, REQUEST] = rows.done_us, rows.ordinal, -1
     instead = np.array(sorted(matching.instead), np.int64).reshape(-1, 2)
     closing = np.array(sorted(matching.closed_by_replier), np.int64)
-    match(order, arrays.run_starts(rows.key[order]), kernel_rows, instead, closing, found)
-    live = np.flatnonzero(found.live != NOBODY)
+    keys, count = arrays.numbered(rows.key)
+    match(_matrix(rows, keys), np.full((count, KEY_LISTS), -1, np.int32), instead, closing, found)
+    live = np.flatnonzero(found[:, LIVE])
     kept = rows.where(live)
-    kept.role, kept.done_us, kept.ordinal = found.live[live], found.done_us[live], found.done_ordinal[live]
-    return found, kept
+    kept.role = found[live, LIVE].astype(np.int8)
+    kept.done_us, kept.ordinal = found[live, DONE_US], found[live, DONE_ORDINAL]
+    return Matches(*(np.ascontiguousarray(found[:, column]) for column in (PART, REQUEST, FAULT, US, SINCE))), kept
+
+
+def _matrix(rows: MatchRows, keys: Ints) -> Ints:
+    """Return the rows as the walk reads them: all columns of a row are next to each other."""
+    matrix = np.empty((len(rows), ROW_COLUMNS), np.int64)
+    columns: dict[int, NDArray[Any]] = {
+        KEY: keys,
+        ROLE: rows.role,
+        BITS: rows.bits,
+        PAIR: rows.pair,
+        CODE: rows.code,
+        LANE: rows.lane,
+        SIDE: rows.side,
+        TS: rows.ts,
+        UNTIL: rows.until,
+        ORDINAL: rows.ordinal,
+        ADDRESS: rows.address,
+        NUMBER: rows.number,
+    }
+    for place, column in columns.items():
+        matrix[:, place] = column
+    return matrix
 
 
 class FactColumns:
@@ -167,8 +198,8 @@ class FactColumns:
         self.named = _valid(self.correlation)
         lane = integers(table, "lane", -1)
         self.stream, self.lane = lane >= 0, np.maximum(lane, 0)
-        self.is_reply = self.step == REPLY
-        self.is_request = (self.step == REQUEST) & (self.piece <= 0)
+        self.is_reply = self.step == parts.REPLY
+        self.is_request = (self.step == parts.REQUEST) & (self.piece <= 0)
         self.is_control = arrays.flags(pc.equal(whole(table, "kind"), "control"), len(facts))
         self.asker = np.where(self.is_reply, 1 - facts.side, facts.side).astype(np.int8)
         self.place = whole(table, "place")
@@ -179,7 +210,7 @@ class FactColumns:
         role = np.zeros(len(self.step), np.int8)
         role[self.is_request & self.wants_reply] = ASKS
         role[self.is_reply] = REPLIES
-        role[(self.step == CLOSE) & self.stream] = CLOSES
+        role[(self.step == parts.CLOSE) & self.stream] = CLOSES
         return role
 
     def judged(self) -> Mask:

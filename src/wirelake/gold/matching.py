@@ -48,7 +48,6 @@ from ..kernels.match_codes import (
     REPLY,
     UNEXPECTED_REPLY,
     UNMATCHED,
-    Matches,
 )
 from ..spec.conduct import Conduct
 from ..spec.conduct import Matching as MatchingConduct
@@ -58,7 +57,7 @@ from .declarations import Declarations
 from .facts import FED
 from .indexed_rows import IndexedRows
 from .losses import FOR_EVER
-from .match_rows import NOTHING, REMEMBERED, FactColumns, Ints, Mask, MatchRows, walk
+from .match_rows import NOTHING, REMEMBERED, FactColumns, Ints, Mask, Matches, MatchRows, walk
 from .pieces import OPEN_GROUPS, Assembled, Assembler, PieceFaults
 from .protocol_facts import ProtocolFacts, by_protocol
 
@@ -72,7 +71,12 @@ _ADDED = (
     ("bytes", pa.int64()),
     ("at", pa.int64()),
 )
-MATCHED = pa.schema([*FED.remove_metadata(), *_ADDED])
+_READ = (
+    *("capture", "connection", "direction", "offset", "length", "ts", "order", "message", "protocol", "address"),
+    *("correlation", "status", "lane", "wants_reply", "limit_us", "result", "place", "version", "payload_hash"),
+    *("audit_id", "masked_id", "execution", "xid_format", "gtrid", "bqual", "flags", "resource"),
+)
+MATCHED = pa.schema([*(FED.field(name).remove_metadata() for name in _READ), *_ADDED])
 """Facts of requests and their replies. ``number`` counts all facts of the bucket; ``part`` is what the row is (see
 ``kernels.match_codes``) to the request with the number ``request``, ``bytes`` the length of all pieces of a message,
 ``at`` the time at which it takes effect: for an early reply, that of its request."""
@@ -134,7 +138,7 @@ class Matched:
             "bytes": self.bytes,
             "at": self._effective_us(),
         }
-        picked = arrays.where(self.facts.select(FED.names), mask)
+        picked = arrays.where(self.facts.select(_READ), mask)
         columns = [*picked.columns, *(pa.array(added[name][mask], kind) for name, kind in _ADDED)]
         return pa.table(columns, MATCHED)
 
@@ -290,7 +294,8 @@ class Matching:
         rows = self._early.take(pa.array(place))
         at = integers(matched.facts, "ts")[found.request[met] - matched.first]
         for name, values in (("part", found.part[met]), ("request", found.request[met]), ("at", at)):
-            rows = rows.set_column(rows.schema.get_field_index(name), rows.schema.field(name), pa.array(values))
+            one = rows.schema.field(name)
+            rows = rows.set_column(rows.schema.get_field_index(name), one, pa.array(values, one.type))
         matched.late = pa.concat_tables([matched.late, rows])
         left = np.ones(len(self._early), np.bool_)
         left[place] = False

@@ -190,9 +190,13 @@ class Waiting:
         if self._table.column("number").num_chunks > self.MOST_CHUNKS:
             self._table = self.table
 
-    def drop(self, numbers: Ints) -> None:
+    def drop(self, numbers: Ints, rule: int | None = None) -> None:
+        """Drop rows by their numbers, if they break this rule; None: whichever they break."""
         if len(self) and len(numbers):
-            self._keep(~np.isin(self._integers("number"), numbers))
+            gone = np.isin(self._integers("number"), numbers)
+            if rule is not None:
+                gone &= self._codes("rule", [RULES[rule]]) >= 0
+            self._keep(~gone)
 
     def excuse(self, excuses: list[Excuse]) -> None:
         """What was found before it was known that something was lost: while it was, and answers to what was lost."""

@@ -112,7 +112,7 @@ class Violations:
                 self._unheard[row["connection"]] = row["last_us"] or row["first_us"] or 0
         if quarantined is not None and quarantined.num_rows:
             self._note_losses_of_silent(matched.facts, quarantined)
-        self._waiting.drop(matched.withdrawn)
+        self._waiting.drop(matched.withdrawn, UNEXPECTED_REPLY)
         for part in matched.parts:
             self._feed_protocol(part, matched, quarantined)
         ended = {row["connection"] for row in heads if row["ended"]}

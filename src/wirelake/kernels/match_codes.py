@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-import numpy as np
-
 # What a row is to its key. The last four are what earlier feeds left behind.
 NOBODY, ASKS, REPLIES, CLOSES, OPEN, ANSWERED, CLOSED, EARLY = range(8)
 
@@ -24,41 +20,17 @@ NONE = -1
 LATE_US = 60_000_000
 """How long a request that has ended is remembered, so that a second reply is known as such."""
 RECENT = 1024
-"""For how many replies of its connection it is remembered; also how many rows of one key are searched."""
+"""For how many replies of its connection it is remembered; also how many open or early rows of a key are searched."""
 EARLY_US = 5_000_000
 """How long a reply without a request waits for it: captures may show packets out of order."""
 
+# The columns of what the walk reads. KEY numbers the keys; SIDE is the direction of the requester; UNTIL is when a
+# request has waited long enough, and when a reply is no longer early; ORDINAL counts the replies of the connection.
+KEY, ROLE, BITS, PAIR, CODE, LANE, SIDE, TS, UNTIL, ORDINAL, ADDRESS, NUMBER = range(12)
+ROW_COLUMNS, KEY_LISTS = 12, 6
 
-class Rows(NamedTuple):
-    """What the walk reads. ``side`` is the direction of the requester; ``until`` is when a request has waited long
-    enough, and when a reply is no longer early; ``ordinal`` counts the replies of the connection so far."""
-
-    role: np.ndarray
-    bits: np.ndarray
-    pair: np.ndarray
-    code: np.ndarray
-    lane: np.ndarray
-    side: np.ndarray
-    ts: np.ndarray
-    until: np.ndarray
-    ordinal: np.ndarray
-    address: np.ndarray
-    number: np.ndarray
-
-
-class Matches(NamedTuple):
-    """What the walk writes. ``done_us`` and ``done_ordinal`` hold the end of requests that have ended.
-
-    ``since`` is the time from which a loss would excuse the fault, ``us`` the time that its sentence is about.
-    """
-
-    live: np.ndarray
-    done_us: np.ndarray
-    done_ordinal: np.ndarray
-    part: np.ndarray
-    request: np.ndarray
-    fault: np.ndarray
-    us: np.ndarray
-    since: np.ndarray
-    before: np.ndarray
-    behind: np.ndarray
+# The columns of what it writes. LIVE is what the row is to the next feed, as in ROLE; DONE_US and DONE_ORDINAL hold the
+# end of requests that have ended. SINCE is the time from which a loss would excuse the fault, US the time that its
+# sentence is about. BEFORE and BEHIND link the rows of a key.
+LIVE, DONE_US, DONE_ORDINAL, PART, REQUEST, FAULT, US, SINCE, BEFORE, BEHIND = range(10)
+MATCH_COLUMNS = 10
