@@ -32,12 +32,12 @@ DOUBTS = (struct.error, ValueError, TypeError, IndexError, KeyError, OverflowErr
 
 
 @lru_cache(maxsize=64)
-def compile_layout(layout: Layout) -> Quick:
-    """A function ``(frame, length) -> message or None``."""
+def compile_layout(layout: Layout, clean: bool = False) -> Quick:
+    """Return a function ``(frame, length) -> message or None``; with ``clean`` it may raise UncleanError."""
     line = next((p for p in layout.frame.parts if isinstance(p, n.Line)), None)
     if line is not None:
         return compile_line(layout, line)
-    by_code = {code: _MessageSource(layout, node).compile() for code, node in layout.messages.items()}
+    by_code = {code: _MessageSource(layout, node, clean).compile() for code, node in layout.messages.items()}
     part, start = code_position(layout)
     stop = start + part.wire.size
     makers = {code_bytes(part, code): made for code, made in by_code.items()}
@@ -75,8 +75,8 @@ def _escaped_decoder(layout: Layout, size: n.Size, makers: dict[bytes, Quick], s
 
 
 class _MessageSource(Source):
-    def __init__(self, layout: Layout, node: MessageNode) -> None:
-        super().__init__(layout)
+    def __init__(self, layout: Layout, node: MessageNode, clean: bool) -> None:
+        super().__init__(layout, clean)
         self.node = node
         self.total = "n"
 

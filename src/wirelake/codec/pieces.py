@@ -48,6 +48,45 @@ def decoding(wire: n.Run[Any]) -> str:
     return "" if (wire.charset, wire.errors) == ("utf-8", "strict") else f"{wire.charset!r}, {wire.errors!r}"
 
 
+class UncleanError(Exception):
+    """A message with cells that no sender writes, see ``is_clean``; whether it is valid was not asked."""
+
+
+def clean_cells_reader(wire: n.Cells[Any]) -> Callable[[bytes, int, int], tuple[Cell, ...] | None]:
+    """Read cells as ``cells_reader`` does, but give up at once where they are not clean."""
+    read = cells_reader(wire)
+    head, size = unpacker(wire.head), wire.head.size
+    sizes = [_cell_size(kind.wire) for kind in wire.types]
+
+    def read_clean(b: bytes, p: int, end: int) -> tuple[Cell, ...] | None:
+        first, seen = p, set()
+        while p < end:
+            (bits,) = head(b, p)
+            fid = bits >> wire.id_shift
+            known = sizes[bits >> wire.type_shift & wire.type_mask]
+            if fid in seen or bits & wire.flag_mask or known is None:
+                raise UncleanError
+            seen.add(fid)
+            length, unpack = known
+            p += size + length
+            if unpack is not None:
+                p += unpack(b, p - length)[0]
+        return read(b, first, end)
+
+    return read_clean
+
+
+def _cell_size(wire: Any) -> tuple[int, Any] | None:
+    """Bytes of a value, or of its length and what reads that; None where there is no value."""
+    match wire:
+        case None:
+            return None
+        case n.Run(length=n.Int() as length):
+            return length.size, unpacker(length)
+        case _:
+            return wire.size, None
+
+
 def cells_reader(wire: n.Cells[Any]) -> Callable[[bytes, int, int], tuple[Cell, ...] | None]:
     head = unpacker(wire.head)
     head_size = wire.head.size

@@ -13,7 +13,7 @@ from ..spec.resolve import Layout
 from .content import read_json
 from .frame import smallest, struct_fields
 from .numbers import FORMATS, byte_order
-from .pieces import cells_reader, decoding, unpack_map, unpack_msgpack
+from .pieces import cells_reader, clean_cells_reader, decoding, unpack_map, unpack_msgpack
 
 UNSET = msgspec.UNSET
 Quick = Callable[[bytes, int], Any]
@@ -23,8 +23,9 @@ Quick = Callable[[bytes, int], Any]
 class Source:
     """Python source under construction, with the objects that it names."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, clean: bool = False) -> None:
         self.layout = layout
+        self.clean = clean
         self.lines: list[str] = []
         self.names: dict[str, Any] = {"unpackb": unpack_msgpack, "UNSET": UNSET, "from_bytes": int.from_bytes}
         self.depth = 1
@@ -148,7 +149,8 @@ class Source:
             case n.Cells():
                 self.settle()
                 variable = self.fresh("v")
-                self.emit(f"{variable} = {self.give('cells', cells_reader(wire))}(b, p, n)")
+                read = clean_cells_reader(wire) if self.clean else cells_reader(wire)
+                self.emit(f"{variable} = {self.give('cells', read)}(b, p, n)")
                 self.emit(f"if {variable} is None: return None")
                 self.emit("p = n")
                 return variable

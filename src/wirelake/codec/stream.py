@@ -25,10 +25,11 @@ from ..protocols import load
 from ..spec import nodes as n
 from ..spec.resolve import Layout, candidates, layout
 from . import Codec, codec_for
-from .compile import DOUBTS
+from .compile import DOUBTS, compile_layout
 from .detect import detect, is_clean
 from .frame import read_header
 from .outline import UNKNOWN, outlines_for
+from .pieces import UncleanError
 
 MAX_QUARANTINE = 1 << 20
 """A longer bad range is told in pieces, so that memory stays bounded."""
@@ -428,6 +429,13 @@ class StreamDecoder:
         return bool(clean)
 
     def _is_clean(self, layout: Layout, frame: bytes) -> bool:
+        try:
+            if compile_layout(layout, clean=True)(frame, len(frame)) is not None:
+                return True
+        except UncleanError:
+            return False
+        except DOUBTS:
+            pass
         try:
             return is_clean(self._readings.codec(layout).decode(frame))
         except DecodeError:

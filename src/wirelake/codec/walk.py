@@ -361,7 +361,8 @@ class Reader:
         fid = head >> wire.id_shift
         kind = wire.types[head >> wire.type_shift & wire.type_mask]
         group_bit = bool(head & wire.flag_mask)
-        self._see(f"{path}.head", at, wire.head.size, head, f"field {fid} {kind.name}")
+        if self.trace is not None:
+            self._see(f"{path}.head", at, wire.head.size, head, f"field {fid} {kind.name}")
         if fid > wire.id_max:
             raise BadValue(f"field id {fid} is above {wire.id_max}", rule="cell_id", path=path, offset=at)
         bits = None

@@ -29,7 +29,7 @@ STEP_FRAMES = 50_000
 NO_LIMIT = 1 << 62
 _FIRST_STEP, _LONGEST_STEP = 1 << 8, 1 << 16
 """Bytes that a stream decoder is given at a time: a message is most often found soon."""
-_CALM = 16
+_CALM = 8
 """Messages one after the other that end the work of a stream decoder: starting the kernel costs as much."""
 
 
