@@ -1,5 +1,5 @@
 """Chunks: some bytes of one direction of one connection, with stream offset and time. Whatever a capture is made of,
-packets, tap records or bare bytes, it enters as chunks.
+packets, tap records or bare bytes, its readers give chunks.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SERVER_DIGITS = 4
 def connection_id(server: str, text: str) -> str:
     """Return the id of a connection: a few hex digits for its server, 16 for itself.
 
-    What has to be looked at together (the legs of an exchange over a broker, a connection) can so be told from the id.
+    The id shows what has to be looked at together: a connection, or all legs of an exchange over a broker.
     """
     return _hash(server, SERVER_DIGITS // 2) + _hash(text, 8)
 
@@ -53,7 +53,7 @@ class Connection:
     ended_us: int | None = None
     protocol: str | None = None
     is_over: bool = False
-    """It had ended before: only late packets of it were seen, which carry nothing."""
+    """It had ended before: the window has only late packets of it, which carry nothing."""
 
 
 @dataclass(slots=True)

@@ -27,7 +27,7 @@ _DIRECTIONS = pa.array(DIRECTIONS)
 
 @dataclass(slots=True)
 class Envelope:
-    """Where and when rows were seen: number of stream in ``connections``, and the mark of the last byte of each."""
+    """Where and when rows were seen, one entry each; ``connection`` and ``capture`` count within the names."""
 
     connections: pa.Array
     connection: Ints

@@ -27,9 +27,9 @@ class ProtocolReader:
         self.settings = settings
         self.readings: Readings = readings(self.protocol, self._options(), self._fallback())
         self.is_given = not self.readings.is_stream
-        """Whether borders of messages come from outside: they have no length of their own."""
+        """Frames have no length of their own: WebSocket says where messages end."""
         if self.is_given and not websocket:
-            raise ValueError(f"frames of {self.protocol.name} without a length cannot be told apart in a stream")
+            raise ValueError(f"frames of {self.protocol.name} without a length cannot be separated in a stream")
 
     def _options(self) -> dict[str, Any]:
         captured = self.protocol.captured
@@ -37,7 +37,7 @@ class ProtocolReader:
         return {**captured.options, **within, **(self.settings.about(self.settings.options, self.name) or {})}
 
     def _fallback(self) -> dict[str, Any]:
-        """The second reading: what the user says, or what is declared, unless the user has chosen there himself."""
+        """Return the options of the second reading: those of the user, or the declared ones that the user left open."""
         said = self.settings.about(self.settings.fallbacks, self.name)
         if said is not None or self.settings.fallbacks is not None:
             return dict(said or {})

@@ -17,11 +17,11 @@ REDACTED = "redacted"
 
 
 def redacted(reader: ProtocolReader, records: pa.RecordBatch, to_server: NDArray[np.bool_]) -> pa.RecordBatch:
-    """The records without what only the server should read."""
+    """Return the records without what only the server should read."""
     table = table_columns(reader.protocol)
     for message, cells in reader.secrets.items():
-        is_it = pc.equal(records.column("message"), message).to_numpy(zero_copy_only=False)
-        rows = np.flatnonzero(is_it & to_server)
+        is_message = pc.equal(records.column("message"), message).to_numpy(zero_copy_only=False)
+        rows = np.flatnonzero(is_message & to_server)
         if not len(rows):
             continue
         node = reader.readings.fallback.named(message)
@@ -32,8 +32,8 @@ def redacted(reader: ProtocolReader, records: pa.RecordBatch, to_server: NDArray
             if field.name == body:
                 column = _changed(column, rows, [None] * len(rows))
             elif field.name == "notes":
-                told = column.take(pa.array(rows)).to_pylist()
-                column = _changed(column, rows, [[*(notes or ()), REDACTED] for notes in told])
+                before = column.take(pa.array(rows)).to_pylist()
+                column = _changed(column, rows, [[*(notes or ()), REDACTED] for notes in before])
             elif field.name in table and table[field.name].kind == "cells":
                 column = _changed(column, rows, _without(column.take(pa.array(rows)).to_pylist(), cells))
             arrays.append(column)
@@ -50,7 +50,7 @@ def _without(records: list[Any], cells: tuple[int, ...]) -> list[Any]:
 
 
 def _changed(column: pa.Array, rows: NDArray[np.int64], values: list[Any]) -> pa.Array:
-    """The column with other values in some rows."""
+    """Return the column with other values in some rows."""
     order = np.arange(len(column))
     order[rows] = len(column) + np.arange(len(rows))
     return pa.concat_arrays([column, pa.array(values, column.type)]).take(pa.array(order))

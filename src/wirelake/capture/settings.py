@@ -17,10 +17,10 @@ _DECLARED: dict[int, str] = {}
 class ReadSettings:
     """What is read and how. Protocols are named as ``load`` knows them.
 
-    ``protocol``: everything is that. Otherwise a connection's protocol is what the capture says, or what ``ports`` says
-    (by default the ports that ``protocols`` declare), or what its first bytes show.
+    ``protocol``: all connections speak it. Otherwise the capture names the protocol of a connection, or ``ports`` does
+    (by default the ports that ``protocols`` declare), or its first bytes show it.
     ``options`` are reading options by protocol; what they refuse is read with those of ``fallbacks`` and gets a note.
-    ``columns``: the columns of each protocol's table, all but free-form values where nothing is said.
+    ``columns``: the columns of each protocol's table; by default all but free-form values.
     ``counts_only``: messages are counted, not kept.
     """
 
@@ -49,13 +49,13 @@ class ReadSettings:
         }
 
     def named(self, name: str) -> str | None:
-        """The protocol among ours that is loaded by this name, or calls itself so."""
+        """Return the protocol among ours that is loaded by this name, or calls itself so."""
         if name in self.protocols:
             return name
         return next((ours for ours in self.protocols if load(ours).name == name), None)
 
     def about(self, given: Mapping[str, Any] | None, name: str) -> Any:
-        """What a mapping says about a protocol, whichever of its names it uses; None if nothing."""
+        """Return what a mapping says about a protocol, whichever of its names it uses; None if nothing."""
         given = given or {}
         return given.get(name, given.get(load(name).name))
 

@@ -2,7 +2,7 @@
 
 What is decided, and when (the kernel in ``kernels/tcp.py`` does it):
 
-* A hole is kept open until its bytes come; it is given up, and told as a gap, when the connection ends, when more than
+* A hole stays open until its bytes come. It is given up, and becomes a gap, when the connection ends, when more than
   4 MiB or 4096 segments are held behind it, when the peer has acknowledged it and two seconds of capture time have
   passed since the first segment behind it, or when nothing more comes at all. What a packet had on the wire but not in
   the capture (snap length) is a gap at once, if it is its turn.
@@ -46,7 +46,7 @@ class NotInChunks(NamedTuple):
 class Tracker:
     """The connections of one or more captures that are read one after the other.
 
-    ``ports`` are those of servers: they tell who called whom where the beginning of a connection was not captured.
+    ``ports`` are those of servers: they show which side called where the beginning of a connection was not captured.
     """
 
     def __init__(self, state: TrackerState | None = None, *, ports: Collection[int] | None = None) -> None:
@@ -78,7 +78,7 @@ class Tracker:
     # --- for readers
 
     def grow(self) -> None:
-        """Makes room for more flows."""
+        """Make room for more flows."""
         kernel = kernels()
         room = max(_FLOWS, 2 * self.count)
         self.keys = _longer(self.keys, room * kernel.packets.KEY)
@@ -89,7 +89,7 @@ class Tracker:
         kernel.packets.fill_table(self.keys, self.count, self.table)
 
     def tidy(self) -> None:
-        """Drops what is forgotten, now and then: between windows, and without any effect on what comes."""
+        """Drop what is forgotten, now and then: between windows, and without any effect on what comes."""
         if self.count < self._tidy_at:
             return
         tcp = kernels().tcp
@@ -103,11 +103,11 @@ class Tracker:
         self._tidy_at = max(_TIDY_FROM, 2 * self.count)
 
     def begin_file(self) -> None:
-        """Another file begins: bytes that are still held have no position in it."""
+        """Begin another file: bytes that are still held have no position in it."""
         kernels().tcp.forget_positions(self._streams, self._nodes, self._holding, self._now)
 
     def feed(self, data: NDArray[np.uint8], segments: Ints, count: int, shift: int) -> tuple[Chunks, NotInChunks]:
-        """Takes the segments of a window. ``data`` is what they lie in, with the held bytes in front; ``shift`` leads
+        """Take the segments of a window. ``data`` is what they lie in, with the held bytes in front; ``shift`` leads
         from a place in it to a position in the file.
         """
         tcp = kernels().tcp
@@ -126,7 +126,7 @@ class Tracker:
     # --- for everybody
 
     def finish(self) -> Chunks:
-        """Nothing more comes: what is held is released, holes become gaps."""
+        """Release what is held: nothing more comes, and holes become gaps."""
         tcp = kernels().tcp
         chunks, seen = self._begin_window(0, 0)
         chunks, seen = self._make_room(chunks, seen)
@@ -159,7 +159,7 @@ class Tracker:
         return np.empty(room * tcp.CHUNK, np.int64), np.empty((1024 + int(now[tcp.HOLDING])) * tcp.SEEN, np.int64)
 
     def _make_room(self, chunks: Ints, seen: Ints) -> tuple[Ints, Ints]:
-        """More of everything that may have become short."""
+        """Enlarge everything that may have become short."""
         tcp = kernels().tcp
         used, holding = int(self._now[tcp.USED]), int(self._now[tcp.HOLDING])
         if len(self._nodes) // tcp.NODE - used < tcp.MOST_HELD + 16:
@@ -173,7 +173,7 @@ class Tracker:
         return chunks, seen
 
     def _add_nodes(self, count: int) -> None:
-        """Unused nodes are a list, too; the new ones come first."""
+        """Add unused nodes; they are a list, too, and the new ones come first."""
         tcp = kernels().tcp
         begin = len(self._nodes)
         self._nodes = _longer(self._nodes, begin + count * tcp.NODE)
@@ -189,7 +189,7 @@ class Tracker:
         self.held = np.empty(int(now[tcp.HELD_TOTAL]), np.uint8)
         tcp.keep_held(data, self._streams, self._nodes, self._holding, now, self.held)
         rows = chunks[: int(now[tcp.CHUNKS]) * tcp.CHUNK].reshape(-1, tcp.CHUNK)
-        found = NotInChunks(int(now[tcp.REPEATED]), int(now[tcp.MISSING]), int(now[tcp.EARLY]))
+        left_out = NotInChunks(int(now[tcp.REPEATED]), int(now[tcp.MISSING]), int(now[tcp.EARLY]))
         return Chunks(
             data,
             self._connections(seen[: int(now[tcp.SEENS]) * tcp.SEEN].reshape(-1, tcp.SEEN)),
@@ -200,7 +200,7 @@ class Tracker:
             rows[:, tcp.CHUNK_TS].copy(),
             rows[:, tcp.CHUNK_START].copy(),
             rows[:, tcp.CHUNK_POSITION].copy(),
-        ), found
+        ), left_out
 
     def _connections(self, seen: Ints) -> list[Connection]:
         tcp = kernels().tcp
@@ -231,7 +231,7 @@ class Tracker:
         text = f"{ends[0][0]}|{ends[0][1]}|{ends[1][0]}|{ends[1][1]}|{first_us}|{sequence}"
         before = self._names[flow]
         if before is not None and before.first_us == _time(first_us):
-            # A second one at the same moment, or without times: it has another id.
+            # A second connection at the same moment, or without times: it has another id.
             text += f"|{before.id}"
         (here, port), (there, other_port) = ends[client], ends[1 - client]
         identity = connection_id(f"{there}|{other_port}", text)
@@ -240,7 +240,7 @@ class Tracker:
 
 @lru_cache(maxsize=1 << 14)
 def _address(first: int, second: int, is_six: bool) -> str:
-    """An address as text; its words are as they lay in memory."""
+    """Return an address as text; its words are as they lay in memory."""
     if not is_six:
         return socket.inet_ntop(socket.AF_INET, first.to_bytes(4, "little"))
     return socket.inet_ntop(socket.AF_INET6, first.to_bytes(8, "little") + second.to_bytes(8, "little"))

@@ -1,6 +1,6 @@
-"""Opening capture files, wherever they are: local paths, and URIs that pyarrow knows (s3://, hdfs://, file:// ...).
+"""Open capture files, wherever they are: local paths, and URIs that pyarrow knows (s3://, hdfs://, file:// ...).
 
-Compressed files are unpacked on the way; positions are always those of the unpacked bytes.
+Files compressed by gzip are unpacked on the way; positions are always those of the unpacked bytes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _READ_BYTES = 1 << 18
 
 
 def open_binary(path: str | os.PathLike[str]) -> BinaryIO:
-    """The file, unpacked if its first bytes say that it is packed. It can be sought, packed ones only forwards."""
+    """Open a file, unpacked if its first bytes say that it is compressed; a compressed one is sought by reading on."""
     file = _open(path)
     try:
         head = file.read(len(GZIP))
@@ -31,7 +31,7 @@ def open_binary(path: str | os.PathLike[str]) -> BinaryIO:
 
 
 def size_of(path: str | os.PathLike[str]) -> int:
-    """The bytes of the file as it is stored."""
+    """Return the size of the file as it is stored."""
     try:
         local = local_path(path)
         if local is not None:
@@ -55,14 +55,14 @@ def _open(path: str | os.PathLike[str]) -> BinaryIO:
 
 
 class _File(io.FileIO):
-    """Closes itself when nobody holds it any more: a reader need not be read to its end."""
+    """Closes itself when nothing refers to it: a reader need not be read to its end."""
 
     def __del__(self) -> None:
         self.close()
 
 
 def local_path(path: str | os.PathLike[str]) -> Path | None:
-    """The path of a local file; None for a URI of anything else."""
+    """Return the path of a local file; None for a URI of anything else."""
     text = os.fspath(path)
     if text.startswith("file:"):
         return Path(unquote(urlsplit(text).path))
@@ -95,7 +95,7 @@ def read_into(source: BinaryIO, target: memoryview, path: str) -> int:
 
 
 class Gunzip(io.RawIOBase):
-    """A gzip file, unpacked while it is read. Where it is damaged or ends early it ends, and ``broken`` says so."""
+    """A gzip file, unpacked while it is read. It ends where it is damaged or cut, and ``broken`` says so."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -120,9 +120,9 @@ class Gunzip(io.RawIOBase):
         return self._position
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """To a place from the beginning; backwards by unpacking again."""
+        """Go to a place counted from the beginning; backwards by unpacking again."""
         if whence != io.SEEK_SET:
-            raise io.UnsupportedOperation("a packed file is sought from its beginning")
+            raise io.UnsupportedOperation("a compressed file can only be sought from its beginning")
         if offset < self._position:
             self._rewind()
         while self._position < offset and self.read(min(_READ_BYTES, offset - self._position)):

@@ -1,7 +1,7 @@
-"""Tap files as packets, for programs that read those: every connection of a tap becomes a TCP connection.
+"""Export tap files as packets: every connection of a tap becomes a TCP connection of a pcapng file.
 
-Handshake, sequence numbers, acknowledgements and farewells are made up, as a tap does not know them; the bytes of the
-streams, their times and the addresses are those of the tap. Bytes that were not recorded are segments that are missing.
+Handshakes, sequence numbers, acknowledgements and ends are made up, as a tap does not record them; the bytes of the
+streams, their times and the addresses are those of the tap. Bytes that were not recorded are missing segments.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _Event = tuple[int, int, Connection, int, int, bytes]
 
 @dataclass
 class Exported:
-    """What an export wrote, and what is to be said about what it read."""
+    """What an export wrote, and notes about what it read."""
 
     files: int = 0
     connections: int = 0
@@ -52,27 +52,27 @@ class Exported:
 
 
 def export_pcapng(inputs: Sequence[str | Path], out: BinaryIO | Path) -> Exported:
-    """Writes taps (files, or directories of them) as one pcapng file, in the order of time.
+    """Write taps (files, or directories of them) as one pcapng file, in the order of time.
 
     A file is not touched before the taps have been found.
     """
-    told = Exported()
-    sets = [_Set(files, told) for files in _sets(inputs, told)]
+    summary = Exported()
+    sets = [_Set(files, summary) for files in _sets(inputs, summary)]
     if not isinstance(out, Path):
-        _write(sets, out, told)
+        _write(sets, out, summary)
     else:
         with out.open("wb", buffering=1 << 20) as file:
-            _write(sets, file, told)
-    return told
+            _write(sets, file, summary)
+    return summary
 
 
-def _write(sets: list[_Set], out: BinaryIO, told: Exported) -> None:
+def _write(sets: list[_Set], out: BinaryIO, summary: Exported) -> None:
     writer = PcapngWriter(out, application=f"wirelake {__version__}")
-    packets = _Packets(TcpWriter(writer, step_us=0), told)
-    for event in heapq.merge(*(one.events() for one in sets), key=itemgetter(0)):
+    packets = _Packets(TcpWriter(writer, step_us=0), summary)
+    for event in heapq.merge(*(each.events() for each in sets), key=itemgetter(0)):
         packets.put(event)
     packets.tcp.finish()
-    told.packets = writer.packets
+    summary.packets = writer.packets
 
 
 # --- files
@@ -85,32 +85,33 @@ class _File:
     first_us: int
 
 
-def _sets(inputs: Iterable[str | Path], told: Exported) -> list[list[_File]]:
-    """The files, those of one set together and in their order."""
-    found: dict[bytes, list[_File]] = defaultdict(list)
-    for path in dict.fromkeys(path for one in inputs for path in _paths(str(one))):
+def _sets(inputs: Iterable[str | Path], summary: Exported) -> list[list[_File]]:
+    """Return the files, those of one set together and in their order."""
+    sets: dict[bytes, list[_File]] = defaultdict(list)
+    for path in dict.fromkeys(path for given in inputs for path in _paths(str(given))):
         head = bytearray(FILE_HEAD_BYTES)
         with open_binary(path) as file:
             del head[read_into(file, memoryview(head), path) :]
         if head[: len(MAGIC)] != MAGIC[: len(head)]:
             raise CaptureError("not a tap file", path=path)
         if len(head) < FILE_HEAD_BYTES:
-            told.notes.append(f"{path}: nothing was written to it yet")
+            summary.notes.append(f"{path}: nothing was written to it yet")
             continue
         *_, number, set_id, first_us = FILE_HEAD.unpack(head[: FILE_HEAD.size])
-        found[set_id].append(_File(number, path, first_us))
-    told.files = sum(map(len, found.values()))
-    return [sorted(files) for files in found.values()]
+        sets[set_id].append(_File(number, path, first_us))
+    summary.files = sum(map(len, sets.values()))
+    return [sorted(files) for files in sets.values()]
 
 
 def _paths(given: str) -> list[str]:
     path = Path(given)
     if not path.is_dir():
         return [given]
-    found = sorted(str(one) for one in path.iterdir() if one.name.endswith(SUFFIXES))
-    if not found:
-        raise CaptureError(f"no files {' or '.join('*' + one for one in SUFFIXES)} in this directory", path=given)
-    return found
+    paths = sorted(str(file) for file in path.iterdir() if file.name.endswith(SUFFIXES))
+    if not paths:
+        patterns = " or ".join("*" + suffix for suffix in SUFFIXES)
+        raise CaptureError(f"the directory has no files {patterns}", path=given)
+    return paths
 
 
 # --- what happened, in the order of time
@@ -119,9 +120,9 @@ def _paths(given: str) -> list[str]:
 class _Set:
     """The files that one writer made."""
 
-    def __init__(self, files: list[_File], told: Exported) -> None:
+    def __init__(self, files: list[_File], summary: Exported) -> None:
         self._files = files
-        self._told = told
+        self._summary = summary
         self._last: dict[str, int] = {}
         """The last time of each connection that is open."""
 
@@ -135,41 +136,41 @@ class _Set:
                 self._tell(reader)
 
     def _tell(self, reader: TapReader) -> None:
-        self._told.missing_bytes += reader.counts.missing_bytes
-        self._told.damage += [f"{reader.path}: {note}" for note in reader.counts.notes]
+        self._summary.missing_bytes += reader.counts.missing_bytes
+        self._summary.damage += [f"{reader.path}: {note}" for note in reader.counts.notes]
         if reader.counts.broken:
-            self._told.notes.append(f"{reader.path}: {reader.counts.broken}")
+            self._summary.notes.append(f"{reader.path}: {reader.counts.broken}")
 
     def _window(self, chunks: Chunks) -> list[_Event]:
-        """Of each connection in the order of its streams, whatever the clock did; of all by time."""
+        """Return what a window holds: of each connection in the order of its streams, of all by time."""
         connections, last = chunks.connections, self._last
-        found: list[_Event] = []
-        for one in connections:
-            if one.id not in last:
-                last[one.id] = max(one.first_us or 0, self._files[0].first_us)
-                found.append((last[one.id], _OPEN, one, 0, 0, b""))
+        events: list[_Event] = []
+        for known in connections:
+            if known.id not in last:
+                last[known.id] = max(known.first_us or 0, self._files[0].first_us)
+                events.append((last[known.id], _OPEN, known, 0, 0, b""))
         rows = zip(
             chunks.connection.tolist(), chunks.direction.tolist(), chunks.length.tolist(), chunks.ts.tolist(),
             chunks.start.tolist(), strict=True,
         )  # fmt: skip
         for which, direction, length, ts, start in rows:
-            one = connections[which]
-            at = last[one.id] = max(ts, last[one.id])
+            known = connections[which]
+            at = last[known.id] = max(ts, last[known.id])
             data = b"" if start < 0 else chunks.data[start : start + length].tobytes()
-            found.append((at, _DATA, one, direction, length, data))
-        for one in connections:
-            if one.ended:
-                found.append((max(one.ended_us or 0, last.pop(one.id)), _CLOSE, one, 0, 0, b""))
-        found.sort(key=itemgetter(0))
-        return found
+            events.append((at, _DATA, known, direction, length, data))
+        for known in connections:
+            if known.ended:
+                events.append((max(known.ended_us or 0, last.pop(known.id)), _CLOSE, known, 0, 0, b""))
+        events.sort(key=itemgetter(0))
+        return events
 
 
 class _Packets:
     """Events to packets."""
 
-    def __init__(self, tcp: TcpWriter, told: Exported) -> None:
+    def __init__(self, tcp: TcpWriter, summary: Exported) -> None:
         self.tcp = tcp
-        self._told = told
+        self._summary = summary
         self._keys: dict[str, int] = {}
         self._now_us = 0
 
@@ -181,7 +182,7 @@ class _Packets:
         elif kind == _CLOSE:
             self.tcp.close(self._keys.pop(connection.id), True, connection.ended == "reset", now)
         elif data:
-            self._told.bytes += length
+            self._summary.bytes += length
             self.tcp.send(self._keys[connection.id], direction == TO_SERVER, data, now)
         else:
             self.tcp.skip(self._keys[connection.id], direction == TO_SERVER, length, now)
@@ -194,14 +195,14 @@ class _Packets:
         return self._now_us
 
     def _open(self, connection: Connection, now: int) -> None:
-        key = self._keys[connection.id] = self._told.connections
-        self._told.connections += 1
+        key = self._keys[connection.id] = self._summary.connections
+        self._summary.connections += 1
         begin = self.tcp.open if connection.is_whole else self.tcp.join
         begin(key, *_addresses(connection), now)
 
 
 def _addresses(connection: Connection) -> tuple[Address, Address]:
-    """Addresses that packets can have: both of the same kind."""
+    """Return addresses that packets can have: both of the same kind."""
     client, server = _address(connection.client, UNKNOWN[0]), _address(connection.server, UNKNOWN[1])
     if client.version != server.version:
         client, server = _wide(client), _wide(server)
@@ -213,10 +214,10 @@ _Ip = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 def _address(text: str, otherwise: str) -> _Ip:
     try:
-        found = ipaddress.ip_address(text)
+        address = ipaddress.ip_address(text)
     except ValueError:
         return ipaddress.ip_address(otherwise)
-    return (found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None) or found
+    return (address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None) or address
 
 
 def _wide(address: _Ip) -> _Ip:

@@ -33,7 +33,7 @@ class PcapWriter:
 
 
 class RotatingPcapWriter(PcapWriter):
-    """A set of pcap files, ``name-0000.pcap`` and so on, each of so many bytes or packets at most."""
+    """A set of pcap files, ``name-0000.pcap`` and so on, each of limited bytes or packets."""
 
     def __init__(self, path: Path, *, file_bytes: int | None = None, file_packets: int | None = None) -> None:
         self._path = path

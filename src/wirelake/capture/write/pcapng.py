@@ -1,4 +1,4 @@
-"""Writing pcapng files: one section, one Ethernet interface, packets with times in microseconds."""
+"""Write pcapng files: one section, one Ethernet interface, packets with times in microseconds."""
 
 from __future__ import annotations
 
@@ -39,6 +39,6 @@ def _block(kind: int, body: bytes) -> bytes:
 
 
 def _options(*options: tuple[int, bytes]) -> bytes:
-    """Each filled to words of four bytes, with the mark of their end."""
-    found = (struct.pack("<HH", code, len(value)) + value + bytes(-len(value) % 4) for code, value in options)
-    return b"".join(found) + bytes(4)
+    """Return the options, each filled to words of four bytes, and the mark of their end."""
+    filled = (struct.pack("<HH", code, len(value)) + value + bytes(-len(value) % 4) for code, value in options)
+    return b"".join(filled) + bytes(4)

@@ -70,7 +70,7 @@ class TapWriter:
         self.target = Path(target)
         self.is_set = self.target.is_dir()
         if (rotate_bytes or rotate_us) and not self.is_set:
-            raise ValueError(f"a rotated tap needs a directory, which {self.target} is not")
+            raise ValueError(f"a rotated tap needs a directory, and {self.target} is none")
         self.set_id = os.urandom(16) if set_id is None else set_id
         self.rotate_bytes, self.rotate_us = rotate_bytes, rotate_us
         self.paths: list[Path] = []
@@ -103,7 +103,7 @@ class TapWriter:
         *,
         is_whole: bool = True,
     ) -> int:
-        """A connection begins; gives its number. ``is_whole``: its very first bytes will be there."""
+        """Begin a connection; return its number. ``is_whole``: its very first bytes will be there."""
         self._room(ts_us)
         number, self._next = self._next, self._next + 1
         made = self._open[number] = _Written(client, server, ts_us, protocol or "", BEGINS if is_whole else GOES_ON)
@@ -111,7 +111,7 @@ class TapWriter:
         return number
 
     def data(self, connection: int, direction: int, ts_us: int, data: bytes | bytearray | memoryview) -> None:
-        """Bytes of one direction, TO_SERVER or TO_CLIENT."""
+        """Append bytes of one direction, TO_SERVER or TO_CLIENT."""
         ends = self._open[connection].ends
         for begin in range(0, len(data), MAX_DATA) if len(data) > MAX_DATA else (0,):
             self._room(ts_us)
@@ -123,11 +123,11 @@ class TapWriter:
             ends[direction] += len(piece)
 
     def skip(self, connection: int, direction: int, count: int) -> None:
-        """Bytes passed that are not recorded: readers see a gap."""
+        """Pass over bytes that are not recorded: readers see a gap."""
         self._open[connection].ends[direction] += count
 
     def offset(self, connection: int, direction: int) -> int:
-        """How many bytes of a direction have passed."""
+        """Return how many bytes of a direction have passed."""
         return self._open[connection].ends[direction]
 
     def close(self, connection: int, ts_us: int, how: Literal["closed", "reset"] = "closed") -> None:
@@ -135,10 +135,10 @@ class TapWriter:
         ended = self._open.pop(connection)
         self._put(CLOSE, ENDED.index(how), connection, CLOSE_BODY.pack(ts_us, *ended.ends))
 
-    def _put_open(self, number: int, one: _Written, detail: int) -> None:
-        (client, client_port), (server, server_port) = one.client, one.server
-        texts = [text.encode()[:255] for text in (client, server, one.protocol)]
-        body = OPEN_BODY.pack(one.opened_us, *one.ends, client_port, server_port, *map(len, texts))
+    def _put_open(self, number: int, known: _Written, detail: int) -> None:
+        (client, client_port), (server, server_port) = known.client, known.server
+        texts = [text.encode()[:255] for text in (client, server, known.protocol)]
+        body = OPEN_BODY.pack(known.opened_us, *known.ends, client_port, server_port, *map(len, texts))
         self._put(OPEN, detail, number, body + b"".join(texts))
 
     def _put(self, kind: int, detail: int, number: int, body: bytes) -> None:
@@ -148,14 +148,14 @@ class TapWriter:
     # --- files
 
     def flush(self) -> None:
-        """Gives what is buffered to the operating system."""
+        """Hand what is buffered to the operating system."""
         while self._buffer:
             count = self._file.write(self._buffer)
             del self._buffer[:count]
             self.written += count
 
     def sync(self) -> None:
-        """Makes everything so far outlast a power failure."""
+        """Make everything so far outlast a power failure."""
         self.flush()
         if self._file is not None:
             os.fsync(self._file.fileno())
@@ -164,13 +164,13 @@ class TapWriter:
             self._is_name_safe = True
 
     def end(self) -> None:
-        """Closes the file; can be tried again if it fails. Open connections stay open: their end was not seen."""
+        """Close the file; can be tried again if it fails. Open connections stay open: their end was not seen."""
         self.flush()
         self._close()
 
     def abandon(self) -> None:
-        """Gives up the present file, to which nothing more can be written, and what was not written to it: the next
-        record begins another one. Streams that are open go on there, with a gap where bytes were given up.
+        """Give up the present file, to which nothing more can be written, and what was not written to it: the next
+        record begins another file. Open streams go on there, with a gap where bytes were given up.
         """
         self._buffer.clear()
         file, self._file = self._file, None
@@ -198,7 +198,7 @@ class TapWriter:
             self._file = None
 
     def _room(self, ts_us: int) -> None:
-        """Sees that one more record can be taken: buffer and file are not full."""
+        """Make room for one more record: flush a full buffer, end a full file."""
         if self._file is None:
             self._begin_file(ts_us)
         elif self.written + len(self._buffer) >= self._limit or ts_us >= self._until_us:
@@ -224,8 +224,8 @@ class TapWriter:
             self._buffer += head
         self.paths.append(path)
         self._is_name_safe = False
-        for connection, one in self._open.items():
-            self._put_open(connection, one, GOES_ON)
+        for connection, known in self._open.items():
+            self._put_open(connection, known, GOES_ON)
         if self.rotate_bytes:
             self._limit = max(self.rotate_bytes, self.written + len(self._buffer) + 1)
         if self.rotate_us:
@@ -241,8 +241,8 @@ class TapWriter:
 
 
 def _created(path: Path, head: bytes) -> Any:
-    """A new file that has its head as soon as it has its name: whenever the writer is killed, readers find no file
-    that they would not know for a tap.
+    """Create a file that has its head as soon as it has its name: readers recognise it as a tap whenever the writer is
+    killed.
     """
     unnamed = path.with_name(f".{path.name}.new")
     file = unnamed.open("xb", buffering=0)

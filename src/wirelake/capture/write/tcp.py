@@ -22,7 +22,7 @@ WINDOW = 64240
 WINDOW_SCALE = 7
 ACK_DELAY_US = 40
 STEP_US = 60
-"""Time between the packets of a handshake or a farewell."""
+"""Time between the packets that open or close a connection."""
 
 TCP = 6
 FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
@@ -71,8 +71,8 @@ class Segment(NamedTuple):
 class TcpWriter:
     """TCP connections as packets. Times must not go back from call to call.
 
-    Packets go to ``line``, if there is one, which decides what the capture gets of them. ``step_us`` is the time
-    between the packets of a handshake or a farewell: 0 where data may follow at once.
+    ``line``, if given, takes the packets and decides what the capture gets of them. ``step_us`` is the time between the
+    packets that open or close a connection: 0 where data may follow at once.
     """
 
     def __init__(
@@ -89,14 +89,14 @@ class TcpWriter:
         self._waiting_us = 0
 
     def open(self, key: int, client: Address, server: Address, ts_us: int) -> None:
-        """A connection begins; ``key`` names it in later calls."""
+        """Begin a connection; ``key`` names it in later calls."""
         flow = self._begin(key, client, server, ts_us)
         self._emit(ts_us, flow, True, SYN)
         self._later(ts_us + self._step_us, lambda at: self._emit(at, flow, False, SYN | ACK))
         self._later(ts_us + 2 * self._step_us, lambda at: self._emit(at, flow, True, ACK))
 
     def join(self, key: int, client: Address, server: Address, ts_us: int) -> None:
-        """A connection goes on of which the beginning was not seen."""
+        """Go on with a connection whose beginning was not seen."""
         self._begin(key, client, server, ts_us)
 
     def _begin(self, key: int, client: Address, server: Address, ts_us: int) -> _Flow:
@@ -106,7 +106,7 @@ class TcpWriter:
         return flow
 
     def send(self, key: int, from_client: bool, data: bytes, ts_us: int) -> None:
-        """Bytes of one side. What it sends at the same moment shares segments."""
+        """Send bytes of one side. What it sends at the same moment shares segments."""
         self._advance(ts_us)
         flow = self._flows[key]
         if flow.pending and flow.pending_from_client != from_client:
@@ -118,7 +118,7 @@ class TcpWriter:
         flow.pending += data
 
     def skip(self, key: int, from_client: bool, count: int, ts_us: int) -> None:
-        """Bytes of one side that the capture misses."""
+        """Leave out bytes of one side: the capture misses them."""
         self._advance(ts_us)
         flow = self._flows[key]
         self._flush(flow)
@@ -139,7 +139,7 @@ class TcpWriter:
         self._later(ts_us + 2 * self._step_us, lambda at: self._emit(at, flow, by_client, ACK))
 
     def finish(self) -> None:
-        """Writes what is still due."""
+        """Write what is still due."""
         self._flush_all()
         while self._due:
             at, _, act = heapq.heappop(self._due)
@@ -151,7 +151,7 @@ class TcpWriter:
         heapq.heappush(self._due, (ts_us, next(self._order), act))
 
     def _advance(self, ts_us: int) -> None:
-        """Writes everything that comes before this time."""
+        """Write everything that comes before this time."""
         if self._waiting and self._waiting_us < ts_us:
             self._flush_all()
         while self._due and self._due[0][0] <= ts_us:
@@ -180,7 +180,7 @@ class TcpWriter:
             self._later(self._waiting_us + ACK_DELAY_US, lambda at: self._acknowledge(at, flow, from_client))
 
     def _acknowledge(self, ts_us: int, flow: _Flow, from_client: bool) -> None:
-        """An acknowledgement of its own, unless data has carried it meanwhile."""
+        """Send an acknowledgement, unless data has carried it meanwhile."""
         if (flow.client if from_client else flow.server).owes_ack:
             self._emit(ts_us, flow, from_client, ACK)
 
@@ -225,7 +225,7 @@ def _packet(sender: _End, receiver: _End, sequence: int, acknowledged: int, flag
 
 
 def _ip(sender: _End, receiver: _End, length: int) -> tuple[bytes, bytes]:
-    """Ethertype and IP head of a packet with so many bytes of TCP."""
+    """Return the ethertype and the IP head of a packet with this many bytes of TCP."""
     if len(sender.host) == 16:
         return b"\x86\xdd", struct.pack(">IHBB", 6 << 28, length, TCP, 64) + sender.host + receiver.host
     head = struct.pack(">BBHHHBB", 0x45, 0, 20 + length, sender.packets & 0xFFFF, 0x4000, 64, TCP)
