@@ -269,9 +269,9 @@ class Matching:
         placed: _Placed | None = None
         if columns.placed.any():
             placed = self._match_by_place(columns, rows)
-            while placed.take(used, new, found, len(before)):
+            while placed.take(new, found, len(before)):
                 found, kept = walk(before, new, conduct.matching)
-            kept = MatchRows.joined([kept, placed.kept])
+            kept = MatchRows.joined([kept.where(~np.isin(kept.number, placed.matched)), placed.kept])
         self._meet(before, found, matched)
         matched.take(columns, used, found, len(before))
         if placed is not None:
@@ -341,8 +341,10 @@ class _Placed:
         self._columns, self._rows, self._before = columns, rows, before
         self._found: Matches | None = None
         self.kept = NOTHING
+        self.matched: Ints = np.zeros(0, np.int64)
+        """The numbers of the replies that found their requests."""
 
-    def take(self, used: Ints, new: MatchRows, found: Matches, old: int) -> bool:
+    def take(self, new: MatchRows, found: Matches, old: int) -> bool:
         """Match the replies that the first walk left over. A reply that finds its request here is no longer early:
         say whether the first walk has to be repeated because it took one for early."""
         is_early = found.request[old:] > new.number
@@ -350,9 +352,9 @@ class _Placed:
         candidates = np.isin(self._rows.number, new.number[is_stray]) | (self._rows.role == ASKS)
         self._chosen = self._rows.where(candidates)
         self._found, self.kept = walk(self._before, self._chosen, _PLAIN)
-        matched = self._chosen.number[self._found.part[len(self._before) :] == LAST]
-        again = is_early & np.isin(new.number, matched)
-        new.until[again] = new.ts[again]
+        self.matched = self._chosen.number[self._found.part[len(self._before) :] == LAST]
+        again = is_early & np.isin(new.number, self.matched)
+        new.until[again] = new.ts[again] - 1
         return bool(again.any())
 
     def write(self, matched: Matched) -> None:
