@@ -200,7 +200,7 @@ class _Calls:
         yield self.stage.delay(2_000) if outcome else limit + 1
         if outcome:
             code = OUTCOME.code(outcome)
-            self.link.answer(exchange, reply(number=self.number, outcome=code), "error" if code else "ok", code)
+            self.link.reply(exchange, reply(number=self.number, outcome=code), "error" if code else "ok", code)
 
 
 PROTOCOL = declare(

@@ -57,7 +57,7 @@ class Court:
         if request is not None:
             self.asked[request] += 1
             return "duplicate_request" if self.is_single and self.asked[request] - self.answered[request] > 1 else ""
-        answer = self.answer(event)
+        answer = self.reply(event)
         if answer is None:
             return ""
         if not self.asked[answer]:
@@ -93,7 +93,7 @@ class Court:
     def request(self, event: Event) -> Any:
         """What an answer to it will repeat, from the side of the requester; None if it is no request."""
 
-    def answer(self, event: Event) -> Any:
+    def reply(self, event: Event) -> Any:
         """The same of an answer."""
 
     def is_last(self, event: Event) -> bool:
@@ -114,7 +114,7 @@ class Casual(Court):
         facts = event.message.__message__
         return (event.direction, event.message.correlation) if facts["kind"] == "request" and facts["answer"] else None
 
-    def answer(self, event: Event) -> Any:
+    def reply(self, event: Event) -> Any:
         is_answer = event.message.__message__["kind"] == "response"
         return (_back(event.direction), event.message.correlation) if is_answer else None
 
@@ -125,7 +125,7 @@ class Mb(Court):
         is_asking = message.__message__["name"] in ("request", "publish") and message.request_id is not None
         return (event.direction, message.request_id) if is_asking else None
 
-    def answer(self, event: Event) -> Any:
+    def reply(self, event: Event) -> Any:
         message = event.message
         if message.__message__["name"] != "response" or message.request_id is None:
             return None
@@ -142,7 +142,7 @@ class Ceda(Court):
             return event.direction, message.reply_topic
         return (event.direction, None) if name == "login" and event.direction == "to_server" else None
 
-    def answer(self, event: Event) -> Any:
+    def reply(self, event: Event) -> Any:
         name = event.message.__message__["name"]
         if name == "reply":
             return _back(event.direction), event.message.topic
@@ -175,7 +175,7 @@ class Dsa(Court):
             (event.direction, name.removesuffix("_request"), event.message.request_id) if "_request" in name else None
         )
 
-    def answer(self, event: Event) -> Any:
+    def reply(self, event: Event) -> Any:
         name = event.message.__message__["name"]
         if not name.endswith("_response"):
             return None

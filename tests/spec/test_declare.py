@@ -249,7 +249,7 @@ WRONG: dict[str, tuple[Callable[[], Protocol], str]] = {
     ),
     "code too high": (lambda: protocol(message(code=256)), "m: the code 256 does not fit in kind"),
     "code negative": (lambda: protocol(message(code=-1)), "m: the code -1 does not fit in kind"),
-    "unknown answer": (lambda: protocol(message(about={"answer": 9})), "M is answered by 9, which is no message"),
+    "unknown answer": (lambda: protocol(message(about={"answer": 9})), "M has the reply 9, which is no message"),
     "empty padding": (
         lambda: protocol(message(about={"padding": Padding(b"", "x")})),
         "m: padding is at least one byte",

@@ -1,6 +1,6 @@
-"""A conversation from the declaration alone: requests are answered, events are sent, the life cycle is obeyed.
+"""A conversation from the declaration alone: requests get replies, events are sent, the life cycle is obeyed.
 
-For protocols that have no script of their own. Values are random, but an answer carries the correlation of its request.
+For protocols that have no script of their own. Values are random, but a reply carries the correlation of its request.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .simulation import Link, Process, Stage
 from .truth import Direction, Exchange
 from .values import random_message
 
-_UNANSWERED = 0.02
+_NO_REPLY = 0.02
 _REMEMBERED = 200
 """So many correlations are not used again."""
 
@@ -36,7 +36,7 @@ def _connection(stage: Stage, number: int) -> Process:
         talk.step(*stage.pick(choices))
     while talk.open:
         yield stage.delay(2_000)
-        if not talk.answer():
+        if not talk.reply():
             break
     yield stage.delay(1_000)
     if farewells := talk.farewells():
@@ -56,16 +56,16 @@ class _Talk:
         self.state = self.cycle.initial if self.cycle is not None else ""
         self.open: deque[tuple[Exchange, MessageNode, Any]] = deque()
         self.used: deque[Any] = deque(maxlen=_REMEMBERED)
-        self.answers = {node.answer for node in self.layout.messages.values() if node.answer is not None}
+        self.replies = {node.answer for node in self.layout.messages.values() if node.answer is not None}
 
     def choices(self) -> list[tuple[Direction, MessageNode | None]]:
-        """What may come next; None stands for an answer to an open request."""
+        """What may come next; None stands for a reply to an open request."""
         found: list[tuple[Direction, MessageNode | None]] = [
             (direction, node)
             for direction, node in self._permitted()
-            if node.code not in self.answers and not self._is_end(self._next(direction, node))
+            if node.code not in self.replies and not self._is_end(self._next(direction, node))
         ]
-        if any(self._may_answer(entry) for entry in self.open):
+        if any(self._may_reply(entry) for entry in self.open):
             found += [("to_client", None)] * max(1, len(found))
         return found or list(self._permitted())
 
@@ -92,7 +92,7 @@ class _Talk:
 
     def step(self, direction: Direction, node: MessageNode | None) -> None:
         if node is None:
-            self.answer()
+            self.reply()
             return
         message = self._fresh(node)
         if node.answer is None:
@@ -101,7 +101,7 @@ class _Talk:
             correlation = _read(message, _path(node, "correlation"))
             address = _read(message, _path(node, "address"))
             exchange = self.link.ask(direction, message, _shown(address), _shown(correlation))
-            if not self.stage.chance(_UNANSWERED):
+            if not self.stage.chance(_NO_REPLY):
                 self.open.append((exchange, self.layout.messages[node.answer], correlation))
         self.state = self._next(direction, node) or self.state
 
@@ -116,12 +116,12 @@ class _Talk:
             self.used.append(_read(message, path))
         return message
 
-    def _may_answer(self, entry: tuple[Exchange, MessageNode, Any]) -> bool:
+    def _may_reply(self, entry: tuple[Exchange, MessageNode, Any]) -> bool:
         return self._next(_back(entry[0].direction), entry[1]) is not None
 
-    def answer(self) -> bool:
-        """Answers one open request, not always the oldest."""
-        possible = [entry for entry in self.open if self._may_answer(entry)]
+    def reply(self) -> bool:
+        """Reply to one open request, not always the oldest."""
+        possible = [entry for entry in self.open if self._may_reply(entry)]
         if not possible:
             return False
         entry = self.stage.pick(possible[:4])
@@ -131,7 +131,7 @@ class _Talk:
         path = _path(node, "correlation")
         if path and correlation is not None:
             message = _write(message, path, correlation)
-        self.link.answer(exchange, message, status=None)
+        self.link.reply(exchange, message, status=None)
         self.state = self._next(_back(exchange.direction), node) or self.state
         return True
 

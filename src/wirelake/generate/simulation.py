@@ -306,7 +306,7 @@ class Link:
             exchange.outcome = "timeout"
         yield from ()
 
-    def answer(self, exchange: Exchange, message: Any, outcome: Outcome = "ok", status: Any = None) -> int:
+    def reply(self, exchange: Exchange, message: Any, outcome: Outcome = "ok", status: Any = None) -> int:
         """Sends a reply, in the other direction, and notes it."""
         number = self.send("to_client" if exchange.direction == "to_server" else "to_server", message)
         exchange.replies += 1

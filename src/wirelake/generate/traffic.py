@@ -131,7 +131,7 @@ def generate(
     happens to packets shows in captures only: ``disorder`` is the share of data packets that come late or once more,
     ``gaps`` of those (in a tap: of messages) that the capture misses.
 
-    ``pace`` is how much more often than usual peers begin something; how long answers take stays as it is. After
+    ``pace`` is how much more often than usual peers begin something; how long replies take stays as it is. After
     ``seconds`` nothing more is seen, whatever is under way: connections stay open.
     """
     dials = Dials(corrupt, ipv6, violations, disorder, gaps)

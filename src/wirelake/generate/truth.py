@@ -1,4 +1,4 @@
-"""What really happened in generated traffic: the answers against which tables made from it are checked."""
+"""What really happened in generated traffic: what tables made from it are checked against."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Exchange:
     """A request and what became of it. ``request`` and ``reply`` are numbers of events, counted over the whole traffic.
 
     ``timeout``: the requester's own limit passed first (a reply may still have come, late). ``unanswered``: the
-    connection or the traffic ended before. ``replies`` counts all answers, where a request has a stream of them;
-    ``reply`` is the first. An answer in pages is one, and comes with its last page.
+    connection or the traffic ended before. ``replies`` counts all replies, where a request has a stream of them;
+    ``reply`` is the first. A reply in pages is one, and comes with its last page.
     """
 
     protocol: str
@@ -45,7 +45,7 @@ class Exchange:
 
 @dataclass(slots=True)
 class Branch:
-    """The part of a transaction that one peer has. Numbers are XA return codes; None: no such answer came."""
+    """The part of a transaction that one peer has. Numbers are XA return codes; None: no such reply came."""
 
     connection: int
     bqual: bytes
@@ -126,14 +126,14 @@ class Violation:
     """Good bytes at the wrong moment: the message of an event that breaks a rule of its protocol. Rules, by name:
 
     - ``state``: the declared life-cycle table does not allow this message from this side in the present state, which
-      then stays as it is. Such a message is not judged by the other rules; a request is still one that may be answered.
-    - ``unexpected_reply``: an answer, and the other side has sent no request with its correlation on this connection
-      (dsa: its request id with its method), not even one that has ended since. Not in mb: answers without an id, and
-      error answers to a client, for which a broker may have made up the id.
-    - ``duplicate_reply``: an answer, and all requests with its correlation have got their last answer. Where a request
-      has a stream of answers (dsa), that is the one with a closing status; what is under way when the requester closes
+      then stays as it is. Such a message is not judged by the other rules; a request may still get a reply.
+    - ``unexpected_reply``: a reply, and the other side has sent no request with its correlation on this connection
+      (dsa: its request id with its method), not even one that has ended since. Not in mb: replies without an id, and
+      error replies to a client, for which a broker may have made up the id.
+    - ``duplicate_reply``: a reply, and all requests with its correlation have got their last reply. Where a request
+      has a stream of replies (dsa), that is the one with a closing status; what is under way when the requester closes
       is no breach.
-    - ``duplicate_request`` (casual): a request, and one with the same correlation in the same direction is unanswered.
+    - ``duplicate_request`` (casual): a request, and one with the same correlation and direction has no reply yet.
     - ``page_order`` (dsa): a page that is not the next one of an open group of its stream, or that begins a group while
       another is unfinished. Pages that follow a breach are ignored until a group begins.
     - ``group_order`` (ceda): the same of the pieces of a split message, by the key of its group.

@@ -117,7 +117,7 @@ def _check_messages(protocol: n.Protocol) -> None:
         codes[code], names[name] = cls.__name__, cls.__name__
     for cls in protocol.messages:
         answer = cls.__message__["answer"]
-        _require(answer is None or answer in codes, f"{cls.__name__} is answered by {answer}, which is no message")
+        _require(answer is None or answer in codes, f"{cls.__name__} has the reply {answer}, which is no message")
 
 
 def _check_life_cycle(protocol: n.Protocol) -> None:

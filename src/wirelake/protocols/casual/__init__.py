@@ -66,7 +66,7 @@ PROTOCOL = declare(
                     if cls.__message__["sent_by"] in ("server", "both") and cls is not m.DomainConnectReply
                 },
             },
-            doc="The outbound domain (client) connects, the inbound one (server) answers; then requests and replies.",
+            doc="The outbound domain (client) connects, the inbound one (server) replies; then requests and replies.",
         ),
     )
 )

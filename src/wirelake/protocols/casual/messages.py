@@ -210,7 +210,7 @@ class ResourceResult(Struct):
 class Enqueued(Struct):
     id: bytes = field(uuid, "nil = the queue makes one")
     properties: str = field(STRING, "free text, matched by the properties selector")
-    reply: str = field(STRING, "queue for the answer, or empty")
+    reply: str = field(STRING, "queue for the reply, or empty")
     available: int = field(be.i64, "not before this time; 0, negative or past = at once", unit="us_since_epoch")
     type: str = field(STRING, "type/subtype of the payload")
     payload: bytes = field(BYTES, "the payload", role="payload")
@@ -219,7 +219,7 @@ class Enqueued(Struct):
 class Dequeued(Struct):
     id: bytes = field(uuid, "id of the message")
     properties: str = field(STRING, "free text")
-    reply: str = field(STRING, "queue for the answer, or empty")
+    reply: str = field(STRING, "queue for the reply, or empty")
     available: int = field(be.i64, "not before this time", unit="us_since_epoch")
     type: str = field(STRING, "type/subtype of the payload")
     payload: bytes = field(BYTES, "the payload")
@@ -237,7 +237,7 @@ class OfferedService(Struct):
     category: str = field(STRING, "free text; .admin is reserved")
     transaction: int = field(labelled(be.u16, SERVICE_TRANSACTION_MODE), "how it takes part in transactions")
     timeout: int = field(be.i64, "0 = none", unit="us")
-    hops: int = field(be.i64, "0 = it lives in the answering domain")
+    hops: int = field(be.i64, "0 = it lives in the replying domain")
 
 
 class OfferedQueue(Struct):
@@ -286,7 +286,7 @@ class DomainConnectReply(
     sent_by="server",
     published="common::message::gateway::domain::connect::Reply",
 ):
-    """The inbound domain answers with the version it chose."""
+    """The inbound domain replies with the version it chose."""
 
     domain: Domain = field(nested(Domain), "the inbound domain")
     protocol: Chosen = field(nested(Chosen))
@@ -316,7 +316,7 @@ class DomainDiscoverReply(
 ):
     """The subset of the asked names that the domain offers now."""
 
-    domain: Domain = field(nested(Domain), "the answering domain")
+    domain: Domain = field(nested(Domain), "the replying domain")
     services: tuple[OfferedService, ...] = field(many(nested(OfferedService), be.i64), "services offered")
     queues: tuple[OfferedQueue, ...] = field(many(nested(OfferedQueue), be.i64), "queues offered")
 

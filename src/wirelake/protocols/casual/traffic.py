@@ -28,7 +28,7 @@ LIMITS_US = (0, 2_000_000, 5_000_000, 30_000_000)
 MAX_BUSY = 40
 MAX_QUEUED = 100
 
-Answered = Generator[int, None, bool]
+Replied = Generator[int, None, bool]
 
 
 class Offered(NamedTuple):
@@ -160,7 +160,7 @@ class Play:
             domain=p.Domain(peer.server.id, peer.server.name),
             protocol=p.Chosen(chosen),
         )
-        link.answer(exchange, reply, "error" if refused else "ok", chosen)
+        link.reply(exchange, reply, "error" if refused else "ok", chosen)
         link.session.facts.update(
             client_domain=peer.client.name,
             client_id=peer.client.id.hex(),
@@ -192,7 +192,7 @@ class Play:
             ),
             queues=tuple(p.OfferedQueue(name, 3) for name in queues),
         )
-        link.answer(exchange, reply)
+        link.reply(exchange, reply)
 
     def _activity(self, link: Link, peer: Peer) -> Process:
         if self.stage.breaks():
@@ -216,7 +216,7 @@ class Play:
 
     # --- calls
 
-    def call(self, link: Link, peer: Peer, execution: bytes, *, parent: str = "", xid: p.Xid = p.NULL_XID) -> Answered:
+    def call(self, link: Link, peer: Peer, execution: bytes, *, parent: str = "", xid: p.Xid = p.NULL_XID) -> Replied:
         """One call and its reply; tells whether it went well."""
         stage, rng = self.stage, self.rng
         service: Offered = stage.pick(peer.server.services)
@@ -235,7 +235,7 @@ class Play:
         )
         exchange = link.ask("to_server", request, name, correlation.hex(), limit_us=limit, padded=peer.client.java)
         if 0.01 <= fate < 0.018:
-            yield from self._no_answer(exchange)
+            yield from self._no_reply(exchange)
             return False
         latency = stage.delay(service.median_us, 0.6)
         if 0.018 <= fate < 0.022 and limit:
@@ -253,7 +253,7 @@ class Play:
             transaction=p.TransactionState(0 if ok or xid.format == -1 else 2),
             buffer=self.buffer(name) if status in (0, TPESVCFAIL) else p.Buffer("", b""),
         )
-        link.answer(exchange, reply, outcome, status)
+        link.reply(exchange, reply, outcome, status)
         return ok
 
     def _status(self, fate: float) -> tuple[int, Outcome]:
@@ -265,7 +265,7 @@ class Play:
             return TPESVCERR, "error"
         return 0, "ok"
 
-    def _no_answer(self, exchange: Exchange) -> Process:
+    def _no_reply(self, exchange: Exchange) -> Process:
         """The limit passes and nothing comes. Without a limit, the caller waits until the connection ends."""
         if exchange.limit_us:
             yield exchange.limit_us
@@ -309,7 +309,7 @@ class Play:
 
     def enqueue(
         self, link: Link, peer: Peer, execution: bytes, *, xid: p.Xid = p.NULL_XID, added: Kept | None = None
-    ) -> Answered:
+    ) -> Replied:
         stage = self.stage
         missing = stage.chance(0.02)
         queue = "no.such.queue" if missing else stage.pick(QUEUES)
@@ -323,8 +323,8 @@ class Play:
         exchange = link.ask("to_server", request, queue, correlation.hex(), limit_us=LIMIT_US)
         yield stage.delay(1_800)
         made = p.NIL if missing else self.uuid()
-        answer = p.QueueEnqueueReply(correlation=correlation, execution=execution, id=made)
-        link.answer(exchange, answer, "error" if missing else "ok")
+        reply_message = p.QueueEnqueueReply(correlation=correlation, execution=execution, id=made)
+        link.reply(exchange, reply_message, "error" if missing else "ok")
         if missing:
             return False
         stored = p.Dequeued(made, properties, reply, 0, buffer.type, buffer.payload, 0, stage.now * self.unit)
@@ -336,7 +336,7 @@ class Play:
 
     def dequeue(
         self, link: Link, peer: Peer, execution: bytes, *, xid: p.Xid = p.NULL_XID, taken: Kept | None = None
-    ) -> Answered:
+    ) -> Replied:
         stage = self.stage
         name = stage.pick(QUEUES)
         queue = peer.server.queues[name]
@@ -355,7 +355,7 @@ class Play:
         while block and not queue and peer.ready:
             yield 5_000
         found = (queue.popleft(),) if queue else ()
-        link.answer(exchange, p.QueueDequeueReply(correlation=correlation, execution=execution, message=found))
+        link.reply(exchange, p.QueueDequeueReply(correlation=correlation, execution=execution, message=found))
         if taken is not None:
             taken.extend((queue, message) for message in found)
         return True

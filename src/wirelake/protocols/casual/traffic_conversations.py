@@ -37,7 +37,7 @@ def converse(play: Play, link: Link, peer: Peer) -> Process:
     yield stage.delay(service.median_us)
     refused = stage.chance(0.05)
     status = TPENOENT if refused else 0
-    link.answer(exchange, words.connected(status), "error" if refused else "ok", status)
+    link.reply(exchange, words.connected(status), "error" if refused else "ok", status)
     if refused:
         return
     for turn in range(1 + int(rng.random() * 4)):

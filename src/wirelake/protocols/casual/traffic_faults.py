@@ -20,7 +20,7 @@ TPESYSTEM = p.XATMI_ERROR.code("TPESYSTEM")
 
 
 def too_early(play: Play, link: Link, peer: Peer) -> None:
-    """A call before the domains are connected; nobody answers it."""
+    """A call before the domains are connected; nobody replies to it."""
     request, exchange = _call(play, link, peer, play.uuid())
     link.breach("state", "to_server", exchange.request, request)
 
@@ -80,15 +80,15 @@ def _call_again(play: Play, link: Link, peer: Peer) -> Process:
     request, second = _call(play, link, peer, correlation)
     link.breach("duplicate_request", "to_server", second.request, request)
     yield play.stage.delay(500)
-    link.answer(second, _reply(play, correlation, TPESYSTEM), "error", TPESYSTEM)
+    link.reply(second, _reply(play, correlation, TPESYSTEM), "error", TPESYSTEM)
     yield play.stage.delay(3_000)
-    link.answer(first, _reply(play, correlation), "ok", 0)
+    link.reply(first, _reply(play, correlation), "ok", 0)
 
 
 def _reply_again(play: Play, link: Link, peer: Peer) -> Process:
     correlation = play.uuid()
     _, exchange = _call(play, link, peer, correlation)
     yield play.stage.delay(3_000)
-    link.answer(exchange, _reply(play, correlation), "ok", 0)
+    link.reply(exchange, _reply(play, correlation), "ok", 0)
     yield play.stage.delay(1_000)
     link.violate("duplicate_reply", "to_client", _reply(play, correlation))

@@ -148,7 +148,7 @@ class _Coordinator:
         self._settle(committed=commit)
 
     def _ask_all(self, request: Any, reply: Any, parts: list[Part], codes: Any, flags: int = 0) -> Process:
-        """The same request on every branch at once; answers as they come. A code of None is never answered."""
+        """The same request on every branch at once; replies as they come. A code of None gets no reply."""
         asked = [self._ask(request, part, code, flags) for part, code in zip(parts, codes, strict=True)]
         passed = 0
         for one in sorted(asked, key=lambda one: one.wait):
@@ -163,7 +163,7 @@ class _Coordinator:
                 resource=p.ResourceResult(one.part.peer.resource, one.code),
             )
             outcome: Outcome = "ok" if one.code in (XA_OK, XA_RDONLY) else "error"
-            one.part.link.answer(one.exchange, message, outcome, one.code)
+            one.part.link.reply(one.exchange, message, outcome, one.code)
 
     def _ask(self, request: Any, part: Part, code: int | None, flags: int) -> Asked:
         correlation = self.play.uuid()

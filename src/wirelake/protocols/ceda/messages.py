@@ -129,7 +129,7 @@ class CedaMessage(Message, kw_only=True):
 
 
 class Heartbeat(CedaMessage, code=0x01, kind="control"):
-    """A sign of life; only servers answer it."""
+    """A sign of life; only servers echo it."""
 
 
 class Control(CedaMessage):
@@ -177,7 +177,7 @@ class Publish(CedaMessage, code=0x61, kind="event"):
 
 
 class Request(CedaMessage, code=0x62, kind="request", answer=0x63):
-    """A call; its answer comes back on reply_topic."""
+    """A call; its reply comes back on reply_topic."""
 
     topic: str = field(STR8, "where the call is routed", role="address")
     connection_id: int = field(le.u24, "the caller's connection, 16777215 = unassigned")
@@ -190,7 +190,7 @@ class Request(CedaMessage, code=0x62, kind="request", answer=0x63):
 
 
 class Reply(CedaMessage, code=0x63, kind="response"):
-    """The answer to a request, on its reply topic."""
+    """The reply to a request, on its reply topic."""
 
     topic: str = field(STR8, "the reply topic of the request", role="correlation")
     connection_id: int = field(le.u24, "repeated from the request")

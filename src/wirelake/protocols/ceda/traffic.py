@@ -125,8 +125,8 @@ class Play:
         result: tuple[Cell, ...] = (Cell(p.TEXT, "STRING", text), Cell(p.RESULT, "INT", p.LOGIN_OK if ok else 0))
         if ok:
             result = (Cell(p.CONNECTION_ID, "INT", client.number), *result)
-        answer = p.Login(control_code=p.ControlCode.LOGIN_RESULT, record=result)
-        link.answer(exchange, answer, "ok" if ok else "error", int(ok))
+        message = p.Login(control_code=p.ControlCode.LOGIN_RESULT, record=result)
+        link.reply(exchange, message, "ok" if ok else "error", int(ok))
 
     def _patterns(self) -> tuple[str, ...]:
         return tuple(self.rng.sample(sorted(PATTERNS), 3))
@@ -148,7 +148,7 @@ class Play:
             yield CLIENT_LOOK_US
 
     def _server_heartbeats(self, client: Client) -> Process:
-        """The server asks after a client that has been silent; clients never answer."""
+        """The server asks after a client that has been silent; clients never echo."""
         link = client.link
         while link.is_open and self.stage.more:
             if self.stage.now - link.last_us["to_server"] >= SERVER_QUIET_US:
@@ -227,7 +227,7 @@ class Play:
             Cell(3, "STRING", text),
             Cell(9, "SHORT", -1 if failed else 0),
         )
-        client.link.answer(exchange, p.Reply(topic=exchange.correlation, record=record, **names))
+        client.link.reply(exchange, p.Reply(topic=exchange.correlation, record=record, **names))
 
     def ask(
         self, client: Client, topic: str, record: tuple[Cell, ...], signal: str | None = None
@@ -298,9 +298,7 @@ class Play:
             fields = names | {"topic": "DOC.PUT", "signal_id": "", "reply_topic": exchange.correlation}
             self._send(client, "to_server", p.Request, record=record, **fields)
         yield self.stage.delay(20_000)
-        client.link.answer(
-            exchange, p.Reply(topic=exchange.correlation, record=(Cell(3, "STRING", "stored"),), **names)
-        )
+        client.link.reply(exchange, p.Reply(topic=exchange.correlation, record=(Cell(3, "STRING", "stored"),), **names))
 
     def document(self, client: Client) -> Process:
         """A publish in pieces."""

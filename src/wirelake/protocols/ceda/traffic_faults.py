@@ -42,7 +42,7 @@ def _reply_again(play: Play, client: Client) -> Process:
         return p.Reply(topic=exchange.correlation, record=(Cell(3, "STRING", "ok"),), **names)
 
     yield play.stage.delay(2_000)
-    client.link.answer(exchange, reply())
+    client.link.reply(exchange, reply())
     yield play.stage.delay(1_000)
     client.link.violate("duplicate_reply", "to_client", reply())
 

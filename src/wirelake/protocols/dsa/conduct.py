@@ -23,7 +23,7 @@ from . import messages as m
 INITIALIZING, CLOSED, INTERNAL_ERROR = map(m.STATUS.code, ("initializing", "closed", "internal_error"))
 _FAILED = When(STATUS, least=m.CLOSED_FROM + 1)
 _REFUSED, _ACCEPTED = When(STATUS, least=m.CLOSED_FROM), When(STATUS, most=m.CLOSED_FROM - 1)
-_REPLIES = tuple(cls.__message__["name"] for cls in m.MESSAGES if issubclass(cls, m.Answer))
+_REPLIES = tuple(cls.__message__["name"] for cls in m.MESSAGES if issubclass(cls, m.Reply))
 
 
 def _facts(draft: Draft) -> None:

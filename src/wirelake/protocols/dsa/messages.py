@@ -190,7 +190,7 @@ class HandshakeF1(Struct):
 
 class HandshakeF2(Struct):
     token: str = field(STRING, "token, or empty")
-    is_responder: bool = field(flag8, "the client can answer requests")
+    is_responder: bool = field(flag8, "the client can reply to requests")
     path: str = field(STRING, "where the server hangs in the client's tree")
     auth: bytes = field(fixed(32), "HMAC of the server's salt")
 
@@ -288,16 +288,16 @@ class Close(
     head_or=choose("mode", strict=None, compat=SHORT_HEAD),
     head_rule="ids_missing",
 ):
-    """Ends a stream; no answer."""
+    """Ends a stream; no reply."""
 
     body: bytes | None = field(NO_BODY, "empty", default=None)
 
 
-class Answer(Stream):
+class Reply(Stream):
     closed = derived(AtLeast("headers.status", CLOSED_FROM), "the status ends the stream")
 
 
-class SubscribeResponse(Answer, code=SUB_R, kind="response", head_least=LONG_HEAD, head_rule="ids_missing"):
+class SubscribeResponse(Reply, code=SUB_R, kind="response", head_least=LONG_HEAD, head_rule="ids_missing"):
     """A value, or only a status."""
 
     body: bytes | None = field(
@@ -310,7 +310,7 @@ class SubscribeResponse(Answer, code=SUB_R, kind="response", head_least=LONG_HEA
     value_present = derived(Present("value"), "there are bytes for the value", only=CONTENT)
 
 
-class ListResponse(Answer, code=LIST_R, kind="response", head_least=LONG_HEAD, head_rule="ids_missing"):
+class ListResponse(Reply, code=LIST_R, kind="response", head_least=LONG_HEAD, head_rule="ids_missing"):
     """What is at a path, or what changed there."""
 
     body: bytes | None = field(Body(opaque_if="headers.page_id"), "keys and values", default=None, role="payload")
@@ -319,7 +319,7 @@ class ListResponse(Answer, code=LIST_R, kind="response", head_least=LONG_HEAD, h
     )
 
 
-class InvokeResponse(Answer, code=INVOKE_R, kind="response", head_least=LONG_HEAD, head_rule="ids_missing"):
+class InvokeResponse(Reply, code=INVOKE_R, kind="response", head_least=LONG_HEAD, head_rule="ids_missing"):
     """A result of an action; the last one has a closing status."""
 
     body: bytes | None = field(Body(opaque_if="headers.page_id"), "result as MessagePack", default=None, role="payload")
@@ -327,13 +327,13 @@ class InvokeResponse(Answer, code=INVOKE_R, kind="response", head_least=LONG_HEA
     value_present = derived(Present("value"), "there is a result", only=CONTENT)
 
 
-class SetResponse(Answer, code=SET_R, kind="response", head_least=LONG_HEAD, head_rule="ids_missing"):
+class SetResponse(Reply, code=SET_R, kind="response", head_least=LONG_HEAD, head_rule="ids_missing"):
     """How the set went."""
 
     body: bytes | None = field(NO_BODY, "empty", default=None)
 
 
-class PreflightResponse(Answer, code=PREFLIGHT_R, kind="response", head_least=LONG_HEAD, head_rule="ids_missing"):
+class PreflightResponse(Reply, code=PREFLIGHT_R, kind="response", head_least=LONG_HEAD, head_rule="ids_missing"):
     """Whether the path may be listed."""
 
     body: bytes | None = field(NO_BODY, "empty", default=None)
@@ -386,7 +386,7 @@ class Ack(ControlMessage, code=ACK, kind="control"):
 
 
 class Ping(ControlMessage, code=PING, kind="control"):
-    """A sign of life; no answer."""
+    """A sign of life; no reply."""
 
     body: bytes | None = field(NO_BODY, "empty", default=None)
 

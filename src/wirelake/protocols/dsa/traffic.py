@@ -1,6 +1,6 @@
 """dsa: links around a broker. Responders offer the points of devices, panels subscribe them, reporters drop in.
 
-The broker forwards with request ids and ack ids of its own, merges subscriptions of the same point, and answers for its
+The broker forwards with request ids and ack ids of its own, merges subscriptions of the same point, and replies for its
 own tree.
 """
 
@@ -72,7 +72,7 @@ class Wire:
         self.acking: dict[Direction, bool] = {"to_server": False, "to_client": False}
         self.subscriptions: dict[str, Subscription] = {}
         self.left: set[int] = set()
-        """Streams that the link has closed; what is still under way to it is no answer any more."""
+        """Streams that the link has closed; what is still under way to it is no reply any more."""
 
     def next_rid(self, direction: Direction) -> int:
         self.rids[direction] += 1
@@ -240,7 +240,7 @@ class Play:
         asked.other_leg, forwarded.other_leg = forwarded.request, asked.request
         return forwarded, rid
 
-    def answer(self, wire: Wire, asked: Exchange, cls: Any, rid: int, headers: dict[str, Any], **content: Any) -> int:
+    def reply(self, wire: Wire, asked: Exchange, cls: Any, rid: int, headers: dict[str, Any], **content: Any) -> int:
         status = headers.get("status", OK)
         outcome: Outcome = "error" if status > CLOSED else "ok"
         back = _back(asked.direction)
@@ -249,7 +249,7 @@ class Play:
         unfinished = status == OK and "page_id" in headers
         if gone or unfinished:
             return wire.link.send(back, message)
-        return wire.link.answer(asked, message, outcome, status)
+        return wire.link.reply(asked, message, outcome, status)
 
     # --- subscribe
 
@@ -266,7 +266,7 @@ class Play:
         asked, rid, _ = self.ask(near, far, p.SubscribeRequest, path, headers)
         yield stage.delay(700)
         if stage.chance(0.02):
-            self.answer(near, asked, p.SubscribeResponse, rid, {"status": NOT_SUPPORTED}, body=b"")
+            self.reply(near, asked, p.SubscribeResponse, rid, {"status": NOT_SUPPORTED}, body=b"")
         else:
             yield from self._follow(near, far, asked, rid, path, kind, headers)
         active[0] -= 1
@@ -325,7 +325,7 @@ class Play:
 
     def _value(self, wire: Wire, asked: Exchange, rid: int, source: Subscription, offline: bool = False) -> None:
         if offline:
-            self.answer(wire, asked, p.SubscribeResponse, rid, {"status": NOT_AVAILABLE}, body=b"")
+            self.reply(wire, asked, p.SubscribeResponse, rid, {"status": NOT_AVAILABLE}, body=b"")
             return
         level = source.level
         match source.kind:
@@ -337,7 +337,7 @@ class Play:
                 value = "heiß" if level > 24 else "normal" if level > 15 else "kalt"
         headers = {} if self.compat else {"status": OK}
         meta = {"ts": _iso(self.stage.now)}
-        self.answer(wire, asked, p.SubscribeResponse, rid, headers, value_meta=meta, value=value)
+        self.reply(wire, asked, p.SubscribeResponse, rid, headers, value_meta=meta, value=value)
 
     # --- list
 
@@ -348,7 +348,7 @@ class Play:
         asked, rid, full = self.ask(near, far, p.ListRequest, path, headers)
         yield stage.delay(900)
         if stage.chance(0.01):
-            return  # some brokers never answer a list of what they do not know
+            return  # some brokers never reply to a list of what they do not know
         forwarded: Exchange | None = None
         far_rid = 0
         if far is not None:
@@ -362,18 +362,18 @@ class Play:
             if i == 0:
                 head |= {"refreshed": True}
             if far is not None and forwarded is not None:
-                self.answer(far, forwarded, p.ListResponse, far_rid, head, entries=entries)
+                self.reply(far, forwarded, p.ListResponse, far_rid, head, entries=entries)
                 yield stage.delay(200, 0.3)
-            self.answer(near, asked, p.ListResponse, rid, head, entries=entries)
+            self.reply(near, asked, p.ListResponse, rid, head, entries=entries)
         if once:
             return
         for _ in range(int(self.rng.random() * 3)):
             yield stage.pause(3_000_000)
             change = self._change()
             if far is not None and forwarded is not None:
-                self.answer(far, forwarded, p.ListResponse, far_rid, {"status": OK}, entries=change)
+                self.reply(far, forwarded, p.ListResponse, far_rid, {"status": OK}, entries=change)
                 yield stage.delay(200, 0.3)
-            self.answer(near, asked, p.ListResponse, rid, {"status": OK}, entries=change)
+            self.reply(near, asked, p.ListResponse, rid, {"status": OK}, entries=change)
         yield stage.pause(2_000_000)
         near.send("to_server", p.Close, rid, p.Headers())
         if far is not None:
@@ -424,9 +424,9 @@ class Play:
 
     def _result(self, request: Request, headers: dict[str, Any], **content: Any) -> Process:
         if request.far is not None and request.forwarded is not None:
-            self.answer(request.far, request.forwarded, p.InvokeResponse, request.far_rid, headers, **content)
+            self.reply(request.far, request.forwarded, p.InvokeResponse, request.far_rid, headers, **content)
             yield self.stage.delay(250, 0.3)
-        self.answer(request.near, request.asked, p.InvokeResponse, request.rid, headers, **content)
+        self.reply(request.near, request.asked, p.InvokeResponse, request.rid, headers, **content)
 
     def _pages(self, request: Request, body: bytes) -> Process:
         """A body that is too large for one message, cut in pages."""
@@ -464,16 +464,16 @@ class Play:
                 asked, far, p.SetRequest, path, headers, value_meta={"ts": _iso(stage.now)}, value=value
             )
             yield stage.delay(6_000)
-            self.answer(far, forwarded, p.SetResponse, far_rid, head)
+            self.reply(far, forwarded, p.SetResponse, far_rid, head)
             yield stage.delay(250, 0.3)
-        self.answer(near, asked, p.SetResponse, rid, head)
+        self.reply(near, asked, p.SetResponse, rid, head)
 
     def preflight(self, near: Wire, far: Wire | None) -> Process:
         headers = {"permission_token": _hash(self.rng.randbytes(8))}
         asked, rid, _ = self.ask(near, far, p.PreflightRequest, f"main/{self.stage.pick(DEVICES)}", headers)
         yield self.stage.delay(900)
         status = CLOSED if self.stage.chance(0.8) else DENIED
-        self.answer(near, asked, p.PreflightResponse, rid, {"status": status})
+        self.reply(near, asked, p.PreflightResponse, rid, {"status": status})
 
 
 def _hash(data: bytes) -> str:

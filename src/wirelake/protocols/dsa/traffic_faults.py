@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def too_early(wire: Wire) -> None:
-    """A request before the handshake; nobody answers it."""
+    """A request before the handshake; nobody replies to it."""
     rid = wire.next_rid("to_server")
     message = wire.make("to_server", p.ListRequest, rid, p.Headers(target_path="sys"))
     exchange = wire.link.ask("to_server", message, "sys", str(rid))
@@ -38,7 +38,7 @@ def _reply_to_nothing(play: Play, wire: Wire) -> Process:
 def _reply_again(play: Play, wire: Wire) -> Process:
     exchange, rid, _ = play.ask(wire, None, p.SetRequest, "sys/quarantine/enabled", {}, value_meta={}, value=True)
     yield play.stage.delay(700)
-    play.answer(wire, exchange, p.SetResponse, rid, {"status": CLOSED})
+    play.reply(wire, exchange, p.SetResponse, rid, {"status": CLOSED})
     yield play.stage.delay(400)
     message = wire.make("to_client", p.SetResponse, rid, p.Headers(status=CLOSED))
     wire.link.violate("duplicate_reply", "to_client", message)
@@ -49,7 +49,7 @@ def _page_left_out(play: Play, wire: Wire) -> Process:
     exchange, rid, _ = play.ask(wire, None, p.InvokeRequest, "sys/export", {}, value={"limit": 9})
     yield play.stage.delay(5_000)
     first, _, last = play.pages(max(play.large, key=len))
-    play.answer(wire, exchange, p.InvokeResponse, rid, first.headers, body=first.body)
+    play.reply(wire, exchange, p.InvokeResponse, rid, first.headers, body=first.body)
     yield play.stage.delay(1_000)
-    event = play.answer(wire, exchange, p.InvokeResponse, rid, last.headers, body=last.body)
+    event = play.reply(wire, exchange, p.InvokeResponse, rid, last.headers, body=last.body)
     wire.link.breach("page_order", "to_client", event, p.InvokeResponse)

@@ -119,11 +119,11 @@ class Publish(MbMessage, code=PUBLISH, word="publish", kind="event"):
 
 
 class Request(MbMessage, code=REQUEST, word="request", kind="request", answer=RESPONSE):
-    """A question to the one service that the broker picks; system topics are answered by the broker itself."""
+    """A question to the one service that the broker picks; the broker itself replies on system topics."""
 
 
 class Response(MbMessage, code=RESPONSE, word="response", kind="response"):
-    """The answer to a request or to a publish with an id."""
+    """The reply to a request or to a publish with an id."""
 
 
 LINE = Line(

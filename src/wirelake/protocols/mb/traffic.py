@@ -77,7 +77,7 @@ class Play:
         link.close()
 
     def _introduce(self, link: Link, number: int) -> Process:
-        """Registers and subscribes, all at once; the broker answers one after the other."""
+        """Registers and subscribes, all at once; the broker replies one after the other."""
         stage = self.stage
         name = f"service{number + 1}"
         self.names[link.connection.number] = uuid_text(self.rng)
@@ -92,7 +92,7 @@ class Play:
             )
         for exchange in asked:
             yield stage.delay(250)
-            self.answer(link, exchange, SUCCESS)
+            self.reply(link, exchange, SUCCESS)
         for topic in events:
             self.listeners[topic].append(link)
         for topic in questions:
@@ -100,7 +100,7 @@ class Play:
         link.session.facts.update(name=name, publish_topics=tuple(events), request_topics=tuple(questions))
 
     def _heartbeats(self, link: Link) -> Process:
-        """The broker asks a service that has been silent; the service answers."""
+        """The broker asks a service that has been silent; the service replies."""
         while link.is_open:
             silent = self.stage.now - link.last_us["to_server"]
             if silent >= HEARTBEAT_US:
@@ -139,17 +139,17 @@ class Play:
         yield stage.delay(300)
         listeners = [other for other in self.listeners.get(topic, ()) if other.is_open]
         if not listeners:
-            answer = self.error(topic, version, rid or uuid_text(rng), "NO_ROUTE_FOUND", "nobody listens")
+            refusal = self.error(topic, version, rid or uuid_text(rng), "NO_ROUTE_FOUND", "nobody listens")
             if asked is not None:
-                link.answer(asked, answer, "error", "NO_ROUTE_FOUND")
+                link.reply(asked, refusal, "error", "NO_ROUTE_FOUND")
             else:
-                link.send("to_client", answer)
+                link.send("to_client", refusal)
             return
         forward = uuid_text(rng)
         for other in listeners:
             other.send("to_client", p.Publish(topic=topic, version=version, request_id=forward, payload=payload))
         if asked is not None:
-            self.answer(link, asked, SUCCESS, topic=topic, version=version)
+            self.reply(link, asked, SUCCESS, topic=topic, version=version)
 
     def _event(self, topic: str) -> bytes:
         number = self.rng.getrandbits(32)
@@ -182,8 +182,8 @@ class Play:
         yield stage.delay(350)
         handlers = [link for link in self.handlers[topic] if link.is_open]
         if not handlers:
-            answer = self.error(topic, version, rid or uuid_text(rng), "NO_ROUTE_FOUND", "nobody answers this")
-            near.answer(asked, answer, "error", "NO_ROUTE_FOUND")
+            refusal = self.error(topic, version, rid or uuid_text(rng), "NO_ROUTE_FOUND", "nobody answers this")
+            near.reply(asked, refusal, "error", "NO_ROUTE_FOUND")
             return
         far: Link = stage.pick(handlers)
         far.busy += 1
@@ -207,15 +207,13 @@ class Play:
         yield stage.delay(_MEDIAN_US[topic], 0.7)
         result, status = self._result(topic)
         outcome: Outcome = "ok" if status is None else "error"
-        far.answer(forwarded, p.Response(topic=topic, version=version, request_id=own, payload=result), outcome, status)
+        far.reply(forwarded, p.Response(topic=topic, version=version, request_id=own, payload=result), outcome, status)
         yield stage.delay(250)
         if rid:
-            near.answer(
-                asked, p.Response(topic=topic, version=version, request_id=rid, payload=result), outcome, status
-            )
+            near.reply(asked, p.Response(topic=topic, version=version, request_id=rid, payload=result), outcome, status)
 
     def _result(self, topic: str) -> tuple[bytes, str | None]:
-        """What the service answers, and the code of its error."""
+        """What the service replies, and the code of its error."""
         fate = self.rng.random()
         if fate < 0.02:
             return b"error:" + _dump(self._problem("OUT_OF_STOCK", "not available")), "OUT_OF_STOCK"
@@ -226,15 +224,15 @@ class Play:
     def _time_out(
         self, near: Link, asked: Exchange, far: Link, forwarded: Exchange, topic: str, version: str
     ) -> Process:
-        """Nothing comes in time: the requester is told so. A service that answers later is told that nobody waits."""
+        """Nothing comes in time: the requester is told so. A service that replies later hears that nobody waits."""
         yield max(1, asked.limit_us - (self.stage.now - asked.request_us))
         target = {"targetServiceId": self.names[far.connection.number]}
-        answer = self.error(topic, version, asked.correlation, "TIMEOUT", "no response in time", target)
-        near.answer(asked, answer, "timeout", "TIMEOUT")
+        refusal = self.error(topic, version, asked.correlation, "TIMEOUT", "no response in time", target)
+        near.reply(asked, refusal, "timeout", "TIMEOUT")
         if self.stage.chance(0.5):
             yield self.stage.delay(800_000)
             own = forwarded.correlation
-            far.answer(forwarded, p.Response(topic=topic, version=version, request_id=own, payload=b'{"late":true}'))
+            far.reply(forwarded, p.Response(topic=topic, version=version, request_id=own, payload=b'{"late":true}'))
             yield self.stage.delay(250)
             far.send("to_client", self.error(topic, version, own, "INVALID_REQUEST_ID", "nobody waits for this"))
 
@@ -259,12 +257,12 @@ class Play:
         elif fate < 0.4:
             exchange = self.ask_system(link, HEARTBEAT, {})
             yield stage.delay(200)
-            self.answer(link, exchange, SUCCESS)
+            self.reply(link, exchange, SUCCESS)
         else:
             topic = stage.pick(SYSTEM)
             exchange = self.ask_system(link, topic, {})
             yield stage.delay(600)
-            self.answer(link, exchange, _dump(self._listing(topic)))
+            self.reply(link, exchange, _dump(self._listing(topic)))
 
     def _listing(self, topic: str) -> dict[str, Any]:
         now = self._timestamp()
@@ -290,19 +288,15 @@ class Play:
             case _:
                 return {"subscriptions": [{"action": "publish", "topic": EVENTS[0]}]}
 
-    # --- answers
+    # --- replies
 
-    def answer(
-        self, link: Link, exchange: Exchange, payload: bytes, *, topic: str = "", version: str = "1.0.0"
-    ) -> None:
+    def reply(self, link: Link, exchange: Exchange, payload: bytes, *, topic: str = "", version: str = "1.0.0") -> None:
         topic = topic or exchange.address
-        link.answer(
-            exchange, p.Response(topic=topic, version=version, request_id=exchange.correlation, payload=payload)
-        )
+        link.reply(exchange, p.Response(topic=topic, version=version, request_id=exchange.correlation, payload=payload))
 
     def _refuse(self, link: Link, exchange: Exchange, code: str, text: str, details: dict[str, Any] | None) -> None:
-        answer = self.error(exchange.address, "1.0.0", exchange.correlation, code, text, details)
-        link.answer(exchange, answer, "error", code)
+        refusal = self.error(exchange.address, "1.0.0", exchange.correlation, code, text, details)
+        link.reply(exchange, refusal, "error", code)
 
     def error(
         self, topic: str, version: str, rid: str, code: str, text: str, details: dict[str, Any] | None = None

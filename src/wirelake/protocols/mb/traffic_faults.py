@@ -27,7 +27,7 @@ def _broker_reply_to_nothing(play: Play, link: Link) -> Process:
 
 
 def _service_reply_to_nothing(play: Play, link: Link) -> Process:
-    """The broker refuses it; that answer is no breach."""
+    """The broker refuses it; that reply is no breach."""
     rid = play.new_id()
     message = p.Response(topic="users.get", version="1.0.0", request_id=rid, payload=b'{"result":1}')
     link.violate("unexpected_reply", "to_server", message)
@@ -38,7 +38,7 @@ def _service_reply_to_nothing(play: Play, link: Link) -> Process:
 def _reply_again(play: Play, link: Link) -> Process:
     exchange = play.ask_system(link, HEARTBEAT, {})
     yield play.stage.delay(300)
-    play.answer(link, exchange, b'{"status":"success"}')
+    play.reply(link, exchange, b'{"status":"success"}')
     yield play.stage.delay(300)
     message = p.Response(
         topic=HEARTBEAT, version="1.0.0", request_id=exchange.correlation, payload=b'{"status":"success"}'
