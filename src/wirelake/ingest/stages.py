@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from typing import Any
@@ -51,21 +52,20 @@ class Stages:
 
     def results(self, name: str, futures: Sequence[Future[Any]], sizes: Sequence[int]) -> list[Any]:
         """The results of a stage whose tasks are submitted already."""
-        total, shown = sum(sizes), 0
+        total, shown, looked_at = sum(sizes), 0, time.monotonic()
         self._progress.stage(name, total)
         results = []
         for future in futures:
-            while not _is_done(future):
-                shown = self._show(shown, total, len(futures))
+            while not _is_done(future) or time.monotonic() - looked_at > POLL_SECONDS:
+                shown, looked_at = self._show(shown, total, len(futures)), time.monotonic()
             results.append(future.result())
-            shown = self._show(shown, total, len(futures))
         self._progress.add(total - shown)
         self._before += len(futures)
         return results
 
     def _show(self, shown: int, total: int, tasks: int) -> int:
         """Report the progress; return how much has been reported."""
-        done = (self._runner.finished - self._before) * total // tasks
+        done = min(self._runner.finished - self._before, tasks) * total // tasks
         if done > shown:
             self._progress.add(done - shown)
         return max(done, shown)

@@ -71,13 +71,13 @@ class SparkRunner:
 
     @property
     def finished(self) -> int:
-        """By Spark's own count, which is ahead of the results: these come when a whole job is done."""
-        if not self._spark.is_ready:
+        """Of jobs that run, by Spark's own count: their results come when the whole job is done."""
+        if not self._jobs:
             return self._settled
         tracker = self._context().statusTracker()
-        return sum(
+        return self._settled + sum(
             info.numCompletedTasks
-            for job in tracker.getJobIdsForGroup(self._group)
+            for job in set(tracker.getActiveJobsIds()) & set(tracker.getJobIdsForGroup(self._group))
             for stage in getattr(tracker.getJobInfo(job), "stageIds", ())
             if (info := tracker.getStageInfo(stage)) is not None
         )
@@ -150,6 +150,8 @@ class SparkRunner:
             context.setJobGroup(self._group, f"wirelake {', '.join(kinds)}")
             tasks = [(entry.task, [one.result() for one in entry.after]) for entry in entries]
             outcomes = context.parallelize(tasks, len(tasks)).map(_run_in_worker).collect()
+            with self._lock:
+                self._settled += len(entries)
             for entry, outcome in zip(entries, outcomes, strict=True):
                 settle(entry.future, outcome)
         except BaseException as error:
