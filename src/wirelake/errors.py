@@ -64,6 +64,11 @@ class DecodeError(WireError):
             self.excerpt = f"{before} | {after}".strip()
         return self
 
+    def as_value(self) -> DecodeError:
+        """Forget where it was raised: a traceback keeps everything alive that the reader had in its hands."""
+        self.__traceback__ = self.__context__ = None
+        return self
+
 
 class Truncated(DecodeError):
     """A field or a frame needs more bytes than there are."""

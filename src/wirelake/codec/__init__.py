@@ -13,6 +13,7 @@ from ..spec.resolve import Layout, candidates, layout
 from .compile import DOUBTS, compile_layout
 from .detect import detect_alone
 from .encoder import encode_frame
+from .faults import faults_for
 from .headers import compile_measure
 from .walk import walk
 
@@ -28,16 +29,26 @@ class Codec:
         self.layout = layout
         self.quick = compile_layout(layout)
         self.measure = compile_measure(layout, undecided)
+        self._faults = faults_for(layout)
 
     def decode(self, frame: bytes) -> Any:
         """The message in ``frame``, exactly one frame."""
+        message = self._quickly(frame)
+        return message if message is not None else walk(self.layout, frame)
+
+    def judge(self, frame: bytes) -> Any:
+        """Return the message in ``frame``, or the DecodeError that says why there is none."""
+        fault = self._faults.known.get(frame)
+        if fault is not None:
+            return fault
+        message = self._quickly(frame)
+        return message if message is not None else self._faults.judge(frame)
+
+    def _quickly(self, frame: bytes) -> Any:
         try:
-            message = self.quick(frame, len(frame))
-            if message is not None:
-                return message
+            return self.quick(frame, len(frame))
         except DOUBTS:
-            pass
-        return walk(self.layout, frame)
+            return None
 
 
 @lru_cache(maxsize=64)

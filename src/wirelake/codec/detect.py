@@ -18,8 +18,8 @@ from ..errors import DecodeError, Incomplete
 from ..spec import nodes as n
 from ..spec.resolve import Layout, MessageNode
 from .compile import DOUBTS, compile_layout
+from .faults import faults_for
 from .frame import Buffer, Header, measure, plausible
-from .walk import walk
 
 
 @dataclass(slots=True)
@@ -151,10 +151,9 @@ def _outcome(layout: Layout, frame: bytes) -> tuple[bool, str]:
             return is_clean(message), ""
     except DOUBTS:
         pass
-    try:
-        message = walk(layout, frame)
-    except DecodeError as error:
-        return False, "body" if error.body_only else error.rule
+    message = faults_for(layout).judge(frame)
+    if isinstance(message, DecodeError):
+        return False, "body" if message.body_only else message.rule
     return is_clean(message), ""
 
 

@@ -137,8 +137,15 @@ class _Lenient(Codec):
         try:
             return self._strict.decode(frame)
         except DecodeError:
-            message = self._plain.decode(frame)
-        force_setattr(message, "notes", (*message.notes, self._note))
+            return self._noted(self._plain.decode(frame))
+
+    def judge(self, frame: bytes) -> Any:
+        message = self._strict.judge(frame)
+        return self._noted(self._plain.judge(frame)) if isinstance(message, DecodeError) else message
+
+    def _noted(self, message: Any) -> Any:
+        if not isinstance(message, DecodeError):
+            force_setattr(message, "notes", (*message.notes, self._note))
         return message
 
 
@@ -257,18 +264,23 @@ class StreamDecoder:
         events: list[Event] = []
         whole = b""
         while self._at < len(self._buffer):
+            length = 0
             if self._scan < 0 and self._codec.measure(self._buffer, self._at, len(self._buffer)):
                 whole = whole or bytes(self._buffer)
-                if self._plain(whole, events):
-                    continue
-            event = self._search(final) if self._scan >= 0 else self._next(final)
+                length = self._plain(whole, events)
+                if self._at == len(whole):
+                    break
+            event = self._frame(length, self._codec, final) if length else self.step(final)
             if event is None:
                 break
             events.append(event)
         return events
 
-    def _plain(self, whole: bytes, events: list[Event]) -> bool:
-        """Takes frames that need no thought, as many as there are one after the other; whether there was one."""
+    def _plain(self, whole: bytes, events: list[Event]) -> int:
+        """Take frames that need no thought, as many as there are one after the other.
+
+        Return the length of the next one if its header is good but ``quick`` has doubts about the rest, else 0.
+        """
         measure, quick, base = self._codec.measure, self._codec.quick, self._base
         first = at = self._at
         before, end = len(events), len(whole)
@@ -284,7 +296,7 @@ class StreamDecoder:
         self._at = at
         self.bytes_decoded += at - first
         self.messages += len(events) - before
-        return at > first
+        return length
 
     def _next(self, final: bool) -> Event | None:
         buffer, at, end = self._buffer, self._at, len(self._buffer)
@@ -303,9 +315,9 @@ class StreamDecoder:
         try:
             header = read_header(codec.layout, buffer, at, end)
         except Incomplete as error:
-            return self._lose(error, final) if final else None
+            return self._lose(error.as_value(), final) if final else None
         except DecodeError as error:
-            return self._lose(error, final)
+            return self._lose(error.as_value(), final)
         return self._frame(header.length, codec, final)
 
     def _prove(self, proved: Layout) -> None:
@@ -316,13 +328,12 @@ class StreamDecoder:
     def _frame(self, length: int, codec: Codec, final: bool) -> Event | None:
         at = self._at
         frame = bytes(self._buffer[at : at + length])
-        try:
-            message = codec.decode(frame)
-        except DecodeError as error:
+        message = codec.judge(frame)
+        if isinstance(message, DecodeError):
             follows = self._follows(at + length, final)
             if follows is None:
                 return None
-            return self._quarantine(length, error) if follows else self._lose(error, final)
+            return self._quarantine(length, message) if follows else self._lose(message, final)
         doubt = self._readings.doubt(frame)
         if doubt is not None:
             # Its length may be a broken one, and the payload then a thousand messages: another frame must follow.
@@ -436,10 +447,8 @@ class StreamDecoder:
             return False
         except DOUBTS:
             pass
-        try:
-            return is_clean(self._readings.codec(layout).decode(frame))
-        except DecodeError:
-            return False
+        message = self._readings.codec(layout).judge(frame)
+        return not isinstance(message, DecodeError) and is_clean(message)
 
 
 __all__ = [

@@ -246,19 +246,16 @@ class _Decoding:
         """Decode or quarantine a frame of a stream; say no if it takes a search."""
         layout = self._layout(reading)
         frame = self.view[start : start + length].tobytes()
-        message, error = None, self.readings.doubt(frame)
-        try:
-            message = self.readings.codec(layout).decode(frame)
-        except DecodeError as fault:
-            error = fault
-        if error is not None:
+        message = self.readings.codec(layout).judge(frame)
+        is_fault = isinstance(message, DecodeError)
+        if is_fault or self.readings.doubt(frame) is not None:
             follows = plausible(layout, self.view, start + length, int(self.ranges.ends[number]))
             if follows is False or (follows is None and not self.ranges.final[number]):
                 return False
-        if message is not None:
+        if is_fault:
+            self._quarantine(number, start, message, frame)
+        else:
             self.slow.append((number, start, message))
-        elif error is not None:
-            self._quarantine(number, start, error, frame)
         return True
 
     def _quarantine(self, number: int, start: int, error: DecodeError, data: bytes) -> None:
@@ -344,10 +341,11 @@ class _Decoding:
         for i in declined:
             number, start = int(frames.ranges[i]), int(frames.starts[i])
             frame = self.view[start : start + int(frames.lengths[i])].tobytes()
-            try:
-                self.slow.append((number, start, codec.decode(frame)))
-            except DecodeError as error:
-                self._quarantine(number, start, error, frame)
+            message = codec.judge(frame)
+            if isinstance(message, DecodeError):
+                self._quarantine(number, start, message, frame)
+            else:
+                self.slow.append((number, start, message))
 
     def _joined(self) -> list[Frames]:
         """The frames that were judged, by reading."""

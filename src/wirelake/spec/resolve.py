@@ -8,7 +8,7 @@ from __future__ import annotations
 import codecs
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, assert_never
 
 from ..errors import SpecError
@@ -43,11 +43,11 @@ class MessageNode:
     def field(self, name: str) -> n.Field:
         return next(f for f in self.fields if f.name == name)
 
-    @property
+    @cached_property
     def body(self) -> n.Field | None:
         return next((f for f in self.fields if isinstance(f.wire, n.Body)), None)
 
-    @property
+    @cached_property
     def views(self) -> tuple[n.Field, ...]:
         return tuple(f for f in self.fields if f.view_of)
 
