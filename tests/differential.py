@@ -15,8 +15,8 @@ from wirelake.codec.encoder import encode_frame
 from wirelake.codec.stream import Decoded, Quarantined, Readings, StreamDecoder, torn
 from wirelake.columnar import ColumnarDecoder, decode_frames, schema
 from wirelake.columnar.rows import row_of
-from wirelake.columnar.show import all_columns
 from wirelake.columnar.streams import UNPROVED, Ranges, StreamsDecoder
+from wirelake.columnar.to_json import all_columns
 from wirelake.errors import DecodeError
 from wirelake.generate.values import random_message
 from wirelake.protocols import ceda, load

@@ -21,8 +21,8 @@ from wirelake import encode
 from wirelake.capture.chunks import DIRECTIONS
 from wirelake.capture.decode import CaptureDecoder, DecodedWindow, decode_partition
 from wirelake.capture.partitions import CaptureRange
-from wirelake.capture.plan import plan
 from wirelake.capture.settings import ReadSettings
+from wirelake.capture.split import plan
 from wirelake.capture.write.pcap import PcapWriter
 from wirelake.capture.write.tcp import TcpWriter
 from wirelake.generate import Closed, Event, Opened, generate

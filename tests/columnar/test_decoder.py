@@ -16,7 +16,7 @@ import wirelake
 from tests.differential import valid_frames
 from wirelake import columnar
 from wirelake.columnar import decode, decode_frames, decode_stream
-from wirelake.columnar.show import all_columns
+from wirelake.columnar.to_json import all_columns
 from wirelake.protocols import load
 from wirelake.protocols.casual import (
     Buffer,

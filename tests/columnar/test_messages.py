@@ -12,7 +12,7 @@ from tests.differential import READING_IDS, READINGS, mutate, valid_frames
 from wirelake.codec import decode, encode
 from wirelake.columnar import decode_frames
 from wirelake.columnar.messages import message_of
-from wirelake.columnar.show import all_columns
+from wirelake.columnar.to_json import all_columns
 from wirelake.errors import DecodeError, EncodeError
 from wirelake.protocols import load
 from wirelake.spec.resolve import layout

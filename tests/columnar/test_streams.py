@@ -9,7 +9,7 @@ import pytest
 
 import wirelake
 from wirelake.codec.stream import readings
-from wirelake.columnar.fast import fast_for
+from wirelake.columnar.run_kernel import fast_for
 from wirelake.columnar.streams import UNPROVED, Outcome, Ranges, StreamsDecoder
 from wirelake.generate import generate
 from wirelake.protocols.casual import Domain, DomainDiscoverRequest

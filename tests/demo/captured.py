@@ -8,8 +8,8 @@ from typing import Any
 
 from wirelake.capture.decode import decode_partition
 from wirelake.capture.partitions import CaptureRange
-from wirelake.capture.plan import plan
 from wirelake.capture.settings import ReadSettings
+from wirelake.capture.split import plan
 
 Row = dict[str, Any]
 

@@ -13,12 +13,12 @@ import pytest
 from wirelake.capture.accounts import ACCOUNTS
 from wirelake.capture.decode import decode_partition
 from wirelake.capture.partitions import CaptureRange, Partition
-from wirelake.capture.plan import plan
 from wirelake.capture.quarantine import QUARANTINE
 from wirelake.capture.settings import ReadSettings
+from wirelake.capture.split import plan
 from wirelake.generate import generate, write_pcap
 from wirelake.gold.broker_order import QUIET_US, BrokerOrder, Ended
-from wirelake.gold.connections import CONNECTIONS, connection_rows
+from wirelake.gold.by_connection import CONNECTIONS, connection_rows
 from wirelake.gold.exchanges import EXCHANGES, Exchanges
 from wirelake.gold.facts import FACTS, facts
 from wirelake.gold.matching import Matching

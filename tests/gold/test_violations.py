@@ -11,7 +11,7 @@ import pytest
 
 from wirelake.columnar.schema import TIMESTAMP
 from wirelake.generate import Traffic, generate
-from wirelake.gold import state_check
+from wirelake.gold import lifecycle_check as state_check
 from wirelake.gold.violations import VIOLATIONS
 from wirelake.protocols import casual, ceda, dsa, mb
 from wirelake.spec import Cell

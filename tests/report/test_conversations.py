@@ -15,7 +15,7 @@ from wirelake.generate.simulation import Event
 from wirelake.lake import Lake
 from wirelake.report import collect, find_conversation
 from wirelake.report.conversations import read_conversations
-from wirelake.report.views import open_tables
+from wirelake.report.database import open_tables
 
 Spot = tuple[str, str, int]
 

@@ -14,7 +14,7 @@ from tests.report.made import message, write
 from wirelake.lake import Lake
 from wirelake.report import collect
 from wirelake.report.conversation_ids import Spot, parse
-from wirelake.report.views import open_tables
+from wirelake.report.database import open_tables
 from wirelake.report.windows import Around, Ends, Want, read_rows
 
 

@@ -94,7 +94,7 @@ def _hex_columns(
     protocol: Protocol, options: dict[str, Any], file: BinaryIO, tally: Tally, more: dict[str, Any]
 ) -> None:
     from ..columnar import decode_frames
-    from ..columnar.show import all_columns, show_rows
+    from ..columnar.to_json import all_columns, show_rows
 
     nodes = {node.name: node for node in layout(protocol, **options).messages.values()}
     lines = _frames(file)
@@ -155,7 +155,7 @@ def _stream_columns(
     protocol: Protocol, options: dict[str, Any], file: BinaryIO, tally: Tally, more: dict[str, Any]
 ) -> None:
     from ..columnar import decode_stream
-    from ..columnar.show import all_columns, show_rows
+    from ..columnar.to_json import all_columns, show_rows
 
     _streamed(protocol, options)
     nodes = {node.name: node for node in layout(protocol, **options).messages.values()}

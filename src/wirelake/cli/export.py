@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from ..capture.write.export import Exported
+    from ..capture.write.tap_to_pcapng import Exported
 
 
 @click.command()
@@ -27,7 +27,7 @@ def export(inputs: tuple[str, ...], output: str) -> None:
     wirelake export captures/ -o - | tshark -r -
     wirelake dissector mb > mb.lua && tshark -X lua_script:mb.lua -r today.pcapng
     """
-    from ..capture.write.export import export_pcapng
+    from ..capture.write.tap_to_pcapng import export_pcapng
     from ..errors import CaptureError
 
     try:

@@ -256,8 +256,8 @@ def serve_report(
     except ValueError as error:
         raise click.UsageError(f"--listen: {error}") from None
     with needs_report():
-        from ..report.access import check_token
         from ..report.follow import LakeSource
+        from ..report.http_access import check_token
 
         try:
             token = token and check_token(token)

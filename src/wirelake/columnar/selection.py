@@ -23,7 +23,7 @@ from .schema import default_columns, schema
 def load_kernel() -> Any:
     """Return the module of the kernel, or None without numba; warn about that once."""
     try:
-        from . import fast  # numba takes a second to load, and may be missing
+        from . import run_kernel as fast  # numba takes a second to load, and may be missing
     except ImportError:
         warnings.warn(
             "numba is not installed: columns are decoded by the record codec, which is much slower; "

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ..kernels.match_codes import LAST, OPENS, REPLY
 from ..spec.conduct import Branches
 from . import arrays
-from .connections import integers
+from .by_connection import integers
 from .declarations import Declarations
 from .losses import FOR_EVER
 from .match_rows import Ints, Mask, window_us

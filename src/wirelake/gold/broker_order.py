@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from ..capture.chunks import server_of
 from . import arrays
-from .connections import integers
+from .by_connection import integers
 from .declarations import Declarations
 from .match_rows import Mask
 from .matching import MATCHED

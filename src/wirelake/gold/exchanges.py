@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from ..columnar.schema import TIMESTAMP
 from ..kernels.match_codes import ENDS, LAST, LATE_US, OPENS, REPLY
 from . import arrays, broker_legs
-from .connections import integers
+from .by_connection import integers
 from .facts import FACTS
 from .indexed_rows import IndexedRows
 from .losses import FOR_EVER

@@ -52,7 +52,7 @@ from ..kernels.match_codes import (
 from ..spec import conduct as parts
 from ..spec.conduct import Conduct, Matching
 from . import arrays
-from .connections import integers, truths, whole
+from .by_connection import integers, truths, whole
 from .losses import FOR_EVER
 from .protocol_facts import ProtocolFacts
 

@@ -52,7 +52,7 @@ from ..kernels.match_codes import (
 from ..spec.conduct import Conduct
 from ..spec.conduct import Matching as MatchingConduct
 from . import arrays
-from .connections import integers
+from .by_connection import integers
 from .declarations import Declarations
 from .facts import FED
 from .indexed_rows import IndexedRows

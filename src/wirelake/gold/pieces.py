@@ -33,7 +33,7 @@ from ..kernels.piece_codes import (
 )
 from ..spec.conduct import CLOSE, REQUEST, Pieces
 from . import arrays
-from .connections import integers, truths, whole
+from .by_connection import integers, truths, whole
 from .losses import FOR_EVER
 from .protocol_facts import ProtocolFacts
 

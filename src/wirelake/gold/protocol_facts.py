@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from .connections import Runs, integers, runs_of, to_client
+from .by_connection import Runs, integers, runs_of, to_client
 
 
 @dataclass

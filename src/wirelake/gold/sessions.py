@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ..columnar.schema import TIMESTAMP
 from ..spec.conduct import HANDSHAKE
-from .connections import Runs, integers, introductions, runs_of, to_client, truths
+from .by_connection import Runs, integers, introductions, runs_of, to_client, truths
 from .facts import INTRODUCTION
 from .open import open_rows
 from .schema import column

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from .branch_events import BranchEvents, BranchEventsCarry
 from .broker_order import BrokerOrder, BrokerOrderCarry
-from .connections import CONNECTIONS
+from .by_connection import CONNECTIONS
 from .declarations import Declarations
 from .exchanges import Exchanges, ExchangesCarry
 from .facts import FED

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from . import arrays
-from .connections import integers, runs_of, to_client
+from .by_connection import integers, runs_of, to_client
 from .facts import FED
 
 _ORDER = [("connection", "ascending"), ("ts", "ascending"), ("order", "ascending")]

@@ -28,8 +28,8 @@ from ..columnar.schema import TIMESTAMP
 from ..spec.conduct import Branches, Outcome
 from . import arrays
 from .branch_events import COMMIT, COMMITTED, EVENTS, PREPARE, REPLIES, ROLLED_BACK, VOTE, WORK
+from .by_connection import integers
 from .call_counts import CALLS, IN_DOUBT, MAX_EXECUTIONS, CallCounts, undecided
-from .connections import integers
 from .declarations import Declarations
 from .open import OPEN, open_rows
 from .schema import column

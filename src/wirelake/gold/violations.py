@@ -27,16 +27,16 @@ from numpy.typing import NDArray
 from ..columnar.schema import TIMESTAMP
 from ..kernels.match_codes import EARLY_US, LATE_US
 from ..kernels.piece_codes import FIRST_IS_MISSING
-from .connection_state import ConnectionState
-from .connections import integers, whole
+from .by_connection import integers, whole
 from .declarations import Declarations
 from .lifecycle import Automaton, automaton
+from .lifecycle_check import StateCheck, Watch
+from .lifecycle_state import ConnectionState
 from .losses import Ints, Losses
 from .matching import Matched
 from .pieces import PieceFaults
 from .protocol_facts import ProtocolFacts
 from .schema import column
-from .state_check import StateCheck, Watch
 from .violation_rows import (
     ANONYMOUS_REPLY,
     DUPLICATE_REPLY,

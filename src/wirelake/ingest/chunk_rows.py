@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ..capture.chunks import DIRECTIONS, Chunks
 from ..columnar.schema import TIMESTAMP
-from ..gold.connections import endpoint
+from ..gold.by_connection import endpoint
 from ..gold.tables import CHUNK_BYTES, CHUNKS
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..capture.partitions import CaptureRange
-from ..capture.plan import PARTITION_BYTES
 from ..capture.read.inputs import Peek, in_order, peek
 from ..capture.settings import ReadSettings
+from ..capture.split import PARTITION_BYTES
 from ..errors import CaptureError
 from ..lake import Input, look
 from .declared import Declared

@@ -16,22 +16,22 @@ import pyarrow.dataset as ds
 
 from ..capture.decode import CaptureDecoder
 from ..capture.partitions import Partition
-from ..capture.plan import Plan, plan
 from ..capture.settings import ReadSettings
+from ..capture.split import Plan, plan
 from ..gold.open import OPEN
 from ..gold.tables import ACCOUNTING
 from ..lake import Run, StagedFile, read_ipc
 from ..protocols import BUILT_IN
-from .addresses_task import address_tasks, hours_of, replaced_by
 from .declared import Declared
-from .decode_task import DecodeResult, DecodeTask
-from .gold_task import GoldResult, GoldTask
 from .plan import NewCapture, for_workers, partition_bytes
 from .report import Progress, Report, sum_counts
 from .runner import Runner
 from .stages import Stages
 from .step_carry import StepCarry
-from .transactions_task import TransactionsResult, TransactionsTask, calls_name, moves_name
+from .tasks.addresses import address_tasks, hours_of, replaced_by
+from .tasks.decode import DecodeResult, DecodeTask
+from .tasks.gold import GoldResult, GoldTask
+from .tasks.transactions import TransactionsResult, TransactionsTask, calls_name, moves_name
 
 SLOWEST = 5
 """Addresses that a report names."""

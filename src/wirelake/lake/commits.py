@@ -14,7 +14,10 @@ from typing import Any
 import msgspec
 
 from ..errors import LakeError
-from .allowed import (
+from .inputs import Input
+from .staging import StagedFile
+from .store import Store
+from .validation import (
     CARRY,
     Count,
     Text,
@@ -29,9 +32,6 @@ from .allowed import (
     printable,
     shown,
 )
-from .inputs import Input
-from .staging import StagedFile
-from .store import Store
 
 COMMITS = "_commits"
 FORMAT = 1

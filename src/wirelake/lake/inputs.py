@@ -10,8 +10,8 @@ import msgspec
 from pyarrow import fs
 
 from ..errors import LakeError
-from .allowed import Count, Int64, Text
 from .store import errors
+from .validation import Count, Int64, Text
 
 HEAD_BYTES = 1 << 16
 

@@ -35,12 +35,12 @@ from pyarrow import fs
 
 from .. import __version__
 from ..errors import LakeError
-from .allowed import CARRY, STAGING, Count, Text, Values, is_name, printable, shown
 from .commits import MAX_RECORD_BYTES, Record, State, read_new, record_path, temporary_records
 from .inputs import Input
 from .lock import locked
 from .staging import StagedFile, Staging
 from .store import Store, errors
+from .validation import CARRY, STAGING, Count, Text, Values, is_name, printable, shown
 
 ABOUT = "_lake.json"
 MAX_ABOUT_BYTES = 1 << 20

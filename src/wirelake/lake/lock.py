@@ -17,8 +17,8 @@ from datetime import UTC, datetime
 import msgspec
 
 from ..errors import LakeError
-from .allowed import printable
 from .store import Store, errors
+from .validation import printable
 
 try:
     import fcntl

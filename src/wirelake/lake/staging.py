@@ -22,8 +22,8 @@ import msgspec
 import pyarrow as pa
 
 from ..errors import LakeError
-from .allowed import STAGING, Count, Int64, Text, is_name
 from .store import Store, errors
+from .validation import STAGING, Count, Int64, Text, is_name
 
 if TYPE_CHECKING:
     from .arrow_files import StreamWriter

@@ -27,7 +27,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from ..errors import LakeError
-from .allowed import is_path, shown
+from .validation import is_path, shown
 
 OBJECT_STORES = frozenset({"s3", "gcs", "abfs"})
 """Stores without directories: making some would only leave empty objects behind."""

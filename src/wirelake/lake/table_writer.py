@@ -20,9 +20,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ..errors import LakeError
-from .allowed import is_table
 from .encodings import encodings
 from .staging import Attempt, Sink, StagedFile, Staging
+from .validation import is_table
 
 ROW_GROUP_ROWS = 100_000
 BUFFER_BYTES = 32 << 20

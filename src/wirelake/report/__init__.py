@@ -12,8 +12,8 @@ It reads the Parquet files of the lake with DuckDB; nothing here knows Spark.
 from __future__ import annotations
 
 from .collect import collect, find_conversation
+from .database import open_tables
 from .page_file import Written, write_report
 from .render import render
-from .views import open_tables
 
 __all__ = ["Written", "collect", "find_conversation", "open_tables", "render", "write_report"]

@@ -24,13 +24,13 @@ from ..codec.encoder import encode_frame
 from ..columnar.messages import message_of
 from ..errors import DecodeError, Incomplete, SpecError, WireError
 from ..gold.tables import view_name
-from ..lake.allowed import is_protocol
+from ..lake.validation import is_protocol
 from ..protocols import known, load
 from ..spec.resolve import Layout
 from .conversation_ids import Spot
+from .database import quoted, register_spots, rows
 from .page_values import cut, short_fields
 from .secrets import has_secrets, secret_at
-from .views import quoted, register_spots, rows
 
 MAX_HEX_BYTES = 1024
 MAX_PARTS = 100

@@ -18,10 +18,10 @@ from ..lake.store import errors
 from . import queries
 from .annotated_bytes import add_bytes
 from .conversations import read_conversations
+from .database import open_tables, rows
 from .packing import json_size
 from .page_values import cell
 from .selection import Selection
-from .views import open_tables, rows
 
 MAX_DATA_BYTES = 4_600_000
 """Limit for the data of a page, conversations packed: with the chart library the page is then below 10 MB."""

@@ -12,12 +12,12 @@ from typing import Any
 import duckdb
 
 from .conversation_ids import ConnectionId, ExchangeId, Id, Spot, TransactionId, parse
+from .database import register_spots, rows
 from .exchanges import Exchange, Pair, read_exchanges, read_pairs
 from .lifelines import UNKNOWN, Lifelines, Peers, read_peers
 from .page_values import cut
 from .queries import MAX_WHOLE
 from .transactions import Transaction, branches, read_transactions, unanswered
-from .views import register_spots, rows
 from .windows import Around, Ends, Rows, Want, read_rows
 
 BEFORE, AFTER = 10, 6

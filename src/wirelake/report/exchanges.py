@@ -11,7 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from .conversation_ids import ExchangeId, Spot
-from .views import register_rows, register_spots, register_texts, rows
+from .database import register_rows, register_spots, register_texts, rows
 from .windows import MESSAGE, Around
 
 MAX_CHAIN = 12

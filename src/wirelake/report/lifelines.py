@@ -9,8 +9,8 @@ from typing import Any
 
 import duckdb
 
+from .database import register_texts, rows
 from .page_values import cut
-from .views import register_texts, rows
 
 CLIENT_NAMES = ("client_domain", "name", "user", "path", "client_dsid")
 _SERVER_NAMES = ("server_domain", "server_dsid")

@@ -23,9 +23,9 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import quote
 
-from .access import Access, host_text, is_loopback, make_token
 from .follow import Follower, Say, Source, first_line
 from .http import MAX_HEAD, Refused, Request, Response, read_head, text, write_response
+from .http_access import Access, host_text, is_loopback, make_token
 
 MAX_CONNECTIONS = 64
 BACKLOG = 128

@@ -15,8 +15,8 @@ from ..spec.columns import Column, columns
 from ..spec.nodes import Protocol
 from ..spec.roles import Place, label, places
 from .conversation_ids import Spot, TransactionId
+from .database import quoted, register_texts, rows
 from .exchanges import Pair
-from .views import quoted, register_texts, rows
 
 WORK = "work"
 MAX_REQUESTS = 40

@@ -21,7 +21,7 @@ import duckdb
 import pyarrow as pa
 
 from .conversation_ids import Spot
-from .views import SPOTS, register_rows, register_spots, register_texts, rows
+from .database import SPOTS, register_rows, register_spots, register_texts, rows
 
 PER_SLOT = 64
 

@@ -13,10 +13,10 @@ from pyspark.sql.types import StructType
 
 from ..capture.decode import DecodedWindow, decode_partition
 from ..capture.partitions import CaptureRange, Partition
-from ..capture.plan import plan
 from ..capture.read import kind_of
 from ..capture.read.files import local_path, open_binary
 from ..capture.settings import ReadSettings
+from ..capture.split import plan
 from ..errors import CaptureError, DecodeError, OptionError
 from ..gold.facts import ENVELOPE, MESSAGES, facts, needed_columns
 from ..ingest.listing import ListedFile, find

@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 
 from ..columnar import schema as message_schema
 from ..columnar.schema import FRONT_NAMES, TIMESTAMP, default_columns
-from ..columnar.show import all_columns
+from ..columnar.to_json import all_columns
 from ..errors import OptionError
 from ..spec.nodes import Protocol
 

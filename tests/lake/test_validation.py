@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wirelake.gold.tables import TABLES
-from wirelake.lake import allowed
+from wirelake.lake import validation as allowed
 from wirelake.protocols import BUILT_IN
 
 PART = "part-00000001-00000-0.parquet"

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.capture import hostile
 from wirelake.capture.decode import CaptureDecoder, DecodedWindow, decode_partition
 from wirelake.capture.partitions import CaptureRange
-from wirelake.capture.plan import Plan, plan
 from wirelake.capture.settings import ReadSettings
+from wirelake.capture.split import Plan, plan
 from wirelake.capture.state import State
 from wirelake.generate import generate, write_pcap, write_raw, write_tap
 from wirelake.protocols import BUILT_IN

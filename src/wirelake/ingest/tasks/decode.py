@@ -11,23 +11,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..capture.chunks import SERVER_DIGITS, Counts, server_of
-from ..capture.decode import DecodedWindow, decode_partition
-from ..capture.partitions import Partition
-from ..capture.quarantine import QUARANTINE
-from ..capture.read.resume import ResumePoint
-from ..capture.settings import ReadSettings
-from ..columnar.schema import table_schema
-from ..gold.connections import connection_rows
-from ..gold.declarations import Declarations
-from ..gold.facts import FED, MESSAGES, facts
-from ..gold.tables import ACCOUNTING, CHUNK_BYTES, CHUNKS
-from ..lake import Attempt, StagedFile, Staging
-from ..protocols import load
-from .carry import pack
-from .chunk_rows import chunk_rows
-from .declared import Declared
-from .gold_task import SHARES
+from ...capture.chunks import SERVER_DIGITS, Counts, server_of
+from ...capture.decode import DecodedWindow, decode_partition
+from ...capture.partitions import Partition
+from ...capture.quarantine import QUARANTINE
+from ...capture.read.resume import ResumePoint
+from ...capture.settings import ReadSettings
+from ...columnar.schema import table_schema
+from ...gold.by_connection import connection_rows
+from ...gold.declarations import Declarations
+from ...gold.facts import FED, MESSAGES, facts
+from ...gold.tables import ACCOUNTING, CHUNK_BYTES, CHUNKS
+from ...lake import Attempt, StagedFile, Staging
+from ...protocols import load
+from ..carry import pack
+from ..chunk_rows import chunk_rows
+from ..declared import Declared
+from .gold import SHARES
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from ..columnar.schema import TIMESTAMP
-from ..gold.addresses import ADDRESSES, EXCHANGE_COLUMNS, MESSAGE_COLUMNS, TEXTS, addresses
-from ..gold.exchanges import EXCHANGES
-from ..gold.facts import MESSAGES
-from ..lake import Lake, StagedFile, Staging
+from ...columnar.schema import TIMESTAMP
+from ...gold.addresses import ADDRESSES, EXCHANGE_COLUMNS, MESSAGE_COLUMNS, TEXTS, addresses
+from ...gold.exchanges import EXCHANGES
+from ...gold.facts import MESSAGES
+from ...lake import Lake, StagedFile, Staging
 
 HOUR_US = 3_600_000_000
 

@@ -9,22 +9,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..capture.quarantine import QUARANTINE
-from ..gold.arrays import taken
-from ..gold.branch_events import EVENTS, WORK, part_of
-from ..gold.connections import CONNECTIONS
-from ..gold.declarations import Declarations
-from ..gold.exchanges import EXCHANGES
-from ..gold.facts import FED
-from ..gold.open import OPEN
-from ..gold.sessions import SESSIONS
-from ..gold.steps import GoldCarry, GoldSteps
-from ..gold.tables import ACCOUNTING
-from ..gold.violations import VIOLATIONS
-from ..lake import Attempt, StagedFile, Staging, read_ipc
-from .carry import pack, read
-from .declared import Declared
-from .transactions_task import calls_name, moves_name
+from ...capture.quarantine import QUARANTINE
+from ...gold.arrays import taken
+from ...gold.branch_events import EVENTS, WORK, part_of
+from ...gold.by_connection import CONNECTIONS
+from ...gold.declarations import Declarations
+from ...gold.exchanges import EXCHANGES
+from ...gold.facts import FED
+from ...gold.open import OPEN
+from ...gold.sessions import SESSIONS
+from ...gold.steps import GoldCarry, GoldSteps
+from ...gold.tables import ACCOUNTING
+from ...gold.violations import VIOLATIONS
+from ...lake import Attempt, StagedFile, Staging, read_ipc
+from ..carry import pack, read
+from ..declared import Declared
+from .transactions import calls_name, moves_name
 
 SHARES = {"facts": FED, "connections": CONNECTIONS, "accounts": ACCOUNTING, "quarantine": QUARANTINE}
 """What goes from decoding to gold."""

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..spec.conduct import HANDSHAKE, REFUSED
-from .connection_state import MOST_KEPT, ConnectionState, Message
-from .connections import introductions
+from .by_connection import introductions
 from .lifecycle import FORBIDDEN, Automaton
+from .lifecycle_state import MOST_KEPT, ConnectionState, Message
 from .losses import FOR_EVER, Losses
 from .protocol_facts import ProtocolFacts
 from .violation_rows import NOTHING, SIDES, STATE, Found

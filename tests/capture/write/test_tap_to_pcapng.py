@@ -22,8 +22,8 @@ from wirelake.capture.partitions import CaptureRange
 from wirelake.capture.read import open_capture
 from wirelake.capture.settings import ReadSettings
 from wirelake.capture.tcp import Tracker
-from wirelake.capture.write.export import UNKNOWN, Exported, export_pcapng
 from wirelake.capture.write.tap import TapWriter
+from wirelake.capture.write.tap_to_pcapng import UNKNOWN, Exported, export_pcapng
 from wirelake.errors import CaptureError
 from wirelake.generate import generate, write_tap
 

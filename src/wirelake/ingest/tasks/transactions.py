@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..gold.branch_events import EVENTS
-from ..gold.declarations import Declarations
-from ..gold.transactions import TRANSACTIONS, Transactions, TransactionsCarry
-from ..lake import Attempt, StagedFile, Staging, read_ipc
-from .carry import pack, read
-from .declared import Declared
+from ...gold.branch_events import EVENTS
+from ...gold.declarations import Declarations
+from ...gold.transactions import TRANSACTIONS, Transactions, TransactionsCarry
+from ...lake import Attempt, StagedFile, Staging, read_ipc
+from ..carry import pack, read
+from ..declared import Declared
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from wirelake.capture.partitions import CaptureRange
-from wirelake.capture.plan import plan
 from wirelake.capture.settings import ReadSettings
+from wirelake.capture.split import plan
 from wirelake.generate import generate, write_pcap
-from wirelake.ingest.decode_task import DecodeTask
-from wirelake.ingest.gold_task import GoldTask
+from wirelake.ingest.tasks.decode import DecodeTask
+from wirelake.ingest.tasks.gold import GoldTask
 from wirelake.lake import Lake
 from wirelake.protocols import BUILT_IN
 
