@@ -16,7 +16,7 @@ from wirelake.codec.stream import MAX_QUARANTINE
 from wirelake.errors import OptionError
 from wirelake.gold.transactions import LINGER_US
 from wirelake.ingest.run import BUCKETS
-from wirelake.kernels.match_codes import LATE_US
+from wirelake.kernels.match_codes import EARLY_US, LATE_US, RECENT
 from wirelake.net.live import LIVE
 from wirelake.protocols import BUILT_IN, casual, load
 from wirelake.report.annotated_bytes import MAX_HEX_BYTES
@@ -157,7 +157,10 @@ def test_the_limits_that_are_told_are_those_of_the_source():
 
 def test_the_page_of_the_lake_knows_when_things_are_decided():
     assert (LATE_US, LINGER_US) == (60_000_000, 60_000_000)
-    assert "and a minute more" in LAKE and "a minute after the last of its branches" in LAKE
+    assert "as long again, but at least a minute" in LAKE
+    assert (EARLY_US, RECENT) == (5_000_000, 1024)
+    assert "up to 5 s before its request" in LAKE and "the next 1024\n  replies of its connection" in LAKE
+    assert "a minute after the last of its branches" in LAKE
     assert f"made in {BUCKETS} buckets" in LAKE
     assert f"only the first {KEPT_BYTES} bytes" in LAKE
 

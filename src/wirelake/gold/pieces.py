@@ -108,7 +108,7 @@ class Assembler:
     def feed(self, facts: ProtocolFacts, connection: NDArray[np.int32], how: Pieces | None) -> Assembled:
         """Take facts of one protocol; ``connection`` is the number of the connection of each."""
         piece = integers(facts.table, "piece", -1) if how is not None else np.zeros(0, np.int64)
-        result = Assembled(np.ones(len(facts), np.bool_), integers(facts.table, "length"))
+        result = Assembled(np.ones(len(facts), np.bool_), integers(facts.table, "length").copy())
         old = self._of(connection)
         if how is None or not ((piece >= 0).any() or old.any()):
             return result
@@ -123,7 +123,8 @@ class Assembler:
         groups = _assembled(rows, key, integers(before, "next"))
         self._open = pa.concat_tables([self._open, _incomplete(rows, groups, key, owner)]).combine_chunks()
         new = Groups(*(column[len(before) :] for column in groups))
-        result.whole[chosen], result.bytes[chosen] = new.whole, new.bytes
+        result.whole[chosen] = new.whole
+        result.bytes[chosen] = np.where(new.whole, new.bytes, result.bytes[chosen])
         result.faults = _faults(chosen, piece, new, how)
         return result
 
