@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from wirelake.capture.accounts import ACCOUNTS
 from wirelake.capture.output import OutputBuilder
-from wirelake.capture.quarantine import QUARANTINE, Fault, Quarantine
+from wirelake.capture.quarantine import QUARANTINE, Quarantine, RangeFault
 from wirelake.capture.stream_table import StreamTable
 
 
@@ -17,7 +17,7 @@ def test_a_range_is_counted_as_quarantined_and_a_gap_as_missing() -> None:
     out = OutputBuilder()
     table.numbers["next_offset"][2 * slot + 1] = 40
     out.quarantine.append(
-        quarantine.range(2 * slot, 7, 3, -1, 1, Fault("text_utf8", "topic", "not UTF-8", b"abc", "mb"))
+        quarantine.range(2 * slot, 7, 3, -1, 1, RangeFault("text_utf8", "topic", "not UTF-8", b"abc", "mb"))
     )
     out.quarantine.append(quarantine.gap(2 * slot + 1, 60, 1_000_000, 1, None))
     built = out.build(pa.RecordBatch.from_pylist([], ACCOUNTS)).quarantine

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..codec.stream import MAX_QUARANTINE
-from .quarantine import Fault, Quarantine, Row
+from .quarantine import Quarantine, RangeFault, Row
 from .stream_state import EncryptedRange, LooseChunk
 from .stream_table import StreamTable
 
@@ -46,5 +46,5 @@ class EncryptedStreams:
         known = self._table.encrypted.pop(stream, None)
         if known is not None and known.length:
             offset = int(self._table.numbers["next_offset"][stream]) - known.length
-            fault = Fault("encrypted", "", _DETAIL, known.head, None)
+            fault = RangeFault("encrypted", "", _DETAIL, known.head, None)
             yield self._quarantine.range(stream, offset, known.length, known.ts, known.capture, fault)

@@ -16,7 +16,7 @@ from .envelope import Envelope, message_batch
 from .gather import GAP, Gathered, Interruption
 from .output import OutputBuilder
 from .protocol_reader import ProtocolReader, ProtocolReaders
-from .quarantine import Fault, Quarantine
+from .quarantine import Quarantine, RangeFault
 from .redact import redacted
 from .stream_state import CAPTURE, NO_ARRIVALS, POSITION, TS
 from .stream_table import StreamTable
@@ -140,7 +140,7 @@ class _Decoding:
         for range_ in sorted(result.quarantined, key=_start):
             stream = int(gathered.streams[group.which[range_.range]])
             arrival = gathered.arrivals[gathered.arrival_of(np.array([range_.start + range_.length]))][0]
-            fault = Fault(range_.error.rule, range_.error.path, range_.error.detail, range_.data, protocol)
+            fault = RangeFault(range_.error.rule, range_.error.path, range_.error.detail, range_.data, protocol)
             offset, ts, capture = range_.start + int(shift[range_.range]), int(arrival[TS]), int(arrival[CAPTURE])
             self._out.quarantine.append(self._quarantine.range(stream, offset, range_.length, ts, capture, fault))
 
@@ -152,7 +152,7 @@ class _Decoding:
         if interruption.rule == GAP:
             row = self._quarantine.gap(stream, length, ts, capture, protocol)
         else:
-            fault = Fault("websocket", "", "no WebSocket frame begins here", interruption.data, protocol)
+            fault = RangeFault("websocket", "", "no WebSocket frame begins here", interruption.data, protocol)
             offset = int(table.numbers["next_offset"][stream])
             row = self._quarantine.range(stream, offset, length, ts, capture, fault)
             table.numbers["next_offset"][stream] += length

@@ -29,7 +29,7 @@ Row = tuple[str, str, str, int, int, int, str, str, str, bytes | None, str | Non
 """A row of the quarantine; its time is in microseconds, -1 if there is none."""
 
 
-class Fault(NamedTuple):
+class RangeFault(NamedTuple):
     """What is wrong with a range of bytes."""
 
     rule: str
@@ -46,7 +46,7 @@ class Quarantine:
         self._table = table
         self._captures = captures
 
-    def range(self, stream: int, offset: int, length: int, ts: int, capture: int, fault: Fault) -> Row:
+    def range(self, stream: int, offset: int, length: int, ts: int, capture: int, fault: RangeFault) -> Row:
         """Return the row of a range, whose bytes are now quarantined."""
         self._table.numbers["bytes_quarantined"][stream] += length
         return self._row(stream, offset, length, ts, capture, fault)
@@ -57,9 +57,9 @@ class Quarantine:
         offset = int(numbers["next_offset"][stream])
         numbers["bytes_missing"][stream] += length
         numbers["next_offset"][stream] += length
-        fault = Fault("gap", "", f"{length} bytes were not captured", None, protocol)
+        fault = RangeFault("gap", "", f"{length} bytes were not captured", None, protocol)
         return self._row(stream, offset, length, ts, capture, fault)
 
-    def _row(self, stream: int, offset: int, length: int, ts: int, capture: int, fault: Fault) -> Row:
+    def _row(self, stream: int, offset: int, length: int, ts: int, capture: int, fault: RangeFault) -> Row:
         connection, direction = self._table.ids[stream // 2], DIRECTIONS[stream % 2]
         return (self._captures[capture], connection, direction, offset, length, ts, *fault)
