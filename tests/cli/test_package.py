@@ -23,7 +23,7 @@ import json, sys
 import wirelake
 from wirelake.ingest.compile_kernels import compile_kernels
 from wirelake.kernels.cache import cache_counts
-messages = compile_kernels(seed=2)
+messages = compile_kernels(seed=2, messages=2400)
 hits, misses = cache_counts()
 import numpy
 print(json.dumps([wirelake.__file__, numpy.__file__, messages, hits, misses]))

@@ -14,14 +14,16 @@ from ..protocols import BUILT_IN
 from .local_runner import LocalRunner
 from .run import ingest
 
+MESSAGES = 600
+"""Enough that some are in pieces, and that every rule is broken."""
 PARTITION_BYTES = 1 << 16
 """Small, so that some partitions continue where others ended."""
 
 
-def compile_kernels(seed: int = 1) -> int:
+def compile_kernels(seed: int = 1, messages: int = MESSAGES) -> int:
     """Ingest a little of everything; return the number of messages."""
     with tempfile.TemporaryDirectory(prefix="wirelake-kernels-") as place:
-        traffic = generate(BUILT_IN, seed=seed, messages=60, connections=2, corrupt=0.02)
+        traffic = generate(BUILT_IN, seed=seed, messages=messages, connections=2, violations=0.1, corrupt=0.02)
         return sum(_messages(path) for path in _captures(traffic, Path(place)))
 
 
