@@ -16,6 +16,7 @@ from wirelake.kernels.match_codes import LAST, OPENS, RECENT, REPEATS, UNMATCHED
 from .matched import repacked
 from .test_exchanges import SECOND, A, B, Row, fact, stream
 
+PROTOCOLS = ("casual", "dsa", "mb", "ceda", "toy")
 Match = tuple[int, int, int]
 """What a row is, the number of its request, what is wrong with it."""
 
@@ -84,11 +85,13 @@ def any_facts(protocol: str, seed: int) -> list[Row]:
     rows, ts = [], 1.0
     for _ in range(60):
         ts += source.choice((0, 0.001, 0.5, 1, 4, source.choice((10, 61))))
-        rows.append(any_fact(source, protocol, ts))
+        spoken = source.choice(PROTOCOLS) if protocol == "all" else protocol
+        row = any_fact(source, spoken, ts)
+        rows.append(row | {"connection": f"{spoken} {row['connection']}"})
     return rows
 
 
-@pytest.mark.parametrize("protocol", ["casual", "dsa", "mb", "ceda", "toy"])
+@pytest.mark.parametrize("protocol", [*PROTOCOLS, "all"])
 def test_any_cut_gives_the_same_matches(protocol: str) -> None:
     seen: set[int] = set()
     for seed in range(25):

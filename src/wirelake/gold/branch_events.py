@@ -82,11 +82,12 @@ class BranchEvents:
     def feed(self, matched: pa.Table, ended: Iterable[str] = ()) -> pa.Table:
         """Return the events (EVENTS) of what was matched (MATCHED). Protocols without transactions have none."""
         events, matched = [EVENTS.empty_table()], matched.select(_READ)
-        for name in pc.unique(matched.column("protocol")).to_pylist():
+        names = pc.unique(matched.column("protocol")).to_pylist()
+        for name in names:
             branches = self._protocols.conduct(name).branches
             if branches is not None:
-                mine = arrays.flags(arrays.joined(pc.equal(matched.column("protocol"), name)), len(matched))
-                events.append(self._events_of(arrays.where(matched, mine), branches))
+                mine = matched if len(names) == 1 else matched.filter(pc.equal(matched.column("protocol"), name))
+                events.append(self._events_of(mine, branches))
         if len(self._asked):
             over = pc.is_in(self._asked.column("connection"), value_set=pa.array(list(ended), pa.string()))
             self._asked = self._asked.filter(pc.invert(over))

@@ -161,8 +161,9 @@ class Matched:
         self.part[at], self.request[at] = found.part[old:], found.request[old:]
         self.us[at], self.since[at] = found.us[old:], found.since[old:]
         fault = found.fault[old:]
-        excused = ~columns.judged()[used] | ((fault == UNEXPECTED_REPLY) & columns.invented()[used])
-        self.fault[at] = np.where(excused, FINE, fault)
+        if fault.any():
+            excused = ~columns.judged()[used] | ((fault == UNEXPECTED_REPLY) & columns.invented()[used])
+            self.fault[at] = np.where(excused, FINE, fault)
         anonymous = rows[columns.anonymous()]
         self.fault[anonymous[self.request[anonymous] < 0]] = ANONYMOUS_REPLY
 
@@ -276,8 +277,9 @@ class Matching:
         matched.take(columns, used, found, len(before))
         if placed is not None:
             placed.write(matched)
-        is_early = np.isin(rows.number, kept.number[(kept.role == EARLY) & (kept.number >= matched.first)])
-        self._early = pa.concat_tables([self._early, matched.table(_mask(matched, columns.facts.rows[is_early]))])
+        early = kept.number[(kept.role == EARLY) & (kept.number >= matched.first)] - matched.first
+        if len(early):
+            self._early = pa.concat_tables([self._early, matched.table(_mask(matched, early))])
         return kept
 
     def _match_by_place(self, columns: FactColumns, rows: MatchRows) -> _Placed:
@@ -290,7 +292,9 @@ class Matching:
         met = np.flatnonzero((before.role == EARLY) & (found.part[:old] != UNMATCHED))
         if not len(met):
             return
-        place = np.searchsorted(integers(self._early, "number"), before.number[met])
+        numbers = integers(self._early, "number")
+        order = np.argsort(numbers)
+        place = order[np.searchsorted(numbers, before.number[met], sorter=order)]
         rows = self._early.take(pa.array(place))
         at = integers(matched.facts, "ts")[found.request[met] - matched.first]
         for name, values in (("part", found.part[met]), ("request", found.request[met]), ("at", at)):
