@@ -2,7 +2,7 @@
 
 Nothing in the headers ties them. If the broker's audit stream was captured, it does; otherwise a request that the
 broker sends belongs to the latest request with the same topic, version and payload that it got shortly before and has
-not answered, and the row says that this is a guess. Both legs must be fed to the same step, all connections with a
+not replied to, and the row says that this is a guess. Both legs must be fed to the same step, all connections with a
 server in the order of time.
 """
 
@@ -35,7 +35,7 @@ def join(
     found.guess()
     audits = _audits(new, audits)
     if len(audits):
-        found.be_told(audits)
+        found.take_audits(audits)
     return found.written(table), _kept(audits, found.latest)
 
 
@@ -88,7 +88,7 @@ class _Legs:
         self.chosen = chosen
         self.other = np.full(len(rows), -1, np.int64)
         self.known = flags(pc.is_valid(chosen["other_leg_how"]).combine_chunks(), len(rows))
-        self.told: dict[int, tuple[str | None, str | None]] = {}
+        self.audited: dict[int, tuple[str | None, str | None]] = {}
         self.latest = int(self.ts.max())
 
     def guess(self) -> None:
@@ -138,7 +138,7 @@ class _Legs:
                     self._tie(np.array([near]), np.array([row]))
                     break
 
-    def be_told(self, audits: pa.Table) -> None:
+    def take_audits(self, audits: pa.Table) -> None:
         """What the broker says itself counts more than a guess."""
         ids = self.chosen["correlation"].to_pylist()
         connections = self.chosen["connection"].to_pylist()
@@ -148,9 +148,9 @@ class _Legs:
             sent, got = far.get(copy["audit_id"]), near.get(copy["masked_id"])
             self._forget(sent, got)
             if sent is not None and self._in_time(sent, copy["ts"]):
-                self.told[sent] = (connections[got] if got is not None else None, copy["masked_id"])
+                self.audited[sent] = (connections[got] if got is not None else None, copy["masked_id"])
             if got is not None and sent is not None and self._in_time(got, copy["ts"]):
-                self.told[got] = (connections[sent], copy["audit_id"])
+                self.audited[got] = (connections[sent], copy["audit_id"])
 
     def _forget(self, sent: int | None, got: int | None) -> None:
         """A guess that turns out to be wrong: another request was sent on as this one."""
@@ -165,14 +165,14 @@ class _Legs:
                 flags(pc.equal(self.chosen["other_correlation"], given).combine_chunks(), len(self.rows))
             ):
                 if row != got and not self.far[row]:
-                    self.told[int(row)] = (None, None)
+                    self.audited[int(row)] = (None, None)
 
     def _in_time(self, row: int, ts: int) -> bool:
         return bool(abs(ts - int(self.ts[row])) <= WINDOW_US and ts <= int(self.reply[row]))
 
     def written(self, table: pa.Table) -> pa.Table:
         changed = np.flatnonzero(self.other >= 0)
-        if not len(changed) and not self.told:
+        if not len(changed) and not self.audited:
             return table
         where = np.full(len(table), -1, np.int64)
         where[self.rows[changed]] = self.rows[self.other[changed]]
@@ -184,15 +184,15 @@ class _Legs:
             "other_correlation": pc.if_else(mask, table["correlation"].take(take), table["other_correlation"]),
             "other_leg_how": pc.if_else(mask, "guessed", table["other_leg_how"]),
         }
-        if self.told:
-            values = self._with_told(values)
+        if self.audited:
+            values = self._with_audits(values)
         for name, column in values.items():
             table = table.set_column(table.schema.get_field_index(name), table.schema.field(name), column)
         return table.combine_chunks()
 
-    def _with_told(self, values: dict[str, pa.ChunkedArray]) -> dict[str, pa.ChunkedArray]:
+    def _with_audits(self, values: dict[str, pa.ChunkedArray]) -> dict[str, pa.ChunkedArray]:
         lists = {name: column.to_pylist() for name, column in values.items()}
-        for row, (connection, correlation) in self.told.items():
+        for row, (connection, correlation) in self.audited.items():
             at = int(self.rows[row])
             for name, value in zip(OTHER, (connection, correlation, correlation and "audit"), strict=True):
                 lists[name][at] = value

@@ -70,7 +70,7 @@ class CallCounts:
         return self._counted
 
     def take(self, gtrids: pa.Array) -> pa.Table:
-        """Takes out the work of transactions with these ids, in the order of time."""
+        """Take out the calls of transactions with these ids, in the order of time."""
         if not len(gtrids) or not len(self):
             return CALLS.empty_table()
         table = self.counted()
@@ -94,43 +94,43 @@ def _as_calls(events: pa.Table) -> pa.Table:
     return pa.table(columns, schema=CALLS)
 
 
-def undecided(work: pa.Table) -> dict[str, pa.Array]:
-    """Transactions with nothing but work, by first message: those of their columns that are not null, as arrays."""
-    which, size = _ids(work, "protocol", "xid_format", "gtrid")
+def undecided(calls: pa.Table) -> dict[str, pa.Array]:
+    """Transactions with nothing but calls, by first message: those of their columns that are not null, as arrays."""
+    which, size = _ids(calls, "protocol", "xid_format", "gtrid")
     by_id = _Groups(which, size)
-    first = by_id.least(_numbers(work, "first"))
-    head = work.take(pa.array(by_id.order[by_id.starts])).append_column("began", pa.array(first))
+    first = by_id.least(_numbers(calls, "first"))
+    head = calls.take(pa.array(by_id.order[by_id.starts])).append_column("began", pa.array(first))
     rank = pc.sort_indices(head, [("began", "ascending"), ("gtrid", "ascending")]).to_numpy()
     place = np.empty(size, np.int64)
     place[rank] = np.arange(size)
     # From here on the number of a transaction is its place in the result.
     by_id = _Groups(place[which], size)
     head = head.take(pa.array(rank))
-    branches = _branches(work, place[which], size)
-    peers, _ = _ids(work.append_column("id", pa.array(place[which])), "id", "connection")
+    branches = _branches(calls, place[which], size)
+    peers, _ = _ids(calls.append_column("id", pa.array(place[which])), "id", "connection")
     _, one_of_each = np.unique(peers, return_index=True)
     return {
         "protocol": head.column("protocol"),
         "xid_format": head.column("xid_format"),
         "gtrid": arrays.hexed(head.column("gtrid").combine_chunks()),
         "first_ts": head.column("began"),
-        "last_ts": pa.array(by_id.most(_numbers(work, "last"))),
+        "last_ts": pa.array(by_id.most(_numbers(calls, "last"))),
         "outcome": pa.repeat(IN_DOUBT, size),
-        "calls": pa.array(by_id.sum(_numbers(work, "calls"))),
+        "calls": pa.array(by_id.sum(_numbers(calls, "calls"))),
         "connections": pa.array(np.bincount(place[which][one_of_each], minlength=size).astype(np.int32)),
-        "executions": _executions(work, place[which], size),
+        "executions": _executions(calls, place[which], size),
         "branches": branches,
     }
 
 
-def _branches(work: pa.Table, which: Ids, size: int) -> pa.Array:
+def _branches(calls: pa.Table, which: Ids, size: int) -> pa.Array:
     """Lists of the branches of each transaction, by first message."""
-    table = work.append_column("id", pa.array(which))
+    table = calls.append_column("id", pa.array(which))
     branch, count = _ids(table, "id", "bqual", "connection")
     groups = _Groups(branch, count)
     rows = table.select(["id", "bqual", "connection"]).take(pa.array(groups.order[groups.starts]))
-    rows = rows.append_column("first", pa.array(groups.least(_numbers(work, "first"))))
-    rows = rows.append_column("calls", pa.array(groups.sum(_numbers(work, "calls"))))
+    rows = rows.append_column("first", pa.array(groups.least(_numbers(calls, "first"))))
+    rows = rows.append_column("calls", pa.array(groups.sum(_numbers(calls, "calls"))))
     rows = rows.sort_by([(name, "ascending") for name in ("id", "first", "connection", "bqual")]).combine_chunks()
     nothing = pa.nulls(count, pa.int32())
     made = {
@@ -147,9 +147,9 @@ def _branches(work: pa.Table, which: Ids, size: int) -> pa.Array:
     return _lists(_numbers(rows, "id"), size, pa.StructArray.from_arrays(list(made.values()), list(made)))
 
 
-def _executions(work: pa.Table, which: Ids, size: int) -> pa.Array:
+def _executions(calls: pa.Table, which: Ids, size: int) -> pa.Array:
     """Lists of the first chains of calls of each transaction."""
-    table = work.select(["execution", "first"]).append_column("id", pa.array(which))
+    table = calls.select(["execution", "first"]).append_column("id", pa.array(which))
     named = pc.and_(pc.is_valid(table.column("execution")), pc.not_equal(table.column("execution"), ""))
     table = arrays.where(table, arrays.flags(named.combine_chunks(), len(table)))
     if not len(table):

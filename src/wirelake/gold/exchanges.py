@@ -315,7 +315,7 @@ def _deadlines(table: pa.Table, asked: Ints) -> Ints:
 
 
 def _known(table: pa.Table, latest: int, known_until: Callable[[str], int | None] | None) -> Ints:
-    """Until when the answers to each request are known."""
+    """Return until when the replies to each request are known."""
     names = arrays.joined(table["connection"]).dictionary_encode()
     known = [known_until(name) if known_until else None for name in names.dictionary.to_pylist()]
     times = np.array([latest if time is None else min(time, latest) for time in known], np.int64)

@@ -1,10 +1,10 @@
 """The state of one connection: its messages run through the life cycle.
 
 Messages are judged in the order of the capture. But captures may show packets late, and one handshake message that
-comes behind its answer must not make violations of all that follows. So a forbidden message that would change the state
+comes behind its reply must not make violations of all that follows. So a forbidden message that would change the state
 (a handshake, a login) is kept for PATIENCE_US: if the other side's next messages allow it, it takes effect then, and it
 was no violation. Of a message that changes nothing, sent before its time, the capture cannot tell whether it is early
-or the answer late; it is a violation.
+or the reply late; it is a violation.
 """
 
 from __future__ import annotations

@@ -243,11 +243,11 @@ class Transactions:
             key for key, one in self._known.items() if final or (one.has_ended and one.last_us + LINGER_US < watermark)
         ]
         rows = _rows([self._forget(key) for key in done])
-        return pa.concat_tables([rows, _rows_of_work(self._calls.take_all())]) if final and len(self._calls) else rows
+        return pa.concat_tables([rows, _rows_of_calls(self._calls.take_all())]) if final and len(self._calls) else rows
 
     def open(self) -> pa.Table:
         """What is undecided, for gold/open."""
-        return pa.concat_tables([open_rows(self._open()), _open_work(self._calls.counted())])
+        return pa.concat_tables([open_rows(self._open()), _open_calls(self._calls.counted())])
 
     def _open(self) -> Iterator[dict[str, Any]]:
         for one in self._known.values():
@@ -270,7 +270,7 @@ class Transactions:
         return self._gtrids
 
     def _recall(self, gtrids: pa.Array) -> None:
-        """Makes objects of the transactions with these ids of which only work was known."""
+        """Makes objects of the transactions with these ids of which only calls were known."""
         for row in self._calls.take(gtrids).to_pylist():
             one = self._begun((row["protocol"], row["xid_format"], row["gtrid"]), row["first"])
             one.last_us = max(one.last_us, row["last"])
@@ -371,9 +371,9 @@ def _timed(found: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _rows_of_work(work: pa.Table) -> pa.Table:
-    """Transactions with nothing but work: in doubt."""
-    found = _timed(undecided(work))
+def _rows_of_calls(calls: pa.Table) -> pa.Table:
+    """Transactions with nothing but calls: in doubt."""
+    found = _timed(undecided(calls))
     size = len(found["calls"])
     columns = [
         found[one.name].cast(one.type) if one.name in found else pa.nulls(size, one.type) for one in TRANSACTIONS
@@ -381,10 +381,10 @@ def _rows_of_work(work: pa.Table) -> pa.Table:
     return pa.table(columns, schema=TRANSACTIONS)
 
 
-def _open_work(work: pa.Table) -> pa.Table:
-    if not len(work):
+def _open_calls(calls: pa.Table) -> pa.Table:
+    if not len(calls):
         return OPEN.empty_table()
-    found = _timed(undecided(work))
+    found = _timed(undecided(calls))
     branches = found["branches"]
     few = pc.list_value_length(branches).dictionary_encode()
     made = {

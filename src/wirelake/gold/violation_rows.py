@@ -150,7 +150,7 @@ class Excuse(NamedTuple):
     end: int
 
 
-def _excused(ts: Ints, answered: Ints, excuses: list[Excuse]) -> Mask:
+def _excused(ts: Ints, replied_to: Ints, excuses: list[Excuse]) -> Mask:
     """Of the rows of one connection, by time."""
     starts, ends = (np.array(times, np.int64) for times in zip(*((one.start, one.end) for one in excuses), strict=True))
     first, behind = np.searchsorted(ts, starts), np.searchsorted(ts, ends, "right")
@@ -161,7 +161,7 @@ def _excused(ts: Ints, answered: Ints, excuses: list[Excuse]) -> Mask:
     for side in (0, 1):
         since = min((one.start for one in excuses if one.side == side), default=None)
         if since is not None:
-            found |= (answered == side) & (ts >= since)
+            found |= (replied_to == side) & (ts >= since)
     return np.asarray(found, np.bool_)
 
 
@@ -199,7 +199,7 @@ class Waiting:
             self._keep(~gone)
 
     def excuse(self, excuses: list[Excuse]) -> None:
-        """What was found before it was known that something was lost: while it was, and answers to what was lost."""
+        """What was found before it was known that something was lost: while it was, and replies to what was lost."""
         by_name: dict[str, list[Excuse]] = {}
         for one in excuses:
             by_name.setdefault(one.connection, []).append(one)
@@ -207,14 +207,14 @@ class Waiting:
             return
         ts, owner = self._integers("ts"), self._codes("connection", list(by_name))
         is_unasked = self._codes("rule", [RULES[UNEXPECTED_REPLY]]) >= 0
-        # The side whose request was not seen: 0 the client, which such an answer goes to.
-        answered = np.where(is_unasked, self._codes("direction", ["to_client", "to_server"]), -1)
+        # The side whose request was not seen: 0 the client, which such a reply goes to.
+        replied_to = np.where(is_unasked, self._codes("direction", ["to_client", "to_server"]), -1)
         order = np.lexsort((ts, owner))
         bounds = np.searchsorted(owner[order], np.arange(len(by_name) + 1))
         keep = np.ones(len(self), np.bool_)
         for i, own in enumerate(by_name.values()):
             rows = order[bounds[i] : bounds[i + 1]]
-            keep[rows] = ~_excused(ts[rows], answered[rows], own)
+            keep[rows] = ~_excused(ts[rows], replied_to[rows], own)
         self._keep(keep)
 
     def take_of(self, connections: Iterable[str]) -> pa.Table | None:
