@@ -71,7 +71,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     ),
     "Ingest without Spark": (
         "wirelake.ingest.run.ingest",
-        "wirelake.ingest.local_runner.LocalRunner",
+        "wirelake.ingest.inline_runner.InlineRunner",
     ),
     "Lake": (
         "wirelake.lake.Lake",

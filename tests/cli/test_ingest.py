@@ -19,7 +19,7 @@ from tests.ingest.lakes import table, tables
 from tests.spark.processes import COMMAND
 from wirelake.cli import cli
 from wirelake.generate import generate, write_pcap, write_raw
-from wirelake.ingest.local_runner import LocalRunner
+from wirelake.ingest.inline_runner import InlineRunner
 from wirelake.ingest.run import ingest
 from wirelake.ingest.runner import IngestError
 from wirelake.lake import Lake
@@ -36,7 +36,7 @@ class Outcome:
 
 def run(*arguments: object) -> Outcome:
     """The verb, in this process."""
-    done = CliRunner().invoke(cli, ["ingest", "--runner", "local", *map(str, arguments)])
+    done = CliRunner().invoke(cli, ["ingest", "--engine", "inline", *map(str, arguments)])
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
     return Outcome(done.exit_code, done.stdout, done.stderr)
 
@@ -75,7 +75,7 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 def clean(parts: list[Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     place = tmp_path_factory.mktemp("clean") / "lake"
     for part in parts:
-        ingest(LocalRunner(), [str(part)], str(place))
+        ingest(InlineRunner(), [str(part)], str(place))
     return tables(place)
 
 
@@ -83,7 +83,7 @@ def clean(parts: list[Path], tmp_path_factory: pytest.TempPathFactory) -> dict[s
 def begun(parts: list[Path], tmp_path: Path) -> Path:
     """A lake that has the first capture."""
     place = tmp_path / "begun"
-    ingest(LocalRunner(), [str(parts[0])], str(place))
+    ingest(InlineRunner(), [str(parts[0])], str(place))
     return place
 
 
@@ -163,7 +163,7 @@ def test_a_capture_that_vanishes_before_it_is_read_is_named_and_the_lake_stays_a
     gone = tmp_path / "gone.pcap"
     before = on_disk(begun)
 
-    class Vanishing(LocalRunner):
+    class Vanishing(InlineRunner):
         def start(self) -> None:
             gone.unlink()
 
@@ -335,7 +335,7 @@ def test_files_that_may_not_grow_are_an_error_like_a_full_disk(parts: list[Path]
     lake = tmp_path / "lake"
     limited = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (40000, 40000)); "
     command = [sys.executable, "-c", limited + COMMAND[2], "ingest", str(parts[0]), str(lake), "--keep-bytes"]
-    command += ["--runner", "local"]
+    command += ["--engine", "inline"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     assert_plain(done.stderr)
     assert (done.returncode, done.stdout) == (1, "")
@@ -375,9 +375,9 @@ def test_without_pyspark_too(parts: list[Path], tmp_path: Path) -> None:
 
 
 def test_who_asks_for_spark_gets_spark_or_an_error(parts: list[Path], tmp_path: Path) -> None:
-    for options in (["--runner", "spark"], ["--master", "local[1]"], ["--conf", "a=b"]):
+    for options in (["--engine", "spark"], ["--master", "local[1]"], ["--conf", "a=b"]):
         done = ingest_without("pyspark", parts[0], tmp_path / "lake", *options)
         assert (done.returncode, done.stderr) == (1, "Error: this needs pyspark: pip install 'wirelake[spark]'\n")
     said = refusal(parts[0], tmp_path / "lake", "--master", "local[1]", status=2)
-    assert said == "--master and --conf are for --runner spark"
+    assert said == "--master and --conf are for --engine spark"
     assert not (tmp_path / "lake").exists()

@@ -18,7 +18,7 @@ from tests.docs.running import run_page
 from tests.needs import require
 
 RUNNABLE = [page for page in written_pages() if any(b.language in ("python", "console") for b in blocks(page))]
-STARTS_SPARK = re.compile(r"wirelake ingest(?!.*--runner local)|examples/(spark|questions)/")
+STARTS_SPARK = re.compile(r"wirelake ingest(?!.*--engine inline)|examples/(spark|questions)/")
 LANGUAGES = {"python", "console", "text", "json", "ini"}
 
 

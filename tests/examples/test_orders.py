@@ -12,7 +12,7 @@ from tests.ingest.lakes import connections, table
 from wirelake.capture.settings import ReadSettings
 from wirelake.generate import Traffic, generate, write_pcap
 from wirelake.generate.truth import Truth
-from wirelake.ingest.local_runner import LocalRunner
+from wirelake.ingest.inline_runner import InlineRunner
 from wirelake.ingest.run import ingest
 from wirelake.lake import Lake
 from wirelake.protocols import load
@@ -36,7 +36,7 @@ def lake(traffic: Traffic, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     path = tmp_path_factory.mktemp("orders")
     write_pcap(traffic, path / "orders.pcap")
     settings = ReadSettings(protocols=(ORDERS,))
-    ingest(LocalRunner(), [str(path / "orders.pcap")], str(path / "lake"), reading=settings, final=True)
+    ingest(InlineRunner(), [str(path / "orders.pcap")], str(path / "lake"), reading=settings, final=True)
     return Lake.open(path / "lake", create=False)
 
 

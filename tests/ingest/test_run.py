@@ -14,7 +14,7 @@ from wirelake.capture.settings import ReadSettings
 from wirelake.generate import Traffic, generate, write_pcap, write_raw
 from wirelake.generate.simulation import Event
 from wirelake.generate.truth import Truth
-from wirelake.ingest.local_runner import LocalRunner
+from wirelake.ingest.inline_runner import InlineRunner
 from wirelake.ingest.run import ingest
 from wirelake.lake import Lake
 
@@ -42,7 +42,7 @@ def capture(traffic: Traffic, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def lake(capture: Path, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     path = tmp_path_factory.mktemp("lake") / "lake"
-    report = ingest(LocalRunner(), [str(capture)], str(path), final=True)
+    report = ingest(InlineRunner(), [str(capture)], str(path), final=True)
     assert report.commit == 1
     return Lake.open(path, create=False)
 
@@ -145,7 +145,7 @@ def test_addresses_count_what_exchanges_and_messages_say(lake: Lake) -> None:
 
 
 def test_small_partitions_give_the_same_lake_as_one(lake: Lake, capture: Path, tmp_path: Path) -> None:
-    ingest(LocalRunner(), [str(capture)], str(tmp_path / "lake"), final=True, partition_bytes=200_000)
+    ingest(InlineRunner(), [str(capture)], str(tmp_path / "lake"), final=True, partition_bytes=200_000)
     assert tables(tmp_path / "lake") == tables(lake)
 
 
@@ -155,9 +155,9 @@ def test_a_rotated_capture_gives_the_same_lake_file_by_file_as_at_once(
     write_pcap(traffic, tmp_path / "part.pcap", files=4)
     parts = sorted(tmp_path.glob("part*.pcap"))
     assert len(parts) == 4
-    ingest(LocalRunner(), [str(tmp_path)], str(tmp_path / "at_once"), final=True)
+    ingest(InlineRunner(), [str(tmp_path)], str(tmp_path / "at_once"), final=True)
     for number, part in enumerate(parts):
-        report = ingest(LocalRunner(), [str(part)], str(tmp_path / "one_by_one"), final=number == 3)
+        report = ingest(InlineRunner(), [str(part)], str(tmp_path / "one_by_one"), final=number == 3)
         assert report.captures == 1
     once = tables(tmp_path / "at_once", PLACE_OF_ROW)
     assert tables(tmp_path / "one_by_one", PLACE_OF_ROW) == once
@@ -170,11 +170,11 @@ def test_what_was_ingested_is_not_ingested_again_and_a_file_that_grew_is_read_on
     growing, target = tmp_path / "growing.pcap", str(tmp_path / "lake")
     whole = capture.read_bytes()
     growing.write_bytes(whole[: len(whole) // 3])
-    ingest(LocalRunner(), [str(growing)], target)
-    again = ingest(LocalRunner(), [str(growing)], target)
+    ingest(InlineRunner(), [str(growing)], target)
+    again = ingest(InlineRunner(), [str(growing)], target)
     assert (again.commit, again.skipped) == (None, 1)
     growing.write_bytes(whole)
-    ingest(LocalRunner(), [str(growing)], target, final=True)
+    ingest(InlineRunner(), [str(growing)], target, final=True)
     assert tables(tmp_path / "lake", PLACE_OF_ROW) == tables(lake, PLACE_OF_ROW)
 
 
@@ -184,7 +184,7 @@ def test_raw_streams_become_messages_without_times(tmp_path: Path, protocol: str
     (tmp_path / "raw").mkdir()
     write_raw(traffic, tmp_path / "raw")
     report = ingest(
-        LocalRunner(),
+        InlineRunner(),
         [str(tmp_path / "raw")],
         str(tmp_path / "lake"),
         reading=ReadSettings(protocols=(protocol,)),
@@ -202,7 +202,7 @@ def test_a_protocol_of_a_user_becomes_a_table_like_any_other(tmp_path: Path) -> 
     traffic = generate(name, seed=5, messages=200)
     write_pcap(traffic, tmp_path / "own.pcap")
     report = ingest(
-        LocalRunner(),
+        InlineRunner(),
         [str(tmp_path / "own.pcap")],
         str(tmp_path / "lake"),
         reading=ReadSettings(protocols=(name,)),
@@ -234,7 +234,7 @@ def damaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_no_byte_of_damaged_captures_is_lost(damaged: Path, tmp_path: Path) -> None:
-    report = ingest(LocalRunner(), [str(damaged)], str(tmp_path / "lake"), partition_bytes=300_000, final=True)
+    report = ingest(InlineRunner(), [str(damaged)], str(tmp_path / "lake"), partition_bytes=300_000, final=True)
     accounts = table(tmp_path / "lake", "accounting")
     assert report.bytes_quarantined > 0 and report.bytes_missing > 0
     for row in accounts:

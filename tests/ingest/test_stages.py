@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from wirelake.ingest.local_runner import LocalRunner
+from wirelake.ingest.inline_runner import InlineRunner
 from wirelake.ingest.runner import IngestError
 from wirelake.ingest.stages import Stages
 
@@ -40,7 +40,7 @@ class Told:
 
 def test_results_have_the_order_of_the_tasks_and_progress_reaches_the_total() -> None:
     told = Told()
-    with Stages(LocalRunner(5), told) as stages:
+    with Stages(InlineRunner(5), told) as stages:
         futures = [stages.submit(Square(number)) for number in range(3)]
         assert stages.results("squares", futures, [10, 20, 30]) == [0, 1, 4]
         assert stages.run("more", [Square(7), Square(8)], [1, 2]) == [49, 64]
@@ -50,7 +50,7 @@ def test_results_have_the_order_of_the_tasks_and_progress_reaches_the_total() ->
 
 
 def test_a_failure_cancels_what_has_not_started() -> None:
-    runner = LocalRunner()
+    runner = InlineRunner()
     with pytest.raises(IngestError, match="the disk is full"), Stages(runner, Told()) as stages:
         left = runner.submit(Square(1))
         stages.results("full", [runner.submit(Full())], [1])
@@ -59,7 +59,7 @@ def test_a_failure_cancels_what_has_not_started() -> None:
 
 
 def test_an_exception_of_the_driver_cancels_too() -> None:
-    runner = LocalRunner()
+    runner = InlineRunner()
     with pytest.raises(KeyboardInterrupt), Stages(runner, Told()) as stages:
         left = stages.submit(Square(1))
         raise KeyboardInterrupt

@@ -11,7 +11,7 @@ import pytest
 
 from tests.ingest.lakes import tables
 from wirelake.generate import generate, write_pcap
-from wirelake.ingest.local_runner import LocalRunner
+from wirelake.ingest.inline_runner import InlineRunner
 from wirelake.ingest.run import ingest
 from wirelake.ingest.runner import IngestError
 from wirelake.lake import Lake
@@ -32,7 +32,7 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return sorted(folder.glob("part-*.pcap"))
 
 
-def feed(runner: LocalRunner, parts: list[Path], number: int, place: Path) -> Any:
+def feed(runner: InlineRunner, parts: list[Path], number: int, place: Path) -> Any:
     """Ingest a part. A loss of power is not tested here, so the lake need not wait for the disk."""
     lake = Lake.open(place, settings={"buckets": BUCKETS}, durable=False)
     return ingest(runner, [str(parts[number])], lake, final=number == PARTS - 1, partition_bytes=CUT)
@@ -53,7 +53,7 @@ def contents(place: Path) -> dict[str, Any]:
 def clean(parts: list[Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     place = tmp_path_factory.mktemp("clean") / "lake"
     for number in range(PARTS):
-        feed(LocalRunner(), parts, number, place)
+        feed(InlineRunner(), parts, number, place)
     return contents(place)
 
 
@@ -62,7 +62,7 @@ def test_order_of_tasks_and_failed_attempts_change_nothing(
     seed: int, parts: list[Path], clean: dict[str, Any], tmp_path: Path
 ) -> None:
     for number in range(PARTS):
-        feed(LocalRunner(seed * PARTS + number, failing=0.3, attempts=50), parts, number, tmp_path / "lake")
+        feed(InlineRunner(seed * PARTS + number, failing=0.3, attempts=50), parts, number, tmp_path / "lake")
     assert contents(tmp_path / "lake") == clean
 
 
@@ -77,7 +77,7 @@ def test_ingests_that_are_given_up_at_any_task_change_nothing(
         while not tries or Lake.open(place, create=False).number() == number:
             tries += 1
             with suppress(IngestError):
-                feed(LocalRunner(1000 * seed + 100 * number + tries, failing=0.1, attempts=1), parts, number, place)
+                feed(InlineRunner(1000 * seed + 100 * number + tries, failing=0.1, attempts=1), parts, number, place)
         given_up += tries - 1
     assert given_up
     assert contents(place) == clean

@@ -23,10 +23,10 @@ def report_traffic() -> Traffic:
 @pytest.fixture(scope="session")
 def report_lake(report_traffic: Traffic, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The path of a lake that was ingested once; nobody may write into it."""
-    from wirelake.ingest.local_runner import LocalRunner
+    from wirelake.ingest.inline_runner import InlineRunner
     from wirelake.ingest.run import ingest
 
     folder = tmp_path_factory.mktemp("report")
     write_pcap(report_traffic, folder / "mixed.pcap")
-    ingest(LocalRunner(), [str(folder / "mixed.pcap")], str(folder / "lake"), final=True)
+    ingest(InlineRunner(), [str(folder / "mixed.pcap")], str(folder / "lake"), final=True)
     return folder / "lake"

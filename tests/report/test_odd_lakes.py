@@ -47,7 +47,7 @@ def test_an_empty_lake_has_a_report_of_zeros(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def raw(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """Streams of mb without times, one of them nothing but rubbish; their bytes are kept."""
-    from wirelake.ingest.local_runner import LocalRunner
+    from wirelake.ingest.inline_runner import InlineRunner
     from wirelake.ingest.run import ingest
 
     folder = tmp_path_factory.mktemp("raw")
@@ -57,7 +57,7 @@ def raw(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     (folder / "streams" / "rubbish-mb-to_server.bin").write_bytes(rubbish)
     place = str(folder / "lake")
     reading = ReadSettings(protocol="mb")
-    ingest(LocalRunner(), [str(folder / "streams")], place, kind="raw", reading=reading, final=True, keep_bytes=True)
+    ingest(InlineRunner(), [str(folder / "streams")], place, kind="raw", reading=reading, final=True, keep_bytes=True)
     return Lake.open(place, create=False)
 
 
@@ -128,14 +128,14 @@ def test_bytes_come_from_the_fields_where_they_can_and_from_what_was_kept_where_
 @pytest.fixture(scope="module")
 def going_on(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """The first half of a capture: nothing of it has ended."""
-    from wirelake.ingest.local_runner import LocalRunner
+    from wirelake.ingest.inline_runner import InlineRunner
     from wirelake.ingest.run import ingest
 
     folder = tmp_path_factory.mktemp("open")
     write_pcap(generate(("casual", "mb"), seed=3, messages=1500, connections=3), folder / "all.pcap")
     data = (folder / "all.pcap").read_bytes()
     (folder / "half.pcap").write_bytes(data[: len(data) // 2])
-    ingest(LocalRunner(), [str(folder / "half.pcap")], str(folder / "lake"))
+    ingest(InlineRunner(), [str(folder / "half.pcap")], str(folder / "lake"))
     return Lake.open(folder / "lake", create=False)
 
 

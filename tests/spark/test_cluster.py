@@ -17,7 +17,7 @@ import pytest
 from tests.ingest.lakes import tables
 from tests.needs import require
 from wirelake.generate import generate, write_pcap
-from wirelake.ingest.local_runner import LocalRunner
+from wirelake.ingest.inline_runner import InlineRunner
 from wirelake.ingest.run import ingest
 from wirelake.protocols import BUILT_IN
 from wirelake.spark.package import settings
@@ -70,7 +70,7 @@ def test_a_lake_made_on_a_local_cluster_is_that_of_one_process_and_nothing_was_c
 ) -> None:
     capture = tmp_path / "all.pcap"
     write_pcap(generate(BUILT_IN, seed=5, messages=3000, connections=4, corrupt=0.01), capture)
-    ingest(LocalRunner(), [str(capture)], str(tmp_path / "alone"), final=True)
+    ingest(InlineRunner(), [str(capture)], str(tmp_path / "alone"), final=True)
 
     conf = [word for name, value in settings(executor_archive).items() for word in ("--conf", f"{name}={value}")]
     where = ["--master", "local-cluster[2,1,1024]", "--partition-bytes", "128k", *conf]

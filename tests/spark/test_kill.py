@@ -21,7 +21,7 @@ from tests.ingest.lakes import tables
 from tests.needs import require
 from tests.spark.processes import Ingest
 from wirelake.generate import generate, write_pcap
-from wirelake.ingest.local_runner import LocalRunner
+from wirelake.ingest.inline_runner import InlineRunner
 from wirelake.ingest.run import ingest
 from wirelake.lake import Lake
 from wirelake.protocols import BUILT_IN
@@ -52,7 +52,7 @@ def parts(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 def clean(parts: list[Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     place = tmp_path_factory.mktemp("clean") / "lake"
     for number, part in enumerate(parts):
-        ingest(LocalRunner(), [str(part)], str(place), final=number == PARTS - 1)
+        ingest(InlineRunner(), [str(part)], str(place), final=number == PARTS - 1)
     return contents(place)
 
 
@@ -141,7 +141,7 @@ def is_killed(run: Ingest, place: Path, number: int, usual: float, rng: Random) 
 def test_workers_that_die_within_their_tasks_leave_no_row(
     runs: Callable[..., Ingest], parts: list[Path], tmp_path: Path
 ) -> None:
-    ingest(LocalRunner(), [str(part) for part in parts], str(tmp_path / "clean"), final=True, partition_bytes=1 << 16)
+    ingest(InlineRunner(), [str(part) for part in parts], str(tmp_path / "clean"), final=True, partition_bytes=1 << 16)
     place = tmp_path / "lake"
     run = runs(*parts, place, "--final", "--quiet", "--partition-bytes", "64k", master="local[2,4]")
     died: set[int] = set()
@@ -205,7 +205,7 @@ def copies(folder: Path) -> int:
 def test_tasks_that_are_done_twice_leave_their_rows_once(
     runs: Callable[..., Ingest], parts: list[Path], tmp_path: Path
 ) -> None:
-    ingest(LocalRunner(), [str(part) for part in parts], str(tmp_path / "clean"), final=True, partition_bytes=1 << 18)
+    ingest(InlineRunner(), [str(part) for part in parts], str(tmp_path / "clean"), final=True, partition_bytes=1 << 18)
     place, log = tmp_path / "lake", tmp_path / "events"
     log.mkdir()
     conf = SPECULATION | {"spark.eventLog.dir": log.as_uri()}

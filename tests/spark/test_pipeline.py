@@ -1,4 +1,4 @@
-"""ingest on Spark: the lake is that of the local runner, row for row."""
+"""ingest on Spark: the lake is that of the inline runner, row for row."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.ingest.lakes import rows, tables
 from wirelake.capture.settings import ReadSettings
 from wirelake.generate import generate, write_pcap
 from wirelake.ingest import run
-from wirelake.ingest.local_runner import LocalRunner
+from wirelake.ingest.inline_runner import InlineRunner
 from wirelake.lake import Lake
 from wirelake.protocols import BUILT_IN
 from wirelake.spark.pipeline import ingest
@@ -39,7 +39,7 @@ def test_both_runners_give_the_same_lake(
     for number, part in enumerate(parts):
         final = number == PARTS - 1
         ingest(lambda: spark, [str(part)], str(on_spark), final=final, partition_bytes=partition_bytes)
-        run.ingest(LocalRunner(number), [str(part)], str(here), final=final, partition_bytes=partition_bytes)
+        run.ingest(InlineRunner(number), [str(part)], str(here), final=final, partition_bytes=partition_bytes)
     assert tables(on_spark) == tables(here)
     assert Lake.open(on_spark, create=False).carry().keys() == Lake.open(here, create=False).carry().keys()
 
@@ -47,9 +47,9 @@ def test_both_runners_give_the_same_lake(
 def test_one_runner_continues_the_lake_of_the_other(spark: SparkSession, parts: list[Path], tmp_path: Path) -> None:
     mixed, here = tmp_path / "mixed", tmp_path / "here"
     ingest(spark, [str(parts[0])], str(mixed))
-    run.ingest(LocalRunner(), [str(parts[1])], str(mixed), final=True)
+    run.ingest(InlineRunner(), [str(parts[1])], str(mixed), final=True)
     for number, part in enumerate(parts):
-        run.ingest(LocalRunner(), [str(part)], str(here), final=number == PARTS - 1)
+        run.ingest(InlineRunner(), [str(part)], str(here), final=number == PARTS - 1)
     assert tables(mixed) == tables(here)
 
 
@@ -69,6 +69,6 @@ def test_nothing_new_needs_no_spark(parts: list[Path], tmp_path: Path) -> None:
     def start() -> SparkSession:
         raise AssertionError("Spark is not needed")
 
-    run.ingest(LocalRunner(), [str(parts[0])], str(tmp_path / "lake"))
+    run.ingest(InlineRunner(), [str(parts[0])], str(tmp_path / "lake"))
     report = ingest(start, [str(parts[0])], str(tmp_path / "lake"))
     assert (report.commit, report.skipped) == (None, 1)

@@ -69,8 +69,8 @@ class _Size(click.ParamType[int, Any]):
 )
 @click.option("--keep-bytes", is_flag=True, help="Keep the bytes of chunks in bronze/chunks.")
 @click.option(
-    "--runner",
-    type=click.Choice(["spark", "local"]),
+    "--engine",
+    type=click.Choice(["spark", "inline"]),
     help="Where tasks run: on Spark, or in this process.  [default: spark; local if there is no Java or pyspark]",
 )
 @click.option("--master", metavar="URL", help="Spark master.  [default: local[*], or that of spark-submit]")
@@ -88,7 +88,7 @@ def ingest(
     kind: str | None,
     final: bool,
     keep_bytes: bool,
-    runner: str | None,
+    engine: str | None,
     master: str | None,
     conf: tuple[str, ...],
     partition_bytes: int | None,
@@ -114,7 +114,7 @@ def ingest(
     bar = None if quiet else Bar()
     try:
         with _one_line_errors():
-            report = _chosen(runner, master, settings)(
+            report = _chosen(engine, master, settings)(
                 inputs,
                 lake,
                 reading=_reading(protocols, ports, given),
@@ -132,14 +132,14 @@ def ingest(
     emit(report.to_json())
 
 
-def _chosen(runner: str | None, master: str | None, settings: dict[str, str]) -> Callable[..., Any]:
+def _chosen(engine: str | None, master: str | None, settings: dict[str, str]) -> Callable[..., Any]:
     """The function that ingests, on Spark or in this process."""
     wants_spark = master is not None or bool(settings)
-    if runner == "local" and wants_spark:
-        raise click.UsageError("--master and --conf are for --runner spark")
+    if engine == "inline" and wants_spark:
+        raise click.UsageError("--master and --conf are for --engine spark")
     missing = _missing_for_spark()
-    if runner == "local" or (runner is None and missing and not wants_spark):
-        return _ingest_here(missing if runner is None else "")
+    if engine == "inline" or (engine is None and missing and not wants_spark):
+        return _ingest_here(missing if engine is None else "")
     with needs_spark():
         from ..spark.pipeline import ingest
         from ..spark.session import session
@@ -149,12 +149,12 @@ def _chosen(runner: str | None, master: str | None, settings: dict[str, str]) ->
 def _ingest_here(missing: str) -> Callable[..., Any]:
     if missing:
         click.echo(f"note: there is no {missing}, so the tasks run in this process, without Spark", err=True)
-    from ..ingest.local_runner import LocalRunner
+    from ..ingest.inline_runner import InlineRunner
     from ..ingest.run import ingest
     from ..ingest.warm_up import warm_up
 
     warm_up()
-    return partial(ingest, LocalRunner())
+    return partial(ingest, InlineRunner())
 
 
 def _missing_for_spark() -> str:

@@ -11,7 +11,7 @@ from ..generate import generate, write_pcap, write_tap
 from ..generate.traffic import Traffic
 from ..lake import Lake
 from ..protocols import BUILT_IN
-from .local_runner import LocalRunner
+from .inline_runner import InlineRunner
 from .run import ingest
 
 MESSAGES = 600
@@ -40,7 +40,7 @@ def _captures(traffic: Traffic, place: Path) -> Iterator[Path]:
 def _messages(path: Path) -> int:
     """Ingest a capture into a lake of its own: the others hold the same connections."""
     lake = Lake.open(path.with_name(f"{path.name}.lake"), settings={"buckets": 1}, durable=False)
-    report = ingest(LocalRunner(), [str(path)], lake, final=True, partition_bytes=PARTITION_BYTES)
+    report = ingest(InlineRunner(), [str(path)], lake, final=True, partition_bytes=PARTITION_BYTES)
     return sum(report.messages.values())
 
 

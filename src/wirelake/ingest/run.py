@@ -1,6 +1,6 @@
 """Captures into the tables of a lake, in one commit.
 
-    ingest(LocalRunner(), ["captures/"], "lake")
+    ingest(InlineRunner(), ["captures/"], "lake")
 
 Nothing is visible before the commit, everything after it. What is undecided is the carry of the next ingest, so
 captures may come one by one or all at once, with the same result.

@@ -29,7 +29,7 @@ class _Entry:
 
 
 class _LocalFuture(Future[Any]):
-    def __init__(self, runner: LocalRunner) -> None:
+    def __init__(self, runner: InlineRunner) -> None:
         super().__init__()
         self._runner = runner
 
@@ -39,7 +39,7 @@ class _LocalFuture(Future[Any]):
         return super().result()
 
 
-class LocalRunner:
+class InlineRunner:
     """Runs tasks one after the other in this process.
 
     For tests: ``seed`` draws the order of tasks, and which attempts fail. ``failing`` is the share of those, half of

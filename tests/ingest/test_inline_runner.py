@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from wirelake.errors import LakeError
-from wirelake.ingest.local_runner import LocalRunner
+from wirelake.ingest.inline_runner import InlineRunner
 from wirelake.ingest.runner import IngestError
 
 
@@ -34,7 +34,7 @@ class Broken:
         raise ZeroDivisionError
 
 
-def order_of(runner: LocalRunner) -> list[str]:
+def order_of(runner: InlineRunner) -> list[str]:
     log: list[str] = []
     futures = [runner.submit(Note(name, log)) for name in "abcdefgh"]
     assert [future.result() for future in futures] == [(name,) for name in "abcdefgh"]
@@ -43,18 +43,18 @@ def order_of(runner: LocalRunner) -> list[str]:
 
 
 def test_tasks_run_in_their_order_when_a_result_is_asked_for() -> None:
-    assert order_of(LocalRunner()) == list("abcdefgh")
+    assert order_of(InlineRunner()) == list("abcdefgh")
 
 
 def test_a_seed_draws_the_order_and_draws_it_again() -> None:
-    drawn = order_of(LocalRunner(7))
-    assert drawn == order_of(LocalRunner(7)) != list("abcdefgh")
+    drawn = order_of(InlineRunner(7))
+    assert drawn == order_of(InlineRunner(7)) != list("abcdefgh")
     assert sorted(drawn) == list("abcdefgh")
 
 
 @pytest.mark.parametrize("seed", [None, *range(8)])
 def test_a_task_runs_after_those_it_waits_for_and_gets_their_results(seed: int | None) -> None:
-    runner, log = LocalRunner(seed), []
+    runner, log = InlineRunner(seed), []
     first, second = runner.submit(Note("first", log)), runner.submit(Note("second", log))
     last = runner.submit(Note("last", log), after=[first, second])
     assert last.result() == ("last", ("first",), ("second",))
@@ -62,17 +62,17 @@ def test_a_task_runs_after_those_it_waits_for_and_gets_their_results(seed: int |
 
 
 def test_an_attempt_that_fails_is_repeated_and_its_result_counts_once() -> None:
-    log = order_of(LocalRunner(3, failing=0.5, attempts=20))
+    log = order_of(InlineRunner(3, failing=0.5, attempts=20))
     assert set(log) == set("abcdefgh") and len(log) > 8
 
 
 def test_a_task_that_always_fails_is_given_up() -> None:
     with pytest.raises(IngestError, match="failed 4 times"):
-        LocalRunner(1, failing=1.0).submit(Note("a")).result()
+        InlineRunner(1, failing=1.0).submit(Note("a")).result()
 
 
 def test_an_error_for_users_arrives_as_its_text_and_dooms_what_waits_for_it() -> None:
-    runner = LocalRunner()
+    runner = InlineRunner()
     refused = runner.submit(Refused())
     waiting = runner.submit(Note("a"), after=[refused])
     for future in (waiting, refused):
@@ -82,11 +82,11 @@ def test_an_error_for_users_arrives_as_its_text_and_dooms_what_waits_for_it() ->
 
 def test_an_error_of_ours_keeps_its_type() -> None:
     with pytest.raises(ZeroDivisionError):
-        LocalRunner().submit(Broken()).result()
+        InlineRunner().submit(Broken()).result()
 
 
 def test_what_is_cancelled_never_runs() -> None:
-    runner, log = LocalRunner(), []
+    runner, log = InlineRunner(), []
     future = runner.submit(Note("a", log))
     runner.cancel()
     assert future.cancelled() and log == []
