@@ -254,8 +254,8 @@ def _has_messages(readings: Readings, data: bytes) -> bool:
     decoder = StreamDecoder.of(readings, lost=torn())
     decoder.push(data)
     messages = 0
-    while messages < _ENOUGH_MESSAGES and (event := decoder.step()) is not None:
-        messages += isinstance(event, Decoded)
+    while messages < _ENOUGH_MESSAGES and (events := decoder.advance(most=_ENOUGH_MESSAGES - messages)):
+        messages += sum(isinstance(event, Decoded) for event in events)
     return messages >= _ENOUGH_MESSAGES
 
 

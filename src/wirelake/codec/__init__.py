@@ -32,23 +32,18 @@ class Codec:
         self._faults = faults_for(layout)
 
     def decode(self, frame: bytes) -> Any:
-        """The message in ``frame``, exactly one frame."""
-        message = self._quickly(frame)
-        return message if message is not None else walk(self.layout, frame)
+        """Return the message in ``frame``, exactly one frame."""
+        try:
+            message = self.quick(frame, len(frame))
+            if message is not None:
+                return message
+        except DOUBTS:
+            pass
+        return walk(self.layout, frame)
 
     def judge(self, frame: bytes) -> Any:
         """Return the message in ``frame``, or the DecodeError that says why there is none."""
-        fault = self._faults.known.get(frame)
-        if fault is not None:
-            return fault
-        message = self._quickly(frame)
-        return message if message is not None else self._faults.judge(frame)
-
-    def _quickly(self, frame: bytes) -> Any:
-        try:
-            return self.quick(frame, len(frame))
-        except DOUBTS:
-            return None
+        return self._faults.judge(frame)
 
 
 @lru_cache(maxsize=64)

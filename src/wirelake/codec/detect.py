@@ -17,7 +17,6 @@ from typing import Any
 from ..errors import DecodeError, Incomplete
 from ..spec import nodes as n
 from ..spec.resolve import Layout, MessageNode
-from .compile import DOUBTS, compile_layout
 from .faults import faults_for
 from .frame import Buffer, Header, measure, plausible
 
@@ -124,7 +123,7 @@ def _by_length(
     behind = start + header.length
     if end < behind:
         return Verdict(None, wait=True)
-    is_clean, rule = _outcome(small, bytes(data[start:behind]))
+    is_clean, rule = _outcome(small, bytes(memoryview(data)[start:behind]))
     if is_clean and not alone:
         return Verdict(small)
     follows = _looks_like_frame(layouts, data, behind, end)
@@ -145,12 +144,6 @@ def _looks_like_frame(layouts: tuple[Layout, ...], data: Buffer, start: int, end
 
 def _outcome(layout: Layout, frame: bytes) -> tuple[bool, str]:
     """Whether the frame parses cleanly, else the rule it breaks (``body`` for anything inside its body)."""
-    try:
-        message = compile_layout(layout)(frame, len(frame))
-        if message is not None:
-            return is_clean(message), ""
-    except DOUBTS:
-        pass
     message = faults_for(layout).judge(frame)
     if isinstance(message, DecodeError):
         return False, "body" if message.body_only else message.rule

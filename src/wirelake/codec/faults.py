@@ -1,4 +1,4 @@
-"""What the exact reader says about a frame, as a value. Broken streams repeat themselves, so faults are remembered."""
+"""What is in a frame, or what is wrong with it, as a value. Broken streams repeat themselves: faults are remembered."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from typing import Any
 
 from ..errors import DecodeError
 from ..spec.resolve import Layout
+from .compile import DOUBTS, compile_layout
 from .walk import walk
 
 _MOST_BYTES = 1 << 18
 """Frames whose faults are remembered have no more bytes than this, and each counts as some more."""
 _OVERHEAD = 1 << 9
+_END = 1 << 7
+_NOTHING: tuple[bytes | None, None] = None, None
 
 
 class Faults:
@@ -19,14 +22,21 @@ class Faults:
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
-        self.known: dict[bytes, DecodeError] = {}
+        self.quick = compile_layout(layout)
+        self.known: dict[bytes, tuple[bytes, DecodeError]] = {}
         self._bytes = 0
 
     def judge(self, frame: bytes) -> Any:
         """Return the message in ``frame``, or the DecodeError that says why there is none."""
-        fault = self.known.get(frame)
-        if fault is not None:
+        known, fault = self.known.get(_key(frame), _NOTHING)
+        if known == frame:
             return fault
+        try:
+            message = self.quick(frame, len(frame))
+            if message is not None:
+                return message
+        except DOUBTS:
+            pass
         try:
             return walk(self.layout, frame)
         except DecodeError as error:
@@ -39,7 +49,12 @@ class Faults:
             self.known.clear()
             self._bytes = len(frame) + _OVERHEAD
         if self._bytes <= _MOST_BYTES:
-            self.known[frame] = fault
+            self.known[_key(frame)] = frame, fault
+
+
+def _key(frame: bytes) -> bytes:
+    """Return what a frame is looked up by: the ends of a long one, since to hash it takes longer than to compare it."""
+    return frame if len(frame) <= 4 * _END else frame[:_END] + frame[-_END:]
 
 
 @lru_cache(maxsize=64)

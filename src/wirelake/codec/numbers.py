@@ -40,3 +40,8 @@ def unpacker(wire: n.Int) -> Callable[[Any, int], tuple[int]]:
         return (int.from_bytes(raw, "little" if wire.little else "big", signed=wire.signed),)
 
     return unpack
+
+
+def decoding(wire: n.Run[Any]) -> str:
+    """The arguments of ``decode`` that read this text; none for strict UTF-8."""
+    return "" if (wire.charset, wire.errors) == ("utf-8", "strict") else f"{wire.charset!r}, {wire.errors!r}"

@@ -40,10 +40,14 @@ class Outlines:
         """Whether a frame seems to begin at ``at``; None: too few bytes to tell."""
         if at + self.width <= end and self.sieve.match(buffer, at) is None:
             return False
-        lengths = [outline(buffer, at, end) for outline in self._outlines]
-        if max(lengths) > 0:
-            return True
-        return None if UNKNOWN in lengths else False
+        answer: bool | None = False
+        for outline in self._outlines:
+            length = outline(buffer, at, end)
+            if length > 0:
+                return True
+            if length == UNKNOWN:
+                answer = None
+        return answer
 
     def claims(self, buffer: bytes | bytearray, at: int, end: int) -> list[tuple[int, tuple[Layout, ...]]]:
         """Return the lengths that a plausible frame at ``at`` may have, the shortest first, and who reads it so.

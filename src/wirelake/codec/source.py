@@ -10,10 +10,11 @@ import msgspec
 
 from ..spec import nodes as n
 from ..spec.resolve import Layout
+from .cells import all_cells_reader, clean_cells_reader
 from .content import read_json
 from .frame import smallest, struct_fields
-from .numbers import FORMATS, byte_order
-from .pieces import cells_reader, clean_cells_reader, decoding, unpack_map, unpack_msgpack
+from .numbers import FORMATS, byte_order, decoding
+from .pieces import unpack_map, unpack_msgpack
 
 UNSET = msgspec.UNSET
 Quick = Callable[[bytes, int], Any]
@@ -149,7 +150,7 @@ class Source:
             case n.Cells():
                 self.settle()
                 variable = self.fresh("v")
-                read = clean_cells_reader(wire) if self.clean else cells_reader(wire)
+                read = clean_cells_reader(wire) if self.clean else all_cells_reader(wire)
                 self.emit(f"{variable} = {self.give('cells', read)}(b, p, n)")
                 self.emit(f"if {variable} is None: return None")
                 self.emit("p = n")

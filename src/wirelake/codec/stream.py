@@ -25,11 +25,12 @@ from ..protocols import load
 from ..spec import nodes as n
 from ..spec.resolve import Layout, candidates, layout
 from . import Codec, codec_for
+from .cells import UncleanError
 from .compile import DOUBTS, compile_layout
 from .detect import detect, is_clean
 from .frame import read_header
+from .headers import NO_LIMIT
 from .outline import UNKNOWN, outlines_for
-from .pieces import UncleanError
 
 MAX_QUARANTINE = 1 << 20
 """A longer bad range is told in pieces, so that memory stays bounded."""
@@ -202,6 +203,7 @@ class StreamDecoder:
         self._judged_at = -1
         self._judged: Layout | None = None
         self._refused = (-1, 0)
+        self._ahead: Decoded | None = None
         self._lost_at = 0
         self._spent = 0
         self.bytes_in = 0
@@ -232,20 +234,13 @@ class StreamDecoder:
         return Lost(self._scan - self._at, self._error, self._base + self._at - self._lost_at, self._spent)
 
     def push(self, data: bytes | bytearray | memoryview) -> None:
-        """Takes bytes without looking at them; ``step`` does."""
+        """Take bytes without looking at them; ``advance`` does."""
         self._buffer += data
         self.bytes_in += len(data)
 
-    def step(self, final: bool = False) -> Event | None:
-        """The next event, if what was pushed completes one. ``final``: no more will come."""
-        if self._at >= len(self._buffer):
-            return None
-        return self._search(final) if self._scan >= 0 else self._next(final)
-
-    def feed(self, data: bytes | bytearray | memoryview) -> list[Event]:
-        """The events that these bytes complete."""
-        self.push(data)
-        events = self._run(final=False)
+    def advance(self, final: bool = False, most: int = NO_LIMIT) -> list[Event]:
+        """Return the events that what was pushed completes, ``most`` of them. ``final``: no more bytes will come."""
+        events = self._run(final, most)
         if self._at > _COMPACT or self._at == len(self._buffer):
             del self._buffer[: self._at]
             self._base += self._at
@@ -254,30 +249,41 @@ class StreamDecoder:
             self._at = 0
         return events
 
+    def feed(self, data: bytes | bytearray | memoryview) -> list[Event]:
+        """Return the events that these bytes complete."""
+        self.push(data)
+        return self.advance()
+
     def finish(self) -> list[Event]:
-        """The events of the pending tail; afterwards nothing is pending."""
-        return self._run(final=True)
+        """Return the events of the pending tail; afterwards nothing is pending."""
+        return self.advance(final=True)
 
     # --- one position after the other
 
-    def _run(self, final: bool) -> list[Event]:
+    def _run(self, final: bool, most: int) -> list[Event]:
         events: list[Event] = []
         whole = b""
-        while self._at < len(self._buffer):
+        while self._at < len(self._buffer) and len(events) < most:
             length = 0
-            if self._scan < 0 and self._codec.measure(self._buffer, self._at, len(self._buffer)):
+            is_plain = self._scan < 0 and self._ahead is None
+            if is_plain and (whole or self._codec.measure(self._buffer, self._at, len(self._buffer))):
                 whole = whole or bytes(self._buffer)
-                length = self._plain(whole, events)
-                if self._at == len(whole):
+                length = self._plain(whole, events, most)
+                if self._at == len(whole) or len(events) == most:
                     break
-            event = self._frame(length, self._codec, final) if length else self.step(final)
+            event = self._frame(length, self._codec, final) if length else self._step(final)
             if event is None:
                 break
             events.append(event)
         return events
 
-    def _plain(self, whole: bytes, events: list[Event]) -> int:
-        """Take frames that need no thought, as many as there are one after the other.
+    def _step(self, final: bool) -> Event | None:
+        if self._scan >= 0:
+            return self._search(final)
+        return self._next(final) if self._ahead is None else self._take(self._ahead)
+
+    def _plain(self, whole: bytes, events: list[Event], most: int) -> int:
+        """Take frames that need no thought, as many as there are one after the other, until there are ``most`` events.
 
         Return the length of the next one if its header is good but ``quick`` has doubts about the rest, else 0.
         """
@@ -285,12 +291,15 @@ class StreamDecoder:
         first = at = self._at
         before, end = len(events), len(whole)
         try:
-            while length := measure(whole, at, end):
-                message = quick(whole[at : at + length], length)
+            for _ in range(most - before):
+                length = measure(whole, at, end)
+                message = quick(whole[at : at + length], length) if length else None
                 if message is None:
                     break
                 events.append(Decoded(base + at, message))
                 at += length
+            else:
+                length = 0
         except DOUBTS:
             pass
         self._at = at
@@ -327,7 +336,7 @@ class StreamDecoder:
 
     def _frame(self, length: int, codec: Codec, final: bool) -> Event | None:
         at = self._at
-        frame = bytes(self._buffer[at : at + length])
+        frame = bytes(memoryview(self._buffer)[at : at + length])
         message = codec.judge(frame)
         if isinstance(message, DecodeError):
             follows = self._follows(at + length, final)
@@ -343,10 +352,15 @@ class StreamDecoder:
         if codec is not self._codec:
             # Only a message proves a dialect: a frame that cannot be read may be broken.
             self._prove(codec.layout)
+        return self._take(Decoded(self._base + at, message))
+
+    def _take(self, decoded: Decoded) -> Decoded:
+        length = decoded.length
         self._at += length
         self.bytes_decoded += length
         self.messages += 1
-        return Decoded(self._base + at, message)
+        self._ahead = None
+        return decoded
 
     def _follows(self, at: int, final: bool) -> bool | None:
         """Whether a frame seems to begin at ``at``, or the stream ends there."""
@@ -358,10 +372,12 @@ class StreamDecoder:
 
     def _quarantine(self, length: int, error: DecodeError) -> Quarantined:
         at = self._at
-        data = bytes(self._buffer[at : at + length])
+        data = bytes(memoryview(self._buffer)[at : at + length])
         self._at += length
         self.bytes_quarantined += length
-        return Quarantined(self._base + at, length, error.locate(self.layout.protocol.name, "", data), data)
+        if not error.excerpt:
+            error.locate(self._fallback.protocol.name, "", data)
+        return Quarantined(self._base + at, length, error, data)
 
     # --- after broken bytes
 
@@ -378,12 +394,13 @@ class StreamDecoder:
         end = len(self._buffer)
         stop = found if found is not None else end if final else min(self._scan, end)
         if stop - self._at > MAX_QUARANTINE:
+            self._ahead = None
             return self._quarantine(MAX_QUARANTINE, self._error)
         if found is None and not final:
             return None
         error, self._error, self._scan = self._error, None, -1
         if stop == self._at:
-            return self._next(final)
+            return self._step(final)
         return self._quarantine(stop - self._at, error)
 
     def _candidate(self, final: bool) -> int | None:
@@ -432,23 +449,29 @@ class StreamDecoder:
         frame = bytes(memoryview(self._buffer)[at : at + length])
         if self._layout is None and self._codec.measure(frame, 0, length):
             layouts = (self._fallback,)  # all read it alike, so it proves nothing
-        clean = [layout for layout in layouts if self._is_clean(layout, frame)]
+        clean = [(layout, message) for layout in layouts if (message := self._clean(layout, frame)) is not None]
         if not clean:
             self._refused = (self._base + at, length)
-        elif self._layout is None and len(clean) == 1 and clean[0] in self._choices:
-            self._prove(clean[0])
+        elif len(clean) == 1:
+            ((layout, message),) = clean
+            if self._layout is None and layout is not self._fallback and layout in self._choices:
+                self._prove(layout)
+            if self._readings.strict is None:
+                self._ahead = Decoded(self._base + at, message)
         return bool(clean)
 
-    def _is_clean(self, layout: Layout, frame: bytes) -> bool:
+    def _clean(self, layout: Layout, frame: bytes) -> Any:
+        """Return the message in ``frame`` if it is clean, else None."""
         try:
-            if compile_layout(layout, clean=True)(frame, len(frame)) is not None:
-                return True
+            message = compile_layout(layout, clean=True)(frame, len(frame))
+            if message is not None:
+                return message
         except UncleanError:
-            return False
+            return None
         except DOUBTS:
             pass
         message = self._readings.codec(layout).judge(frame)
-        return not isinstance(message, DecodeError) and is_clean(message)
+        return None if isinstance(message, DecodeError) or not is_clean(message) else message
 
 
 __all__ = [

@@ -19,10 +19,13 @@ from ..spec import nodes as n
 from ..spec.declare import Cell, tag_rows
 from ..spec.derive import derive, reach
 from ..spec.resolve import Layout, MessageNode
+from .cells import cells_reader
 from .content import read_json, read_msgpack
 from .frame import Header, kept_fields, read_header, read_int, smallest, struct_fields, unknown_code, unmask
 
 UNSET = msgspec.UNSET
+_LONG = 256
+"""Cells of more bytes are read quickly up to the first odd one."""
 
 
 @dataclass(slots=True)
@@ -350,8 +353,13 @@ class Reader:
 
     def _cells(self, wire: n.Cells[Any], path: str) -> tuple[Cell, ...]:
         found: list[Cell] = []
+        read_plain = cells_reader(wire) if self.trace is None and self.end - self.at > _LONG else None
         while self.at < self.end:
-            found.append(self._cell(wire, f"{path}[{len(found)}]"))
+            if read_plain is not None:
+                plain, self.at = read_plain(self.data, self.at, self.end)
+                found += plain
+            if self.at < self.end:
+                found.append(self._cell(wire, f"{path}[{len(found)}]"))
         return tuple(found)
 
     def _cell(self, wire: n.Cells[Any], path: str) -> Cell:
@@ -372,10 +380,9 @@ class Reader:
             case n.Run() as run:
                 value = self._run(run, path, "cell")
             case n.Int() as number:
-                start = self.at
                 raw = self._take(number.size, path, "cell_fits")
                 value = int.from_bytes(raw, "little" if number.little else "big", signed=number.signed)
-                self._see(path, start, number.size, value, kind.name)
+                self._see(path, self.at - number.size, number.size, value, kind.name)
             case n.Float() as number:
                 start = self.at
                 raw = self._take(number.size, path, "cell_fits")

@@ -29,8 +29,10 @@ STEP_FRAMES = 50_000
 NO_LIMIT = 1 << 62
 _FIRST_STEP, _LONGEST_STEP = 1 << 8, 1 << 16
 """Bytes that a stream decoder is given at a time: a message is most often found soon."""
-_CALM = 8
+_LEAST_CALM, _MOST_CALM = 2, 64
 """Messages one after the other that end the work of a stream decoder: starting the kernel costs as much."""
+_SOON = 1 << 8
+"""Bytes within which the next fault comes soon."""
 
 
 @dataclass(slots=True)
@@ -129,6 +131,11 @@ class _Decoding:
         self.lost = dict(ranges.lost)
         self.is_open = self.at < ranges.ends
         """Ranges of which more may be said now."""
+        self.calm: dict[int, int] = {}
+        self.recovered: dict[int, int] = {}
+        """Where the last stream decoder stopped, by range."""
+        self.decoded: dict[int, Any] = {}
+        """What stream decoders found, by place: the kernel declines some of it."""
         self.pieces: list[Rows] = []
         self.judged: list[Frames] = []
         self.slow: list[tuple[int, int, Any]] = []
@@ -341,7 +348,7 @@ class _Decoding:
         for i in declined:
             number, start = int(frames.ranges[i]), int(frames.starts[i])
             frame = self.view[start : start + int(frames.lengths[i])].tobytes()
-            message = codec.judge(frame)
+            message = self.decoded.get(start) or codec.judge(frame)
             if isinstance(message, DecodeError):
                 self._quarantine(number, start, message, frame)
             else:
@@ -358,7 +365,7 @@ class _Decoding:
 
     # --- broken bytes
 
-    def _recover(self, number: int, calm: int = _CALM) -> None:
+    def _recover(self, number: int, calm: int = 0) -> None:
         """Hand a range over to a stream decoder, until that has found ``calm`` messages one after the other."""
         begin = fed = int(self.at[number])
         end, final = int(self.ranges.ends[number]), bool(self.ranges.final[number])
@@ -366,31 +373,40 @@ class _Decoding:
         proved = self.readings.choices[reading] if reading != UNPROVED else None
         decoder = StreamDecoder.of(self.readings, proved, self.lost.pop(number, None))
         messages: list[tuple[int, Any]] = []
-        wanted, step = calm, _FIRST_STEP
-        while wanted and self.room > 0 and fed < end:
+        calm = wanted = calm or self._calm(number)
+        step = _FIRST_STEP
+        while wanted > 0 and self.room > 0 and fed < end:
             decoder.push(self.view[fed : min(fed + step, end)])
             fed, step = min(fed + step, end), min(2 * step, _LONGEST_STEP)
-            while wanted and self.room > 0 and (event := decoder.step(final and fed == end)) is not None:
-                if isinstance(event, Decoded):
-                    messages.append((begin + event.offset, event.message))
-                    wanted, self.room = wanted - 1, self.room - 1
-                else:
+            while wanted > 0 and (events := decoder.advance(final and fed == end, self.room)):
+                for event in events:
                     place = begin + event.offset
-                    self.quarantined.append(QuarantinedRange(number, place, event.length, event.error, event.data))
-                    wanted = calm
+                    if isinstance(event, Decoded):
+                        messages.append((place, event.message))
+                        wanted, self.room = wanted - 1, self.room - 1
+                    else:
+                        self.quarantined.append(QuarantinedRange(number, place, event.length, event.error, event.data))
+                        wanted = calm
         if self.readings.proved is None and decoder.proved is not None:
             self.proved[number] = self.readings.choices.index(decoder.proved)
-        self.at[number] = begin + decoder.bytes_in - decoder.pending
-        self.is_open[number] = (not wanted or self.room <= 0) and self.at[number] < end
+        self.at[number] = self.recovered[number] = begin + decoder.bytes_in - decoder.pending
+        self.is_open[number] = (wanted <= 0 or self.room <= 0) and self.at[number] < end
         if decoder.lost is not None:
             self.lost[number] = decoder.lost
         self._keep(number, messages)
+
+    def _calm(self, number: int) -> int:
+        """Return how many messages end the work of a stream decoder: more where the kernel did not get far before."""
+        is_soon = self.at[number] < self.recovered.get(number, -_SOON) + _SOON
+        self.calm[number] = min(2 * self.calm.get(number, 0), _MOST_CALM) if is_soon else _LEAST_CALM
+        return self.calm[number]
 
     def _keep(self, number: int, messages: list[tuple[int, Any]]) -> None:
         """Keep messages that a stream decoder found: their frames are decoded with the others that were judged."""
         if load_kernel() is None:
             self.slow += [(number, start, message) for start, message in messages]
             return
+        self.decoded.update(messages)
         places: dict[int, list[tuple[int, int]]] = {}
         for start, message in messages:
             places.setdefault(self._reading(message.layout), []).append((start, message.wire_length))
