@@ -733,5 +733,5 @@ def test_a_broker_that_does_not_answer_the_registration_is_no_refusal():
 def test_a_url_of_another_protocol_is_refused():
     with pytest.raises(ValueError, match="not a URL of mb"):
         mb.connect("ceda://h")
-    with pytest.raises(ValueError, match="no protocol to connect to"):
+    with pytest.raises(ValueError, match="not a protocol to connect to"):
         wirelake.connect("casual://h")
