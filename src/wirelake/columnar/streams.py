@@ -31,6 +31,8 @@ _FIRST_STEP, _LONGEST_STEP = 1 << 8, 1 << 16
 """Bytes that a stream decoder is given at a time: a message is most often found soon."""
 _LEAST_CALM, _MOST_CALM = 2, 64
 """Messages one after the other that end the work of a stream decoder: starting the kernel costs as much."""
+_FIRST_EVENTS = 16
+"""Events that a stream decoder is asked for at first; as long as faults come, for twice as many each time."""
 _SOON = 1 << 8
 """Bytes within which the next fault comes soon."""
 
@@ -374,11 +376,12 @@ class _Decoding:
         decoder = StreamDecoder.of(self.readings, proved, self.lost.pop(number, None))
         messages: list[tuple[int, Any]] = []
         calm = wanted = calm or self._calm(number)
-        step = _FIRST_STEP
+        step, bulk = _FIRST_STEP, _FIRST_EVENTS
         while wanted > 0 and self.room > 0 and fed < end:
             decoder.push(self.view[fed : min(fed + step, end)])
             fed, step = min(fed + step, end), min(2 * step, _LONGEST_STEP)
-            while wanted > 0 and (events := decoder.advance(final and fed == end, self.room)):
+            while wanted > 0 and (events := decoder.advance(final and fed == end, min(bulk, self.room))):
+                bulk *= 2
                 for event in events:
                     place = begin + event.offset
                     if isinstance(event, Decoded):
