@@ -9,12 +9,12 @@ from typing import Any
 
 from ..capture.partitions import CaptureRange
 from ..capture.read.inputs import Peek, in_order, peek
+from ..capture.read.listing import Listing, find
 from ..capture.settings import ReadSettings
 from ..capture.split import PARTITION_BYTES
 from ..errors import CaptureError
 from ..lake import Input, look
 from .declared import Declared
-from .listing import Listing, find
 
 SMALLEST_PARTITION = 16 << 20
 

@@ -41,7 +41,7 @@ class Captures(DataSource):
     """The source behind every format; its name decides what it reads."""
 
     def schema(self) -> StructType:
-        from ..ingest.listing import check_paths
+        from ..capture.read.listing import check_paths
         from .reading import Table
 
         with user_errors():

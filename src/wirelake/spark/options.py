@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, cast
 
+from ..capture.read.listing import Listing
 from ..errors import OptionError
 from ..ingest.declared import Declared
-from ..ingest.listing import Listing
 from ..protocols import BUILT_IN
 from ..spec.nodes import Protocol
 

@@ -15,11 +15,11 @@ from ..capture.decode import DecodedWindow, decode_partition
 from ..capture.partitions import CaptureRange, Partition
 from ..capture.read import kind_of
 from ..capture.read.files import local_path, open_binary
+from ..capture.read.listing import ListedFile, find
 from ..capture.settings import ReadSettings
 from ..capture.split import plan
 from ..errors import CaptureError, DecodeError, OptionError
 from ..gold.facts import ENVELOPE, MESSAGES, facts, needed_columns
-from ..ingest.listing import ListedFile, find
 from ..spec.nodes import Protocol
 from . import schema as s
 from .filters import Filters

@@ -16,8 +16,8 @@ from ..errors import SpecError
 from . import nodes as n
 from .luachoices import Choices, as_setting
 from .luaheader import Header
-from .luatables import Place, Tables
-from .luatext import Shape, assignments, comment, literal, pieces
+from .luatables import Place, Tables, assignments
+from .luatext import Shape, comment, literal, pieces
 from .luawires import Wires
 
 TRANSPORTS = {"tcp": ("tcp.port", "ports", "TCP ports"), "tls": ("tls.port", "tls_ports", "TLS ports")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,3 +68,10 @@ class Tables:
             name = f"{place.key}~{number}"
         self.structures[name] = text
         return Ref(f"T{index(name)}")
+
+
+def assignments(table: str, members: Mapping[str, str]) -> Iterator[str]:
+    """A table, member by member."""
+    yield f"local {table} = {{}}"
+    for name, text in members.items():
+        yield f"{table}{index(name)} = {text}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any
@@ -181,13 +181,6 @@ def int_type(wire: n.Int, signed: bool) -> str:
 def index(name: str) -> str:
     """The member of a table by its name."""
     return f".{name}" if _is_name(name) else f"[{literal(name)}]"
-
-
-def assignments(table: str, members: Mapping[str, str]) -> Iterator[str]:
-    """A table, member by member."""
-    yield f"local {table} = {{}}"
-    for name, text in members.items():
-        yield f"{table}{index(name)} = {text}"
 
 
 def pieces(features: set[str]) -> Iterator[str]:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from wirelake.capture.read.listing import Listing, find, glob_expression
 from wirelake.errors import OptionError
-from wirelake.ingest.listing import Listing, find, glob_expression
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from typing import Any
 
 from pyarrow import fs
 
-from ..errors import OptionError
+from ...errors import OptionError
 
 _GLOB = re.compile(r"[*?\[{]")
 
