@@ -45,7 +45,7 @@ def test_a_message_of_a_protocol_that_is_unknown_here_has_the_fields_of_its_row_
     envelope = [("connection", pa.string()), ("direction", pa.string()), ("offset", pa.int64()), ("length", pa.int32())]
     kinds = [*envelope, ("ts", pa.timestamp("us", "UTC")), ("message", pa.string()), ("notes", pa.list_(pa.string()))]
     schema = pa.schema([*kinds, ("text", pa.binary()), ("nested", pa.list_(pa.struct([("number", pa.int64())])))])
-    common = message(100, protocol="bulletin", message="post")
+    common = message(100, protocol="leaflet", message="post")
     own = {name: common[name] for name, _ in kinds if name in common} | {"text": b"\x00cat", "nested": [{"number": 7}]}
     chunks = [
         {
@@ -58,8 +58,8 @@ def test_a_message_of_a_protocol_that_is_unknown_here_has_the_fields_of_its_row_
         }
         for at in (96, 104)
     ]
-    rows = {"silver/messages": [common], "silver/bulletin": [own], "accounting": [account(1)], "bronze/chunks": chunks}
-    lake = write(tmp_path / "lake", rows, {"silver/bulletin": schema})
+    rows = {"silver/messages": [common], "silver/leaflet": [own], "accounting": [account(1)], "bronze/chunks": chunks}
+    lake = write(tmp_path / "lake", rows, {"silver/leaflet": schema})
     one = find_conversation(lake, "c:c1")
     assert one is not None
     (event,) = one["events"]

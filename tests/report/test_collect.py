@@ -308,11 +308,11 @@ def test_tables_of_protocols_that_are_unknown_here_are_views_too(tmp_path: Path)
     schema = pa.schema([("ts", pa.timestamp("us", "UTC")), ("text", pa.string())])
     with made.writing() as run:
         with run.staging.attempt("t") as attempt:
-            attempt.table("silver/bulletin", schema).write(pa.RecordBatch.from_pylist([{"ts": 0, "text": "x"}], schema))
+            attempt.table("silver/leaflet", schema).write(pa.RecordBatch.from_pylist([{"ts": 0, "text": "x"}], schema))
             staged = attempt.close()
         run.commit(staged)
     with open_tables(made) as tables:
-        assert tables.execute("select text, date::varchar from silver_bulletin").fetchall() == [("x", "1970-01-01")]
+        assert tables.execute("select text, date::varchar from silver_leaflet").fetchall() == [("x", "1970-01-01")]
         assert tables.execute("select count(*) from gold_exchanges").fetchall() == [(0,)]
         fetches = ("autoinstall_known_extensions", "autoload_known_extensions")
         asked = ", ".join(f"current_setting('{name}')" for name in fetches)
