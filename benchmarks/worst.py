@@ -81,7 +81,7 @@ def benign_stream(protocol: str, size: int, seed: int) -> bytes:
 
 
 def mutated_streams(protocol: str, size: int, count: int, seed: int) -> Iterator[tuple[str, bytes]]:
-    """So many streams that are not benign, each with a name."""
+    """Yield ``count`` broken streams, each with a name."""
     rng = random.Random(f"{protocol} {seed}")
     benign = [benign_stream(protocol, size, seed + i) for i in range(4)]
     made = 0
@@ -176,7 +176,7 @@ def _rotated(word: int, bits: int) -> int:
 
 
 def cost(decode: Callable[[str, bytes], None], protocol: str, data: bytes, rounds: int) -> float:
-    """Return nanoseconds of processor time per byte, the best of so many rounds; no round knows the faults before."""
+    """Return nanoseconds of processor time per byte, the best of ``rounds``; each round starts without known faults."""
     best = float("inf")
     for _ in range(rounds):
         _forget(protocol)
