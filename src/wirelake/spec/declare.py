@@ -207,7 +207,7 @@ class Struct(msgspec.Struct, metaclass=_StructMeta):
     __sum_limits__: ClassVar[tuple[n.SumLimit, ...]]
 
 
-def _snake(name: str) -> str:
+def snake_case(name: str) -> str:
     return "".join("_" + c.lower() if c.isupper() and i else c.lower() for i, c in enumerate(name))
 
 
@@ -235,7 +235,7 @@ class _MessageMeta(_StructMeta):
         cls = super().__new__(mcls, name, bases, ns, **kwargs)
         cls.__message__ = {
             "code": code,
-            "name": as_name or _snake(name),
+            "name": as_name or snake_case(name),
             "kind": kind,
             "answer": answer,
             "sent_by": sent_by,

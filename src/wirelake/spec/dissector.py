@@ -9,15 +9,14 @@ into frames at all is settled here.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Any
+from dataclasses import replace
+from typing import Any, assert_never
 
 from ..errors import SpecError
 from . import nodes as n
 from .luachoices import Choices, as_setting
-from .luaheader import Header
-from .luatables import Place, Tables, assignments
-from .luatext import Shape, comment, literal, pieces
+from .luatables import Place, Shape, Tables, assignments, int_type
+from .luatext import comment, literal, pieces
 from .luawires import Wires
 
 TRANSPORTS = {"tcp": ("tcp.port", "ports", "TCP ports"), "tls": ("tls.port", "tls_ports", "TLS ports")}
@@ -30,15 +29,12 @@ OWN_FIELDS = (
     ("note.name", "string", "an oddity that is tolerated"),
     ("raw_text", "bytes", "the bytes of a text that is not UTF-8 or has zero bytes"),
 )
-"""What the dissector tells besides the fields of the declaration."""
+"""What the dissector shows besides the fields of the declaration."""
 
 
 def dissector(protocol: n.Protocol) -> str:
-    """The source of a dissector for this protocol."""
+    """Return the source of a dissector for this protocol."""
     return _Writer(protocol).write()
-
-
-# --- the writer
 
 
 class _Writer:
@@ -50,11 +46,11 @@ class _Writer:
         self.tables = Tables(self.name)
         self.choices = Choices(protocol)
         self.wires = Wires(self.tables, self.choices)
-        self.header = Header(protocol, self.wires)
+        self.header_fields: set[str] = set()
 
     def write(self) -> str:
         self._claim_own()
-        frame = self.header.frame(self.protocol.frame)
+        frame = self._frame(self.protocol.frame)
         messages = [self._message(cls) for cls in self.protocol.messages]
         options = [self._option(name) for name in self.protocol.options if name in self.choices.used]
         tables = [
@@ -62,27 +58,15 @@ class _Writer:
             f"local TITLE = {literal(self.protocol.title or self.protocol.name)}",
             f"local PORTS = {literal(self._ports())}",
             f"local OPTIONS = {literal(options)}",
-            "",
-            "-- ================================================================ names of values",
-            "",
-            *assignments("L", self.tables.labels),
-            "",
-            "-- ================================================================ fields, as display filters name them",
-            "",
-            *assignments("F", self.tables.fields.lines),
-            "",
-            "-- ================================================================ structures",
-            "",
-            *(f"local {name} = {text}" for name, text in self.tables.ints.items()),
+            *_section("names of values", *assignments("L", self.tables.labels)),
+            *_section("fields, as display filters name them", *assignments("F", self.tables.fields)),
+            *_section("structures", *(f"local {name} = {text}" for name, text in self.tables.ints.items())),
             "",
             *assignments("T", self.tables.structures),
-            "",
-            "-- ================================================================ frame and messages",
-            "",
-            f"local FRAME = {literal(frame)}",
+            *_section("frame and messages", f"local FRAME = {literal(frame)}"),
             "",
             "local MESSAGES = {",
-            *(line for cls, made in zip(self.protocol.messages, messages, strict=True) for line in _entry(cls, made)),
+            *messages,
             "}",
         ]
         return "\n".join([*self._introduction(), "", *tables, "", *pieces(self.tables.features)]) + "\n"
@@ -118,7 +102,7 @@ class _Writer:
         is_bool = all(isinstance(value, bool) for value in values)
         if option.auto:
             self.tables.features.add("auto")
-            self.tables.fields.claim(name, Shape("string"), option.doc)
+            self.tables.claim(Place("", name, option.doc), Shape("string"))
         return {
             "name": name,
             "values": None if is_bool else [as_setting(value) for value in values],
@@ -128,16 +112,16 @@ class _Writer:
         }
 
     def _claim_own(self) -> None:
-        """What the dissector tells besides the fields of the declaration."""
-        self.tables.fields.filters |= {f"{self.name}.{own}": "expert" for own in ("malformed", "note", "incomplete")}
+        self.tables.filters |= {f"{self.name}.{own}": "expert" for own in ("malformed", "note", "incomplete")}
         for key, kind, doc in OWN_FIELDS:
-            self.tables.fields.claim(key, Shape(kind), doc, label=key.removesuffix(".name").replace(".", " "))
+            label = key.removesuffix(".name").replace(".", " ")
+            self.tables.claim(Place("", key, doc), Shape(kind), label=label)
 
-    def _message(self, cls: Any) -> dict[str, Any]:
+    def _message(self, cls: Any) -> str:
         about = cls.__message__
         place = Place(about["name"], "")
         declared = [f for f in cls.__wire_fields__ if not self.choices.rules_out(f.only)]
-        return {
+        table = {
             "code": about["code"],
             "name": about["name"],
             "word": about["word"] or None,
@@ -148,8 +132,9 @@ class _Writer:
             "padding": self._padding(about["padding"]),
             "fields": [self.wires.row(f, place) for f in declared if not f.view_of],
             "views": [self.wires.row(f, place) for f in declared if f.view_of] or None,
-            "derived": self.wires.derived(cls, place, self.header.shown) or None,
+            "derived": self.wires.derived(cls, place, self.header_fields) or None,
         }
+        return f"    {comment(cls.__doc__ or '')}\n    {literal(table, 1)},"
 
     def _padding(self, padding: Any) -> Any:
         match padding:
@@ -160,20 +145,95 @@ class _Writer:
             case _:
                 return None
 
+    # --- the header of a frame
+
+    def _frame(self, frame: n.Frame | n.Choose) -> Any:
+        if isinstance(frame, n.Choose):
+            return self.choices.choose(frame, self._frame)
+        return [self._part(part) for part in frame.parts]
+
+    def _part(self, part: n.Part | n.Choose) -> Any:
+        match part:
+            case n.Choose():
+                return self.choices.choose(part, self._part)
+            case n.Size(wire=n.Choose() as wire) | n.Head(wire=n.Choose() as wire) | n.Code(wire=n.Choose() as wire):
+                return self.choices.choose(wire, lambda chosen: self._part(replace(part, wire=chosen)))
+            case n.Magic(value=value, name=name):
+                return self._shown("magic", name, Shape("bytes"), value=value)
+            case n.Size(wire=n.Escaped() as escaped):
+                return self._escaped(part, escaped)
+            case n.Size(wire=wire):
+                return {**self._size("size", part, Shape(int_type(wire))), "wire": self.tables.integer(wire)}
+            case n.Head(name=name, wire=wire):
+                limits = self.choices.members(part, "least", "most", "body_most")
+                shown = self._shown("head", name, Shape(int_type(wire)), **limits)
+                return {**shown, "wire": self.tables.integer(wire)}
+            case n.Code():
+                return self._code(part)
+            case n.Kept(name=name):
+                return self._kept(name)
+            case n.Line():
+                return self._line(part)
+            case _:
+                assert_never(part)
+
+    def _shown(self, kind: str, name: str, shape: Shape, doc: str = "", **details: Any) -> dict[str, Any]:
+        """Return the table of a part that has a field, with the name of the field where it is another."""
+        self.tables.features.add(kind)
+        self.header_fields.add(name)
+        given = self.tables.claim(Place("frame", name, doc), shape)
+        return {"kind": kind, "name": name, "field": given if given != name else None, **details}
+
+    def _code(self, part: n.Code) -> dict[str, Any]:
+        wire = part.wire
+        names = {cls.__message__["code"]: cls.__message__["name"] for cls in self.protocol.messages}
+        base = "HEX" if wire.size == 1 and not wire.signed else ""
+        shape = Shape(int_type(wire), base, self.tables.names(n.Labels("messages", names), wire))
+        shown = self._shown("code", part.name, shape, "which message")
+        return {**shown, "early": part.early or None, "wire": self.tables.integer(wire)}
+
+    def _size(self, kind: str, part: n.Size, shape: Shape, doc: str = "") -> dict[str, Any]:
+        limits = self.choices.members(part, "counts", "least", "most")
+        return self._shown(kind, part.name, shape, doc, **limits, rule=part.rule)
+
+    def _escaped(self, part: n.Size, escaped: n.Escaped) -> dict[str, Any]:
+        mask = Place("", escaped.mask_key, "mask of the payload, which is shown without it")
+        self.tables.claim(mask, Shape("bytes"))
+        return {
+            **self._size("escaped", part, Shape("uint32"), "bytes that follow the frame's header"),
+            "escape": escaped.escape,
+            "wide": self._maybe_int(escaped.wide),
+            "reserved": list(escaped.reserved) or None,
+            "mask_bit": self.choices.plain(escaped.mask_bit),
+            "mask_key": escaped.mask_key,
+        }
+
+    def _maybe_int(self, wire: Any) -> Any:
+        return self.choices.choose(wire, self._maybe_int) if isinstance(wire, n.Choose) else self.tables.integer(wire)
+
+    def _kept(self, name: str) -> dict[str, Any]:
+        self.tables.features.add("kept")
+        declared = next(f for f in self.protocol.messages[0].__wire_fields__ if f.name == name)
+        made = self.wires.wire(declared.wire, Place("", declared.key, declared.doc))
+        return {"kind": "kept", "name": name, "field": made.field, "size": declared.wire.size}
+
+    def _line(self, line: n.Line) -> dict[str, Any]:
+        self._shown("words", line.code, Shape("string"), "the first word of the line")
+        words = self.choices.members(line, "window", "fewest", "most", "code", "code_rule", "fold")
+        return {"kind": "line", "separator": line.separator, "stop": line.end, **words}
+
+
+def _section(title: str, *lines: str) -> list[str]:
+    return ["", f"-- {'=' * 64} {title}", "", *lines]
+
 
 def _address(cls: Any) -> str | None:
-    """The path of the field that says where a message goes."""
+    """Return the path of the field that says where a message goes."""
     for declared in cls.__wire_fields__:
         wire = declared.wire
         if declared.role == "address":
             return str(declared.name)
         inner = wire.struct if isinstance(wire, n.Nested | n.Tags) else None
-        found = _address(inner) if inner is not None else None
-        if found is not None:
-            return f"{declared.name}.{found}"
+        if inner is not None and (path := _address(inner)) is not None:
+            return f"{declared.name}.{path}"
     return None
-
-
-def _entry(cls: Any, message: dict[str, Any]) -> Iterator[str]:
-    yield f"    {comment(cls.__doc__ or '')}"
-    yield f"    {literal(message, 1)},"

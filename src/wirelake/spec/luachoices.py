@@ -16,11 +16,11 @@ class Choices:
 
     def __init__(self, protocol: n.Protocol) -> None:
         self.options = protocol.options
-        self.settled = streaming_options(protocol)
+        self.settled = _streaming_options(protocol)
         self.used: set[str] = set()
 
     def choose(self, node: n.Choose, write: Any) -> Any:
-        """What ``write`` makes of each case, left open for the preferences unless the option is settled here."""
+        """Return what ``write`` makes of each case, left open for the preferences unless the option is settled."""
         if node.option in self.settled:
             return write(node.cases[self.settled[node.option]])
         if node.option not in self.options:
@@ -30,7 +30,7 @@ class Choices:
         return {"choose": node.option, "cases": cases}
 
     def plain(self, value: Any) -> Any:
-        """A number or text that may depend on an option."""
+        """Return a number or text that may depend on an option."""
         match value:
             case n.Choose():
                 return self.choose(value, self.plain)
@@ -42,6 +42,11 @@ class Choices:
             case _:
                 return value
 
+    def members(self, node: Any, *names: str) -> dict[str, Any]:
+        """Return these attributes of a node, less those that have their defaults."""
+        defaults = {f.name: f.default for f in fields(node)}
+        return {name: self.plain(value) for name in names if (value := getattr(node, name)) != defaults[name]}
+
     def only(self, only: tuple[str, Any] | None) -> dict[str, Any] | None:
         if only is None or only[0] in self.settled:
             return None
@@ -52,14 +57,13 @@ class Choices:
         return only is not None and only[0] in self.settled and self.settled[only[0]] != only[1]
 
 
-def streaming_options(protocol: n.Protocol) -> dict[str, Any]:
-    """The options that must be set so that frames say how long they are; a stream cannot be cut without that."""
+def _streaming_options(protocol: n.Protocol) -> dict[str, Any]:
+    """Return the options that make frames say how long they are; a stream cannot be cut without that."""
     if _has_size(protocol, {}):
         return {}
-    for name, option in protocol.options.items():
-        for value in option.values:
-            if _has_size(protocol, {name: value}):
-                return {name: value}
+    for setting in ({name: value} for name, option in protocol.options.items() for value in option.values):
+        if _has_size(protocol, setting):
+            return setting
     raise ValueError(f"frames of {protocol.name} without a length cannot be told apart in a stream")
 
 
@@ -68,7 +72,7 @@ def _has_size(protocol: n.Protocol, options: Mapping[str, Any]) -> bool:
 
 
 def open_option(node: Any) -> str:
-    """The option on which the shape of a value depends, if any. Words, bodies and tables keep their choices inside."""
+    """Return the option on which the shape of a value depends. Words, bodies and tables keep their choices inside."""
     match node:
         case n.Choose(option=option):
             return option
@@ -79,7 +83,7 @@ def open_option(node: Any) -> str:
 
 
 def with_setting(node: Any, option: str, setting: Any) -> Any:
-    """The node with one option set."""
+    """Return the node with one option set."""
     match node:
         case n.Choose(option=name, cases=cases) if name == option:
             return with_setting(cases[setting], option, setting)
@@ -90,5 +94,5 @@ def with_setting(node: Any, option: str, setting: Any) -> Any:
 
 
 def as_setting(value: Any) -> Any:
-    """A setting as preferences have it: true or false, or a word."""
+    """Return a setting as preferences have it: true or false, or a word."""
     return value if isinstance(value, bool) else str(value)

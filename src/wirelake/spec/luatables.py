@@ -1,13 +1,17 @@
-"""The tables of a dissector that many places share: fields, names of values, integers, structures."""
+"""The tables of a dissector that many places share: fields of the display filter, names of values, integers,
+structures. Equal ones are written once."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from . import nodes as n
-from .luatext import Fields, Ref, Shape, index, literal
+from .luatext import Ref, index, literal
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -22,21 +26,49 @@ class Place:
         return Place(self.message, f"{self.key}.{name}" if self.key else name, doc)
 
 
-class Tables:
-    """What was written so far; equal tables are written once. ``features`` says which pieces of Lua are needed."""
+@dataclass(frozen=True)
+class Shape:
+    """What kind of ProtoField it is. Two fields of one name share it if their shapes are equal."""
 
-    def __init__(self, name: str) -> None:
-        self.fields = Fields(name)
+    type: str
+    base: str = ""
+    labels: str = ""
+    mask: int = 0
+    width: int = 0
+
+
+class Tables:
+    """What was written so far, by name. ``features`` says which pieces of Lua are needed."""
+
+    def __init__(self, protocol: str) -> None:
+        self.protocol = protocol
+        self.fields: dict[str, str] = {}
         self.labels: dict[str, str] = {}
         self.ints: dict[str, str] = {}
         self.structures: dict[str, str] = {}
         self.features: set[str] = set()
+        self.filters: dict[str, str] = {}
+        self._shapes: dict[str, Shape] = {}
 
     def claim(self, place: Place, shape: Shape, suffix: str = "", doc: str = "", label: str = "") -> str:
-        return self.fields.claim(place.key + suffix, shape, doc or place.doc, place.message, label)
+        """Return the name under which the tables refer to the field at this place."""
+        key = place.key + suffix
+        name = _numbered(key, shape, self._shapes)
+        if name not in self._shapes:
+            self._shapes[name] = shape
+            arguments = _arguments(label or key.rsplit(".", 1)[-1], shape, doc or place.doc)
+            filter_name = literal(self._filter_name(key, shape, place.message))
+            self.fields[name] = f"ProtoField.{shape.type}({', '.join((filter_name, *arguments))})"
+        return name
+
+    def _filter_name(self, key: str, shape: Shape, message: str) -> str:
+        """Name the message, too, where the type is another one: one name in a filter can have only one type."""
+        name, family = _as_filter(f"{self.protocol}.{key}"), _family(shape.type)
+        is_free = self.filters.setdefault(name, family) == family
+        return name if is_free else _as_filter(f"{self.protocol}.{message}.{key}")
 
     def integer(self, wire: n.Int, bits: list[dict[str, Any]] | None = None) -> Any:
-        """A plain integer has a name, so that tables stay short."""
+        """Return the table of an integer. A plain one has a name, so that tables stay short."""
         table = {"kind": "int", "size": wire.size, "signed": wire.signed, "little": wire.little and wire.size > 1}
         is_bound = wire.low is not None or wire.high is not None
         if is_bound or bits:
@@ -48,30 +80,64 @@ class Tables:
         return Ref(name)
 
     def names(self, labels: n.Labels, wire: n.Int) -> str:
-        """A table of names. Wireshark compares narrow numbers as 32 bits without sign: negative ones are written so."""
+        """Add names of values; negative narrow ones are written as Wireshark compares them: 32 bits without sign."""
         wide = wire.size > 4
-        text = literal(
-            {value if wide or value >= 0 else value + (1 << 32): name for value, name in labels.names.items()}
-        )
-        name, number = labels.name, 1
-        while self.labels.get(name, text) != text:
-            number += 1
-            name = f"{labels.name}~{number}"
-        self.labels[name] = text
-        return f"L{index(name)}"
+        text = literal({code if wide or code >= 0 else code + (1 << 32): name for code, name in labels.names.items()})
+        return _add(self.labels, "L", labels.name, text)
 
     def share(self, place: Place, table: Any) -> Ref:
-        text = literal(table)
-        name, number = place.key, 1
-        while self.structures.get(name, text) != text:
-            number += 1
-            name = f"{place.key}~{number}"
-        self.structures[name] = text
-        return Ref(f"T{index(name)}")
+        return Ref(_add(self.structures, "T", place.key, literal(table)))
+
+
+def _add(members: dict[str, str], table: str, key: str, text: str) -> str:
+    name = _numbered(key, text, members)
+    members[name] = text
+    return f"{table}{index(name)}"
+
+
+def _numbered(key: str, value: T, known: Mapping[str, T]) -> str:
+    """Return the key itself, or with a number if it stands for another value already."""
+    name, number = key, 1
+    while known.get(name, value) != value:
+        number += 1
+        name = f"{key}~{number}"
+    return name
+
+
+def _arguments(label: str, shape: Shape, doc: str) -> Iterator[str]:
+    yield literal(label)
+    match shape.type:
+        case "string":
+            yield "base.UNICODE"
+        case "bytes":
+            yield "base.NONE"
+        case "guid" | "float" | "double":
+            pass
+        case "bool":
+            yield from (str(shape.width) if shape.mask else "base.NONE", "nil", f"0x{shape.mask:x}")
+        case _:
+            yield from (f"base.{shape.base or 'DEC'}", shape.labels or "nil", f"0x{shape.mask:x}")
+    if doc:
+        yield literal(" ".join(doc.split()))
+
+
+def _family(type_name: str) -> str:
+    """Return what stands for all types that one filter name may have: integers of up to 32 bits are one family."""
+    return re.sub("int(8|16|24)$", "int32", type_name)
+
+
+def _as_filter(text: str) -> str:
+    return re.sub("[^A-Za-z0-9_.-]", "_", text)
+
+
+def int_type(wire: n.Int, *, unsigned: bool = False) -> str:
+    """Return the ProtoField type that holds such an integer."""
+    bits = next(width for width in (8, 16, 24, 32, 64) if wire.size * 8 <= width)
+    return f"{'int' if wire.signed and not unsigned else 'uint'}{bits}"
 
 
 def assignments(table: str, members: Mapping[str, str]) -> Iterator[str]:
-    """A table, member by member."""
+    """Yield the lines of a table, member by member."""
     yield f"local {table} = {{}}"
     for name, text in members.items():
         yield f"{table}{index(name)} = {text}"

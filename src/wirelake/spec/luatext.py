@@ -1,37 +1,20 @@
-"""Lua source: literals, fields of the display filter, and the pieces of Lua that every dissector is made of."""
+"""Lua source: literals, and the pieces of Lua that every dissector is made of."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
 from ..errors import SpecError
-from . import nodes as n
 
 WIDTH = 110
 """Longer tables go on several lines; the name of a member comes on top of it."""
-PIECES = (
-    "helpers",
-    "text",
-    "msgpack",
-    "json",
-    "values",
-    "cells",
-    "tags",
-    "words",
-    "body",
-    "derived",
-    "frame",
-    "options",
-    "find",
-    "wireshark",
-)
+VALUE_PIECES = ("helpers", "text", "msgpack", "json", "values", "cells", "tags", "words", "body", "derived")
+FRAME_PIECES = ("frame", "options", "find", "wireshark")
 """Files in ``lua/``, in the order in which they build on each other."""
-
-# --- literals
 
 
 @dataclass(frozen=True)
@@ -42,7 +25,7 @@ class Ref:
 
 
 def literal(value: Any, indent: int = 0) -> str:
-    """A value as a Lua literal: on one line where it fits, else one member per line."""
+    """Return a value as a Lua literal: on one line where it fits, else one member per line."""
     match value:
         case Ref(text=text):
             return text
@@ -92,106 +75,24 @@ def _table(members: list[str], indent: int) -> str:
 
 
 def comment(text: str) -> str:
-    """A text as one line of comment."""
+    """Return a text as one line of comment."""
     return f"-- {' '.join(text.split())}".rstrip()
 
 
-# --- fields of the display filter
-
-
-@dataclass(frozen=True)
-class Shape:
-    """What kind of ProtoField it is. Two fields of one name share it if their shapes are equal."""
-
-    type: str
-    base: str = ""
-    labels: str = ""
-    mask: int = 0
-    width: int = 0
-
-
-@dataclass
-class Fields:
-    """The ProtoFields of a protocol by name. A second shape of a name gets a number, and where its type is another one,
-    a filter name with the message in it, because one name in a filter can have only one type.
-    """
-
-    protocol: str
-    shapes: dict[str, Shape] = field(default_factory=dict)
-    lines: dict[str, str] = field(default_factory=dict)
-    filters: dict[str, str] = field(default_factory=dict)
-
-    def claim(self, key: str, shape: Shape, doc: str, message: str = "", label: str = "") -> str:
-        """The name under which the tables refer to this field."""
-        name, number = key, 1
-        while name in self.shapes and self.shapes[name] != shape:
-            number += 1
-            name = f"{key}~{number}"
-        if name not in self.shapes:
-            self.shapes[name] = shape
-            self.lines[name] = self._line(key, shape, doc, message, label or key.rsplit(".", 1)[-1])
-        return name
-
-    def _line(self, key: str, shape: Shape, doc: str, message: str, label: str) -> str:
-        abbreviation = _filter_name(f"{self.protocol}.{key}")
-        if self.filters.setdefault(abbreviation, _family(shape.type)) != _family(shape.type):
-            abbreviation = _filter_name(f"{self.protocol}.{message}.{key}")
-        return f"ProtoField.{shape.type}({', '.join(_arguments(abbreviation, label, shape, doc))})"
-
-
-def _arguments(abbreviation: str, label: str, shape: Shape, doc: str) -> Iterator[str]:
-    yield from (literal(abbreviation), literal(label))
-    match shape.type:
-        case "string":
-            yield "base.UNICODE"
-        case "bytes":
-            yield "base.NONE"
-        case "guid" | "float" | "double":
-            pass
-        case "bool":
-            yield str(shape.width) if shape.mask else "base.NONE"
-            yield "nil"
-            yield f"0x{shape.mask:x}"
-        case _:
-            yield f"base.{shape.base or 'DEC'}"
-            yield shape.labels or "nil"
-            yield f"0x{shape.mask:x}"
-    if doc:
-        yield literal(" ".join(doc.split()))
-
-
-def _family(type_name: str) -> str:
-    """Types that one filter name may stand for: integers of up to 32 bits are one family."""
-    return re.sub("int(8|16|24)$", "int32", type_name)
-
-
-def _filter_name(text: str) -> str:
-    return re.sub("[^A-Za-z0-9_.-]", "_", text)
-
-
-def int_type(wire: n.Int, signed: bool) -> str:
-    """The ProtoField type that holds such an integer."""
-    bits = next(width for width in (8, 16, 24, 32, 64) if wire.size * 8 <= width)
-    return f"{'int' if signed else 'uint'}{bits}"
-
-
-# --- statements
-
-
 def index(name: str) -> str:
-    """The member of a table by its name."""
+    """Return the expression that picks a member of a table by its name."""
     return f".{name}" if _is_name(name) else f"[{literal(name)}]"
 
 
 def pieces(features: set[str]) -> Iterator[str]:
-    """The lines of all pieces, as far as these features need them."""
+    """Yield the lines of all pieces, as far as these features need them."""
     folder = files(__package__).joinpath("lua")
-    for piece in PIECES:
+    for piece in VALUE_PIECES + FRAME_PIECES:
         yield from _needed(folder.joinpath(f"{piece}.lua").read_text("utf-8").splitlines(), features)
 
 
 def _needed(lines: Iterable[str], features: set[str]) -> Iterator[str]:
-    """The lines of a piece without the parts ``--@ when ... --@ end`` whose features nobody uses."""
+    """Leave out the parts ``--@ when ... --@ end`` of a piece whose features nobody uses."""
     wanted = [True]
     for line in lines:
         mark = line.strip().split()

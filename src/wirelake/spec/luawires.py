@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, assert_never
+from dataclasses import dataclass, fields
+from typing import Any
 
 from ..errors import SpecError
 from . import nodes as n
-from .declare import tag_rows
+from .declare import snake_case, tag_rows
 from .luachoices import Choices, as_setting, open_option, with_setting
-from .luatables import Place, Tables
-from .luatext import Ref, Shape, int_type, literal
+from .luatables import Place, Shape, Tables, int_type
+from .luatext import Ref, literal
+
+_FEATURES: dict[n.Content, set[str]] = {
+    "bytes": {"run"},
+    "text": {"run", "text"},
+    "strict_text": {"run", "text"},
+    "msgpack": {"run", "msgpack"},
+    "msgpack_map": {"run", "msgpack"},
+    "json": {"run", "json", "text"},
+}
+_DERIVED_TYPES: dict[type, str] = {
+    n.FrameLength: "uint32",
+    n.PayloadLength: "uint32",
+    n.LengthOf: "uint32",
+    n.OrderOf: "string",
+}
+"""The type of a derived value where it is not ``bool``."""
 
 
 @dataclass(frozen=True)
@@ -39,46 +54,23 @@ class Wires:
             "key": declared.key if declared.key != declared.name else None,
             "field": made.field or None,
             "only": self.choices.only(declared.only),
-            "when": self._condition(declared.when),
+            "when": declared.when and _as_table(declared.when),
             "wire": made.wire,
         }
 
     def _struct(self, cls: Any, place: Place) -> Ref:
-        """A table for the fields of a structure at this place; equal ones are written once."""
+        """Return a table for the fields of a structure at this place."""
         declared = [f for f in cls.__wire_fields__ if not self.choices.rules_out(f.only)]
-        limits = [self._limit(limit, declared) for limit in cls.__sum_limits__]
-        return self.tables.share(
-            place,
-            {
-                "fields": [self.row(f, place) for f in declared],
-                "limits": limits or None,
-                "derived": self.derived(cls, place, set()) or None,
-            },
-        )
-
-    def _limit(self, limit: n.SumLimit, declared: Iterable[n.Field]) -> dict[str, Any]:
-        lengths = [f.name for f in declared if isinstance(f.wire, n.Length) and f.wire.of in limit.fields]
-        return {"lengths": lengths, "most": limit.most, "rule": limit.rule}
-
-    def _condition(self, when: n.Condition | None) -> dict[str, Any] | None:
-        match when:
-            case None:
-                return None
-            case n.Unless(field=name, values=values):
-                return {"kind": "unless", "field": name, "values": list(values)}
-            case n.HeadReaches(size=size):
-                return {"kind": "head_reaches", "size": size}
-            case n.IfLeft():
-                return {"kind": "if_left"}
-            case n.With(field=name):
-                return {"kind": "with", "field": name}
-            case _:
-                assert_never(when)
+        table = {
+            "fields": [self.row(f, place) for f in declared],
+            "limits": [_limit(limit, declared) for limit in cls.__sum_limits__] or None,
+            "derived": self.derived(cls, place, set()) or None,
+        }
+        return self.tables.share(place, table)
 
     def wire(self, wire: Any, place: Place) -> Made:
-        """The table of a wire node, and the name of its field."""
-        option = open_option(wire)
-        if option:
+        """Return the table of a wire node, and the name of its field."""
+        if option := open_option(wire):
             return self._chosen_wire(option, wire, place)
         match wire:
             case n.Int():
@@ -133,12 +125,10 @@ class Wires:
 
     def _int_wire(self, wire: n.Int, place: Place) -> Made:
         labels = wire.labels
-        if labels is None:
-            return Made(self.tables.integer(wire), self.tables.claim(place, Shape(int_type(wire, wire.signed))))
-        if not labels.bits:
-            shape = Shape(int_type(wire, wire.signed), "", self.tables.names(labels, wire))
-            return Made(self.tables.integer(wire), self.tables.claim(place, shape))
-        name = self.tables.claim(place, Shape(int_type(wire, False), "HEX"))
+        if labels is None or not labels.bits:
+            names = self.tables.names(labels, wire) if labels is not None else ""
+            return Made(self.tables.integer(wire), self.tables.claim(place, Shape(int_type(wire), labels=names)))
+        name = self.tables.claim(place, Shape(int_type(wire, unsigned=True), "HEX"))
         bits = (self._bit(mask, label, wire, place) for mask, label in labels.names.items())
         return Made(self.tables.integer(wire, [bit for bit in bits if bit is not None]), name)
 
@@ -155,41 +145,25 @@ class Wires:
         return {"field": self.tables.claim(place, shape, f".{label.lower()}", label=label), "at": at, "size": size}
 
     def _run(self, wire: n.Run[Any], place: Place) -> Made:
-        self.tables.features.add("run")
-        match wire.content:
-            case "bytes":
-                shape = Shape("bytes")
-            case "text" | "strict_text":
-                self.tables.features.add("text")
-                shape = Shape("string")
-            case "msgpack" | "msgpack_map":
-                self.tables.features.add("msgpack")
-                shape = Shape("string")
-            case "json":
-                self.tables.features |= {"json", "text"}
-                shape = Shape("string")
-            case _:
-                assert_never(wire.content)
-        name = self.tables.claim(place, shape)
+        self.tables.features |= _FEATURES[wire.content]
+        name = self.tables.claim(place, Shape("bytes" if wire.content == "bytes" else "string"))
         length, beside = self._prefix(wire.length, place, name, "_length", "bytes that follow")
         table = {
             "kind": "run",
             "content": wire.content,
             "length": length,
             "length_field": beside,
-            "least": wire.least or None,
-            "most": wire.most,
+            **self.choices.members(wire, "least", "most"),
             "empty": "null" if wire.null_if_empty else "absent" if wire.absent_if_empty else None,
-            "charset": self.choices.plain(wire.charset) if wire.charset != "utf-8" else None,
-            "errors": self.choices.plain(wire.errors) if wire.errors != "strict" else None,
+            **self.choices.members(wire, "charset", "errors"),
         }
         return Made(table, name)
 
     def _prefix(self, wire: Any, place: Place, name: str, suffix: str, doc: str) -> tuple[Any, str | None]:
-        """A length or count that is written before a value. Its field is named after the value's, or else told."""
+        """Return a length or count before a value, and the name of its field unless it follows the value's name."""
         if not isinstance(wire, n.Int):
             return wire, None
-        given = self.tables.claim(place, Shape(int_type(wire, wire.signed)), suffix, doc)
+        given = self.tables.claim(place, Shape(int_type(wire)), suffix, doc)
         return self.tables.integer(wire), None if given == name + suffix else given
 
     def _many(self, wire: n.Many[Any], place: Place) -> Made:
@@ -200,38 +174,32 @@ class Wires:
 
     def _cells(self, wire: n.Cells[Any], place: Place) -> Made:
         self.tables.features |= {"cells", "run"}
-        head = int_type(wire.head, False)
-        every = (1 << wire.head.size * 8) - 1
-        names = dict(enumerate(kind.name for kind in wire.types))
-        kinds = self.tables.names(n.Labels(f"{place.key} types", names), wire.head)
-        number = Shape(head, mask=every >> wire.id_shift << wire.id_shift)
-        flag = Shape("bool", mask=wire.flag_mask, width=wire.head.size * 8)
-        shown = [
-            self.tables.claim(place, number, ".fid", "number of the field"),
-            self.tables.claim(
-                place, Shape(head, "", kinds, wire.type_mask << wire.type_shift), ".type", "type of the field"
-            ),
-            self.tables.claim(place, flag, ".group_bit", "the bit that no sender sets"),
-        ]
-        types = [self._cell_type(kind, place) for kind in wire.types]
         table = {
             "kind": "cells",
             "head": self.tables.integer(wire.head),
-            "shown": shown,
-            "id_shift": wire.id_shift,
-            "type_shift": wire.type_shift,
-            "type_mask": wire.type_mask,
-            "flag_mask": wire.flag_mask,
-            "id_max": wire.id_max,
-            "types": types,
+            "shown": self._cell_head(wire, place),
+            **self.choices.members(wire, "id_shift", "type_shift", "type_mask", "flag_mask", "id_max"),
+            "types": [self._cell_type(kind, place) for kind in wire.types],
         }
         return Made(self.tables.share(place, table), place.key)
+
+    def _cell_head(self, wire: n.Cells[Any], place: Place) -> list[str]:
+        """Claim the fields that share the bits of a cell's head."""
+        head, bits = int_type(wire.head, unsigned=True), wire.head.size * 8
+        names = n.Labels(f"{place.key} types", dict(enumerate(kind.name for kind in wire.types)))
+        number = Shape(head, mask=((1 << bits) - 1) >> wire.id_shift << wire.id_shift)
+        kind = Shape(head, "", self.tables.names(names, wire.head), wire.type_mask << wire.type_shift)
+        flag = Shape("bool", mask=wire.flag_mask, width=bits)
+        return [
+            self.tables.claim(place, number, ".fid", "number of the field"),
+            self.tables.claim(place, kind, ".type", "type of the field"),
+            self.tables.claim(place, flag, ".group_bit", "the bit that no sender sets"),
+        ]
 
     def _cell_type(self, kind: n.CellType, place: Place) -> dict[str, Any]:
         if kind.wire is None:
             return {"name": kind.name}
-        name = kind.name.lower()
-        made = self.wire(kind.wire, place.inner(name, f"value of type {kind.name}"))
+        made = self.wire(kind.wire, place.inner(kind.name.lower(), f"value of type {kind.name}"))
         return {"name": kind.name, "field": made.field, "wire": made.wire}
 
     def _signature(self, wire: n.Signature[Any], place: Place) -> Made:
@@ -274,14 +242,7 @@ class Wires:
         is_small = wire.number and wire.high is not None and wire.high < 1 << 32 and (wire.low or 0) >= 0
         table = {
             "kind": "word",
-            "pattern": self.choices.plain(wire.pattern),
-            "rule": wire.rule,
-            "most": self.choices.plain(wire.most),
-            "number": wire.number or None,
-            "low": wire.low,
-            "high": wire.high,
-            "parts_most": wire.parts_most,
-            "optional": wire.optional or None,
+            **self.choices.members(wire, "pattern", "rule", "most", "number", "low", "high", "parts_most", "optional"),
             "codes": sorted(wire.only) if wire.only is not None else None,
             "only_rule": wire.only_rule or None,
         }
@@ -290,24 +251,18 @@ class Wires:
 
     def _body(self, wire: n.Body, place: Place) -> Made:
         self.tables.features |= {"body", "text"} if wire.text else {"body"}
-        empty_if = wire.empty_if
         table = {
             "kind": "body",
-            "text": wire.text or None,
-            "exactly": wire.exactly,
-            "most": self.choices.plain(wire.most),
+            **self.choices.members(wire, "text", "exactly", "most"),
             "most_rule": wire.most_rule if wire.most is not None else None,
-            "empty": wire.empty if wire.empty != "read" else None,
-            "empty_if": {"field": empty_if.field, "limit": empty_if.limit} if empty_if is not None else None,
-            "opaque_if": wire.opaque_if,
-            "prefix": wire.prefix or None,
-            "prefix_rule": wire.prefix_rule or None,
-            "prefix_needs": list(wire.prefix_needs) or None,
+            **self.choices.members(wire, "empty"),
+            "empty_if": wire.empty_if and {"field": wire.empty_if.field, "limit": wire.empty_if.limit},
+            **self.choices.members(wire, "opaque_if", "prefix", "prefix_rule", "prefix_needs"),
         }
         return Made(table, self.tables.claim(place, Shape("string" if wire.text else "bytes")))
 
     def derived(self, cls: Any, place: Place, shown: set[str]) -> list[dict[str, Any]]:
-        """Those that no part of the frame's header shows anyway."""
+        """Return the derived values that no part of the frame's header shows anyway."""
         return [
             self._derived(made, place)
             for made in cls.__derived_fields__
@@ -315,33 +270,20 @@ class Wires:
         ]
 
     def _derived(self, made: n.DerivedField, place: Place) -> dict[str, Any]:
-        kind, shape, details = _how(made.how)
+        shape = Shape(_DERIVED_TYPES.get(type(made.how), "bool"))
         return {
             "field": self.tables.claim(place.inner(made.name, made.doc), shape),
             "only": self.choices.only(made.only),
-            "how": {"kind": kind, **details},
+            "how": _as_table(made.how),
         }
 
 
-def _how(how: n.Derived) -> tuple[str, Shape, dict[str, Any]]:
-    match how:
-        case n.FrameLength(less=less):
-            return "frame_length", Shape("uint32"), {"less": less or None}
-        case n.PayloadLength():
-            return "payload_length", Shape("uint32"), {}
-        case n.LengthOf(field=name):
-            return "length_of", Shape("uint32"), {"field": name}
-        case n.AtLeast(field=name, limit=limit):
-            return "at_least", Shape("bool"), {"field": name, "limit": limit}
-        case n.Present(field=name):
-            return "present", Shape("bool"), {"field": name}
-        case n.Empty(field=name):
-            return "empty", Shape("bool"), {"field": name}
-        case n.OrderOf(field=name):
-            return "order_of", Shape("string"), {"field": name}
-        case n.Wide(limit=limit):
-            return "wide", Shape("bool"), {"limit": limit}
-        case n.Masked():
-            return "masked", Shape("bool"), {}
-        case _:
-            assert_never(how)
+def _as_table(node: n.Condition | n.Derived) -> dict[str, Any]:
+    """Return a node whose Lua table has its name and its attributes, less those that have their defaults."""
+    values = {f.name: value for f in fields(node) if (value := getattr(node, f.name)) != f.default}
+    return {"kind": snake_case(type(node).__name__), **values}
+
+
+def _limit(limit: n.SumLimit, declared: list[n.Field]) -> dict[str, Any]:
+    lengths = [f.name for f in declared if isinstance(f.wire, n.Length) and f.wire.of in limit.fields]
+    return {"lengths": lengths, "most": limit.most, "rule": limit.rule}
