@@ -16,6 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.ingest.lakes import table, tables
+from tests.lake.listing import tree
 from tests.spark.processes import COMMAND
 from wirelake.cli import cli
 from wirelake.generate import generate, write_pcap, write_raw
@@ -92,7 +93,7 @@ def assert_goes_on(place: Path, parts: list[Path], clean: dict[str, Any]) -> Non
     done = run(parts[1], place)
     assert done.status == 0, done.err
     assert tables(place) == clean
-    assert Lake.open(place, create=False).store.tree("_staging") == []
+    assert tree(Lake.open(place, create=False).store, "_staging") == []
 
 
 # --- captures
@@ -341,7 +342,7 @@ def test_files_that_may_not_grow_are_an_error_like_a_full_disk(parts: list[Path]
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.splitlines()[-1].startswith("Error: ") and "File too large" in done.stderr
     assert Lake.open(lake, create=False).number() == 0
-    assert Lake.open(lake, create=False).store.tree("_staging") == []
+    assert tree(Lake.open(lake, create=False).store, "_staging") == []
     assert run(parts[0], lake, "--keep-bytes").status == 0
 
 

@@ -162,7 +162,7 @@ def test_whole_bytes_that_hold_something_else_are_refused(fields: dict[str, Any]
 def test_a_size_that_is_a_lie_is_refused_before_memory_is_taken() -> None:
     data = pack(Sample())
     at = data.index(b"Sample") - carry._BODY.size
-    for size in (carry.LARGEST + 1, 1 << 63, 3):
+    for size in (carry.LARGEST + 1, carry.SMALL + carry.RATIO * len(data), 1 << 63, 3):
         lie = data[:at] + carry._BODY.pack(len(b"Sample"), size, 0) + data[at + carry._BODY.size :]
         refusal(lie)
 

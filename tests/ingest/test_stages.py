@@ -25,7 +25,7 @@ class Full:
         raise OSError("the disk is full")
 
 
-class Told:
+class Shown:
     def __init__(self) -> None:
         self.stages: list[tuple[str, int]] = []
         self.done: list[int] = []
@@ -39,19 +39,19 @@ class Told:
 
 
 def test_results_have_the_order_of_the_tasks_and_progress_reaches_the_total() -> None:
-    told = Told()
-    with Stages(InlineRunner(5), told) as stages:
-        futures = [stages.submit(Square(number)) for number in range(3)]
+    shown = Shown()
+    with Stages(InlineRunner(5), shown) as stages:
+        futures = [stages.runner.submit(Square(number)) for number in range(3)]
         assert stages.results("squares", futures, [10, 20, 30]) == [0, 1, 4]
         assert stages.run("more", [Square(7), Square(8)], [1, 2]) == [49, 64]
         assert stages.run("none", []) == []
-    assert told.stages == [("squares", 60), ("more", 3)]
-    assert told.done == [60, 3]
+    assert shown.stages == [("squares", 60), ("more", 3)]
+    assert shown.done == [60, 3]
 
 
 def test_a_failure_cancels_what_has_not_started() -> None:
     runner = InlineRunner()
-    with pytest.raises(IngestError, match="the disk is full"), Stages(runner, Told()) as stages:
+    with pytest.raises(IngestError, match="the disk is full"), Stages(runner, Shown()) as stages:
         left = runner.submit(Square(1))
         stages.results("full", [runner.submit(Full())], [1])
         left = runner.submit(Square(2))
@@ -60,7 +60,7 @@ def test_a_failure_cancels_what_has_not_started() -> None:
 
 def test_an_exception_of_the_driver_cancels_too() -> None:
     runner = InlineRunner()
-    with pytest.raises(KeyboardInterrupt), Stages(runner, Told()) as stages:
-        left = stages.submit(Square(1))
+    with pytest.raises(KeyboardInterrupt), Stages(runner, Shown()) as stages:
+        left = stages.runner.submit(Square(1))
         raise KeyboardInterrupt
     assert left.cancelled()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.ingest.lakes import tables
+from tests.lake.listing import tree
 from wirelake.generate import generate, write_pcap
 from wirelake.ingest.inline_runner import InlineRunner
 from wirelake.ingest.run import ingest
@@ -42,10 +43,10 @@ def contents(place: Path) -> dict[str, Any]:
     """All rows of a lake; and its directories hold what they should, and nothing else."""
     lake = Lake.open(place, create=False)
     for table in lake.tables():
-        listed = [path for path in lake.store.tree(table) if path.endswith(".parquet")]
+        listed = [path for path in tree(lake.store, table) if path.endswith(".parquet")]
         assert listed == sorted(file.path for file in lake.files(table)), table
-    assert sorted(lake.store.tree("_carry")) == sorted(lake.carry().values())
-    assert lake.store.tree("_staging") == []
+    assert sorted(tree(lake.store, "_carry")) == sorted(lake.carry().values())
+    assert tree(lake.store, "_staging") == []
     return {"tables": tables(lake), "commits": lake.number(), "carry": sorted(lake.carry())}
 
 

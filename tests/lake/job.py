@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from tests.lake.flat import flat
+from tests.lake.listing import tree
 from wirelake.lake import Input, Lake, StagedFile, Staging, read_ipc, stage_ipc
 from wirelake.lake.store import Store
 
@@ -50,7 +51,7 @@ def one_task(staging: Staging, number: int, task: int, fails: bool) -> list[Stag
 
 def one_step(lake: Lake, run: Any, number: int) -> None:
     seen = pa.RecordBatch.from_pydict({"input": [number], "rows": [ROWS * TASKS]}, schema=SEEN)
-    before = [batch for name in lake.carry().values() for batch in read_ipc(lake, name)]
+    before = [batch for name in lake.carry().values() for batch in read_ipc(lake.store, name)]
     files: list[StagedFile] = []
     one_task(run.staging, number, 0, fails=True)
     for task in range(TASKS):
@@ -88,15 +89,15 @@ def contents(lake: Lake) -> dict[str, Any]:
     """All that counts of a lake, and that the directories hold just that."""
     tables = {}
     for table in lake.tables():
-        listed = [path for path in lake.store.tree(table) if path.endswith(".parquet")]
+        listed = [path for path in tree(lake.store, table) if path.endswith(".parquet")]
         assert listed == sorted(file.path for file in lake.files(table)), table
         rows = lake.dataset(table).to_table()
         tables[table] = rows.sort_by([(name, "ascending") for name in rows.column_names]).to_pylist()
     carried = {
-        name: [row for b in read_ipc(lake, path) for row in b.to_pylist()] for name, path in lake.carry().items()
+        name: [row for b in read_ipc(lake.store, path) for row in b.to_pylist()] for name, path in lake.carry().items()
     }
-    assert sorted(lake.store.tree("_carry")) == sorted(lake.carry().values())
-    assert not lake.store.tree("_staging")
+    assert sorted(tree(lake.store, "_carry")) == sorted(lake.carry().values())
+    assert not tree(lake.store, "_staging")
     return {
         "tables": tables,
         "files": {table: sorted(file.path for file in lake.files(table)) for table in lake.tables()},

@@ -27,7 +27,7 @@ def test_batches_come_back_one_at_a_time(tmp_path: Path) -> None:
         attempt.close()
     assert file.rows == 13
     assert file.bytes == (tmp_path / file.staged).stat().st_size
-    reader = read_ipc(staging, file)
+    reader = read_ipc(staging.store, file)
     assert next(reader).equals(batches[0])
     assert list(reader) == batches[1:]
 
@@ -40,7 +40,7 @@ def test_several_streams_grow_side_by_side(tmp_path: Path) -> None:
         files = [attempt.stream(f"bucket-{k}", SCHEMA).close() for k in range(3)]
         attempt.close()
     for k, file in enumerate(files):
-        assert [b.column(0)[0].as_py() for b in read_ipc(staging, file)] == [10 * n for n in range(k, 12, 3)]
+        assert [b.column(0)[0].as_py() for b in read_ipc(staging.store, file)] == [10 * n for n in range(k, 12, 3)]
 
 
 def test_a_stream_without_a_batch_is_a_file_without_rows(tmp_path: Path) -> None:
@@ -48,13 +48,13 @@ def test_a_stream_without_a_batch_is_a_file_without_rows(tmp_path: Path) -> None
     with staging.attempt(1) as attempt:
         file = stage_ipc(attempt, "none", SCHEMA, [])
         attempt.close()
-    assert list(read_ipc(staging, file)) == []
+    assert list(read_ipc(staging.store, file)) == []
 
 
 def test_a_file_that_is_missing_or_broken_is_said_in_one_line(tmp_path: Path) -> None:
     staging = Staging(Store.at(tmp_path), "run", 1)
     with pytest.raises(LakeError, match=r"nowhere\.arrow: cannot be read: No such file or directory$"):
-        list(read_ipc(staging, "nowhere.arrow"))
+        list(read_ipc(staging.store, "nowhere.arrow"))
     (tmp_path / "text").write_text("this is no Arrow at all\n" * 9)
     with pytest.raises(LakeError, match=r"text: cannot be read: [^\n]+$"):
-        list(read_ipc(staging, "text"))
+        list(read_ipc(staging.store, "text"))

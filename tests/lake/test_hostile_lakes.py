@@ -69,7 +69,7 @@ class Hostile:
         for table in lake.tables():
             lake.dataset(table).to_table()
         for path in lake.carry().values():
-            lake.read_bytes(path)
+            lake.store.read(path, 1 << 20)
 
     def write(self) -> None:
         with Lake.open(self.lake, create=False).writing():

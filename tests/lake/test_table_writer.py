@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.lake.listing import tree
 from wirelake.errors import LakeError
 from wirelake.lake import Lake, Staging, TableWriter
 from wirelake.lake.encodings import encodings
@@ -197,15 +198,15 @@ def test_an_attempt_that_fails_leaves_nothing(tmp_path: Path) -> None:
         attempt.table("silver/x", SCHEMA, row_group_rows=1).write(rows([1, 2]))
         attempt.stream("facts", SCHEMA).write(rows([1]))
         attempt.stage_bytes("carry", b"abc")
-        assert Store.at(tmp_path).tree("_staging")
+        assert tree(Store.at(tmp_path), "_staging")
         raise RuntimeError("gone wrong")
-    assert not Store.at(tmp_path).tree("_staging")
+    assert not tree(Store.at(tmp_path), "_staging")
 
 
 def test_an_attempt_that_is_left_without_a_word_leaves_nothing(tmp_path: Path) -> None:
     with staging(tmp_path).attempt(1) as attempt:
         attempt.table("silver/x", SCHEMA).write(rows([1, 2]))
-    assert not Store.at(tmp_path).tree("_staging")
+    assert not tree(Store.at(tmp_path), "_staging")
 
 
 def test_two_attempts_at_one_task_do_not_meet(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.ingest.lakes import tables
+from tests.lake.listing import tree
 from tests.needs import require
 from tests.spark.processes import Ingest
 from wirelake.generate import generate, write_pcap
@@ -60,9 +61,9 @@ def contents(place: Path) -> dict[str, Any]:
     """All rows of a lake; and its directories hold what they should, and nothing else."""
     lake = Lake.open(place, create=False)
     for table in lake.tables():
-        listed = [path for path in lake.store.tree(table) if path.endswith(".parquet")]
+        listed = [path for path in tree(lake.store, table) if path.endswith(".parquet")]
         assert listed == sorted(file.path for file in lake.files(table)), table
-    assert sorted(lake.store.tree("_carry")) == sorted(lake.carry().values())
+    assert sorted(tree(lake.store, "_carry")) == sorted(lake.carry().values())
     inputs = {path: (one.size, one.position) for path, one in lake.inputs().items()}
     return {"tables": tables(lake), "commits": lake.number(), "inputs": inputs, "carry": sorted(lake.carry())}
 

@@ -1,8 +1,9 @@
 """What is undecided between two steps, as typed, versioned bytes in the lake. Reading it runs no code from it.
 
-A carry is a dataclass. Its bytes are a header (magic, version, who wrote it, the name of the dataclass, size, checksum)
-and a compressed msgpack body that is decoded strictly into the annotated types: plain values, dataclasses and
-containers by msgspec, tables as Arrow streams, arrays by their plain dtype. Raise ``VERSION`` when a type changes.
+A carry is a dataclass. Its bytes are a header (magic, version, the wirelake that wrote it, the name of the dataclass,
+size, checksum) and a compressed msgpack body that is decoded strictly into the annotated types: plain values,
+dataclasses and containers by msgspec, tables as Arrow streams, arrays by their plain dtype. Raise ``VERSION`` when a
+type changes.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import math
 import re
 import struct
 import zlib
+from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeVar, get_args, get_origin
 
 import msgspec
@@ -18,15 +20,20 @@ import numpy as np
 import pyarrow as pa
 
 from .. import __version__, errors
+from ..capture.read.resume import ResumePoint
+from ..capture.state import State
 from ..errors import DecodeError, LakeError
+from ..lake import Run, StagedFile
 from ..lake.store import Store
 
 T = TypeVar("T")
 
 MAGIC = b"wlcarry\n"
 VERSION = 1
-LARGEST = (1 << 32) - 1
-"""Bytes of an unpacked body; msgpack cannot hold more in one value."""
+LARGEST = 1 << 30
+"""Bytes of a body, packed or not. A lake may come from a stranger: it must not claim all memory."""
+SMALL, RATIO = 64 << 20, 1000
+"""A body may unpack to ``SMALL`` bytes, and to more if the file has a thousandth of them."""
 _START = struct.Struct("<8sHB")
 _BODY = struct.Struct("<BQI")
 _CODEC = pa.Codec("zstd", compression_level=1)
@@ -39,18 +46,17 @@ _DAMAGE = (msgspec.MsgspecError, struct.error, ValueError, TypeError, RecursionE
 
 
 def pack(value: Any) -> bytes:
-    """The bytes of a carry, a dataclass."""
+    """Return the bytes of a carry, a dataclass."""
     body = msgspec.msgpack.encode(value, enc_hook=_plain)
-    if len(body) > LARGEST:
-        raise ValueError(f"a carry has {len(body)} bytes; {LARGEST} is the most")
+    packed = bytes(_CODEC.compress(body))
+    _check_size(len(body), len(packed))
     writer, kind = __version__.encode(), type(value).__name__.encode()
     start = _START.pack(MAGIC, VERSION, len(writer)) + writer
-    described = _BODY.pack(len(kind), len(body), zlib.crc32(body)) + kind
-    return start + described + bytes(_CODEC.compress(body))
+    return start + _BODY.pack(len(kind), len(body), zlib.crc32(body)) + kind + packed
 
 
 def unpack(data: bytes, kind: type[T], place: str = "the carry") -> T:
-    """The carry of this type in these bytes. ``place`` names them where they are refused, by ``LakeError``."""
+    """Return the carry of this type in these bytes; raise LakeError about ``place`` if they are anything else."""
     try:
         body = _body(data, kind.__name__, place)
         return msgspec.msgpack.decode(body, type=kind, dec_hook=_typed)
@@ -59,8 +65,8 @@ def unpack(data: bytes, kind: type[T], place: str = "the carry") -> T:
 
 
 def read(store: Store, path: str, kind: type[T]) -> T:
-    """The carry that an earlier step left at this path of the lake."""
-    return unpack(store.read(path), kind, store.show(path))
+    """Return the carry at this path of the lake."""
+    return unpack(store.read(path, LARGEST), kind, store.show(path))
 
 
 def _body(data: bytes, kind: str, place: str) -> bytes:
@@ -79,12 +85,18 @@ def _body(data: bytes, kind: str, place: str) -> bytes:
     at += _BODY.size
     if (found := data[at : at + length].decode()) != kind:
         raise ValueError(f"it holds {found}, not {kind}")
-    if size > LARGEST:
-        raise ValueError(f"it claims {size} bytes; {LARGEST} is the most")
-    body = bytes(_CODEC.decompress(data[at + length :], decompressed_size=size))
+    packed = data[at + length :]
+    _check_size(size, len(packed))
+    body = bytes(_CODEC.decompress(packed, decompressed_size=size))
     if zlib.crc32(body) != checksum:
         raise ValueError("the checksum does not fit")
     return body
+
+
+def _check_size(size: int, packed: int) -> None:
+    most = min(LARGEST, SMALL + packed * RATIO)
+    if size > most:
+        raise ValueError(f"a carry of {size} bytes, packed into {packed}; {most} is the most")
 
 
 def _refuse(place: str, reason: str) -> NoReturn:
@@ -160,3 +172,58 @@ def _error(value: Any) -> Any:
     if name not in _ERRORS or not isinstance(state, dict) or not isinstance(state.get("detail"), str):
         raise ValueError(f"{name!r} is no error of a decoder")
     return errors.rebuild(_ERRORS[name], state)
+
+
+# --- the carry of one step
+
+POSITIONS = "positions"
+STATE = "state"
+
+
+@dataclass
+class Positions:
+    """Where each capture was left, by path."""
+
+    by_path: dict[str, ResumePoint] = field(default_factory=dict)
+
+
+class StepCarry:
+    """What the last commit handed on (``known``: paths in the lake), and what the next one records (``next``: staged
+    files, None for what is dropped), both by name.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self.known = run.lake.carry()
+        self.next: dict[str, StagedFile | None] = {}
+        self._run = run
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anything is undecided."""
+        return bool(self.known.keys() - {POSITIONS})
+
+    def state(self) -> State:
+        """Return what the captures read so far leave open."""
+        return self._read(STATE, State) or State()
+
+    def put_state(self, state: State | None) -> None:
+        self.next[STATE] = self._stage(STATE, state) if state is not None else None
+
+    def take_state(self, file: StagedFile) -> State:
+        """Hand on the state that a task has written, as it is, and return it."""
+        self.next[STATE] = file
+        return read(self._run.lake.store, file.staged, State)
+
+    def positions(self) -> dict[str, ResumePoint]:
+        """Return where each capture was left, by path."""
+        return (self._read(POSITIONS, Positions) or Positions()).by_path
+
+    def put_positions(self, positions: dict[str, ResumePoint]) -> None:
+        """Hand on where the captures of this step were left; those of others stay."""
+        self.next[POSITIONS] = self._stage(POSITIONS, Positions(self.positions() | positions))
+
+    def _read(self, name: str, kind: type[T]) -> T | None:
+        return read(self._run.lake.store, self.known[name], kind) if name in self.known else None
+
+    def _stage(self, name: str, value: Any) -> StagedFile:
+        return self._run.staging.stage_bytes(f"driver-{name}", name, pack(value))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import struct
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from ..capture.write.tap_to_pcapng import export_pcapng
 from ..generate import generate, write_pcap, write_tap
 from ..generate.traffic import Traffic
 from ..lake import Lake
@@ -28,13 +28,10 @@ def compile_kernels(seed: int = 1, messages: int = MESSAGES) -> int:
 
 
 def _captures(traffic: Traffic, place: Path) -> Iterator[Path]:
-    packets = place / "some.pcap"
-    write_pcap(traffic, packets)
-    yield packets
-    blocks = place / "some.pcapng"
-    blocks.write_bytes(as_pcapng(packets.read_bytes()))
-    yield blocks
-    yield from write_tap(traffic, place / "some.tap")
+    write_pcap(traffic, place / "some.pcap")
+    taps = write_tap(traffic, place / "some.tap")
+    export_pcapng(taps, place / "some.pcapng")
+    return iter((place / "some.pcap", place / "some.pcapng", *taps))
 
 
 def _messages(path: Path) -> int:
@@ -42,26 +39,3 @@ def _messages(path: Path) -> int:
     lake = Lake.open(path.with_name(f"{path.name}.lake"), settings={"buckets": 1}, durable=False)
     report = ingest(InlineRunner(), [str(path)], lake, final=True, partition_bytes=PARTITION_BYTES)
     return sum(report.messages.values())
-
-
-def as_pcapng(pcap: bytes) -> bytes:
-    """Return the packets of a little-endian pcap file with microseconds as pcapng blocks."""
-    (link,) = struct.unpack_from("<I", pcap, 20)
-    blocks = [
-        _block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)),
-        _block(1, struct.pack("<HHI", link, 0, 0)),
-    ]
-    place = 24
-    while place < len(pcap):
-        seconds, micros, captured, length = struct.unpack_from("<4I", pcap, place)
-        data = pcap[place + 16 : place + 16 + captured]
-        ts = seconds * 1_000_000 + micros
-        blocks.append(_block(6, struct.pack("<5I", 0, ts >> 32, ts & 0xFFFFFFFF, captured, length) + data))
-        place += 16 + captured
-    return b"".join(blocks)
-
-
-def _block(kind: int, body: bytes) -> bytes:
-    body += bytes(-len(body) % 4)
-    size = struct.pack("<I", 12 + len(body))
-    return struct.pack("<I", kind) + size + body + size

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
+from ..capture.settings import ReadSettings
 from ..errors import OptionError
 from ..protocols import load, load_text
 from ..spec.nodes import Protocol
@@ -42,3 +45,23 @@ def _file_text(path: str) -> str:
             return file.read()
     except OSError as error:
         raise OptionError(f"the protocol's file {path} cannot be read: {error.strerror}") from None
+
+
+def for_workers(reading: ReadSettings, declared: Iterable[Declared]) -> ReadSettings:
+    """Return the reading with names by which workers, too, can load users' protocols."""
+    names = {protocol.name: protocol.here for protocol in declared}
+    if not names:
+        return reading
+
+    def renamed(given: Mapping[str, Any]) -> dict[str, Any]:
+        return {names.get(name, name): value for name, value in given.items()}
+
+    return replace(
+        reading,
+        protocol=reading.protocol and names.get(reading.protocol, reading.protocol),
+        protocols=tuple(names.get(name, name) for name in reading.protocols),
+        ports={port: names.get(name, name) for port, name in reading.ports.items()},
+        options=renamed(reading.options),
+        fallbacks=reading.fallbacks and renamed(reading.fallbacks),
+        columns=reading.columns and renamed(reading.columns),
+    )

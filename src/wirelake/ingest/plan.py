@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from ..capture.partitions import CaptureRange
 from ..capture.read.inputs import Peek, in_order, peek
 from ..capture.read.listing import Listing, find
-from ..capture.settings import ReadSettings
 from ..capture.split import PARTITION_BYTES
 from ..errors import CaptureError
 from ..lake import Input, look
-from .declared import Declared
 
 SMALLEST_PARTITION = 16 << 20
 
@@ -72,25 +70,3 @@ def choose_new(
 def partition_bytes(total: int) -> int:
     """Large enough that a task is worth its cost, small enough that every core gets some."""
     return min(PARTITION_BYTES, max(SMALLEST_PARTITION, total // 16))
-
-
-def for_workers(reading: ReadSettings, declared: Mapping[str, Declared]) -> ReadSettings:
-    """The reading with names by which workers, too, can load the protocols of users."""
-    if not declared:
-        return reading
-
-    def known(name: str) -> str:
-        return declared[name].here if name in declared else name
-
-    def renamed(given: Mapping[str, Any] | None) -> dict[str, Any] | None:
-        return None if given is None else {known(name): value for name, value in given.items()}
-
-    return replace(
-        reading,
-        protocol=reading.protocol and known(reading.protocol),
-        protocols=tuple(map(known, reading.protocols)),
-        ports={port: known(name) for port, name in reading.ports.items()},
-        options=renamed(reading.options) or {},
-        fallbacks=renamed(reading.fallbacks),
-        columns=renamed(reading.columns),
-    )

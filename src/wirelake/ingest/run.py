@@ -14,9 +14,9 @@ from collections.abc import Iterable
 from ..capture.settings import ReadSettings
 from ..lake import Lake
 from .plan import choose_new, find_captures
-from .report import NoProgress, Progress, Report
 from .runner import Runner
-from .step import Step
+from .stages import NoProgress, Progress
+from .step import Report, Step
 
 BUCKETS = 8
 
@@ -43,7 +43,7 @@ def ingest(
     lake = lake if isinstance(lake, Lake) else Lake.open(lake, settings={"buckets": BUCKETS})
     with lake.writing() as run:
         step = Step(run, runner, reading or ReadSettings(), final, keep_bytes, progress or NoProgress())
-        new = choose_new(captures, lake.inputs(), step.positions(), final)
+        new = choose_new(captures, lake.inputs(), step.carry.positions(), final)
         step.report.notes += notes
         step.report.skipped = len(captures) - len(new)
         report = step.run(new, partition_bytes)

@@ -5,69 +5,69 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, Protocol
 
-from .report import Progress
 from .runner import Runner, Task
 
 POLL_SECONDS = 0.1
+
+
+class Progress(Protocol):
+    """``stage`` begins something, ``add`` says how much of it is done. By default nothing is shown."""
+
+    def stage(self, name: str, total: int) -> None:
+        return
+
+    def add(self, done: int) -> None:
+        return
+
+
+class NoProgress(Progress):
+    pass
 
 
 class Stages:
     """As a context it gets the runner ready, and cancels what runs when an exception passes."""
 
     def __init__(self, runner: Runner, progress: Progress) -> None:
-        self._runner = runner
-        self._progress = progress
+        self.runner = runner
+        self.progress = progress
         self._before = runner.finished
         """How many tasks the stages so far had."""
 
     def __enter__(self) -> Stages:
-        self._runner.start()
+        self.runner.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:
-            self._runner.cancel()
-
-    @property
-    def parallelism(self) -> int:
-        return self._runner.parallelism
-
-    def begin(self, name: str, total: int) -> Progress:
-        """A stage that the driver does itself."""
-        self._progress.stage(name, total)
-        return self._progress
-
-    def submit(self, task: Task) -> Future[Any]:
-        """Hand over a task of the next stage."""
-        return self._runner.submit(task)
+            self.runner.cancel()
 
     def run(self, name: str, tasks: Sequence[Task], sizes: Iterable[int] = ()) -> list[Any]:
         """Run a stage; return the results in the order of the tasks."""
         sizes = list(sizes) or [1] * len(tasks)
         largest_first = sorted(range(len(tasks)), key=lambda i: -sizes[i])
-        futures = {i: self.submit(tasks[i]) for i in largest_first}
+        futures = {i: self.runner.submit(tasks[i]) for i in largest_first}
         return self.results(name, [futures[i] for i in range(len(tasks))], sizes) if tasks else []
 
     def results(self, name: str, futures: Sequence[Future[Any]], sizes: Sequence[int]) -> list[Any]:
-        """The results of a stage whose tasks are submitted already."""
+        """Return the results of a stage whose tasks are submitted already."""
         total, shown, looked_at = sum(sizes), 0, time.monotonic()
-        self._progress.stage(name, total)
+        self.progress.stage(name, total)
         results = []
         for future in futures:
             while not _is_done(future) or time.monotonic() - looked_at > POLL_SECONDS:
                 shown, looked_at = self._show(shown, total, len(futures)), time.monotonic()
             results.append(future.result())
-        self._progress.add(total - shown)
+        self.progress.add(total - shown)
         self._before += len(futures)
         return results
 
     def _show(self, shown: int, total: int, tasks: int) -> int:
         """Report the progress; return how much has been reported."""
-        done = min(self._runner.finished - self._before, tasks) * total // tasks
+        done = min(self.runner.finished - self._before, tasks) * total // tasks
         if done > shown:
-            self._progress.add(done - shown)
+            self.progress.add(done - shown)
         return max(done, shown)
 
 

@@ -7,8 +7,10 @@ need all connections. What is undecided goes into the carry. Nothing is visible 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import pyarrow.compute as pc
@@ -22,47 +24,65 @@ from ..gold.open import OPEN
 from ..gold.tables import ACCOUNTING
 from ..lake import Run, StagedFile, read_ipc
 from ..protocols import BUILT_IN
-from .declared import Declared
-from .plan import NewCapture, for_workers, partition_bytes
-from .report import Progress, Report, sum_counts
+from .carry import StepCarry
+from .declared import Declared, for_workers
+from .plan import NewCapture, partition_bytes
 from .runner import Runner
-from .stages import Stages
-from .step_carry import StepCarry
+from .stages import Progress, Stages
+from .tasks import StepSettings
 from .tasks.addresses import address_tasks, hours_of, replaced_by
 from .tasks.decode import DecodeResult, DecodeTask
 from .tasks.gold import GoldResult, GoldTask
-from .tasks.transactions import TransactionsResult, TransactionsTask, calls_name, moves_name
+from .tasks.transactions import TransactionsResult, TransactionsTask
 
 SLOWEST = 5
 """Addresses that a report names."""
 
 
+@dataclass
+class Report:
+    """What an ingest did."""
+
+    commit: int | None = None
+    captures: int = 0
+    skipped: int = 0
+    messages: dict[str, int] = field(default_factory=dict)
+    outcomes: dict[str, int] = field(default_factory=dict)
+    transactions: dict[str, int] = field(default_factory=dict)
+    violations: int = 0
+    bytes_in: int = 0
+    bytes_decoded: int = 0
+    bytes_quarantined: int = 0
+    bytes_pending: int = 0
+    bytes_missing: int = 0
+    bytes_foreign: int = 0
+    slowest: list[dict[str, Any]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self) | {"seconds": round(self.seconds, 3)}
+
+
 class Step:
-    """From the carry of the lake and the new captures to one commit. ``positions`` says where captures were left."""
+    """From the carry of the lake and the new captures to one commit."""
 
     def __init__(
         self, run: Run, runner: Runner, reading: ReadSettings, final: bool, keep_bytes: bool, progress: Progress
     ) -> None:
         self.lake = run.lake
+        self.carry = StepCarry(run)
         self.report = Report()
         self._run = run
-        declared = {name: Declared.named(name) for name in reading.protocols if name not in BUILT_IN}
-        self._declared = tuple(declared.values())
-        self._reading = for_workers(reading, declared)
-        self._final = final
-        self._keep_bytes = keep_bytes
+        declared = tuple(Declared.named(name) for name in reading.protocols if name not in BUILT_IN)
+        buckets = int(self.lake.settings["buckets"])
+        self._settings = StepSettings(run.staging, buckets, for_workers(reading, declared), declared, final, keep_bytes)
         self._stages = Stages(runner, progress)
-        self._buckets = int(self.lake.settings["buckets"])
-        self._carry = StepCarry(self.lake, run.staging)
         self._files: list[StagedFile] = []
         self._removed: list[StagedFile] = []
 
-    def positions(self) -> dict[str, Any]:
-        """Where each capture was left, by path."""
-        return self._carry.positions()
-
     def run(self, captures: Sequence[NewCapture], wanted_bytes: int | None = None) -> Report:
-        if captures or (self._final and self._carry.is_open):
+        if captures or (self._settings.final and self.carry.is_open):
             with self._stages:
                 self._advance(captures, wanted_bytes)
         return self.report
@@ -84,27 +104,25 @@ class Step:
         """Find partitions; each is handed to the runner at once, and decoded while the next ones are looked for."""
         ranges = [capture.piece for capture in captures]
         total = sum(one.size for one in ranges)
-        progress = self._stages.begin("index", total)
+        self._stages.progress.stage("index", total)
 
         def decode(partition: Partition) -> None:
-            staging = self._run.staging
-            task = DecodeTask(partition, self._reading, staging, self._buckets, self._keep_bytes, self._declared)
-            decoding.append(self._stages.submit(task))
+            decoding.append(self._stages.runner.submit(DecodeTask(self._settings, partition)))
 
         return plan(
             ranges,
-            self._reading,
-            before=self._carry.state(),
+            self._settings.reading,
+            before=self.carry.state(),
             partition_bytes=wanted_bytes or partition_bytes(total),
-            is_last=self._final,
-            progress=progress.add,
+            is_last=self._settings.final,
+            progress=self._stages.progress.add,
             on_partition=decode,
         )
 
     def _decode(self, planned: Plan, decoding: list[Future[Any]]) -> list[DecodeResult]:
         decoded: list[DecodeResult] = self._stages.results("decode", decoding, [one.size for one in planned.partitions])
         report = self.report
-        report.messages = sum_counts(*(one.messages for one in decoded))
+        report.messages = _sum(one.messages for one in decoded)
         for one in decoded:
             self._files += one.files
             report.bytes_decoded += one.bytes_decoded
@@ -116,18 +134,18 @@ class Step:
 
     def _keep_state(self, planned: Plan, decoded: list[DecodeResult]) -> None:
         """Carry on what is open at the end of the captures, and account for it."""
-        if self._final:
-            self._carry.put_state(None)
+        if self._settings.final:
+            self.carry.put_state(None)
             return
         if planned.after is not None:
             state = planned.after
-            self._carry.put_state(state)
+            self.carry.put_state(state)
         else:
             (only,) = decoded
             assert only.state is not None
-            state = self._carry.take_state(only.state)
+            state = self.carry.take_state(only.state)
             planned.resume_points.update(only.resume_points)
-        accounts = CaptureDecoder(self._reading, state).streams.accounts()
+        accounts = CaptureDecoder(self._settings.reading, state).streams.accounts()
         self.report.bytes_pending = sum(accounts.column("bytes_pending").to_pylist())
         with self._run.staging.attempt("open") as attempt:
             attempt.table("accounting", ACCOUNTING, dated_by=None).write(accounts)
@@ -141,34 +159,37 @@ class Step:
     # --- silver -> gold
 
     def _gold(self, decoded: list[DecodeResult], watermark: int | None) -> list[GoldResult]:
-        tasks = [task for bucket in range(self._buckets) if (task := self._gold_task(bucket, decoded, watermark))]
+        tasks = [
+            task for bucket in range(self._settings.buckets) if (task := self._gold_task(bucket, decoded, watermark))
+        ]
         rows = [1 + sum(file.rows for share in task.shares for file in share.values()) for task in tasks]
         gold: list[GoldResult] = self._stages.run("gold", tasks, rows)
         for task, result in zip(tasks, gold, strict=True):
             self._files += result.files
-            self._carry.hand_on(f"gold-{task.bucket:03d}", result.carry)
+            self.carry.next[f"gold-{task.bucket:03d}"] = result.carry
         self.report.violations = sum(result.violations for result in gold)
-        self.report.outcomes = sum_counts(*(result.outcomes for result in gold))
+        self.report.outcomes = _sum(result.outcomes for result in gold)
         return gold
 
     def _gold_task(self, bucket: int, decoded: list[DecodeResult], watermark: int | None) -> GoldTask | None:
         shares = tuple(one.of_bucket(bucket) for one in decoded)
-        carry = self._carry.path(f"gold-{bucket:03d}")
+        carry = self.carry.known.get(f"gold-{bucket:03d}")
         if not any(shares) and carry is None:
             return None
-        return GoldTask(bucket, self._run.staging, shares, carry, watermark, self._final, self._buckets, self._declared)
+        return GoldTask(self._settings, bucket, shares, carry, watermark)
 
     def _transactions_and_addresses(self, gold: list[GoldResult], watermark: int | None) -> list[StagedFile]:
         """Both need all connections, and not each other. Returns the files with undecided rows."""
         hours = hours_of(self._files)
-        counting = address_tasks(self.lake, self._run.staging, self._files, hours, self._stages.parallelism)
+        counting = address_tasks(self.lake, self._run.staging, self._files, hours, self._stages.runner.parallelism)
         following = self._transaction_tasks(gold, watermark)
         done = self._stages.run("totals", [*counting, *following])
-        self._files += [file for result in done for file in result.files]
         followed: list[TransactionsResult] = done[len(counting) :]
+        self._files += [file for files in done[: len(counting)] for file in files]
         for task, result in zip(following, followed, strict=True):
-            self._carry.hand_on(f"transactions-{task.part:03d}", result.carry)
-        self.report.transactions = sum_counts(*(result.outcomes for result in followed))
+            self._files += result.files
+            self.carry.next[f"transactions-{task.part:03d}"] = result.carry
+        self.report.transactions = _sum(result.outcomes for result in followed)
         self.report.slowest = self._slowest()
         self._removed += replaced_by(hours, self.lake)
         undecided = [*(result.open for result in gold), *(result.open for result in followed)]
@@ -176,15 +197,12 @@ class Step:
 
     def _transaction_tasks(self, gold: list[GoldResult], watermark: int | None) -> list[TransactionsTask]:
         tasks = []
-        for part in range(self._buckets):
-            calls, moves = (
-                tuple(result.events[name] for result in gold if name in result.events)
-                for name in (calls_name(part), moves_name(part))
-            )
-            carry = self._carry.path(f"transactions-{part:03d}")
+        for part in range(self._settings.buckets):
+            calls = tuple(result.calls[part] for result in gold if part in result.calls)
+            moves = tuple(result.moves[part] for result in gold if part in result.moves)
+            carry = self.carry.known.get(f"transactions-{part:03d}")
             if calls or moves or carry is not None:
-                staging, declared = self._run.staging, self._declared
-                tasks.append(TransactionsTask(part, staging, calls, moves, carry, watermark, self._final, declared))
+                tasks.append(TransactionsTask(self._settings, part, calls, moves, carry, watermark))
         return tasks
 
     def _slowest(self) -> list[dict[str, Any]]:
@@ -208,9 +226,8 @@ class Step:
         self._removed += [file for file in self.lake.files("accounting") if "-open-" in file.name]
         with self._run.staging.attempt("open-gold") as attempt:
             writer = attempt.table("gold/open", OPEN, dated_by=None)
-            for file in undecided:
-                for batch in read_ipc(self.lake, file):
-                    writer.write(batch)
+            for batch in read_ipc(self.lake.store, *undecided):
+                writer.write(batch)
             self._files += attempt.close()
 
     def _commit(self, captures: Sequence[NewCapture], planned: Plan, watermark: int | None) -> None:
@@ -219,7 +236,7 @@ class Step:
         report.bytes_in = report.bytes_decoded + report.bytes_quarantined
         left_at = planned.resume_points
         inputs = [one.input.read_to(getattr(left_at.get(one.piece.path), "position", 0)) for one in captures]
-        self._carry.put_positions(left_at)
+        self.carry.put_positions(left_at)
         facts = {
             "captures": len(captures),
             "messages": sum(report.messages.values()),
@@ -231,7 +248,14 @@ class Step:
             self._files,
             removed=self._removed,
             inputs=inputs,
-            carry=self._carry.next,
+            carry=self.carry.next,
             facts=facts,
             labels={"watermark_us": watermark},
         )
+
+
+def _sum(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for part in counts:
+        total.update(part)
+    return dict(total)

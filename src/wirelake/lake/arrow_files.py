@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 from pyarrow import ipc
@@ -14,13 +14,6 @@ from .store import Store, errors
 
 COMPRESSION = "lz4"
 """For files that cross a network. On a local disk they live for seconds, and compression does not pay."""
-
-
-class Place(Protocol):
-    """Anything with a store: a lake, a staging, an attempt."""
-
-    @property
-    def store(self) -> Store: ...
 
 
 class StreamWriter:
@@ -58,21 +51,23 @@ class StreamWriter:
             self._sink.abort()
 
 
-def stage_ipc(attempt: Attempt, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> StagedFile:
-    """Write batches to one staged file. ``name`` is unique within the attempt and has no extension."""
+def stage_ipc(attempt: Attempt, name: str, schema: pa.Schema, rows: Iterable[pa.RecordBatch | pa.Table]) -> StagedFile:
+    """Write rows to one staged file. ``name`` is unique within the attempt and has no extension."""
     writer = attempt.stream(name, schema)
-    for batch in batches:
+    for batch in rows:
         writer.write(batch)
     return writer.close()
 
 
-def read_ipc(place: Place, file: StagedFile | str) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of a staged file or of a path in the lake."""
-    path = file if isinstance(file, str) else file.staged
-    with place.store.open_input(path) as stream:
-        with errors(place.store.show(path), "cannot be read"):
-            reader = ipc.open_stream(stream)
-        yield from _batches(reader, place.store.show(path))
+def read_ipc(store: Store, *files: StagedFile | str) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of staged files, or of paths in the lake."""
+    for file in files:
+        path = file if isinstance(file, str) else file.staged
+        shown = store.show(path)
+        with store.open_input(path) as stream:
+            with errors(shown, "cannot be read"):
+                reader = ipc.open_stream(stream)
+            yield from _batches(reader, shown)
 
 
 def _batches(reader: Any, shown: str) -> Iterator[pa.RecordBatch]:

@@ -141,7 +141,7 @@ class Lake:
         return dict(self.refresh().inputs)
 
     def carry(self) -> dict[str, str]:
-        """Return the carry for the next commit: name -> path in the lake (``read_ipc``, ``read_bytes``)."""
+        """Return the carry for the next commit: name -> path in the lake."""
         return dict(self.refresh().carry)
 
     def labels(self) -> dict[str, Any]:
@@ -182,10 +182,6 @@ class Lake:
         tables = {table: _table_summary(state.files[table].values()) for table in self.tables()}
         at = state.last.at if state.last is not None else None
         return Summary(state.number, at, len(state.inputs), tables, state.facts)
-
-    def read_bytes(self, path: str | StagedFile) -> bytes:
-        """Return the content of a small file of the lake."""
-        return self.store.read(path if isinstance(path, str) else path.staged)
 
     def _places(self, table: str) -> list[str]:
         """Return the current paths of a table's files. Some of an unfinished last commit may still be staged."""

@@ -16,18 +16,21 @@ import re
 import shutil
 import stat
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TypeVar
 
 import pyarrow as pa
 from pyarrow import fs
 
 from ..errors import LakeError
 from .validation import is_path, shown
+
+A = TypeVar("A")
+B = TypeVar("B")
 
 OBJECT_STORES = frozenset({"s3", "gcs", "abfs"})
 """Stores without directories: making some would only leave empty objects behind."""
@@ -110,17 +113,9 @@ class Store:
 
     def names(self, path: str) -> list[str]:
         """Return the names in a directory; none if it does not exist."""
-        return sorted(info.base_name for info in self._infos(path, recursive=False))
-
-    def tree(self, path: str) -> list[str]:
-        """Return all files below a directory, as paths in the lake."""
-        start = len(self.root) + 1
-        return sorted(info.path[start:] for info in self._infos(path, recursive=True) if info.is_file)
-
-    def _infos(self, path: str, recursive: bool) -> list[fs.FileInfo]:
-        selector = fs.FileSelector(self.full(path), allow_not_found=True, recursive=recursive)
+        selector = fs.FileSelector(self.full(path), allow_not_found=True)
         with errors(self.show(path), "cannot be listed"):
-            return list(self.files.get_file_info(selector))
+            return sorted(info.base_name for info in self.files.get_file_info(selector))
 
     def sizes(self, paths: Iterable[str]) -> dict[str, int]:
         """Return the sizes of those files that exist."""
@@ -137,20 +132,16 @@ class Store:
         with errors(self.show(path), "cannot be read"):
             return self.files.open_input_file(self.full(path))
 
-    def read(self, path: str, max_bytes: int | None = None) -> bytes:
+    def read(self, path: str, max_bytes: int) -> bytes:
         """Return the content of a file; raise LakeError if it is longer than ``max_bytes``."""
         with self.open_input(path) as stream, errors(self.show(path), "cannot be read"):
             size = stream.size()
-            if max_bytes is not None and size > max_bytes:
+            if size > max_bytes:
                 raise LakeError(self.show(path), f"has {size:,} bytes, and {max_bytes:,} is the limit for such a file")
             return bytes(stream.read(size))
 
-    def read_all(self, paths: Iterable[str], max_bytes: int) -> list[bytes]:
-        """Read many small files; several at a time where each read crosses the network."""
-        if self.is_local:
-            return [self.read(path, max_bytes) for path in paths]
-        with ThreadPoolExecutor(MAX_REQUESTS) as pool:
-            return list(pool.map(lambda path: self.read(path, max_bytes), paths))
+    def read_all(self, paths: list[str], max_bytes: int) -> list[bytes]:
+        return self._each(lambda path: self.read(path, max_bytes), paths)
 
     # --- writing
 
@@ -226,13 +217,12 @@ class Store:
             with suppress(OSError):
                 self.files.delete_dir(directory)
 
-    def _each(self, action: Any, items: list[Any]) -> None:
+    def _each(self, action: Callable[[A], B], items: list[A]) -> list[B]:
+        """Do this with each item; with several at a time where each one crosses the network."""
         if self.is_local:
-            for item in items:
-                action(item)
-        else:
-            with ThreadPoolExecutor(MAX_REQUESTS) as pool:
-                list(pool.map(action, items))
+            return [action(item) for item in items]
+        with ThreadPoolExecutor(MAX_REQUESTS) as pool:
+            return list(pool.map(action, items))
 
     # --- surviving a loss of power; other stores than the local file system take care of that themselves
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from ..capture.settings import ReadSettings
 from ..ingest import run
-from ..ingest.report import Progress, Report
+from ..ingest.stages import Progress
+from ..ingest.step import Report
 from ..lake import Lake
 from .runner import SparkRunner
 from .start import SparkStart

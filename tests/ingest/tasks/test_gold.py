@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from wirelake.capture.partitions import CaptureRange
-from wirelake.capture.settings import ReadSettings
 from wirelake.capture.split import plan
 from wirelake.generate import generate, write_pcap
+from wirelake.ingest.tasks import StepSettings
 from wirelake.ingest.tasks.decode import DecodeTask
 from wirelake.ingest.tasks.gold import GoldTask
 from wirelake.lake import Lake
@@ -26,16 +26,14 @@ def gold_of(place: Path, files: list[Path], partition_bytes: int) -> dict[str, C
     lake = Lake.open(str(place), settings={"buckets": BUCKETS})
     found: dict[str, Counter[str]] = {}
     with lake.writing() as run:
-        reading, staging = ReadSettings(), run.staging
+        settings = StepSettings(run.staging, BUCKETS, final=True)
         pieces = [CaptureRange(str(path), "all", "pcap", size=path.stat().st_size) for path in files]
-        cut = plan(pieces, reading, partition_bytes=partition_bytes, is_last=True).partitions
-        decoded = [DecodeTask(one, reading, staging, BUCKETS).run() for one in cut]
+        cut = plan(pieces, settings.reading, partition_bytes=partition_bytes, is_last=True).partitions
+        decoded = [DecodeTask(settings, one).run() for one in cut]
         latest = max(one.last_us for one in decoded if one.last_us is not None)
         for bucket in range(BUCKETS):
-            shares = tuple(
-                {name: files[bucket] for name, files in one.shares.items() if bucket in files} for one in decoded
-            )
-            for file in GoldTask(bucket, staging, shares, None, latest, True, BUCKETS).run().files:
+            shares = tuple(one.of_bucket(bucket) for one in decoded)
+            for file in GoldTask(settings, bucket, shares, None, latest).run().files:
                 rows = pq.ParquetFile(lake.store.full(file.staged)).read().to_pylist()
                 found.setdefault(file.table, Counter()).update(map(repr, rows))
     return found

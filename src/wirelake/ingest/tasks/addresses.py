@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -13,6 +13,7 @@ from ...gold.addresses import ADDRESSES, EXCHANGE_COLUMNS, MESSAGE_COLUMNS, TEXT
 from ...gold.exchanges import EXCHANGES
 from ...gold.facts import MESSAGES
 from ...lake import Lake, StagedFile, Staging
+from ...lake.store import Store
 
 HOUR_US = 3_600_000_000
 
@@ -24,23 +25,18 @@ class AddressesTask:
     staging: Staging
     hours: tuple[tuple[int, tuple[str, ...], tuple[str, ...]], ...]
 
-    def run(self) -> AddressesResult:
-        result = AddressesResult()
+    def run(self) -> list[StagedFile]:
+        files = []
         for hour, messages, exchanges in self.hours:
             with self.staging.attempt(f"a{hour:08d}") as attempt:
                 rows = addresses(
-                    _rows_of(self.staging, messages, MESSAGES, MESSAGE_COLUMNS, "ts", hour),
-                    _rows_of(self.staging, exchanges, EXCHANGES, EXCHANGE_COLUMNS, "request_ts", hour),
+                    _rows_of(self.staging.store, messages, MESSAGES, MESSAGE_COLUMNS, "ts", hour),
+                    _rows_of(self.staging.store, exchanges, EXCHANGES, EXCHANGE_COLUMNS, "request_ts", hour),
                 )
                 if rows.num_rows:
                     attempt.table("gold/addresses", ADDRESSES, dated_by="minute").write(rows)
-                result.files += attempt.close()
-        return result
-
-
-@dataclass
-class AddressesResult:
-    files: list[StagedFile] = field(default_factory=list)
+                files += attempt.close()
+        return files
 
 
 # --- which hours are counted anew
@@ -90,12 +86,11 @@ def _hours(file: StagedFile) -> range:
 
 
 def _rows_of(
-    staging: Staging, paths: tuple[str, ...], schema: pa.Schema, columns: Sequence[str], time: str, hour: int
+    store: Store, paths: tuple[str, ...], schema: pa.Schema, columns: Sequence[str], time: str, hour: int
 ) -> Iterator[pa.RecordBatch]:
     """The rows of an hour, in batches; row groups of other hours are not read."""
     if not paths:
         return iter(())
-    store = staging.store
     coded = [
         field.with_type(pa.dictionary(pa.int32(), field.type)) if field.name in TEXTS else field
         for field in schema.remove_metadata()

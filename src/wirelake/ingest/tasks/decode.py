@@ -5,48 +5,37 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...capture.chunks import SERVER_DIGITS, Counts, server_of
+from ...capture.chunks import DIRECTIONS, SERVER_DIGITS, Chunks, Counts, server_of
 from ...capture.decode import DecodedWindow, decode_partition
 from ...capture.partitions import Partition
 from ...capture.quarantine import QUARANTINE
 from ...capture.read.resume import ResumePoint
-from ...capture.settings import ReadSettings
-from ...columnar.schema import table_schema
-from ...gold.by_connection import connection_rows
-from ...gold.declarations import Declarations
+from ...columnar.schema import TIMESTAMP, table_schema
+from ...gold.by_connection import connection_rows, endpoint
 from ...gold.facts import FED, MESSAGES, facts
 from ...gold.tables import ACCOUNTING, CHUNK_BYTES, CHUNKS
-from ...lake import Attempt, StagedFile, Staging
+from ...lake import Attempt, StagedFile, StreamWriter
 from ...protocols import load
 from ..carry import pack
-from ..chunk_rows import chunk_rows
-from ..declared import Declared
+from . import StepSettings
 from .gold import SHARES
 
 
 @dataclass(frozen=True)
 class DecodeTask:
-    """One partition, what to read it as, and where to write."""
+    """One partition of the captures."""
 
+    settings: StepSettings
     partition: Partition
-    reading: ReadSettings
-    staging: Staging
-    buckets: int
-    keep_bytes: bool = False
-    declared: tuple[Declared, ...] = ()
-    """Users' protocols, which workers cannot load by themselves."""
 
     def run(self) -> DecodeResult:
-        for protocol in self.declared:
-            protocol.load()
-        with self.staging.attempt(f"d{self.partition.number:05d}") as attempt:
-            return _Decode(self, attempt).run()
+        with self.settings.staging.attempt(f"d{self.partition.number:05d}") as attempt:
+            return _Decode(self.settings, attempt).run(self.partition)
 
 
 @dataclass
@@ -73,19 +62,19 @@ class DecodeResult:
 class _Decode:
     """One partition: writes the rows of every window to their tables, and to the buckets of gold."""
 
-    def __init__(self, task: DecodeTask, attempt: Attempt) -> None:
-        self.task = task
+    def __init__(self, settings: StepSettings, attempt: Attempt) -> None:
+        self.settings = settings
         self.attempt = attempt
         self.result = DecodeResult()
-        self.shares: dict[tuple[str, int], Any] = {}
-        self.protocols = Declarations({one.name: one for one in (declared.load() for declared in task.declared)})
+        self.shares: dict[tuple[str, int], StreamWriter] = {}
+        self.protocols = settings.load_protocols()
 
-    def run(self) -> DecodeResult:
-        decoder, windows = decode_partition(self.task.partition, self.task.reading)
+    def run(self, partition: Partition) -> DecodeResult:
+        decoder, windows = decode_partition(partition, self.settings.reading)
         for window in windows:
             self._window(window)
         result = self.result
-        if self.task.partition.is_only:
+        if partition.is_only:
             result.state = self.attempt.stage_bytes("state", pack(decoder.state()))
             result.resume_points = decoder.resume_points
         result.counts = decoder.counts
@@ -98,8 +87,8 @@ class _Decode:
         capture = window.range.capture if window.range is not None else None
         output = window.output
         if capture is not None and len(window.chunks):
-            kept = CHUNKS.append(CHUNK_BYTES) if self.task.keep_bytes else CHUNKS
-            self.attempt.table("bronze/chunks", kept).write(chunk_rows(window.chunks, capture, self.task.keep_bytes))
+            rows = chunk_rows(window.chunks, capture, self.settings.keep_bytes)
+            self.attempt.table("bronze/chunks", rows.schema).write(rows)
         for protocol, batches in output.messages.items():
             for batch in batches:
                 self._messages(protocol, batch)
@@ -130,10 +119,11 @@ class _Decode:
             self.attempt.table("accounting", ACCOUNTING, dated_by=None).write(over)
 
     def _messages(self, protocol: str, batch: pa.RecordBatch) -> None:
-        name = self.task.reading.named(protocol) or protocol
+        reading = self.settings.reading
+        name = reading.named(protocol) or protocol
         declared = load(name)
         self.attempt.table(f"silver/{protocol}", table_schema(declared)).write(batch)
-        made = facts(declared, batch, **(self.task.reading.about(self.task.reading.options, name) or {}))
+        made = facts(declared, batch, **(reading.about(reading.options, name) or {}))
         self.attempt.table("silver/messages", MESSAGES).write(made)
         self._share("facts", made.select(FED.names), lambda _: protocol)
         result = self.result
@@ -153,8 +143,6 @@ class _Decode:
         self.result.bytes_missing += missing
         self.result.bytes_quarantined += (pc.sum(rows.column("length")).as_py() or 0) - missing
 
-    # --- shares
-
     def _share(self, name: str, rows: pa.RecordBatch | pa.Table, protocol_of: Callable[[str], str | None]) -> None:
         """Hand rows to the buckets of their connections."""
         column = rows.column("connection")
@@ -164,22 +152,17 @@ class _Decode:
         def is_brokered(connection: str) -> bool:
             return self.protocols.conduct(protocol_of(connection)).brokered
 
-        places = np.array([bucket_of(one, is_brokered(one), self.task.buckets) for one in known], np.int64)
+        places = np.array([bucket_of(one, is_brokered(one), self.settings.buckets) for one in known], np.int64)
         which = places[encoded.indices.to_numpy(zero_copy_only=False)]
         edges = np.flatnonzero(np.diff(which)) + 1
-        if len(edges) >= 2 * self.task.buckets:
+        if len(edges) >= 2 * self.settings.buckets:
             order = np.argsort(which, kind="stable")
             rows, which = rows.take(pa.array(order)), which[order]
             edges = np.flatnonzero(np.diff(which)) + 1
         for start, stop in pairwise([0, *edges.tolist(), len(which)]):
-            self._stream(name, int(which[start])).write(rows.slice(start, stop - start))
-
-    def _stream(self, name: str, bucket: int) -> Any:
-        stream = self.shares.get((name, bucket))
-        if stream is None:
-            stream = self.attempt.stream(f"{name}-{bucket:03d}", SHARES[name])
-            self.shares[name, bucket] = stream
-        return stream
+            bucket = int(which[start])
+            stream = self.shares[name, bucket] = self.attempt.stream(f"{name}-{bucket:03d}", SHARES[name])
+            stream.write(rows.slice(start, stop - start))
 
 
 def bucket_of(connection: str, brokered: bool, buckets: int) -> int:
@@ -188,3 +171,32 @@ def bucket_of(connection: str, brokered: bool, buckets: int) -> int:
     """
     digits = server_of(connection) if brokered else connection[SERVER_DIGITS : SERVER_DIGITS + 4]
     return int(digits, 16) % buckets
+
+
+def chunk_rows(chunks: Chunks, capture: str, keep_bytes: bool) -> pa.RecordBatch:
+    """Return a window as rows of ``bronze/chunks``. Gaps are not among them: they are in the quarantine."""
+    rows = np.flatnonzero(chunks.start >= 0)
+    connection = pa.array(chunks.connection[rows])
+    connections = chunks.connections
+
+    def spread(values: list[str]) -> pa.Array:
+        return pa.array(values, pa.string()).take(connection)
+
+    ts = chunks.ts[rows]
+    arrays = [
+        pa.array([capture], pa.string()).take(pa.array(np.zeros(len(rows), np.int8))),
+        spread([one.id for one in connections]),
+        pa.array(DIRECTIONS).take(pa.array(chunks.direction[rows])),
+        pa.array(chunks.offset[rows]),
+        pa.array(ts, mask=ts < 0).cast(TIMESTAMP),
+        pa.array(chunks.length[rows]),
+        pa.array(chunks.position[rows]),
+        spread([endpoint(one.client, one.client_port) for one in connections]),
+        spread([endpoint(one.server, one.server_port) for one in connections]),
+    ]
+    if not keep_bytes:
+        return pa.RecordBatch.from_arrays(arrays, schema=CHUNKS)
+    data = chunks.data
+    spans = zip(chunks.start[rows].tolist(), chunks.length[rows].tolist(), strict=True)
+    arrays.append(pa.array([data[start : start + length].tobytes() for start, length in spans], pa.binary()))
+    return pa.RecordBatch.from_arrays(arrays, schema=CHUNKS.append(CHUNK_BYTES))

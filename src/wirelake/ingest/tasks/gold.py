@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ...capture.quarantine import QUARANTINE
 from ...gold.arrays import taken
 from ...gold.branch_events import EVENTS, WORK, part_of
 from ...gold.by_connection import CONNECTIONS
-from ...gold.declarations import Declarations
 from ...gold.exchanges import EXCHANGES
 from ...gold.facts import FED
 from ...gold.open import OPEN
@@ -21,10 +19,10 @@ from ...gold.sessions import SESSIONS
 from ...gold.steps import GoldCarry, GoldSteps
 from ...gold.tables import ACCOUNTING
 from ...gold.violations import VIOLATIONS
-from ...lake import Attempt, StagedFile, Staging, read_ipc
+from ...lake import Attempt, StagedFile, StreamWriter, read_ipc, stage_ipc
 from ..carry import pack, read
-from ..declared import Declared
-from .transactions import calls_name, moves_name
+from . import StepSettings
+from .transactions import count_outcomes
 
 SHARES = {"facts": FED, "connections": CONNECTIONS, "accounts": ACCOUNTING, "quarantine": QUARANTINE}
 """What goes from decoding to gold."""
@@ -34,18 +32,14 @@ SHARES = {"facts": FED, "connections": CONNECTIONS, "accounts": ACCOUNTING, "qua
 class GoldTask:
     """One bucket of connections: its files of each partition, in their order, and what was undecided before."""
 
+    settings: StepSettings
     bucket: int
-    staging: Staging
     shares: tuple[dict[str, StagedFile], ...]
     carry: str | None
     watermark_us: int | None
-    final: bool
-    parts: int
-    """Into how many parts transactions are divided."""
-    declared: tuple[Declared, ...] = ()
 
     def run(self) -> GoldResult:
-        with self.staging.attempt(f"g{self.bucket:03d}") as attempt:
+        with self.settings.staging.attempt(f"g{self.bucket:03d}") as attempt:
             return _Gold(self, attempt).run()
 
 
@@ -53,10 +47,12 @@ class GoldTask:
 class GoldResult:
     files: list[StagedFile] = field(default_factory=list)
     carry: StagedFile | None = None
-    events: dict[str, StagedFile] = field(default_factory=dict)
+    calls: dict[int, StagedFile] = field(default_factory=dict)
+    """By part of the transactions, like ``moves``."""
+    moves: dict[int, StagedFile] = field(default_factory=dict)
     open: StagedFile | None = None
     violations: int = 0
-    outcomes: dict[str, int] = field(default_factory=dict)
+    outcomes: Counter[str] = field(default_factory=Counter)
 
 
 class _Gold:
@@ -65,40 +61,41 @@ class _Gold:
     def __init__(self, task: GoldTask, attempt: Attempt) -> None:
         self.task = task
         self.attempt = attempt
-        protocols = {protocol.name: protocol for protocol in (declared.load() for declared in task.declared)}
-        carry = read(task.staging.store, task.carry, GoldCarry) if task.carry is not None else None
-        self.steps = GoldSteps(carry, Declarations(protocols))
-        self.events: dict[str, Any] = {}
+        carry = read(attempt.store, task.carry, GoldCarry) if task.carry is not None else None
+        self.steps = GoldSteps(carry, task.settings.load_protocols())
+        self.calls: dict[int, StreamWriter] = {}
+        self.moves: dict[int, StreamWriter] = {}
         self.result = GoldResult()
 
     def run(self) -> GoldResult:
         for shares in self.task.shares:
             self._feed(shares)
-        if self.task.final:
+        final = self.task.settings.final
+        if final:
             self._feed({}, final=True)
-        self._settle()
+        self._settle(self.task.watermark_us, final)
         result, attempt = self.result, self.attempt
-        opened = attempt.stream("open", OPEN)
-        for rows in self.steps.open():
-            opened.write(rows)
-        result.open = opened.close()
-        if not self.task.final:
+        result.open = stage_ipc(attempt, "open", OPEN, self.steps.open())
+        if not final:
             result.carry = attempt.stage_bytes("carry", pack(self.steps.carry()))
         result.files = attempt.close()
-        result.events = {name: stream.close() for name, stream in self.events.items()}
+        result.calls = {part: stream.close() for part, stream in self.calls.items()}
+        result.moves = {part: stream.close() for part, stream in self.moves.items()}
         return result
 
     def _feed(self, shares: dict[str, StagedFile], final: bool = False) -> None:
         """Take what one partition has for this bucket."""
-        given = {name: _table(self.task.staging, shares.get(name), schema) for name, schema in SHARES.items()}
+        given = {name: self._table(schema, shares.get(name)) for name, schema in SHARES.items()}
         accounts = _newest(given["accounts"], "connection", "direction")
         rows = self.steps.feed(given["facts"], _connections(given["connections"]), accounts, given["quarantine"], final)
         self._write_exchanges(rows.exchanges)
         self._write_violations(rows.violations)
         self._write_events(rows.events)
 
-    def _settle(self) -> None:
-        now, final = self.task.watermark_us, self.task.final
+    def _table(self, schema: pa.Schema, file: StagedFile | None) -> pa.Table:
+        return pa.Table.from_batches(read_ipc(self.attempt.store, *([file] if file else [])), schema)
+
+    def _settle(self, now: int | None, final: bool) -> None:
         self._write_violations(self.steps.settle_violations(now, final))
         for rows in self.steps.settle_exchanges(now, final):
             self._write_exchanges(rows)
@@ -111,14 +108,14 @@ class _Gold:
         if not events.num_rows:
             return
         is_call = events.column("step").to_numpy() == WORK
-        place = 2 * part_of(events, self.task.parts) + is_call
+        place = 2 * part_of(events, self.task.settings.buckets) + is_call
         events = taken(events, np.argsort(place, kind="stable"))
         start = 0
         for number, count in zip(*(values.tolist() for values in np.unique(place, return_counts=True)), strict=True):
-            name = calls_name(number // 2) if number % 2 else moves_name(number // 2)
-            if name not in self.events:
-                self.events[name] = self.attempt.stream(name, EVENTS)
-            self.events[name].write(events.slice(start, count))
+            name, streams = ("calls", self.calls) if number % 2 else ("moves", self.moves)
+            part = number // 2
+            streams[part] = self.attempt.stream(f"{name}-{part:03d}", EVENTS)
+            streams[part].write(events.slice(start, count))
             start += count
 
     def _write_violations(self, rows: pa.Table) -> None:
@@ -129,14 +126,7 @@ class _Gold:
     def _write_exchanges(self, rows: pa.Table) -> None:
         if rows.num_rows:
             self.attempt.table("gold/exchanges", EXCHANGES, dated_by="request_ts").write(rows)
-            for outcome in pc.value_counts(rows.column("outcome")).to_pylist():
-                self.result.outcomes[outcome["values"]] = (
-                    self.result.outcomes.get(outcome["values"], 0) + outcome["counts"]
-                )
-
-
-def _table(staging: Staging, file: StagedFile | None, schema: pa.Schema) -> pa.Table:
-    return pa.Table.from_batches(read_ipc(staging, file) if file is not None else [], schema)
+            count_outcomes(rows, self.result.outcomes)
 
 
 def _connections(rows: pa.Table) -> pa.Table:
