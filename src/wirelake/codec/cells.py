@@ -9,7 +9,7 @@ from typing import Any
 
 from ..spec import nodes as n
 from ..spec.declare import Cell
-from .numbers import byte_order, decoding, unpacker
+from .numbers import decoding, unpacker
 
 
 class UncleanError(Exception):
@@ -52,7 +52,7 @@ def _cell_size(wire: Any) -> tuple[int, Any] | None:
 
 
 def all_cells_reader(wire: n.Cells[Any]) -> Callable[[bytes, int, int], tuple[Cell, ...] | None]:
-    """Return a function that reads cells up to ``end``, or answers None if they are not all plain."""
+    """Return a function that reads cells up to ``end``, or returns None if they are not all plain."""
     read = cells_reader(wire)
 
     def read_all(b: bytes, p: int, end: int) -> tuple[Cell, ...] | None:
@@ -64,34 +64,21 @@ def all_cells_reader(wire: n.Cells[Any]) -> Callable[[bytes, int, int], tuple[Ce
 
 @lru_cache(maxsize=64)
 def cells_reader(wire: n.Cells[Any]) -> Callable[[bytes, int, int], tuple[list[Cell], int]]:
-    """Return a function that reads plain cells; it says too where the first one begins that needs a closer look."""
-    head = unpacker(wire.head)
-    head_size = wire.head.size
-    id_shift, type_shift, type_mask, flag_mask, id_max = (
-        wire.id_shift,
-        wire.type_shift,
-        wire.type_mask,
-        wire.flag_mask,
-        wire.id_max,
-    )
+    """Return a function that reads plain cells, and says where the first one begins that needs a closer look."""
+    head, head_size = unpacker(wire.head), wire.head.size
+    id_shift, id_max, flag_mask = wire.id_shift, wire.id_max, wire.flag_mask
+    type_shift, type_mask = wire.type_shift, wire.type_mask
     readers: list[tuple[str, Any, int, bool, bool, int]] = []
     for kind in wire.types:
         match kind.wire:
             case None:
                 readers.append((kind.name, None, 0, False, False, 0))
-            case n.Int(size=size) as number:
-                unpack = unpacker(number)
-                readers.append((kind.name, unpack, size, False, False, 0))
-            case n.Float(size=size) as real:
-                unpack = struct.Struct(byte_order(real) + ("f" if size == 4 else "d")).unpack_from
-                readers.append((kind.name, unpack, size, False, False, 0))
+            case n.Int() | n.Float() as number:
+                readers.append((kind.name, unpacker(number), number.size, False, False, 0))
             case n.Run(length=n.Int() as length, content=content, most=most):
-                unpack = unpacker(length)
                 # A text in another character set gets a closer look.
-                plain = content == "bytes" or not decoding(kind.wire)
-                readers.append(
-                    (kind.name, unpack, length.size, True, content != "bytes", (most or 1 << 62) if plain else -1)
-                )
+                limit = (most or 1 << 62) if content == "bytes" or not decoding(kind.wire) else -1
+                readers.append((kind.name, unpacker(length), length.size, True, content != "bytes", limit))
             case _:
                 raise AssertionError(f"{kind!r} is not a cell type")
 

@@ -11,7 +11,7 @@ length check and one slice. The source of a decoder is its ``__doc__``.
 from __future__ import annotations
 
 import struct
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, assert_never
 
 import msgspec
@@ -23,8 +23,8 @@ from ..spec.resolve import Layout, MessageNode
 from .frame import kept_fields
 from .lines import compile_line
 from .numbers import code_bytes, code_position, unpacker
-from .pieces import signature_reader
-from .source import Quick, Source, arguments
+from .source import Quick, Source, arguments, default_of
+from .walk import read_signature
 
 UNSET = msgspec.UNSET
 DOUBTS = (struct.error, ValueError, TypeError, IndexError, KeyError, OverflowError, DecodeError)
@@ -114,9 +114,7 @@ class _MessageSource(Source):
         for part in self.layout.frame.parts:
             match part:
                 case n.Magic(value=value):
-                    variable = self.fresh("m")
-                    self.queue("", f"{len(value)}s", variable)
-                    self.doubt(f"{variable} != {value!r}")
+                    self.doubt(f"{self.queue('', f'{len(value)}s')} != {value!r}")
                 case n.Size(wire=n.Escaped()):
                     # Magic and length were judged already. A wide frame comes with its surplus cut out: shorter than
                     # what it was.
@@ -163,17 +161,13 @@ class _MessageSource(Source):
         order = self.fresh("o")
         self.emit(f"{order} = []")
         self.settle()
-        self.emit("while p < h:")
-        self.depth += 1
-        self.emit("c = b[p]")
-        for i, row in enumerate(rows):
-            self.emit(f"{'elif' if i else 'if'} c == {row.code}:")
-            self.depth += 1
-            self.tag(row, found[row.name])
-            self.emit(f"{order}.append({row.name!r})")
-            self.depth -= 1
-        self.emit("else: return None" if rows else "return None")
-        self.depth -= 1
+        with self.block("while p < h:"):
+            self.emit("c = b[p]")
+            for i, row in enumerate(rows):
+                with self.block(f"{'elif' if i else 'if'} c == {row.code}:"):
+                    self.tag(row, found[row.name])
+                    self.emit(f"{order}.append({row.name!r})")
+            self.emit("else: return None" if rows else "return None")
         self.emit("if p != h: return None")
         for row in rows:
             if wire.demand and self.node.code in row.required:
@@ -229,38 +223,34 @@ class _MessageSource(Source):
         views = self.node.views
         if not views:
             return
-        tests = [f"{_path(values, body.opaque_if)}"] if body.opaque_if else []
-        unread = " or ".join(tests)
+        unread = [_path(values, body.opaque_if)] if body.opaque_if else []
         if body.empty == "absent":
-            unread = f"{unread} or p == n" if unread else "p == n"
+            unread.append("p == n")
         elif body.empty == "refused" or body.empty_if is not None:
             self.emit("if p == n: return None")
         kept = {view.name: self.fresh("w") for view in views}
-        if unread:
-            self.emit(f"if {unread}:")
-            self.depth += 1
-            for view in views:
-                default = view.default
-                self.emit(f"{kept[view.name]} = {'UNSET' if default is UNSET else repr(default)}")
-            self.depth -= 1
-            self.emit("else:")
-            self.depth += 1
+        values |= kept
+        if not unread:
+            self.read_views(body, kept)
+            return
+        with self.block(f"if {' or '.join(unread)}:"):
+            self.keep(kept, {view.name: default_of(view) for view in views})
+        with self.block("else:"):
+            self.read_views(body, kept)
+
+    def read_views(self, body: n.Body, kept: dict[str, str]) -> None:
         if body.prefix:
             self.emit(f"if b.startswith({body.prefix!r}, p): return None")
         inner: dict[str, str] = {}
-        for view in views:
+        for view in self.node.views:
             if isinstance(view.wire, n.Signature):
-                found = self.give("signature", signature_reader(view.wire, self.layout))
-                inner[view.name] = f"{found}({inner[view.wire.cells]})"
+                read = self.give("signature", partial(read_signature, view.wire, self.layout))
+                inner[view.name] = f"{read}({inner[view.wire.cells]})"
             else:
                 inner[view.name] = self.value(view.wire)
         self.settle()
         self.emit("if p != n: return None")
-        for view in views:
-            self.emit(f"{kept[view.name]} = {inner[view.name]}")
-        if unread:
-            self.depth -= 1
-        values |= kept
+        self.keep(kept, inner)
 
 
 def _path(values: dict[str, str], path: str) -> str:

@@ -10,34 +10,50 @@ import re
 import struct
 from typing import Any
 
-import msgpack
 import msgspec
+from msgpack import packb, unpackb
 
 from ..errors import BadValue, EncodeError, LimitExceeded, Truncated
 
 MAX_DEPTH = 256
 
 
-# --- MessagePack
+def _too_deep(rule: str, at: int, depth: int) -> LimitExceeded:
+    return LimitExceeded(f"nested deeper than {MAX_DEPTH}", rule=rule, offset=at, limit=MAX_DEPTH, actual=depth)
 
+
+# --- MessagePack
 
 _TIMESTAMP = re.compile(rb"(?s)(?:[\xd4-\xd8]|\xc7.|\xc8..|\xc9.{4})\xff")
 """What extensions begin with that the library reads as time stamps by itself."""
 
 
-def no_extension(code: int, data: bytes) -> None:
+def _no_extension(code: int, data: bytes) -> None:
     """Extension types are read as null."""
 
 
-def may_hold_timestamp(data: bytes) -> bool:
-    return 0xFF in data and _TIMESTAMP.search(data) is not None
+def read_ordinary_msgpack(data: bytes) -> Any:
+    """Like ``read_msgpack``, but quicker, and with any ValueError for what needs a closer look."""
+    if len(data) > MAX_DEPTH:
+        return read_msgpack(data)
+    if 0xFF in data and _TIMESTAMP.search(data) is not None:
+        raise ValueError
+    return unpackb(data, strict_map_key=False, ext_hook=_no_extension)
+
+
+def read_ordinary_map(data: bytes) -> Any:
+    value = read_ordinary_msgpack(data)
+    if type(value) is not dict:
+        raise ValueError
+    return value
 
 
 def read_msgpack(data: bytes, *, is_map: bool = False) -> Any:
-    """One MessagePack object that fills ``data`` exactly. Errors have offsets relative to ``data``."""
+    """Return the one object that fills ``data`` exactly. Errors have offsets relative to ``data``."""
     try:
         # Time stamps are hashed as pairs of numbers: a map of them could be made of keys that all collide.
-        value = _unpack_closely(data) if may_hold_timestamp(data) else _unpack(data)
+        may_collide = 0xFF in data and _TIMESTAMP.search(data) is not None
+        value = _unpack_closely(data) if may_collide else _unpack(data)
     except (ValueError, TypeError, OverflowError):
         value = _unpack_closely(data)
     if is_map and not isinstance(value, dict):
@@ -48,11 +64,11 @@ def read_msgpack(data: bytes, *, is_map: bool = False) -> Any:
 
 
 def _unpack(data: bytes) -> Any:
-    return msgpack.unpackb(data, strict_map_key=False, unicode_errors="surrogateescape", ext_hook=no_extension)
+    return unpackb(data, strict_map_key=False, unicode_errors="surrogateescape", ext_hook=_no_extension)
 
 
 def _unpack_closely(data: bytes) -> Any:
-    """What the library refused is named; time stamps become extensions like any other."""
+    """Name what the library refuses; time stamps become extensions like any other."""
     plain = bytearray(data)
     for at in check_msgpack(data):
         plain[at] = 0
@@ -71,21 +87,22 @@ _SIZED = {
     0xD9: (1, 0), 0xDA: (2, 0), 0xDB: (4, 0),
 }  # fmt: skip
 _COUNTED = {0xDC: (2, 1), 0xDD: (4, 1), 0xDE: (2, 2), 0xDF: (4, 2)}
-
-
 _EXTENSIONS = frozenset((0xC7, 0xC8, 0xC9, 0xD4, 0xD5, 0xD6, 0xD7, 0xD8))
 
 
-def check_msgpack(data: bytes) -> list[int]:
-    """Raises unless ``data`` is exactly one well-formed object: iterative, no allocation beyond its depth.
+def _cut_off(at: int, needed: int, end: int) -> Truncated:
+    detail = "the MessagePack object is cut off"
+    return Truncated(detail, rule="msgpack", offset=at, needed=needed, available=end - at)
 
-    Gives the positions where extensions say that they are time stamps.
+
+def check_msgpack(data: bytes) -> list[int]:
+    """Raise unless ``data`` is exactly one well-formed object: iterative, no allocation beyond its depth.
+
+    Return the positions where extensions say that they are time stamps.
     """
-    at = 0
-    end = len(data)
+    at, end = 0, len(data)
     timestamps = []
-    open_counts = [1]
-    open_maps = [False]
+    open_counts, open_maps = [1], [False]
     while open_counts:
         if open_counts[-1] == 0:
             open_counts.pop()
@@ -94,12 +111,10 @@ def check_msgpack(data: bytes) -> list[int]:
         is_key = open_maps[-1] and open_counts[-1] % 2 == 0
         open_counts[-1] -= 1
         if at >= end:
-            raise Truncated("the MessagePack object is cut off", rule="msgpack", offset=at, needed=1, available=0)
-        lead = data[at]
-        start = at
+            raise _cut_off(at, 1, end)
+        lead, start = data[at], at
         at += 1
-        children = -1
-        per_child = 1
+        children, per_child = -1, 1
         if lead <= 0x7F or lead >= 0xE0:
             size = 0
         elif lead <= 0x8F:
@@ -113,9 +128,7 @@ def check_msgpack(data: bytes) -> list[int]:
         elif lead in _SIZED or lead in _COUNTED:
             width, extra = _SIZED.get(lead) or _COUNTED[lead]
             if at + width > end:
-                raise Truncated(
-                    "the MessagePack object is cut off", rule="msgpack", offset=at, needed=width, available=end - at
-                )
+                raise _cut_off(at, width, end)
             number = int.from_bytes(data[at : at + width], "big")
             at += width
             if lead in _SIZED:
@@ -128,23 +141,13 @@ def check_msgpack(data: bytes) -> list[int]:
             if is_key:
                 raise BadValue("an array or map is used as a map key", rule="msgpack", offset=start)
             if children * per_child > end - at:
-                raise Truncated(
-                    "the MessagePack object is cut off", rule="msgpack", offset=at, needed=children, available=end - at
-                )
+                raise _cut_off(at, children, end)
             if len(open_counts) > MAX_DEPTH:
-                raise LimitExceeded(
-                    f"nested deeper than {MAX_DEPTH}",
-                    rule="msgpack_depth",
-                    offset=start,
-                    limit=MAX_DEPTH,
-                    actual=len(open_counts),
-                )
+                raise _too_deep("msgpack_depth", start, len(open_counts))
             open_counts.append(children * per_child)
             open_maps.append(per_child == 2)
         elif at + size > end:
-            raise Truncated(
-                "the MessagePack object is cut off", rule="msgpack", offset=at, needed=size, available=end - at
-            )
+            raise _cut_off(at, size, end)
         else:
             if lead in _EXTENSIONS and data[at] == 0xFF:
                 timestamps.append(at)
@@ -209,10 +212,9 @@ def read_shown_free(value: Any) -> Any:
 
 def write_msgpack(value: Any) -> bytes:
     try:
-        packed: bytes = msgpack.packb(value, unicode_errors="surrogateescape")
+        return packb(value, unicode_errors="surrogateescape")  # type: ignore[no-any-return]
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise EncodeError(f"cannot be written as MessagePack: {error}", rule="msgpack") from None
-    return packed
 
 
 # --- text and numbers in JSON
@@ -292,9 +294,7 @@ def _check_json_depth(text: str) -> None:
         elif c in "[{":
             depth += 1
             if depth > MAX_DEPTH:
-                raise LimitExceeded(
-                    f"nested deeper than {MAX_DEPTH}", rule="payload_json", offset=at, limit=MAX_DEPTH, actual=depth
-                )
+                raise _too_deep("payload_json", at, depth)
         elif c in "]}":
             depth -= 1
 
@@ -302,7 +302,7 @@ def _check_json_depth(text: str) -> None:
 # --- CFIELD, the fielded buffer of casual
 
 FIELD_BASE = 0x2000000
-_CFIELD = {1: ("short", ">h"), 2: ("long", ">q"), 4: ("float", ">f"), 5: ("double", ">d")}
+_CFIELD = {1: ("short", ">h"), 2: ("long", ">q"), 3: ("char", "c"), 4: ("float", ">f"), 5: ("double", ">d")}
 
 
 class FieldValue(msgspec.Struct, frozen=True):
@@ -314,29 +314,22 @@ class FieldValue(msgspec.Struct, frozen=True):
 
 
 def read_cfield(data: bytes, charset: str = "utf-8") -> tuple[FieldValue, ...]:
-    """The fields of a CFIELD payload in buffer order."""
-    found: list[FieldValue] = []
-    at, end = 0, len(data)
-    while at < end:
-        path = f"[{len(found)}]"
-        if end - at < 16:
-            raise Truncated(
-                "no room for id and size", rule="cfield_fits", path=path, offset=at, needed=16, available=end - at
-            )
+    """Return the fields of a CFIELD payload in buffer order."""
+    fields: list[FieldValue] = []
+    at = 0
+    while at < len(data):
+        path, left = f"[{len(fields)}]", len(data) - at - 16
+        if left < 0:
+            detail = "no room for id and size"
+            raise Truncated(detail, rule="cfield_fits", path=path, offset=at, needed=16, available=left + 16)
         fid, size = struct.unpack_from(">qq", data, at)
-        if size < 0 or size > end - at - 16:
-            raise Truncated(
-                f"field of {size} bytes, {end - at - 16} left",
-                rule="cfield_fits",
-                path=path,
-                offset=at + 8,
-                needed=size,
-                available=end - at - 16,
-            )
+        if not 0 <= size <= left:
+            detail = f"field of {size} bytes, {left} left"
+            raise Truncated(detail, rule="cfield_fits", path=path, offset=at + 8, needed=size, available=left)
         raw = data[at + 16 : at + 16 + size]
-        found.append(_read_field(fid, raw, path, at, charset))
+        fields.append(_read_field(fid, raw, path, at, charset))
         at += 16 + size
-    return tuple(found)
+    return tuple(fields)
 
 
 def _read_field(fid: int, raw: bytes, path: str, at: int, charset: str) -> FieldValue:
@@ -345,11 +338,8 @@ def _read_field(fid: int, raw: bytes, path: str, at: int, charset: str) -> Field
         name, form = _CFIELD[kind]
         if len(raw) != struct.calcsize(form):
             raise BadValue(f"{name} of {len(raw)} bytes", rule="cfield_size", path=path, offset=at + 8)
-        return FieldValue(fid, name, struct.unpack(form, raw)[0])
-    if kind == 3:
-        if len(raw) != 1:
-            raise BadValue(f"char of {len(raw)} bytes", rule="cfield_size", path=path, offset=at + 8)
-        return FieldValue(fid, "char", raw.decode("latin-1"))
+        value = struct.unpack(form, raw)[0]
+        return FieldValue(fid, name, value.decode("latin-1") if kind == 3 else value)
     if kind == 6:
         if not raw.endswith(b"\0"):
             raise BadValue("string without NUL at its end", rule="cfield_nul", path=path, offset=at + 16 + len(raw))
@@ -364,12 +354,12 @@ def write_cfield(values: tuple[FieldValue, ...], charset: str = "utf-8") -> byte
     for i, item in enumerate(values):
         kind = item.id // FIELD_BASE
         try:
-            if kind in _CFIELD:
-                raw = struct.pack(_CFIELD[kind][1], item.value)
-            elif kind == 3:
+            if kind == 3:
                 raw = item.value.encode("latin-1")
                 if len(raw) != 1:
                     raise ValueError("a char is one character")
+            elif kind in _CFIELD:
+                raw = struct.pack(_CFIELD[kind][1], item.value)
             elif kind == 6:
                 raw = item.value.encode(charset, "surrogateescape") + b"\0"
             elif kind == 7:
@@ -383,15 +373,9 @@ def write_cfield(values: tuple[FieldValue, ...], charset: str = "utf-8") -> byte
 
 
 def show_cfield(values: tuple[FieldValue, ...]) -> list[dict[str, Any]]:
-    """A CFIELD buffer as JSON."""
-    shown = []
-    for item in values:
-        value = item.value
-        if isinstance(value, bytes):
-            value = value.hex()
-        elif isinstance(value, str):
-            value = show_text(value)
-        elif isinstance(value, float):
-            value = show_float(value)
-        shown.append({"id": item.id, "type": item.type, "value": value})
-    return shown
+    """Return a CFIELD buffer as JSON."""
+    return [{"id": item.id, "type": item.type, "value": _show_field(item.value)} for item in values]
+
+
+def _show_field(value: Any) -> Any:
+    return value.hex() if isinstance(value, bytes) else show_free(value)

@@ -16,36 +16,35 @@ from ..spec.derive import derive, reach
 from ..spec.resolve import Layout, MessageNode
 from .content import dump_json, write_msgpack
 from .frame import apply_mask, kept_fields, struct_fields
+from .numbers import float_format
 from .walk import read_word
 
 UNSET = msgspec.UNSET
 
 
 def encode_frame(layout: Layout, message: Any, *, padded: bool = False) -> bytes:
-    """The bytes of a message; EncodeError with path and rule if it cannot be written.
+    """Return the bytes of a message; EncodeError with path and rule if it cannot be written.
 
     ``padded``: with the bytes behind the last field that some peers add, and that readers tolerate.
     """
     node = layout.messages.get(message.__message__["code"])
     if node is None or node.cls is not type(message):
-        raise EncodeError(
-            f"{type(message).__name__} is not a message of {layout.protocol.name}", rule="unknown_message"
-        )
+        detail = f"{type(message).__name__} is not a message of {layout.protocol.name}"
+        raise EncodeError(detail, rule="unknown_message")
     writer = _Writer(layout, node, message)
     padding = node.padding.value if padded and node.padding is not None else b""
     try:
         return writer.frame(padding)
     except EncodeError as error:
-        error.protocol, error.message = layout.protocol.name, node.name
-        raise
+        wrong = error
     except (TypeError, AttributeError) as error:
         wrong = EncodeError(f"has the wrong type: {error}", rule="field_type", path=writer.where)
-        wrong.protocol, wrong.message = layout.protocol.name, node.name
-        raise wrong from None
+    wrong.protocol, wrong.message = layout.protocol.name, node.name
+    raise wrong from None
 
 
 def _octets(value: Any) -> bytes:
-    """Bytes as they are: ``bytes`` itself would also take numbers and lists."""
+    """Return bytes as they are: ``bytes`` itself would also take numbers and lists."""
     if not isinstance(value, bytes | bytearray | memoryview):
         raise TypeError(f"bytes are needed, not {type(value).__name__}")
     return bytes(value)
@@ -70,15 +69,15 @@ class _Writer:
         payload = self._payload() + padding
         out = bytearray()
         patches: list[tuple[n.Size | n.Head, int]] = []
-        mask_key: bytes | None = None
+        mask_key, mask_at = None, 0
         for part in self.layout.frame.parts:
             match part:
                 case n.Magic(value=value):
                     out += value
                 case n.Size(wire=n.Escaped() as escaped):
                     mask_key = self._mask(escaped)
-                    behind = self._behind(part)
-                    out += self._escaped(escaped, behind + len(payload), part, mask_key)
+                    out += self._escaped(escaped, self._behind(part) + len(payload), part, mask_key)
+                    mask_at = len(out)
                 case n.Size(wire=wire) | n.Head(wire=wire):
                     patches.append((part, len(out)))
                     out += bytes(wire.size)
@@ -102,8 +101,7 @@ class _Writer:
                 self._check_size(patched, number)
             out[at : at + patched.wire.size] = self._int_bytes(patched.wire, number, patched.name)
         if mask_key is not None:
-            at = self._mask_at(out)
-            return bytes(out[:at]) + mask_key + apply_mask(bytes(out[at:]), mask_key)
+            return bytes(out[:mask_at]) + mask_key + apply_mask(bytes(out[mask_at:]), mask_key)
         return bytes(out)
 
     # --- frame parts
@@ -123,16 +121,6 @@ class _Writer:
             raise EncodeError("the mask key has 4 bytes", rule="bytes_fits", path=escaped.mask_key)
         return key or os.urandom(4)
 
-    def _mask_at(self, out: bytearray) -> int:
-        at = 0
-        for part in self.layout.frame.parts:
-            if isinstance(part, n.Magic):
-                at += len(part.value)
-            elif isinstance(part, n.Size) and isinstance(part.wire, n.Escaped):
-                escape = out[at] & ~part.wire.mask_bit == part.wire.escape
-                return at + 1 + (int(part.wire.wide.size) if escape else 0)
-        raise AssertionError("only an escaped length carries a mask")
-
     def _escaped(self, wire: n.Escaped, value: int, part: n.Size, mask_key: bytes | None) -> bytes:
         self._check_size(part, value)
         bit = wire.mask_bit if mask_key is not None else 0
@@ -146,15 +134,13 @@ class _Writer:
 
     def _check_head(self, part: n.Head, head_end: int, total: int) -> None:
         if not part.least <= head_end <= part.most:
-            raise EncodeError(
-                f"header of {head_end} bytes, {part.least}..{part.most} are allowed", rule="head_length", path=part.name
-            )
+            detail = f"header of {head_end} bytes, {part.least}..{part.most} are allowed"
+            raise EncodeError(detail, rule="head_length", path=part.name)
         if head_end < self.node.head_least and head_end != self.node.head_or:
             raise EncodeError(f"{self.node.name} needs its ids", rule=self.node.head_rule, path="request_id")
         if part.body_most is not None and total - head_end > part.body_most:
-            raise EncodeError(
-                f"body of {total - head_end} bytes, at most {part.body_most}", rule="body_limit", path="body"
-            )
+            detail = f"body of {total - head_end} bytes, at most {part.body_most}"
+            raise EncodeError(detail, rule="body_limit", path="body")
 
     def _line(self, line: n.Line) -> bytes:
         words = [self.node.word]
@@ -166,9 +152,8 @@ class _Writer:
             words.pop()
         raw = line.separator.join(word.encode("utf-8") for word in words)
         if len(raw) >= line.window:
-            raise EncodeError(
-                f"header line of {len(raw)} bytes, at most {line.window - 1}", rule="no_newline", path=line.code
-            )
+            detail = f"header line of {len(raw)} bytes, at most {line.window - 1}"
+            raise EncodeError(detail, rule="no_newline", path=line.code)
         return raw + line.end
 
     def _word(self, line: n.Line, wire: n.Word[Any], value: Any, path: str) -> str:
@@ -228,8 +213,8 @@ class _Writer:
                 self.out += self._int_bytes(wire, value, path)
             case n.Bool():
                 self.out.append(1 if value else 0)
-            case n.Float(size=size, little=little):
-                self.out += self._pack(("<" if little else ">") + ("f" if size == 4 else "d"), value, path)
+            case n.Float():
+                self.out += self._float_bytes(wire, value, path)
             case n.Fixed():
                 self.out += self._fixed(wire, value, path)
             case n.Run():
@@ -261,9 +246,8 @@ class _Writer:
         for field in fields:
             if isinstance(field.when, n.Unless) and getattr(value, field.when.field) in field.when.values:
                 if not isinstance(field.wire, n.Length) and getattr(value, field.name) != field.default:
-                    raise EncodeError(
-                        "must be empty in a null value", rule="field_not_allowed", path=prefix + field.key
-                    )
+                    where = prefix + field.key
+                    raise EncodeError("must be empty in a null value", rule="field_not_allowed", path=where)
                 continue
             if isinstance(field.wire, n.Length):
                 size = len(getattr(value, field.wire.of))
@@ -281,9 +265,9 @@ class _Writer:
         except OverflowError:
             raise EncodeError(f"{value} does not fit in {wire.size} bytes", rule="int_range", path=path) from None
 
-    def _pack(self, form: str, value: Any, path: str) -> bytes:
+    def _float_bytes(self, wire: n.Float, value: Any, path: str) -> bytes:
         try:
-            return struct.pack(form, value)
+            return struct.pack(float_format(wire), value)
         except (struct.error, OverflowError) as error:
             raise EncodeError(f"{value!r}: {error}", rule="int_range", path=path) from None
 
@@ -353,12 +337,10 @@ class _Writer:
         present = [name for name in rows if getattr(value, name) is not None and getattr(value, name) is not False]
         ordered = dict.fromkeys([name for name in value.order if name in present] + present)
         for name in ordered:
-            row = rows[name]
-            here = f"{path}.{name}"
+            row, here = rows[name], f"{path}.{name}"
             if not wire.anywhere and self.node.code not in row.allowed:
-                raise EncodeError(
-                    f"{row.title} is not allowed on {self.node.name}", rule="header_not_allowed", path=here
-                )
+                detail = f"{row.title} is not allowed on {self.node.name}"
+                raise EncodeError(detail, rule="header_not_allowed", path=here)
             self.out.append(row.code)
             if row.wire is not None:
                 self._write(row.wire, getattr(value, name), here)
@@ -366,9 +348,8 @@ class _Writer:
         if wire.demand and not (page or 0) > 0:
             for name, row in rows.items():
                 if self.node.code in row.required and name not in present:
-                    raise EncodeError(
-                        f"{self.node.name} needs {row.title}", rule="header_required", path=f"{path}.{name}"
-                    )
+                    detail = f"{self.node.name} needs {row.title}"
+                    raise EncodeError(detail, rule="header_required", path=f"{path}.{name}")
 
     def _body(self, field: n.Field, value: bytes | None) -> None:
         wire: n.Body = field.wire

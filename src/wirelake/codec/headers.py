@@ -66,8 +66,7 @@ def compile_measure(layout: Layout, undecided: tuple[Layout, ...] = ()) -> Measu
     counted = 0 if size.counts == "whole" else layout.size_before(size) + layout.part_size(size)
     head = next((p for p in layout.frame.parts if isinstance(p, n.Head)), None)
     magic = next((p.value for p in layout.frame.parts if isinstance(p, n.Magic)), None)
-    size_at, magic_at, head_at = shape.place(n.Size), shape.place(n.Magic), shape.place(n.Head)
-    code_at = shape.place(n.Code)
+    size_at, magic_at, head_at, code_at = (shape.place(kind) for kind in (n.Size, n.Magic, n.Head, n.Code))
     head_least = {code: node.head_least for code, node in layout.messages.items()}
     body_most = (head.body_most if head is not None else None) or NO_LIMIT
 
@@ -98,8 +97,8 @@ def _measure_undisputed(layout: Layout, undecided: tuple[Layout, ...]) -> Measur
     part, start = code_position(layout)
     stop = start + part.wire.size
     known = {code_bytes(part, code) for code in undisputed(undecided)}
-    escapes = [(start - 1, p.wire.escape) for p in layout.frame.parts if isinstance(p, n.Size) and _is_escaped(p)]
-    short_at, escape = escapes[0] if escapes else (0, 256)
+    lengths = [p.wire for p in layout.frame.parts if isinstance(p, n.Size)]
+    short_at, escape = next(((start - 1, wire.escape) for wire in lengths if isinstance(wire, n.Escaped)), (0, 256))
 
     def measure_undisputed(buffer: bytes | bytearray, at: int, end: int) -> int:
         if bytes(buffer[at + start : at + stop]) not in known or buffer[at + short_at] >= escape:
@@ -107,10 +106,6 @@ def _measure_undisputed(layout: Layout, undecided: tuple[Layout, ...]) -> Measur
         return measure(buffer, at, end)
 
     return measure_undisputed
-
-
-def _is_escaped(part: n.Size) -> bool:
-    return isinstance(part.wire, n.Escaped)
 
 
 def _measure_escaped(layout: Layout, size: n.Size, wire: n.Escaped) -> Measure:

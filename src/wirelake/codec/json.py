@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from operator import methodcaller
 from typing import Any, assert_never
 
 import msgspec
@@ -20,10 +21,20 @@ from .content import read_shown_float, read_shown_free, read_shown_text, show_fl
 from .frame import struct_fields
 
 UNSET = msgspec.UNSET
+_UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, OverflowError)
+_RUN: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "bytes": (methodcaller("hex"), bytes.fromhex),
+    "text": (show_text, read_shown_text),
+    "strict_text": (show_text, read_shown_text),
+    "msgpack": (show_free, read_shown_free),
+    "msgpack_map": (show_free, read_shown_free),
+    "json": (show_json, lambda shown: shown),
+}
+"""What shows a run, and what reads it back, by its content."""
 
 
 def to_json(message: Any) -> dict[str, Any]:
-    """The object for a decoded message. One that was made is encoded first, so that its lengths are known."""
+    """Return the object for a decoded message. One that was made is encoded first, so that its lengths are known."""
     if message.layout is None:
         from . import decode, encode
 
@@ -44,7 +55,7 @@ def to_json(message: Any) -> dict[str, Any]:
 
 
 def error_json(error: WireError, protocol: str) -> dict[str, Any]:
-    """The object for bytes that could not be decoded."""
+    """Return the object for bytes that could not be decoded."""
     return {
         "ok": False,
         "protocol": protocol,
@@ -99,24 +110,14 @@ def _absent(field: n.Field, value: Any) -> bool:
 
 def _show(wire: Any, value: Any, layout: Layout) -> Any:
     match wire:
-        case n.Int() | n.Bool():
+        case n.Int() | n.Bool() | n.Word():
             return value
         case n.Float():
             return show_float(value)
         case n.Fixed():
             return value.hex()
         case n.Run(content=content):
-            match content:
-                case "bytes":
-                    return value.hex()
-                case "text" | "strict_text":
-                    return show_text(value)
-                case "msgpack" | "msgpack_map":
-                    return show_free(value)
-                case "json":
-                    return show_json(value)
-                case _:
-                    assert_never(content)
+            return _RUN[content][0](value)
         case n.Nested(struct=cls):
             return _show_struct(cls, value, layout)
         case n.Many(element=element):
@@ -131,8 +132,6 @@ def _show(wire: Any, value: Any, layout: Layout) -> Any:
                 name: True if rows[name].wire is None else _show(rows[name].wire, getattr(value, name), layout)
                 for name in value.order
             }
-        case n.Word():
-            return value
         case n.Body(text=text):
             return show_text(value.decode("utf-8", "surrogateescape")) if text else value.hex()
         case _:
@@ -153,21 +152,17 @@ def _show_struct(cls: Any, value: Any, layout: Layout) -> dict[str, Any]:
 
 
 def show_cell(wire: n.Cells[Any], cell: Cell) -> dict[str, Any]:
-    shown: dict[str, Any] = {"fid": cell.fid, "type": cell.type}
+    shown: dict[str, Any] = {"fid": cell.fid, "type": cell.type, "value": cell.value}
     kind = next(k.wire for k in wire.types if k.name == cell.type)
     match kind:
-        case None:
-            shown["value"] = None
         case n.Float(size=size):
             shown["value"] = show_float(cell.value)
             bits = cell.bits if cell.bits is not None else float_bits(cell.value, size)
             shown["bits"] = f"{bits:0{size * 2}x}"
-        case n.Run(content="bytes"):
-            shown["value"] = cell.value.hex()
-        case n.Run():
-            shown["value"] = show_text(cell.value)
-        case n.Int():
-            shown["value"] = cell.value
+        case n.Run(content=content):
+            shown["value"] = _RUN[content][0](cell.value)
+        case n.Int() | None:
+            pass
         case _:
             assert_never(kind)
     if cell.group_bit:
@@ -183,18 +178,15 @@ def float_bits(value: float, size: int) -> int:
 
 
 def from_json(layout: Layout, shown: Any) -> Any:
-    """The message that such an object describes. Lengths in it are computed anew when it is encoded."""
+    """Return the message that such an object describes. Lengths in it are computed anew when it is encoded."""
     if not isinstance(shown, dict) or not isinstance(shown.get("fields"), dict):
         raise EncodeError('an object with "message" and "fields" is needed', rule="json_shape")
     node = layout.named(shown.get("message", ""))
     if node is None and isinstance(shown.get("code"), int):
         node = layout.messages.get(shown["code"])
     if node is None:
-        raise EncodeError(
-            f"{shown.get('message')!r} is not a message of {layout.protocol.name}",
-            rule="unknown_message",
-            path="message",
-        )
+        detail = f"{shown.get('message')!r} is not a message of {layout.protocol.name}"
+        raise EncodeError(detail, rule="unknown_message", path="message")
     fields = shown["fields"]
     values: dict[str, Any] = {}
     for field in node.fields:
@@ -214,9 +206,7 @@ def _read_from(fields: dict[str, Any], key: str, field: n.Field, layout: Layout)
     if isinstance(wire, n.Nested) and wire.flat:
         return _read_struct(wire.struct, fields, f"{key}.", layout)
     if key not in fields or (fields[key] is None and not field.view_of):
-        if isinstance(wire, n.Length):
-            return UNSET
-        if field.default is ... and not isinstance(wire, n.Body):
+        if field.default is ... and not isinstance(wire, n.Body | n.Length):
             raise EncodeError("is missing", rule="field_missing", path=key)
         return UNSET
     try:
@@ -224,10 +214,15 @@ def _read_from(fields: dict[str, Any], key: str, field: n.Field, layout: Layout)
             return _read_tags(wire, fields[key], fields.get("header_order"), layout)
         return _read(wire, fields[key], layout)
     except EncodeError as error:
-        error.path = f"{key}.{error.path}" if error.path and not error.path.startswith("[") else key + error.path
-        raise
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+        raise _inside(key, error) from None
+    except _UNREADABLE as error:
         raise EncodeError(f"{fields[key]!r}: {error}"[:300], rule="json_shape", path=key) from None
+
+
+def _inside(key: str, error: EncodeError) -> EncodeError:
+    """Put the key of the whole before the path of the part."""
+    error.path = f"{key}.{error.path}" if error.path and not error.path.startswith("[") else key + error.path
+    return error
 
 
 def _read_struct(cls: Any, fields: dict[str, Any], prefix: str, layout: Layout) -> Any:
@@ -244,9 +239,7 @@ def _read_struct(cls: Any, fields: dict[str, Any], prefix: str, layout: Layout) 
 def _read(wire: Any, shown: Any, layout: Layout) -> Any:
     match wire:
         case n.Int():
-            if isinstance(shown, bool) or not isinstance(shown, int):
-                raise ValueError("an integer is needed")
-            return shown
+            return _whole(shown, "an integer is needed")
         case n.Bool():
             if not isinstance(shown, bool):
                 raise ValueError("true or false is needed")
@@ -256,17 +249,7 @@ def _read(wire: Any, shown: Any, layout: Layout) -> Any:
         case n.Fixed():
             return bytes.fromhex(shown)
         case n.Run(content=content):
-            match content:
-                case "bytes":
-                    return bytes.fromhex(shown)
-                case "text" | "strict_text":
-                    return read_shown_text(shown)
-                case "msgpack" | "msgpack_map":
-                    return read_shown_free(shown)
-                case "json":
-                    return shown
-                case _:
-                    assert_never(content)
+            return _RUN[content][1](shown)
         case n.Nested(struct=cls):
             return _read_struct(cls, shown, "", layout)
         case n.Many(element=element):
@@ -275,11 +258,11 @@ def _read(wire: Any, shown: Any, layout: Layout) -> Any:
             return _read_each(shown, lambda item: _read_cell(wire, item))
         case n.Signature():
             return UNSET
-        case n.Word(number=number):
-            if number != (isinstance(shown, int) and not isinstance(shown, bool)) or (
-                not number and not isinstance(shown, str)
-            ):
-                raise ValueError("a number is needed" if number else "text is needed")
+        case n.Word(number=True):
+            return _whole(shown, "a number is needed")
+        case n.Word():
+            if not isinstance(shown, str):
+                raise ValueError("text is needed")
             return shown
         case n.Body(text=text):
             if text:
@@ -289,20 +272,24 @@ def _read(wire: Any, shown: Any, layout: Layout) -> Any:
             raise AssertionError(f"{wire!r} is not a wire node")
 
 
+def _whole(shown: Any, needed: str) -> int:
+    if isinstance(shown, bool) or not isinstance(shown, int):
+        raise ValueError(needed)
+    return shown
+
+
 def _read_each(shown: Any, read: Callable[[Any], Any]) -> tuple[Any, ...]:
     if not isinstance(shown, list):
         raise ValueError("a list is needed")
-    found = []
+    values = []
     for i, item in enumerate(shown):
         try:
-            found.append(read(item))
+            values.append(read(item))
         except EncodeError as error:
-            inner = f".{error.path}" if error.path and not error.path.startswith("[") else error.path
-            error.path = f"[{i}]{inner}"
-            raise
-        except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+            raise _inside(f"[{i}]", error) from None
+        except _UNREADABLE as error:
             raise EncodeError(f"{item!r}: {error}"[:300], rule="json_shape", path=f"[{i}]") from None
-    return tuple(found)
+    return tuple(values)
 
 
 def _read_tags(wire: n.Tags[Any], shown: Any, order: Any, layout: Layout) -> Any:
@@ -335,16 +322,11 @@ def _read_cell(wire: n.Cells[Any], shown: dict[str, Any]) -> Cell:
             if "bits" in shown:
                 bits = int(shown["bits"], 16)
             value = read_shown_float(value) if value is not None else 0.0
-        case n.Run(content="bytes"):
-            value = bytes.fromhex(shown["value"])
-        case n.Run():
-            value = read_shown_text(value)
+        case n.Run(content=content):
+            value = _RUN[content][1](value)
         case n.Int():
-            if isinstance(value, bool) or not isinstance(value, int):
-                raise ValueError("an integer is needed")
+            value = _whole(value, "an integer is needed")
         case other:
             assert_never(other)
-    fid = shown["fid"]
-    if isinstance(fid, bool) or not isinstance(fid, int):
-        raise ValueError("fid is an integer")
+    fid = _whole(shown["fid"], "fid is an integer")
     return Cell(fid, kind.name, value, bits, bool(shown.get("group_bit")))

@@ -88,15 +88,13 @@ class _LineSource(Source):
         refusing = {node.word for node in self.layout.messages.values() if wire.only and node.code not in wire.only}
         if not refusing and not wire.number:
             return
-        self.emit(f"if {variable} is not None:")
-        self.depth += 1
-        if refusing:
-            self.emit(f"if w in {self.give('refusing', frozenset(refusing))}: return None")
-        if wire.number:
-            self.emit(f"{variable} = int({variable})")
-            self.within(wire, variable)
-            self.settle_doubts()
-        self.depth -= 1
+        with self.block(f"if {variable} is not None:"):
+            if refusing:
+                self.emit(f"if w in {self.give('refusing', frozenset(refusing))}: return None")
+            if wire.number:
+                self.emit(f"{variable} = int({variable})")
+                self.within(wire, variable)
+                self.settle_doubts()
 
     def payload(self, values: dict[str, str]) -> None:
         body = self.some.body

@@ -28,8 +28,14 @@ def byte_order(wire: n.Int | n.Float) -> str:
     return "<" if wire.little else ">"
 
 
-def unpacker(wire: n.Int) -> Callable[[Any, int], tuple[int]]:
-    """Reads an integer from a buffer at a position, as ``struct`` does, which knows none of three bytes."""
+def float_format(wire: n.Float) -> str:
+    return byte_order(wire) + ("f" if wire.size == 4 else "d")
+
+
+def unpacker(wire: n.Int | n.Float) -> Callable[[Any, int], tuple[Any]]:
+    """Return what reads a number from a buffer at a position, as ``struct`` does, which knows none of three bytes."""
+    if isinstance(wire, n.Float):
+        return struct.Struct(float_format(wire)).unpack_from
     if wire.size != 3:
         return struct.Struct(byte_order(wire) + FORMATS[wire.size, wire.signed]).unpack_from
 
@@ -43,5 +49,5 @@ def unpacker(wire: n.Int) -> Callable[[Any, int], tuple[int]]:
 
 
 def decoding(wire: n.Run[Any]) -> str:
-    """The arguments of ``decode`` that read this text; none for strict UTF-8."""
+    """Return the arguments of ``decode`` that read this text; none for strict UTF-8."""
     return "" if (wire.charset, wire.errors) == ("utf-8", "strict") else f"{wire.charset!r}, {wire.errors!r}"

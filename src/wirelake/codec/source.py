@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, assert_never
 
 import msgspec
@@ -11,10 +12,9 @@ import msgspec
 from ..spec import nodes as n
 from ..spec.resolve import Layout
 from .cells import all_cells_reader, clean_cells_reader
-from .content import read_json
+from .content import read_json, read_ordinary_map, read_ordinary_msgpack
 from .frame import smallest, struct_fields
 from .numbers import FORMATS, byte_order, decoding
-from .pieces import unpack_map, unpack_msgpack
 
 UNSET = msgspec.UNSET
 Quick = Callable[[bytes, int], Any]
@@ -28,7 +28,7 @@ class Source:
         self.layout = layout
         self.clean = clean
         self.lines: list[str] = []
-        self.names: dict[str, Any] = {"unpackb": unpack_msgpack, "UNSET": UNSET, "from_bytes": int.from_bytes}
+        self.names: dict[str, Any] = {"unpackb": read_ordinary_msgpack, "UNSET": UNSET, "from_bytes": int.from_bytes}
         self.depth = 1
         self.counter = 0
         # The cursor is `p + offset`, or just `offset` while everything so far had a fixed size.
@@ -40,6 +40,14 @@ class Source:
 
     def emit(self, text: str) -> None:
         self.lines.append("    " * self.depth + text)
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        """Emit ``head``, and indent what is emitted inside."""
+        self.emit(head)
+        self.depth += 1
+        yield
+        self.depth -= 1
 
     def fresh(self, stem: str) -> str:
         self.counter += 1
@@ -61,11 +69,14 @@ class Source:
 
     # --- fixed-size neighbours
 
-    def queue(self, order: str, form: str, variable: str) -> None:
+    def queue(self, order: str, form: str, variable: str | None = None) -> str:
+        """Read a value of fixed size, together with its neighbours; return the variable that holds it."""
+        variable = self.fresh("v") if variable is None else variable
         if self.pending and order and self.pending_order and order != self.pending_order:
             self.flush()
         self.pending_order = self.pending_order or order
         self.pending.append((form, variable))
+        return variable
 
     def queue_size(self, part: n.Size) -> None:
         """The frame's length, which must be that of the frame at hand."""
@@ -128,19 +139,14 @@ class Source:
             case n.Int():
                 return self.integer(wire)
             case n.Bool(lenient=lenient):
-                variable = self.fresh("v")
-                self.queue("", "B", variable)
+                variable = self.queue("", "B")
                 if not lenient:
                     self.doubt(f"{variable} > 1")
                 return f"{variable} != 0"
             case n.Float():
-                variable = self.fresh("v")
-                self.queue(byte_order(wire), "f" if wire.size == 4 else "d", variable)
-                return variable
+                return self.queue(byte_order(wire), "f" if wire.size == 4 else "d")
             case n.Fixed(size=size):
-                variable = self.fresh("v")
-                self.queue("", f"{size}s", variable)
-                return variable
+                return self.queue("", f"{size}s")
             case n.Run():
                 return self.run(wire)
             case n.Nested(struct=cls):
@@ -163,16 +169,14 @@ class Source:
             case _:
                 raise AssertionError(f"{wire!r} is not a wire node")
 
-    def integer(self, wire: n.Int, variable: str = "") -> str:
-        variable = variable or self.fresh("v")
+    def integer(self, wire: n.Int, variable: str | None = None) -> str:
         if wire.size == 3:
-            self.queue("", "3s", variable)
+            variable = self.queue("", "3s", variable)
             self.flush()
-            self.emit(
-                f"{variable} = from_bytes({variable}, {'little' if wire.little else 'big'!r}, signed={wire.signed})"
-            )
+            order = "little" if wire.little else "big"
+            self.emit(f"{variable} = from_bytes({variable}, {order!r}, signed={wire.signed})")
         else:
-            self.queue(byte_order(wire), FORMATS[wire.size, wire.signed], variable)
+            variable = self.queue(byte_order(wire), FORMATS[wire.size, wire.signed], variable)
         self.within(wire, variable)
         return variable
 
@@ -219,7 +223,7 @@ class Source:
             case "msgpack":
                 read = f"unpackb({raw})"
             case "msgpack_map":
-                read = f"{self.give('unpack_map', unpack_map)}({raw})"
+                read = f"{self.give('unpack_map', read_ordinary_map)}({raw})"
             case "json":
                 read = f"{self.give('read_json', read_json)}({raw})"
             case _:
@@ -282,33 +286,27 @@ class Source:
             case _:
                 assert_never(when)
         kept = {field.name: self.fresh("c") for field in group if not isinstance(field.wire, n.Length)}
-        self.emit(f"if {test}:")
-        self.depth += 1
-        inner = dict(made)
-        for field in group:
-            inner[field.name] = self.scoped(field.wire, inner)
-        self.settle()
-        for name, variable in kept.items():
-            self.emit(f"{variable} = {inner[name]}")
-        self.depth -= 1
-        self.emit("else:")
-        self.depth += 1
-        for field in group:
-            if field.name in kept:
-                default = field.default if field.default is not ... else None
-                self.emit(f"{kept[field.name]} = {'UNSET' if default is UNSET else repr(default)}")
-        self.depth -= 1
+        with self.block(f"if {test}:"):
+            inner = dict(made)
+            for field in group:
+                inner[field.name] = self.scoped(field.wire, inner)
+            self.settle()
+            self.keep(kept, inner)
+        with self.block("else:"):
+            self.keep(kept, {field.name: default_of(field) for field in group})
         made.update(kept)
+
+    def keep(self, kept: dict[str, str], values: dict[str, str]) -> None:
+        """Give variables that outlast a branch the values that they have in it."""
+        for name, variable in kept.items():
+            self.emit(f"{variable} = {values[name]}")
 
     def many(self, wire: n.Many[Any]) -> str:
         variable = self.fresh("v")
         element = wire.element
         if wire.count is None:
             self.settle()
-            self.emit(f"{variable} = []")
-            self.emit("while p < n:")
-            self.loop_body(element, variable)
-            return f"tuple({variable})"
+            return self.loop("while p < n:", element, variable)
         if isinstance(wire.count, n.Int):
             count = self.integer(wire.count)
             self.settle()
@@ -325,17 +323,19 @@ class Source:
             self.emit(f"p += {count} * {element.size}")
             self.emit("if p > n: return None")
             return variable
+        return self.loop(f"for _ in range({count}):", element, variable)
+
+    def loop(self, head: str, element: Any, variable: str) -> str:
         self.emit(f"{variable} = []")
-        self.emit(f"for _ in range({count}):")
-        self.loop_body(element, variable)
+        with self.block(head):
+            made = self.value(element)
+            self.settle()
+            self.emit(f"{variable}.append({made})")
         return f"tuple({variable})"
 
-    def loop_body(self, element: Any, variable: str) -> None:
-        self.depth += 1
-        made = self.value(element)
-        self.settle()
-        self.emit(f"{variable}.append({made})")
-        self.depth -= 1
+
+def default_of(field: n.Field) -> str:
+    return "UNSET" if field.default is UNSET else "None" if field.default is ... else repr(field.default)
 
 
 def arguments(cls: Any, values: dict[str, str]) -> str:

@@ -87,16 +87,3 @@ def _match_segments(rules: Topics, pattern: str, topic: str) -> bool:
             return False
         compared = True
     return compared
-
-
-def match_strictly(rules: Topics, pattern: str, topic: str) -> bool:
-    """The documented reading of segments: ``*`` is exactly one, ``**`` the rest (none or more), all before it must be
-    there.
-    """
-    wanted, given = pattern.split("."), topic.split(".")
-    for i, want in enumerate(wanted):
-        if want == rules.rest:
-            return True
-        if i >= len(given) or want not in (rules.one, given[i]):
-            return False
-    return len(wanted) == len(given)

@@ -22,6 +22,7 @@ from ..spec.resolve import Layout, MessageNode
 from .cells import cells_reader
 from .content import read_json, read_msgpack
 from .frame import Header, kept_fields, read_header, read_int, smallest, struct_fields, unknown_code, unmask
+from .numbers import float_format
 
 UNSET = msgspec.UNSET
 _LONG = 256
@@ -45,15 +46,9 @@ def walk(layout: Layout, data: bytes, trace: list[Seen] | None = None) -> Any:
     reader = Reader(layout, trace)
     try:
         header = read_header(layout, data, 0, len(data))
+        message = reader.read(data[: header.length], header)
         if len(data) > header.length:
-            frame = data[: header.length]
-        else:
-            frame = data
-        message = reader.read(frame, header)
-        if len(data) > header.length:
-            raise BadValue(
-                f"{len(data) - header.length} bytes behind the frame", rule="trailing_bytes", offset=header.length
-            )
+            raise reader.bad(f"{len(data) - header.length} bytes behind the frame", "trailing_bytes", "", header.length)
         return message
     except DecodeError as error:
         inside = error.offset is not None and error.offset < len(reader.data)
@@ -75,13 +70,22 @@ class Reader:
         self.words: list[tuple[int, bytes]] = []
         self.scope: dict[str, Any] = {}
 
+    def bad(self, detail: str, rule: str, path: str = "", at: int | None = None) -> BadValue:
+        """Return the error for a value at ``at``, or where the reader is."""
+        return BadValue(detail, rule=rule, path=path, offset=self.at if at is None else at)
+
+    def _too_short(self, what: str, needed: int, rule: str, path: str, at: int) -> Truncated:
+        left = self.end - self.at
+        return Truncated(f"{what}, {left} left", rule=rule, path=path, offset=at, needed=needed, available=left)
+
+    def _too_much(self, detail: str, actual: int, limit: int, rule: str, path: str, at: int) -> LimitExceeded:
+        return LimitExceeded(detail, rule=rule, path=path, offset=at, limit=limit, actual=actual)
+
     # --- the frame
 
     def read(self, frame: bytes, header: Header) -> Any:
-        mask_key = None
         if header.mask_at is not None:
             frame = unmask(frame, 0, header)
-            mask_key = frame[header.mask_at : header.mask_at + 4]
         self.data = frame
         self.at, self.end = header.payload, header.length
         self.head_end = header.head_end
@@ -90,9 +94,11 @@ class Reader:
         self.name, self.code = node.name, node.code
         values: dict[str, Any] = {}
         for name, at in (header.kept or {}).items():
-            values[name] = self._kept(node.field(name), at)
-        if mask_key is not None:
-            values[_mask_name(self.layout)] = mask_key
+            field = node.field(name)
+            values[name] = frame[at : at + field.wire.size]
+            self._see(field.key, at, field.wire.size, values[name], "bytes")
+        if header.mask_at is not None:
+            values[_mask_name(self.layout)] = frame[header.mask_at : header.mask_at + 4]
         in_frame = kept_fields(self.layout)
         self._fields(tuple(f for f in node.fields if f.name not in in_frame), values, "")
         self._no_more_words()
@@ -112,11 +118,6 @@ class Reader:
             raise unknown_code(code, part.name, header.code_at)
         return node
 
-    def _kept(self, field: n.Field, at: int) -> bytes:
-        value = self.data[at : at + field.wire.size]
-        self._see(field.key, at, field.wire.size, value, "bytes")
-        return value
-
     def _finish(self, node: MessageNode) -> tuple[str, ...]:
         left = self.data[self.at : self.end]
         if not left:
@@ -124,9 +125,7 @@ class Reader:
         if node.padding is not None and left == node.padding.value:
             self._see("", self.at, len(left), left, f"padding ({node.padding.note})")
             return (node.padding.note,)
-        raise BadValue(
-            f"{len(left)} bytes are left behind the last field", rule="leftover_bytes", path="", offset=self.at
-        )
+        raise self.bad(f"{len(left)} bytes are left behind the last field", "leftover_bytes")
 
     # --- fields
 
@@ -174,14 +173,9 @@ class Reader:
             self._fields(before, values, f"{path}." if path else "")
             total = sum(values.get(f.name, 0) for f in lengths)
             if total > limit.most:
-                raise LimitExceeded(
-                    f"{' and '.join(limit.fields)} together have {total} bytes, at most {limit.most} are allowed",
-                    rule=limit.rule,
-                    path=path,
-                    offset=self.at,
-                    limit=limit.most,
-                    actual=total,
-                )
+                names = " and ".join(limit.fields)
+                detail = f"{names} together have {total} bytes, at most {limit.most} are allowed"
+                raise self._too_much(detail, total, limit.most, limit.rule, path, self.at)
 
     def _value(self, wire: Any, path: str) -> Any:
         match wire:
@@ -198,11 +192,7 @@ class Reader:
             case n.Run():
                 return self._run(wire, path)
             case n.Length(wire=inner):
-                at = self.at
-                value = self._int(inner, path)
-                if value < 0:
-                    raise BadValue(f"length {value} is negative", rule="negative_length", path=path, offset=at)
-                return value
+                return self._size(inner, path, "")
             case n.Nested(struct=struct):
                 return self._struct(struct, path)
             case n.Many():
@@ -220,15 +210,7 @@ class Reader:
 
     def _take(self, size: int, path: str, rule: str) -> bytes:
         if size > self.end - self.at:
-            left = self.end - self.at
-            raise Truncated(
-                f"{size} bytes are needed, {left} left",
-                rule=rule,
-                path=path,
-                offset=self.at,
-                needed=size,
-                available=left,
-            )
+            raise self._too_short(f"{size} bytes are needed", size, rule, path, self.at)
         raw = self.data[self.at : self.at + size]
         self.at += size
         return raw
@@ -237,23 +219,32 @@ class Reader:
         at = self.at
         raw = self._take(wire.size, path, "int_fits")
         value = int.from_bytes(raw, "little" if wire.little else "big", signed=wire.signed)
-        self._see(path, at, wire.size, value, what or _int_name(wire), wire.labels)
+        self._see(path, at, wire.size, value, what or f"{'int' if wire.signed else 'uint'}{wire.size * 8}", wire.labels)
         if (wire.low is not None and value < wire.low) or (wire.high is not None and value > wire.high):
-            raise BadValue(f"{value} is not within {wire.low}..{wire.high}", rule=wire.rule, path=path, offset=at)
+            raise self.bad(f"{value} is not within {wire.low}..{wire.high}", wire.rule, path, at)
         return value
+
+    def _size(self, wire: n.Int, path: str, what: str) -> int:
+        """Read a length or a count."""
+        at = self.at
+        size = self._int(wire, path, what)
+        if size < 0:
+            rule = "negative_count" if what == "count" else "negative_length"
+            raise self.bad(f"{what or 'length'} {size} is negative", rule, path, at)
+        return size
 
     def _bool(self, lenient: bool, path: str) -> bool:
         at = self.at
         raw = self._take(1, path, "int_fits")[0]
         if raw > 1 and not lenient:
-            raise BadValue(f"{raw} is neither 0 nor 1", rule="bool_value", path=path, offset=at)
+            raise self.bad(f"{raw} is neither 0 nor 1", "bool_value", path, at)
         self._see(path, at, 1, bool(raw), "bool")
         return bool(raw)
 
     def _float(self, wire: n.Float, path: str) -> float:
         at = self.at
         raw = self._take(wire.size, path, "int_fits")
-        value: float = struct.unpack(("<" if wire.little else ">") + ("f" if wire.size == 4 else "d"), raw)[0]
+        value: float = struct.unpack(float_format(wire), raw)[0]
         self._see(path, at, wire.size, value, f"float{wire.size * 8}")
         return value
 
@@ -262,26 +253,12 @@ class Reader:
         size = self._run_length(wire, path)
         kind = "text" if wire.content in ("text", "strict_text") else "bytes"
         if size < wire.least:
-            raise BadValue(f"{kind} of {size} bytes, at least {wire.least}", rule="text_empty", path=path, offset=at)
+            raise self.bad(f"{kind} of {size} bytes, at least {wire.least}", "text_empty", path, at)
         if wire.most is not None and size > wire.most:
-            raise LimitExceeded(
-                f"{kind} of {size} bytes, at most {wire.most}",
-                rule=f"{rules or kind}_limit",
-                path=path,
-                offset=at,
-                limit=wire.most,
-                actual=size,
-            )
+            detail = f"{kind} of {size} bytes, at most {wire.most}"
+            raise self._too_much(detail, size, wire.most, f"{rules or kind}_limit", path, at)
         if size > self.end - self.at:
-            left = self.end - self.at
-            raise Truncated(
-                f"{kind} of {size} bytes, {left} left",
-                rule=f"{rules or kind}_fits",
-                path=path,
-                offset=at,
-                needed=size,
-                available=left,
-            )
+            raise self._too_short(f"{kind} of {size} bytes", size, f"{rules or kind}_fits", path, at)
         start = self.at
         raw = self.data[start : start + size]
         self.at += size
@@ -293,11 +270,7 @@ class Reader:
         if isinstance(wire.length, str):
             length: int = self.scope[wire.length]
             return length
-        at = self.at
-        size = self._int(wire.length, path, "length")
-        if size < 0:
-            raise BadValue(f"length {size} is negative", rule="negative_length", path=path, offset=at)
-        return size
+        return self._size(wire.length, path, "length")
 
     def _content(self, wire: n.Run[Any], raw: bytes, at: int, path: str, rules: str) -> Any:
         if not raw and (wire.null_if_empty or wire.absent_if_empty):
@@ -332,19 +305,11 @@ class Reader:
                 found.append(self._value(wire.element, f"{path}[{len(found)}]"))
             return tuple(found)
         at = self.at
-        count = wire.count if isinstance(wire.count, int) else self._int(wire.count, path, "count")
-        if count < 0:
-            raise BadValue(f"count {count} is negative", rule="negative_count", path=path, offset=at)
+        count = wire.count if isinstance(wire.count, int) else self._size(wire.count, path, "count")
         least = smallest(wire.element, self.layout)
         if count * least > self.end - self.at:
-            raise Truncated(
-                f"{count} elements of at least {least} bytes, {self.end - self.at} left",
-                rule="count_fits",
-                path=path,
-                offset=at,
-                needed=count * least,
-                available=self.end - self.at,
-            )
+            what = f"{count} elements of at least {least} bytes"
+            raise self._too_short(what, count * least, "count_fits", path, at)
         for i in range(count):
             found.append(self._value(wire.element, f"{path}[{i}]"))
         return tuple(found)
@@ -364,32 +329,29 @@ class Reader:
 
     def _cell(self, wire: n.Cells[Any], path: str) -> Cell:
         at = self.at
-        raw = self._take(wire.head.size, path, "cell_fits")
-        head = int.from_bytes(raw, "little" if wire.head.little else "big")
+        head = read_int(wire.head, self._take(wire.head.size, path, "cell_fits"), 0)
         fid = head >> wire.id_shift
         kind = wire.types[head >> wire.type_shift & wire.type_mask]
         group_bit = bool(head & wire.flag_mask)
         if self.trace is not None:
             self._see(f"{path}.head", at, wire.head.size, head, f"field {fid} {kind.name}")
         if fid > wire.id_max:
-            raise BadValue(f"field id {fid} is above {wire.id_max}", rule="cell_id", path=path, offset=at)
+            raise self.bad(f"field id {fid} is above {wire.id_max}", "cell_id", path, at)
         bits = None
         match kind.wire:
             case None:
                 value: Any = None
             case n.Run() as run:
                 value = self._run(run, path, "cell")
-            case n.Int() as number:
-                raw = self._take(number.size, path, "cell_fits")
-                value = int.from_bytes(raw, "little" if number.little else "big", signed=number.signed)
-                self._see(path, self.at - number.size, number.size, value, kind.name)
-            case n.Float() as number:
-                start = self.at
-                raw = self._take(number.size, path, "cell_fits")
-                value = struct.unpack(("<" if number.little else ">") + ("f" if number.size == 4 else "d"), raw)[0]
+            case n.Int(size=size) as number:
+                value = read_int(number, self._take(size, path, "cell_fits"), 0)
+                self._see(path, self.at - size, size, value, kind.name)
+            case n.Float(size=size) as number:
+                raw = self._take(size, path, "cell_fits")
+                value = struct.unpack(float_format(number), raw)[0]
                 if value != value:
                     bits = int.from_bytes(raw, "little" if number.little else "big")
-                self._see(path, start, number.size, value, kind.name)
+                self._see(path, self.at - size, size, value, kind.name)
             case other:
                 assert_never(other)
         return Cell(fid, kind.name, value, bits, group_bit)
@@ -406,16 +368,11 @@ class Reader:
             code = self._take(1, path, "header_fits")[0]
             row = rows.get(code)
             if row is None:
-                raise BadValue(f"header code {code:#04x} is not known", rule="unknown_header", path=path, offset=at)
+                raise self.bad(f"header code {code:#04x} is not known", "unknown_header", path, at)
             here = f"{path}.{row.name}"
             self._see(f"{here}.code", at, 1, code, row.title or row.name)
             if not wire.anywhere and self.code not in row.allowed:
-                raise BadValue(
-                    f"{row.title or row.name} is not allowed on {self.name}",
-                    rule="header_not_allowed",
-                    path=here,
-                    offset=at,
-                )
+                raise self.bad(f"{row.title or row.name} is not allowed on {self.name}", "header_not_allowed", here, at)
             values[row.name] = self._tag_value(row, here)
             order.append(row.name)
         self.end = frame_end
@@ -436,40 +393,26 @@ class Reader:
             return
         for row in rows:
             if self.code in row.required and row.name not in values:
-                raise BadValue(
-                    f"{self.name} needs {row.title or row.name}",
-                    rule="header_required",
-                    path=f"{path}.{row.name}",
-                    offset=self.at,
-                )
+                detail = f"{self.name} needs {row.title or row.name}"
+                raise self.bad(detail, "header_required", f"{path}.{row.name}")
 
     # --- header lines
 
     def _line(self, line: n.Line) -> MessageNode:
-        end = self.data.find(line.end, self.at, min(self.end, self.at + line.window))
+        stop = min(self.end, self.at + line.window)
+        end = self.data.find(line.end, self.at, stop)
         if end < 0:
-            raise BadValue(
-                f"no line end within {line.window} bytes",
-                rule="no_newline",
-                path="",
-                offset=min(self.end, self.at + line.window),
-            )
+            raise self.bad(f"no line end within {line.window} bytes", "no_newline", "", stop)
         at = self.at
         for raw in self.data[at:end].split(line.separator):
             self.words.append((at, raw))
             at += len(raw) + len(line.separator)
         count = len(self.words)
         if count < line.fewest:
-            raise BadValue(
-                f"{count} fields, at least {line.fewest} are needed", rule="missing_fields", path="", offset=self.at
-            )
+            raise self.bad(f"{count} fields, at least {line.fewest} are needed", "missing_fields")
         if line.most is not None and count > line.most:
-            raise BadValue(
-                f"{count} fields, at most {line.most} are allowed",
-                rule="extra_fields",
-                path="",
-                offset=self.words[line.most][0],
-            )
+            at = self.words[line.most][0]
+            raise self.bad(f"{count} fields, at most {line.most} are allowed", "extra_fields", "", at)
         at, raw = self.words.pop(0)
         given = raw.decode("utf-8", "replace")
         for node in self.layout.messages.values():
@@ -477,7 +420,7 @@ class Reader:
                 self._see(line.code, at, len(raw), node.word, "word")
                 self.at = end + len(line.end)
                 return node
-        raise BadValue(f"{given!r} is no {line.code}", rule=line.code_rule, path=line.code, offset=at)
+        raise self.bad(f"{given!r} is no {line.code}", line.code_rule, line.code, at)
 
     def _word(self, wire: n.Word[Any], path: str) -> Any:
         if not self.words:
@@ -486,10 +429,10 @@ class Reader:
         if not raw and wire.optional:
             return UNSET
         if wire.only is not None and self.code not in wire.only:
-            raise BadValue(f"{path} is not allowed on {self.name}", rule=wire.only_rule, path=path, offset=at)
+            raise self.bad(f"{path} is not allowed on {self.name}", wire.only_rule, path, at)
         value = read_word(wire, raw.decode("utf-8", "replace"))
         if value is None:
-            raise BadValue(f"{raw[:80]!r} is not a valid {path}", rule=wire.rule, path=path, offset=at)
+            raise self.bad(f"{raw[:80]!r} is not a valid {path}", wire.rule, path, at)
         self._see(path, at, len(raw), value, "word")
         return value
 
@@ -497,12 +440,7 @@ class Reader:
         """Words that no field took are too many, unless the line may have any number."""
         line = next((p for p in self.layout.frame.parts if isinstance(p, n.Line)), None)
         if self.words and line is not None and line.most is not None:
-            raise BadValue(
-                f"{self.name} has {len(self.words)} fields fewer",
-                rule="extra_fields",
-                path="",
-                offset=self.words[0][0],
-            )
+            raise self.bad(f"{self.name} has {len(self.words)} fields fewer", "extra_fields", "", self.words[0][0])
 
     # --- bodies
 
@@ -510,17 +448,10 @@ class Reader:
         size = self.end - self.at
         if wire.exactly is not None and size != wire.exactly:
             detail = "must be empty" if wire.exactly == 0 else f"must have {wire.exactly} bytes"
-            raise BadValue(f"the body {detail}, it has {size}", rule="body_length", path=path, offset=self.at)
-        if wire.most is not None and size > wire.most:
-            raise LimitExceeded(
-                f"{size} bytes, at most {wire.most}",
-                rule=wire.most_rule,
-                path=path,
-                offset=self.at,
-                limit=wire.most,
-                actual=size,
-            )
+            raise self.bad(f"the body {detail}, it has {size}", "body_length", path)
         at = self.at
+        if wire.most is not None and size > wire.most:
+            raise self._too_much(f"{size} bytes, at most {wire.most}", size, wire.most, wire.most_rule, path, at)
         self.at = self.end
         raw = self.data[at : self.end]
         self._see(path, at, size, raw, "body")
@@ -537,16 +468,15 @@ class Reader:
             return message
         self.end = len(self.data)
         self.at = self.end - len(raw)
-        if not raw:
-            if body.empty == "refused":
-                raise self._as_body(BadValue("the body is empty", rule="body_empty", path=field.key, offset=self.at))
-            if body.empty == "absent" or (body.empty_if is not None and derive(body.empty_if, message)):
-                return message
         try:
-            values = self._read_views(node, body, raw)
+            if not raw and body.empty == "refused":
+                raise self.bad("the body is empty", "body_empty", field.key)
+            if not raw and (body.empty == "absent" or (body.empty_if is not None and derive(body.empty_if, message))):
+                return message
+            return msgspec.structs.replace(message, **self._read_views(node, body, raw))
         except DecodeError as error:
-            raise self._as_body(error) from None
-        return msgspec.structs.replace(message, **values)
+            error.body_only = True
+            raise
 
     def _read_views(self, node: MessageNode, body: n.Body, raw: bytes) -> dict[str, Any]:
         prefixed = bool(body.prefix) and raw.startswith(body.prefix)
@@ -555,29 +485,18 @@ class Reader:
         values: dict[str, Any] = {}
         for view in node.views:
             if isinstance(view.wire, n.Signature):
-                values[view.name] = read_signature(view.wire, values[view.wire.cells], self.layout)
+                values[view.name] = read_signature(view.wire, self.layout, values[view.wire.cells])
                 continue
             start = self.at
             value = self._value(view.wire, view.key)
             if prefixed and not _has_all(value, body.prefix_needs):
-                raise BadValue(
-                    f"an object with {', '.join(body.prefix_needs)} must follow {body.prefix.decode()!r}",
-                    rule=body.prefix_rule,
-                    path=view.key,
-                    offset=start,
-                )
+                detail = f"an object with {', '.join(body.prefix_needs)} must follow {body.prefix.decode()!r}"
+                raise self.bad(detail, body.prefix_rule, view.key, start)
             if value is not UNSET:
                 values[view.name] = value
         if self.at != self.end:
-            raise BadValue(
-                f"{self.end - self.at} bytes are left in the body", rule="leftover_bytes", path="body", offset=self.at
-            )
+            raise self.bad(f"{self.end - self.at} bytes are left in the body", "leftover_bytes", "body")
         return values
-
-    @staticmethod
-    def _as_body(error: DecodeError) -> DecodeError:
-        error.body_only = True
-        return error
 
     # --- trace
 
@@ -591,31 +510,30 @@ class Reader:
         at = 0
         for part in self.layout.frame.parts:
             match part:
-                case n.Magic(value=value, name=name):
-                    self._see(name, at, len(value), value, "magic")
-                    at += len(value)
                 case n.Size(name=name, wire=n.Escaped() as escaped):
                     size = (header.mask_at or header.payload - self._code_size()) - at
-                    raw = self.data[at] & ~escaped.mask_bit if size == 1 else read_int(escaped.wide, self.data, at + 1)
-                    self._see(name, at, size, raw, "length")
+                    value = (
+                        self.data[at] & ~escaped.mask_bit if size == 1 else read_int(escaped.wide, self.data, at + 1)
+                    )
+                    self._see(name, at, size, value, "length")
                     at += size
                     if header.mask_at is not None:
                         self._see(escaped.mask_key, at, 4, self.data[at : at + 4], "mask key, payload shown unmasked")
                         at += 4
+                    continue
+                case n.Magic(value=magic, name=name):
+                    self._see(name, at, len(magic), magic, "magic")
                 case n.Size(name=name, wire=wire) | n.Head(name=name, wire=wire):
                     self._see(name, at, wire.size, read_int(wire, self.data, at), "length")
-                    at += wire.size
                 case n.Code(name=name, wire=wire):
                     code = read_int(wire, self.data, at)
                     node = self.layout.messages.get(code)
                     self._see(name, at, wire.size, code, node.name if node else "unknown")
-                    at += wire.size
-                case n.Kept(name=name):
-                    at += next(iter(self.layout.messages.values())).field(name).wire.size
-                case n.Line():
+                case n.Kept() | n.Line():
                     pass
                 case _:
                     assert_never(part)
+            at += self.layout.part_size(part)
 
     def _code_size(self) -> int:
         return sum(part.wire.size for part in self.layout.frame.parts if isinstance(part, n.Code))
@@ -632,16 +550,8 @@ def _strict(raw: bytes, wire: n.Run[Any], rules: str) -> str:
         raise BadValue(detail, rule=f"{rules or 'text'}_utf8", offset=error.start) from None
 
 
-def _int_name(wire: n.Int) -> str:
-    return f"{'int' if wire.signed else 'uint'}{wire.size * 8}"
-
-
 def _has_all(value: Any, names: tuple[str, ...]) -> bool:
-    return isinstance(value, dict) and all(_full(value.get(name)) for name in names)
-
-
-def _full(value: Any) -> bool:
-    return value is not None and value is not False and value != "" and not (value == 0 and not isinstance(value, bool))
+    return isinstance(value, dict) and all(value.get(name) not in (None, "", 0) for name in names)
 
 
 @lru_cache(maxsize=1024)
@@ -665,10 +575,15 @@ def read_word(wire: n.Word[Any], text: str) -> Any:
     return text
 
 
-def read_signature(wire: n.Signature[Any], cells: tuple[Cell, ...], layout: Layout) -> Any:
+def read_signature(wire: n.Signature[Any], layout: Layout, cells: tuple[Cell, ...]) -> Any:
     """The signature in the last cell of the given number, or None."""
-    last = next((cell for cell in reversed(cells) if cell.fid == wire.fid), None)
-    if last is None or last.type != "BYTES" or not last.value or last.value[0] != wire.kind:
+    fid = wire.fid
+    for last in reversed(cells):
+        if last.fid == fid:
+            break
+    else:
+        return None
+    if last.type != "BYTES" or not last.value or last.value[0] != wire.kind:
         return None
     for form in wire.forms:
         if form.size == len(last.value):
