@@ -14,7 +14,7 @@ import msgspec
 from ..spec import nodes as n
 from ..spec.resolve import MessageNode
 from .simulation import Link, Process, Stage
-from .truth import Direction, Exchange
+from .truth import Direction, Exchange, opposite
 from .values import random_message
 
 _NO_REPLY = 0.02
@@ -117,7 +117,7 @@ class _Talk:
         return message
 
     def _may_reply(self, entry: tuple[Exchange, MessageNode, Any]) -> bool:
-        return self._next(_back(entry[0].direction), entry[1]) is not None
+        return self._next(opposite(entry[0].direction), entry[1]) is not None
 
     def reply(self) -> bool:
         """Reply to one open request, not always the oldest."""
@@ -132,12 +132,8 @@ class _Talk:
         if path and correlation is not None:
             message = _write(message, path, correlation)
         self.link.reply(exchange, message, status=None)
-        self.state = self._next(_back(exchange.direction), node) or self.state
+        self.state = self._next(opposite(exchange.direction), node) or self.state
         return True
-
-
-def _back(direction: Direction) -> Direction:
-    return "to_client" if direction == "to_server" else "to_server"
 
 
 def _path(node: MessageNode, role: str) -> tuple[str, ...]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from random import Random
@@ -23,7 +24,7 @@ from ..spec.nodes import Protocol
 from ..spec.resolve import Layout
 from ..spec.resolve import layout as layout_of
 from .frames import damage, pad
-from .truth import Damage, Direction, Exchange, Outcome, Rule, Session, Truth, Violation
+from .truth import Damage, Direction, Exchange, Outcome, Rule, Session, Truth, Violation, opposite
 
 PORT = 9000
 """Of servers whose protocol names no port."""
@@ -134,33 +135,23 @@ def _views(layout: Layout) -> int:
     return sum(len(node.views) for node in layout.messages.values())
 
 
+@dataclass
 class Stage:
     """Where one protocol's script plays: its dials, its chance, its connections."""
 
-    def __init__(
-        self,
-        simulation: Simulation,
-        layout: Layout,
-        rng: Random,
-        *,
-        messages: int,
-        connections: int,
-        network: int,
-        ipv6: float = 0.0,
-        violations: float = 0.0,
-        pace: float = 1.0,
-    ) -> None:
-        self.simulation = simulation
-        self.layout = layout
-        self.writing = writing_layout(layout)
-        self.rng = rng
-        self.messages = messages
-        self.connections = connections
-        self.network = network
-        self.ipv6 = ipv6
-        self.violations = violations
-        self.pace = pace
-        self.sent = 0
+    simulation: Simulation
+    layout: Layout
+    rng: Random
+    messages: int
+    connections: int
+    network: int
+    ipv6: float = 0.0
+    violations: float = 0.0
+    pace: float = 1.0
+    sent: int = 0
+
+    def __post_init__(self) -> None:
+        self.writing = writing_layout(self.layout)
 
     @property
     def now(self) -> int:
@@ -191,6 +182,10 @@ class Stage:
 
     def pick(self, items: Any) -> Any:
         return items[int(self.rng.random() * len(items))]
+
+    def break_rule(self, faults: Sequence[Callable[..., Process | None]], *peers: Any) -> Process:
+        """Plays one of these faults. A fault notes what it breaks; its requests are exchanges like all others."""
+        yield from self.pick(faults)(*peers) or ()
 
     def connect(self, client: int, server: int = 0, *, port: int | None = None) -> Link:
         """Opens a connection between two hosts of this protocol's network, by default to its usual port."""
@@ -233,11 +228,34 @@ class Link:
         finally:
             self.busy -= 1
 
-    def send(self, direction: Direction, message: Any, *, padded: bool = False) -> int:
-        """Puts a message on the wire; gives the number of the event."""
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Counts what happens inside as work under way on this connection."""
+        self.busy += 1
+        try:
+            yield
+        finally:
+            self.busy -= 1
+
+    def when_quiet(self, direction: Direction, after_us: int, act: Callable[[], Process | None]) -> Process:
+        """Acts whenever one side has sent nothing for so long, as long as anything new may begin."""
+        while self.is_open:
+            quiet_us = self.simulation.now - self.last_us[direction]
+            if quiet_us >= after_us:
+                if not self.stage.more:
+                    return
+                yield from act() or ()
+                quiet_us = 0
+            yield after_us - quiet_us + 1
+
+    def send(self, direction: Direction, message: Any, *, padded: bool = False, breaks: Rule | None = None) -> int:
+        """Puts a message on the wire, and notes the rule that it breaks; gives the number of the event."""
         if not self.is_open:
             raise Gone
         simulation = self.simulation
+        if breaks is not None and simulation.truth is not None:
+            place = self.name, self.connection.number, direction, simulation.events
+            simulation.truth.violations.append(Violation(*place, breaks, simulation.now, message.__message__["name"]))
         message, frame = self._sealed(message, padded)
         harm: Damage | None = None
         if simulation.corrupt and simulation.chance.random() < simulation.corrupt:
@@ -272,28 +290,12 @@ class Link:
         return message, frame
 
     def ask(
-        self,
-        direction: Direction,
-        message: Any,
-        address: str,
-        correlation: str,
-        *,
-        limit_us: int = 0,
-        padded: bool = False,
+        self, direction: Direction, message: Any, address: str, correlation: str, *, limit_us: int = 0, **how: Any
     ) -> Exchange:
-        """Sends a request and opens the record of what becomes of it."""
-        number = self.send(direction, message, padded=padded)
-        exchange = Exchange(
-            self.name,
-            self.connection.number,
-            direction,
-            message.__message__["name"],
-            address,
-            correlation,
-            number,
-            self.simulation.now,
-            limit_us,
-        )
+        """Sends a request and opens the record of what becomes of it. ``how`` are options of ``send``."""
+        number, now = self.send(direction, message, **how), self.simulation.now
+        place = self.name, self.connection.number, direction
+        exchange = Exchange(*place, message.__message__["name"], address, correlation, number, now, limit_us)
         if self.simulation.truth is not None:
             self.simulation.truth.exchanges.append(exchange)
             if limit_us:
@@ -306,9 +308,9 @@ class Link:
             exchange.outcome = "timeout"
         yield from ()
 
-    def reply(self, exchange: Exchange, message: Any, outcome: Outcome = "ok", status: Any = None) -> int:
-        """Sends a reply, in the other direction, and notes it."""
-        number = self.send("to_client" if exchange.direction == "to_server" else "to_server", message)
+    def reply(self, exchange: Exchange, message: Any, outcome: Outcome = "ok", status: Any = None, **how: Any) -> None:
+        """Sends a reply, in the other direction, and notes it. ``how`` are options of ``send``."""
+        number = self.send(opposite(exchange.direction), message, **how)
         exchange.replies += 1
         if exchange.reply is None:
             exchange.reply, exchange.reply_us = number, self.simulation.now
@@ -316,26 +318,10 @@ class Link:
             exchange.status = status
         if exchange.outcome == "unanswered":
             exchange.outcome = outcome
-        return number
-
-    def breach(self, rule: Rule, direction: Direction, event: int, message: Any) -> None:
-        """Notes that a message that was just sent breaks a rule."""
-        if self.simulation.truth is not None:
-            self.simulation.truth.violations.append(
-                Violation(
-                    self.name,
-                    self.connection.number,
-                    direction,
-                    event,
-                    rule,
-                    self.simulation.now,
-                    message.__message__["name"],
-                )
-            )
 
     def violate(self, rule: Rule, direction: Direction, message: Any) -> None:
         """Sends a message that breaks a rule."""
-        self.breach(rule, direction, self.send(direction, message), message)
+        self.send(direction, message, breaks=rule)
 
     def close(self, by: Literal["client", "server"] = "client", how: Literal["closed", "reset"] = "closed") -> None:
         if not self.is_open:

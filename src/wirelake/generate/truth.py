@@ -10,6 +10,10 @@ Outcome = Literal["ok", "error", "timeout", "unanswered"]
 TransactionOutcome = Literal["committed", "rolled_back", "read_only", "in_doubt", "open"]
 
 
+def opposite(direction: Direction) -> Direction:
+    return "to_client" if direction == "to_server" else "to_server"
+
+
 @dataclass(slots=True)
 class Exchange:
     """A request and what became of it. ``request`` and ``reply`` are numbers of events, counted over the whole traffic.

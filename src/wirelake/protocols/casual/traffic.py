@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Generator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...codec.content import FIELD_BASE, FieldValue, write_cfield
 from ...generate.simulation import Link, Process, Stage
@@ -117,7 +117,7 @@ class Play:
         link = peer.link = stage.connect(peer.client.host, peer.server.host, port=PORT + peer.server.host)
         yield stage.delay(600)
         if stage.breaks():
-            traffic_faults.too_early(self, link, peer)
+            traffic_faults.call_too_early(self, link, peer)
             yield stage.delay(600)
         refused = number > 3 and stage.chance(0.05)
         yield from self._connect(link, peer, refused)
@@ -143,23 +143,15 @@ class Play:
         link.close()
 
     def _connect(self, link: Link, peer: Peer, refused: bool) -> Process:
-        correlation, execution = self.uuid(), self.uuid()
+        ids = self.ids()
         versions = (1002, 1001, 1000) if peer.client.java else (1000,)
-        offer = p.DomainConnectRequest(
-            correlation=correlation,
-            execution=execution,
-            domain=p.Domain(peer.client.id, peer.client.name),
-            protocol=p.Offer((2000,) if refused else versions),
-        )
-        exchange = link.ask("to_server", offer, "", correlation.hex(), limit_us=CONNECT_LIMIT_US)
+        offer = p.Offer((2000,) if refused else versions)
+        request = p.DomainConnectRequest(**ids, domain=p.Domain(peer.client.id, peer.client.name), protocol=offer)
+        exchange = self.ask(link, request, limit_us=CONNECT_LIMIT_US)
         yield self.stage.delay(900)
         chosen = 0 if refused else 1000
-        reply = p.DomainConnectReply(
-            correlation=correlation,
-            execution=execution,
-            domain=p.Domain(peer.server.id, peer.server.name),
-            protocol=p.Chosen(chosen),
-        )
+        domain = p.Domain(peer.server.id, peer.server.name)
+        reply = p.DomainConnectReply(**ids, domain=domain, protocol=p.Chosen(chosen))
         link.reply(exchange, reply, "error" if refused else "ok", chosen)
         link.session.facts.update(
             client_domain=peer.client.name,
@@ -170,39 +162,32 @@ class Play:
         )
 
     def _discover(self, link: Link, peer: Peer) -> Process:
-        correlation, execution = self.uuid(), self.uuid()
+        ids = self.ids()
         offered = [service for service in peer.server.services if self.stage.chance(0.9)]
         names = tuple(service.name for service in offered) + (("legacy.report",) if self.stage.chance(0.3) else ())
         queues = QUEUES if self.stage.chance(0.7) else ()
-        request = p.DomainDiscoverRequest(
-            correlation=correlation,
-            execution=execution,
-            domain=p.Domain(peer.client.id, peer.client.name),
-            services=names,
-            queues=queues,
-        )
-        exchange = link.ask("to_server", request, "", correlation.hex(), limit_us=CONNECT_LIMIT_US)
+        domain = p.Domain(peer.client.id, peer.client.name)
+        request = p.DomainDiscoverRequest(**ids, domain=domain, services=names, queues=queues)
+        exchange = self.ask(link, request, limit_us=CONNECT_LIMIT_US)
         yield self.stage.delay(1_200)
+        limit = 30_000_000 * self.unit
         reply = p.DomainDiscoverReply(
-            correlation=correlation,
-            execution=execution,
+            **ids,
             domain=p.Domain(peer.server.id, peer.server.name),
-            services=tuple(
-                p.OfferedService(one.name, one.category, one.mode, 30_000_000 * self.unit, 0) for one in offered
-            ),
+            services=tuple(p.OfferedService(o.name, o.category, o.mode, limit, 0) for o in offered),
             queues=tuple(p.OfferedQueue(name, 3) for name in queues),
         )
         link.reply(exchange, reply)
 
     def _activity(self, link: Link, peer: Peer) -> Process:
         if self.stage.breaks():
-            yield from traffic_faults.later(self, link, peer)
+            yield from self.stage.break_rule(traffic_faults.FAULTS, self, link, peer)
             return
         kind = self.rng.random()
         if kind < 0.62:
             yield from self.call(link, peer, self.uuid())
         elif kind < 0.74:
-            yield from self.transaction(peer)
+            yield from self._transaction(peer)
         elif kind < 0.83:
             yield from self.enqueue(link, peer, self.uuid())
         elif kind < 0.92:
@@ -223,19 +208,20 @@ class Play:
         fate = rng.random()
         name = "legacy.report" if fate < 0.01 else service.name
         limit = stage.pick(LIMITS_US)
-        correlation = self.uuid()
+        ids = self.ids(execution)
         request = p.ServiceCallRequest(
-            correlation=correlation,
-            execution=execution,
+            **ids,
             service=p.Service(name, limit * self.unit),
             parent=p.Parent(parent),
             xid=xid,
             flags=0 if xid.format != -1 else TPNOTRAN,
             buffer=self.buffer(name),
         )
-        exchange = link.ask("to_server", request, name, correlation.hex(), limit_us=limit, padded=peer.client.java)
+        exchange = self.ask(link, request, name, limit_us=limit, padded=peer.client.java)
         if 0.01 <= fate < 0.018:
-            yield from self._no_reply(exchange)
+            # No reply comes. Without a limit, the caller waits until the connection ends.
+            if limit:
+                yield limit
             return False
         latency = stage.delay(service.median_us, 0.6)
         if 0.018 <= fate < 0.022 and limit:
@@ -246,8 +232,7 @@ class Play:
         status, outcome = self._status(fate)
         ok = status == 0
         reply = p.ServiceCallReply(
-            correlation=correlation,
-            execution=execution,
+            **ids,
             call=p.Call(status, int(rng.random() * 4) if ok else 4001 if status == TPESVCFAIL else 0),
             xid=xid,
             transaction=p.TransactionState(0 if ok or xid.format == -1 else 2),
@@ -265,42 +250,30 @@ class Play:
             return TPESVCERR, "error"
         return 0, "ok"
 
-    def _no_reply(self, exchange: Exchange) -> Process:
-        """The limit passes and nothing comes. Without a limit, the caller waits until the connection ends."""
-        if exchange.limit_us:
-            yield exchange.limit_us
-
     def _serve_by_calling(self, peer: Peer, execution: bytes, name: str) -> Process:
         """The called domain calls another one first, in the same execution."""
         onward = [other for other in self.peers if other.client is peer.server and other.ready]
         if onward and self.stage.chance(0.15):
             link = onward[0].link
             assert link is not None
-            link.busy += 1
-            try:
+            with link.in_use():
                 yield self.stage.delay(300)
                 yield from self.call(link, onward[0], execution, parent=name)
-            finally:
-                link.busy -= 1
 
     def _call_without_reply(self, link: Link, peer: Peer) -> None:
         service: Offered = self.stage.pick(peer.server.services)
-        correlation = self.uuid()
         request = p.ServiceCallRequest(
-            correlation=correlation,
-            execution=self.uuid(),
+            **self.ids(),
             service=p.Service(service.name, 0),
             parent=p.Parent(""),
             xid=p.NULL_XID,
             flags=TPNOREPLY | TPNOTRAN,
             buffer=p.Buffer("NULL", b""),
         )
-        exchange = link.ask("to_server", request, service.name, correlation.hex(), padded=peer.client.java)
+        exchange = self.ask(link, request, service.name, padded=peer.client.java)
         exchange.status = "no reply wanted"
 
-    # --- transactions
-
-    def transaction(self, first: Peer) -> Process:
+    def _transaction(self, first: Peer) -> Process:
         """A transaction with this peer, and often with another one of the same caller."""
         others = [peer for peer in self.peers if peer.client is first.client and peer is not first and peer.ready]
         yield from transact(self, [first, *(others[:1] if self.stage.chance(0.6) else [])])
@@ -313,18 +286,15 @@ class Play:
         stage = self.stage
         missing = stage.chance(0.02)
         queue = "no.such.queue" if missing else stage.pick(QUEUES)
-        correlation = self.uuid()
+        ids = self.ids(execution)
         buffer = self.buffer(queue)
         properties, reply = stage.pick(("", "region=eu", "region=us")), stage.pick(("", "mail.out"))
         asked = p.Enqueued(p.NIL, properties, reply, 0, buffer.type, buffer.payload)
-        request = p.QueueEnqueueRequest(
-            correlation=correlation, execution=execution, name=queue, xid=xid, message=asked
-        )
-        exchange = link.ask("to_server", request, queue, correlation.hex(), limit_us=LIMIT_US)
+        request = p.QueueEnqueueRequest(**ids, name=queue, xid=xid, message=asked)
+        exchange = self.ask(link, request, queue, limit_us=LIMIT_US)
         yield stage.delay(1_800)
         made = p.NIL if missing else self.uuid()
-        reply_message = p.QueueEnqueueReply(correlation=correlation, execution=execution, id=made)
-        link.reply(exchange, reply_message, "error" if missing else "ok")
+        link.reply(exchange, p.QueueEnqueueReply(**ids, id=made), "error" if missing else "ok")
         if missing:
             return False
         stored = p.Dequeued(made, properties, reply, 0, buffer.type, buffer.payload, 0, stage.now * self.unit)
@@ -340,24 +310,18 @@ class Play:
         stage = self.stage
         name = stage.pick(QUEUES)
         queue = peer.server.queues[name]
-        correlation = self.uuid()
+        ids = self.ids(execution)
         block = taken is None and stage.chance(0.1)
-        request = p.QueueDequeueRequest(
-            correlation=correlation,
-            execution=execution,
-            name=name,
-            xid=xid,
-            selector=p.Selector("", p.NIL),
-            block=block,
-        )
-        exchange = link.ask("to_server", request, name, correlation.hex(), limit_us=0 if block else LIMIT_US)
+        selector = p.Selector("", p.NIL)
+        request = p.QueueDequeueRequest(**ids, name=name, xid=xid, selector=selector, block=block)
+        exchange = self.ask(link, request, name, limit_us=0 if block else LIMIT_US)
         yield stage.delay(1_500)
         while block and not queue and peer.ready:
             yield 5_000
-        found = (queue.popleft(),) if queue else ()
-        link.reply(exchange, p.QueueDequeueReply(correlation=correlation, execution=execution, message=found))
+        messages = (queue.popleft(),) if queue else ()
+        link.reply(exchange, p.QueueDequeueReply(**ids, message=messages))
         if taken is not None:
-            taken.extend((queue, message) for message in found)
+            taken.extend((queue, message) for message in messages)
         return True
 
     def store(self, queue: deque[p.Dequeued], message: p.Dequeued) -> None:
@@ -366,7 +330,14 @@ class Play:
             queue.popleft()
         queue.append(message)
 
+    def ask(self, link: Link, request: Any, address: str = "", **how: Any) -> Exchange:
+        return link.ask("to_server", request, address, request.correlation.hex(), **how)
+
     # --- values
+
+    def ids(self, execution: bytes | None = None) -> dict[str, Any]:
+        """What a request and its reply have in common: a new correlation, and an execution, new if none is given."""
+        return {"correlation": self.uuid(), "execution": self.uuid() if execution is None else execution}
 
     def uuid(self) -> bytes:
         """A random UUID, version 4."""
@@ -377,8 +348,8 @@ class Play:
         """Mostly JSON; sometimes one of a stock of others."""
         if self.rng.random() < 0.75:
             return p.Buffer(".json/", self._json(name))
-        made: p.Buffer = self.stage.pick(self.stock)
-        return made
+        buffer: p.Buffer = self.stage.pick(self.stock)
+        return buffer
 
     def _json(self, name: str) -> bytes:
         number = self.rng.getrandbits(40)
@@ -387,9 +358,8 @@ class Play:
             f'"price":{(number >> i & 0xFFFFF) / 100}}}'
             for i in range(0, 8 * (number & 3), 4)
         )
-        return (
-            f'{{"id":{number},"service":"{name}","customer":"Müller & Søn {number % 977}","lines":[{lines}]}}'.encode()
-        )
+        customer = f"Müller & Søn {number % 977}"
+        return f'{{"id":{number},"service":"{name}","customer":"{customer}","lines":[{lines}]}}'.encode()
 
     def _stock_buffer(self) -> p.Buffer:
         rng = self.rng

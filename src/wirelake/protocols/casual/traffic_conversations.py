@@ -5,7 +5,7 @@ Two families of messages for the same thing: those of the document, and those th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ...generate.simulation import Link, Process
 from . import messages as p
@@ -27,13 +27,11 @@ def converse(play: Play, link: Link, peer: Peer) -> Process:
     """A whole conversation."""
     stage, rng = play.stage, play.rng
     service = stage.pick(peer.server.services)
-    words: Words = LateWords(play, service.name) if play.late else DocumentWords(play, service.name)
+    words = (LateWords if play.late else DocumentWords)(play, service.name)
     ours = stage.chance(0.5)
     """Whether the initiator has control."""
     padded = peer.client.java and play.late
-    exchange = link.ask(
-        "to_server", words.connect(ours), service.name, words.correlation.hex(), limit_us=LIMIT_US, padded=padded
-    )
+    exchange = play.ask(link, words.connect(ours), service.name, limit_us=LIMIT_US, padded=padded)
     yield stage.delay(service.median_us)
     refused = stage.chance(0.05)
     status = TPENOENT if refused else 0
@@ -57,31 +55,25 @@ def converse(play: Play, link: Link, peer: Peer) -> Process:
     link.send("to_client", words.end(failed=stage.chance(0.1)))
 
 
-class Words(Protocol):
+class Words:
     """The messages of a conversation."""
-
-    correlation: bytes
-
-    def connect(self, ours: bool) -> Any: ...
-    def connected(self, status: int) -> Any: ...
-    def data(self, ours: bool, *, passes_control: bool) -> Any: ...
-    def end(self, *, failed: bool) -> Any: ...
-    def disconnect(self) -> Any: ...
-
-
-class DocumentWords:
-    """3200 .. 3203: events, and routes of opaque node addresses."""
 
     def __init__(self, play: Play, service: str) -> None:
         self.play = play
         self.service = service
-        self.correlation, self.execution = play.uuid(), play.uuid()
+        self.ids = play.ids()
+
+
+class DocumentWords(Words):
+    """3200 .. 3203: events, and routes of opaque node addresses."""
+
+    def __init__(self, play: Play, service: str) -> None:
+        super().__init__(play, service)
         self.our_node, self.their_node = play.rng.getrandbits(63), play.rng.getrandbits(63)
 
     def connect(self, ours: bool) -> Any:
         return p.ConversationConnectRequest(
-            correlation=self.correlation,
-            execution=self.execution,
+            **self.ids,
             service=p.Service(self.service, LIMIT_US),
             parent=p.Parent(""),
             xid=p.NULL_XID,
@@ -91,13 +83,8 @@ class DocumentWords:
         )
 
     def connected(self, status: int) -> Any:
-        return p.ConversationConnectReply(
-            correlation=self.correlation,
-            execution=self.execution,
-            route=p.Nodes((self.our_node,)),
-            recording=p.Nodes((self.their_node,) if status == 0 else ()),
-            status=status,
-        )
+        route, recording = p.Nodes((self.our_node,)), p.Nodes((self.their_node,) if status == 0 else ())
+        return p.ConversationConnectReply(**self.ids, route=route, recording=recording, status=status)
 
     def data(self, ours: bool, *, passes_control: bool) -> Any:
         return self._send(self.their_node if ours else self.our_node, TPEV_SENDONLY if passes_control else 0, 0)
@@ -106,36 +93,19 @@ class DocumentWords:
         return self._send(self.our_node, TPEV_SVCFAIL if failed else TPEV_SVCSUCC, TPESVCFAIL if failed else 0)
 
     def _send(self, node: int, events: int, status: int) -> Any:
-        return p.ConversationSend(
-            correlation=self.correlation,
-            execution=self.execution,
-            route=p.Nodes((node,)),
-            events=events,
-            status=status,
-            buffer=self.play.buffer(self.service),
-        )
+        buffer = self.play.buffer(self.service)
+        return p.ConversationSend(**self.ids, route=p.Nodes((node,)), events=events, status=status, buffer=buffer)
 
     def disconnect(self) -> Any:
-        return p.ConversationDisconnect(
-            correlation=self.correlation,
-            execution=self.execution,
-            route=p.Nodes((self.their_node,)),
-            events=TPEV_DISCONIMM,
-        )
+        return p.ConversationDisconnect(**self.ids, route=p.Nodes((self.their_node,)), events=TPEV_DISCONIMM)
 
 
-class LateWords:
+class LateWords(Words):
     """3210 .. 3213: what the receiver may do next, and no routes."""
-
-    def __init__(self, play: Play, service: str) -> None:
-        self.play = play
-        self.service = service
-        self.correlation, self.execution = play.uuid(), play.uuid()
 
     def connect(self, ours: bool) -> Any:
         return p.ConversationConnectRequestLate(
-            correlation=self.correlation,
-            execution=self.execution,
+            **self.ids,
             service=p.LateService(self.service, LIMIT_US * self.play.unit),
             parent=p.Parent(""),
             xid=p.NULL_XID,
@@ -144,9 +114,7 @@ class LateWords:
         )
 
     def connected(self, status: int) -> Any:
-        return p.ConversationConnectReplyLate(
-            correlation=self.correlation, execution=self.execution, code=p.Outcome(status)
-        )
+        return p.ConversationConnectReplyLate(**self.ids, code=p.Outcome(status))
 
     def data(self, ours: bool, *, passes_control: bool) -> Any:
         return self._send(SEND if passes_control else RECEIVE, -1, 0)
@@ -155,13 +123,8 @@ class LateWords:
         return self._send(TERMINATED, TPESVCFAIL if failed else 0, 7 if failed else 0)
 
     def _send(self, duplex: int, result: int, user: int) -> Any:
-        return p.ConversationSendLate(
-            correlation=self.correlation,
-            execution=self.execution,
-            duplex=duplex,
-            code=p.OutcomeAndCode(result, user),
-            buffer=self.play.buffer(self.service),
-        )
+        code, buffer = p.OutcomeAndCode(result, user), self.play.buffer(self.service)
+        return p.ConversationSendLate(**self.ids, duplex=duplex, code=code, buffer=buffer)
 
     def disconnect(self) -> Any:
-        return p.ConversationDisconnectLate(correlation=self.correlation, execution=self.execution)
+        return p.ConversationDisconnectLate(**self.ids)

@@ -1,8 +1,4 @@
-"""Peers of casual that break its rules.
-
-Valid messages out of sequence: something too early on a connection, and things that go wrong later. All of it is noted
-in ``Truth.violations``; requests among it are exchanges like all others, since the wire shows them.
-"""
+"""Peers of casual that break its rules: valid messages out of sequence."""
 
 from __future__ import annotations
 
@@ -19,17 +15,12 @@ if TYPE_CHECKING:
 TPESYSTEM = p.XATMI_ERROR.code("TPESYSTEM")
 
 
-def too_early(play: Play, link: Link, peer: Peer) -> None:
+def call_too_early(play: Play, link: Link, peer: Peer) -> None:
     """A call before the domains are connected; nobody replies to it."""
-    request, exchange = _call(play, link, peer, play.uuid())
-    link.breach("state", "to_server", exchange.request, request)
+    _call(play, link, peer, play.uuid(), breaks="state")
 
 
-def later(play: Play, link: Link, peer: Peer) -> Process:
-    yield from play.stage.pick((_second_connect, _reply_to_nothing, _call_again, _reply_again))(play, link, peer)
-
-
-def _call(play: Play, link: Link, peer: Peer, correlation: bytes) -> tuple[Any, Exchange]:
+def _call(play: Play, link: Link, peer: Peer, correlation: bytes, **how: Any) -> Exchange:
     service = play.stage.pick(peer.server.services).name
     request = p.ServiceCallRequest(
         correlation=correlation,
@@ -40,7 +31,7 @@ def _call(play: Play, link: Link, peer: Peer, correlation: bytes) -> tuple[Any, 
         flags=TPNOTRAN,
         buffer=play.buffer(service),
     )
-    return request, link.ask("to_server", request, service, correlation.hex())
+    return play.ask(link, request, service, **how)
 
 
 def _reply(play: Play, correlation: bytes, status: int = 0) -> Any:
@@ -54,31 +45,22 @@ def _reply(play: Play, correlation: bytes, status: int = 0) -> Any:
     )
 
 
-def _second_connect(play: Play, link: Link, peer: Peer) -> Process:
-    correlation = play.uuid()
-    request = p.DomainConnectRequest(
-        correlation=correlation,
-        execution=play.uuid(),
-        domain=p.Domain(peer.client.id, peer.client.name),
-        protocol=p.Offer((1000,)),
-    )
-    exchange = link.ask("to_server", request, "", correlation.hex(), limit_us=CONNECT_LIMIT_US)
-    link.breach("state", "to_server", exchange.request, request)
-    yield from ()
+def _second_connect(play: Play, link: Link, peer: Peer) -> None:
+    domain = p.Domain(peer.client.id, peer.client.name)
+    request = p.DomainConnectRequest(**play.ids(), domain=domain, protocol=p.Offer((1000,)))
+    play.ask(link, request, limit_us=CONNECT_LIMIT_US, breaks="state")
 
 
-def _reply_to_nothing(play: Play, link: Link, _: Peer) -> Process:
+def _reply_to_nothing(play: Play, link: Link, _: Peer) -> None:
     link.violate("unexpected_reply", "to_client", _reply(play, play.uuid()))
-    yield from ()
 
 
 def _call_again(play: Play, link: Link, peer: Peer) -> Process:
     """The correlation is in use: the second call is refused, the first one served."""
     correlation = play.uuid()
-    _, first = _call(play, link, peer, correlation)
+    first = _call(play, link, peer, correlation)
     yield play.stage.delay(500)
-    request, second = _call(play, link, peer, correlation)
-    link.breach("duplicate_request", "to_server", second.request, request)
+    second = _call(play, link, peer, correlation, breaks="duplicate_request")
     yield play.stage.delay(500)
     link.reply(second, _reply(play, correlation, TPESYSTEM), "error", TPESYSTEM)
     yield play.stage.delay(3_000)
@@ -87,8 +69,11 @@ def _call_again(play: Play, link: Link, peer: Peer) -> Process:
 
 def _reply_again(play: Play, link: Link, peer: Peer) -> Process:
     correlation = play.uuid()
-    _, exchange = _call(play, link, peer, correlation)
+    exchange = _call(play, link, peer, correlation)
     yield play.stage.delay(3_000)
     link.reply(exchange, _reply(play, correlation), "ok", 0)
     yield play.stage.delay(1_000)
     link.violate("duplicate_reply", "to_client", _reply(play, correlation))
+
+
+FAULTS = (_second_connect, _reply_to_nothing, _call_again, _reply_again)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...generate.simulation import Gone, Link, Process
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 TMONEPHASE = 0x40000000
 XA_RBROLLBACK, XA_RBDEADLOCK, XA_RBTIMEOUT = map(p.XA_RETURN.code, ("XA_RBROLLBACK", "XA_RBDEADLOCK", "XA_RBTIMEOUT"))
 CASUAL_XID, NARAYANA_XID = 42, 131077
+PREPARE = p.ResourcePrepareRequest, p.ResourcePrepareReply
+COMMIT = p.ResourceCommitRequest, p.ResourceCommitReply
+ROLLBACK = p.ResourceRollbackRequest, p.ResourceRollbackReply
 
 Kept = list[tuple[deque[p.Dequeued], p.Dequeued]]
 
@@ -34,25 +38,24 @@ class Asked(NamedTuple):
     wait: int
     part: Part
     exchange: Exchange
-    correlation: bytes
+    ids: dict[str, Any]
     code: int | None
 
 
 def transact(play: Play, peers: list[Peer]) -> Process:
     """Work in one branch per peer, then the end that the votes, or the application, decide."""
     java = peers[0].client.java
-    found = Transaction(
-        NARAYANA_XID if java else CASUAL_XID, play.rng.randbytes(28) if java else play.uuid(), play.stage.now
-    )
+    gtrid = play.rng.randbytes(28) if java else play.uuid()
+    transaction = Transaction(NARAYANA_XID if java else CASUAL_XID, gtrid, play.stage.now)
     if play.stage.simulation.truth is not None:
-        play.stage.simulation.truth.transactions.append(found)
-    yield from _Coordinator(play, peers, found).run()
-    if found.outcome not in ("in_doubt", "open"):
-        found.ended_us = play.stage.now
+        play.stage.simulation.truth.transactions.append(transaction)
+    yield from _Coordinator(play, peers, transaction).run()
+    if transaction.outcome not in ("in_doubt", "open"):
+        transaction.ended_us = play.stage.now
 
 
 class _Coordinator:
-    def __init__(self, play: Play, peers: list[Peer], found: Transaction) -> None:
+    def __init__(self, play: Play, peers: list[Peer], transaction: Transaction) -> None:
         self.play = play
         self.stage = play.stage
         self.execution = play.uuid()
@@ -63,12 +66,17 @@ class _Coordinator:
             assert peer.link is not None
             bqual = play.rng.randbytes(12) if peer.client.java else play.uuid()
             branch = Branch(peer.link.connection.number, bqual)
-            found.branches.append(branch)
-            self.parts.append(Part(peer, peer.link, branch, p.Xid(found.format, found.gtrid, bqual)))
+            transaction.branches.append(branch)
+            xid = p.Xid(transaction.format, transaction.gtrid, bqual)
+            self.parts.append(Part(peer, peer.link, branch, xid))
 
     def run(self) -> Process:
-        for part in self.parts:
-            part.link.busy += 1
+        with ExitStack() as in_use:
+            for part in self.parts:
+                in_use.enter_context(part.link.in_use())
+            yield from self._run()
+
+    def _run(self) -> Process:
         try:
             ok = yield from self._work()
             yield self.stage.delay(1_000)
@@ -80,9 +88,6 @@ class _Coordinator:
                 yield from self._two_phases()
         except Gone:
             self._undo()
-        finally:
-            for part in self.parts:
-                part.link.busy -= 1
 
     def _work(self) -> Generator[int, None, bool]:
         play = self.play
@@ -106,7 +111,7 @@ class _Coordinator:
         part.branch.one_phase, part.branch.decision = True, "commit"
         fate = self.play.rng.random()
         code = XA_RDONLY if fate < 0.1 else XA_RBROLLBACK if fate > 0.97 else XA_OK
-        yield from self._ask_all(p.ResourceCommitRequest, p.ResourceCommitReply, [part], [code], TMONEPHASE)
+        yield from self._ask_all(COMMIT, [part], [code], TMONEPHASE)
         part.branch.result = code
         self._settle(committed=code in (XA_OK, XA_RDONLY))
 
@@ -114,7 +119,7 @@ class _Coordinator:
         votes = [self._vote() for _ in self.parts]
         for part in self.parts:
             part.branch.prepare_sent = True
-        yield from self._ask_all(p.ResourcePrepareRequest, p.ResourcePrepareReply, self.parts, votes)
+        yield from self._ask_all(PREPARE, self.parts, votes)
         for part, vote in zip(self.parts, votes, strict=True):
             part.branch.vote = vote
         if any(vote not in (XA_OK, XA_RDONLY) for vote in votes):
@@ -139,44 +144,30 @@ class _Coordinator:
         for part in parts:
             part.branch.decision = "commit" if commit else "rollback"
         codes = [None if self.stage.chance(0.005) else XA_OK for _ in parts]
-        if commit:
-            yield from self._ask_all(p.ResourceCommitRequest, p.ResourceCommitReply, parts, codes)
-        else:
-            yield from self._ask_all(p.ResourceRollbackRequest, p.ResourceRollbackReply, parts, codes)
+        yield from self._ask_all(COMMIT if commit else ROLLBACK, parts, codes)
         for part, code in zip(parts, codes, strict=True):
             part.branch.result = code
         self._settle(committed=commit)
 
-    def _ask_all(self, request: Any, reply: Any, parts: list[Part], codes: Any, flags: int = 0) -> Process:
+    def _ask_all(self, kinds: tuple[Any, Any], parts: list[Part], codes: Any, flags: int = 0) -> Process:
         """The same request on every branch at once; replies as they come. A code of None gets no reply."""
+        request, reply = kinds
         asked = [self._ask(request, part, code, flags) for part, code in zip(parts, codes, strict=True)]
         passed = 0
-        for one in sorted(asked, key=lambda one: one.wait):
-            yield one.wait - passed
-            passed = one.wait
-            if one.code is None:
-                continue
-            message = reply(
-                correlation=one.correlation,
-                execution=self.execution,
-                xid=one.part.xid,
-                resource=p.ResourceResult(one.part.peer.resource, one.code),
-            )
-            outcome: Outcome = "ok" if one.code in (XA_OK, XA_RDONLY) else "error"
-            one.part.link.reply(one.exchange, message, outcome, one.code)
+        for wait, part, exchange, ids, code in sorted(asked, key=lambda request: request.wait):
+            yield wait - passed
+            passed = wait
+            if code is not None:
+                message = reply(**ids, xid=part.xid, resource=p.ResourceResult(part.peer.resource, code))
+                outcome: Outcome = "ok" if code in (XA_OK, XA_RDONLY) else "error"
+                part.link.reply(exchange, message, outcome, code)
 
     def _ask(self, request: Any, part: Part, code: int | None, flags: int) -> Asked:
-        correlation = self.play.uuid()
-        message = request(
-            correlation=correlation,
-            execution=self.execution,
-            xid=part.xid,
-            resource=p.Resource(part.peer.resource),
-            flags=flags,
-        )
-        exchange = part.link.ask("to_server", message, "", correlation.hex(), limit_us=LIMIT_US)
+        ids = self.play.ids(self.execution)
+        message = request(**ids, xid=part.xid, resource=p.Resource(part.peer.resource), flags=flags)
+        exchange = self.play.ask(part.link, message, limit_us=LIMIT_US)
         wait = LIMIT_US if code is None else self.stage.delay(2_200)
-        return Asked(wait, part, exchange, correlation, code)
+        return Asked(wait, part, exchange, ids, code)
 
     # --- what it does to queues
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...generate.simulation import Link, Process, Stage
-from ...generate.truth import Direction, Exchange
+from ...generate.truth import Direction, Exchange, opposite
 from ...spec import Cell
 from . import messages as p
 from . import traffic_faults
@@ -43,7 +43,6 @@ class Client:
     masks: bool
     topics: set[str] = field(default_factory=set)
     counter: int = 0
-    ready: bool = False
 
 
 def begin(stage: Stage) -> None:
@@ -82,7 +81,7 @@ class Play:
         client = Client(link, 1000 + self.accepted, self.deployed and number % 3 == 2)
         yield stage.delay(600)
         if stage.breaks():
-            traffic_faults.too_early(self, client)
+            traffic_faults.publish_too_early(self, client)
             yield stage.delay(600)
         user = f"trader{number + 1:02d}"
         if number % 5 == 4:
@@ -95,10 +94,9 @@ class Play:
         yield stage.delay(3_000)
         quiet = number % 4 == 3
         self._subscribe(client, ("NEWS.*",) if quiet else PATTERNS_OF_FIRST if number == 0 else self._patterns())
-        client.ready = True
         self.clients.append(client)
-        stage.start(self._client_heartbeats(client), CLIENT_LOOK_US)
-        stage.start(self._server_heartbeats(client), SERVER_QUIET_US)
+        stage.start(self._heartbeats(client, "to_server", CLIENT_LOOK_US), CLIENT_LOOK_US)
+        stage.start(self._heartbeats(client, "to_client", SERVER_QUIET_US), SERVER_QUIET_US)
         while stage.more:
             yield stage.pause(40_000_000 if quiet else 400_000)
             if stage.more:
@@ -137,23 +135,16 @@ class Play:
         client.topics.update(topic for pattern in patterns for topic in PATTERNS[pattern])
         client.link.session.facts["patterns"] = patterns
 
-    def _client_heartbeats(self, client: Client) -> Process:
-        """A client that hears nothing asks whether the server is there; the server echoes."""
+    def _heartbeats(self, client: Client, direction: Direction, every_us: int) -> Process:
+        """Asks a peer that has been silent whether it is there. The server echoes; clients never do."""
         link = client.link
         while link.is_open and self.stage.more:
-            if self.stage.now - link.last_us["to_client"] >= CLIENT_LOOK_US:
-                self._send(client, "to_server", p.Heartbeat)
-                yield self.stage.delay(400)
-                self._send(client, "to_client", p.Heartbeat)
-            yield CLIENT_LOOK_US
-
-    def _server_heartbeats(self, client: Client) -> Process:
-        """The server asks after a client that has been silent; clients never echo."""
-        link = client.link
-        while link.is_open and self.stage.more:
-            if self.stage.now - link.last_us["to_server"] >= SERVER_QUIET_US:
-                self._send(client, "to_client", p.Heartbeat)
-            yield SERVER_QUIET_US
+            if self.stage.now - link.last_us[opposite(direction)] >= every_us:
+                self._send(client, direction, p.Heartbeat)
+                if direction == "to_server":
+                    yield self.stage.delay(400)
+                    self._send(client, "to_client", p.Heartbeat)
+            yield every_us
 
     # --- quotes
 
@@ -189,29 +180,25 @@ class Play:
 
     def _activity(self, client: Client) -> Process:
         if self.stage.breaks():
-            yield from traffic_faults.later(self, client)
+            yield from self.stage.break_rule(traffic_faults.FAULTS, self, client)
             return
         kind = self.rng.random()
         if kind < 0.75:
-            yield from self.call(client)
+            yield from self._call(client)
         elif kind < 0.9:
-            self._send(
-                client,
-                "to_server",
-                p.Publish,
-                topic=f"ORDERS.{client.number}",
-                record=(Cell(3, "STRING", f"hedge {self.rng.getrandbits(16)}"), Cell(4, "INT", 500_000)),
-            )
+            record = Cell(3, "STRING", f"hedge {self.rng.getrandbits(16)}"), Cell(4, "INT", 500_000)
+            self._send(client, "to_server", p.Publish, topic=f"ORDERS.{client.number}", record=record)
         elif kind < 0.95:
             yield from self._message(client)
         elif kind < 0.985:
             self._change_topics(client)
         elif kind < 0.995:
-            yield from self.upload(client)
+            yield from self._upload(client)
         else:
-            yield from self.document(client)
+            for message in self.document_pieces(20_000 + self.rng.getrandbits(16)):
+                client.link.send("to_client", message)
 
-    def call(self, client: Client) -> Process:
+    def _call(self, client: Client) -> Process:
         stage = self.stage
         topic, median = stage.pick((("QUOTE.GET", 900), ("ORDER.PLACE", 6_000), ("POSITION.GET", 15_000)))
         pair: str = stage.pick(FX)
@@ -229,49 +216,29 @@ class Play:
         )
         client.link.reply(exchange, p.Reply(topic=exchange.correlation, record=record, **names))
 
-    def ask(
-        self, client: Client, topic: str, record: tuple[Cell, ...], signal: str | None = None
-    ) -> tuple[Exchange, dict[str, Any]]:
+    def ask(self, client: Client, topic: str, record: tuple[Cell, ...]) -> tuple[Exchange, dict[str, Any]]:
+        """Sends a request; gives its exchange, and the fields that its reply repeats."""
         client.counter += 2
-        names = {
-            "connection_id": client.number,
-            "server_id": "MQ",
-            "signal_id": f"c{client.counter}" if signal is None else signal,
-        }
-        reply_topic = f"{client.number}.1.{client.counter}"
-        message = self.make(
-            client, "to_server", p.Request, topic=topic, reply_topic=reply_topic, record=record, **names
-        )
-        return client.link.ask("to_server", message, topic, reply_topic), names
+        names = {"connection_id": client.number, "server_id": "MQ", "signal_id": f"c{client.counter}"}
+        back = f"{client.number}.1.{client.counter}"
+        message = self.make(client, "to_server", p.Request, topic=topic, reply_topic=back, record=record, **names)
+        return client.link.ask("to_server", message, topic, back), names
 
     def _message(self, client: Client) -> Process:
         """A message to one service, and one back on the same topic."""
         names = {"topic": "RISK.ALERT", "connection_id": client.number, "server_id": "RISK", "signal_id": ""}
-        record = (Cell(3, "STRING", "limit?"), Cell(2, "FLOAT", 0.5))
-        self._send(client, "to_server", p.P2p, record=record, **names)
+        question = Cell(3, "STRING", "limit?"), Cell(2, "FLOAT", 0.5)
+        self._send(client, "to_server", p.P2p, record=question, **names)
         yield self.stage.delay(3_000)
-        self._send(
-            client,
-            "to_client",
-            p.P2p,
-            record=(Cell(3, "STRING", "within limit"), Cell(8, "BYTES", b"\x01\x02")),
-            **names,
-        )
+        reply = Cell(3, "STRING", "within limit"), Cell(8, "BYTES", b"\x01\x02")
+        self._send(client, "to_client", p.P2p, record=reply, **names)
 
     def _change_topics(self, client: Client) -> None:
         pair = self.stage.pick(FX)
-        there = pair in client.topics
-        if there:
-            client.topics.discard(pair)
-        else:
-            client.topics.add(pair)
-        self._send(
-            client,
-            "to_server",
-            p.Unsubscribe if there else p.Subscribe,
-            control_code=p.ControlCode.UNSUB_BATCH if there else p.ControlCode.SUB_BATCH,
-            record=(Cell(3, "STRING", pair),),
-        )
+        cls: Any = p.Unsubscribe if pair in client.topics else p.Subscribe
+        code = p.ControlCode.UNSUB_BATCH if pair in client.topics else p.ControlCode.SUB_BATCH
+        client.topics ^= {pair}
+        self._send(client, "to_server", cls, control_code=code, record=(Cell(3, "STRING", pair),))
 
     # --- split messages
 
@@ -288,11 +255,10 @@ class Play:
             records.append(others + data if index == 0 else data)
         return records
 
-    def upload(self, client: Client) -> Process:
+    def _upload(self, client: Client) -> Process:
         """A request whose blob needs several messages, one directly after the other; one reply."""
-        first, *later = self._pieces(
-            1, self.rng.randbytes(PIECE + self.rng.getrandbits(15)), (Cell(5, "STRING", "a.pdf"),)
-        )
+        blob = self.rng.randbytes(PIECE + self.rng.getrandbits(15))
+        first, *later = self._pieces(1, blob, (Cell(5, "STRING", "a.pdf"),))
         exchange, names = self.ask(client, "DOC.PUT", first)
         for record in later:
             fields = names | {"topic": "DOC.PUT", "signal_id": "", "reply_topic": exchange.correlation}
@@ -300,13 +266,8 @@ class Play:
         yield self.stage.delay(20_000)
         client.link.reply(exchange, p.Reply(topic=exchange.correlation, record=(Cell(3, "STRING", "stored"),), **names))
 
-    def document(self, client: Client) -> Process:
-        """A publish in pieces."""
-        for message in self.document_pieces(20_000 + self.rng.getrandbits(16)):
-            client.link.send("to_client", message)
-        yield from ()
-
     def document_pieces(self, size: int) -> list[p.GroupPub]:
+        """A publish in pieces."""
         self.groups += 1
         names: dict[str, Any] = {"topic": "DOC.NEW", "connection_id": p.UNASSIGNED, "server_id": "", "signal_id": ""}
         if self.deployed:

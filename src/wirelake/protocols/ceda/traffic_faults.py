@@ -1,8 +1,4 @@
-"""Peers of ceda that break its rules.
-
-Valid messages out of sequence: something too early on a connection, and things that go wrong later. All of it is noted
-in ``Truth.violations``; requests among it are exchanges like all others, since the wire shows them.
-"""
+"""Peers of ceda that break its rules: valid messages out of sequence."""
 
 from __future__ import annotations
 
@@ -17,22 +13,17 @@ if TYPE_CHECKING:
     from .traffic import Client, Play
 
 
-def too_early(play: Play, client: Client) -> None:
+def publish_too_early(play: Play, client: Client) -> None:
     """A publish before login."""
     message = play.make(client, "to_server", p.Publish, topic="ORDERS.EARLY", record=(Cell(4, "INT", 1),))
     client.link.violate("state", "to_server", message)
 
 
-def later(play: Play, client: Client) -> Process:
-    yield from play.stage.pick((_reply_to_nothing, _reply_again, _piece_left_out))(play, client)
-
-
-def _reply_to_nothing(play: Play, client: Client) -> Process:
+def _reply_to_nothing(play: Play, client: Client) -> None:
     # Session 9: the client's own reply topics are all of session 1.
     topic = f"{client.number}.9.{play.rng.getrandbits(16)}"
     message = p.Reply(topic=topic, connection_id=client.number, server_id="MQ", signal_id="", record=())
     client.link.violate("unexpected_reply", "to_client", message)
-    yield from ()
 
 
 def _reply_again(play: Play, client: Client) -> Process:
@@ -47,9 +38,11 @@ def _reply_again(play: Play, client: Client) -> Process:
     client.link.violate("duplicate_reply", "to_client", reply())
 
 
-def _piece_left_out(play: Play, client: Client) -> Process:
+def _piece_left_out(play: Play, client: Client) -> None:
     """A publish in three pieces, without the second."""
     first, _, last = play.document_pieces(2 * PIECE + 100)
     client.link.send("to_client", first)
     client.link.violate("group_order", "to_client", last)
-    yield from ()
+
+
+FAULTS = (_reply_to_nothing, _reply_again, _piece_left_out)

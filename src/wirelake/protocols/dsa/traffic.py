@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import hashlib
 from base64 import urlsafe_b64encode
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgpack
 
 from ...generate.simulation import Link, Process, Stage
-from ...generate.truth import Direction, Exchange, Outcome
+from ...generate.truth import Direction, Exchange, Outcome, Rule, opposite
 from ...spec import UNSET
 from . import messages as p
 from . import traffic_faults
@@ -36,22 +37,24 @@ POINTS = (("temp", "number"), ("pressure", "number"), ("on", "bool"), ("state", 
 class Subscription:
     """What the broker subscribed at a responder, and for whom."""
 
-    rid: int
     path: str
     kind: str
     level: float
-    subscribers: list[tuple[Wire, Exchange, int]] = field(default_factory=list)
+    subscribers: list[Leg] = field(default_factory=list)
 
 
-class Request(NamedTuple):
-    """A request on its way: the requester's leg, and the broker's leg to the responder if there is one."""
+class Leg(NamedTuple):
+    """A request on one connection: of the requester to the broker, or of the broker to the responder."""
 
-    near: Wire
-    asked: Exchange
-    rid: int
-    far: Wire | None
-    forwarded: Exchange | None
-    far_rid: int
+    wire: Wire
+    exchange: Exchange
+
+    @property
+    def rid(self) -> int:
+        return int(self.exchange.correlation)
+
+
+Legs = Generator[int, None, list[Leg]]
 
 
 class Page(NamedTuple):
@@ -66,7 +69,7 @@ class Wire:
         self.stage = stage
         self.link = link
         self.name = name
-        self.ready = False
+        self.subscribing = 0
         self.acks: dict[Direction, int] = {"to_server": 0, "to_client": 0}
         self.rids: dict[Direction, int] = {"to_server": 0, "to_client": 0}
         self.acking: dict[Direction, bool] = {"to_server": False, "to_client": False}
@@ -92,23 +95,11 @@ class Wire:
     def _ack(self, direction: Direction) -> Process:
         self.acking[direction] = False
         if self.link.is_open:
-            self.link.send(_back(direction), p.Ack(acked_id=self.acks[direction]))
+            self.link.send(opposite(direction), p.Ack(acked_id=self.acks[direction]))
         yield from ()
 
-    def keep_alive(self, direction: Direction) -> Process:
-        """Pings when this side has sent nothing for a while."""
-        while self.link.is_open:
-            quiet = self.stage.now - self.link.last_us[direction]
-            if quiet >= PING_AFTER_US:
-                if not self.stage.more:
-                    return
-                self.link.send(direction, p.Ping())
-                quiet = 0
-            yield PING_AFTER_US - quiet + 1
-
-
-def _back(direction: Direction) -> Direction:
-    return "to_client" if direction == "to_server" else "to_server"
+    def ping(self, direction: Direction) -> None:
+        self.link.send(direction, p.Ping())
 
 
 def begin(stage: Stage) -> None:
@@ -142,7 +133,7 @@ class Play:
         refused = number > 3 and stage.chance(0.05)
         yield stage.delay(800)
         if stage.breaks():
-            traffic_faults.too_early(wire)
+            traffic_faults.request_too_early(wire)
             yield stage.delay(800)
         yield from self._handshake(wire, responder, refused)
         if refused:
@@ -151,8 +142,7 @@ class Play:
             return
         sides: tuple[Direction, ...] = ("to_server", "to_client")
         for side in sides:
-            stage.start(wire.keep_alive(side), PING_AFTER_US)
-        wire.ready = True
+            stage.start(wire.link.when_quiet(side, PING_AFTER_US, partial(wire.ping, side)), PING_AFTER_US)
         if responder:
             yield from self._respond(wire)
         else:
@@ -168,7 +158,7 @@ class Play:
         yield stage.delay(1_500)
         link.send("to_client", p.ServerHello(handshake=p.HandshakeF1(broker, self.broker_key, rng.randbytes(32))))
         yield stage.delay(2_500)
-        token = "" if stage.chance(0.7) else _text(rng.getrandbits(60), 16) + _hash(rng.randbytes(16))
+        token = "" if stage.chance(0.7) else f"{rng.getrandbits(60):016x}" + _hash(rng.randbytes(16))
         link.send("to_server", p.ClientProof(handshake=p.HandshakeF2(token, responder, "", rng.randbytes(32))))
         yield stage.delay(2_000)
         path = f"downstream/{wire.name}" if responder else ""
@@ -193,67 +183,86 @@ class Play:
         stage = self.stage
         self.requesting += 1
         yield stage.delay(200_000)
-        wire.link.start(self.list_path(wire, None, ""))
-        active = [0]
+        wire.link.start(self._list(wire, None, ""))
         while stage.more:
             yield stage.pause(15_000_000 if poller else 400_000)
             if stage.breaks():
-                wire.link.start(traffic_faults.later(self, wire))
+                wire.link.start(stage.break_rule(traffic_faults.FAULTS, self, wire))
                 continue
             far: Wire | None = stage.pick(self.responders) if self.responders and stage.chance(0.9) else None
             kind = self.rng.random()
             if kind < 0.5 and not poller:
-                if active[0] < MAX_SUBSCRIPTIONS:
-                    active[0] += 1
-                    wire.link.start(self.subscribe(wire, far, active))
+                if wire.subscribing < MAX_SUBSCRIPTIONS:
+                    wire.subscribing += 1
+                    wire.link.start(self._subscribe(wire, far))
             elif kind < 0.65:
-                wire.link.start(self.list_path(wire, far, f"main/{stage.pick(DEVICES)}"))
+                wire.link.start(self._list(wire, far, f"main/{stage.pick(DEVICES)}"))
             elif kind < 0.85:
-                wire.link.start(self.invoke(wire, far))
+                wire.link.start(self._invoke(wire, far))
             elif kind < 0.98 or self.compat:
-                wire.link.start(self.set_value(wire, far))
+                wire.link.start(self._set(wire, far))
             else:
-                wire.link.start(self.preflight(wire, far))
+                wire.link.start(self._preflight(wire, far))
         while wire.link.busy:
             yield 50_000
         self.requesting -= 1
 
     # --- requests, and their way through the broker
 
-    def ask(
-        self, near: Wire, far: Wire | None, cls: Any, path: str, headers: dict[str, Any], **content: Any
-    ) -> tuple[Exchange, int, str]:
+    def ask(self, near: Wire, far: Wire | None, cls: Any, path: str, headers: dict[str, Any], **content: Any) -> Leg:
         """The requester's leg. Its path leads through the broker's tree."""
         full = f"downstream/{far.name}/{path}".rstrip("/") if far is not None else path
         rid = near.next_rid("to_server")
         target: dict[str, Any] = {} if self.compat and not full else {"target_path": full}
         message = near.make("to_server", cls, rid, p.Headers(**target, **headers), **content)
-        return near.link.ask("to_server", message, full, str(rid)), rid, full
+        return Leg(near, near.link.ask("to_server", message, full, str(rid)))
 
     def _forward(
-        self, asked: Exchange, far: Wire, cls: Any, path: str, headers: dict[str, Any], **content: Any
-    ) -> tuple[Exchange, int]:
-        """The broker's leg to the responder, with a request id of its own."""
+        self,
+        asked: Leg,
+        far: Wire | None,
+        wait_us: int,
+        spread: float,
+        cls: Any,
+        path: str,
+        headers: Any,
+        **content: Any,
+    ) -> Legs:
+        """The broker's leg to the responder, if there is one, with a request id of its own; returns all legs."""
+        if far is None:
+            return [asked]
         rid = far.next_rid("to_client")
         message = far.make("to_client", cls, rid, p.Headers(target_path=path, **headers), **content)
-        forwarded = far.link.ask("to_client", message, path, str(rid))
-        asked.other_leg, forwarded.other_leg = forwarded.request, asked.request
-        return forwarded, rid
+        forwarded = Leg(far, far.link.ask("to_client", message, path, str(rid)))
+        asked.exchange.other_leg, forwarded.exchange.other_leg = forwarded.exchange.request, asked.exchange.request
+        yield self.stage.delay(wait_us, spread)
+        return [forwarded, asked]
 
-    def reply(self, wire: Wire, asked: Exchange, cls: Any, rid: int, headers: dict[str, Any], **content: Any) -> int:
+    def _pass_on(
+        self, legs: list[Leg], cls: Any, headers: dict[str, Any], hop_us: int = 250, **content: Any
+    ) -> Process:
+        """A reply on each leg, one after the other."""
+        for leg in legs:
+            if leg is not legs[0]:
+                yield self.stage.delay(hop_us, 0.3)
+            self.reply(leg, cls, headers, **content)
+
+    def reply(self, leg: Leg, cls: Any, headers: dict[str, Any], breaks: Rule | None = None, **content: Any) -> None:
+        wire, asked = leg
         status = headers.get("status", OK)
         outcome: Outcome = "error" if status > CLOSED else "ok"
-        back = _back(asked.direction)
-        message = wire.make(back, cls, rid, p.Headers(**headers), **content)
-        gone = back == "to_client" and rid in wire.left
+        back = opposite(asked.direction)
+        message = wire.make(back, cls, leg.rid, p.Headers(**headers), **content)
+        gone = back == "to_client" and leg.rid in wire.left
         unfinished = status == OK and "page_id" in headers
         if gone or unfinished:
-            return wire.link.send(back, message)
-        return wire.link.reply(asked, message, outcome, status)
+            wire.link.send(back, message, breaks=breaks)
+        else:
+            wire.link.reply(asked, message, outcome, status, breaks=breaks)
 
     # --- subscribe
 
-    def subscribe(self, near: Wire, far: Wire | None, active: list[int]) -> Process:
+    def _subscribe(self, near: Wire, far: Wire | None) -> Process:
         stage = self.stage
         device = stage.pick(DEVICES)
         point, kind = stage.pick(POINTS)
@@ -263,69 +272,60 @@ class Play:
             headers = {"qos": stage.pick((1, 2, 3)), "queue_size": 4096, "queue_duration": 600}
         if stage.chance(0.05):
             headers["priority"] = True
-        asked, rid, _ = self.ask(near, far, p.SubscribeRequest, path, headers)
+        asked = self.ask(near, far, p.SubscribeRequest, path, headers)
         yield stage.delay(700)
         if stage.chance(0.02):
-            self.reply(near, asked, p.SubscribeResponse, rid, {"status": NOT_SUPPORTED}, body=b"")
+            self.reply(asked, p.SubscribeResponse, {"status": NOT_SUPPORTED}, body=b"")
         else:
-            yield from self._follow(near, far, asked, rid, path, kind, headers)
-        active[0] -= 1
+            yield from self._follow(asked, far, path, kind, headers)
+        near.subscribing -= 1
 
-    def _follow(
-        self, near: Wire, far: Wire | None, asked: Exchange, rid: int, path: str, kind: str, headers: dict[str, Any]
-    ) -> Process:
+    def _follow(self, asked: Leg, far: Wire | None, path: str, kind: str, headers: dict[str, Any]) -> Process:
         """From the first value until the requester has seen enough."""
-        stage = self.stage
+        stage, near = self.stage, asked.wire
         owner = far or near
         source = owner.subscriptions.get(path)
         if source is None:
-            source = owner.subscriptions[path] = Subscription(0, path, kind, self.rng.gauss(20, 5))
-            source.subscribers.append((near, asked, rid))
-            if far is not None:
-                forwarded, source.rid = self._forward(asked, far, p.SubscribeRequest, path, headers)
-                yield stage.delay(4_000)
-                stage.start(self._updates(far, forwarded, source))
-            else:
-                stage.start(self._updates(near, None, source))
+            source = owner.subscriptions[path] = Subscription(path, kind, self.rng.gauss(20, 5))
+            source.subscribers.append(asked)
+            legs = yield from self._forward(asked, far, 4_000, 0.5, p.SubscribeRequest, path, headers)
+            stage.start(self._updates(owner, None if far is None else legs[0], source))
         else:
-            self._value(near, asked, rid, source)
-            source.subscribers.append((near, asked, rid))
+            self._value(asked, source)
+            source.subscribers.append(asked)
         until = stage.now + stage.pause(20_000_000)
         while stage.more and stage.now < until:
             yield 2_000_000
-        near.left.add(rid)
-        near.send("to_server", p.Close, rid, p.Headers())
+        near.left.add(asked.rid)
+        near.send("to_server", p.Close, asked.rid, p.Headers())
         yield stage.delay(400)
-        source.subscribers = [one for one in source.subscribers if one[1] is not asked]
+        source.subscribers = [leg for leg in source.subscribers if leg.exchange is not asked.exchange]
 
-    def _updates(self, owner: Wire, forwarded: Exchange | None, source: Subscription) -> Process:
+    def _updates(self, owner: Wire, forwarded: Leg | None, source: Subscription) -> Process:
         """Values of one point, sent on to all who subscribed it, until nobody does."""
         stage = self.stage
-        owner.link.busy += 1
-        try:
+        with owner.link.in_use():
             while source.subscribers:
                 source.level += self.rng.gauss(0, 0.3)
-                yield from self._update(owner, forwarded, source, offline=stage.chance(0.02))
+                yield from self._update(forwarded, source, offline=stage.chance(0.02))
                 yield stage.pause(1_500_000)
                 while source.subscribers and not stage.more:
                     yield 100_000
             del owner.subscriptions[source.path]
             if forwarded is not None:
-                owner.send("to_client", p.Close, source.rid, p.Headers())
-        finally:
-            owner.link.busy -= 1
+                owner.send("to_client", p.Close, forwarded.rid, p.Headers())
 
-    def _update(self, owner: Wire, forwarded: Exchange | None, source: Subscription, offline: bool) -> Process:
+    def _update(self, forwarded: Leg | None, source: Subscription, offline: bool) -> Process:
         if forwarded is not None:
-            self._value(owner, forwarded, source.rid, source, offline)
+            self._value(forwarded, source, offline)
             yield self.stage.delay(250, 0.3)
-        for near, asked, rid in list(source.subscribers):
-            if near.link.is_open:
-                self._value(near, asked, rid, source, offline)
+        for leg in list(source.subscribers):
+            if leg.wire.link.is_open:
+                self._value(leg, source, offline)
 
-    def _value(self, wire: Wire, asked: Exchange, rid: int, source: Subscription, offline: bool = False) -> None:
+    def _value(self, leg: Leg, source: Subscription, offline: bool = False) -> None:
         if offline:
-            self.reply(wire, asked, p.SubscribeResponse, rid, {"status": NOT_AVAILABLE}, body=b"")
+            self.reply(leg, p.SubscribeResponse, {"status": NOT_AVAILABLE}, body=b"")
             return
         level = source.level
         match source.kind:
@@ -336,49 +336,36 @@ class Play:
             case _:
                 value = "heiß" if level > 24 else "normal" if level > 15 else "kalt"
         headers = {} if self.compat else {"status": OK}
-        meta = {"ts": _iso(self.stage.now)}
-        self.reply(wire, asked, p.SubscribeResponse, rid, headers, value_meta=meta, value=value)
+        self.reply(leg, p.SubscribeResponse, headers, value_meta={"ts": _iso(self.stage.now)}, value=value)
 
     # --- list
 
-    def list_path(self, near: Wire, far: Wire | None, path: str) -> Process:
+    def _list(self, near: Wire, far: Wire | None, path: str) -> Process:
         stage = self.stage
         once = stage.chance(0.4)
         headers = {"no_stream": True} if once else {}
-        asked, rid, full = self.ask(near, far, p.ListRequest, path, headers)
+        asked = self.ask(near, far, p.ListRequest, path, headers)
         yield stage.delay(900)
         if stage.chance(0.01):
             return  # some brokers never reply to a list of what they do not know
-        forwarded: Exchange | None = None
-        far_rid = 0
-        if far is not None:
-            forwarded, far_rid = self._forward(asked, far, p.ListRequest, path, headers)
-            yield stage.delay(3_000)
-        parts = list(self._entries(full))
+        legs = yield from self._forward(asked, far, 3_000, 0.5, p.ListRequest, path, headers)
+        parts = list(self._entries(asked.exchange.address))
         for i, entries in enumerate(parts):
             last = i == len(parts) - 1
-            status = INITIALIZING if not last else CLOSED if once else OK
-            head: dict[str, Any] = {"status": status}
+            head: dict[str, Any] = {"status": INITIALIZING if not last else CLOSED if once else OK}
             if i == 0:
-                head |= {"refreshed": True}
-            if far is not None and forwarded is not None:
-                self.reply(far, forwarded, p.ListResponse, far_rid, head, entries=entries)
-                yield stage.delay(200, 0.3)
-            self.reply(near, asked, p.ListResponse, rid, head, entries=entries)
+                head["refreshed"] = True
+            yield from self._pass_on(legs, p.ListResponse, head, 200, entries=entries)
         if once:
             return
         for _ in range(int(self.rng.random() * 3)):
             yield stage.pause(3_000_000)
-            change = self._change()
-            if far is not None and forwarded is not None:
-                self.reply(far, forwarded, p.ListResponse, far_rid, {"status": OK}, entries=change)
-                yield stage.delay(200, 0.3)
-            self.reply(near, asked, p.ListResponse, rid, {"status": OK}, entries=change)
+            yield from self._pass_on(legs, p.ListResponse, {"status": OK}, 200, entries=self._change())
         yield stage.pause(2_000_000)
-        near.send("to_server", p.Close, rid, p.Headers())
+        near.send("to_server", p.Close, asked.rid, p.Headers())
         if far is not None:
             yield stage.delay(300)
-            far.send("to_client", p.Close, far_rid, p.Headers())
+            far.send("to_client", p.Close, legs[0].rid, p.Headers())
 
     def _entries(self, path: str) -> Iterator[tuple[p.Entry, ...]]:
         if not path:
@@ -394,47 +381,35 @@ class Play:
 
     # --- invoke
 
-    def invoke(self, near: Wire, far: Wire | None) -> Process:
+    def _invoke(self, near: Wire, far: Wire | None) -> Process:
         stage = self.stage
         large = far is not None and stage.chance(0.03)
         path = "main/export" if large else "main/reset" if far is not None else "sys/tokens/add"
         parameters = {"from": _iso(stage.now), "limit": int(self.rng.random() * 500)}
-        asked, rid, _ = self.ask(
-            near, far, p.InvokeRequest, path, {"max_permission": 0x30} if stage.chance(0.2) else {}, value=parameters
-        )
+        headers = {"max_permission": 0x30} if stage.chance(0.2) else {}
+        asked = self.ask(near, far, p.InvokeRequest, path, headers, value=parameters)
         yield stage.delay(800)
-        forwarded: Exchange | None = None
-        far_rid = 0
-        if far is not None:
-            forwarded, far_rid = self._forward(asked, far, p.InvokeRequest, path, {}, value=parameters)
-            yield stage.delay(15_000, 0.8)
-        request = Request(near, asked, rid, far, forwarded, far_rid)
+        legs = yield from self._forward(asked, far, 15_000, 0.8, p.InvokeRequest, path, {}, value=parameters)
         if stage.chance(0.05):
-            yield from self._result(request, {"status": BAD_PARAMETER} | self._detail("limit is too high"), body=b"")
+            yield from self._result(legs, {"status": BAD_PARAMETER} | self._detail("limit is too high"), body=b"")
         elif large:
-            yield from self._pages(request, stage.pick(self.large))
+            for page in self.pages(stage.pick(self.large)):
+                yield from self._result(legs, page.headers, body=page.body)
+                yield stage.delay(1_000)
         else:
             for _ in range(int(self.rng.random() * 3)):
-                yield from self._result(request, {"status": OK}, value={"progress": int(self.rng.random() * 100)})
+                yield from self._result(legs, {"status": OK}, value={"progress": int(self.rng.random() * 100)})
                 yield stage.delay(30_000)
-            yield from self._result(request, {"status": CLOSED}, value={"rows": [[1, "done"]]})
+            yield from self._result(legs, {"status": CLOSED}, value={"rows": [[1, "done"]]})
 
     def _detail(self, text: str) -> dict[str, Any]:
         return {} if self.compat else {"error_detail": text}
 
-    def _result(self, request: Request, headers: dict[str, Any], **content: Any) -> Process:
-        if request.far is not None and request.forwarded is not None:
-            self.reply(request.far, request.forwarded, p.InvokeResponse, request.far_rid, headers, **content)
-            yield self.stage.delay(250, 0.3)
-        self.reply(request.near, request.asked, p.InvokeResponse, request.rid, headers, **content)
-
-    def _pages(self, request: Request, body: bytes) -> Process:
-        """A body that is too large for one message, cut in pages."""
-        for page in self.pages(body):
-            yield from self._result(request, page.headers, body=page.body)
-            yield self.stage.delay(1_000)
+    def _result(self, legs: list[Leg], headers: dict[str, Any], **content: Any) -> Process:
+        return self._pass_on(legs, p.InvokeResponse, headers, **content)
 
     def pages(self, body: bytes) -> list[Page]:
+        """A body that is too large for one message, cut in pages."""
         parts = [body[at : at + p.MAX_BODY] for at in range(0, len(body), p.MAX_BODY)]
         last = len(parts) - 1
         return [
@@ -444,36 +419,30 @@ class Play:
 
     # --- set and preflight
 
-    def set_value(self, near: Wire, far: Wire | None) -> Process:
+    def _set(self, near: Wire, far: Wire | None) -> Process:
         stage = self.stage
         path = f"main/{stage.pick(DEVICES)}/on" if far is not None else "sys/quarantine/enabled"
         headers: dict[str, Any] = {"attribute_field": "@unit"} if stage.chance(0.2) else {}
         value: Any = "K" if headers else stage.chance(0.5)
-        asked, rid, _ = self.ask(
-            near, far, p.SetRequest, path, headers, value_meta={"ts": _iso(stage.now)}, value=value
-        )
+        meta = {"ts": _iso(stage.now)}
+        asked = self.ask(near, far, p.SetRequest, path, headers, value_meta=meta, value=value)
         yield stage.delay(700)
         fate = self.rng.random()
-        head: dict[str, Any] = {"status": CLOSED}
         if fate < 0.05:
-            head = {"status": DENIED}
-        elif fate < 0.1:
-            head = {"status": BAD_PARAMETER} | self._detail("unit not known")
-        if far is not None and fate >= 0.05:
-            forwarded, far_rid = self._forward(
-                asked, far, p.SetRequest, path, headers, value_meta={"ts": _iso(stage.now)}, value=value
-            )
-            yield stage.delay(6_000)
-            self.reply(far, forwarded, p.SetResponse, far_rid, head)
-            yield stage.delay(250, 0.3)
-        self.reply(near, asked, p.SetResponse, rid, head)
+            self.reply(asked, p.SetResponse, {"status": DENIED})
+            return
+        meta = {"ts": _iso(stage.now)}
+        legs = yield from self._forward(
+            asked, far, 6_000, 0.5, p.SetRequest, path, headers, value_meta=meta, value=value
+        )
+        head = {"status": BAD_PARAMETER} | self._detail("unit not known") if fate < 0.1 else {"status": CLOSED}
+        yield from self._pass_on(legs, p.SetResponse, head)
 
-    def preflight(self, near: Wire, far: Wire | None) -> Process:
+    def _preflight(self, near: Wire, far: Wire | None) -> Process:
         headers = {"permission_token": _hash(self.rng.randbytes(8))}
-        asked, rid, _ = self.ask(near, far, p.PreflightRequest, f"main/{self.stage.pick(DEVICES)}", headers)
+        asked = self.ask(near, far, p.PreflightRequest, f"main/{self.stage.pick(DEVICES)}", headers)
         yield self.stage.delay(900)
-        status = CLOSED if self.stage.chance(0.8) else DENIED
-        self.reply(near, asked, p.PreflightResponse, rid, {"status": status})
+        self.reply(asked, p.PreflightResponse, {"status": CLOSED if self.stage.chance(0.8) else DENIED})
 
 
 def _hash(data: bytes) -> str:
@@ -482,10 +451,6 @@ def _hash(data: bytes) -> str:
 
 def _dsid(name: str, key: bytes) -> str:
     return f"{name}-{_hash(key)}"
-
-
-def _text(number: int, length: int) -> str:
-    return f"{number:0{length}x}"[-length:]
 
 
 def _iso(now_us: int) -> str:

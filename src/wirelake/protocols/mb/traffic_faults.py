@@ -1,8 +1,4 @@
-"""Services and brokers of mb that break its rules.
-
-Valid messages out of sequence: something too early on a connection, and things that go wrong later. All of it is noted
-in ``Truth.violations``; requests among it are exchanges like all others, since the wire shows them.
-"""
+"""Services and brokers of mb that break its rules: valid messages out of sequence."""
 
 from __future__ import annotations
 
@@ -16,19 +12,14 @@ if TYPE_CHECKING:
     from .traffic import Play
 
 
-def later(play: Play, link: Link) -> Process:
-    yield from play.stage.pick((_broker_reply_to_nothing, _service_reply_to_nothing, _reply_again))(play, link)
-
-
-def _broker_reply_to_nothing(play: Play, link: Link) -> Process:
-    message = p.Response(topic="users.get", version="1.0.0", request_id=play.new_id(), payload=b'{"result":1}')
+def _broker_reply_to_nothing(play: Play, link: Link) -> None:
+    message = p.Response(topic="users.get", version="1.0.0", request_id=play.uuid(), payload=b'{"result":1}')
     link.violate("unexpected_reply", "to_client", message)
-    yield from ()
 
 
 def _service_reply_to_nothing(play: Play, link: Link) -> Process:
     """The broker refuses it; that reply is no breach."""
-    rid = play.new_id()
+    rid = play.uuid()
     message = p.Response(topic="users.get", version="1.0.0", request_id=rid, payload=b'{"result":1}')
     link.violate("unexpected_reply", "to_server", message)
     yield play.stage.delay(250)
@@ -38,9 +29,9 @@ def _service_reply_to_nothing(play: Play, link: Link) -> Process:
 def _reply_again(play: Play, link: Link) -> Process:
     exchange = play.ask_system(link, HEARTBEAT, {})
     yield play.stage.delay(300)
-    play.reply(link, exchange, b'{"status":"success"}')
+    play.reply(link, exchange)
     yield play.stage.delay(300)
-    message = p.Response(
-        topic=HEARTBEAT, version="1.0.0", request_id=exchange.correlation, payload=b'{"status":"success"}'
-    )
-    link.violate("duplicate_reply", "to_client", message)
+    link.violate("duplicate_reply", "to_client", play.response(exchange))
+
+
+FAULTS = (_broker_reply_to_nothing, _service_reply_to_nothing, _reply_again)
