@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from ..columnar.schema import TIMESTAMP
 from ..protocols import load
 from ..spec import nodes as n
-from ..spec.conduct import CLOSE, REPLY, REQUEST, RESULTS, TimeUnit
-from ..spec.conduct_paths import columns_read
+from ..spec.conduct import CLOSE, REPLY, REQUEST, RESULTS, TimeUnit, columns_read
 from ..spec.roles import Place, places
 from . import arrays
 from .fact_draft import Draft, as_text, column_at

@@ -1,149 +1,72 @@
 """The vocabulary in which a protocol is declared."""
 
-from .declare import (
-    UNSET,
-    Cell,
-    Message,
-    Struct,
-    TagTable,
-    be,
-    blob,
-    bool8,
-    choose,
-    declare,
-    derived,
-    field,
-    fixed,
-    flag,
-    flag8,
-    labelled,
-    le,
-    length,
-    many,
-    msgpack,
-    nested,
-    number,
-    optional,
-    rest,
-    rest_text,
-    sized_by,
-    tag,
-    text,
-    u8,
-    uuid,
-    view,
-    within,
-    word,
-)
-from .nodes import (
-    AtLeast,
-    Body,
-    Captured,
-    Cells,
-    CellType,
-    Code,
-    Empty,
-    Escaped,
-    Form,
-    Frame,
-    FrameLength,
-    Head,
-    HeadReaches,
-    IfLeft,
-    Kept,
-    Labels,
-    LengthOf,
-    LifeCycle,
-    Line,
-    Magic,
-    Masked,
-    Option,
-    OrderOf,
-    Padding,
-    PayloadLength,
-    Present,
-    Protocol,
-    Run,
-    Setting,
-    Signature,
-    Size,
-    SumLimit,
-    Tags,
-    Topics,
-    Unless,
-    Wide,
-    With,
-)
-
-__all__ = [
-    "UNSET",
-    "AtLeast",
-    "Body",
-    "Captured",
-    "Cell",
-    "CellType",
-    "Cells",
-    "Code",
-    "Empty",
-    "Escaped",
-    "Form",
-    "Frame",
-    "FrameLength",
-    "Head",
-    "HeadReaches",
-    "IfLeft",
-    "Kept",
-    "Labels",
-    "LengthOf",
-    "LifeCycle",
-    "Line",
-    "Magic",
-    "Masked",
-    "Message",
-    "Option",
-    "OrderOf",
-    "Padding",
-    "PayloadLength",
-    "Present",
-    "Protocol",
-    "Run",
-    "Setting",
-    "Signature",
-    "Size",
-    "Struct",
-    "SumLimit",
-    "TagTable",
-    "Tags",
-    "Topics",
-    "Unless",
-    "Wide",
-    "With",
-    "be",
-    "blob",
-    "bool8",
-    "choose",
-    "declare",
-    "derived",
-    "field",
-    "fixed",
-    "flag",
-    "flag8",
-    "labelled",
-    "le",
-    "length",
-    "many",
-    "msgpack",
-    "nested",
-    "number",
-    "optional",
-    "rest",
-    "rest_text",
-    "sized_by",
-    "tag",
-    "text",
-    "u8",
-    "uuid",
-    "view",
-    "within",
-    "word",
-]
+from .declare import UNSET as UNSET
+from .declare import Cell as Cell
+from .declare import Message as Message
+from .declare import Struct as Struct
+from .declare import TagTable as TagTable
+from .declare import be as be
+from .declare import blob as blob
+from .declare import bool8 as bool8
+from .declare import choose as choose
+from .declare import declare as declare
+from .declare import derived as derived
+from .declare import field as field
+from .declare import fixed as fixed
+from .declare import flag as flag
+from .declare import flag8 as flag8
+from .declare import labelled as labelled
+from .declare import le as le
+from .declare import length as length
+from .declare import many as many
+from .declare import msgpack as msgpack
+from .declare import nested as nested
+from .declare import number as number
+from .declare import optional as optional
+from .declare import rest as rest
+from .declare import rest_text as rest_text
+from .declare import sized_by as sized_by
+from .declare import tag as tag
+from .declare import text as text
+from .declare import u8 as u8
+from .declare import uuid as uuid
+from .declare import view as view
+from .declare import within as within
+from .declare import word as word
+from .nodes import AtLeast as AtLeast
+from .nodes import Body as Body
+from .nodes import Captured as Captured
+from .nodes import Cells as Cells
+from .nodes import CellType as CellType
+from .nodes import Code as Code
+from .nodes import Empty as Empty
+from .nodes import Escaped as Escaped
+from .nodes import Form as Form
+from .nodes import Frame as Frame
+from .nodes import FrameLength as FrameLength
+from .nodes import Head as Head
+from .nodes import HeadReaches as HeadReaches
+from .nodes import IfLeft as IfLeft
+from .nodes import Kept as Kept
+from .nodes import Labels as Labels
+from .nodes import LengthOf as LengthOf
+from .nodes import LifeCycle as LifeCycle
+from .nodes import Line as Line
+from .nodes import Magic as Magic
+from .nodes import Masked as Masked
+from .nodes import Option as Option
+from .nodes import OrderOf as OrderOf
+from .nodes import Padding as Padding
+from .nodes import PayloadLength as PayloadLength
+from .nodes import Present as Present
+from .nodes import Protocol as Protocol
+from .nodes import Run as Run
+from .nodes import Setting as Setting
+from .nodes import Signature as Signature
+from .nodes import Size as Size
+from .nodes import SumLimit as SumLimit
+from .nodes import Tags as Tags
+from .nodes import Topics as Topics
+from .nodes import Unless as Unless
+from .nodes import Wide as Wide
+from .nodes import With as With

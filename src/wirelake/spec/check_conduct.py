@@ -8,8 +8,7 @@ from typing import Any
 from ..errors import SpecError
 from . import nodes as n
 from .columns import Column, columns
-from .conduct import REQUEST, STATUS, Branches, Conduct, Limit, Pieces, Selection, When
-from .conduct_paths import EVERYWHERE, paths, selections
+from .conduct import EVERYWHERE, REQUEST, STATUS, Branches, Conduct, Limit, Pieces, Selection, When, paths, selections
 from .roles import field_with
 
 _NUMBERS = frozenset(("int16", "int32", "int64", "decimal", "bool"))
@@ -30,7 +29,7 @@ def check_conduct(protocol: n.Protocol) -> None:
     for purpose, path in paths(conduct):
         _check_path(f"conduct.{purpose}", path, known, protocol)
     for name in conduct.facts_read:
-        _require(name in known, f"conduct.facts_read: there is no column {name!r}")
+        require(name in known, f"conduct.facts_read: there is no column {name!r}")
     _check_parts(conduct, messages)
     _check_matching(conduct, {cls.__message__["code"] for cls in protocol.messages})
     _check_refusal(protocol)
@@ -42,24 +41,22 @@ def check_conduct(protocol: n.Protocol) -> None:
         _check_branches(conduct.branches, messages, protocol)
 
 
-def _require(condition: Any, detail: str) -> None:
+def require(condition: Any, detail: str) -> None:
+    """Raise SpecError with this sentence unless the condition holds."""
     if not condition:
         raise SpecError(detail)
 
 
 def _check_names(where: str, names: Iterable[str], messages: dict[str, Any]) -> None:
     for name in names:
-        _require(name in messages, f"{where}: {name!r} is no message")
+        require(name in messages, f"{where}: {name!r} is no message")
 
 
 def _check_option(where: str, selection: Selection, protocol: n.Protocol) -> None:
     if selection.only is not None:
         option, value = selection.only
-        _require(option in protocol.options, f"{where}: there is no option {option!r}")
-        _require(value in protocol.options[option].values, f"{where}: {option}={value!r} cannot be")
-
-
-# --- fields
+        require(option in protocol.options, f"{where}: there is no option {option!r}")
+        require(value in protocol.options[option].values, f"{where}: {option}={value!r} cannot be")
 
 
 def _find(path: str, known: dict[str, Column]) -> Column | None:
@@ -77,14 +74,12 @@ def _type_of(where: str, path: str, known: dict[str, Column], protocol: n.Protoc
     if path == STATUS:
         fields = (field_with(protocol, cls.__message__["name"], "status") for cls in protocol.messages)
         types = {_value_type(field.wire) for field in fields if field is not None}
-        _require(types, f"{where}: no field has the role status")
+        require(types, f"{where}: no field has the role status")
         return types.pop() if len(types) == 1 else "string"
     column = _find(path, known)
     if column is None:
         raise SpecError(f"{where}: there is no field {path!r}")
-    if column.kind in ("list", "struct", "cells", "order"):
-        return column.kind
-    return column.type
+    return column.kind if column.kind in ("list", "struct", "cells", "order") else column.type
 
 
 def _value_type(wire: Any) -> str:
@@ -93,63 +88,57 @@ def _value_type(wire: Any) -> str:
 
 
 def _check_condition(where: str, when: When, type_: str) -> None:
-    values = (*when.one_of, *when.none_of)
+    is_text = type_ in _TEXTS
     ordered = when.least is not None or when.most is not None or when.bits
-    if type_ in _TEXTS:
-        _require(not ordered, f"{where}: {when.field} is no number, so it has no bits, no least and no most")
-        _require(not when.prefix or type_ == "string", f"{where}: {when.field} is no text, so it has no prefix")
-    else:
-        _require(not when.prefix, f"{where}: {when.field} is no text, so it has no prefix")
-    if type_ not in _TEXTS and type_ not in _NUMBERS:
-        _require(when.is_bare, f"{where}: {when.field} has no values to compare; a condition can ask if it is set")
+    require(not (is_text and ordered), f"{where}: {when.field} is no number, so it has no bits, no least and no most")
+    require(type_ == "string" or not when.prefix, f"{where}: {when.field} is no text, so it has no prefix")
+    if not is_text and type_ not in _NUMBERS:
+        require(when.is_bare, f"{where}: {when.field} has no values to compare; a condition can ask if it is set")
     kind = _TEXTS.get(type_, int)
-    for value in values:
-        _require(isinstance(value, kind), f"{where}: {when.field} is never {value!r}, which is no {kind.__name__}")
+    for value in (*when.one_of, *when.none_of):
+        require(isinstance(value, kind), f"{where}: {when.field} is never {value!r}, which is no {kind.__name__}")
 
 
 def _check_path(where: str, path: str, known: dict[str, Column], protocol: n.Protocol) -> None:
     type_ = _type_of(where, path, known, protocol)
-    _require(type_ != "cells", f"{where}: {path} are cells, of which one may be a password; use conduct.facts")
-    _require(type_ != "struct", f"{where}: {path} is a structure; name a field in it")
-
-
-# --- what belongs together
+    require(type_ != "cells", f"{where}: {path} are cells, of which one may be a password; use conduct.facts")
+    require(type_ != "struct", f"{where}: {path} is a structure; name a field in it")
 
 
 def _check_parts(conduct: Conduct, messages: dict[str, Any]) -> None:
     asking = {name for name, cls in messages.items() if cls.__message__["answer"] is not None}
     for part in conduct.parts:
         if part.part == REQUEST:
-            _require(part.reply in messages, f"conduct.parts: the reply {part.reply!r} is no message")
+            require(part.reply in messages, f"conduct.parts: the reply {part.reply!r} is no message")
             asking |= set(part.messages or messages)
-    for where, listed in (("conduct.limits", conduct.limits), ("conduct.no_reply", conduct.no_reply)):
-        for one in listed:
-            wrong = next((name for name in one.messages if name not in asking), None)
-            _require(wrong is None, f"{where}: {wrong!r} is no request")
-            _require(not isinstance(one, Limit) or one.limit_us >= 0, f"{where}: a limit is not negative")
+    for selection in (*conduct.limits, *conduct.no_reply):
+        where = "conduct.limits" if isinstance(selection, Limit) else "conduct.no_reply"
+        wrong = next((name for name in selection.messages if name not in asking), None)
+        require(wrong is None, f"{where}: {wrong!r} is no request")
+        require(not isinstance(selection, Limit) or selection.limit_us >= 0, f"{where}: a limit is not negative")
 
 
 def _check_matching(conduct: Conduct, codes: set[int]) -> None:
     matching = conduct.matching
     named = matching.repeatable | matching.closed_by_replier | {code for pair in matching.instead for code in pair}
-    wrong = next(iter(sorted(named - codes)), None)
-    _require(wrong is None, f"conduct.matching: {wrong} is the code of no message")
+    for wrong in sorted(named - codes):
+        raise SpecError(f"conduct.matching: {wrong} is the code of no message")
 
 
 def _check_refusal(protocol: n.Protocol) -> None:
     state, cycle = protocol.conduct.after_refusal, protocol.life_cycle
     states = set() if cycle is None else set(cycle.client) | set(cycle.server)
-    _require(not state or state in states, f"conduct.after_refusal: {state!r} is no state of the life cycle")
+    require(not state or state in states, f"conduct.after_refusal: {state!r} is no state of the life cycle")
 
 
 def _check_pieces(pieces: Pieces, known: dict[str, Column], messages: dict[str, Any]) -> None:
-    _require(pieces.rule in ("page_order", "group_order"), f"conduct.pieces: {pieces.rule!r} is no rule")
-    _require(pieces.index, "conduct.pieces: no field numbers the pieces")
-    _require(pieces.count or pieces.signed, "conduct.pieces: no field says how many pieces there are")
-    _require(pieces.key or pieces.per_stream, "conduct.pieces: no key ties the pieces of a message")
+    require(pieces.rule in ("page_order", "group_order"), f"conduct.pieces: {pieces.rule!r} is no rule")
+    require(pieces.index, "conduct.pieces: no field numbers the pieces")
+    require(pieces.count or pieces.signed, "conduct.pieces: no field says how many pieces there are")
+    require(pieces.key or pieces.per_stream, "conduct.pieces: no key ties the pieces of a message")
     for path in filter(None, (pieces.index, pieces.count)):
         column = _find(path, known)
-        _require(column and column.type in _NUMBERS, f"conduct.pieces: {path} is no number")
+        require(column and column.type in _NUMBERS, f"conduct.pieces: {path} is no number")
     _check_names("conduct.pieces.keys", pieces.keys, messages)
 
 
@@ -162,8 +151,8 @@ def _check_branches(branches: Branches, messages: dict[str, Any], protocol: n.Pr
     _check_names("conduct.branches.work", sorted(branches.work), messages)
     for step, (request, reply) in pairs.items():
         _check_names(f"conduct.branches.{step}", filter(None, (request, reply)), messages)
-        _require(bool(request) == bool(reply), f"conduct.branches: {step} needs a request and its reply")
+        require(bool(request) == bool(reply), f"conduct.branches: {step} needs a request and its reply")
     steps = [request for request, _ in pairs.values() if request]
-    _require(steps, "conduct.branches: nothing ends a transaction; name a commit or a rollback")
+    require(steps, "conduct.branches: nothing ends a transaction; name a commit or a rollback")
     for name in (*sorted(branches.work), *steps):
-        _require(field_with(protocol, name, "xid"), f"conduct.branches: {name} has no field with the role xid")
+        require(field_with(protocol, name, "xid"), f"conduct.branches: {name} has no field with the role xid")

@@ -6,6 +6,7 @@ Fields of the same name and shape share a column; dotted names become nested str
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal
@@ -13,7 +14,7 @@ from typing import Any, Literal
 from ..errors import SpecError
 from . import nodes as n
 from .declare import tag_rows
-from .resolve import layout
+from .resolve import layout, without_choices
 
 ENVELOPE = (
     ("capture", "string", "the file or tap it came from"),
@@ -27,6 +28,7 @@ ENVELOPE = (
     ("notes", "list<string>", "tolerated oddities that were seen"),
     ("raw_text", "map<string,binary>", "bytes of texts that are not UTF-8, by path"),
 )
+Options = Mapping[str, Any]
 RESERVED = frozenset(name for name, _, _ in ENVELOPE)
 
 Kind = Literal["value", "struct", "list", "cells", "order", "option", "word", "derived"]
@@ -53,7 +55,7 @@ class Column:
         return self.free or any(child.has_free for child in self.children.values())
 
     def shape(self) -> str:
-        """The type, spelled out."""
+        """Return the type, spelled out."""
         match self.kind:
             case "struct":
                 return f"struct<{','.join(f'{c.name}:{c.shape()}' for c in self.children.values())}>"
@@ -68,53 +70,48 @@ class Column:
 
 
 def int_type(wire: n.Int) -> str:
-    """The signed type that holds every value: engines without unsigned types read these tables too."""
+    """Return the signed type that holds every value: engines without unsigned types read these tables too."""
     bits = wire.size * 8 + (0 if wire.signed else 1)
     return next((f"int{width}" for width in (16, 32, 64) if bits <= width), "decimal")
 
 
 @lru_cache(maxsize=64)
 def columns(protocol: n.Protocol) -> dict[str, Column]:
-    """The columns of a protocol's table behind the envelope, by name."""
-    found: dict[str, Column] = {}
+    """Return the columns of a protocol's table behind the envelope, by name."""
+    known: dict[str, Column] = {}
     defaults = layout(protocol)
     for option, about in protocol.options.items():
         if about.auto:
-            _add(found, Column(option, "option", "string", about.doc), protocol, "")
+            _add(known, Column(option, "option", "string", about.doc), protocol, "")
     line = next((p for p in defaults.frame.parts if isinstance(p, n.Line)), None)
     if line is not None:
-        _add(found, Column(line.code, "word", "string", "the first word of the line"), protocol, "")
+        _add(known, Column(line.code, "word", "string", "the first word of the line"), protocol, "")
     for index, cls in enumerate(protocol.messages):
-        for declared in cls.__wire_fields__:
-            wire = _settled(declared.wire, defaults)
-            name = declared.column or declared.key
-            made = _column(name, wire, declared.doc, defaults)
-            made.messages.add(index)
-            _add(found, made, protocol, cls.__message__["name"])
-        for derived in cls.__derived_fields__:
-            made = _derived(derived)
-            made.messages.add(index)
-            _add(found, made, protocol, cls.__message__["name"])
-    for i, column in enumerate(found.values()):
+        for column in _of_class(cls, defaults.options):
+            column.messages.add(index)
+            _add(known, column, protocol, cls.__message__["name"])
+    for i, column in enumerate(known.values()):
         column.number = i
-    return found
+    return known
 
 
-def _settled(wire: Any, defaults: Any) -> Any:
-    from .resolve import _choose
+def _of_class(cls: Any, options: Options) -> Iterator[Column]:
+    for declared in cls.__wire_fields__:
+        if not isinstance(declared.wire, n.Length):
+            wire = without_choices(declared.wire, options)
+            yield _column(declared.column or declared.key, wire, declared.doc, options)
+    yield from map(_derived, cls.__derived_fields__)
 
-    return _choose(wire, defaults.options)
 
-
-def _add(found: dict[str, Column], made: Column, protocol: n.Protocol, message: str) -> None:
+def _add(known: dict[str, Column], made: Column, protocol: n.Protocol, message: str) -> None:
     if made.name in RESERVED:
         raise SpecError(
             f"{message}: the column {made.name!r} is part of every table; give the field another with column="
         )
-    if made.name in found:
-        _merge(found[made.name], made, f"{protocol.name} {message} {made.name}")
+    if made.name in known:
+        _merge(known[made.name], made, f"{protocol.name} {message} {made.name}")
     else:
-        found[made.name] = made
+        known[made.name] = made
 
 
 def _merge(old: Column, new: Column, where: str) -> None:
@@ -132,58 +129,46 @@ def _merge(old: Column, new: Column, where: str) -> None:
             old.children[name] = child
 
 
-def _column(name: str, wire: Any, doc: str, defaults: Any) -> Column:
+def _column(name: str, wire: Any, doc: str, options: Options) -> Column:
     match wire:
-        case n.Int():
-            return Column(name, "value", int_type(wire), doc, wire=wire)
-        case n.Bool():
-            return Column(name, "value", "bool", doc, wire=wire)
-        case n.Float():
-            return Column(name, "value", "double", doc, wire=wire)
-        case n.Fixed():
-            return Column(name, "value", "binary", doc, wire=wire)
-        case n.Run(content=content):
-            if content in ("msgpack", "msgpack_map", "json"):
-                return Column(name, "value", "string", doc, free=True, wire=wire)
-            return Column(name, "value", "binary" if content == "bytes" else "string", doc, wire=wire)
-        case n.Body():
-            return Column(name, "value", "binary", doc, wire=wire)
-        case n.Word(number=number):
-            return Column(name, "value", "int32" if number else "string", doc, wire=wire)
         case n.Nested(struct=cls):
-            return _struct(name, cls, doc, defaults)
+            children = {child.name: child for child in _of_class(cls, options)}
+            return Column(name, "struct", "", doc or (cls.__doc__ or "").strip(), children)
         case n.Many(element=element):
-            inner = _column("element", element, doc, defaults)
+            inner = _column("element", element, doc, options)
             return Column(name, "list", "", doc, {"element": inner}, wire=wire)
         case n.Cells():
             return Column(name, "cells", "", doc, wire=wire)
         case n.Signature(forms=forms):
             made = Column(name, "struct", "", doc, wire=wire)
-            for form in forms:
-                for child in _struct(name, form.struct, doc, defaults).children.values():
-                    made.children.setdefault(child.name, child)
+            for child in (child for form in forms for child in _of_class(form.struct, options)):
+                made.children.setdefault(child.name, child)
             return made
         case n.Tags(struct=table):
-            made = Column(name, "struct", "", doc, wire=wire)
-            for row in tag_rows(table):
-                if row.wire is None:
-                    made.children[row.name] = Column(row.name, "value", "bool", row.doc, wire=n.Bool())
-                else:
-                    made.children[row.name] = _column(row.name, row.wire, row.doc, defaults)
-            return made
+            rows = (_column(row.name, row.wire or n.Bool(), row.doc, options) for row in tag_rows(table))
+            return Column(name, "struct", "", doc, {row.name: row for row in rows}, wire=wire)
+        case _:
+            free = isinstance(wire, n.Run) and wire.content in ("msgpack", "msgpack_map", "json")
+            return Column(name, "value", _type(name, wire), doc, free=free, wire=wire)
+
+
+def _type(name: str, wire: Any) -> str:
+    """Return the type of a single value."""
+    match wire:
+        case n.Int():
+            return int_type(wire)
+        case n.Bool():
+            return "bool"
+        case n.Float():
+            return "double"
+        case n.Fixed() | n.Body() | n.Run(content="bytes"):
+            return "binary"
+        case n.Word(number=True):
+            return "int32"
+        case n.Word() | n.Run():
+            return "string"
         case _:
             raise SpecError(f"{name}: {wire!r} has no column")
-
-
-def _struct(name: str, cls: Any, doc: str, defaults: Any) -> Column:
-    made = Column(name, "struct", "", doc or (cls.__doc__ or "").strip())
-    for inner in cls.__wire_fields__:
-        if not isinstance(inner.wire, n.Length):
-            child = _column(inner.column or inner.key, _settled(inner.wire, defaults), inner.doc, defaults)
-            made.children[child.name] = child
-    for derived in cls.__derived_fields__:
-        made.children[derived.name] = _derived(derived)
-    return made
 
 
 def _derived(made: n.DerivedField) -> Column:

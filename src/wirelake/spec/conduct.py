@@ -6,7 +6,7 @@ dotted paths in the protocol's table. What data cannot say is a function, ``Cond
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 from typing import Protocol as Interface
@@ -24,6 +24,8 @@ REFUSED: Final = "refused"
 
 STATUS = "@status"
 """Stands for the field whose role is ``status``, whatever its path."""
+EVERYWHERE = frozenset({"direction"})
+"""Fields of all messages that a condition may name."""
 
 Value = int | str | bytes
 Side = Literal["client", "server"]
@@ -120,13 +122,10 @@ class Introduction(Selection):
     Never name a password, a token or a key here.
     """
 
-    facts: Mapping[str, str]
+    facts: Mapping[str, str] = field(hash=False)
     handshake: Literal["", "complete", "refused"] = ""
     separator: str = ","
     """Between the values of a list."""
-
-    def __hash__(self) -> int:
-        return id(self)
 
 
 @dataclass(frozen=True)
@@ -147,7 +146,7 @@ class Matching:
     """Codes of replies in whose place some repliers send a close."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Pieces:
     """How messages are split. The facts ``piece``, ``pieces`` and ``piece_key`` say which piece a message is."""
 
@@ -167,11 +166,8 @@ class Pieces:
     keys: Mapping[str, str] = field(default_factory=dict)
     """Message -> the field that is the key there, unless it is null."""
 
-    def __hash__(self) -> int:
-        return id(self)
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Branches:
     """Which messages move a transaction, and how the replies' status codes end a branch.
 
@@ -199,9 +195,6 @@ class Branches:
     one_phase_commits: Mapping[int, Outcome] = field(default_factory=dict)
     rollbacks: Mapping[int, Outcome] = field(default_factory=dict)
 
-    def __hash__(self) -> int:
-        return id(self)
-
 
 class Draft(Interface):
     """The facts of some messages in the making, as ``Conduct.facts`` gets them. Arrays are numpy's, columns Arrow's."""
@@ -224,7 +217,7 @@ class Draft(Interface):
         """Add what the selected messages, by their mask, say about the peers. A value of None is left out."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Conduct:
     """Everything of the above; the defaults suit a protocol with plain requests and replies."""
 
@@ -255,5 +248,32 @@ class Conduct:
     facts_read: tuple[str, ...] = ()
     """The columns that this function reads, besides those that are named above or have roles."""
 
-    def __hash__(self) -> int:
-        return id(self)
+
+def selections(conduct: Conduct) -> Iterator[tuple[str, Selection]]:
+    """Yield every selection, with what it is for."""
+    for name in ("parts", "limits", "units", "no_reply", "results", "heartbeats", "introductions", "not_forwarded"):
+        yield from ((name, selection) for selection in getattr(conduct, name))
+    yield from (("matching.invented", selection) for selection in conduct.matching.invented)
+    for name in ("continues", "partial", "once"):
+        yield from ((f"streams.{name}", selection) for selection in getattr(conduct.streams, name, ()))
+
+
+def paths(conduct: Conduct) -> Iterator[tuple[str, str]]:
+    """Yield every field that is named outside of conditions, with what it is for."""
+    for introduction in conduct.introductions:
+        yield from ((f"introductions.{name}", path) for name, path in introduction.facts.items())
+    if (pieces := conduct.pieces) is not None:
+        named = {"index": pieces.index, "count": pieces.count, "key": pieces.key}
+        yield from ((f"pieces.{name}", path) for name, path in named.items() if path)
+        yield from (("pieces.keys", path) for path in pieces.keys.values())
+    if (branches := conduct.branches) is not None:
+        named = {"flags": branches.flags, "resource": branches.resource}
+        yield from ((f"branches.{name}", path) for name, path in named.items() if path)
+
+
+def columns_read(conduct: Conduct) -> tuple[str, ...]:
+    """Return the columns of the protocol's table that the facts are made of, besides those of roles."""
+    conditions = [when.field for _, selection in selections(conduct) for when in selection.conditions]
+    named = [*conditions, *(path for _, path in paths(conduct)), *conduct.facts_read]
+    first = [path.partition(".")[0] for path in named if not path.startswith("@") and path not in EVERYWHERE]
+    return tuple(dict.fromkeys(first))

@@ -211,42 +211,32 @@ def snake_case(name: str) -> str:
     return "".join("_" + c.lower() if c.isupper() and i else c.lower() for i, c in enumerate(name))
 
 
+_KEYWORDS: Mapping[str, Any] = {
+    "code": None,
+    "kind": "event",
+    "answer": None,
+    "sent_by": "both",
+    "word": "",
+    "head_least": 0,
+    "head_or": None,
+    "head_rule": "head_length",
+    "padding": None,
+    "published": "",
+    "secret_cells": (),
+}
+"""What the class line of a message may say, besides ``as_name=``, with the defaults. A base of messages that has no
+code hands what it says on to them."""
+
+
 class _MessageMeta(_StructMeta):
     def __new__(
-        mcls,
-        name: str,
-        bases: tuple[type, ...],
-        ns: dict[str, Any],
-        *,
-        code: int | None = None,
-        kind: n.Kind = "event",
-        answer: int | None = None,
-        sent_by: Literal["client", "server", "both"] = "both",
-        word: str = "",
-        as_name: str = "",
-        head_least: Any = 0,
-        head_or: Any = None,
-        head_rule: str = "head_length",
-        padding: n.Padding | None = None,
-        published: str = "",
-        secret_cells: tuple[int, ...] = (),
-        **kwargs: Any,
+        mcls, name: str, bases: tuple[type, ...], ns: dict[str, Any], *, as_name: str = "", **kwargs: Any
     ) -> Any:
+        base = getattr(bases[0], "__message__", _KEYWORDS)
+        inherited = base if base["code"] is None else _KEYWORDS
+        about = {key: kwargs.pop(key, inherited[key]) for key in _KEYWORDS}
         cls = super().__new__(mcls, name, bases, ns, **kwargs)
-        cls.__message__ = {
-            "code": code,
-            "name": as_name or snake_case(name),
-            "kind": kind,
-            "answer": answer,
-            "sent_by": sent_by,
-            "word": word,
-            "head_least": head_least,
-            "head_or": head_or,
-            "head_rule": head_rule,
-            "padding": padding,
-            "published": published,
-            "secret_cells": secret_cells,
-        }
+        cls.__message__ = {**about, "name": as_name or snake_case(name)}
         cls.__protocol__ = None
         return cls
 

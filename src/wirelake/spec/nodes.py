@@ -19,15 +19,12 @@ class Wire(Generic[T_co]):
     """What a field looks like on the wire; ``T_co`` is what it is in Python."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Choose:
     """One value per setting of a reading option."""
 
     option: str
     cases: Mapping[Any, Any]
-
-    def __hash__(self) -> int:
-        return id(self)
 
 
 @dataclass(frozen=True)
@@ -42,18 +39,12 @@ class Labels:
     """Names of an enumeration or of the bits of a set. Unknown numbers are data, never an error."""
 
     name: str
-    names: Mapping[int, str]
+    names: Mapping[int, str] = field(hash=False)
     bits: bool = False
 
     def code(self, name: str) -> int:
         """Return the number that has this name."""
         return next(code for code, known in self.names.items() if known == name)
-
-    def __hash__(self) -> int:
-        return hash(self.name)
-
-
-# --- scalars
 
 
 @dataclass(frozen=True)
@@ -87,8 +78,6 @@ class Fixed(Wire[bytes]):
     size: int
 
 
-# --- runs of bytes
-
 Content = Literal["bytes", "text", "strict_text", "msgpack", "msgpack_map", "json"]
 
 
@@ -96,9 +85,8 @@ Content = Literal["bytes", "text", "strict_text", "msgpack", "msgpack_map", "jso
 class Run(Wire[T_co]):
     """Bytes whose number is written before them, in an earlier ``Length`` field, or which end with their range.
 
-    ``text`` is UTF-8 that keeps bytes that are not; ``strict_text`` refuses those (or reads another
-    ``charset``). ``msgpack`` and ``json`` are
-    free-form values. ``null_if_empty``: no bytes mean null, ``absent_if_empty``: no bytes mean no value.
+    ``text`` is UTF-8 that keeps bytes that are not; ``strict_text`` refuses those (or reads another ``charset``).
+    ``msgpack`` and ``json`` are free-form values. ``null_if_empty``: no bytes mean null, ``absent_if_empty``: no value.
     """
 
     length: Int | str | None
@@ -117,9 +105,6 @@ class Length(Wire[int]):
 
     wire: Int
     of: str
-
-
-# --- composites
 
 
 @dataclass(frozen=True)
@@ -243,9 +228,6 @@ class Body(Wire[bytes]):
     prefix_needs: tuple[str, ...] = ()
 
 
-# --- derived values: not written, but worth showing
-
-
 @dataclass(frozen=True)
 class FrameLength:
     """Bytes of the whole frame, less those of a run."""
@@ -273,7 +255,7 @@ class AtLeast:
 
 @dataclass(frozen=True)
 class Present:
-    """There are bytes for this view of the body; not told where the body was not looked into."""
+    """There are bytes for this view of the body; null where the body was not looked into."""
 
     field: str
 
@@ -305,9 +287,6 @@ class Masked:
 Derived = FrameLength | PayloadLength | LengthOf | AtLeast | Present | Empty | OrderOf | Wide | Masked
 
 
-# --- conditions
-
-
 @dataclass(frozen=True)
 class Unless:
     """Present unless an earlier field has one of these values."""
@@ -336,9 +315,6 @@ class With:
 
 
 Condition = Unless | HeadReaches | IfLeft | With
-
-
-# --- frame parts
 
 
 @dataclass(frozen=True)
@@ -400,7 +376,7 @@ class Kept:
 @dataclass(frozen=True)
 class Line:
     """A header line of words. The first ``end`` must lie within ``window`` bytes; ``fewest`` .. ``most`` words;
-    word ``code`` is one of the messages' words."""
+    word ``code`` is one of the messages' words. ``fold``: capitals do not matter in it; it is written as declared."""
 
     separator: bytes
     end: bytes
@@ -410,7 +386,6 @@ class Line:
     code: str
     code_rule: str
     fold: bool = False
-    """Whether capitals do not matter in the message's word; it is written as declared."""
 
 
 Part = Magic | Size | Head | Code | Kept | Line
@@ -419,9 +394,6 @@ Part = Magic | Size | Head | Code | Kept | Line
 @dataclass(frozen=True)
 class Frame:
     parts: tuple[Part, ...] = ()
-
-
-# --- fields, messages, protocols
 
 
 Role = Literal["address", "correlation", "status", "payload", "xid", "execution", "version", "timeout"]
@@ -480,13 +452,15 @@ Kind = Literal["request", "response", "event", "control"]
 
 @dataclass(frozen=True)
 class Option:
-    """A reading option and its settings; none named: the name of a character set."""
+    """A reading option and its settings; none named: the name of a character set.
+
+    ``auto`` is the fallback when ``default`` is ``auto``: the setting is then found from the bytes.
+    """
 
     values: tuple[Any, ...]
     default: Any
     doc: str = ""
     auto: str = ""
-    """Fallback when ``default`` is ``auto``: the setting is then found from the bytes."""
 
 
 @dataclass(frozen=True)
@@ -514,7 +488,7 @@ class Topics:
     rest: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LifeCycle:
     """Who may send what in which state: state -> side -> message -> next state. What is absent is forbidden."""
 
@@ -523,11 +497,8 @@ class LifeCycle:
     server: Mapping[str, Mapping[str, str]]
     doc: str = ""
 
-    def __hash__(self) -> int:
-        return id(self)
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Protocol:
     """One declaration; everything else is a reader of it."""
 
@@ -546,9 +517,3 @@ class Protocol:
     traffic: Callable[[Any], None] | None = None
     """Starts the processes of generated traffic on the ``Stage`` it is given; without it, traffic is made from the
     declaration alone. It imports what it needs when it is called."""
-
-    def __hash__(self) -> int:
-        return id(self)
-
-    def __eq__(self, other: object) -> bool:
-        return self is other

@@ -4,14 +4,12 @@ docs/protocols/.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import product
 from typing import Any, assert_never
 
 from . import nodes as n
 from .declare import tag_rows
-from .resolve import Layout, MessageNode, layout, resolve_fields
+from .resolve import Layout, MessageNode, layout, option_values, resolve_fields, settings
 
 FRAME_HEADER = ("role name", "network type", "network size", "description")
 ROLE_HEADER = ("role name", "network type", "network size", "field", "description")
@@ -78,20 +76,9 @@ def _word(value: Any) -> str:
 def _frames(protocol: n.Protocol) -> list[Table]:
     """The frame header; once per reading where readings differ."""
     shown: dict[tuple[Row, ...], list[dict[str, Any]]] = {}
-    for setting in _settings(protocol):
+    for setting in settings(protocol):
         shown.setdefault(_frame_rows(layout(protocol, **setting)), []).append(setting)
     return [Table(_frame_title(protocol, alike), "", FRAME_HEADER, rows) for rows, alike in shown.items()]
-
-
-def _settings(protocol: n.Protocol) -> Iterator[dict[str, Any]]:
-    """Every combination of the reading options."""
-    for chosen in product(*map(_values, protocol.options.values())):
-        yield dict(zip(protocol.options, chosen, strict=True))
-
-
-def _values(option: n.Option) -> list[Any]:
-    """The settings that make a difference; one that takes any word stands for itself."""
-    return [v for v in option.values if v != "auto"] or [option.default]
 
 
 def _frame_title(protocol: n.Protocol, alike: list[dict[str, Any]]) -> str:
@@ -99,7 +86,7 @@ def _frame_title(protocol: n.Protocol, alike: list[dict[str, Any]]) -> str:
     told = []
     for name, option in protocol.options.items():
         seen = list(dict.fromkeys(setting[name] for setting in alike))
-        if len(seen) < len(_values(option)):
+        if len(seen) < len(option_values(option)):
             told.append(f"{name} {' or '.join(map(_word, seen))}")
     return f"Frame ({', '.join(told)})" if told else "Frame"
 

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property, lru_cache
+from itertools import product
 from typing import Any, assert_never
 
 from ..errors import SpecError
@@ -89,7 +90,7 @@ class Layout:
         return self.messages[message.__message__["code"]]
 
     def part_size(self, part: n.Part) -> int:
-        """Bytes of a part of the frame header: of a length that can be wide the short form, of a line none."""
+        """Return the bytes of a part of the header: of a length that can be wide the short form, of a line none."""
         match part:
             case n.Magic(value=value):
                 return len(value)
@@ -105,13 +106,13 @@ class Layout:
                 assert_never(part)
 
     def size_before(self, part: n.Part | None = None) -> int:
-        """Bytes of the header before a part; without one, of the whole header."""
+        """Return the bytes of the header before a part; without one, of the whole header."""
         parts = self.frame.parts
         return sum(map(self.part_size, parts if part is None else parts[: parts.index(part)]))
 
 
 def settle(protocol: n.Protocol, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The given options completed with defaults; unknown ones are refused."""
+    """Return the given options completed with defaults; refuse unknown ones."""
     chosen = {name: option.default for name, option in protocol.options.items()}
     for name, value in options.items():
         if name not in protocol.options:
@@ -133,8 +134,19 @@ def _check_charset(protocol: n.Protocol, name: str, value: Any) -> None:
         raise ValueError(f"{protocol.name}: {name} is a character set, and {value!r} is not a known one") from None
 
 
+def settings(protocol: n.Protocol) -> Iterator[dict[str, Any]]:
+    """Yield every combination of the reading options."""
+    for chosen in product(*map(option_values, protocol.options.values())):
+        yield dict(zip(protocol.options, chosen, strict=True))
+
+
+def option_values(option: n.Option) -> list[Any]:
+    """Return the settings that make a difference; of an option that takes any word, its default."""
+    return [value for value in option.values if value != "auto"] or [option.default]
+
+
 def layout(protocol: n.Protocol, **options: Any) -> Layout:
-    """The layout for these options; an ``auto`` option takes its fallback and is shown as undecided."""
+    """Return the layout for these options; an ``auto`` option takes its fallback and is shown as undecided."""
     chosen = settle(protocol, options)
     shown = dict(chosen)
     for name, option in protocol.options.items():
@@ -144,18 +156,18 @@ def layout(protocol: n.Protocol, **options: Any) -> Layout:
 
 
 def candidates(protocol: n.Protocol, **options: Any) -> tuple[Layout, ...]:
-    """The layouts among which ``auto`` must find the right one; a single one if nothing is left open."""
+    """Return the layouts among which ``auto`` must find the right one; a single one if nothing is left open."""
     chosen = settle(protocol, options)
     for name, option in protocol.options.items():
         if option.auto and chosen[name] == "auto":
-            return tuple(layout(protocol, **(chosen | {name: value})) for value in option.values if value != "auto")
+            return tuple(layout(protocol, **(chosen | {name: value})) for value in option_values(option))
     return (layout(protocol, **chosen),)
 
 
 @lru_cache(maxsize=256)
 def resolve(protocol: n.Protocol, options: tuple[tuple[str, Any], ...], shown: tuple[tuple[str, Any], ...]) -> Layout:
     chosen = dict(options)
-    frame = _choose(protocol.frame, chosen)
+    frame = without_choices(protocol.frame, chosen)
     messages = {cls.__message__["code"]: _message(cls, chosen) for cls in protocol.messages}
     return Layout(protocol, chosen, frame, messages, dict(shown))
 
@@ -165,39 +177,34 @@ def _layout_of(cls: Any, options: tuple[tuple[str, Any], ...], shown: tuple[tupl
 
 
 def _message(cls: Any, chosen: Mapping[str, Any]) -> MessageNode:
-    about = {key: _choose(value, chosen) for key, value in cls.__message__.items()}
-    return MessageNode(
-        cls=cls,
-        fields=resolve_fields(cls, chosen),
-        derived=tuple(d for d in cls.__derived_fields__ if _holds(d.only, chosen)),
-        **about,
-    )
+    about = {key: without_choices(value, chosen) for key, value in cls.__message__.items()}
+    derived = tuple(d for d in cls.__derived_fields__ if _holds(d.only, chosen))
+    return MessageNode(cls=cls, fields=resolve_fields(cls, chosen), derived=derived, **about)
 
 
 def resolve_fields(cls: Any, chosen: Mapping[str, Any]) -> tuple[n.Field, ...]:
-    return tuple(replace(f, wire=_choose(f.wire, chosen)) for f in cls.__wire_fields__ if _holds(f.only, chosen))
+    return tuple(
+        replace(f, wire=without_choices(f.wire, chosen)) for f in cls.__wire_fields__ if _holds(f.only, chosen)
+    )
 
 
 def _holds(only: tuple[str, Any] | None, chosen: Mapping[str, Any]) -> bool:
     return only is None or chosen[only[0]] == only[1]
 
 
-def _choose(node: Any, chosen: Mapping[str, Any]) -> Any:
-    """The node with every ``Choose`` in it replaced."""
+def without_choices(node: Any, chosen: Mapping[str, Any]) -> Any:
+    """Return the node with every ``Choose`` in it replaced."""
     if isinstance(node, n.Choose):
         if node.option not in chosen:
             raise SpecError(f"a choice depends on the option {node.option!r}, which is not declared")
-        return _choose(node.cases[chosen[node.option]], chosen)
+        return without_choices(node.cases[chosen[node.option]], chosen)
     if isinstance(node, n.Setting):
         return chosen[node.option]
     if isinstance(node, tuple):
-        return tuple(_choose(item, chosen) for item in node)
+        return tuple(without_choices(item, chosen) for item in node)
     if is_dataclass(node) and not isinstance(node, type) and not isinstance(node, n.Labels):
-        changed = {}
-        for f in fields(node):
-            old = getattr(node, f.name)
-            new = _choose(old, chosen)
-            if new is not old:
-                changed[f.name] = new
+        old = {f.name: getattr(node, f.name) for f in fields(node)}
+        new = {name: without_choices(value, chosen) for name, value in old.items()}
+        changed = {name: value for name, value in new.items() if value is not old[name]}
         return replace(node, **changed) if changed else node
     return node
