@@ -21,13 +21,13 @@ from ..protocols import load
 from .accounts import Accounts, AccountsError
 from .chunks import Chunks, Connection
 from .encrypted import EncryptedStreams
-from .gather import GAP, gather
 from .identify import Candidates, Decision, Identifier
-from .message_decoder import MessageDecoder
+from .messages import MessageDecoder
 from .output import Output, OutputBuilder
 from .protocol_reader import ProtocolReaders
 from .quarantine import Quarantine
 from .settings import ReadSettings
+from .stream_buffer import GAP, gather
 from .stream_state import LooseChunk, StreamsState
 from .stream_table import ENCRYPTED, FOREIGN, PLAIN, UNDECIDED, WEBSOCKET, StreamTable, streams_of
 from .websocket import Unwrapper, UnwrapperState

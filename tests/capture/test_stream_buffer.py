@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tests.capture.feeds import Feed, chunks_of, connection
-from wirelake.capture.gather import Gathered, gather
+from wirelake.capture.stream_buffer import Gathered, gather
 from wirelake.capture.stream_state import LooseChunk
 from wirelake.capture.stream_table import StreamTable
 

@@ -13,11 +13,11 @@ from ..codec.stream import torn
 from ..columnar.streams import Outcome, QuarantinedRange, Ranges
 from .chunks import TO_SERVER
 from .envelope import Envelope, message_batch
-from .gather import GAP, Gathered, Interruption
 from .output import OutputBuilder
 from .protocol_reader import ProtocolReader, ProtocolReaders
 from .quarantine import Quarantine, RangeFault
 from .redact import redacted
+from .stream_buffer import GAP, Gathered, Interruption
 from .stream_state import CAPTURE, NO_ARRIVALS, POSITION, TS
 from .stream_table import StreamTable
 
