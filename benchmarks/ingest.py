@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wirelake import decode, encode
-from wirelake.capture.split import PARTITION_BYTES
+from wirelake.capture.partitions import PARTITION_BYTES
 from wirelake.capture.write.pcap import PcapWriter
 from wirelake.capture.write.tcp import TcpWriter
 from wirelake.protocols import casual

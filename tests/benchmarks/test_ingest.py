@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 
 from benchmarks.ingest import CONNECTIONS, Calls, write_jsonl, write_pcap
-from wirelake.capture.decode import CaptureDecoder
-from wirelake.capture.partitions import CaptureRange
+from wirelake.capture.decode import CaptureDecoder, CaptureRange
 from wirelake.capture.settings import ReadSettings
 
 

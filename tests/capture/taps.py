@@ -10,8 +10,7 @@ from random import Random
 from typing import Any
 
 from wirelake.capture.chunks import Chunks, Connection
-from wirelake.capture.read.tap import TapReader
-from wirelake.capture.tap_connections import TapConnections
+from wirelake.capture.read.tap import TapConnections, TapReader
 from wirelake.capture.write.tap import TapWriter
 
 CLIENT, SERVER = ("10.0.0.1", 4711), ("10.0.0.2", 7771)

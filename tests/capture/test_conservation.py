@@ -19,10 +19,9 @@ from tests.capture.hostile import FIN, LOW32, SYN, Packet
 from tests.codec.test_stream import Flip, allowed_losses, draw_flip, traffic
 from wirelake import encode
 from wirelake.capture.chunks import DIRECTIONS
-from wirelake.capture.decode import CaptureDecoder, DecodedWindow, decode_partition
-from wirelake.capture.partitions import CaptureRange
+from wirelake.capture.decode import CaptureDecoder, CaptureRange, DecodedWindow
+from wirelake.capture.partitions import decode_partition, plan
 from wirelake.capture.settings import ReadSettings
-from wirelake.capture.split import plan
 from wirelake.capture.write.pcap import PcapWriter
 from wirelake.capture.write.tcp import TcpWriter
 from wirelake.generate import Closed, Event, Opened, generate

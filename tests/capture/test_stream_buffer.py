@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tests.capture.feeds import Feed, chunks_of, connection
+from wirelake.capture.state import LooseChunk
 from wirelake.capture.stream_buffer import Gathered, gather
-from wirelake.capture.stream_state import LooseChunk
 from wirelake.capture.stream_table import StreamTable
 
 NONE = np.empty(0, np.int64)

@@ -6,7 +6,7 @@ import numpy as np
 
 from tests.capture.reloading import reloaded
 from wirelake.capture.identify import Identifier
-from wirelake.capture.stream_state import LooseChunk, StreamsState
+from wirelake.capture.state import LooseChunk, StreamsState
 from wirelake.capture.stream_table import NO_READER, PLAIN, UNDECIDED, StreamTable
 from wirelake.codec.stream import torn
 

@@ -10,8 +10,7 @@ import pytest
 
 from tests.capture.test_tcp import MARKER, received, tcpdump
 from tests.needs import require
-from wirelake.capture.decode import CaptureDecoder
-from wirelake.capture.partitions import CaptureRange
+from wirelake.capture.decode import CaptureDecoder, CaptureRange
 from wirelake.capture.settings import ReadSettings
 from wirelake.generate import Event, generate
 from wirelake.protocols import BUILT_IN

@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from wirelake.capture.decode import decode_partition
-from wirelake.capture.partitions import CaptureRange
+from wirelake.capture.decode import CaptureRange
+from wirelake.capture.partitions import decode_partition, plan
 from wirelake.capture.settings import ReadSettings
-from wirelake.capture.split import plan
 
 Row = dict[str, Any]
 

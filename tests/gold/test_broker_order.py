@@ -11,11 +11,10 @@ import pyarrow as pa
 import pytest
 
 from wirelake.capture.accounts import ACCOUNTS
-from wirelake.capture.decode import decode_partition
-from wirelake.capture.partitions import CaptureRange, Partition
+from wirelake.capture.decode import CaptureRange
+from wirelake.capture.partitions import Partition, decode_partition, plan
 from wirelake.capture.quarantine import QUARANTINE
 from wirelake.capture.settings import ReadSettings
-from wirelake.capture.split import plan
 from wirelake.generate import generate, write_pcap
 from wirelake.gold.broker_order import QUIET_US, BrokerOrder, Ended
 from wirelake.gold.by_connection import CONNECTIONS, connection_rows

@@ -7,15 +7,29 @@ from dataclasses import dataclass
 
 from .chunks import Chunks, Counts
 from .output import Output
-from .partitions import CaptureRange, Partition
-from .read import Reader, open_capture
-from .read.resume import ResumePoint
+from .read import Reader, ResumePoint, open_capture
 from .settings import ReadSettings
 from .state import State
 from .streams import Streams
 from .tcp import Tracker
 
 WINDOW_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureRange:
+    """A range of one capture file. ``start`` and ``stop`` are None at the ends of the file."""
+
+    path: str
+    capture: str
+    """What the tables call it."""
+    kind: str | None = None
+    start: ResumePoint | None = None
+    stop: int | None = None
+    is_growing: bool = False
+    """The file may grow: an incomplete last packet is left for later."""
+    size: int = 0
+    """Bytes of the file in this range, as far as that is known: for progress only."""
 
 
 @dataclass(slots=True)
@@ -75,16 +89,3 @@ class CaptureDecoder:
 
     def state(self) -> State:
         return State(self.tracker.state(), self.streams.state())
-
-
-def decode_partition(partition: Partition, settings: ReadSettings) -> tuple[CaptureDecoder, Iterator[DecodedWindow]]:
-    """Return a decoder and the windows of a partition, which it decodes as they are asked for."""
-    decoder = CaptureDecoder(settings, State.unpack(partition.before))
-
-    def windows() -> Iterator[DecodedWindow]:
-        for captured in partition.ranges:
-            yield from decoder.run(captured)
-        if partition.is_last:
-            yield from decoder.finish()
-
-    return decoder, windows()

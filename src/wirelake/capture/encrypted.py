@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ..codec.stream import MAX_QUARANTINE
 from .quarantine import Quarantine, RangeFault, Row
-from .stream_state import EncryptedRange, LooseChunk
+from .state import EncryptedRange, LooseChunk
 from .stream_table import StreamTable
 
 KEPT_BYTES = 64

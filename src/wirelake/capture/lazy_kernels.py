@@ -1,20 +1,24 @@
-"""The kernels of packets and TCP, loaded when the first capture is read: numba takes a second."""
+"""The kernels of packets, TCP and taps, each loaded at its first use: numba takes a second."""
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Any, NamedTuple
+from importlib import import_module
+from typing import Any
 
 
-class PacketKernels(NamedTuple):
-    packets: Any
-    tcp: Any
+class _Kernel:
+    """A module of ``wirelake.kernels``, not loaded before something of it is needed."""
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            module = import_module(f"wirelake.kernels.{self._module}")
+        except ImportError as error:
+            raise ImportError(f"reading captures needs numba ({error}); pip install 'wirelake[columnar]'") from error
+        value = self.__dict__[name] = getattr(module, name)
+        return value
 
 
-@lru_cache(maxsize=1)
-def kernels() -> PacketKernels:
-    try:
-        from ..kernels import packets, tcp
-    except ImportError as error:
-        raise ImportError(f"reading captures needs numba ({error}); pip install 'wirelake[columnar]'") from error
-    return PacketKernels(packets, tcp)
+packets, tap, tcp = _Kernel("packets"), _Kernel("tap"), _Kernel("tcp")

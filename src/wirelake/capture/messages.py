@@ -17,8 +17,8 @@ from .output import OutputBuilder
 from .protocol_reader import ProtocolReader, ProtocolReaders
 from .quarantine import Quarantine, RangeFault
 from .redact import redacted
+from .state import CAPTURE, NO_ARRIVALS, POSITION, TS
 from .stream_buffer import GAP, Gathered, Interruption
-from .stream_state import CAPTURE, NO_ARRIVALS, POSITION, TS
 from .stream_table import StreamTable
 
 Ints = NDArray[np.int64]

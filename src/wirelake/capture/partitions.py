@@ -1,37 +1,31 @@
-"""Ranges of capture files, and the partitions that are made of them."""
+"""Cut captures into partitions that can be decoded side by side, with the result of decoding them in sequence.
+
+To find out what is known where a partition begins, the planner decodes the captures itself, without columns.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
-from .read.resume import ResumePoint
+from .decode import WINDOW_BYTES, CaptureDecoder, CaptureRange, DecodedWindow
+from .read import ResumePoint
+from .settings import ReadSettings
+from .state import State
 
-
-@dataclass(frozen=True, slots=True)
-class CaptureRange:
-    """A range of one capture file. ``start`` and ``stop`` are None at the ends of the file."""
-
-    path: str
-    capture: str
-    """What the tables call it."""
-    kind: str | None = None
-    start: ResumePoint | None = None
-    stop: int | None = None
-    is_growing: bool = False
-    """The file may grow: an incomplete last packet is left for later."""
-    size: int = 0
-    """Bytes of the file in this range, as far as that is known: for progress only."""
+PARTITION_BYTES = 64 << 20
+"""What is decoded and judged at a time: memory grows with it, not with the captures."""
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Ranges that are decoded together. ``before`` is the packed state of the connections that occur in them;
+    """Ranges that are decoded together. ``before`` is the state of the connections that occur in them;
     ``is_last``: nothing ever comes behind them.
     """
 
     number: int
     ranges: tuple[CaptureRange, ...]
-    before: bytes = b""
+    before: State = field(default_factory=State)
     is_last: bool = False
     is_only: bool = False
     """The planner has not read it: whoever decodes it has to return the state behind it."""
@@ -39,3 +33,104 @@ class Partition:
     @property
     def size(self) -> int:
         return sum(captured.size for captured in self.ranges)
+
+
+@dataclass(slots=True)
+class Plan:
+    partitions: list[Partition]
+    after: State | None
+    """What is known behind the last partition; None if the planner read nothing: then the only partition tells it."""
+    resume_points: dict[str, ResumePoint] = field(default_factory=dict)
+    """Where each capture was left, by path."""
+
+
+def plan(
+    ranges: Sequence[CaptureRange],
+    settings: ReadSettings,
+    *,
+    before: State | None = None,
+    partition_bytes: int = PARTITION_BYTES,
+    is_last: bool = False,
+    progress: Callable[[int], None] = lambda _: None,
+    on_partition: Callable[[Partition], None] = lambda _: None,
+) -> Plan:
+    """Cut captures, read one after the other as one, into partitions of about that many bytes.
+
+    ``on_partition`` is called with each partition as soon as it is known.
+    """
+    before = before or State()
+    if sum(captured.size for captured in ranges) <= partition_bytes:
+        on_partition(only := Partition(0, tuple(ranges), before, is_last, is_only=True))
+        return Plan([only], None)
+    window = min(WINDOW_BYTES, max(partition_bytes // 8, 1 << 10))  # cuts fall between windows
+    decoder = CaptureDecoder(replace(settings, columns={}, counts_only=True), before, window)
+    cutter = _Cutter(decoder, partition_bytes, on_partition)
+    for captured in ranges:
+        cutter.begin(captured)
+        for decoded in decoder.run(captured):
+            cutter.add(decoded)
+            progress(decoded.consumed)
+        cutter.end()
+    cutter.cut()
+    if is_last:
+        cutter.put((), decoder.state(), is_last=True)
+    return Plan(cutter.partitions, decoder.state(), decoder.resume_points)
+
+
+class _Cutter:
+    """Collects ranges until there are enough bytes for a partition."""
+
+    def __init__(
+        self, decoder: CaptureDecoder, partition_bytes: int, on_partition: Callable[[Partition], None]
+    ) -> None:
+        self.decoder = decoder
+        self.partition_bytes = partition_bytes
+        self.on_partition = on_partition
+        self.partitions: list[Partition] = []
+        self._start()
+
+    def _start(self) -> None:
+        self.before = self.decoder.state()
+        self.ranges: list[CaptureRange] = []
+        self.touched: set[str] = set()
+        self.size = 0
+
+    def begin(self, captured: CaptureRange) -> None:
+        self.captured, self.captured_size = captured, 0
+
+    def add(self, decoded: DecodedWindow) -> None:
+        self.touched.update(connection.id for connection in decoded.chunks.connections)
+        self.captured_size += decoded.consumed
+        reader = self.decoder.reader
+        if reader is not None and self.size + self.captured_size >= self.partition_bytes:
+            here = reader.resume_point()
+            self.ranges.append(replace(self.captured, stop=reader.position, size=self.captured_size))
+            self.cut()
+            self.captured, self.captured_size = replace(self.captured, start=here), 0
+
+    def end(self) -> None:
+        if self.captured_size or self.captured.start is None:
+            self.ranges.append(replace(self.captured, size=self.captured_size))
+            self.size += self.captured_size
+
+    def cut(self) -> None:
+        if self.ranges:
+            self.put(tuple(self.ranges), self.before.only(self.touched))
+        self._start()
+
+    def put(self, ranges: tuple[CaptureRange, ...], before: State, is_last: bool = False) -> None:
+        self.partitions.append(Partition(len(self.partitions), ranges, before, is_last))
+        self.on_partition(self.partitions[-1])
+
+
+def decode_partition(partition: Partition, settings: ReadSettings) -> tuple[CaptureDecoder, Iterator[DecodedWindow]]:
+    """Return a decoder and the windows of a partition, which it decodes as they are asked for."""
+    decoder = CaptureDecoder(settings, partition.before)
+
+    def windows() -> Iterator[DecodedWindow]:
+        for captured in partition.ranges:
+            yield from decoder.run(captured)
+        if partition.is_last:
+            yield from decoder.finish()
+
+    return decoder, windows()

@@ -1,20 +1,29 @@
 """Everything that is remembered between windows, partitions, files and runs: plain typed values.
 
-A packed state is MessagePack, compressed. Nothing but these types can come out of it.
+The live objects are rebuilt from it. A codec can write it without knowing more than the types.
 """
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Collection
-from dataclasses import dataclass
-from typing import Any, get_args
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
-import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
-from .stream_state import StreamsState
+from ..codec.stream import Lost
+from ..errors import DecodeError
+from .identify import IdentifierState
 from .tcp_state import TrackerState
+from .websocket import UnwrapperState
+
+Ints = NDArray[np.int64]
+
+END, TS, POSITION, CAPTURE = range(4)
+"""Columns of arrivals: how far the bytes of a chunk reach, its time, its position in the file, and its capture."""
+ARRIVAL = 4
+NO_ARRIVALS = np.empty((0, ARRIVAL), np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,32 +44,114 @@ class State:
             self.streams.only(ids) if self.streams is not None else None,
         )
 
-    def pack(self) -> bytes:
-        return zlib.compress(_ENCODER.encode(self), 1)
+
+class LooseChunk(NamedTuple):
+    """A chunk outside the arrays. ``rule`` is empty for bytes of the stream, else it says why they are none."""
+
+    stream: int
+    data: bytes
+    length: int
+    ts: int
+    position: int
+    capture: int
+    offset: int = 0
+    ends_message: bool = False
+    rule: str = ""
+
+
+@dataclass(slots=True)
+class EncryptedRange:
+    """A range of an encrypted stream that is not quarantined yet: its first bytes, its length, its last arrival."""
+
+    head: bytes = b""
+    length: int = 0
+    ts: int = -1
+    position: int = 0
+    capture: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SearchState:
+    """A search for the next frame that is under way, and the fault that began it."""
+
+    scan: int
+    passed: int
+    spent: int
+    rule: str
+    path: str
+    detail: str
+    offset: int | None
 
     @classmethod
-    def unpack(cls, packed: bytes) -> State:
-        """Return what was packed; raise ValueError if these bytes are no state."""
-        if not packed:
-            return cls()
-        try:
-            return _DECODER.decode(zlib.decompress(packed))
-        except (zlib.error, msgspec.MsgspecError) as error:
-            raise ValueError(f"not a packed state: {error}") from error
+    def of(cls, search: Lost) -> SearchState:
+        error = search.error
+        return cls(search.scan, search.passed, search.spent, error.rule, error.path, error.detail, error.offset)
+
+    def search(self) -> Lost:
+        error = DecodeError(self.detail, rule=self.rule, path=self.path, offset=self.offset)
+        return Lost(self.scan, error, self.passed, self.spent)
 
 
-def encode_array(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return value.shape, value.astype(value.dtype.newbyteorder("<"), copy=False).tobytes()
-    raise NotImplementedError(f"a state has no {type(value).__name__}")
+@dataclass(frozen=True, slots=True)
+class StreamNumbers:
+    """What is counted of a stream."""
+
+    bytes_in: int
+    bytes_decoded: int
+    bytes_quarantined: int
+    bytes_missing: int
+    messages: int
+    next_offset: int
+    """The offset of the first byte that has not come yet."""
+    proved: int
+    """The number of the layout that earlier frames proved; -1 if none is."""
 
 
-def decode_array(kind: Any, value: Any) -> Any:
-    """Return the array of a type such as ``NDArray[np.int64]``, whose element type the annotation names."""
-    shape, data = msgspec.convert(value, tuple[tuple[int, ...], bytes])
-    dtype = np.dtype(get_args(get_args(kind)[1])[0])
-    return np.frombuffer(data, dtype.newbyteorder("<")).astype(dtype).reshape(shape)
+@dataclass(frozen=True, slots=True)
+class StreamState:
+    """One direction of a connection."""
+
+    numbers: StreamNumbers
+    pending: bytes
+    arrivals: Ints
+    search: SearchState | None
+    unwrapper: UnwrapperState | None
+    encrypted: EncryptedRange | None
 
 
-_ENCODER = msgspec.msgpack.Encoder(enc_hook=encode_array)
-_DECODER = msgspec.msgpack.Decoder(State, dec_hook=decode_array)
+@dataclass(frozen=True, slots=True)
+class ConnectionState:
+    """A connection; ``protocol`` is empty while it is not known."""
+
+    kind: int
+    protocol: str
+    capture: int
+    identifier: IdentifierState | None
+    waiting: list[LooseChunk]
+    streams: tuple[StreamState, StreamState]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsState:
+    """All streams at one place of a capture: connections by id, names of captures by number."""
+
+    connections: dict[str, ConnectionState] = field(default_factory=dict)
+    captures: dict[int, str] = field(default_factory=dict)
+
+    def only(self, ids: Collection[str]) -> StreamsState:
+        """Return the state restricted to these connections."""
+        kept = {id_: state for id_, state in self.connections.items() if id_ in ids}
+        used = {number for state in kept.values() for number in _captures(state)}
+        return replace(
+            self, connections=kept, captures={number: name for number, name in self.captures.items() if number in used}
+        )
+
+
+def _captures(state: ConnectionState) -> Iterator[int]:
+    yield state.capture
+    yield from (chunk.capture for chunk in state.waiting)
+    for stream in state.streams:
+        if len(stream.arrivals):
+            yield from set(stream.arrivals[:, CAPTURE].tolist())
+        if stream.encrypted is not None:
+            yield stream.encrypted.capture

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .chunks import Chunks
-from .stream_state import ARRIVAL, END, NO_ARRIVALS, LooseChunk
+from .state import ARRIVAL, END, NO_ARRIVALS, LooseChunk
 from .stream_table import StreamTable
 
 Ints = NDArray[np.int64]

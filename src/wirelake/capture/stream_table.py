@@ -16,15 +16,7 @@ from numpy.typing import NDArray
 from ..codec.stream import Lost
 from .chunks import DIRECTIONS
 from .identify import Identifier
-from .stream_state import (
-    NO_ARRIVALS,
-    ConnectionState,
-    EncryptedRange,
-    LooseChunk,
-    SearchState,
-    StreamNumbers,
-    StreamState,
-)
+from .state import NO_ARRIVALS, ConnectionState, EncryptedRange, LooseChunk, SearchState, StreamNumbers, StreamState
 from .websocket import Unwrapper
 
 Ints = NDArray[np.int64]

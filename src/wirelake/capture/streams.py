@@ -27,8 +27,8 @@ from .output import Output, OutputBuilder
 from .protocol_reader import ProtocolReaders
 from .quarantine import Quarantine
 from .settings import ReadSettings
+from .state import LooseChunk, StreamsState
 from .stream_buffer import GAP, gather
-from .stream_state import LooseChunk, StreamsState
 from .stream_table import ENCRYPTED, FOREIGN, PLAIN, UNDECIDED, WEBSOCKET, StreamTable, streams_of
 from .websocket import Unwrapper, UnwrapperState
 

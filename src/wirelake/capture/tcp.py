@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .chunks import Chunks, Connection, connection_id
-from .lazy_kernels import kernels
-from .tap_connections import TapConnections
+from .lazy_kernels import packets, tcp
+from .read.tap import TapConnections
 from .tcp_state import ConnectionName, Ints, TrackerState
 
 _FLOWS = 1 << 10
@@ -59,7 +59,6 @@ class Tracker:
         self._go_on(state)
 
     def _go_on(self, state: TrackerState) -> None:
-        tcp = kernels().tcp
         self.count = len(state.names)
         self.keys, self._flows, self._streams = state.keys.copy(), state.flows.copy(), state.streams.copy()
         self._flows[tcp.STAMP :: tcp.FLOW] = 0  # windows are counted anew
@@ -79,20 +78,18 @@ class Tracker:
 
     def grow(self) -> None:
         """Make room for more flows."""
-        kernel = kernels()
         room = max(_FLOWS, 2 * self.count)
-        self.keys = _longer(self.keys, room * kernel.packets.KEY)
-        self._flows = _longer(self._flows, room * kernel.tcp.FLOW)
-        self._streams = _longer(self._streams, room * 2 * kernel.tcp.STREAM)
+        self.keys = _longer(self.keys, room * packets.KEY)
+        self._flows = _longer(self._flows, room * tcp.FLOW)
+        self._streams = _longer(self._streams, room * 2 * tcp.STREAM)
         slots = 1 << (2 * room - 1).bit_length()
         self.table = np.full(slots, -1, np.int32)
-        kernel.packets.fill_table(self.keys, self.count, self.table)
+        packets.fill_table(self.keys, self.count, self.table)
 
     def tidy(self) -> None:
         """Drop what is forgotten, now and then: between windows, and without any effect on what comes."""
         if self.count < self._tidy_at:
             return
-        tcp = kernels().tcp
         flows = self._flows[: self.count * tcp.FLOW].reshape(-1, tcp.FLOW)
         phase = flows[:, tcp.PHASE]
         is_old = self._now[tcp.CLOCK] - flows[:, tcp.QUIET_SINCE] > tcp.MEMORY_US
@@ -104,13 +101,12 @@ class Tracker:
 
     def begin_file(self) -> None:
         """Begin another file: bytes that are still held have no position in it."""
-        kernels().tcp.forget_positions(self._streams, self._nodes, self._holding, self._now)
+        tcp.forget_positions(self._streams, self._nodes, self._holding, self._now)
 
     def feed(self, data: NDArray[np.uint8], segments: Ints, count: int, shift: int) -> tuple[Chunks, NotInChunks]:
         """Take the segments of a window. ``data`` is what they lie in, with the held bytes in front; ``shift`` leads
         from a place in it to a position in the file.
         """
-        tcp = kernels().tcp
         chunks, seen = self._begin_window(count, shift)
         done = 0
         while True:
@@ -127,7 +123,6 @@ class Tracker:
 
     def finish(self) -> Chunks:
         """Release what is held: nothing more comes, and holes become gaps."""
-        tcp = kernels().tcp
         chunks, seen = self._begin_window(0, 0)
         chunks, seen = self._make_room(chunks, seen)
         tcp.give_up_all(self._flows, self._streams, self._nodes, self._holding, chunks, seen, self._now)
@@ -135,7 +130,6 @@ class Tracker:
 
     def state(self) -> TrackerState:
         """Return what is known now; later packets do not change it."""
-        tcp = kernels().tcp
         flows = self._flows[: self.count * tcp.FLOW].reshape(-1, tcp.FLOW)
         return self._state().select(np.flatnonzero(flows[:, tcp.PHASE] != tcp.NONE))
 
@@ -149,7 +143,6 @@ class Tracker:
         )  # fmt: skip
 
     def _begin_window(self, count: int, shift: int) -> tuple[Ints, Ints]:
-        tcp = kernels().tcp
         now = self._now
         now[tcp.WINDOW] += 1
         now[[tcp.CHUNKS, tcp.SEENS, tcp.REPEATED, tcp.MISSING, tcp.EARLY]] = 0
@@ -160,7 +153,6 @@ class Tracker:
 
     def _make_room(self, chunks: Ints, seen: Ints) -> tuple[Ints, Ints]:
         """Enlarge everything that may have become short."""
-        tcp = kernels().tcp
         used, holding = int(self._now[tcp.USED]), int(self._now[tcp.HOLDING])
         if len(self._nodes) // tcp.NODE - used < tcp.MOST_HELD + 16:
             self._add_nodes(len(self._nodes) // tcp.NODE + tcp.MOST_HELD)
@@ -174,7 +166,6 @@ class Tracker:
 
     def _add_nodes(self, count: int) -> None:
         """Add unused nodes; they are a list, too, and the new ones come first."""
-        tcp = kernels().tcp
         begin = len(self._nodes)
         self._nodes = _longer(self._nodes, begin + count * tcp.NODE)
         places = np.arange(begin, len(self._nodes), tcp.NODE)
@@ -183,7 +174,6 @@ class Tracker:
         self._now[tcp.FREE] = begin
 
     def _end_window(self, data: NDArray[np.uint8], chunks: Ints, seen: Ints) -> tuple[Chunks, NotInChunks]:
-        tcp = kernels().tcp
         now = self._now
         tcp.tell(self._flows, seen, now)
         self.held = np.empty(int(now[tcp.HELD_TOTAL]), np.uint8)
@@ -203,7 +193,6 @@ class Tracker:
         ), left_out
 
     def _connections(self, seen: Ints) -> list[Connection]:
-        tcp = kernels().tcp
         connections = []
         for flow, before, phase, client, is_whole, first_us, sequence, last_us, ended_us, *_ in seen.tolist():
             if before == tcp.NEW:
@@ -221,7 +210,6 @@ class Tracker:
         return connections
 
     def _name(self, flow: int, client: int, first_us: int, sequence: int) -> ConnectionName:
-        packets = kernels().packets
         *words, ports = self.keys[flow * packets.KEY : flow * packets.KEY + packets.KEY_PORTS + 1].tolist()
         is_six = bool(ports & packets.IPV6)
         ends = [

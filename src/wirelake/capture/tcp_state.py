@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .lazy_kernels import kernels
-from .tap_connections import TapState
+from .lazy_kernels import packets, tcp
+from .read.tap import TapState
 
 Ints = NDArray[np.int64]
 
@@ -47,7 +47,6 @@ class TrackerState:
 
     @classmethod
     def empty(cls) -> TrackerState:
-        tcp = kernels().tcp
         nothing = np.empty(0, np.int64)
         now = np.zeros(tcp.NOW, np.int64)
         now[tcp.CLOCK], now[tcp.DUE] = -1, tcp.NEVER
@@ -61,7 +60,6 @@ class TrackerState:
 
     def select(self, numbers: Ints) -> TrackerState:
         """Return a copy with these flows only, numbered anew in the same order."""
-        packets, tcp = kernels()
         count = len(self.names)
         streams = _rows(self.streams, count, 2 * tcp.STREAM)[numbers].reshape(-1)
         holding = self._holding_of(numbers)
@@ -84,7 +82,6 @@ class TrackerState:
 
     def _holding_of(self, numbers: Ints) -> Ints:
         """Return the streams of these flows that hold segments, by their new place."""
-        tcp = kernels().tcp
         row = 2 * tcp.STREAM
         new_number = np.full(len(self.names), -1, np.int64)
         new_number[numbers] = np.arange(len(numbers))
@@ -95,7 +92,6 @@ class TrackerState:
 
     def check(self) -> None:
         """Raise ValueError if the rows do not fit together; ``select`` makes only states that do."""
-        packets, tcp = kernels()
         count = len(self.names)
         sizes = (
             len(self.keys) == count * packets.KEY
@@ -110,13 +106,11 @@ class TrackerState:
             raise ValueError("the state of TCP connections does not fit together")
 
     def _holding_fits(self) -> bool:
-        tcp = kernels().tcp
         holding = self.holding
         return bool(((holding >= 0) & (holding < len(self.streams)) & (holding % tcp.STREAM == 0)).all())
 
     def _nodes_fit(self) -> bool:
         """Return whether the lists of held segments lie one after the other, in order, and their bytes in ``held``."""
-        tcp = kernels().tcp
         streams, nodes = self.streams.reshape(-1, tcp.STREAM), self.nodes.reshape(-1, tcp.NODE)
         which = self.holding // tcp.STREAM
         held = streams[which, tcp.HELD]
@@ -142,7 +136,6 @@ class TrackerState:
         )
 
     def _held_fits(self, nodes: Ints) -> bool:
-        tcp = kernels().tcp
         size, place, offset = nodes[:, tcp.SIZE], nodes[:, tcp.PLACE], nodes[:, tcp.OFFSET]
         is_within = (size == 0) | ((place >= 0) & (place <= len(self.held) - size))
         is_ordered = (nodes[:-1, tcp.FOLLOWING] < 0) | (offset[:-1] + size[:-1] <= offset[1:])

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from .. import __version__, errors
-from ..capture.read.resume import ResumePoint
+from ..capture.read import ResumePoint
 from ..capture.state import State
 from ..errors import DecodeError, LakeError
 from ..lake import Run, StagedFile

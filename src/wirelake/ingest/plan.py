@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..capture.partitions import CaptureRange
-from ..capture.read.inputs import Peek, in_order, peek
-from ..capture.read.listing import Listing, find
-from ..capture.split import PARTITION_BYTES
+from ..capture.decode import CaptureRange
+from ..capture.partitions import PARTITION_BYTES
+from ..capture.read.listing import Listing, Peek, find, in_order, peek
 from ..errors import CaptureError
 from ..lake import Input, look
 

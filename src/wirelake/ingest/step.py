@@ -17,9 +17,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from ..capture.decode import CaptureDecoder
-from ..capture.partitions import Partition
+from ..capture.partitions import Partition, Plan, plan
 from ..capture.settings import ReadSettings
-from ..capture.split import Plan, plan
 from ..gold.open import OPEN
 from ..gold.tables import ACCOUNTING
 from ..lake import Run, StagedFile, read_ipc

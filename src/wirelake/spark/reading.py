@@ -11,13 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
-from ..capture.decode import DecodedWindow, decode_partition
-from ..capture.partitions import CaptureRange, Partition
+from ..capture.decode import CaptureRange, DecodedWindow
+from ..capture.partitions import Partition, decode_partition, plan
 from ..capture.read import kind_of
 from ..capture.read.files import local_path, open_binary
 from ..capture.read.listing import ListedFile, find
 from ..capture.settings import ReadSettings
-from ..capture.split import plan
 from ..errors import CaptureError, DecodeError, OptionError
 from ..gold.facts import ENVELOPE, MESSAGES, facts, needed_columns
 from ..spec.nodes import Protocol

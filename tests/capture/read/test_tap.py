@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 
 from tests.capture.reloading import reloaded
 from tests.capture.taps import CLIENT, SERVER, SET, START_US, Found, Step, play, read_tap, rotated, tap, together
-from wirelake.capture.chunks import TO_CLIENT, TO_SERVER
+from wirelake.capture.chunks import TO_CLIENT, TO_SERVER, Connection
 from wirelake.capture.read import open_capture
-from wirelake.capture.read.tap import TapReader
-from wirelake.capture.tap_connections import TapConnections
+from wirelake.capture.read.tap import TapConnections, TapReader
 from wirelake.capture.tap_format import FILE_HEAD_BYTES
 from wirelake.capture.tcp import Tracker
 from wirelake.capture.write.tap import TapWriter
@@ -325,3 +324,29 @@ def streams_of(traffic: Traffic) -> dict[tuple[int, str], bytes]:
     for event in traffic:
         found[event.connection.number, event.direction] += event.frame
     return found
+
+
+def test_an_open_record_of_a_later_file_changes_nothing() -> None:
+    taps = TapConnections()
+    taps.open(SET, 1, Connection("first", "a", "b"))
+    taps.open(SET, 1, Connection("second", "a", "b"))
+    assert taps.of(SET, 1).connection.id == "first"
+    closed = taps.close(SET, 1)
+    assert closed is not None and closed.id == "first"
+    assert taps.close(SET, 1) is None
+
+
+def test_a_connection_without_an_open_record_is_the_same_in_every_run() -> None:
+    assert TapConnections().of(SET, 5).connection.id == TapConnections().of(SET, 5).connection.id
+    assert TapConnections().of(SET, 5).connection.id != TapConnections().of(SET, 6).connection.id
+
+
+def test_a_state_is_not_changed_by_what_comes_later() -> None:
+    taps = TapConnections()
+    taps.of(SET, 1).ends = (3, 4)
+    state = taps.state()
+    taps.of(SET, 1).ends = (9, 9)
+    taps.of(SET, 1).connection.ended = "closed"
+    (known,) = reloaded(state).connections
+    assert (known.ends, known.connection.ended) == ((3, 4), "")
+    assert TapConnections(state).of(SET, 1).ends == (3, 4)

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 
 from tests.needs import require
 from wirelake.capture.chunks import TO_CLIENT, TO_SERVER
-from wirelake.capture.decode import CaptureDecoder
-from wirelake.capture.partitions import CaptureRange
+from wirelake.capture.decode import CaptureDecoder, CaptureRange
 from wirelake.capture.read import open_capture
 from wirelake.capture.settings import ReadSettings
 from wirelake.capture.tcp import Tracker

@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from wirelake.capture.partitions import CaptureRange
-from wirelake.capture.split import plan
+from wirelake.capture.decode import CaptureRange
+from wirelake.capture.partitions import plan
 from wirelake.generate import generate, write_pcap
 from wirelake.ingest.tasks import StepSettings
 from wirelake.ingest.tasks.decode import DecodeTask

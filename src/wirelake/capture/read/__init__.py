@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ...errors import CaptureError
@@ -21,7 +22,6 @@ from ...errors import CaptureError
 if TYPE_CHECKING:
     from ..chunks import Chunks, Counts
     from ..tcp import Tracker
-    from .resume import ResumePoint
 
 __all__ = ["KINDS", "Reader", "kind_of", "open_capture"]
 
@@ -29,6 +29,44 @@ KINDS = ("pcap", "pcapng", "tap", "raw")
 RAW_NAMES = (".bin", ".raw")
 WINDOW = 16 << 20
 _HEAD_BYTES = 8
+
+
+LARGEST_BLOCK = 1 << 26
+"""Of pcapng."""
+
+Interface = tuple[int, int, int, int]
+"""Link type, snap length, unit of time (as the kernel wants it), seconds to add."""
+
+
+@dataclass(frozen=True, slots=True)
+class PacketFormat:
+    """What earlier bytes of a pcap or pcapng file say about later packets."""
+
+    is_big: bool = False
+    is_nano: bool = False
+    largest: int = LARGEST_BLOCK
+    interfaces: tuple[Interface, ...] = ()
+    last_us: int = -1
+    """For packets that have no time of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class TapHead:
+    """The head of a tap file."""
+
+    set_id: bytes
+    number: int
+    seed: int
+    """The CRC-32 with which those of all records begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResumePoint:
+    """A place in a capture file between two packets or records. Raw files need no more than the position."""
+
+    position: int
+    packets: PacketFormat | None = None
+    tap: TapHead | None = None
 
 
 class Reader(Protocol):

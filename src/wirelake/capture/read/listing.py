@@ -1,6 +1,6 @@
-"""Expand paths, globs and directories into files, with their sizes.
+"""Find captures: paths, globs and directories become files, and a first look tells in which order they were taken.
 
-The rules are those of Spark's file formats: hidden names (``.x``, ``_x``) in directories are left out, a directory is
+Listing follows Spark's file formats: hidden names (``.x``, ``_x``) in directories are left out, a directory is
 listed one level deep unless ``recursiveFileLookup`` says otherwise, and ``pathGlobFilter`` matches names, not paths.
 """
 
@@ -15,8 +15,12 @@ from typing import Any
 from pyarrow import fs
 
 from ...errors import OptionError
+from . import kind_of, open_capture
+from .files import open_binary
 
 _GLOB = re.compile(r"[*?\[{]")
+_PEEK_BYTES = 1 << 16
+_HEAD_BYTES = 8
 
 
 @dataclass(frozen=True)
@@ -170,3 +174,36 @@ def _wanted(info: Any, options: Listing) -> bool:
     if options.modified_before is not None and changed >= options.modified_before:
         return False
     return options.modified_after is None or changed > options.modified_after
+
+
+# --- the first look
+
+
+@dataclass(frozen=True, slots=True)
+class Peek:
+    """The first look at a capture."""
+
+    path: str
+    kind: str
+    first_us: int | None
+    """The time of its first packet of a connection, if it has one near its beginning."""
+
+
+def peek(path: str, kind: str | None = None) -> Peek:
+    """Look at the beginning of a capture; raise CaptureError if it is none."""
+    from ..tcp import Tracker
+
+    if kind is None:
+        with open_binary(path) as file:
+            kind = kind_of(path, file.read(_HEAD_BYTES))
+    if kind == "raw":
+        return Peek(path, kind, None)
+    for chunks in open_capture(path, Tracker(), kind=kind, window=_PEEK_BYTES):
+        known = [connection.first_us for connection in chunks.connections if connection.first_us is not None]
+        return Peek(path, kind, min(known, default=None))
+    return Peek(path, kind, None)
+
+
+def in_order(peeks: list[Peek]) -> list[Peek]:
+    """Return the captures in the order in which they were taken: a connection may go on in the next file."""
+    return sorted(peeks, key=lambda peek: (peek.first_us is None, peek.first_us or 0, peek.path))

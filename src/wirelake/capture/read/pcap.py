@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from ...errors import CaptureError
 from ..chunks import Chunks, Counts
-from ..lazy_kernels import kernels
+from ..lazy_kernels import packets
 from ..tcp import Tracker
-from .resume import LARGEST_BLOCK, Interface, PacketFormat, ResumePoint
+from . import LARGEST_BLOCK, Interface, PacketFormat, ResumePoint
 
 WINDOW = 16 << 20
 SPARE = 16
@@ -71,7 +71,7 @@ class PacketReader:
         self._is_over = False
         """Nothing more is read; ``_is_end``: because the file ends."""
         self._is_end = False
-        self._counters = np.zeros(kernels().packets.COUNTERS, np.int64)
+        self._counters = np.zeros(packets.COUNTERS, np.int64)
         self.position = 0
         if start is not None and start.packets is not None:
             self._format, self.position = start.packets, start.position
@@ -178,7 +178,6 @@ class PacketReader:
 
     def _walk(self, walk: _Walk) -> None:
         """Take all packets that are there."""
-        packets = kernels().packets
         counters = self._counters
         counters[:] = 0
         counters[packets.LAST_US] = self._format.last_us
@@ -201,7 +200,7 @@ class PacketReader:
             self._tell_end(walk)
 
     def _run(self, walk: _Walk) -> int:
-        packets, form, tracker = kernels().packets, self._format, self.tracker
+        form, tracker = self._format, self.tracker
         if self.kind == "pcap":
             walk.place, outcome = packets.walk_pcap(
                 walk.data, walk.place, len(walk.data), walk.is_end, form.is_big, form.is_nano, form.interfaces[0][0],
@@ -216,7 +215,6 @@ class PacketReader:
         return int(outcome)
 
     def _tell_end(self, walk: _Walk) -> None:
-        packets = kernels().packets
         broken = getattr(self._source, "broken", "")
         if broken:
             self.counts.broken = broken
@@ -228,7 +226,7 @@ class PacketReader:
         walk.place = len(walk.data)
 
     def _count(self, walk: _Walk) -> None:
-        packets, counts = kernels().packets, self.counts
+        counts = self.counts
         counters = self._counters.tolist()
         counts.packets += counters[packets.PACKETS]
         counts.bytes += counters[packets.BYTES]
@@ -250,7 +248,6 @@ class _Walk:
     """A window and how far it was walked. ``data`` from ``place`` on are bytes of the file."""
 
     def __init__(self, data: NDArray[np.uint8], place: int, is_end: bool, shift: int) -> None:
-        packets = kernels().packets
         self.data = data
         self.place = place
         self.is_end = is_end

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..chunks import DIRECTIONS, TO_SERVER, Chunks, Connection, Counts, connection_id
+from . import ResumePoint
 from .files import read_into
-from .resume import ResumePoint
 
 WINDOW = 16 << 20
 NO_TIME = -1

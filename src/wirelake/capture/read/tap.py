@@ -6,8 +6,8 @@ A kernel walks the records; Python sees only connections that open and close.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, BinaryIO
 
@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import CaptureError
-from ...kernels import tap as kernels
-from ..chunks import Chunks, Connection, Counts
-from ..tap_connections import TapConnection, TapConnections, tap_connection_id
+from ..chunks import Chunks, Connection, Counts, connection_id
+from ..lazy_kernels import tap as kernel
 from ..tap_format import (
     BEGINS,
     CLOSE,
@@ -30,11 +29,65 @@ from ..tap_format import (
     OPEN_BODY,
     VERSION,
 )
+from . import ResumePoint, TapHead
 from .files import read_into
-from .resume import ResumePoint, TapHead
 
 WINDOW = 16 << 20
 MOST_NOTES = 20
+_UNKNOWN = -1
+
+
+@dataclass(slots=True)
+class TapConnection:
+    """A connection by the set of its files and its number there; how far each direction is known."""
+
+    set_id: bytes
+    number: int
+    connection: Connection
+    ends: tuple[int, int] = (_UNKNOWN, _UNKNOWN)
+
+    def copy(self) -> TapConnection:
+        return replace(self, connection=replace(self.connection))
+
+
+@dataclass(frozen=True, slots=True)
+class TapState:
+    """The open connections of taps at some place of a capture: plain values."""
+
+    connections: list[TapConnection] = field(default_factory=list)
+
+    def only(self, ids: Collection[str]) -> TapState:
+        return TapState([known for known in self.connections if known.connection.id in ids])
+
+
+class TapConnections:
+    """All open connections of the taps that are read."""
+
+    def __init__(self, state: TapState | None = None) -> None:
+        known = state.connections if state is not None else []
+        self._known = {(tap.set_id, tap.number): tap.copy() for tap in known}
+
+    def state(self) -> TapState:
+        return TapState([known.copy() for known in self._known.values()])
+
+    def of(self, set_id: bytes, number: int) -> TapConnection:
+        """Return a connection; one whose open record was not seen is made here, and little is known of it."""
+        key = (set_id, number)
+        if key not in self._known:
+            self._known[key] = TapConnection(*key, Connection(tap_connection_id("", "", "", *key), "", ""))
+        return self._known[key]
+
+    def open(self, set_id: bytes, number: int, connection: Connection) -> None:
+        self._known.setdefault((set_id, number), TapConnection(set_id, number, connection))
+
+    def close(self, set_id: bytes, number: int) -> Connection | None:
+        """Forget a connection: its number is not used again."""
+        known = self._known.pop((set_id, number), None)
+        return known.connection if known is not None else None
+
+
+def tap_connection_id(client: str, server: str, first: str, set_id: bytes, number: int) -> str:
+    return connection_id(server, f"{client}|{server}|{first}|{set_id.hex()}|{number}")
 
 
 class TapReader:
@@ -120,21 +173,21 @@ class TapReader:
 
     def _take(self, buffer: NDArray[np.uint8], base: int, head: TapHead) -> tuple[Chunks, int]:
         # Between any two records there may be one range that is no record.
-        room = 2 * (len(buffer) // kernels.LEAST + 1)
+        room = 2 * (len(buffer) // kernel.LEAST + 1)
         kinds, details = np.empty(room, np.uint8), np.empty(room, np.uint8)
         numbers = np.empty(room, np.uint32)
         starts, lengths = np.empty(room, np.int64), np.empty(room, np.int64)
-        count, used, self._damaged_from = kernels.walk(
+        count, used, self._damaged_from = kernel.walk(
             buffer, base, head.seed, _crc_tables(), self._damaged_from, kinds, details, numbers, starts, lengths
         )
         records = _Records(buffer, kinds[:count], details[:count], numbers[:count], starts[:count], lengths[:count])
         self._note_damaged(records, base)
-        self.counts.packets += int((records.kinds != kernels.DAMAGED).sum())
+        self.counts.packets += int((records.kinds != kernel.DAMAGED).sum())
         return self._chunks(records, base, head.set_id), used
 
     def _chunks(self, records: _Records, base: int, set_id: bytes) -> Chunks:
         self._open(records, set_id)
-        is_record = records.kinds != kernels.DAMAGED
+        is_record = records.kinds != kernel.DAMAGED
         present, within = np.unique(records.numbers[is_record], return_inverse=True)
         local = np.zeros(len(records.kinds), np.int32)
         local[is_record] = within
@@ -142,7 +195,7 @@ class TapReader:
         ends = np.array([tap.ends for tap in known], np.int64).reshape(-1)
         last = np.array([-1 if (at := tap.connection.last_us) is None else at for tap in known], np.int64)
         arrays = _Arrays(2 * len(records.kinds))
-        made, missing, repeated = kernels.order(
+        made, missing, repeated = kernel.order(
             records.buffer, base, records.kinds, records.details, local, records.starts, records.lengths,
             len(records.kinds), ends, last, *arrays.all,
         )  # fmt: skip
@@ -181,7 +234,7 @@ class TapReader:
                 connection.ended_us = CLOSE_BODY.unpack(records.body(int(i)))[0]
 
     def _note_damaged(self, records: _Records, base: int) -> None:
-        for i in np.flatnonzero(records.kinds == kernels.DAMAGED):
+        for i in np.flatnonzero(records.kinds == kernel.DAMAGED):
             self._note(int(records.starts[i]) + base, int(records.lengths[i]))
 
     def _note(self, position: int, count: int) -> None:
@@ -257,4 +310,5 @@ def _date_beginnings(
 
 @cache
 def _crc_tables() -> NDArray[np.uint32]:
-    return kernels.crc_tables()
+    tables: NDArray[np.uint32] = kernel.crc_tables()
+    return tables

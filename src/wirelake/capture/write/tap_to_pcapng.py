@@ -19,10 +19,9 @@ from ... import __version__
 from ...errors import CaptureError
 from ..chunks import TO_SERVER, Chunks, Connection
 from ..read.files import open_binary, read_into
-from ..read.tap import TapReader
-from ..tap_connections import TapConnections
+from ..read.tap import TapConnections, TapReader
 from ..tap_format import FILE_HEAD, FILE_HEAD_BYTES, MAGIC
-from .pcapng import PcapngWriter
+from .pcap import PcapngWriter
 from .tcp import Address, TcpWriter
 
 WINDOW = 4 << 20

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...capture.chunks import DIRECTIONS, SERVER_DIGITS, Chunks, Counts, server_of
-from ...capture.decode import DecodedWindow, decode_partition
-from ...capture.partitions import Partition
+from ...capture.decode import DecodedWindow
+from ...capture.partitions import Partition, decode_partition
 from ...capture.quarantine import QUARANTINE
-from ...capture.read.resume import ResumePoint
+from ...capture.read import ResumePoint
 from ...columnar.schema import TIMESTAMP, table_schema
 from ...gold.by_connection import connection_rows, endpoint
 from ...gold.facts import FED, MESSAGES, facts

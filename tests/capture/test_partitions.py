@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.capture import hostile
-from wirelake.capture.decode import CaptureDecoder, DecodedWindow, decode_partition
-from wirelake.capture.partitions import CaptureRange
+from tests.capture.reloading import reloaded
+from wirelake.capture.decode import CaptureDecoder, CaptureRange, DecodedWindow
+from wirelake.capture.partitions import Plan, decode_partition, plan
 from wirelake.capture.settings import ReadSettings
-from wirelake.capture.split import Plan, plan
 from wirelake.capture.state import State
 from wirelake.generate import generate, write_pcap, write_raw, write_tap
 from wirelake.protocols import BUILT_IN
@@ -96,7 +96,7 @@ def test_files_that_come_one_by_one_give_the_same_rows(kind: str, captured: dict
             decoder, decoded = decode_partition(planned.partitions[0], ReadSettings())
             assert list(decoded) and planned.partitions[0].is_only
             planned.after = decoder.state()
-        state = State.unpack(planned.after.pack())
+        state = reloaded(planned.after)
     assert rows(windows) == in_one_go(captured[kind])
 
 
