@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.ingest.lakes import table, tables
-from tests.lake.listing import tree
+from tests.lake.lakes import tree
 from tests.spark.processes import COMMAND
 from wirelake.cli import cli
 from wirelake.generate import generate, write_pcap, write_raw

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.ingest.lakes import tables
-from tests.lake.listing import tree
+from tests.lake.lakes import tree
 from wirelake.generate import generate, write_pcap
 from wirelake.ingest.inline_runner import InlineRunner
 from wirelake.ingest.run import ingest

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from tests.lake.flat import flat
-from tests.lake.listing import tree
+from tests.lake.lakes import tree
 from wirelake.lake import Input, Lake, StagedFile, Staging, read_ipc, stage_ipc
 from wirelake.lake.store import Store
 

@@ -7,39 +7,18 @@ import os
 import resource
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
-from pyarrow import fs
 
 from tests.lake.flat import flat
-from tests.lake.listing import tree
+from tests.lake.lakes import SCHEMA, numbers, rows, stage, tree
 from wirelake.errors import LakeError
-from wirelake.lake import Lake, Run, StagedFile, look, read_ipc, stage_ipc
-from wirelake.lake.store import Store
-
-SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("n", pa.int64())])
-
-
-def rows(*numbers: int, ts: int = 0) -> pa.RecordBatch:
-    columns = [pa.array([ts] * len(numbers), SCHEMA.field("ts").type), pa.array(numbers, pa.int64())]
-    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
-
-
-def stage(run: Run, table: str, *numbers: int, task: int = 0, **options: Any) -> list[StagedFile]:
-    with run.staging.attempt(task) as attempt:
-        attempt.table(table, SCHEMA, **options).write(rows(*numbers))
-        return attempt.close()
-
-
-def numbers(lake: Lake, table: str) -> list[int]:
-    return sorted(lake.dataset(table, SCHEMA).to_table().column("n").to_pylist())
+from wirelake.lake import Lake, examine, read_ipc, stage_ipc
 
 
 def everything(place: Path) -> list[str]:
@@ -200,10 +179,10 @@ def test_inputs_facts_and_labels_are_part_of_the_commit(tmp_path: Path) -> None:
     capture.write_bytes(b"abcdef")
     lake = Lake.open(tmp_path / "lake")
     with lake.writing() as run:
-        seen, _ = look(capture)
+        seen, _ = examine(capture)
         facts = {"messages": 3, "by": {"casual": 3}, "last": "x"}
         run.commit(stage(run, "silver/x", 5), inputs=[seen.read_to(4)], facts=facts, labels={"batch": 7})
-        seen, standing = look(capture, lake.inputs()[str(capture)])
+        seen, standing = examine(capture, lake.inputs()[str(capture)])
         assert (standing, seen.position) == ("same", 4)
         facts = {"messages": 1, "by": {"casual": 1, "mb": 2}, "last": "y"}
         run.commit(inputs=[seen.read_to(6)], facts=facts, labels={"batch": 8})
@@ -259,40 +238,6 @@ def test_a_number_that_is_taken_meanwhile_is_noticed(tmp_path: Path) -> None:
             run.commit(files)
 
 
-@pytest.mark.parametrize("text", ["", '{"format":1', "{}", '{"format":1,"number":1,"files":[{"x":1}]}'])
-def test_a_record_that_makes_no_sense_stops_everything(tmp_path: Path, text: str) -> None:
-    lake = Lake.open(tmp_path)
-    with lake.writing() as run:
-        run.commit()
-    (tmp_path / "_commits" / "00000001.json").write_text(text)
-    with pytest.raises(LakeError, match=r"00000001\.json: is not a commit record"):
-        Lake.open(tmp_path).tables()
-
-
-def test_a_record_of_a_newer_wirelake_stops_everything(tmp_path: Path) -> None:
-    lake = Lake.open(tmp_path)
-    with lake.writing() as run:
-        run.commit()
-    (tmp_path / "_commits" / "00000002.json").write_text('{"format":2,"wirelake":"9.1"}')
-    with pytest.raises(LakeError, match=r"00000002.json: has the format of a newer wirelake \(9.1\)"):
-        lake.tables()
-
-
-def test_a_missing_record_and_a_missing_file_are_noticed(tmp_path: Path) -> None:
-    lake = Lake.open(tmp_path)
-    with lake.writing() as run:
-        for k in range(3):
-            run.commit(stage(run, "silver/x", k))
-    (tmp_path / "_commits" / "00000002.json").rename(tmp_path / "kept")
-    with pytest.raises(LakeError, match=r"00000002\.json: is missing, but later commits exist"):
-        Lake.open(tmp_path).tables()
-    (tmp_path / "kept").rename(tmp_path / "_commits" / "00000002.json")
-    (tmp_path / lake.files("silver/x")[2].path).unlink()
-    expected = r"00003-00000-0\.parquet: is missing, though commit 3 has it"
-    with pytest.raises(LakeError, match=expected), Lake.open(tmp_path).writing():
-        pass
-
-
 def test_a_table_may_gain_columns(tmp_path: Path) -> None:
     lake = Lake.open(tmp_path)
     wider = SCHEMA.append(pa.field("extra", pa.string()))
@@ -319,123 +264,6 @@ def test_a_reader_sees_a_commit_whose_files_are_not_moved_yet(tmp_path: Path) ->
         pass
     assert (tmp_path / files[0].path).exists()
     assert numbers(reader, "silver/x") == [1]
-
-
-def test_an_attempt_that_goes_on_after_the_commit_adds_nothing(tmp_path: Path) -> None:
-    """As speculative tasks do, and those of a driver that was killed."""
-    lake = Lake.open(tmp_path)
-    with lake.writing() as run:
-        slow = run.staging.attempt(0)
-        slow.table("silver/x", SCHEMA, row_group_rows=1).write(rows(1))
-        run.commit(stage(run, "silver/x", 1))
-        slow.table("silver/x", SCHEMA).write(rows(2))
-        slow.table("silver/y", SCHEMA).write(rows(3))
-    with suppress(LakeError):
-        slow.close()
-    assert (lake.tables(), numbers(lake, "silver/x")) == (["silver/x"], [1])
-    with lake.writing():
-        assert not tree(lake.store, "_staging")
-    assert [path.name for path in tmp_path.glob("silver/**/*.parquet")] == ["part-00000001-00000-0.parquet"]
-
-
-def test_what_a_commit_needs_is_on_the_disk_before_it_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that a loss of power leaves either the commit with all its files, or none of it."""
-    done: list[tuple[str, str]] = []
-    fsync, move = Store._fsync, Store.move
-
-    def note_fsync(store: Store, path: str) -> None:
-        fsync(store, path)
-        done.append(("fsync", path))
-
-    def note_move(store: Store, source: str, target: str) -> None:
-        move(store, source, target)
-        done.append(("move", target))
-
-    monkeypatch.setattr(Store, "_fsync", note_fsync)
-    monkeypatch.setattr(Store, "move", note_move)
-    lake = Lake.open(tmp_path)
-    with lake.writing() as run:
-        carry = run.staging.stage_bytes("driver", "x.bin", b"abc")
-        files = stage(run, "silver/x", 1)
-        run.commit(files, carry={"driver": carry})
-    made = done.index(("move", "_commits/00000001.json"))
-    for staged in (files[0].staged, carry.staged):
-        for path in (staged, *(str(above) for above in Path(staged).parents)):
-            assert ("fsync", path.removeprefix(".")) in done[:made], path
-    assert done[made + 1] == ("fsync", "_commits")
-    placed = done.index(("move", files[0].path))
-    assert made < placed
-    for path in ("silver/x/date=1970-01-01", "silver/x", "silver", ""):
-        assert ("fsync", path) in done[placed:], path
-
-
-# --- other stores
-
-
-def test_a_store_without_directories_renames_and_exclusive_creation_is_enough(tmp_path: Path) -> None:
-    store = flat(tmp_path)
-    lake = Lake.open("bucket/lake", filesystem=store, settings={"buckets": 2})
-    with lake.writing() as run:
-        carry = run.staging.stage_bytes("driver", "x.bin", b"abc")
-        run.commit([*stage(run, "silver/x", 1), *stage(run, "gold/open", 1)], carry={"driver": carry})
-        stage(run, "silver/x", 9, task=5)
-        run.commit(stage(run, "gold/open", 2), removed=lake.files("gold/open"))
-    again = Lake.open("bucket/lake", create=False, filesystem=store)
-    assert (numbers(again, "silver/x"), numbers(again, "gold/open")) == ([1], [2])
-    assert again.store.read(again.carry()["driver"], 9) == b"abc"
-    kept = tree(again.store, "")
-    assert kept == [
-        "_carry/00000001-driver.bin",
-        "_commits/00000001.json",
-        "_commits/00000002.json",
-        "_lake.json",
-        "gold/open/date=1970-01-01/part-00000002-00000-0.parquet",
-        "silver/x/date=1970-01-01/part-00000001-00000-0.parquet",
-    ]
-
-
-def test_a_file_system_that_is_neither_local_nor_objects_works(tmp_path: Path) -> None:
-    below = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
-    lake = Lake.open("lake", filesystem=below)
-    with lake.writing() as run:
-        run.commit(stage(run, "silver/x", 1))
-    with lake.writing() as run:
-        run.commit(stage(run, "silver/x", 2))
-    assert numbers(Lake.open("lake", filesystem=below), "silver/x") == [1, 2]
-    assert not tree(lake.store, "_staging")
-
-
-# --- one writer
-
-
-HOLDER = """
-import sys
-from wirelake.lake import Lake
-with Lake.open(sys.argv[1]).writing() as run:
-    print("writing", flush=True)
-    sys.stdin.readline()
-"""
-
-
-def test_two_processes_cannot_write_at_once(tmp_path: Path) -> None:
-    Lake.open(tmp_path)
-    command = [sys.executable, "-c", HOLDER, str(tmp_path)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == "writing\n"
-        expected = rf"another run \(pid {holder.pid} on \S+, since \d{{4}}-\S+\) is writing to this lake"
-        with pytest.raises(LakeError, match=expected), Lake.open(tmp_path).writing():
-            pass
-        assert Lake.open(tmp_path).tables() == []
-        holder.kill()
-    with Lake.open(tmp_path).writing() as run:
-        run.commit()
-
-
-def test_two_runs_of_one_process_cannot_write_at_once(tmp_path: Path) -> None:
-    lake = Lake.open(tmp_path)
-    with lake.writing(), pytest.raises(LakeError, match=f"pid {os.getpid()}"), Lake.open(tmp_path).writing():
-        pass
 
 
 # --- a disk that says no

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections import Counter
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -15,11 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.lake.listing import tree
 from wirelake.errors import LakeError
-from wirelake.lake import Lake, Staging, TableWriter
-from wirelake.lake.encodings import encodings
+from wirelake.lake import Attempt, Staging
 from wirelake.lake.store import Store
+from wirelake.lake.table_writer import TableWriter
 
 DAY = 86_400_000_000
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("n", pa.int64())])
@@ -32,6 +30,10 @@ def rows(times: list[int | None], start: int = 0) -> pa.RecordBatch:
 
 def staging(place: Path, number: int = 1) -> Staging:
     return Staging(Store.at(place), "run", number, durable=False)
+
+
+def attempt(place: Path) -> Attempt:
+    return staging(place).attempt(3)
 
 
 def written(place: Path, batches: list[pa.RecordBatch], **options: Any) -> dict[str, list[dict[str, Any]]]:
@@ -47,7 +49,7 @@ def written(place: Path, batches: list[pa.RecordBatch], **options: Any) -> dict[
 
 
 def staged(place: Path, batches: list[pa.RecordBatch], **options: Any) -> list[Any]:
-    writer = TableWriter(staging(place), "silver/x", SCHEMA, task=3, **options)
+    writer = TableWriter(attempt(place), "silver/x", SCHEMA, **options)
     for batch in batches:
         writer.write(batch)
     return writer.close()
@@ -89,7 +91,7 @@ def test_every_row_is_written_once_under_its_date(
     place = tmp_path_factory.mktemp("lake")
     batches = [rows(times, 100 * i) for i, times in enumerate(lists)]
     options = {"row_group_rows": group, "buffer_bytes": buffer, "max_open": most}
-    writer = TableWriter(Staging(Store.at(place), "run", 1, durable=False), "silver/x", SCHEMA, **options)
+    writer = TableWriter(attempt(place), "silver/x", SCHEMA, **options)
     for batch in batches:
         writer.write(batch)
     found = Counter()
@@ -122,12 +124,12 @@ def test_small_batches_make_few_row_groups_in_one_file(tmp_path: Path) -> None:
 
 
 def test_only_so_many_files_are_open_at_once(tmp_path: Path) -> None:
-    writer = TableWriter(staging(tmp_path), "silver/x", SCHEMA, row_group_rows=1, max_open=3)
+    writer = TableWriter(attempt(tmp_path), "silver/x", SCHEMA, row_group_rows=1, max_open=3)
     for k in range(20):
         writer.write(rows([k % 10 * DAY], k))
         assert sum(part.sink is not None for part in writer._parts.values()) <= 3
     files = writer.close()
-    assert sorted(file.name for file in files) == sorted(f"part-00000001-00000-{k}.parquet" for k in range(20))
+    assert sorted(file.name for file in files) == sorted(f"part-00000001-00003-{k}.parquet" for k in range(20))
 
 
 def test_a_thousand_dates_in_one_batch_cost_a_file_each_and_bounded_memory(tmp_path: Path) -> None:
@@ -137,7 +139,7 @@ def test_a_thousand_dates_in_one_batch_cost_a_file_each_and_bounded_memory(tmp_p
 
 
 def test_what_waits_in_memory_is_bounded(tmp_path: Path) -> None:
-    writer = TableWriter(staging(tmp_path), "silver/x", SCHEMA, buffer_bytes=10_000)
+    writer = TableWriter(attempt(tmp_path), "silver/x", SCHEMA, buffer_bytes=10_000)
     for k in range(50):
         writer.write(rows([k % 4 * DAY] * 100, k))
         assert writer._waiting_bytes <= 10_000
@@ -165,7 +167,7 @@ def test_columns_are_taken_by_name_and_others_left_out(tmp_path: Path) -> None:
 
 def test_times_in_other_units_work(tmp_path: Path) -> None:
     schema = pa.schema([("at", pa.timestamp("ns"))])
-    writer = TableWriter(staging(tmp_path), "gold/exchanges", schema, dated_by="at")
+    writer = TableWriter(attempt(tmp_path), "gold/exchanges", schema, dated_by="at")
     writer.write(pa.RecordBatch.from_arrays([pa.array([DAY * 1000 + 1], schema.field(0).type)], schema=schema))
     (file,) = writer.close()
     assert (file.partition, file.min_ts) == ("date=1970-01-02", DAY)
@@ -183,109 +185,11 @@ def test_no_rows_make_no_file(tmp_path: Path) -> None:
 
 def test_a_column_called_date_is_refused(tmp_path: Path) -> None:
     with pytest.raises(LakeError, match="silver/x: has a column 'date'"):
-        TableWriter(staging(tmp_path), "silver/x", SCHEMA.append(pa.field("date", pa.string())))
+        TableWriter(attempt(tmp_path), "silver/x", SCHEMA.append(pa.field("date", pa.string())))
 
 
 def test_dates_need_a_column_of_times(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no column 'at' to take dates from"):
-        TableWriter(staging(tmp_path), "silver/x", SCHEMA, dated_by="at")
+        TableWriter(attempt(tmp_path), "silver/x", SCHEMA, dated_by="at")
     with pytest.raises(ValueError, match="taken from a timestamp, not from int64"):
         staged(tmp_path, [rows([1])], dated_by="n")
-
-
-def test_an_attempt_that_fails_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match="gone wrong"), staging(tmp_path).attempt(1) as attempt:
-        attempt.table("silver/x", SCHEMA, row_group_rows=1).write(rows([1, 2]))
-        attempt.stream("facts", SCHEMA).write(rows([1]))
-        attempt.stage_bytes("carry", b"abc")
-        assert tree(Store.at(tmp_path), "_staging")
-        raise RuntimeError("gone wrong")
-    assert not tree(Store.at(tmp_path), "_staging")
-
-
-def test_an_attempt_that_is_left_without_a_word_leaves_nothing(tmp_path: Path) -> None:
-    with staging(tmp_path).attempt(1) as attempt:
-        attempt.table("silver/x", SCHEMA).write(rows([1, 2]))
-    assert not tree(Store.at(tmp_path), "_staging")
-
-
-def test_two_attempts_at_one_task_do_not_meet(tmp_path: Path) -> None:
-    with staging(tmp_path).attempt(1) as first, staging(tmp_path).attempt(1) as second:
-        for attempt in (first, second):
-            attempt.table("silver/x", SCHEMA).write(rows([1, 2]))
-        (one,), (two,) = first.close(), second.close()
-    assert one.path == two.path
-    assert one.staged != two.staged
-
-
-def test_staging_goes_to_workers_as_a_small_pickle(tmp_path: Path) -> None:
-    lake = Lake.open(tmp_path / "lake")
-    with lake.writing() as run:
-        data = pickle.dumps(run.staging)
-        assert len(data) < 1000
-        with pickle.loads(data).attempt(0) as attempt:
-            attempt.table("silver/x", SCHEMA).write(rows([1]))
-            run.commit(attempt.close())
-    assert lake.dataset("silver/x").count_rows() == 1
-
-
-def test_a_task_has_a_name_that_is_fit_for_files(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="a task has a name of up to 100 letters"):
-        staging(tmp_path).attempt("a/b")
-
-
-# --- how columns are laid out
-
-
-def sample(count: int = 5000) -> pa.Table:
-    source = np.random.default_rng(1)
-    noise = [source.bytes(16) for _ in range(count)]
-    nested = [{"id": value, "kind": "abc"[k % 3]} for k, value in enumerate(noise)]
-    listed = [[{"text": f"word {k % 5}"}] for k in range(count)]
-    mapped = [[("key", value)] for value in noise]
-    return pa.table(
-        {
-            "nested": nested,
-            "listed": listed,
-            "mapped": pa.array(mapped, pa.map_(pa.string(), pa.binary())),
-            "counted": np.arange(count),
-            "nothing": pa.nulls(count, pa.string()),
-            "flag": [k % 2 == 0 for k in range(count)],
-        }
-    )
-
-
-def test_what_repeats_gets_a_dictionary_and_what_does_not_shrink_is_left_alone(tmp_path: Path) -> None:
-    chosen = encodings(sample())
-    assert {"nested.kind", "listed.list.element.text", "mapped.key_value.key", "nothing"} == set(
-        chosen["use_dictionary"]
-    )
-    assert {path for path, codec in chosen["compression"].items() if codec == "none"} == {
-        "nested.id",
-        "mapped.key_value.value",
-    }
-    assert "nested.id" not in chosen["write_statistics"]
-    assert "counted" in chosen["write_statistics"]
-
-
-def test_paths_are_those_of_parquet(tmp_path: Path) -> None:
-    table = sample()
-    pq.write_table(table, tmp_path / "x.parquet")
-    group = pq.ParquetFile(tmp_path / "x.parquet").metadata.row_group(0)
-    paths = {group.column(i).path_in_schema for i in range(group.num_columns)}
-    assert set(encodings(table)["compression"]) == paths
-
-
-def test_the_file_is_laid_out_as_chosen(tmp_path: Path) -> None:
-    table = sample()
-    writer = TableWriter(staging(tmp_path), "silver/x", table.schema, dated_by=None)
-    writer.write(table)
-    (file,) = writer.close()
-    read = pq.ParquetFile(tmp_path / file.staged)
-    group = read.metadata.row_group(0)
-    about = {group.column(i).path_in_schema: group.column(i) for i in range(group.num_columns)}
-    assert about["nested.id"].compression == "UNCOMPRESSED"
-    assert not about["nested.id"].has_dictionary_page
-    assert about["nested.kind"].compression == "ZSTD"
-    assert about["nested.kind"].has_dictionary_page
-    assert read.read().equals(table)

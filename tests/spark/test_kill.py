@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.ingest.lakes import tables
-from tests.lake.listing import tree
+from tests.lake.lakes import tree
 from tests.needs import require
 from tests.spark.processes import Ingest
 from wirelake.generate import generate, write_pcap

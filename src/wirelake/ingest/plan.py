@@ -11,7 +11,7 @@ from ..capture.decode import CaptureRange
 from ..capture.partitions import PARTITION_BYTES
 from ..capture.read.listing import Listing, Peek, find, in_order, peek
 from ..errors import CaptureError
-from ..lake import Input, look
+from ..lake import Input, examine
 
 SMALLEST_PARTITION = 16 << 20
 
@@ -52,13 +52,13 @@ def choose_new(
     chosen: dict[str, NewCapture] = {}
     for capture in captures:
         path = capture.path
-        now, standing = look(path, known.get(path))
+        now, change = examine(path, known.get(path))
         before = known.get(path)
-        if standing == "new" and capture.kind != "raw" and now.identity in by_content:
+        if change == "new" and capture.kind != "raw" and now.identity in by_content:
             before = by_content[now.identity]
-            standing = "grown" if now.size > before.size else "same"
-        position = positions.get(before.path) if before is not None and standing == "grown" else None
-        if standing == "same" or (standing == "grown" and position is None):
+            change = "grown" if now.size > before.size else "same"
+        position = positions.get(before.path) if before is not None and change == "grown" else None
+        if change == "same" or (change == "grown" and position is None):
             continue
         size = now.size - before.size if position is not None and before is not None else now.size
         piece = CaptureRange(path, path, capture.kind, position, is_growing=not final, size=size)

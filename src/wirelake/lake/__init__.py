@@ -6,17 +6,16 @@ Layout: ``bronze/chunks``, ``silver/<protocol>``, ``silver/messages``, ``silver/
 are not committed; a writer holds ``_lock``.
 
 A lake is data, never code: reading one, even a hostile one, runs nothing and touches no file outside it
-(``allowed.py``, ``store.py``).
+(``validation.py``, ``store.py``).
 """
 
 from __future__ import annotations
 
 from ..errors import LakeError
 from .arrow_files import StreamWriter, read_ipc, stage_ipc
-from .inputs import Input, look
-from .lake import Lake, Run, Summary, TableSummary
+from .inputs import Input, examine
+from .lake import Lake, Run, Summary
 from .staging import Attempt, StagedFile, Staging
-from .table_writer import TableWriter
 
 __all__ = [
     "Attempt",
@@ -28,9 +27,7 @@ __all__ = [
     "Staging",
     "StreamWriter",
     "Summary",
-    "TableSummary",
-    "TableWriter",
-    "look",
+    "examine",
     "read_ipc",
     "stage_ipc",
 ]

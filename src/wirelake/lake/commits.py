@@ -1,37 +1,24 @@
 """Commit records: one small JSON file each, ``_commits/00000001.json`` and so on. The record is the commit.
 
 The state of a lake is the sum of its records, in their order. A record is checked before it counts: its types, its
-size, and every name and path in it (``allowed.py``).
+size, and every name and path in it (``validation.py``).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from ..errors import LakeError
+from . import validation as valid
 from .inputs import Input
 from .staging import StagedFile
 from .store import Store
-from .validation import (
-    CARRY,
-    Count,
-    Text,
-    Values,
-    is_carry_path,
-    is_name,
-    is_run,
-    is_staged_path,
-    is_table,
-    is_table_file,
-    is_table_path,
-    printable,
-    shown,
-)
+from .validation import Count, Text, Values, printable, shown
 
 COMMITS = "_commits"
 FORMAT = 1
@@ -91,22 +78,22 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def _faults(self) -> Iterator[str]:
         """Yield what no record of wirelake names."""
-        if not is_run(self.run):
+        if not valid.is_run(self.run):
             yield f"the run {shown(self.run)}"
         for file in self.files:
-            if not is_table(file.table):
+            if not valid.is_table(file.table):
                 yield f"the table {shown(file.table)}"
-            if not is_table_file(file.table, file.partition, file.name):
+            if not valid.is_table_file(file.table, file.partition, file.name):
                 yield f"the file {shown(file.path)}"
         for name, carried in self.carry.items():
-            if not is_name(name):
+            if not valid.is_name(name):
                 yield f"the carry {shown(name)}"
-            if carried is not None and not (carried.table == CARRY and is_carry_path(carried.path)):
+            if carried is not None and not (carried.table == valid.CARRY and valid.is_carry_path(carried.path)):
                 yield f"the file {shown(carried.path)} as carry"
-        yield from (f"the file {shown(path)}" for path in self.removed if not is_table_path(path))
-        yield from (f"the file {shown(path)} as carry" for path in self.superseded if not is_carry_path(path))
+        yield from (f"the file {shown(path)}" for path in self.removed if not valid.is_table_path(path))
+        yield from (f"the file {shown(path)} as carry" for path in self.superseded if not valid.is_carry_path(path))
         staged = (path for path, _ in self.moves())
-        yield from (f"the staged file {shown(path)}" for path in staged if not is_staged_path(path, self.run))
+        yield from (f"the staged file {shown(path)}" for path in staged if not valid.is_staged_path(path, self.run))
 
 
 class _Header(msgspec.Struct, frozen=True):
@@ -183,10 +170,6 @@ def record_path(number: int) -> str:
     return f"{COMMITS}/{number:08d}.json"
 
 
-def record_numbers(names: Iterable[str]) -> list[int]:
-    return sorted(int(match[1]) for match in map(_RECORD_NAME.fullmatch, names) if match)
-
-
 def temporary_records(store: Store) -> list[str]:
     """Return the paths of records that were not completed."""
     return [f"{COMMITS}/{name}" for name in store.names(COMMITS) if _TEMPORARY_NAME.fullmatch(name)]
@@ -194,7 +177,8 @@ def temporary_records(store: Store) -> list[str]:
 
 def read_new(store: Store, state: State) -> State:
     """Add the records that are not in the state yet."""
-    numbers = [number for number in record_numbers(store.names(COMMITS)) if number > state.number]
+    matches = map(_RECORD_NAME.fullmatch, store.names(COMMITS))
+    numbers = sorted(number for match in matches if match and (number := int(match[1])) > state.number)
     for expected, number in enumerate(numbers, state.number + 1):
         if number != expected:
             raise LakeError(store.show(record_path(expected)), "is missing, but later commits exist; restore it")

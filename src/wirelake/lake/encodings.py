@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+COMPRESSION, LEVEL = "zstd", 1
 SAMPLE_ROWS, SAMPLE_RUN = 2048, 128
 SAMPLE_BYTES = 1 << 16
 MIN_REPEATS = 4
@@ -22,23 +23,22 @@ MAX_COMPRESSED = 0.9
 """Compression pays if it leaves less than this share."""
 
 
-def encodings(table: pa.Table, compression: str = "zstd", level: int | None = 1) -> dict[str, Any]:
+def encodings(table: pa.Table) -> dict[str, Any]:
     """Return the arguments of a ``ParquetWriter`` for rows like these."""
     codecs: dict[str, str] = {}
     dictionaries: list[str] = []
     statistics: list[str] = []
     for path, values in leaves(_sample(table)):
         repeats = _repeats(values)
-        compresses = repeats or _compresses(values, compression)
-        codecs[path] = compression if compresses else "none"
+        compresses = repeats or _compresses(values)
+        codecs[path] = COMPRESSION if compresses else "none"
         if repeats:
             dictionaries.append(path)
         if compresses or not _is_text(values.type):
             statistics.append(path)
-    levels = {path: level for path, codec in codecs.items() if codec != "none"} if level is not None else None
     return {
         "compression": codecs,
-        "compression_level": levels,
+        "compression_level": {path: LEVEL for path, codec in codecs.items() if codec != "none"},
         "use_dictionary": dictionaries or False,
         "write_statistics": statistics or False,
     }
@@ -85,12 +85,11 @@ def _repeats(values: pa.Array) -> bool:
     return distinct * MIN_REPEATS <= valid
 
 
-def _compresses(values: pa.Array, compression: str) -> bool:
+def _compresses(values: pa.Array) -> bool:
     data = _bytes(values)
-    if len(data) < 1024 or compression == "none":
-        return compression != "none"
-    compressed: int = len(pa.compress(data, codec=compression, asbytes=True))
-    return compressed < MAX_COMPRESSED * len(data)
+    if len(data) < 1024:
+        return True
+    return len(pa.compress(data, codec=COMPRESSION, asbytes=True)) < MAX_COMPRESSED * len(data)
 
 
 def _bytes(values: pa.Array) -> bytes:
@@ -101,9 +100,4 @@ def _bytes(values: pa.Array) -> bytes:
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_string(kind)
-        or pa.types.is_binary(kind)
-        or pa.types.is_large_string(kind)
-        or pa.types.is_large_binary(kind)
-    )
+    return kind in (pa.string(), pa.binary(), pa.large_string(), pa.large_binary())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 from pyarrow import fs
@@ -15,7 +15,7 @@ from .validation import Count, Int64, Text
 
 HEAD_BYTES = 1 << 16
 
-Standing = Literal["new", "same", "grown", "changed"]
+Change = Literal["new", "same", "grown", "changed"]
 
 
 class Input(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -40,7 +40,7 @@ class Input(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return f"{self.head}:{self.head_bytes}"
 
 
-def look(path: str | os.PathLike[str], before: Input | None = None) -> tuple[Input, Standing]:
+def examine(path: str | os.PathLike[str], before: Input | None = None) -> tuple[Input, Change]:
     """Return a capture as it is now, and how it compares with ``before``.
 
     ``same``: nothing to do. ``grown``: the same file with more bytes, to be read on from ``before.position``.
@@ -48,7 +48,7 @@ def look(path: str | os.PathLike[str], before: Input | None = None) -> tuple[Inp
     """
     text = os.fspath(path)
     with errors(text, "cannot be read"):
-        files, place = _resolve(text)
+        files, place = fs.FileSystem.from_uri(text if "://" in text else os.path.abspath(text))
         info = files.get_file_info(place)
         if info.type == fs.FileType.NotFound:
             raise LakeError(text, "there is no such file")
@@ -57,19 +57,12 @@ def look(path: str | os.PathLike[str], before: Input | None = None) -> tuple[Inp
         with files.open_input_stream(place) as stream:
             start = bytes(stream.read(HEAD_BYTES))
     mtime = None if info.mtime_ns is None else info.mtime_ns // 1000
-    now = Input(text, info.size, mtime, _hash(start), len(start), before.position if before is not None else 0)
-    standing = _standing(before, now, start)
-    return (now.read_to(0) if standing == "changed" else now), standing
+    now = Input(text, info.size, mtime, _hash(start), len(start))
+    change = _change(before, now, start)
+    return (now if before is None or change == "changed" else now.read_to(before.position)), change
 
 
-def _resolve(text: str) -> tuple[Any, str]:
-    if "://" in text:
-        resolved: tuple[Any, str] = fs.FileSystem.from_uri(text)
-        return resolved
-    return fs.LocalFileSystem(), os.path.abspath(text)
-
-
-def _standing(before: Input | None, now: Input, start: bytes) -> Standing:
+def _change(before: Input | None, now: Input, start: bytes) -> Change:
     if before is None:
         return "new"
     if now.size < before.size or _hash(start[: before.head_bytes]) != before.head:

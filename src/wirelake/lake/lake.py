@@ -103,8 +103,6 @@ class Lake:
                 raise LakeError(store.shown, "is a file, not a lake")
             case "" if not create:
                 raise LakeError(store.shown, "there is no lake")
-            case _:
-                pass
         if store.kind(ABOUT) != "file":
             _create(store, settings or {}, create)
         return cls(store, _settings(store), durable=durable)
@@ -128,8 +126,8 @@ class Lake:
         state = self.refresh()
         snapshot = _Snapshot(self.store, self.settings)
         files = {table: dict(listed) for table, listed in state.files.items()}
-        snapshot._state = replace(state, files=files, inputs=dict(state.inputs))
-        snapshot._state.carry, snapshot._state.labels = dict(state.carry), dict(state.labels)
+        inputs, carry, labels = dict(state.inputs), dict(state.carry), dict(state.labels)
+        snapshot._state = replace(state, files=files, inputs=inputs, carry=carry, labels=labels)
         return snapshot
 
     def number(self) -> int:
@@ -278,9 +276,28 @@ class Run:
         """
         if self._is_in_doubt:
             raise LakeError(self.lake.path, f"commit {self.number} failed in this run; start another")
-        record = self._record(list(files), list(removed), list(inputs), dict(carry or {}), facts or {}, labels or {})
-        store = self.lake.store
+        carry = carry or {}
+        known = self.lake._state.carry
+        record = Record(
+            number=self.number,
+            run=self.staging.run,
+            at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            wirelake=__version__,
+            files=list(files),
+            removed=[file if isinstance(file, str) else file.path for file in removed],
+            inputs=list(inputs),
+            carry={name: file and self._carried(name, file) for name, file in carry.items()},
+            superseded=[known[name] for name in carry if name in known],
+            facts=dict(facts or {}),
+            labels=dict(labels or {}),
+        )
         self._check(record)
+        self._publish(record)
+        return record.number
+
+    def _publish(self, record: Record) -> None:
+        """Record the commit, move its files to their places, and get ready for the next one."""
+        store = self.lake.store
         data = _checked_bytes(record, store.show(record_path(record.number)))
         if self.lake.durable:  # workers have synced the files of tables
             store.sync(file.staged for file in record.carry.values() if file is not None)
@@ -292,7 +309,6 @@ class Run:
         self.lake._state.add(record)
         store.delete_tree(self.staging.directory)
         self._next()
-        return record.number
 
     def close(self) -> None:
         """Delete what is staged, unless a commit may need it."""
@@ -303,30 +319,6 @@ class Run:
         self.number = self.lake._state.number + 1
         run = f"{self.number:08d}-{uuid.uuid4().hex[:12]}"
         self.staging = Staging(self.lake.store, run, self.number, self.lake.durable)
-
-    def _record(
-        self,
-        files: list[StagedFile],
-        removed: list[StagedFile | str],
-        inputs: list[Input],
-        carry: dict[str, StagedFile | None],
-        facts: Mapping[str, Any],
-        labels: Mapping[str, Any],
-    ) -> Record:
-        state = self.lake._state
-        return Record(
-            number=self.number,
-            run=self.staging.run,
-            at=datetime.now(UTC).isoformat(timespec="milliseconds"),
-            wirelake=__version__,
-            files=files,
-            removed=[file if isinstance(file, str) else file.path for file in removed],
-            inputs=inputs,
-            carry={name: file and self._carried(name, file) for name, file in carry.items()},
-            superseded=[state.carry[name] for name in carry if name in state.carry],
-            facts=dict(facts),
-            labels=dict(labels),
-        )
 
     def _carried(self, name: str, file: StagedFile) -> StagedFile:
         if not is_name(name):

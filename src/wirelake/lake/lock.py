@@ -6,7 +6,6 @@ have nothing like it: there, start only one run at a time; a commit that finds i
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import stat
@@ -75,9 +74,8 @@ def _is_ours(number: int) -> bool:
 
 def _sign(number: int) -> None:
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    text = json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "since": now})
     os.ftruncate(number, 0)
-    os.pwrite(number, text.encode(), 0)
+    os.pwrite(number, msgspec.json.encode(_Holder(os.getpid(), socket.gethostname(), now)), 0)
 
 
 def _holder(number: int) -> str:

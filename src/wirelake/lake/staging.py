@@ -49,7 +49,11 @@ class StagedFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def path(self) -> str:
         """The path in the lake that it gets."""
-        return "/".join(part for part in (self.table, self.partition, self.name) if part)
+        return join(self.table, self.partition, self.name)
+
+
+def join(*parts: str) -> str:
+    return "/".join(part for part in parts if part)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ..errors import LakeError
 from .encodings import encodings
-from .staging import Attempt, Sink, StagedFile, Staging
+from .staging import Attempt, Sink, StagedFile, join
 from .validation import is_table
 
 ROW_GROUP_ROWS = 100_000
@@ -53,43 +53,30 @@ class _Part:
     max_ts: int | None = None
 
 
+@dataclass(eq=False)
 class TableWriter:
-    """Writes rows of one table. Usually made by ``attempt.table(…)``; with a ``Staging``, give ``task=`` too.
+    """Writes rows of one table; from ``attempt.table(…)``.
 
     ``dated_by`` names the column of times (``timestamp``, any unit) whose UTC date decides the directory; None for a
     table without dates. A row without a time, or with one outside the years 1 to 9999, goes to the null date.
     Batches need the columns of ``schema``, in any order; further columns are ignored.
     """
 
-    def __init__(
-        self,
-        staging: Attempt | Staging,
-        table: str,
-        schema: pa.Schema,
-        *,
-        task: str | int = 0,
-        dated_by: str | None = "ts",
-        row_group_rows: int = ROW_GROUP_ROWS,
-        buffer_bytes: int = BUFFER_BYTES,
-        max_open: int = MAX_OPEN,
-        compression: str = "zstd",
-        compression_level: int | None = 1,
-    ) -> None:
-        if not is_table(table):
-            raise LakeError(table, "is not a table of a lake: those are fixed, beside silver/<protocol>")
-        if dated_by is not None and dated_by not in schema.names:
-            raise ValueError(f"{table}: there is no column {dated_by!r} to take dates from")
-        if dated_by is not None and "date" in schema.names:
-            raise LakeError(table, "has a column 'date', but that is the name of the directories by date")
-        self.table = table
-        self.schema = schema
-        self._attempt = staging.attempt(task) if isinstance(staging, Staging) else staging
-        self._owns_attempt = isinstance(staging, Staging)
-        self._dated_by = dated_by
-        self._row_group_rows = row_group_rows
-        self._buffer_bytes = buffer_bytes
-        self._max_open = max_open
-        self._codec = (compression, compression_level)
+    attempt: Attempt
+    table: str
+    schema: pa.Schema
+    dated_by: str | None = "ts"
+    row_group_rows: int = ROW_GROUP_ROWS
+    buffer_bytes: int = BUFFER_BYTES
+    max_open: int = MAX_OPEN
+
+    def __post_init__(self) -> None:
+        if not is_table(self.table):
+            raise LakeError(self.table, "is not a table of a lake: those are fixed, beside silver/<protocol>")
+        if self.dated_by is not None and self.dated_by not in self.schema.names:
+            raise ValueError(f"{self.table}: there is no column {self.dated_by!r} to take dates from")
+        if self.dated_by is not None and "date" in self.schema.names:
+            raise LakeError(self.table, "has a column 'date', but that is the name of the directories by date")
         self._parts: OrderedDict[int, _Part] = OrderedDict()
         self._waiting_bytes = 0
         self._file_count = 0
@@ -110,8 +97,6 @@ class TableWriter:
             while self._parts:
                 self._finish(min(self._parts))
             self._is_closed = True
-            if self._owns_attempt:
-                self._attempt.close()
         return self._files
 
     def abort(self) -> None:
@@ -125,10 +110,6 @@ class TableWriter:
                 part.sink.abort()
         self._parts.clear()
         self._is_closed = True
-        if self._owns_attempt:
-            self._attempt.abort()
-
-    # --- adding rows
 
     def _fitted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if batch.schema.equals(self.schema):
@@ -136,25 +117,20 @@ class TableWriter:
         missing = set(self.schema.names) - set(batch.schema.names)
         if missing:
             raise ValueError(f"{self.table}: rows without the columns {', '.join(sorted(missing))}")
-        columns = [batch.column(f.name) for f in self.schema]
-        fitted = [
-            column if column.type == f.type else pc.cast(column, f.type)
-            for f, column in zip(self.schema, columns, strict=True)
-        ]
-        return pa.RecordBatch.from_arrays(fitted, schema=self.schema)
+        return batch.select(self.schema.names).cast(self.schema)
 
     def _add(self, batch: pa.RecordBatch) -> None:
-        if self._dated_by is None:
+        if self.dated_by is None:
             self._buffer(NO_DATE, batch, None)
             return
-        times, known = _microseconds(batch.column(self._dated_by))
+        times, known = _microseconds(batch.column(self.dated_by))
         for day, rows, at in _by_day(batch, times, known):
             self._buffer(day, rows, at)
 
     def _buffer(self, day: int, rows: pa.RecordBatch, times: NDArray[np.int64] | None) -> None:
         part = self._parts.get(day)
         if part is None:
-            part = self._parts[day] = _Part("" if self._dated_by is None else partition_of(day))
+            part = self._parts[day] = _Part("" if self.dated_by is None else partition_of(day))
         self._parts.move_to_end(day)
         size = rows.nbytes
         part.waiting.append(rows)
@@ -165,14 +141,12 @@ class TableWriter:
             low, high = int(times.min()), int(times.max())
             part.min_ts = low if part.min_ts is None else min(part.min_ts, low)
             part.max_ts = high if part.max_ts is None else max(part.max_ts, high)
-        if part.waiting_rows >= self._row_group_rows:
+        if part.waiting_rows >= self.row_group_rows:
             self._flush(part)
-        while self._waiting_bytes > self._buffer_bytes:
+        while self._waiting_bytes > self.buffer_bytes:
             self._flush(max(self._parts.values(), key=lambda p: p.waiting_bytes))
         if len(self._parts) > MAX_DATES:
             self._finish(next(iter(self._parts)))
-
-    # --- writing files
 
     def _flush(self, part: _Part) -> None:
         """Write the waiting rows of a date as row groups."""
@@ -183,22 +157,21 @@ class TableWriter:
             self._open(part, table)
         assert part.sink is not None
         with part.sink.failing():
-            part.writer.write_table(table, self._row_group_rows)
+            part.writer.write_table(table, self.row_group_rows)
         self._waiting_bytes -= part.waiting_bytes
         part.rows += part.waiting_rows
         part.waiting, part.waiting_rows, part.waiting_bytes = [], 0, 0
 
     def _open(self, part: _Part, table: pa.Table) -> None:
         opened = [day for day, other in self._parts.items() if other.sink is not None]
-        if len(opened) >= self._max_open:
+        if len(opened) >= self.max_open:
             self._finish(opened[0])
-        attempt = self._attempt
+        attempt = self.attempt
         part.name = f"part-{attempt.staging.number:08d}-{attempt.task}-{self._file_count}.parquet"
         self._file_count += 1
-        place = "/".join(p for p in (attempt.directory, self.table, part.partition, part.name) if p)
-        part.sink = Sink(attempt, place)
+        part.sink = Sink(attempt, join(attempt.directory, self.table, part.partition, part.name))
         with part.sink.failing():
-            part.writer = pq.ParquetWriter(part.sink.stream, self.schema, **encodings(table, *self._codec))
+            part.writer = pq.ParquetWriter(part.sink.stream, self.schema, **encodings(table))
 
     def _finish(self, day: int) -> None:
         part = self._parts[day]
@@ -208,11 +181,8 @@ class TableWriter:
             part.writer.close()
         size = part.sink.close()
         del self._parts[day]
-        self._files.append(
-            StagedFile(
-                self.table, part.partition, part.sink.staged, part.name, part.rows, size, part.min_ts, part.max_ts
-            )
-        )
+        times = part.min_ts, part.max_ts
+        self._files.append(StagedFile(self.table, part.partition, part.sink.staged, part.name, part.rows, size, *times))
 
 
 def partition_of(day: int) -> str:
