@@ -8,7 +8,8 @@ import pytest
 
 from tests.differential import split
 from wirelake import StreamDecoder, decode, encode
-from wirelake.codec.detect import Verdict, detect, detect_alone, is_clean, undisputed
+from wirelake.codec.detect import Verdict, detect_alone, detector_for, is_clean
+from wirelake.codec.headers import undisputed
 from wirelake.codec.stream import Decoded
 from wirelake.generate import generate
 from wirelake.protocols import ceda, load
@@ -20,7 +21,7 @@ HEARTBEAT = bytes.fromhex("820101")
 
 
 def verdict(data: bytes) -> Verdict:
-    return detect(CHOICES, data, 0, len(data))
+    return detector_for(CHOICES).detect(data, 0, len(data))
 
 
 def long_publish(size: int, dialect: str) -> bytes:

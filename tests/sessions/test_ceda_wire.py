@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import wirelake
 from tests.vectors.load import Vector, vectors
-from wirelake.codec.detect import detect
+from wirelake.codec.detect import detector_for
 from wirelake.errors import DecodeError, EncodeError
 from wirelake.protocols import ceda as p
 from wirelake.sessions.ceda_data import read_data
@@ -303,7 +303,7 @@ def test_the_reader_takes_every_vector_as_the_codec_does(vector: Vector) -> None
 def test_a_group_pub_tells_its_dialect_exactly_if_the_codec_finds_that_it_does(tail: bytes, is_named: bool) -> None:
     payload = b"\x65" + (b"\x01a\xff\xff\xff\0\0" if is_named else b"") + tail
     frame = FRAMINGS[CEDA4].wrap(payload)
-    verdict = detect((layout_of(CEDA4), layout_of(CEDA4_WS)), frame, 0, len(frame))
+    verdict = detector_for((layout_of(CEDA4), layout_of(CEDA4_WS))).detect(frame, 0, len(frame))
     assert is_telling(payload) == (verdict.layout is not None)
 
 

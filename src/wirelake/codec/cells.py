@@ -11,6 +11,9 @@ from ..spec import nodes as n
 from ..spec.declare import Cell
 from .numbers import decoding, unpacker
 
+_FEW_BYTES = 128
+"""Fewer are read sooner than skimmed."""
+
 
 class UncleanError(Exception):
     """A message with cells that no sender writes, see ``is_clean``; whether it is valid was not asked."""
@@ -22,8 +25,8 @@ def clean_cells_reader(wire: n.Cells[Any]) -> Callable[[bytes, int, int], tuple[
     head, size = unpacker(wire.head), wire.head.size
     sizes = [_cell_size(kind.wire) for kind in wire.types]
 
-    def read_clean(b: bytes, p: int, end: int) -> tuple[Cell, ...] | None:
-        first, seen = p, set()
+    def skim(b: bytes, p: int, end: int) -> None:
+        seen = set()
         while p < end:
             (bits,) = head(b, p)
             fid = bits >> wire.id_shift
@@ -35,7 +38,14 @@ def clean_cells_reader(wire: n.Cells[Any]) -> Callable[[bytes, int, int], tuple[
             p += size + length
             if unpack is not None:
                 p += unpack(b, p - length)[0]
-        return read(b, first, end)
+
+    def read_clean(b: bytes, p: int, end: int) -> tuple[Cell, ...] | None:
+        if end - p > _FEW_BYTES:
+            skim(b, p, end)
+        cells = read(b, p, end)
+        if cells and (len({cell.fid for cell in cells}) < len(cells) or any(cell.value is None for cell in cells)):
+            raise UncleanError
+        return cells
 
     return read_clean
 

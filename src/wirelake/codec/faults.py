@@ -23,14 +23,14 @@ class Faults:
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         self.quick = compile_layout(layout)
-        self.known: dict[bytes, tuple[bytes, DecodeError]] = {}
+        self.known: dict[bytes, tuple[bytes, Any]] = {}
         self._bytes = 0
 
     def judge(self, frame: bytes) -> Any:
         """Return the message in ``frame``, or the DecodeError that says why there is none."""
-        known, fault = self.known.get(_key(frame), _NOTHING)
-        if known == frame:
-            return fault
+        known = self.recall(frame)
+        if known is not None:
+            return known
         try:
             message = self.quick(frame, len(frame))
             if message is not None:
@@ -40,16 +40,21 @@ class Faults:
         try:
             return walk(self.layout, frame)
         except DecodeError as error:
-            self._remember(frame, error.as_value())
+            self.remember(frame, error.as_value())
             return error
 
-    def _remember(self, frame: bytes, fault: DecodeError) -> None:
+    def recall(self, frame: bytes) -> Any:
+        """Return what is remembered of this frame, or None."""
+        known, outcome = self.known.get(_key(frame), _NOTHING)
+        return outcome if known == frame else None
+
+    def remember(self, frame: bytes, outcome: Any) -> None:
         self._bytes += len(frame) + _OVERHEAD
         if self._bytes > _MOST_BYTES:
             self.known.clear()
             self._bytes = len(frame) + _OVERHEAD
         if self._bytes <= _MOST_BYTES:
-            self.known[_key(frame)] = frame, fault
+            self.known[_key(frame)] = frame, outcome
 
 
 def _key(frame: bytes) -> bytes:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
 from typing import assert_never
 
 from ..spec import nodes as n
-from ..spec.resolve import Layout
-from .detect import undisputed
+from ..spec.resolve import Layout, MessageNode
 from .numbers import FORMATS, byte_order, code_bytes, code_position, unpacker
 
 Measure = Callable[[bytes | bytearray, int, int], int]
@@ -106,6 +107,37 @@ def _measure_undisputed(layout: Layout, undecided: tuple[Layout, ...]) -> Measur
         return measure(buffer, at, end)
 
     return measure_undisputed
+
+
+@lru_cache(maxsize=64)
+def undisputed(layouts: tuple[Layout, ...]) -> frozenset[int]:
+    """The messages that all layouts read alike where the frame's length is short; such a frame proves nothing."""
+    first, *others = layouts
+    if any(not _same_header(first, other) for other in others):
+        return frozenset()
+    return frozenset(
+        code
+        for code, node in first.messages.items()
+        if all(code in other.messages and _same_fields(node, other.messages[code]) for other in others)
+    )
+
+
+def _same_header(a: Layout, b: Layout) -> bool:
+    """Whether headers with a short length are the same."""
+    return [_short(part) for part in a.frame.parts] == [_short(part) for part in b.frame.parts]
+
+
+def _short(part: n.Part) -> n.Part:
+    if isinstance(part, n.Size) and isinstance(part.wire, n.Escaped):
+        return replace(part, wire=replace(part.wire, wide=None, mask_bit=0))
+    return part
+
+
+def _same_fields(a: MessageNode, b: MessageNode) -> bool:
+    """Whether a message is laid out the same (masks apart, which no short length announces)."""
+    return [(f.name, f.wire) for f in a.fields if f.name != "mask_key"] == [
+        (f.name, f.wire) for f in b.fields if f.name != "mask_key"
+    ]
 
 
 def _measure_escaped(layout: Layout, size: n.Size, wire: n.Escaped) -> Measure:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import assert_never
 
+from ..errors import DecodeError, Incomplete
 from ..spec import nodes as n
 from ..spec.resolve import Layout
 from .frame import Buffer, least_payload, measure, plausible
@@ -21,6 +22,7 @@ Outline = Callable[[bytes | bytearray, int, int], int]
 """``(buffer, start, end)`` -> the length that a plausible frame at ``start`` claims, 0 if there is none, or UNKNOWN."""
 UNKNOWN = -1
 """Too few bytes to tell."""
+BROKEN = -2
 
 
 class Outlines:
@@ -32,14 +34,16 @@ class Outlines:
         self._only = self._outlines[0] if len(layouts) == 1 else None
         patterns = dict.fromkeys(map(_start_pattern, layouts))
         self.sieve = re.compile(b"(?s)(?=" + b"|".join(patterns) + b")")
-        """The first bytes of a frame: what does not match is none."""
+        """The first bytes of a frame: what does not match is none; what matches with a group surely seems to be one."""
         self.width = max(map(_pattern_width, layouts))
         """The sieve looks no further than this many bytes."""
 
     def follows(self, buffer: bytes | bytearray, at: int, end: int) -> bool | None:
         """Whether a frame seems to begin at ``at``; None: too few bytes to tell."""
-        if at + self.width <= end and self.sieve.match(buffer, at) is None:
-            return False
+        if at + self.width <= end:
+            match = self.sieve.match(buffer, at)
+            if match is None or match.lastindex:
+                return match is not None
         answer: bool | None = False
         for outline in self._outlines:
             length = outline(buffer, at, end)
@@ -106,43 +110,67 @@ def _least_payloads(layout: Layout) -> dict[bytes, int]:
 
 def _escaped_outline(layout: Layout, size: n.Size, wire: n.Escaped) -> Outline:
     """Headers of magic, a length that is short or wide, and a code."""
-    magic = b"".join(part.value for part in layout.frame.parts if isinstance(part, n.Magic))
+    claim = compile_claim(layout)
     least_of = _least_payloads(layout).get
-    width = code_position(layout)[0].wire.size
-    at, surplus, escape = len(magic), int(wire.wide.size), wire.escape
-    behind = at + 1 + width
-    read_wide = unpacker(wire.wide)
-    least, most = size.least, size.most if size.most is not None else NO_LIMIT
-    short = frozenset(length for length in range(max(least, 0), escape) if length <= most) - set(wire.reserved)
-
-    def masked(buffer: bytes | bytearray, start: int, length: int) -> int:
-        if length in short:
-            return at + 5 + length
-        if length != escape:
-            return 0
-        (length,) = read_wide(buffer, start + at + 1)
-        return at + 5 + surplus + length if length >= escape and least <= length <= most else 0
+    part, code_at = code_position(layout)
+    width, size_at, surplus = part.wire.size, code_at - 1, wire.wide.size
+    whole = code_at + surplus + max(width, 4)
 
     def outline(buffer: bytes | bytearray, start: int, end: int) -> int:
-        if end - start < behind + surplus + 4:
+        if end - start < whole:
             return _outline(layout, buffer, start, end)
-        if not buffer.startswith(magic, start):
+        length = claim(buffer, start, end)
+        if length < 0:
             return 0
-        length: int = buffer[start + at]
-        if length in short:
-            needed = least_of(bytes(buffer[start + behind - width : start + behind]))
-            return 0 if needed is None or length - width < needed else at + 1 + length
-        if length & wire.mask_bit:
-            return masked(buffer, start, length & ~wire.mask_bit)
-        if length != escape:
-            return 0
-        (length,) = read_wide(buffer, start + at + 1)
-        needed = least_of(bytes(buffer[start + behind - width + surplus : start + behind + surplus]))
-        if needed is None or length - width < needed or length < escape or not least <= length <= most:
-            return 0
-        return at + 1 + surplus + length
+        short = buffer[start + size_at]
+        if short & wire.mask_bit:
+            return length
+        at = code_at if short < wire.escape else code_at + surplus
+        needed = least_of(bytes(buffer[start + at : start + at + width]))
+        return 0 if needed is None or length - at - width < needed else length
 
     return outline
+
+
+@lru_cache(maxsize=128)
+def compile_claim(layout: Layout) -> Outline:
+    """Return what tells the length that a header claims, whatever follows it; UNKNOWN, or below BROKEN by as many as
+    bytes are good."""
+    size = next((part for part in layout.frame.parts if isinstance(part, n.Size)), None)
+    if size is None or not isinstance(size.wire, n.Escaped):
+        return lambda buffer, start, end: _claim(layout, buffer, start, end)
+    wire, escape = size.wire, size.wire.escape
+    magic = b"".join(part.value for part in layout.frame.parts if isinstance(part, n.Magic))
+    at = len(magic)
+    behind: int = at + 1 + wire.wide.size
+    read_wide = unpacker(wire.wide)
+    least, most = size.least, size.most if size.most is not None else NO_LIMIT
+    short_claims = [_claim(layout, magic + bytes([short]) + bytes(behind + 4), 0, behind + 4) for short in range(256)]
+
+    def claim(buffer: bytes | bytearray, start: int, end: int) -> int:
+        if end - start < behind + 4 or not buffer.startswith(magic, start):
+            return _claim(layout, buffer, start, end)
+        short = buffer[start + at]
+        if short & ~wire.mask_bit != escape:
+            return short_claims[short]
+        length: int = read_wide(buffer, start + at + 1)[0]
+        if length < escape:
+            return BROKEN - at - 1
+        if not least <= length <= most:
+            return BROKEN - at
+        return behind + length if short == escape else behind + 4 + length
+
+    return claim
+
+
+def _claim(layout: Layout, buffer: Buffer, start: int, end: int) -> int:
+    """The claim by definition."""
+    try:
+        return measure(layout, buffer, start, end).length
+    except Incomplete:
+        return UNKNOWN
+    except DecodeError as error:
+        return BROKEN - (error.offset or 0)
 
 
 def _fixed_outline(layout: Layout, size: n.Size, shape: Shape) -> Outline:
@@ -234,7 +262,7 @@ def _escaped_pattern(layout: Layout, size: n.Size, wire: n.Escaped) -> bytes:
         fewest = max(size.least, len(codes[0]) + least)
         lengths = [length for length in range(fewest, wire.escape) if length not in wire.reserved]
         if lengths:
-            choices.append(_one_byte_of(lengths) + _any_of(codes))
+            choices.append(b"(" + _one_byte_of(lengths) + _any_of(codes) + b")")
     choices.append(_one_byte_of([wire.escape]) + b".{%d}" % wire.wide.size + _any_of(least_of))
     if wire.mask_bit:
         choices.append(_one_byte_of(value for value in range(256) if value & wire.mask_bit))

@@ -27,7 +27,8 @@ from ..spec.resolve import Layout, candidates, layout
 from . import Codec, codec_for
 from .cells import UncleanError
 from .compile import DOUBTS, compile_layout
-from .detect import detect, is_clean
+from .detect import Verdict, detector_for, is_clean
+from .faults import faults_for
 from .frame import read_header
 from .headers import NO_LIMIT
 from .outline import UNKNOWN, outlines_for
@@ -96,6 +97,7 @@ class Readings:
         chosen = {**options, **lenient}
         self.protocol = protocol
         self.choices = candidates(protocol, **chosen)
+        self.detector = detector_for(self.choices)
         self.proved: Layout | None = self.choices[0] if len(self.choices) == 1 else None
         self.fallback = layout(protocol, **chosen)
         self.strict = layout(protocol, **options) if lenient else None
@@ -201,7 +203,7 @@ class StreamDecoder:
         self._error: DecodeError | None = None
         self._outlines = outlines_for(self._possible())
         self._judged_at = -1
-        self._judged: Layout | None = None
+        self._judged = Verdict()
         self._refused = (-1, 0)
         self._ahead: Decoded | None = None
         self._lost_at = 0
@@ -264,14 +266,16 @@ class StreamDecoder:
         events: list[Event] = []
         whole = b""
         while self._at < len(self._buffer) and len(events) < most:
-            length = 0
-            is_plain = self._scan < 0 and self._ahead is None
-            if is_plain and (whole or self._codec.measure(self._buffer, self._at, len(self._buffer))):
+            if self._ahead is not None or self._scan >= 0:
+                event = self._step(final)
+            elif whole or self._codec.measure(self._buffer, self._at, len(self._buffer)):
                 whole = whole or bytes(self._buffer)
                 length = self._plain(whole, events, most)
                 if self._at == len(whole) or len(events) == most:
                     break
-            event = self._frame(length, self._codec, final) if length else self._step(final)
+                event = self._frame(length, self._codec, final) if length else self._closely(final)
+            else:
+                event = self._closely(final)
             if event is None:
                 break
             events.append(event)
@@ -308,26 +312,29 @@ class StreamDecoder:
         return length
 
     def _next(self, final: bool) -> Event | None:
+        length = self._codec.measure(self._buffer, self._at, len(self._buffer))
+        return self._frame(length, self._codec, final) if length else self._closely(final)
+
+    def _closely(self, final: bool) -> Event | None:
+        """Look at a frame that ``measure`` has doubts about."""
         buffer, at, end = self._buffer, self._at, len(self._buffer)
-        codec = self._codec
-        length = codec.measure(buffer, at, end)
-        if length:
-            return self._frame(length, codec, final)
+        codec, length = self._codec, 0
         if self._layout is None:
             if self._judged_at != self._base + at:
-                verdict = detect(self._choices, buffer, at, end)
+                verdict = self._readings.detector.detect(buffer, at, end)
                 if verdict.wait and not final:
                     return None
-                self._judged_at, self._judged = self._base + at, verdict.layout
-            if self._judged is not None:
-                codec = self._readings.codec(self._judged)
+                self._judged_at, self._judged = self._base + at, verdict
+            if self._judged.layout is not None:
+                codec, length = self._readings.codec(self._judged.layout), self._judged.length
         try:
-            header = read_header(codec.layout, buffer, at, end)
+            if not 0 < length <= end - at:
+                length = read_header(codec.layout, buffer, at, end).length
         except Incomplete as error:
             return self._lose(error.as_value(), final) if final else None
         except DecodeError as error:
             return self._lose(error.as_value(), final)
-        return self._frame(header.length, codec, final)
+        return self._frame(length, codec, final)
 
     def _prove(self, proved: Layout) -> None:
         self._layout = proved
@@ -462,15 +469,20 @@ class StreamDecoder:
 
     def _clean(self, layout: Layout, frame: bytes) -> Any:
         """Return the message in ``frame`` if it is clean, else None."""
-        try:
-            message = compile_layout(layout, clean=True)(frame, len(frame))
-            if message is not None:
-                return message
-        except UncleanError:
-            return None
-        except DOUBTS:
-            pass
-        message = self._readings.codec(layout).judge(frame)
+        faults = faults_for(layout)
+        message = faults.recall(frame) if self._layout is None else None
+        if message is None:
+            try:
+                message = compile_layout(layout, clean=True)(frame, len(frame))
+            except UncleanError:
+                return None
+            except DOUBTS:
+                pass
+            if message is None:
+                message = self._readings.codec(layout).judge(frame)
+            elif self._layout is None:
+                # Whoever sends what no dialect reads may do so for long: every fault is followed by such a search.
+                faults.remember(frame, message)
         return None if isinstance(message, DecodeError) or not is_clean(message) else message
 
 

@@ -13,8 +13,8 @@ from typing import Any, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from ..codec.detect import undisputed
 from ..codec.frame import kept_fields, smallest, struct_fields
+from ..codec.headers import undisputed
 from ..kernels import columns as k
 from ..kernels import frames as f
 from ..kernels.numbers import LITTLE, SIGNED

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from ..codec import codec_for
-from ..codec.detect import detect
+from ..codec.detect import detector_for
 from ..codec.frame import apply_mask, read_header
 from ..errors import DecodeError, EncodeError, Incomplete
 from ..protocols import ceda as p
@@ -197,7 +197,7 @@ class Reader:
         """
         try:
             if self.dialect is None:
-                verdict = detect((layout_of(CEDA4), layout_of(CEDA4_WS)), data, at, end)
+                verdict = detector_for((layout_of(CEDA4), layout_of(CEDA4_WS))).detect(data, at, end)
                 if verdict.wait:
                     self._need = _least(data, at, end)
                     return None, at
