@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from tests.net.tapping import Recorded, recorded, small_disk
 from tests.waiting import until
 from wirelake.capture.tap_format import FILE_HEAD_BYTES
-from wirelake.net.recorder import PROBE_BYTES, TO_CLIENT, TO_SERVER, Recorder
+from wirelake.net.endpoint import TO_CLIENT, TO_SERVER
+from wirelake.net.recorder import PROBE_BYTES, Recorder
 
 CLIENT, SERVER = ("10.0.0.1", 4711), ("10.0.0.2", 3001)
 
@@ -74,17 +75,6 @@ def test_what_was_told_is_with_the_operating_system_at_once(tmp_path: Path) -> N
         assert sum(map(len, only(tmp_path).both)) == len("".join(map(str, range(number + 1))))
     recorder.closed(one)
     assert only(tmp_path).connection.ended == "closed"
-    recorder.end()
-
-
-def test_chunks_can_be_held_together_until_they_are_flushed(tmp_path: Path) -> None:
-    recorder = Recorder(tmp_path)
-    one = recorder.opened(CLIENT, SERVER)
-    recorder.data(one, TO_SERVER, b"abc", flush=False)
-    recorder.data(one, TO_CLIENT, b"def", flush=False)
-    assert only(tmp_path).both == (b"", b"") and recorder.recorded == 0
-    recorder.flush()
-    assert only(tmp_path).both == (b"abc", b"def") and recorder.recorded == 6
     recorder.end()
 
 

@@ -16,6 +16,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.frames import Frame, Opcode
 
 from tests.net.toy import LINES, Peer, ToyServer, run
+from tests.sessions.mb_play import unframe_websocket
 from tests.waiting import until
 from wirelake.net import endpoint as endpoint_module
 from wirelake.net.endpoint import Address
@@ -26,6 +27,15 @@ UPGRADE = (
     b"GET /any/path HTTP/1.1\r\nHost: localhost\r\nUpgrade: WebSocket\r\nConnection: Upgrade\r\n"
     b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
 )
+
+
+@pytest.mark.parametrize("size", [0, 1, 125, 126, 127, 65535, 65536, 70000])
+def test_frames_have_the_length_that_fits(size: int) -> None:
+    wire = WebSocketFraming(is_text=True).wrap(b"x" * size)
+    assert unframe_websocket(wire) == [b"x" * size]
+    assert wire[0] == 0x81
+    assert len(wire) - size == (2 if size < 126 else 4 if size < 65536 else 10)
+    assert WebSocketFraming(is_text=True).wrap(b"\xff")[0] == 0x82
 
 
 @asynccontextmanager

@@ -11,10 +11,22 @@ from wirelake.sessions.base import Session
 from wirelake.sessions.ceda_client import CedaClient
 from wirelake.sessions.ceda_records import Record, write_record
 from wirelake.sessions.ceda_server import CedaServer
-from wirelake.sessions.ceda_wire import CEDA4_WS, CEDA_MESSAGES, CEDA_TCP, FRAMINGS, decode_payload
+from wirelake.sessions.ceda_wire import CEDA4_WS, CEDA_TCP, FRAMINGS, decode_payload
 from wirelake.sessions.links import Link
 
 HEARTBEAT = "820101"
+
+
+class Messages:
+    """A transport that keeps payloads apart itself."""
+
+    name = "messages"
+
+    def wrap(self, body: bytes) -> bytes:
+        return body
+
+
+CEDA_MESSAGES = Messages()
 
 
 def control(kind: type, code: int, record: Record, dialect: str = CEDA4_WS) -> bytes:

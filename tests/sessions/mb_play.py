@@ -7,12 +7,14 @@ import random
 import re
 from typing import Any
 
+from wirelake.net.websocket import WebSocketFraming
 from wirelake.sessions.base import Session
 from wirelake.sessions.links import Framing, Link
 from wirelake.sessions.mb_broker import MbBroker
 from wirelake.sessions.mb_services import BrokerOptions
 from wirelake.sessions.mb_wire import MB_TCP
 
+MB_WS = WebSocketFraming(is_text=True)
 R = "3f2b8c1e-6d4a-4b7e-9c05-1a2b3c4d5e6f"
 P = "9a1d2c3b-4e5f-4a6b-8c7d-0e1f2a3b4c5d"
 F = "7c9e6679-7425-40de-944b-e07fc1f90ae7"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.sessions.mb_play import UUID4, Broker, F, P, Peer, R, Said, frame
+from tests.sessions.mb_play import MB_WS, UUID4, Broker, F, P, Peer, R, Said, frame
 from wirelake.sessions.mb_services import BrokerOptions
-from wirelake.sessions.mb_wire import MB_TCP, MB_WS
+from wirelake.sessions.mb_wire import MB_TCP
 
 
 def pair() -> tuple[Broker, Peer, Peer]:

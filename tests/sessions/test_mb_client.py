@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from tests.sessions.mb_play import EPOCH, UUID4, F, P, R, Said, Stage, frame, unframe
+from tests.sessions.mb_play import EPOCH, MB_WS, UUID4, F, P, R, Said, Stage, frame, unframe
 from wirelake.errors import EncodeError, LocalProtocolError
 from wirelake.sessions.links import Link
 from wirelake.sessions.mb_client import MbClient
 from wirelake.sessions.mb_events import Answered, Asked, Delivered, Lost, Ready, Refused
 from wirelake.sessions.mb_talk import ClientOptions
-from wirelake.sessions.mb_wire import MB_WS
 
 GREETING = "publish:system.initialize:1.0.0\n{}"
 SUCCESS = '{"status":"success"}'

@@ -14,14 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wirelake
-from tests.sessions.mb_play import EPOCH, Broker, R, frame, unframe
+from tests.sessions.mb_play import EPOCH, MB_WS, Broker, R, frame, unframe
 from wirelake.sessions.links import Link
 from wirelake.sessions.mb_broker import MbBroker
 from wirelake.sessions.mb_client import MbClient
 from wirelake.sessions.mb_events import Answered, Asked, Delivered, Lost, Ready
 from wirelake.sessions.mb_services import BrokerOptions
 from wirelake.sessions.mb_talk import ClientOptions
-from wirelake.sessions.mb_wire import MB_TCP, MB_WS
+from wirelake.sessions.mb_wire import MB_TCP
 
 TOPICS = ["a", "a.b", "A.c", "x.y.z"]
 PATTERNS = ["a", "a.#", "+.b", "#", "x.+.z"]

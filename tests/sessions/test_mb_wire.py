@@ -11,12 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import wirelake
-from tests.sessions.mb_play import P, R, unframe_websocket
+from tests.sessions.mb_play import P, R
 from wirelake.errors import DecodeError
 from wirelake.sessions.mb_wire import (
     MAX_HEADS,
     MB_TCP,
-    MB_WS,
     Fault,
     Heads,
     Ids,
@@ -148,15 +147,6 @@ def test_a_stream_may_be_cut_anywhere(bodies: list[bytes], data: Any) -> None:
         incoming.keep(chunk, start)
     assert found == bodies
     assert len(incoming) == 0
-
-
-@pytest.mark.parametrize("size", [0, 1, 125, 126, 127, 65535, 65536, 70000])
-def test_websocket_frames_have_the_length_that_fits(size: int) -> None:
-    wire = MB_WS.wrap(b"x" * size)
-    assert unframe_websocket(wire) == [b"x" * size]
-    assert wire[0] == 0x81
-    assert len(wire) - size == (2 if size < 126 else 4 if size < 65536 else 10)
-    assert MB_WS.wrap(b"\xff")[0] == 0x82
 
 
 def test_the_worked_example_of_a_heartbeat_is_what_is_written() -> None:

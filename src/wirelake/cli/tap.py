@@ -159,9 +159,9 @@ async def _run(proxy: Proxy, recorder: Recorder, drain_seconds: float) -> None:
     import logging
     import signal
 
+    from ..net.endpoint import show_address
     from ..net.hub import explain
     from ..net.machine import raise_file_limit
-    from ..net.proxy import shown
 
     raise_file_limit()
     try:
@@ -172,10 +172,10 @@ async def _run(proxy: Proxy, recorder: Recorder, drain_seconds: float) -> None:
     signals: asyncio.Queue[str] = asyncio.Queue()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, signals.put_nowait, number.name)
-    place = {"upstream": shown(proxy.upstream), "directory": str(recorder.directory)}
-    announce({"listening": {"tap": shown(proxy.listening[0])}, **place})
+    place = {"upstream": show_address(proxy.upstream), "directory": str(recorder.directory)}
+    announce({"listening": {"tap": show_address(proxy.listening[0])}, **place})
     log = logging.getLogger("wirelake.tap")
-    log.info("listening", extra={"fields": {"tap": " ".join(map(shown, proxy.listening)), **place}})
+    log.info("listening", extra={"fields": {"tap": " ".join(map(show_address, proxy.listening)), **place}})
     name = await signals.get()
     log.info("ending", extra={"fields": {"signal": name, "connections": proxy.connections}})
     stopping = asyncio.create_task(proxy.stop(drain_seconds))

@@ -104,8 +104,6 @@ class _Writer:
             return bytes(out[:mask_at]) + mask_key + apply_mask(bytes(out[mask_at:]), mask_key)
         return bytes(out)
 
-    # --- frame parts
-
     def _behind(self, size: n.Size) -> int:
         """Bytes of frame parts behind the length, which it counts."""
         parts = self.layout.frame.parts
@@ -170,8 +168,6 @@ class _Writer:
         elif read_word(wire, text) is None or line.end.decode() in text or line.separator.decode() in text:
             raise EncodeError(f"{text[:80]!r} is not valid", rule=wire.rule, path=path)
         return text
-
-    # --- payload
 
     def _payload(self) -> bytes:
         in_frame = kept_fields(self.layout)

@@ -174,9 +174,6 @@ def float_bits(value: float, size: int) -> int:
     return int.from_bytes(struct.pack(">f" if size == 4 else ">d", value), "big")
 
 
-# --- back
-
-
 def from_json(layout: Layout, shown: Any) -> Any:
     """Return the message that such an object describes. Lengths in it are computed anew when it is encoded."""
     if not isinstance(shown, dict) or not isinstance(shown.get("fields"), dict):

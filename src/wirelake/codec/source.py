@@ -67,8 +67,6 @@ class Source:
         made.__doc__ = source
         return made
 
-    # --- fixed-size neighbours
-
     def queue(self, order: str, form: str, variable: str | None = None) -> str:
         """Read a value of fixed size, together with its neighbours; return the variable that holds it."""
         variable = self.fresh("v") if variable is None else variable
@@ -130,8 +128,6 @@ class Source:
         if not self.dynamic or self.offset:
             self.emit(f"p = {self.cursor()}")
         self.dynamic, self.offset = True, 0
-
-    # --- values
 
     def value(self, wire: Any) -> str:
         """Emits the reading of one value; gives the expression that holds it."""

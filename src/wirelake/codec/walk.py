@@ -81,8 +81,6 @@ class Reader:
     def _too_much(self, detail: str, actual: int, limit: int, rule: str, path: str, at: int) -> LimitExceeded:
         return LimitExceeded(detail, rule=rule, path=path, offset=at, limit=limit, actual=actual)
 
-    # --- the frame
-
     def read(self, frame: bytes, header: Header) -> Any:
         if header.mask_at is not None:
             frame = unmask(frame, 0, header)
@@ -126,8 +124,6 @@ class Reader:
             self._see("", self.at, len(left), left, f"padding ({node.padding.note})")
             return (node.padding.note,)
         raise self.bad(f"{len(left)} bytes are left behind the last field", "leftover_bytes")
-
-    # --- fields
 
     def _fields(self, fields: tuple[n.Field, ...], values: dict[str, Any], prefix: str) -> None:
         outer, self.scope = self.scope, values
@@ -314,8 +310,6 @@ class Reader:
             found.append(self._value(wire.element, f"{path}[{i}]"))
         return tuple(found)
 
-    # --- cells
-
     def _cells(self, wire: n.Cells[Any], path: str) -> tuple[Cell, ...]:
         found: list[Cell] = []
         read_plain = cells_reader(wire) if self.trace is None and self.end - self.at > _LONG else None
@@ -356,8 +350,6 @@ class Reader:
                 assert_never(other)
         return Cell(fid, kind.name, value, bits, group_bit)
 
-    # --- tag tables
-
     def _tags(self, wire: n.Tags[Any], path: str) -> Any:
         rows = {row.code: row for row in tag_rows(wire.struct)}
         values: dict[str, Any] = {}
@@ -395,8 +387,6 @@ class Reader:
             if self.code in row.required and row.name not in values:
                 detail = f"{self.name} needs {row.title or row.name}"
                 raise self.bad(detail, "header_required", f"{path}.{row.name}")
-
-    # --- header lines
 
     def _line(self, line: n.Line) -> MessageNode:
         stop = min(self.end, self.at + line.window)
@@ -441,8 +431,6 @@ class Reader:
         line = next((p for p in self.layout.frame.parts if isinstance(p, n.Line)), None)
         if self.words and line is not None and line.most is not None:
             raise self.bad(f"{self.name} has {len(self.words)} fields fewer", "extra_fields", "", self.words[0][0])
-
-    # --- bodies
 
     def _body(self, wire: n.Body, path: str) -> bytes:
         size = self.end - self.at
@@ -497,8 +485,6 @@ class Reader:
         if self.at != self.end:
             raise self.bad(f"{self.end - self.at} bytes are left in the body", "leftover_bytes", "body")
         return values
-
-    # --- trace
 
     def _see(self, path: str, at: int, length: int, value: Any, what: str, labels: n.Labels | None = None) -> None:
         if self.trace is not None:

@@ -45,9 +45,6 @@ def _names(sessions: Iterable[Row]) -> dict[str, str]:
     return named
 
 
-# --- latency
-
-
 def latency(exchanges: Iterable[Row]) -> str:
     times: dict[tuple[str, str], list[int]] = defaultdict(list)
     late: Counter[tuple[str, str]] = Counter()
@@ -94,9 +91,6 @@ def _times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
 
 
-# --- transactions
-
-
 def transactions(rows: Iterable[Row]) -> str:
     counted: Counter[str] = Counter()
     first: Row | None = None
@@ -137,9 +131,6 @@ def _why(row: Row) -> str:
         if branch["decision"] and branch["result"] is None:
             return f"a branch was asked to {VERBS[branch['decision']]} and never confirmed it"
     return "its end is not in the capture"
-
-
-# --- violations
 
 
 def violations(broken: list[Row], quarantined: list[Row], names: Mapping[str, str]) -> str:

@@ -16,8 +16,9 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any, NamedTuple
 
+from ..net.endpoint import show_address
 from ..net.hub import Hub, HubSettings, read_settings
-from ..net.proxy import Proxy, shown
+from ..net.proxy import Proxy
 from ..net.recorder import Recorder
 from ..net.settings import parse_address
 from .scenes import SCENES
@@ -64,7 +65,7 @@ async def perform(directory: Path, *, messages: int, seconds: float, seed: int, 
         async with asyncio.TaskGroup() as group:
             for name, scene in SCENES.items():
                 for number, part in enumerate(scene.parts):
-                    url = f"{name}://{shown(proxies[name].listening[0])}"
+                    url = f"{name}://{show_address(proxies[name].listening[0])}"
                     stage = Stage(url, messages // len(SCENES), seconds, f"{seed} {name} {number}")
                     group.create_task(part(stage))
     took = time.time_ns() / 1e9 - began_us / 1e6
@@ -110,8 +111,6 @@ class Live:
                 with suppress(RuntimeError):  # it has ended meanwhile
                     self._loop.call_soon_threadsafe(self._task.cancel)
             self._thread.join()
-
-    # --- in the thread
 
     def _run(self) -> None:
         self._begun.set()

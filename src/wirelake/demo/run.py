@@ -66,8 +66,7 @@ class Shown:
     lake: Path
     report: Path
     report_bytes: int
-    live_seconds: float
-    live_connections: int
+    played: Played
     ingested: Report
     look_at: tuple[str, str, str]
     seconds: float
@@ -76,8 +75,8 @@ class Shown:
         return {
             "report": str(self.report),
             "report_bytes": self.report_bytes,
-            "live_seconds": round(self.live_seconds, 3),
-            "live_connections": self.live_connections,
+            "live_seconds": round(self.played.seconds, 3),
+            "live_connections": self.played.connections,
             "look_at": list(self.look_at),
             "ingest": self.ingested.to_json(),
             "seconds": round(self.seconds, 3),
@@ -111,17 +110,7 @@ def run(
     look_at = sentences(made)
     show.stage("querying", 0, "queries")
     written = write_report(made, report, name=name, progress=lambda _: show.add(1))
-    return Shown(
-        capture,
-        lake,
-        report,
-        written.bytes,
-        played.seconds,
-        played.connections,
-        ingested,
-        look_at,
-        time.monotonic() - began,
-    )
+    return Shown(capture, lake, report, written.bytes, played, ingested, look_at, time.monotonic() - began)
 
 
 def _wait_for(engine: SparkStart, show: Show) -> None:
@@ -155,12 +144,5 @@ def _generate(capture: Path, size: Size, seed: int, played: Played, show: Show) 
     if names:
         show.step(3, f"add generated conversations of {' and '.join(names)} in the same seconds")
         show.stage("generating", 0, "messages")
-        generated.write(
-            capture,
-            names,
-            messages=size.generated,
-            seed=seed,
-            start_us=played.began_us,
-            seconds=played.seconds,
-            made=show.add,
-        )
+        count, start_us, seconds = size.generated, played.began_us, played.seconds
+        generated.write(capture, names, messages=count, seed=seed, start_us=start_us, seconds=seconds, made=show.add)

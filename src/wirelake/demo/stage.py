@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -20,6 +21,8 @@ MOST_AT_ONCE = 150
 """Conversations in flight; the next one waits, so that a slow machine is not overloaded."""
 LATE_SECONDS = 10.0
 """An activity that is this late starts nothing new."""
+READ_SECONDS = 2.0
+"""How long a client that breaks the rules waits for a reaction."""
 
 
 def rate(at: float) -> float:
@@ -112,3 +115,45 @@ class Crowd:
             conversation.close()
             raise
         self._group.create_task(conversation).add_done_callback(lambda _: self._room.release())
+
+
+async def drop_messages(stack: AsyncExitStack, subscription: AbstractAsyncContextManager[AsyncIterator[Any]]) -> None:
+    """Subscribe, and drop what comes, until the stack is closed."""
+    messages = await stack.enter_async_context(subscription)
+
+    async def read() -> None:
+        async for _ in messages:
+            pass
+
+    stack.callback(asyncio.create_task(read()).cancel)
+
+
+class RawConnection:
+    """A plain socket, for clients that break the rules: it sends what no client of ours would send."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+
+    async def send(self, data: bytes) -> None:
+        """Send bytes; the peer may have closed already."""
+        with suppress(ConnectionError):
+            self._writer.write(data)
+            await self._writer.drain()
+
+    async def receive(self) -> bytes:
+        """Return what comes next; nothing if nothing comes in time, or the peer has closed."""
+        with suppress(TimeoutError, ConnectionError):
+            async with asyncio.timeout(READ_SECONDS):
+                return await self._reader.read(1 << 16)
+        return b""
+
+
+@asynccontextmanager
+async def raw_connection(stage: Stage) -> AsyncIterator[RawConnection]:
+    reader, writer = await asyncio.open_connection(*stage.address)
+    try:
+        yield RawConnection(reader, writer)
+    finally:
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()

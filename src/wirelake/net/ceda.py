@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import ssl
 from collections import deque
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -31,11 +30,11 @@ from ..sessions.ceda_records import Record
 from ..sessions.ceda_wire import CEDA_TCP
 from ..spec.declare import Cell
 from .ceda_session import ClientSession, Echo
-from .client import Client, Opening, Subscription, context_for, policy_of
-from .connection import Reconnect
+from .client import Client, Opening, Subscription, dial
+from .connection import Dial, Reconnect
 from .errors import AnswerError, ConnectionLost, LiveError, Refused, RequestTimeout
 from .inbox import MOST
-from .urls import Target, parse_url
+from .urls import Target
 
 log = logging.getLogger("wirelake.net")
 
@@ -105,28 +104,13 @@ class CedaClient(Client[Message, Request]):
     """A client that is logged in to a server. ``wirelake.connect("ceda://…")`` returns one."""
 
     protocol = "ceda"
+    framing = CEDA_TCP
+    is_text = False
+    max_message = MAX_PAYLOAD
 
-    def __init__(
-        self,
-        target: Target,
-        *,
-        login: CedaLogin,
-        options: CedaClientOptions,
-        context: ssl.SSLContext | None,
-        timeout: float,
-        reconnect: Reconnect | None,
-    ) -> None:
+    def __init__(self, dial: Dial, login: CedaLogin, options: CedaClientOptions) -> None:
         self._session = ClientSession(lambda: self._connection.flow.is_stopped, login, options)
-        super().__init__(
-            target,
-            self._session,
-            CEDA_TCP,
-            is_text=False,
-            max_message=MAX_PAYLOAD,
-            context=context,
-            timeout=timeout,
-            reconnect=reconnect,
-        )
+        super().__init__(dial, self._session)
         self._echoes: deque[asyncio.Future[None]] = deque()
 
     @property
@@ -136,8 +120,6 @@ class CedaClient(Client[Message, Request]):
 
     def _farewell(self) -> None:
         self._connection.do(self._session.logout)
-
-    # --- sending
 
     async def publish(self, topic: str, record: Record, *, blob: Blob | None = None) -> None:
         """Send to all subscribers of the topic. Waits while the connection is full.
@@ -191,8 +173,6 @@ class CedaClient(Client[Message, Request]):
         self._connection.do(lambda now: self._session.reply(event.Delivered(message.data), record, now, blob=blob))
         await self._connection.give_way()
 
-    # --- events
-
     def _told(self, events: list[Any]) -> None:
         for one in events:
             match one:
@@ -233,8 +213,6 @@ class CedaClient(Client[Message, Request]):
         super()._lost(reason)
         self._echoed(len(self._echoes))
 
-    # --- subscriptions
-
     def subscribe(
         self, *patterns: str, limit: int = MOST, overflow: str = "wait", image: bool = False
     ) -> Subscription[Message]:
@@ -271,8 +249,6 @@ class CedaClient(Client[Message, Request]):
     def _unserve(self, pattern: str) -> None:
         if not self._is_subscribed(pattern):
             self._connection.do(lambda now: self._session.unsubscribe([pattern], now))
-
-    # --- answering
 
     def _asked(self, asked: Request) -> None:
         responder = self._responder_for(asked.topic)
@@ -341,20 +317,13 @@ def connect(
     system's, ``cert`` and ``key`` the client's own. ``timeout``: seconds to connect and log in, and to wait for a lost
     connection to come back. ``reconnect``: how to reconnect (three attempts, 5 s apart), or False.
     """
-    target = url if isinstance(url, Target) else parse_url(url, None if "://" in url else "ceda")
-    if target.protocol != "ceda":
-        raise ValueError(f"{target} is not a URL of ceda")
-    login = CedaLogin(
-        target.user if user is None else user, target.password if password is None else password, client_id
+    where = dial(
+        "ceda", url, timeout=timeout, reconnect=reconnect, usual=RECONNECT, verify=verify, ca=ca, cert=cert, key=key
     )
+    user = where.target.user if user is None else user
+    login = CedaLogin(user, where.target.password if password is None else password, client_id)
     options = CedaClientOptions(dialect=dialect, charset=charset, login_seconds=timeout)
-    context = context_for(target, ca, cert, key, verify)
-    policy = policy_of(reconnect, RECONNECT)
-
-    def make() -> CedaClient:
-        return CedaClient(target, login=login, options=options, context=context, timeout=timeout, reconnect=policy)
-
-    return Opening(make)
+    return Opening(lambda: CedaClient(where, login, options))
 
 
 __all__ = ["Blob", "CedaClient", "Cell", "Message", "Request", "connect"]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import ssl
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from contextlib import AbstractAsyncContextManager
@@ -21,7 +20,7 @@ from ..codec.topics import TopicError, match_topic
 from ..protocols import load
 from ..sessions.base import Session
 from ..sessions.links import Framing
-from .connection import ClientPipe, Connection, Reconnect
+from .connection import Connection, Dial, Reconnect
 from .endpoint import Endpoint, Pipe
 from .errors import ConnectionLost, LiveError
 from .inbox import MOST, Inbox
@@ -103,32 +102,19 @@ class Client(ABC, Generic[M, Q]):
     """What the clients of all protocols have in common. Made by ``wirelake.connect``."""
 
     protocol: str
+    framing: Framing
+    is_text: bool
+    max_message: int
 
-    def __init__(
-        self,
-        target: Target,
-        session: Session,
-        framing: Framing,
-        *,
-        is_text: bool,
-        max_message: int,
-        context: ssl.SSLContext | None,
-        timeout: float,
-        reconnect: Reconnect | None,
-    ) -> None:
-        self.target = target
-        self.timeout = timeout
-        self._topics = load(target.protocol)
-        self._is_text = is_text
-        self._max_message = max_message
+    def __init__(self, dial: Dial, session: Session) -> None:
+        self.target = dial.target
+        self.timeout = dial.timeout
+        self._topics = load(dial.target.protocol)
         self._connection = Connection(
-            target,
+            dial,
             session,
-            framing,
+            self.framing,
             pipes=self._pipe,
-            context=context,
-            timeout=timeout,
-            reconnect=reconnect,
             on_events=self._told,
             on_lost=self._lost,
             on_end=self._over,
@@ -147,14 +133,10 @@ class Client(ABC, Generic[M, Q]):
 
     def _pipe(self, endpoint: Endpoint) -> Pipe:
         if not self.target.is_websocket:
-            return ClientPipe(endpoint, self._connection)
-        from .client_websocket import WebSocketPipe
+            return Pipe(endpoint)
+        from .websocket import ClientWebSocketPipe, MaskedFraming  # needs a library that plain connections do not
 
-        return WebSocketPipe(
-            endpoint, self._connection, self.target.websocket_url, is_text=self._is_text, most=self._max_message
-        )
-
-    # --- the life of it
+        return ClientWebSocketPipe(endpoint, MaskedFraming(self.is_text), self.target.websocket_url, self.max_message)
 
     @property
     def is_connected(self) -> bool:
@@ -202,8 +184,6 @@ class Client(ABC, Generic[M, Q]):
     def _told(self, events: list[Any]) -> None:
         """What the session has to tell."""
 
-    # --- sending
-
     @abstractmethod
     async def publish(self, topic: str, payload: Any) -> Any:
         """Send to all subscribers of the topic. Waits while the connection is full."""
@@ -234,8 +214,6 @@ class Client(ABC, Generic[M, Q]):
         else:
             future.set_result(result)
         return True
-
-    # --- receiving
 
     def subscribe(self, *patterns: str, limit: int = MOST, overflow: str = "wait") -> Subscription[M]:
         """Subscribe to topics or patterns, from the beginning of the ``async with`` block to its end."""
@@ -294,8 +272,6 @@ class Client(ABC, Generic[M, Q]):
         )
         self._routes[topic] = found
         return found
-
-    # --- answering
 
     async def respond(
         self, pattern: str, handler: Handler[Q], *, priority: float = 0, concurrency: int = SIDE_BY_SIDE
@@ -371,20 +347,27 @@ class Opening(AbstractAsyncContextManager[ClientT], Awaitable[ClientT], Generic[
             await self._client.close()
 
 
-def context_for(
-    target: Target, ca: str | Path | None, cert: str | Path | None, key: str | Path | None, verify: bool
-) -> ssl.SSLContext | None:
+def dial(
+    protocol: str,
+    url: str | Target,
+    *,
+    timeout: float,
+    reconnect: bool | Reconnect,
+    usual: Reconnect,
+    verify: bool,
+    **files: str | Path | None,
+) -> Dial:
+    """Return where to connect, and how; ``files`` are those of TLS, ``usual`` is how to reconnect by default."""
+    target = url if isinstance(url, Target) else parse_url(url, None if "://" in url else protocol)
+    if target.protocol != protocol:
+        raise ValueError(f"{target} is not a URL of {protocol}")
+    context = None
     if target.is_tls:
-        return tls_context(ca=ca, cert=cert, key=key, verify=verify)
-    if ca is not None or cert is not None or key is not None:
-        raise ValueError(f"{target} has no TLS: write {target.protocol}+{'wss' if target.is_websocket else 'tls'}://…")
-    return None
-
-
-def policy_of(reconnect: bool | Reconnect, usual: Reconnect) -> Reconnect | None:
-    if isinstance(reconnect, Reconnect):
-        return reconnect
-    return usual if reconnect else None
+        context = tls_context(**files, verify=verify)
+    elif any(file is not None for file in files.values()):
+        raise ValueError(f"{target} has no TLS: write {protocol}+{'wss' if target.is_websocket else 'tls'}://…")
+    policy = reconnect if isinstance(reconnect, Reconnect) else usual if reconnect else None
+    return Dial(target, context, timeout, policy)
 
 
 def connect(url: str, **options: Any) -> Opening[Any]:

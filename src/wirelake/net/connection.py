@@ -46,26 +46,33 @@ class Reconnect:
         return steady * (1 + self.jitter * chance.uniform(-1, 1))
 
 
+@dataclass(frozen=True, slots=True)
+class Dial:
+    """Where to connect, and how."""
+
+    target: Target
+    context: ssl.SSLContext | None
+    timeout: float
+    reconnect: Reconnect | None
+
+
 class Connection:
-    """``pipes`` makes the end of a new connection; ``on_lost`` is told of every loss, ``on_end`` of the last one."""
+    """``pipes`` makes the end of a new connection; ``on_lost`` hears of every loss, ``on_end`` of the last one."""
 
     def __init__(
         self,
-        target: Target,
+        dial: Dial,
         session: Session,
         framing: Framing,
         *,
         pipes: Callable[[Endpoint], Pipe],
-        context: ssl.SSLContext | None,
-        timeout: float,
-        reconnect: Reconnect | None,
         on_events: Callable[[list[Any]], None],
         on_lost: Callable[[str], None],
         on_end: Callable[[LiveError], None],
         is_urgent: Callable[[], bool],
     ) -> None:
-        self.target = target
-        self.session = session
+        self.target, self._context = dial.target, dial.context
+        self._timeout, self._reconnect = dial.timeout, dial.reconnect
         self.flow = Flow(is_urgent)
         self.generation = 0
         """Counts the connections: what belongs to an earlier one is void."""
@@ -73,15 +80,16 @@ class Connection:
         """Why it is over, if it is."""
         self.over = asyncio.Event()
         self.is_closing = False
-        self._pipes = pipes
-        self._context = context
-        self._timeout = timeout
-        self._reconnect = reconnect
-        self._on_lost = on_lost
-        self._on_end = on_end
+        self._pipes, self._on_lost, self._on_end = pipes, on_lost, on_end
         self._loop = asyncio.get_running_loop()
         self._endpoint = Endpoint(
-            session, framing, is_server=False, protocol=target.protocol, on_events=on_events, on_lost=self._gone
+            session,
+            framing,
+            is_server=False,
+            protocol=dial.target.protocol,
+            on_events=on_events,
+            on_lost=self._gone,
+            on_room=self._room,
         )
         self._pipe: Pipe | None = None
         self._attempt: asyncio.Future[None] | None = None
@@ -94,8 +102,6 @@ class Connection:
     @property
     def is_ready(self) -> bool:
         return self._is_ready and self._pipe is not None and self._pipe.link.closing is None
-
-    # --- making it
 
     async def open(self) -> None:
         """The first attempt. What goes wrong is raised, and it is over."""
@@ -115,13 +121,11 @@ class Connection:
             async with asyncio.timeout(self._timeout):
                 await self._connect()
                 await self._attempt
-        except TimeoutError as error:
-            if isinstance(error, LiveError):
-                raise
+        except LiveError:
+            raise
+        except TimeoutError:
             raise ConnectionFailed(f"{self.target}: nothing was said within {self._timeout:g} s") from None
         except OSError as error:
-            if isinstance(error, LiveError):
-                raise
             raise ConnectionFailed(f"cannot connect to {self.target}: {explain(error)}") from None
         finally:
             self._attempt.cancel()
@@ -152,8 +156,6 @@ class Connection:
         if pipe is not None and pipe.transport is not None:
             pipe.transport.abort()
 
-    # --- told by the owner, who understands the session's events
-
     def ready(self) -> None:
         """The session may be used."""
         assert self._pipe is not None
@@ -170,13 +172,10 @@ class Connection:
         elif not self._attempt.done():
             self._attempt.set_exception(error)
 
-    # --- told by the pipe
-
-    def paused(self) -> None:
-        self._usable.clear()
-
-    def resumed(self) -> None:
-        if self.is_ready:
+    def _room(self, is_there: bool) -> None:
+        if not is_there:
+            self._usable.clear()
+        elif self.is_ready:
             self._usable.set()
 
     def _gone(self, pipe: Pipe, error: Exception | None) -> None:
@@ -196,8 +195,6 @@ class Connection:
             self.fail(ConnectionFailed(f"{self.target}: the connection ended at once: {reason}"))
         elif not self.is_closing and self.error is None:
             self._come_back(reason)
-
-    # --- coming back
 
     def _come_back(self, reason: str) -> None:
         if self._reconnect is None:
@@ -231,8 +228,6 @@ class Connection:
             self._usable.set()
             self._drop()
             self._on_end(error)
-
-    # --- using it
 
     async def usable(self) -> None:
         """Waits while the connection is full or away; away at most as long as the time-out says."""
@@ -290,23 +285,6 @@ class Connection:
             await asyncio.wait([self._returning])
         await self._endpoint.close(CLOSE_SECONDS)
         self._finish(ConnectionLost("the client is closed"))
-
-
-class ClientPipe(Pipe):
-    """The end of a connection that tells when it is full."""
-
-    def __init__(self, endpoint: Endpoint, connection: Connection) -> None:
-        super().__init__(endpoint)
-        self._connection = connection
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        self._connection.paused()
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        if not self.is_paused:
-            self._connection.resumed()
 
 
 def explain(error: BaseException) -> str:

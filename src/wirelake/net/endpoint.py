@@ -16,10 +16,13 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ..sessions.base import Session
 from ..sessions.links import Framing, Link
+
+if TYPE_CHECKING:
+    from .recorder import Recorder
 
 log = logging.getLogger("wirelake.net")
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
@@ -38,19 +41,10 @@ CLOSE_SECONDS = 15.0
 """So is one that takes so long altogether."""
 NOTES_PER_SECOND = 50
 """What a session tells beyond that is only counted: who floods us must not flood the log."""
-_NO_LINGER = struct.pack("ii", 1, 0)
+NO_LINGER = struct.pack("ii", 1, 0)
+"""Closing a socket with this is a reset."""
 
 Address = tuple[str, int]
-
-
-class Recorder(Protocol):
-    """Keeps what passes."""
-
-    def opened(self, client: Address, server: Address, protocol: str | None = None) -> int: ...
-
-    def data(self, connection: int, direction: int, data: bytes) -> None: ...
-
-    def closed(self, connection: int, how: Any = "closed") -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +84,6 @@ class Pipe(asyncio.BufferedProtocol):
         self._queued = 0
         self._recording: int | None = None
         self._linger: asyncio.TimerHandle | None = None
-
-    # --- told by the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport
@@ -136,12 +128,10 @@ class Pipe(asyncio.BufferedProtocol):
             self._put(self._next())
         self.link.unsent = self.unsent
         if not self.is_paused:
-            self.endpoint._congested.discard(self)
+            self.endpoint._speed_up(self)
             self.release()
             if self.is_ending:
                 self.finish()
-
-    # --- told by the endpoint
 
     def begin(self, now: float) -> None:
         """The connection is there."""
@@ -188,7 +178,7 @@ class Pipe(asyncio.BufferedProtocol):
         """Ends it at once. What the peer does not read must not stay in the system's memory either."""
         if self.is_paused:
             with suppress(OSError, AttributeError):
-                self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+                self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGER)
         self.transport.abort()
 
     def finish(self) -> None:
@@ -230,8 +220,6 @@ class Pipe(asyncio.BufferedProtocol):
             self._buffer = self.endpoint.buffer[: max(size // 2, LEAST_READ_BYTES)]
         elif took < LONG_SECONDS / 3 and count == size < READ_BYTES:
             self._buffer = self.endpoint.buffer[: size * 2]
-
-    # --- slow readers
 
     @property
     def unsent(self) -> int:
@@ -276,7 +264,9 @@ class Pipe(asyncio.BufferedProtocol):
 
 
 class Endpoint:
-    """Drives one session. ``framing`` is that of its connections; ``on_events`` is given what the session tells."""
+    """Drives one session. ``framing`` is that of its connections; ``on_events`` is given what the session tells,
+    ``on_room`` whether a connection takes more.
+    """
 
     def __init__(
         self,
@@ -289,6 +279,7 @@ class Endpoint:
         recorder: Recorder | None = None,
         on_events: Callable[[list[Any]], None] | None = None,
         on_lost: Callable[[Pipe, Exception | None], None] | None = None,
+        on_room: Callable[[bool], None] | None = None,
     ) -> None:
         self.session = session
         self.framing = framing
@@ -298,6 +289,7 @@ class Endpoint:
         self.recorder = recorder
         self.on_events = on_events
         self.on_lost = on_lost
+        self.on_room = on_room
         self.loop = asyncio.get_running_loop()
         self.buffer = memoryview(bytearray(READ_BYTES))
         self.pipes: dict[int, Pipe] = {}
@@ -316,8 +308,6 @@ class Endpoint:
         self._empty: asyncio.Event | None = None
         self._notes_until, self._notes_told, self._notes_kept = 0.0, 0, 0
         session.epoch = time.time() - self.loop.time()
-
-    # --- what happens
 
     def _made(self, pipe: Pipe) -> None:
         self._numbers += 1
@@ -399,8 +389,6 @@ class Endpoint:
         finally:
             self.settle(source)
 
-    # --- what the session leaves
-
     def settle(self, source: Pipe | None = None) -> None:
         session = self.session
         while session.changed:
@@ -450,10 +438,15 @@ class Endpoint:
                 else:
                     self._notes_kept += 1
 
-    # --- slow readers
+    def _speed_up(self, pipe: Pipe) -> None:
+        self._congested.discard(pipe)
+        if self.on_room is not None:
+            self.on_room(True)
 
     def _slow_down(self, pipe: Pipe) -> None:
         self._congested.add(pipe)
+        if self.on_room is not None:
+            self.on_room(False)
         if self._watch is None:
             self._watch = self.loop.call_later(WATCH_SECONDS, self._look_at_slow)
 
@@ -470,8 +463,6 @@ class Endpoint:
                 pipe.abort()
         if self._congested:
             self._watch = self.loop.call_later(WATCH_SECONDS, self._look_at_slow)
-
-    # --- for metrics
 
     @property
     def received(self) -> int:
@@ -490,8 +481,6 @@ class Endpoint:
     def slow(self) -> int:
         """Connections that do not take what we send as fast as we send it."""
         return len(self._congested)
-
-    # --- time
 
     def _schedule(self, when: float) -> None:
         if self._timer is not None:

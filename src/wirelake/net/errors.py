@@ -10,35 +10,36 @@ from ..errors import ProtocolError
 
 
 class LiveError(ProtocolError):
-    """An error between us and a peer."""
+    """An error between us and a peer. Each class has its rule."""
+
+    usual_rule: str
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail, rule=self.usual_rule)
 
 
 class ConnectionFailed(LiveError, ConnectionError):
     """No connection: no server listens there, its certificate is not trusted, or it does not respond in time."""
 
-    def __init__(self, detail: str) -> None:
-        super().__init__(detail, rule="connection_failed")
+    usual_rule = "connection_failed"
 
 
 class ConnectionLost(LiveError, ConnectionError):
     """The connection is lost. Open requests may have been carried out or not."""
 
-    def __init__(self, detail: str) -> None:
-        super().__init__(detail, rule="connection_lost")
+    usual_rule = "connection_lost"
 
 
 class Refused(LiveError):
     """The peer refused a login, a name or a subscription."""
 
-    def __init__(self, detail: str) -> None:
-        super().__init__(detail, rule="refused")
+    usual_rule = "refused"
 
 
 class RequestTimeout(LiveError, TimeoutError):
     """No reply came in time. The request may have been carried out or not."""
 
-    def __init__(self, detail: str) -> None:
-        super().__init__(detail, rule="request_timeout")
+    usual_rule = "request_timeout"
 
 
 class AnswerError(LiveError):
@@ -47,9 +48,11 @@ class AnswerError(LiveError):
     A handler raises it to reply with this error.
     """
 
+    usual_rule = "answer_error"
+
     def __init__(self, code: str, message: str = "", details: dict[str, Any] | None = None) -> None:
         detail = f"{code}: {message}" if message else code
-        super().__init__(detail, rule="answer_error")
+        super().__init__(detail)
         self.code = code
         self.message = message
         self.details = details

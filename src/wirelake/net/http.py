@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .endpoint import Address
-from .server import bind
+from .listeners import address_of, listen
 
 MAX_REQUEST = 8 << 10
 MAX_CONNECTIONS = 64
@@ -28,13 +28,8 @@ class Pages:
         self._listeners: list[asyncio.Server] = []
 
     async def listen(self, address: Address) -> Address:
-        loop = asyncio.get_running_loop()
-        found: Address | None = None
-        for listener in await bind(*address):
-            self._listeners.append(await loop.create_server(lambda: _Request(self), sock=listener))
-            found = found or listener.getsockname()[:2]
-        assert found is not None
-        return found
+        self._listeners = await listen(address, lambda: _Request(self))
+        return address_of(self._listeners[0])
 
     def close(self) -> None:
         for listener in self._listeners:

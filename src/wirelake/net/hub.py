@@ -81,8 +81,6 @@ class Hub:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    # --- beginning
-
     async def start(self) -> None:
         """Listens everywhere, or nowhere: HubError says why."""
         self._stopped, self._cut = asyncio.Event(), asyncio.Event()
@@ -100,14 +98,14 @@ class Hub:
             log.info("listening", extra={"fields": {"name": name, "address": address}})
 
     async def _serve(self, name: str) -> None:
-        settings, service = self.settings.services[name], LIVE[name].service
-        served = service.make(settings, self.settings.directory)
+        settings = self.settings.services[name]
+        served = LIVE[name].service.make(settings, self.settings.directory)
         server = self.servers[name] = Server(
             name,
             served.session,
             served.framing,
             is_text=served.is_text,
-            limits=service.limits(settings, served),
+            limits=settings.limits(served.max_message),
             policy=settings.policy,
             recorder=self.recorder,
         )
@@ -176,8 +174,6 @@ class Hub:
         }
         return 503 if self.is_draining else 200, "application/json", json.dumps(told) + "\n"
 
-    # --- while it runs
-
     async def until_stopped(self) -> None:
         await self._stopped.wait()
 
@@ -198,8 +194,6 @@ class Hub:
             log.error("not reloaded, all stays as it was", extra={"fields": {"reason": str(error)}})
         else:
             log.info("reloaded certificates and users")
-
-    # --- the end
 
     async def close(self, drain_seconds: float | None = None) -> None:
         """Accepts nobody any more; those who are here have some time to take what was said to them."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 import random
 import secrets
-import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -28,11 +27,11 @@ from ..sessions import mb_events as event
 from ..sessions.mb_client import MbClient as MbSession
 from ..sessions.mb_talk import ClientOptions
 from ..sessions.mb_wire import MB_TCP, VERSION, MbError
-from .client import Client, Opening, context_for, policy_of
-from .connection import Reconnect
+from .client import Client, Opening, dial
+from .connection import Dial, Reconnect
 from .errors import AnswerError, ConnectionFailed, ConnectionLost, LiveError, Refused, RequestTimeout
 from .serving import Responder
-from .urls import Target, parse_url
+from .urls import Target
 
 log = logging.getLogger("wirelake.net")
 
@@ -75,35 +74,15 @@ class MbClient(Client[Message, Request]):
     """A service of a broker. ``wirelake.connect("mb://…")`` returns one."""
 
     protocol = "mb"
+    framing = MB_TCP
+    is_text = True
+    max_message = MAX_RECEIVED
 
-    def __init__(
-        self,
-        target: Target,
-        *,
-        name: str,
-        description: str,
-        context: ssl.SSLContext | None,
-        timeout: float,
-        reconnect: Reconnect | None,
-    ) -> None:
-        self._session = _Session(
-            lambda: self._connection.flow.is_stopped,
-            ClientOptions(name=name, description=description, grace_seconds=GRACE_SECONDS),
-        )
-        super().__init__(
-            target,
-            self._session,
-            MB_TCP,
-            is_text=True,
-            max_message=MAX_RECEIVED,
-            context=context,
-            timeout=timeout,
-            reconnect=reconnect,
-        )
+    def __init__(self, dial: Dial, options: ClientOptions) -> None:
+        self._session = _Session(lambda: self._connection.flow.is_stopped, options)
+        super().__init__(dial, self._session)
         self.refused = 0
         """Publishes without ``confirm`` that the broker refused, mostly because nobody had subscribed their topics."""
-
-    # --- sending
 
     async def publish(
         self,
@@ -148,8 +127,6 @@ class MbClient(Client[Message, Request]):
         answer = await self._answer_to(token, self._session.forget)
         return Message(topic, answer, version, token)
 
-    # --- events
-
     def _told(self, events: list[Any]) -> None:
         for one in events:
             match one:
@@ -180,8 +157,6 @@ class MbClient(Client[Message, Request]):
             case _:
                 self.refused += 1
                 log.info("a message was refused", extra={"fields": {"topic": refused.topic, "code": error.code}})
-
-    # --- subscriptions
 
     def _canonical(self, pattern: str) -> str:
         return pattern.lower()
@@ -221,8 +196,6 @@ class MbClient(Client[Message, Request]):
         except ConnectionLost:
             pass
         await self._connection.usable()
-
-    # --- answering
 
     def _asked(self, asked: event.Asked) -> None:
         request = Request(asked.topic, asked.payload, asked.version, asked.token, asked)
@@ -316,16 +289,11 @@ def connect(
     connect, and to wait for a lost connection to come back. ``reconnect``: how to reconnect (after 1 s, then at growing
     intervals, forever), or False.
     """
-    target = url if isinstance(url, Target) else parse_url(url, None if "://" in url else "mb")
-    if target.protocol != "mb":
-        raise ValueError(f"{target} is not a URL of mb")
-    context = context_for(target, ca, cert, key, verify)
-    policy = policy_of(reconnect, RECONNECT)
-
-    def make() -> MbClient:
-        return MbClient(target, name=name, description=description, context=context, timeout=timeout, reconnect=policy)
-
-    return Opening(make)
+    where = dial(
+        "mb", url, timeout=timeout, reconnect=reconnect, usual=RECONNECT, verify=verify, ca=ca, cert=cert, key=key
+    )
+    options = ClientOptions(name=name, description=description, grace_seconds=GRACE_SECONDS)
+    return Opening(lambda: MbClient(where, options))
 
 
 __all__ = ["AnswerError", "MbClient", "Message", "Request", "Responder", "connect"]

@@ -6,6 +6,7 @@ import asyncio
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from .live import LIVE
@@ -58,7 +59,8 @@ def _families(hub: Hub) -> Iterator[Iterator[str]]:
     servers = hub.servers
 
     def each(value: str) -> list[Sample]:
-        return [({"protocol": name}, float(_number(server, value))) for name, server in servers.items()]
+        number = attrgetter(value)
+        return [({"protocol": name}, number(server)) for name, server in servers.items()]
 
     yield _family("connections", "gauge", "Connections that are open.", each("connections"))
     yield _family("connections_accepted_total", "counter", "Connections that were accepted.", each("endpoint.accepted"))
@@ -84,14 +86,6 @@ def _families(hub: Hub) -> Iterator[Iterator[str]]:
     yield _family("resident_memory_bytes", "gauge", "Memory of the process.", [({}, resident_bytes())], "process")
     yield _family("open_fds", "gauge", "Descriptors of the process.", [({}, open_files())], "process")
     yield _family("cpu_seconds_total", "counter", "Time of processors.", [({}, time.process_time())], "process")
-
-
-def _number(server: Server, path: str) -> float:
-    found: object = server
-    for name in path.split("."):
-        found = getattr(found, name)
-    assert isinstance(found, int | float)
-    return found
 
 
 def _messages(servers: Mapping[str, Server]) -> Iterator[Sample]:

@@ -7,7 +7,6 @@ direction and the reset of a connection are passed on as such. TLS goes through 
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import socket
 import struct
@@ -15,22 +14,18 @@ from collections import Counter
 from contextlib import suppress
 from typing import Any
 
-from ..capture.write.tap import Address
-from .recorder import TO_CLIENT, TO_SERVER, Recorder
+from .endpoint import NO_LINGER, TO_CLIENT, TO_SERVER, Address, show_address
+from .listeners import address_of, listen
+from .recorder import Recorder
 
 log = logging.getLogger("wirelake.net")
 HIGH_WATER = 1 << 18
 """Unsent bytes of one direction of a connection above which its source is not read from."""
-BACKLOG = 1024
 POLL_SECONDS = 0.01
 QUIET_SECONDS = 0.2
 """Nothing has passed for so long: nobody is in the middle of a sentence."""
 RESET_SECONDS = 5.0
 """How long a peer may take to read what came before a reset."""
-_NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
-"""A name may have addresses of a kind that the machine has not."""
-_NO_LINGER = struct.pack("ii", 1, 0)
-"""Closing a socket with this is a reset."""
 
 
 class Proxy:
@@ -71,10 +66,8 @@ class Proxy:
 
     async def start(self) -> None:
         """Listens from now on; raises OSError if that is not possible."""
-        loop = asyncio.get_running_loop()
-        for listener in await _listeners(*self.listen):
-            self.listening.append(listener.getsockname()[:2])
-            self._servers.append(await loop.create_server(lambda: _Pair(self).client, sock=listener, backlog=BACKLOG))
+        self._servers = await listen(self.listen, lambda: _Pair(self).client)
+        self.listening = [address_of(server) for server in self._servers]
 
     async def stop(self, drain_seconds: float = 5.0) -> None:
         """Accepts nobody any more, passes on what is under way, and closes every connection.
@@ -117,27 +110,6 @@ class Proxy:
             await asyncio.sleep(POLL_SECONDS)
 
 
-async def _listeners(host: str, port: int) -> list[socket.socket]:
-    """A listening socket for each address that the name has, all with the same port."""
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    made: list[socket.socket] = []
-    problem: OSError | None = None
-    for family, place in dict.fromkeys((family, place) for family, _, _, _, place in found):
-        try:
-            made.append(socket.create_server((place[0], port, *place[2:]), family=family, backlog=BACKLOG))
-            port = made[0].getsockname()[1]
-        except OSError as error:
-            if error.errno not in _NOT_HERE:
-                for listener in made:
-                    listener.close()
-                raise
-            problem = error
-    if problem is not None and not made:
-        raise problem
-    return made
-
-
 class _Pair:
     """A connection from a client, and the one that it is passed on to."""
 
@@ -154,8 +126,6 @@ class _Pair:
     @property
     def unsent(self) -> int:
         return self.client.unsent + self.server.unsent
-
-    # --- beginning
 
     def accepted(self) -> None:
         """A client is there. Nothing is read from it before it has a server."""
@@ -178,7 +148,7 @@ class _Pair:
         except (OSError, TimeoutError) as error:
             proxy.counts["unreachable"] += 1
             reason = str(error) or f"no answer in {proxy.connect_seconds:g} s"
-            fields = {"upstream": shown(proxy.upstream), "client": self.client.name, "reason": reason}
+            fields = {"upstream": show_address(proxy.upstream), "client": self.client.name, "reason": reason}
             log.warning("the upstream cannot be reached", extra={"fields": fields})
             self.client.transport.close()
 
@@ -193,8 +163,6 @@ class _Pair:
         self._is_recorded = True
         log.debug("connected", extra={"fields": {"client": self.client.name, "server": self.server.name}})
         self.client.transport.resume_reading()
-
-    # --- end
 
     def lost(self, side: _Side, error: Exception | None) -> None:
         other = side.other
@@ -258,7 +226,7 @@ class _Side(asyncio.Protocol):
 
     @property
     def name(self) -> str:
-        return shown(self.address)
+        return show_address(self.address)
 
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
@@ -312,7 +280,7 @@ class _Side(asyncio.Protocol):
         """Lets its peer see a reset."""
         with suppress(OSError):
             found = self.transport.get_extra_info("socket")
-            found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGER)
         self.transport.abort()
 
 
@@ -332,9 +300,3 @@ def _unacknowledged(connection: Any) -> int:
         (count,) = struct.unpack("i", fcntl.ioctl(connection.fileno(), termios.TIOCOUTQ, bytes(4)))
         return int(count)
     return 0
-
-
-def shown(address: Address) -> str:
-    """An address as people write it."""
-    host, port = address
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

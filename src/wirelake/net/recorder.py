@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Literal
 
 from ..capture.write.tap import Address, TapWriter
+from .endpoint import TO_CLIENT, TO_SERVER
 
-TO_SERVER, TO_CLIENT = 0, 1
 ROTATE_BYTES = 256 << 20
 TEND_SECONDS = 0.5
 PROBE_BYTES = 1 << 16
@@ -100,8 +100,6 @@ class Recorder:
         """The files so far."""
         return self._writer.paths
 
-    # --- what passes
-
     def opened(self, client: Address, server: Address, protocol: str | None = None) -> int:
         """A connection was made; gives its number for later calls."""
         number, self._next = self._next, self._next + 1
@@ -109,13 +107,13 @@ class Recorder:
         if self._is_on():
             try:
                 self._open(one)
-                self.flush()
+                self._flush()
             except Exception as error:  # whatever it is, traffic goes on
                 self._stop(error)
         return number
 
-    def data(self, connection: int, direction: int, data: bytes, *, flush: bool = True) -> None:
-        """Bytes that are about to be passed on. Who passes on several chunks at once may ``flush`` them together."""
+    def data(self, connection: int, direction: int, data: bytes) -> None:
+        """Record bytes that are about to be passed on."""
         one = self._passing[connection]
         if not self._is_on() or one.number is None:
             self._miss(one, direction, len(data))
@@ -124,8 +122,7 @@ class Recorder:
         try:
             self._writer.data(one.number, direction, self._now_us(), data)
             self._held += len(data)
-            if flush:
-                self.flush()
+            self._flush()
         except Exception as error:
             taken = self._writer.offset(one.number, direction) - before
             if taken < len(data):
@@ -140,14 +137,14 @@ class Recorder:
         if self._is_on():
             try:
                 self._close(connection, one)
-                self.flush()
+                self._flush()
             except Exception as error:
                 self._stop(error)
         elif one.number is None:
             self._forget(connection)
 
-    def flush(self) -> None:
-        """Gives everything to the operating system: from then on it outlasts this process."""
+    def _flush(self) -> None:
+        """Give everything to the operating system: from then on it outlasts this process."""
         self._writer.flush()
         self.recorded += self._held
         self._held = 0
@@ -189,8 +186,6 @@ class Recorder:
                 one.missed[direction] = 0
             self._close(connection, one)
 
-    # --- trouble
-
     def _is_on(self) -> bool:
         return not self.problem or (self._clock() >= self._try_at and self._resume())
 
@@ -214,9 +209,9 @@ class Recorder:
         """Whether it can be recorded again."""
         try:
             self._probe()
-            self.flush()
+            self._flush()
             self._catch_up()
-            self.flush()
+            self._flush()
         except Exception as error:
             self._stop(error)
             return False
@@ -232,8 +227,6 @@ class Recorder:
             left = PROBE_BYTES
             while left:  # only the next write tells why the one before was short
                 left -= file.write(bytes(left))
-
-    # --- now and then
 
     def start(self) -> None:
         """From now on the running event loop looks after it: tries again after trouble, and syncs."""

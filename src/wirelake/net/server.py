@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import socket
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,16 +11,15 @@ from typing import Any
 
 from ..sessions.base import Session
 from ..sessions.links import Framing
-from .endpoint import Address, Endpoint, Pipe, Policy, Recorder
+from .endpoint import Address, Endpoint, Pipe, Policy
+from .listeners import address_of, listen
+from .recorder import Recorder
 from .tls import Certificate, TlsContext, TlsDoor
 from .websocket import ServerWebSocketPipe, WebSocketFraming
 
 __all__ = ["Certificate", "Limits", "Server"]
 
 log = logging.getLogger("wirelake.net")
-BACKLOG = 1024
-ACCEPT_AT_ONCE = 16
-"""Connections that are accepted before others have their turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,24 +75,13 @@ class Server:
     async def listen(
         self, address: Address, *, websocket: bool = False, certificate: Certificate | None = None
     ) -> Address:
-        """Begins to listen; gives the address, with the port that was picked if 0 was asked for.
-
-        A host with several addresses is listened to on all of them, on the same port; ``*`` is every address there is.
-        """
+        """Begin to listen; return the address, with the port that was picked if 0 was asked for."""
         context = None if certificate is None else TlsContext(certificate)
-        found: Address | None = None
-        for listener in await bind(*address):
-            self._listeners.append(
-                await self.endpoint.loop.create_server(
-                    lambda: self._enter(websocket, context), sock=listener, backlog=ACCEPT_AT_ONCE
-                )
-            )
-            listener.listen(BACKLOG)
-            found = found or listener.getsockname()[:2]
+        servers = await listen(address, lambda: self._enter(websocket, context))
+        self._listeners += servers
         if context is not None:
             self._contexts.append(context)
-        assert found is not None
-        return found
+        return address_of(servers[0])
 
     @property
     def connections(self) -> int:
@@ -120,12 +106,9 @@ class Server:
         self._coming += 1
         if not websocket:
             return Pipe(self.endpoint)
+        limits = self.limits
         return ServerWebSocketPipe(
-            self.endpoint,
-            self._websocket,
-            self.limits.websocket_bytes,
-            handshake_seconds=self.limits.handshake_seconds,
-            origins=self.limits.origins,
+            self.endpoint, self._websocket, limits.websocket_bytes, limits.handshake_seconds, limits.origins
         )
 
     def reload_certificates(self) -> None:
@@ -158,34 +141,3 @@ class _Refused(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport.close()
-
-
-async def bind(host: str, port: int) -> list[socket.socket]:
-    """Sockets on all addresses of a host, on the same port, also if that is to be picked. OSError if that fails."""
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(
-        None if host == "*" else host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )
-    sockets: list[socket.socket] = []
-    try:
-        for family, kind, number, _, address in dict.fromkeys(found):
-            try:
-                one = socket.socket(family, kind, number)
-            except OSError:  # an address of a kind that this machine does not have
-                continue
-            sockets.append(one)
-            one.setblocking(False)
-            if os.name == "posix":
-                one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # connections inherit it: dead peers are found
-            if family == socket.AF_INET6:
-                one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            picked = sockets[0].getsockname()[1] if len(sockets) > 1 else port
-            one.bind((address[0], picked, *address[2:]))
-        if not sockets:
-            raise OSError(f"{host} has no address to listen on")
-    except OSError:
-        for one in sockets:
-            one.close()
-        raise
-    return sockets

@@ -45,6 +45,9 @@ class ServiceSettings:
     def policy(self) -> Policy:
         return Policy(self.slow_reader, self.stall_seconds)
 
+    def limits(self, max_message: int) -> Limits:
+        return Limits(self.connections, self.handshake_seconds, max_message, self.origins)
+
 
 @dataclass(frozen=True, slots=True)
 class Served:
@@ -65,9 +68,6 @@ class Service:
 
     settings: type[ServiceSettings]
     make: Callable[[Any, Path], Served]
-
-    def limits(self, settings: ServiceSettings, served: Served) -> Limits:
-        return Limits(settings.connections, settings.handshake_seconds, served.max_message, settings.origins)
 
 
 def unpredictable() -> random.Random:

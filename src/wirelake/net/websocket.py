@@ -68,7 +68,7 @@ class WebSocketPipe(Pipe):
     protocol: Any
 
     def __init__(
-        self, endpoint: Endpoint, framing: WebSocketFraming, *, handshake_seconds: float = HANDSHAKE_SECONDS
+        self, endpoint: Endpoint, framing: WebSocketFraming, handshake_seconds: float = HANDSHAKE_SECONDS
     ) -> None:
         super().__init__(endpoint)
         self.framing = framing
@@ -85,8 +85,6 @@ class WebSocketPipe(Pipe):
         if not self.is_open:
             self.transport.abort()
 
-    # --- told by the transport
-
     def data_received(self, data: bytes) -> None:
         was_ending = self.is_ending
         super().data_received(data)
@@ -101,8 +99,6 @@ class WebSocketPipe(Pipe):
         if self._limit is not None:
             self._limit.cancel()
         super().connection_lost(error)
-
-    # --- what comes
 
     def take(self, data: bytes, now: float) -> None:
         self.protocol.receive_data(data)
@@ -165,8 +161,6 @@ class WebSocketPipe(Pipe):
         messages.append(body)
         return True
 
-    # --- what goes
-
     def _send(self) -> None:
         """Writes what the library has. A peer that does not read gets no answers to its pings: they would pile up."""
         for data in self.protocol.data_to_send():
@@ -207,11 +201,10 @@ class ServerWebSocketPipe(WebSocketPipe):
         endpoint: Endpoint,
         framing: WebSocketFraming,
         max_size: int | None,
-        *,
-        handshake_seconds: float = HANDSHAKE_SECONDS,
-        origins: tuple[str, ...] = (),
+        handshake_seconds: float,
+        origins: tuple[str, ...],
     ) -> None:
-        super().__init__(endpoint, framing, handshake_seconds=handshake_seconds)
+        super().__init__(endpoint, framing, handshake_seconds)
         allowed: Any = list(origins) or None
         self.protocol = _Server(max_size=max_size, origins=allowed, logger=library_log)
 
@@ -224,16 +217,8 @@ class ServerWebSocketPipe(WebSocketPipe):
 
 
 class ClientWebSocketPipe(WebSocketPipe):
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        framing: WebSocketFraming,
-        url: str,
-        max_size: int | None,
-        *,
-        handshake_seconds: float = HANDSHAKE_SECONDS,
-    ) -> None:
-        super().__init__(endpoint, framing, handshake_seconds=handshake_seconds)
+    def __init__(self, endpoint: Endpoint, framing: WebSocketFraming, url: str, max_size: int) -> None:
+        super().__init__(endpoint, framing)
         self.protocol = ClientProtocol(parse_uri(url), max_size=max_size, logger=library_log)
 
     def begin(self, now: float) -> None:

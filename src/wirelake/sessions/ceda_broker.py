@@ -52,8 +52,6 @@ class Broker:
         self.images = Images(limits.images, limits.image_bytes, session.counts)
         self.requests = Requests(limits.requests)
 
-    # --- who is there
-
     def enter(self, connection: Connection) -> None:
         """Somebody has logged in."""
         connection.has_joined = True
@@ -85,8 +83,6 @@ class Broker:
                 named.pop(connection, None)
                 if not named:
                     del self._called[name]
-
-    # --- where messages go
 
     def forward(self, batch: Iterator[bytes], now: float) -> bytes | None:
         """Forwards the publishes of a batch that need nothing else, one after the other; gives the first payload that
@@ -221,8 +217,6 @@ class Broker:
             self._session.events.append(Delivered(message))
         else:
             self._counts["replies_dropped"] += 1
-
-    # --- writing
 
     def _give(self, target: Connection, message: Data, payload: bytes | None, number: int, now: float) -> None:
         """Gives a message to one of us, with this connection id."""

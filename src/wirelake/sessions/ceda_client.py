@@ -61,8 +61,6 @@ class CedaClient(CedaConnected):
         self._image_requests: dict[ImageRequest, float | None] = {}
         self._counter = 0
 
-    # --- the application asks
-
     def publish(self, topic: str, record: Record, now: float, *, blob: Blob | None = None) -> None:
         self._send(Data(PUBLISH, topic, self._written(record), blob=blob))
 
@@ -141,8 +139,6 @@ class CedaClient(CedaConnected):
         """To one service, without a reply topic."""
         self._send(Data(P2P, topic, self._written(record), self.connection_id, server_id, signal_id, blob=blob))
 
-    # --- what comes
-
     def connected(self, link: Link, now: float) -> None:
         self._counter = 0
         super().connected(link, now)
@@ -198,8 +194,6 @@ class CedaClient(CedaConnected):
             self.counts["bad_images"] += 1
             return str(error)
         return ""
-
-    # --- what goes
 
     def _send(self, message: Data) -> None:
         if not message.topic:

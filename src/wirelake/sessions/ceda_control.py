@@ -166,8 +166,6 @@ class CedaControl(CedaService):
         self.counts["ignored_before_login"] += 1
         return False
 
-    # --- faults
-
     def _fault(self, payload: bytes, dialect: str) -> DecodeError | None:
         """What the record codec has against a payload."""
         try:

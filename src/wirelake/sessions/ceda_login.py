@@ -92,8 +92,6 @@ class CedaConnected(Session):
     def is_ready(self) -> bool:
         return self._link is not None and self._states.state == READY
 
-    # --- the owner tells what happens
-
     @property
     def deadline(self) -> float | None:
         times = [self._requests.deadline]
@@ -158,8 +156,6 @@ class CedaConnected(Session):
             self._states.move(CLIENT, "logout")
             self._say(bytes((LOGOUT,)))
             self._lose("logged out")
-
-    # --- what comes
 
     def _take(self, batch: list[bytes], now: float) -> bool:
         """Whether the connection is still there afterwards."""
@@ -229,8 +225,6 @@ class CedaConnected(Session):
             except DecodeError as error:
                 self.note("warn", f"a {scope} that cannot be read", rule=error.rule, type=payload[0])
 
-    # --- what goes
-
     def _say(self, payload: bytes) -> None:
         assert self._link is not None
         dialect = dialect_of(self._link.framing)
@@ -245,8 +239,6 @@ class CedaConnected(Session):
             if warning not in self._noted:
                 self._noted.add(warning)
                 self.note("warn", warning)
-
-    # --- time, and the end
 
     def _look(self, now: float) -> None:
         """Has anything come since the last look? A heartbeat asks for it; the third look in vain is the last."""

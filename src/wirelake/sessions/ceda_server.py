@@ -42,8 +42,6 @@ class CedaServer(CedaControl):
         self._is_quick = self.options.broker and not self.options.cache
         self._next_id = FIRST_ID
 
-    # --- the owner tells what happens
-
     @property
     def deadline(self) -> float | None:
         times = [when for when in (self._timers.deadline, self._broker.requests.deadline) if when is not None]
@@ -98,8 +96,6 @@ class CedaServer(CedaControl):
             self._look(connection, now)
         for token, _ in self._broker.requests.due(now):
             self.events.append(Answered(token, None, "no reply in time"))
-
-    # --- messages
 
     def _take(self, connection: Connection, batch: list[bytes], now: float) -> None:
         """Handles payloads one after the other; publishes that are only forwarded take the short way."""
@@ -164,8 +160,6 @@ class CedaServer(CedaControl):
             "warn", "the framing is lost", connection=connection.number, rule=error.rule, peer=connection.link.peer
         )
         self._broker.close(connection, f"the framing is lost: {error.detail}", 1002)
-
-    # --- connections and time
 
     def _allot(self) -> int:
         """The next connection id that is not in use."""

@@ -50,19 +50,9 @@ class CedaFraming:
         return b"\x82\x7e" + length.to_bytes(2, self.order) + body
 
 
-class CedaMessages:
-    """A transport that keeps payloads apart itself."""
-
-    name = "messages"
-
-    def wrap(self, body: bytes) -> bytes:
-        return body
-
-
 CEDA_TCP = CedaFraming(CEDA4_WS, "big")
 """What every known peer speaks, and our ends by default."""
 CEDA_TCP_DOCUMENT = CedaFraming(CEDA4, "little")
-CEDA_MESSAGES = CedaMessages()
 FRAMINGS = {CEDA4: CEDA_TCP_DOCUMENT, CEDA4_WS: CEDA_TCP}
 
 

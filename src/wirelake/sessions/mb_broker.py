@@ -49,8 +49,6 @@ class MbBroker(Registry):
         self._system = SystemTopics(self)
         self._open: dict[bytes, Open] = {}
 
-    # --- what happens
-
     def receive(self, link: Link, data: bytes, now: float) -> None:
         service: Service | None = link.state
         if service is None or link.closing is not None:
@@ -90,8 +88,6 @@ class MbBroker(Registry):
                 self._look_after(key)
             else:
                 self._expire(key)
-
-    # --- messages
 
     def _handle(self, service: Service, data: bytes, start: int, stop: int) -> None:
         try:
@@ -216,8 +212,6 @@ class MbBroker(Registry):
         if answer is not None:
             self._send(service, head.answer + (rid or self._ids.take()), answer)
 
-    # --- errors
-
     def _malformed(self, service: Service, fault: Fault) -> None:
         """The header is bad: it does not count as a sign of life, and there is no topic to answer to."""
         self.counts["malformed"] += 1
@@ -249,8 +243,6 @@ class MbBroker(Registry):
             spent = self._topic_spent[head.name] = self._topic_spent.get(head.name, 0) + 1
             if spent > limits.messages_per_topic:
                 raise Fault("SERVICE_UNAVAILABLE", "too many messages of this topic in a second")
-
-    # --- time
 
     def _expire(self, opened: Open) -> None:
         del self._open[opened.id]

@@ -48,8 +48,6 @@ class MbClient(Talk):
         super().__init__(options=options, epoch=epoch, chance=chance)
         self._heads = Heads()
 
-    # --- what the application wants
-
     def publish(
         self,
         topic: str,
@@ -132,8 +130,6 @@ class MbClient(Talk):
         if self.link is not None:
             self.link.close(reason)
 
-    # --- subscriptions
-
     def _want(self, action: str, pattern: str, priority: float, now: float) -> str | None:
         if not is_valid_topic(pattern, wildcards=True):
             raise EncodeError(f"{pattern!r} is not a valid topic or pattern", rule="topic", path="topic")
@@ -161,8 +157,6 @@ class MbClient(Talk):
         if parent is not None and not _is_id(parent):
             text = f"{parent!r} is not a UUID of version 4"
             raise EncodeError(text, rule="parent_request_id", path="parent_request_id")
-
-    # --- messages
 
     def _handle(self, data: bytes, start: int, stop: int, now: float) -> None:
         try:

@@ -51,8 +51,6 @@ class Registry(Session):
         self._now = 0.0
         self._second = -1
 
-    # --- services come and go
-
     @property
     def deadline(self) -> float | None:
         return self._timers.deadline
@@ -106,8 +104,6 @@ class Registry(Session):
         if service.is_here:
             next_look = options.deregister_seconds if is_asked else options.heartbeat_seconds
             self._timers.set(service, service.heard + min(next_look, options.deregister_seconds))
-
-    # --- what they want
 
     def registered(self, service: Service) -> None:
         self.counts["registry.registration"] += 1
@@ -180,8 +176,6 @@ class Registry(Session):
         self.counts["connection.disconnected.total"] += 1
         self.counts["registry.unregistration"] += 1
         self._log("info", "ServiceRegistry", f"Service {service.id} unregistered.", service)
-
-    # --- sending
 
     def _send(self, service: Service, header: bytes, payload: bytes) -> None:
         link = service.link

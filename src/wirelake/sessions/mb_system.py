@@ -67,8 +67,6 @@ class SystemTopics:
             return self._told[name](service, read_args(payload))
         raise Fault("TOPIC_NOT_SUPPORTED", f"{head.topic} is not a topic of this broker")
 
-    # --- services
-
     def _register(self, service: Service, args: Args) -> bytes:
         name, description = args.get("name"), args.get("description")
         if not (isinstance(name, str) and name and isinstance(description, str) and description):
@@ -112,8 +110,6 @@ class SystemTopics:
         found.sort(key=_topic_then_action)
         return write_json({"subscriptions": found})
 
-    # --- topics
-
     def _subscribe(self, service: Service, args: Args) -> bytes:
         action, topic = self._action_and_topic(args, SUBSCRIBABLE)
         priority = args.get("priority", 0)
@@ -152,8 +148,6 @@ class SystemTopics:
     def _all_topics(self) -> list[dict[str, Any]]:
         found = _topics_of(PUBLISH, self._broker.published) + _topics_of(REQUEST, self._broker.requested)
         return sorted(found, key=_topic_then_action)
-
-    # --- log and metrics
 
     def _start_log(self, service: Service, args: Args) -> bytes:
         levels = args.get("levels", ["error"])

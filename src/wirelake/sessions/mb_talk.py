@@ -101,8 +101,6 @@ class Talk(Session):
         self._heartbeat: str | None = None
         self._sent_at = 0.0
 
-    # --- what happens
-
     @property
     def deadline(self) -> float | None:
         return self._timers.deadline
@@ -167,8 +165,6 @@ class Talk(Session):
         """A message came: the bytes from ``start`` to ``stop``."""
         raise NotImplementedError
 
-    # --- connection
-
     def _introduce(self, now: float) -> None:
         """The broker is there, or should be: registers, then subscribes."""
         if self._is_introduced or self.link is None:
@@ -214,8 +210,6 @@ class Talk(Session):
             self._settle(token, b"", CONNECTION_LOST)
         self.events.append(Lost(reason))
 
-    # --- what we wait for
-
     def _ask_to_subscribe(self, action: str, pattern: str, priority: float, now: float, *, is_told: bool = True) -> str:
         args = {"action": action, "topic": pattern, **({"priority": priority} if action == REQUEST else {})}
         return self._ask(Waiting("system.topic.subscribe", ("subscription", pattern), is_told=is_told), args, now)
@@ -240,8 +234,6 @@ class Talk(Session):
         if token in self._introducing:
             self._introducing.discard(token)
             self._look_if_ready()
-
-    # --- sending
 
     def _header(self, action: str, topic: str, version: str) -> bytes:
         """The front of a header, checked by the codec when it is used first."""

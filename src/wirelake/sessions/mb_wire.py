@@ -31,7 +31,7 @@ from ..protocols.mb import (
 )
 from ..protocols.mb.conduct import SYSTEM
 
-__all__ = ["MAX_FRAME", "MAX_PAYLOAD", "MAX_RECEIVED", "MB_TCP", "MB_WS", "Fault", "Head", "Heads", "Ids", "Incoming"]
+__all__ = ["MAX_FRAME", "MAX_PAYLOAD", "MAX_RECEIVED", "MB_TCP", "Fault", "Head", "Heads", "Ids", "Incoming"]
 
 PUBLISH, REQUEST, RESPONSE = "publish", "request", "response"
 VERSION = "1.0.0"
@@ -54,9 +54,6 @@ _is_id_text = re.compile(UUID4).fullmatch
 _leading_integer = re.compile(LAX_INTEGER).fullmatch
 
 
-# --- framing
-
-
 class MbTcp:
     """Four bytes of length before each message."""
 
@@ -66,27 +63,7 @@ class MbTcp:
         return pack_size(len(body)) + body
 
 
-class MbWebSocket:
-    """Frames of a WebSocket server: text, or binary where the message is not UTF-8."""
-
-    name = "mb-ws"
-
-    def wrap(self, body: bytes) -> bytes:
-        try:
-            body.decode()
-            first = 0x81
-        except UnicodeDecodeError:
-            first = 0x82
-        size = len(body)
-        if size < 126:
-            return bytes((first, size)) + body
-        if size < 1 << 16:
-            return struct.pack(">BBH", first, 126, size) + body
-        return struct.pack(">BBQ", first, 127, size) + body
-
-
 MB_TCP = MbTcp()
-MB_WS = MbWebSocket()
 
 
 class Incoming:
@@ -120,9 +97,6 @@ class Incoming:
         return len(self._rest)
 
 
-# --- faults
-
-
 class Fault(Exception):
     """Why a message is refused: what the error answer says. ``id`` is that of a header which is bad otherwise."""
 
@@ -144,21 +118,23 @@ class Fault(Exception):
         return write_json({"error": self.object(seconds)})
 
 
+_DETAILS = {
+    "topic": ("topic", 1), "version": ("version", 2), "request_id": ("requestId", 3),
+    "parent_request_id": ("parentRequestId", 4),
+}  # fmt: skip
+"""By rule: what the details of a fault call the field, and which one it is."""
+
+
 def header_fault(line: bytes | None, error: DecodeError) -> Fault:
-    """What to answer to a header that the codec refuses; ``line`` is None if there is no line end."""
+    """Return the reply to a header that the codec refuses; ``line`` is None if there is no line end."""
     fields = line.decode("utf-8", "replace").split(":") if line is not None else []
     details: dict[str, Any] | None
     match error.rule:
         case "action":
             details = {"validActions": [PUBLISH, REQUEST, RESPONSE]}
-        case "topic":
-            details = {"topic": fields[1]}
-        case "version":
-            details = {"version": fields[2]}
-        case "request_id":
-            details = {"requestId": fields[3]}
-        case "parent_request_id":
-            details = {"parentRequestId": fields[4]}
+        case "topic" | "version" | "request_id" | "parent_request_id":
+            key, place = _DETAILS[error.rule]
+            details = {key: fields[place]}
         case "timeout_not_allowed":
             details = {"action": fields[0].lower()}
         case "timeout":
@@ -188,9 +164,6 @@ def plain_number(value: int | float) -> int | float | None:
     if real - real != 0:
         return None
     return int(real) if real.is_integer() and abs(real) <= 1 << 53 else real
-
-
-# --- headers
 
 
 class Head:
@@ -290,9 +263,6 @@ def write_header(
     return line + b":" + rid if rid is not None else line
 
 
-# --- ids
-
-
 class Ids:
     """Random UUIDs of version 4 as text, made many at a time."""
 
@@ -318,9 +288,6 @@ class Ids:
             column = digits[i::32]
             made[at :: len(self._TEMPLATE)] = column.translate(self._VARIANT) if i == 16 else column
         self.ready = bytes(made).split()
-
-
-# --- JSON
 
 
 def write_json(value: Any) -> bytes:

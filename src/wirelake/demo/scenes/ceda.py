@@ -17,8 +17,7 @@ from ...net import AnswerError, Refused, RequestTimeout
 from ...net.ceda import Blob, CedaClient, Request, connect
 from ...protocols.ceda import messages
 from ...spec import Cell
-from ..raw_connection import RawConnection, raw_connection
-from ..stage import Crowd, Scene, Stage, slowness
+from ..stage import Crowd, RawConnection, Scene, Stage, drop_messages, raw_connection, slowness
 
 USERS = {name: f"secret of {name}" for name in ("feed", "trading", "desk-fx", "desk-rates", "visitor")}
 TOPICS = {
@@ -65,13 +64,9 @@ class Market:
             await trading.respond("ORDER.NEW", self.trade)
             for user, patterns in DESKS.items():
                 desk = await log_in(user)
-                stream = await stack.enter_async_context(desk.subscribe(*patterns))
-                reading = asyncio.create_task(_read(stream))
-                stack.callback(reading.cancel)
+                await drop_messages(stack, desk.subscribe(*patterns))
                 self.desks.append(desk)
             yield self
-
-    # --- the trading service
 
     async def quote(self, asked: Request) -> dict[int, Any]:
         await self.stage.take_time(2)
@@ -82,11 +77,6 @@ class Market:
         if asked.record[SIZE] > LIMIT:
             raise AnswerError("LIMIT_EXCEEDED", "the order is above the limit of a desk")
         return {PRICE: 1, TEXT: "filled", SIZE: asked.record[SIZE]}
-
-
-async def _read(stream: Any) -> None:
-    async for _ in stream:
-        pass
 
 
 async def play(stage: Stage) -> None:
@@ -143,9 +133,6 @@ async def _old_prices(market: Market) -> None:
         await market.stage.until(at)
         with suppress(RequestTimeout):
             await market.desks[0].request("HISTORY.GET", {TEXT: "FX.SPOT.EURUSD"}, timeout=OLD_SECONDS)
-
-
-# --- clients that break the rules
 
 
 async def break_rules(stage: Stage) -> None:

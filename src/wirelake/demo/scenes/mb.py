@@ -19,8 +19,7 @@ from ...codec import encode
 from ...net import AnswerError, RequestTimeout
 from ...net.mb import MbClient, Request, connect
 from ...protocols.mb import messages
-from ..raw_connection import RawConnection, raw_connection
-from ..stage import Crowd, Scene, Stage, slowness
+from ..stage import Crowd, RawConnection, Scene, Stage, drop_messages, raw_connection, slowness
 
 CUSTOMERS = ("web", "app", "kiosk")
 ARTICLES = ("lamp", "chair", "desk", "shelf", "clock", "vase")
@@ -64,14 +63,10 @@ class Shop:
             await back_office.respond("reports.daily", self.report)
             listeners = await join("notifications", "mails"), await join("analytics", "counts")
             for listener, patterns in zip(listeners, (("orders.#",), ("orders.#", "stock.#")), strict=True):
-                stream = await stack.enter_async_context(listener.subscribe(*patterns))
-                reading = asyncio.create_task(_read(stream))
-                stack.callback(reading.cancel)
+                await drop_messages(stack, listener.subscribe(*patterns))
             for name in CUSTOMERS:
                 self.customers.append(await join(name, "where customers are"))
             yield self
-
-    # --- the services
 
     async def search(self, asked: Request) -> dict[str, Any]:
         await self.stage.take_time(3)
@@ -118,11 +113,6 @@ async def _ask(client: MbClient, topic: str, payload: dict[str, Any], timeout: f
         await client.request(topic, payload, timeout=timeout)
 
 
-async def _read(stream: Any) -> None:
-    async for _ in stream:
-        pass
-
-
 async def play(stage: Stage) -> None:
     async with Shop(stage).open() as shop, asyncio.TaskGroup() as group:
         crowd = Crowd(group)
@@ -160,9 +150,6 @@ async def _reports(shop: Shop) -> None:
     for at in (0.2, 0.6):
         await shop.stage.until(at)
         await _ask(shop.customers[0], "reports.daily", {"day": "yesterday"}, REPORT_SECONDS)
-
-
-# --- clients that break the rules
 
 
 async def break_rules(stage: Stage) -> None:
