@@ -1,9 +1,8 @@
-"""Description -> tables in the shape of a published protocol document: for ``wirelake describe`` and for
-docs/protocols/.
-"""
+"""Description -> tables in the shape of a published document: for ``wirelake describe`` and docs/protocols/."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, assert_never
 
@@ -28,7 +27,7 @@ class Table:
 
 
 def tables(protocol: n.Protocol, message: str | None = None) -> list[Table]:
-    """All tables of a protocol, or those of one message."""
+    """Return all tables of a protocol, or those of one message."""
     made = layout(protocol)
     if message is not None:
         node = made.named(message) or made.messages.get(_number(message))
@@ -36,17 +35,19 @@ def tables(protocol: n.Protocol, message: str | None = None) -> list[Table]:
             known = ", ".join(m.name for m in made.messages.values())
             raise ValueError(f"{protocol.name} has no message {message!r}; it has: {known}")
         return [_message(made, node)]
-    found = [Table(protocol.title, protocol.doc, level=1), *_options(protocol), *_frames(protocol)]
-    found.append(_overview(made))
-    found += _tag_tables(made)
     shared = _shared(made)
-    found += [_message(made, node, without=shared) for node in made.messages.values()]
-    found += _records(made)
-    found += [_computed(shared)] if shared else []
-    found += [_labels(labels) for labels in protocol.labels]
-    if protocol.life_cycle is not None:
-        found.append(_life_cycle(protocol.life_cycle))
-    return found
+    return [
+        Table(protocol.title, protocol.doc, level=1),
+        *_options(protocol),
+        *_frames(protocol),
+        _overview(made),
+        *(_tag_table(made, field) for field in _each(made, n.Tags)),
+        *(_message(made, node, without=shared) for node in made.messages.values()),
+        *(table for field in _each(made, n.Cells | n.Signature) for table in _records(made, field)),
+        *_computed(shared),
+        *map(_labels, protocol.labels),
+        *_life_cycle(protocol.life_cycle),
+    ]
 
 
 def _number(text: str) -> int:
@@ -56,7 +57,12 @@ def _number(text: str) -> int:
         return -1
 
 
-# --- parts of the document
+def _each(made: Layout, kinds: Any) -> list[n.Field]:
+    """Return the fields of these kinds; what several messages have in common once."""
+    first: dict[Any, n.Field] = {}
+    for field in (f for node in made.messages.values() for f in node.fields if isinstance(f.wire, kinds)):
+        first.setdefault(getattr(field.wire, "struct", field.wire), field)
+    return list(first.values())
 
 
 def _options(protocol: n.Protocol) -> list[Table]:
@@ -74,74 +80,58 @@ def _word(value: Any) -> str:
 
 
 def _frames(protocol: n.Protocol) -> list[Table]:
-    """The frame header; once per reading where readings differ."""
+    """Return the frame header; once per reading where readings differ."""
     shown: dict[tuple[Row, ...], list[dict[str, Any]]] = {}
     for setting in settings(protocol):
-        shown.setdefault(_frame_rows(layout(protocol, **setting)), []).append(setting)
+        shown.setdefault(tuple(_frame_rows(layout(protocol, **setting))), []).append(setting)
     return [Table(_frame_title(protocol, alike), "", FRAME_HEADER, rows) for rows, alike in shown.items()]
 
 
 def _frame_title(protocol: n.Protocol, alike: list[dict[str, Any]]) -> str:
-    """Says with which options a frame looks like this; those that change nothing are not named."""
-    told = []
+    """Say with which options a frame looks like this; those that change nothing are not named."""
+    named = []
     for name, option in protocol.options.items():
         seen = list(dict.fromkeys(setting[name] for setting in alike))
         if len(seen) < len(option_values(option)):
-            told.append(f"{name} {' or '.join(map(_word, seen))}")
-    return f"Frame ({', '.join(told)})" if told else "Frame"
+            named.append(f"{name} {' or '.join(map(_word, seen))}")
+    return f"Frame ({', '.join(named)})" if named else "Frame"
 
 
-def _frame_rows(made: Layout) -> tuple[Row, ...]:
-    rows: list[Row] = []
+def _frame_rows(made: Layout) -> Iterator[Row]:
     for part in made.frame.parts:
         match part:
             case n.Magic(value=value, name=name):
-                rows.append((name, "fixed array", str(len(value)), f"always {value.hex(' ')}"))
-            case n.Size(name=name, wire=n.Escaped() as escaped):
-                wide = int_name(escaped.wide)
-                rows.append((name, "uint8", "1", f"bytes that follow; {escaped.escape} announces a wide length"))
-                rows.append((f"{name}.wide", wide, str(escaped.wide.size), f"from {escaped.escape} on"))
-                if escaped.mask_bit:
-                    rows.append(
-                        (escaped.mask_key, "fixed array", "4", f"if bit {escaped.mask_bit:#x} of the length is set")
-                    )
+                yield name, "fixed array", str(len(value)), f"always {value.hex(' ')}"
+            case n.Size(name=name, wire=n.Escaped(escape=escape, wide=wide, mask_bit=bit, mask_key=key)):
+                yield name, "uint8", "1", f"bytes that follow; {escape} announces a wide length"
+                yield f"{name}.wide", *_int(wide), f"from {escape} on"
+                if bit:
+                    yield key, "fixed array", "4", f"if bit {bit:#x} of the length is set"
             case n.Size(name=name, wire=wire, counts=counts, least=least, most=most):
                 what = "bytes of the whole frame" if counts == "whole" else "bytes that follow"
-                limit = f", {least}..{most}" if most is not None else ""
-                rows.append((name, int_name(wire), str(wire.size), what + limit))
+                yield name, *_int(wire), what + (f", {least}..{most}" if most is not None else "")
             case n.Head(name=name, wire=wire, least=least, most=most):
-                rows.append((name, int_name(wire), str(wire.size), f"bytes before the body, {least}..{most}"))
+                yield name, *_int(wire), f"bytes before the body, {least}..{most}"
             case n.Code(name=name, wire=wire):
-                rows.append((name, int_name(wire), str(wire.size), "which message"))
+                yield name, *_int(wire), "which message"
             case n.Kept(name=name):
                 field = next(iter(made.messages.values())).field(name)
-                rows.append((name, "fixed array", str(field.wire.size), field.doc))
+                yield name, "fixed array", str(field.wire.size), field.doc
             case n.Line(separator=separator, end=end, window=window, code=code):
-                words = ", ".join(node.word for node in made.messages.values())
-                rows.append((code, "word", "dynamic", f"one of {words}"))
-                rows.append(
-                    (
-                        "line",
-                        "text",
-                        f"< {window}",
-                        f"words joined by {separator.decode()!r}, ended by {end.decode()!r}",
-                    )
-                )
+                yield code, "word", "dynamic", f"one of {', '.join(node.word for node in made.messages.values())}"
+                joined = f"words joined by {separator.decode()!r}, ended by {end.decode()!r}"
+                yield "line", "text", f"< {window}", joined
             case _:
                 assert_never(part)
-    return tuple(rows)
 
 
 def _overview(made: Layout) -> Table:
     rows = []
     for node in made.messages.values():
-        answer = made.messages[node.answer].name if node.answer is not None else ""
-        rows.append((_code(made, node), node.name, node.kind, node.sent_by, answer, _first_line(node.doc)))
+        reply = made.messages[node.answer].name if node.answer is not None else ""
+        meaning = node.doc.split("\n", maxsplit=1)[0]
+        rows.append((_code(made, node), node.name, node.kind, node.sent_by, reply, meaning))
     return Table("Messages", "", ("code", "message", "kind", "sent by", "answer", "meaning"), tuple(rows))
-
-
-def _first_line(text: str) -> str:
-    return text.split("\n", maxsplit=1)[0]
 
 
 def _code(made: Layout, node: MessageNode) -> str:
@@ -150,61 +140,59 @@ def _code(made: Layout, node: MessageNode) -> str:
 
 
 def _shared(made: Layout) -> tuple[n.DerivedField, ...]:
-    """The computed values that every message has."""
+    """Return the computed values that every message has."""
     first, *others = [node.cls.__derived_fields__ for node in made.messages.values()]
     return tuple(derived for derived in first if all(derived in other for other in others))
 
 
-def _computed(shared: tuple[n.DerivedField, ...]) -> Table:
+def _computed(shared: tuple[n.DerivedField, ...]) -> list[Table]:
     rows = tuple((derived.name, derived.doc) for derived in shared)
-    return Table("Computed in every message", "Not on the wire, but shown.", ("field", "description"), rows)
+    table = Table("Computed in every message", "Not on the wire, but shown.", ("field", "description"), rows)
+    return [table] if shared else []
 
 
 def _message(made: Layout, node: MessageNode, without: tuple[n.DerivedField, ...] = ()) -> Table:
-    title = f"{node.name} ({_code(made, node)})"
     published = f" Published as `{node.published}`." if node.published else ""
+    in_frame = set(_in_frame(made))
     rows: list[Row] = []
-    for field in _all_fields(made.protocol, node):
+    for field in _all_fields(made, node):
         if isinstance(field.wire, n.Tags):
             rows += _tag_entries(node, field)
-        elif _belongs(made, node, field):
-            rows += _rows(made, field, "", "", "")
+        elif field.name not in in_frame and _is_allowed(field.wire, node):
+            rows += _rows(made, field, "", "", [])
     if node.padding is not None:
         size = len(node.padding.value)
         rows.append(("", "fixed array", str(size), "", f"tolerated, not written; noted as {node.padding.note}"))
-    computed = [derived for derived in node.cls.__derived_fields__ if derived not in without]
-    rows += [("", "computed", "", derived.name, derived.doc) for derived in computed]
+    rows += _computed_rows((derived for derived in node.cls.__derived_fields__ if derived not in without), "")
+    title = f"{node.name} ({_code(made, node)})"
     return Table(title, f"{node.doc}{published}", ROLE_HEADER, tuple(rows), level=3)
 
 
-def _belongs(made: Layout, node: MessageNode, field: n.Field) -> bool:
-    """Whether the field stands in this message, and not in the frame around it."""
-    if isinstance(field.wire, n.Word) and field.wire.only is not None and node.code not in field.wire.only:
-        return False
-    return field.name not in _framed(made)
+def _computed_rows(fields: Iterable[n.DerivedField], path: str) -> list[Row]:
+    return [("", "computed", "", path + derived.name, derived.doc) for derived in fields]
 
 
-def _framed(made: Layout) -> set[str]:
-    names = {p.name for p in made.frame.parts if isinstance(p, n.Kept)}
-    return names | {
-        p.wire.mask_key for p in made.frame.parts if isinstance(p, n.Size) and isinstance(p.wire, n.Escaped)
-    }
+def _in_frame(made: Layout) -> Iterator[str]:
+    """Yield the fields that stand in the frame around a message."""
+    for part in made.frame.parts:
+        match part:
+            case n.Kept(name=name) | n.Size(wire=n.Escaped(mask_key=name)):
+                yield name
 
 
-def _all_fields(protocol: n.Protocol, node: MessageNode) -> tuple[n.Field, ...]:
-    """The message's fields in every reading."""
-    chosen = layout(protocol).options
-    found = []
+def _is_allowed(wire: Any, node: MessageNode) -> bool:
+    return not isinstance(wire, n.Word) or wire.only is None or node.code in wire.only
+
+
+def _all_fields(made: Layout, node: MessageNode) -> Iterator[n.Field]:
+    """Yield the message's fields in every reading."""
     for declared in node.cls.__wire_fields__:
-        settled = dict(chosen)
-        if declared.only is not None:
-            settled[declared.only[0]] = declared.only[1]
-        found.append(next(f for f in resolve_fields(node.cls, settled) if f.name == declared.name))
-    return tuple(found)
+        settled = made.options if declared.only is None else {**made.options, declared.only[0]: declared.only[1]}
+        yield next(f for f in resolve_fields(node.cls, settled) if f.name == declared.name)
 
 
 def _notes(field: n.Field) -> list[str]:
-    """When the field is there, and within which limits."""
+    """Say when the field is there, and within which limits."""
     notes = []
     if field.only is not None:
         notes.append(f"only with {field.only[0]} {_word(field.only[1])}")
@@ -245,79 +233,71 @@ def _limits(wire: Any) -> list[str]:
             return []
 
 
-def _doc(field: n.Field, notes: list[str]) -> str:
-    doc = field.doc + (f" [{field.unit}]" if field.unit else "")
-    return f"{doc} ({'; '.join(notes)})".strip() if notes else doc
+def _with_notes(text: str, notes: list[str]) -> str:
+    return f"{text} ({'; '.join(notes)})".strip() if notes else text
 
 
-def _tag_entries(node: MessageNode, field: n.Field) -> list[Row]:
-    """The tags that this message may carry."""
-    found: list[Row] = []
+def _tag_entries(node: MessageNode, field: n.Field) -> Iterator[Row]:
+    """Yield the tags that this message may carry."""
     for row in tag_rows(field.wire.struct):
         if node.code in row.allowed:
-            kind, size = ("flag", "0") if row.wire is None else type_and_size(row.wire)
+            kind, size = type_and_size(row.wire)
             must = "required; " if node.code in row.required else ""
             name = f"{field.key}.{row.name}"
-            found.append((name, f"{kind}, tag {row.code:#04x}", size, name, must + row.doc))
-    return found
+            yield name, f"{kind}, tag {row.code:#04x}", size, name, must + row.doc
 
 
-def _rows(made: Layout, field: n.Field, prefix: str, path: str, note: str) -> list[Row]:
-    """The rows of a field, sizes and data apart; ``prefix`` leads to it in the published names, ``path`` in ours."""
-    name = field.published or prefix + field.key
-    ours = path + field.key
-    notes = ([note] if note else []) + _notes(field)
-    wire = field.wire
+def _rows(made: Layout, field: n.Field, prefix: str, path: str, notes: list[str]) -> list[Row]:
+    """Return the rows of a field, sizes and data apart; ``prefix`` leads to it in published names, ``path`` in ours."""
+    name, ours, wire = field.published or prefix + field.key, path + field.key, field.wire
+    notes = notes + _notes(field)
+    text = field.doc + (f" [{field.unit}]" if field.unit else "")
+    doc = _with_notes(text, notes)
     match wire:
         case n.Nested(struct=cls):
-            return _struct_rows(made, cls, f"{name}.", f"{ours}.", "; ".join(notes))
+            return _struct_rows(made, cls, f"{name}.", f"{ours}.", notes)
         case n.Length(wire=inner_wire, of=of):
-            return [
-                (name, int_name(inner_wire), str(inner_wire.size), "", _doc(n.Field("", None, f"bytes of {of}"), notes))
-            ]
+            return [(name, *_int(inner_wire), "", _with_notes(f"bytes of {of}", notes))]
         case n.Run(length=n.Int() as length):
-            kind, _ = type_and_size(wire)
+            kind, size = type_and_size(wire)
             return [
-                (f"{name}.size", int_name(length), str(length.size), "", f"bytes of {name}"),
-                (f"{name}.data", kind, "dynamic", ours, _doc(field, notes)),
+                (f"{name}.size", *_int(length), "", f"bytes of {name}"),
+                (f"{name}.data", kind, size, ours, doc),
             ]
         case n.Many(element=n.Nested(struct=cls), count=count):
-            inner = _struct_rows(made, cls, f"{name}.element.", f"{ours}[].", "; ".join(notes))
-            return _count_rows(name, count) + inner
+            return _count_rows(name, count) + _struct_rows(made, cls, f"{name}.element.", f"{ours}[].", notes)
         case n.Many(element=element, count=count):
             if not isinstance(count, n.Int):
-                notes.append("until the end" if count is None else f"{count} of them")
-            single = n.Field(f"{name}.element", element, _doc(field, notes))
-            inner = [(*row[:3], f"{ours}[]" if row[3] else "", row[4]) for row in _rows(made, single, "", "", "")]
+                doc = _with_notes(text, [*notes, "until the end" if count is None else f"{count} of them"])
+            single = n.Field(f"{name}.element", element, doc)
+            inner = [(*row[:3], f"{ours}[]" if row[3] else "", row[4]) for row in _rows(made, single, "", "", [])]
             return _count_rows(name, count) + inner
         case _:
-            kind, size = type_and_size(wire)
-            return [(name, kind, size, ours, _doc(field, notes))]
+            return [(name, *type_and_size(wire), ours, doc)]
 
 
-def _struct_rows(made: Layout, cls: Any, prefix: str, path: str, note: str) -> list[Row]:
-    found: list[Row] = []
-    for inner in resolve_fields(cls, made.options):
-        found += _rows(made, inner, prefix, path, note)
-    return found + [("", "computed", "", path + derived.name, derived.doc) for derived in cls.__derived_fields__]
+def _struct_rows(made: Layout, cls: Any, prefix: str, path: str, notes: list[str]) -> list[Row]:
+    rows = [row for inner in resolve_fields(cls, made.options) for row in _rows(made, inner, prefix, path, notes)]
+    return rows + _computed_rows(cls.__derived_fields__, path)
 
 
 def _count_rows(name: str, count: n.Int | int | None) -> list[Row]:
-    if not isinstance(count, n.Int):
-        return []
-    return [(f"{name}.size", int_name(count), str(count.size), "", f"number of elements of {name}")]
+    return [(f"{name}.size", *_int(count), "", f"number of elements of {name}")] if isinstance(count, n.Int) else []
 
 
-def int_name(wire: n.Int) -> str:
+def _int(wire: n.Int) -> tuple[str, str]:
     order = "" if wire.size == 1 or not wire.little else " le"
-    return f"{'int' if wire.signed else 'uint'}{wire.size * 8}{order}"
+    return f"{'int' if wire.signed else 'uint'}{wire.size * 8}{order}", str(wire.size)
 
 
 def type_and_size(wire: Any) -> tuple[str, str]:
-    """The network type and size of a value."""
+    """Return the network type and size of a value."""
     match wire:
-        case n.Int(size=size, labels=labels):
-            return int_name(wire) + (f" ({labels.name})" if labels is not None else ""), str(size)
+        case None:
+            return "flag", "0"
+        case n.Int(labels=labels):
+            kind, size = _int(wire)
+            return kind + (f" ({labels.name})" if labels is not None else ""), size
         case n.Bool():
             return "bool8", "1"
         case n.Float(size=size, little=little):
@@ -343,66 +323,50 @@ def type_and_size(wire: Any) -> tuple[str, str]:
             raise AssertionError(f"{wire!r} is not a wire node")
 
 
-def _tag_tables(made: Layout) -> list[Table]:
-    """Tag tables with a column per message, as header documents print them."""
-    seen: list[Any] = []
-    found = []
-    for node in made.messages.values():
-        for field in node.fields:
-            if isinstance(field.wire, n.Tags) and field.wire.struct not in seen:
-                seen.append(field.wire.struct)
-                found.append(_tag_table(made, field))
-    return found
-
-
 def _tag_table(made: Layout, field: n.Field) -> Table:
-    rows = []
-    used = {code for row in tag_rows(field.wire.struct) for code in row.allowed}
+    """Return a tag table with a column per message, as header documents print it."""
+    tags = tag_rows(field.wire.struct)
+    used = {code for tag in tags for code in tag.allowed}
     nodes = [node for node in made.messages.values() if node.code in used]
-    for row in tag_rows(field.wire.struct):
-        kind, size = ("flag", "0") if row.wire is None else type_and_size(row.wire)
-        marks = ["always" if node.code in row.required else "x" if node.code in row.allowed else "-" for node in nodes]
-        rows.append(
-            (f"{row.code:02X}", row.title or row.name, row.name, size if size != "dynamic" else "Str", kind, *marks)
-        )
+    rows = []
+    for tag in tags:
+        kind, size = type_and_size(tag.wire)
+        marks = ("always" if node.code in tag.required else "x" if node.code in tag.allowed else "-" for node in nodes)
+        shown = "Str" if size == "dynamic" else size
+        rows.append((f"{tag.code:02X}", tag.title or tag.name, tag.name, shown, kind, *marks))
     header = ("code", "name", "key", "len", "type", *(f"{node.code:02X}" for node in nodes))
     about = "x: allowed, always: required, -: refused. A column per message, by its code."
     return Table(f"Dynamic headers: {field.key}", about, header, tuple(rows))
 
 
-def _records(made: Layout) -> list[Table]:
-    """What records of typed, numbered values are made of, and the signatures in them."""
-    found: dict[Any, list[Table]] = {}
-    for node in made.messages.values():
-        for field in node.fields:
-            if isinstance(field.wire, n.Cells):
-                found.setdefault(field.wire, [_cell_table(field)])
-            elif isinstance(field.wire, n.Signature):
-                found.setdefault(field.wire, [_form_table(made, field, form) for form in field.wire.forms])
-    return [table for several in found.values() for table in several]
+def _records(made: Layout, field: n.Field) -> list[Table]:
+    """Return what records of typed, numbered values are made of, and the signatures in them."""
+    if isinstance(field.wire, n.Cells):
+        return [_cell_table(field.key, field.wire)]
+    return [_form_table(made, field, form) for form in field.wire.forms]
 
 
-def _cell_table(field: n.Field) -> Table:
-    wire: n.Cells[Any] = field.wire
+def _cell_table(key: str, wire: n.Cells[Any]) -> Table:
     text = (
-        f"Values one after the other, each behind a head, {int_name(wire.head)}: field id (0..{wire.id_max}) from bit "
+        f"Values one after the other, each behind a head, {_int(wire.head)[0]}: field id (0..{wire.id_max}) from bit "
         f"{wire.id_shift} on, type code in the {wire.type_mask.bit_length()} bits from bit {wire.type_shift} on."
     )
-    rows: list[Row] = []
-    for code, kind in enumerate(wire.types):
-        match kind.wire:
-            case None:
-                rows.append((str(code), kind.name, "none", "0"))
-            case n.Run(length=n.Int() as length, most=most):
-                content, _ = type_and_size(kind.wire)
-                rows.append((str(code), kind.name, content, f"{int_name(length)} length, at most {most} bytes"))
-            case other:
-                rows.append((str(code), kind.name, *type_and_size(other)))
-    return Table(f"Records: {field.key}", text, ("code", "type", "network type", "network size"), tuple(rows))
+    rows = tuple((str(code), kind.name, *_cell_type(kind.wire)) for code, kind in enumerate(wire.types))
+    return Table(f"Records: {key}", text, ("code", "type", "network type", "network size"), rows)
+
+
+def _cell_type(wire: Any) -> tuple[str, str]:
+    match wire:
+        case None:
+            return "none", "0"
+        case n.Run(length=n.Int() as length, most=most):
+            return type_and_size(wire)[0], f"{_int(length)[0]} length, at most {most} bytes"
+        case _:
+            return type_and_size(wire)
 
 
 def _form_table(made: Layout, field: n.Field, form: n.Form) -> Table:
-    rows = _struct_rows(made, form.struct, "", f"{field.key}.", "")
+    rows = _struct_rows(made, form.struct, "", f"{field.key}.", [])
     about = (form.struct.__doc__ or "").strip()
     text = f"{about} {form.size} bytes, the first is {field.wire.kind}, index {'0' if form.first else 'above 0'}."
     return Table(f"Signature of {form.size} bytes: {field.key}", text, ROLE_HEADER, tuple(rows), level=3)
@@ -416,7 +380,9 @@ def _labels(labels: n.Labels) -> Table:
     return Table(f"Values of {labels.name}", "", ("value", "hex", "name"), rows, level=3)
 
 
-def _life_cycle(cycle: n.LifeCycle) -> Table:
+def _life_cycle(cycle: n.LifeCycle | None) -> list[Table]:
+    if cycle is None:
+        return []
     moves: dict[tuple[str, str, str], list[str]] = {}
     for side, states in (("client", cycle.client), ("server", cycle.server)):
         for state, allowed in states.items():
@@ -424,14 +390,11 @@ def _life_cycle(cycle: n.LifeCycle) -> Table:
                 moves.setdefault((state, side, after), []).append(message)
     rows = tuple((state, side, ", ".join(messages), after) for (state, side, after), messages in moves.items())
     text = f"{cycle.doc} It begins in state `{cycle.initial}`; what is not listed is forbidden."
-    return Table("Life cycle", text, ("state", "side", "may send", "next state"), rows)
-
-
-# --- output
+    return [Table("Life cycle", text, ("state", "side", "may send", "next state"), rows)]
 
 
 def as_text(found: list[Table]) -> str:
-    """Plain text with aligned columns."""
+    """Return plain text with aligned columns."""
     return "\n".join(_as_text(table) for table in found)
 
 
