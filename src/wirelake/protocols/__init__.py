@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import importlib.util
 import sys
 import types
 from collections.abc import Iterable
@@ -68,49 +67,49 @@ def _load_declared(name: str) -> Protocol:
 
     for entry in entry_points(group="wirelake.protocols"):
         if entry.name == name:
-            found = entry.load()
-            if isinstance(found, Protocol):
-                return found
+            declared = entry.load()
+            if isinstance(declared, Protocol):
+                return declared
             raise SpecError(f"the entry point {name!r} is not a Protocol")
     raise ValueError(f"unknown protocol {name!r}: one of {', '.join(BUILT_IN)}, or path/to/file.py:NAME")
 
 
 def load_text(text: str, attribute: str) -> str:
-    """Takes in the text of a declaration, where its file is not: in a worker of a cluster. Gives a name to load it by.
+    """Take in the text of a declaration where its file is not: in a worker of a cluster. Return a name to load it by.
 
     The same text has the same name in every process, so that what belongs to it can be pickled.
     """
-    name = f"{_TEXT}{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    name = f"{_TEXT}{_digest(text, 16)}"
     if name not in sys.modules:
-        module = sys.modules[name] = types.ModuleType(name)
-        try:
-            exec(compile(text, f"<{name}>", "exec"), module.__dict__)
-        except BaseException:
-            del sys.modules[name]
-            raise
+        _run(name, text, f"<{name}>")
     _protocol(sys.modules[name], attribute, "the declaration")
     return f"{name}:{attribute}"
 
 
-def _protocol(module: object, attribute: str, name: str) -> Protocol:
-    found = getattr(module, attribute, None)
-    if not isinstance(found, Protocol):
-        raise ValueError(f"{name}: {attribute!r} is not a protocol declaration")
-    return found
-
-
-def _import_file(path: Path) -> object:
+def _import_file(path: Path) -> types.ModuleType:
     if not path.is_file():
         raise ValueError(f"no such file: {path}")
-    digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]
-    module_name = f"wirelake_user_{path.stem}_{digest}"
-    spec = importlib.util.spec_from_file_location(module_name, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[module_name] = module
+    return _run(f"wirelake_user_{path.stem}_{_digest(str(path.resolve()), 12)}", path.read_bytes(), str(path))
+
+
+def _digest(text: str, size: int) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:size]
+
+
+def _run(name: str, source: str | bytes, file: str) -> types.ModuleType:
+    """Run a declaration as a module of this name."""
+    module = sys.modules[name] = types.ModuleType(name)
+    module.__file__ = file
     try:
-        spec.loader.exec_module(module)
+        exec(compile(source, file, "exec", dont_inherit=True), module.__dict__)
     except BaseException:
-        del sys.modules[module_name]
+        del sys.modules[name]
         raise
     return module
+
+
+def _protocol(module: types.ModuleType, attribute: str, name: str) -> Protocol:
+    declared = getattr(module, attribute, None)
+    if not isinstance(declared, Protocol):
+        raise ValueError(f"{name}: {attribute!r} is not a protocol declaration")
+    return declared

@@ -10,6 +10,7 @@ from .declare import blob as blob
 from .declare import bool8 as bool8
 from .declare import choose as choose
 from .declare import declare as declare
+from .declare import deferred as deferred
 from .declare import derived as derived
 from .declare import field as field
 from .declare import fixed as fixed

@@ -10,9 +10,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
+from importlib import import_module
 from typing import Any, ClassVar, Literal, TypeVar, dataclass_transform
 
 import msgspec
@@ -321,6 +322,15 @@ class Cell(msgspec.Struct, frozen=True):
     value: Any = None
     bits: int | None = None
     group_bit: bool = False
+
+
+def deferred(module: str, name: str) -> Callable[[Any], None]:
+    """Return a function of a module that is imported only when it is called."""
+    return partial(_call, module, name)
+
+
+def _call(module: str, name: str, argument: Any) -> None:
+    getattr(import_module(module), name)(argument)
 
 
 def declare(protocol: n.Protocol) -> n.Protocol:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ...spec import Code, Frame, Kept, LifeCycle, Option, Protocol, Size, be, declare
+from ...spec import Code, Frame, Kept, LifeCycle, Option, Protocol, Size, be, declare, deferred
 from . import messages as m
 from .conduct import CONDUCT
 from .messages import *  # noqa: F403  (its records and constants are what users import from here)
@@ -12,10 +10,10 @@ from .messages import *  # noqa: F403  (its records and constants are what users
 _CONNECTED = "connected"
 
 
-def _traffic(stage: Any) -> None:
-    from .traffic import begin
-
-    begin(stage)
+def _may_send(side: str, opening: type) -> dict[str, str]:
+    """Return the moves of a side once the domains are connected."""
+    moves = (cls.__message__ for cls in m.MESSAGES if cls is not opening)
+    return {about["name"]: _CONNECTED for about in moves if about["sent_by"] in (side, "both")}
 
 
 PROTOCOL = declare(
@@ -45,26 +43,18 @@ PROTOCOL = declare(
             m.DUPLEX,
         ),
         conduct=CONDUCT,
-        traffic=_traffic,
+        traffic=deferred(f"{__name__}.traffic", "begin"),
         life_cycle=LifeCycle(
             initial="new",
             client={
                 "new": {"domain_connect_request": "connecting"},
                 "connecting": {},
-                _CONNECTED: {
-                    cls.__message__["name"]: _CONNECTED
-                    for cls in m.MESSAGES
-                    if cls.__message__["sent_by"] in ("client", "both") and cls is not m.DomainConnectRequest
-                },
+                _CONNECTED: _may_send("client", m.DomainConnectRequest),
             },
             server={
                 "new": {},
                 "connecting": {"domain_connect_reply": _CONNECTED},
-                _CONNECTED: {
-                    cls.__message__["name"]: _CONNECTED
-                    for cls in m.MESSAGES
-                    if cls.__message__["sent_by"] in ("server", "both") and cls is not m.DomainConnectReply
-                },
+                _CONNECTED: _may_send("server", m.DomainConnectReply),
             },
             doc="The outbound domain (client) connects, the inbound one (server) replies; then requests and replies.",
         ),

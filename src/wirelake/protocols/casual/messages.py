@@ -265,12 +265,19 @@ class CasualMessage(Message):
     execution: bytes = field(uuid, "uuid of the whole chain of calls", role="execution")
 
 
+class CasualRequest(CasualMessage, kind="request", sent_by="client"):
+    """What the outbound domain asks."""
+
+
+class CasualReply(CasualMessage, kind="response", sent_by="server"):
+    """What the inbound domain replies."""
+
+
 class DomainConnectRequest(
-    CasualMessage,
+    CasualRequest,
     code=7200,
     kind="control",
     answer=7201,
-    sent_by="client",
     published="common::message::gateway::domain::connect::Request",
 ):
     """A domain asks to connect and offers the protocol versions it speaks."""
@@ -280,11 +287,7 @@ class DomainConnectRequest(
 
 
 class DomainConnectReply(
-    CasualMessage,
-    code=7201,
-    kind="control",
-    sent_by="server",
-    published="common::message::gateway::domain::connect::Reply",
+    CasualReply, code=7201, kind="control", published="common::message::gateway::domain::connect::Reply"
 ):
     """The inbound domain replies with the version it chose."""
 
@@ -293,12 +296,7 @@ class DomainConnectReply(
 
 
 class DomainDiscoverRequest(
-    CasualMessage,
-    code=7300,
-    kind="request",
-    answer=7301,
-    sent_by="client",
-    published="message::gateway::domain::discover::Request",
+    CasualRequest, code=7300, answer=7301, published="message::gateway::domain::discover::Request"
 ):
     """Asks which of these services and queues the other domain offers."""
 
@@ -307,13 +305,7 @@ class DomainDiscoverRequest(
     queues: tuple[str, ...] = field(many(STRING, be.i64), "queues asked for", column="queue_names")
 
 
-class DomainDiscoverReply(
-    CasualMessage,
-    code=7301,
-    kind="response",
-    sent_by="server",
-    published="message::gateway::domain::discover::Reply",
-):
+class DomainDiscoverReply(CasualReply, code=7301, published="message::gateway::domain::discover::Reply"):
     """The subset of the asked names that the domain offers now."""
 
     domain: Domain = field(nested(Domain), "the replying domain")
@@ -322,13 +314,7 @@ class DomainDiscoverReply(
 
 
 class ServiceCallRequest(
-    CasualMessage,
-    code=3100,
-    kind="request",
-    answer=3101,
-    sent_by="client",
-    padding=JAVA_PADDING,
-    published="message::service::call::Request",
+    CasualRequest, code=3100, answer=3101, padding=JAVA_PADDING, published="message::service::call::Request"
 ):
     """Calls a service."""
 
@@ -339,9 +325,7 @@ class ServiceCallRequest(
     buffer: Buffer = field(nested(Buffer))
 
 
-class ServiceCallReply(
-    CasualMessage, code=3101, kind="response", sent_by="server", published="message::service::call::Reply"
-):
+class ServiceCallReply(CasualReply, code=3101, published="message::service::call::Reply"):
     """The result of a call."""
 
     call: Call = field(nested(Call))
@@ -350,88 +334,48 @@ class ServiceCallReply(
     buffer: Buffer = field(nested(Buffer))
 
 
-class ResourceRequest(CasualMessage):
+class ResourceRequest(CasualRequest):
     xid: Xid = field(XID, "the branch", role="xid")
     resource: Resource = field(nested(Resource))
     flags: int = field(labelled(be.i64, XA_FLAGS), "XA flags")
 
 
-class ResourceReply(CasualMessage):
+class ResourceReply(CasualReply):
     xid: Xid = field(XID, "the branch", role="xid")
     resource: ResourceResult = field(nested(ResourceResult))
 
 
 class ResourcePrepareRequest(
-    ResourceRequest,
-    code=5201,
-    kind="request",
-    answer=5202,
-    sent_by="client",
-    published="message::transaction::resource::prepare::Request",
+    ResourceRequest, code=5201, answer=5202, published="message::transaction::resource::prepare::Request"
 ):
     """First phase: can this branch be committed?"""
 
 
-class ResourcePrepareReply(
-    ResourceReply,
-    code=5202,
-    kind="response",
-    sent_by="server",
-    published="message::transaction::resource::prepare::Reply",
-):
+class ResourcePrepareReply(ResourceReply, code=5202, published="message::transaction::resource::prepare::Reply"):
     """The vote."""
 
 
 class ResourceCommitRequest(
-    ResourceRequest,
-    code=5203,
-    kind="request",
-    answer=5204,
-    sent_by="client",
-    published="message::transaction::resource::commit::Request",
+    ResourceRequest, code=5203, answer=5204, published="message::transaction::resource::commit::Request"
 ):
     """Second phase, or with TMONEPHASE both in one."""
 
 
-class ResourceCommitReply(
-    ResourceReply,
-    code=5204,
-    kind="response",
-    sent_by="server",
-    published="message::transaction::resource::commit::Reply",
-):
+class ResourceCommitReply(ResourceReply, code=5204, published="message::transaction::resource::commit::Reply"):
     """How the commit went."""
 
 
 class ResourceRollbackRequest(
-    ResourceRequest,
-    code=5205,
-    kind="request",
-    answer=5206,
-    sent_by="client",
-    published="message::transaction::resource::rollback::Request",
+    ResourceRequest, code=5205, answer=5206, published="message::transaction::resource::rollback::Request"
 ):
     """Undo the branch."""
 
 
-class ResourceRollbackReply(
-    ResourceReply,
-    code=5206,
-    kind="response",
-    sent_by="server",
-    published="message::transaction::resource::rollback::Reply",
-):
+class ResourceRollbackReply(ResourceReply, code=5206, published="message::transaction::resource::rollback::Reply"):
     """How the rollback went."""
 
 
-class QueueEnqueueRequest(
-    CasualMessage,
-    code=6100,
-    kind="request",
-    answer=6101,
-    sent_by="client",
-    published="message::queue::enqueue::Request",
-):
+class QueueEnqueueRequest(CasualRequest, code=6100, answer=6101, published="message::queue::enqueue::Request"):
     """Stores a message in a queue."""
 
     name: str = field(STRING, "queue name", role="address")
@@ -439,22 +383,13 @@ class QueueEnqueueRequest(
     message: Enqueued = field(nested(Enqueued), column="enqueued")
 
 
-class QueueEnqueueReply(
-    CasualMessage, code=6101, kind="response", sent_by="server", published="message::queue::enqueue::Reply"
-):
+class QueueEnqueueReply(CasualReply, code=6101, published="message::queue::enqueue::Reply"):
     """Proof that the message is stored."""
 
     id: bytes = field(uuid, "id of the stored message; nil = the enqueue failed")
 
 
-class QueueDequeueRequest(
-    CasualMessage,
-    code=6200,
-    kind="request",
-    answer=6201,
-    sent_by="client",
-    published="message::queue::dequeue::Request",
-):
+class QueueDequeueRequest(CasualRequest, code=6200, answer=6201, published="message::queue::dequeue::Request"):
     """Asks for the next matching message of a queue."""
 
     name: str = field(STRING, "queue name", role="address")
@@ -463,21 +398,14 @@ class QueueDequeueRequest(
     block: bool = field(bool8, "wait until there is a message")
 
 
-class QueueDequeueReply(
-    CasualMessage, code=6201, kind="response", sent_by="server", published="message::queue::dequeue::Reply"
-):
+class QueueDequeueReply(CasualReply, code=6201, published="message::queue::dequeue::Reply"):
     """No message, or one (more are readable)."""
 
     message: tuple[Dequeued, ...] = field(many(nested(Dequeued), be.i64), "the messages", column="dequeued")
 
 
 class ConversationConnectRequest(
-    CasualMessage,
-    code=3200,
-    kind="request",
-    answer=3201,
-    sent_by="client",
-    published="message::conversation::connect::Request",
+    CasualRequest, code=3200, answer=3201, published="message::conversation::connect::Request"
 ):
     """Opens a conversation with a service."""
 
@@ -489,9 +417,7 @@ class ConversationConnectRequest(
     buffer: Buffer = field(nested(Buffer))
 
 
-class ConversationConnectReply(
-    CasualMessage, code=3201, kind="response", sent_by="server", published="message::conversation::connect::Reply"
-):
+class ConversationConnectReply(CasualReply, code=3201, published="message::conversation::connect::Reply"):
     """Connected, or refused by its status."""
 
     route: Nodes = field(nested(Nodes), "path back to the initiator")
@@ -516,13 +442,7 @@ class ConversationDisconnect(CasualMessage, code=3203, kind="event", published="
 
 
 class ConversationConnectRequestLate(
-    CasualMessage,
-    code=3210,
-    kind="request",
-    answer=3211,
-    sent_by="client",
-    padding=JAVA_PADDING,
-    published="conversation_connect_request_v2",
+    CasualRequest, code=3210, answer=3211, padding=JAVA_PADDING, published="conversation_connect_request_v2"
 ):
     """Opens a conversation, as peers since 2021 do."""
 
@@ -533,9 +453,7 @@ class ConversationConnectRequestLate(
     buffer: Buffer = field(nested(Buffer))
 
 
-class ConversationConnectReplyLate(
-    CasualMessage, code=3211, kind="response", sent_by="server", published="conversation_connect_reply"
-):
+class ConversationConnectReplyLate(CasualReply, code=3211, published="conversation_connect_reply"):
     """Connected, or refused by its result."""
 
     code: Outcome = field(nested(Outcome), column="codes")

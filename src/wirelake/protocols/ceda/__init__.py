@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...spec import (
     Captured,
     Code,
@@ -18,6 +16,7 @@ from ...spec import (
     be,
     choose,
     declare,
+    deferred,
     le,
     u8,
 )
@@ -26,12 +25,6 @@ from .conduct import CONDUCT
 from .messages import *  # noqa: F403  (its records and constants are what users import from here)
 
 _DATA = {"publish": "ready", "request": "ready", "reply": "ready", "p2p": "ready", "group_pub": "ready"}
-
-
-def _traffic(stage: Any) -> None:
-    from .traffic import begin
-
-    begin(stage)
 
 
 PROTOCOL = declare(
@@ -75,7 +68,7 @@ PROTOCOL = declare(
             websocket="frames", websocket_options={"dialect": "ceda4-ws"}, websocket_paths=("/mqtunnel",)
         ),
         conduct=CONDUCT,
-        traffic=_traffic,
+        traffic=deferred(f"{__name__}.traffic", "begin"),
         life_cycle=LifeCycle(
             initial="open",
             client={

@@ -3,18 +3,13 @@ in groups of pieces."""
 
 from __future__ import annotations
 
-from ...spec.conduct import REPLY, REQUEST, SECOND_US, Conduct, Draft, Limit, Part, Pieces, Selection, When
+from ...spec import deferred
+from ...spec.conduct import REPLY, REQUEST, SECOND_US, Conduct, Limit, Part, Pieces, Selection, When
 from . import messages as m
 
 LOGIN_LIMIT_US = 15 * SECOND_US
 ASKS = Selection(messages=("login",), when=When("control_code", one_of=m.LOGIN_REQUESTS))
 TELLS = Selection(messages=("login",), when=When("control_code", one_of=(m.ControlCode.LOGIN_RESULT,)))
-
-
-def _facts(draft: Draft) -> None:
-    from .facts import complete
-
-    complete(draft)
 
 
 CONDUCT = Conduct(
@@ -29,6 +24,6 @@ CONDUCT = Conduct(
     pieces=Pieces(
         "group_order", "piece", index="group.index", count="group.count", key="topic", keys={"group_pub": "reply_topic"}
     ),
-    facts=_facts,
+    facts=deferred(f"{__package__}.facts", "complete"),
     facts_read=("control_code", "record", "masked"),
 )

@@ -132,21 +132,21 @@ class Heartbeat(CedaMessage, code=0x01, kind="control"):
     """A sign of life; only servers echo it."""
 
 
-class Control(CedaMessage):
+class Control(CedaMessage, kind="control"):
     control_code: int = field(labelled(u8, CONTROL_CODES), "what the record means")
     body: bytes | None = field(Body(), "the record as it came", json="body_hex", default=None, role="payload")
     record: tuple[Cell, ...] = view(RECORD, "typed, numbered values in wire order", of="body", default=())
 
 
-class Subscribe(Control, code=0x11, kind="control"):
+class Subscribe(Control, code=0x11):
     """Asks for topics: one (SUB), several joined by | (SUB_BATCH), or with their image."""
 
 
-class Unsubscribe(Control, code=0x12, kind="control"):
+class Unsubscribe(Control, code=0x12):
     """Takes topics back."""
 
 
-class Login(Control, code=0x13, kind="control", secret_cells=(PASSWORD,)):
+class Login(Control, code=0x13, secret_cells=(PASSWORD,)):
     """Login and its result."""
 
 

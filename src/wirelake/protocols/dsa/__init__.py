@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ...spec import Captured, Code, Frame, Head, LifeCycle, Option, Protocol, Size, choose, declare, le, u8
+from ...spec import Captured, Code, Frame, Head, LifeCycle, Option, Protocol, Size, choose, declare, deferred, le, u8
 from . import messages as m
 from .conduct import CONDUCT
 from .messages import *  # noqa: F403  (its records and constants are what users import from here)
 
 _READY = {cls.__message__["name"]: "ready" for cls in m.MESSAGES if not cls.__message__["name"].startswith("handshake")}
-
-
-def _traffic(stage: Any) -> None:
-    from .traffic import begin
-
-    begin(stage)
 
 
 PROTOCOL = declare(
@@ -45,7 +37,7 @@ PROTOCOL = declare(
         ports={"tcp": 4120, "tls": 4128},
         captured=Captured(options={"mode": "compat"}, websocket="stream"),
         conduct=CONDUCT,
-        traffic=_traffic,
+        traffic=deferred(f"{__name__}.traffic", "begin"),
         life_cycle=LifeCycle(
             initial="new",
             client={

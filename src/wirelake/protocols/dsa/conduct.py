@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from ...spec import deferred
 from ...spec.conduct import (
     CLOSE,
     COMPLETE,
     REFUSED,
     STATUS,
     Conduct,
-    Draft,
     Introduction,
     Matching,
     Part,
@@ -24,12 +24,6 @@ INITIALIZING, CLOSED, INTERNAL_ERROR = map(m.STATUS.code, ("initializing", "clos
 _FAILED = When(STATUS, least=m.CLOSED_FROM + 1)
 _REFUSED, _ACCEPTED = When(STATUS, least=m.CLOSED_FROM), When(STATUS, most=m.CLOSED_FROM - 1)
 _REPLIES = tuple(cls.__message__["name"] for cls in m.MESSAGES if issubclass(cls, m.Reply))
-
-
-def _facts(draft: Draft) -> None:
-    from .facts import complete
-
-    complete(draft)
 
 
 CONDUCT = Conduct(
@@ -60,6 +54,6 @@ CONDUCT = Conduct(
     pieces=Pieces(
         "page_order", "page", per_stream=True, index="headers.page_id", signed=True, key="headers.sequence_id"
     ),
-    facts=_facts,
+    facts=deferred(f"{__package__}.facts", "complete"),
     facts_read=("headers",),
 )

@@ -208,15 +208,11 @@ class DsaMessage(Message):
     body_length = derived(LengthOf("body"), "bytes behind the header")
 
 
-class Stream(DsaMessage):
+class Stream(DsaMessage, head_least=LONG_HEAD, head_rule="ids_missing"):
     """A message that belongs to a stream: its ids are always there."""
 
     request_id: int | None = optional(
-        REQUEST_ID,
-        "the stream, chosen by the requester",
-        when=WITH_IDS,
-        role="correlation",
-        default=None,
+        REQUEST_ID, "the stream, chosen by the requester", when=WITH_IDS, role="correlation", default=None
     )
     ack_id: int | None = optional(
         le.u32, "number of this message of its sender, 0 = no ack wanted", when=WITH_IDS, default=None
@@ -224,7 +220,7 @@ class Stream(DsaMessage):
     headers: Headers = field(HEADERS, "dynamic headers", default=Headers())
 
 
-class ControlMessage(DsaMessage):
+class ControlMessage(DsaMessage, kind="control"):
     """Handshake, ack and ping: the ids come together or not at all."""
 
     request_id: int | None = optional(le.u32, "no meaning here", when=WITH_IDS, default=None)
@@ -235,21 +231,19 @@ class ControlMessage(DsaMessage):
 NO_BODY = Body(exactly=0)
 
 
-class SubscribeRequest(Stream, code=SUB, kind="request", answer=SUB_R, head_least=LONG_HEAD, head_rule="ids_missing"):
+class SubscribeRequest(Stream, code=SUB, kind="request", answer=SUB_R):
     """Asks for the value at a path and its changes."""
 
     body: bytes | None = field(NO_BODY, "empty", default=None)
 
 
-class ListRequest(Stream, code=LIST, kind="request", answer=LIST_R, head_least=LONG_HEAD, head_rule="ids_missing"):
+class ListRequest(Stream, code=LIST, kind="request", answer=LIST_R):
     """Asks for what is at a path: metadata, attributes, children."""
 
     body: bytes | None = field(NO_BODY, "empty", default=None)
 
 
-class InvokeRequest(
-    Stream, code=INVOKE, kind="request", answer=INVOKE_R, head_least=LONG_HEAD, head_rule="ids_missing"
-):
+class InvokeRequest(Stream, code=INVOKE, kind="request", answer=INVOKE_R):
     """Runs an action."""
 
     body: bytes | None = field(
@@ -259,7 +253,7 @@ class InvokeRequest(
     value_present = derived(Present("value"), "there are parameters", only=CONTENT)
 
 
-class SetRequest(Stream, code=SET, kind="request", answer=SET_R, head_least=LONG_HEAD, head_rule="ids_missing"):
+class SetRequest(Stream, code=SET, kind="request", answer=SET_R):
     """Sets a value or an attribute."""
 
     body: bytes | None = field(
@@ -272,32 +266,23 @@ class SetRequest(Stream, code=SET, kind="request", answer=SET_R, head_least=LONG
     value_present = derived(Present("value"), "there are bytes for the value", only=CONTENT)
 
 
-class PreflightRequest(
-    Stream, code=PREFLIGHT, kind="request", answer=PREFLIGHT_R, head_least=LONG_HEAD, head_rule="ids_missing"
-):
+class PreflightRequest(Stream, code=PREFLIGHT, kind="request", answer=PREFLIGHT_R):
     """Asks whether a path may be listed."""
 
     body: bytes | None = field(NO_BODY, "empty", default=None)
 
 
-class Close(
-    Stream,
-    code=CLOSE,
-    kind="control",
-    head_least=LONG_HEAD,
-    head_or=choose("mode", strict=None, compat=SHORT_HEAD),
-    head_rule="ids_missing",
-):
+class Close(Stream, code=CLOSE, kind="control", head_or=choose("mode", strict=None, compat=SHORT_HEAD)):
     """Ends a stream; no reply."""
 
     body: bytes | None = field(NO_BODY, "empty", default=None)
 
 
-class Reply(Stream):
+class Reply(Stream, kind="response"):
     closed = derived(AtLeast("headers.status", CLOSED_FROM), "the status ends the stream")
 
 
-class SubscribeResponse(Reply, code=SUB_R, kind="response", head_least=LONG_HEAD, head_rule="ids_missing"):
+class SubscribeResponse(Reply, code=SUB_R):
     """A value, or only a status."""
 
     body: bytes | None = field(
@@ -310,7 +295,7 @@ class SubscribeResponse(Reply, code=SUB_R, kind="response", head_least=LONG_HEAD
     value_present = derived(Present("value"), "there are bytes for the value", only=CONTENT)
 
 
-class ListResponse(Reply, code=LIST_R, kind="response", head_least=LONG_HEAD, head_rule="ids_missing"):
+class ListResponse(Reply, code=LIST_R):
     """What is at a path, or what changed there."""
 
     body: bytes | None = field(Body(opaque_if="headers.page_id"), "keys and values", default=None, role="payload")
@@ -319,7 +304,7 @@ class ListResponse(Reply, code=LIST_R, kind="response", head_least=LONG_HEAD, he
     )
 
 
-class InvokeResponse(Reply, code=INVOKE_R, kind="response", head_least=LONG_HEAD, head_rule="ids_missing"):
+class InvokeResponse(Reply, code=INVOKE_R):
     """A result of an action; the last one has a closing status."""
 
     body: bytes | None = field(Body(opaque_if="headers.page_id"), "result as MessagePack", default=None, role="payload")
@@ -327,13 +312,13 @@ class InvokeResponse(Reply, code=INVOKE_R, kind="response", head_least=LONG_HEAD
     value_present = derived(Present("value"), "there is a result", only=CONTENT)
 
 
-class SetResponse(Reply, code=SET_R, kind="response", head_least=LONG_HEAD, head_rule="ids_missing"):
+class SetResponse(Reply, code=SET_R):
     """How the set went."""
 
     body: bytes | None = field(NO_BODY, "empty", default=None)
 
 
-class PreflightResponse(Reply, code=PREFLIGHT_R, kind="response", head_least=LONG_HEAD, head_rule="ids_missing"):
+class PreflightResponse(Reply, code=PREFLIGHT_R):
     """Whether the path may be listed."""
 
     body: bytes | None = field(NO_BODY, "empty", default=None)
@@ -342,7 +327,7 @@ class PreflightResponse(Reply, code=PREFLIGHT_R, kind="response", head_least=LON
 REFUSAL = AtLeast("headers.status", CLOSED_FROM)
 
 
-class ClientHello(ControlMessage, code=F0, kind="control", sent_by="client", as_name="handshake_f0"):
+class ClientHello(ControlMessage, code=F0, sent_by="client", as_name="handshake_f0"):
     """The client introduces itself."""
 
     body: bytes | None = field(Body(), "version, id, key, salt", default=None)
@@ -351,7 +336,7 @@ class ClientHello(ControlMessage, code=F0, kind="control", sent_by="client", as_
     )
 
 
-class ServerHello(ControlMessage, code=F1, kind="control", sent_by="server", as_name="handshake_f1"):
+class ServerHello(ControlMessage, code=F1, sent_by="server", as_name="handshake_f1"):
     """The server introduces itself, or refuses by a status."""
 
     body: bytes | None = field(Body(empty_if=REFUSAL), "id, key, salt", default=None)
@@ -360,7 +345,7 @@ class ServerHello(ControlMessage, code=F1, kind="control", sent_by="server", as_
     )
 
 
-class ClientProof(ControlMessage, code=F2, kind="control", sent_by="client", as_name="handshake_f2"):
+class ClientProof(ControlMessage, code=F2, sent_by="client", as_name="handshake_f2"):
     """The client proves that it has its key."""
 
     body: bytes | None = field(Body(), "token, role, path, proof", default=None)
@@ -369,7 +354,7 @@ class ClientProof(ControlMessage, code=F2, kind="control", sent_by="client", as_
     )
 
 
-class ServerProof(ControlMessage, code=F3, kind="control", sent_by="server", as_name="handshake_f3"):
+class ServerProof(ControlMessage, code=F3, sent_by="server", as_name="handshake_f3"):
     """The server proves that it has its key, or refuses by a status."""
 
     body: bytes | None = field(Body(empty_if=REFUSAL), "role, path, proof", default=None)
@@ -378,14 +363,14 @@ class ServerProof(ControlMessage, code=F3, kind="control", sent_by="server", as_
     )
 
 
-class Ack(ControlMessage, code=ACK, kind="control"):
+class Ack(ControlMessage, code=ACK):
     """Everything up to this ack id of the peer was received."""
 
     body: bytes | None = field(Body(exactly=4), "the ack id", default=None)
     acked_id: int = view(le.u32, "the ack id", of="body", only=CONTENT, default=UNSET)
 
 
-class Ping(ControlMessage, code=PING, kind="control"):
+class Ping(ControlMessage, code=PING):
     """A sign of life; no reply."""
 
     body: bytes | None = field(NO_BODY, "empty", default=None)

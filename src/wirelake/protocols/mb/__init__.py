@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ...spec import Captured, Frame, LifeCycle, Option, Protocol, Topics, choose, declare
+from ...spec import Captured, Frame, LifeCycle, Option, Protocol, Topics, choose, declare, deferred
 from . import messages as m
 from .conduct import CONDUCT
 from .messages import *  # noqa: F403  (its records and constants are what users import from here)
-
-
-def _traffic(stage: Any) -> None:
-    from .traffic import begin
-
-    begin(stage)
-
 
 PROTOCOL = declare(
     Protocol(
@@ -36,7 +27,7 @@ PROTOCOL = declare(
             fallback={"profile": "upstream"}, websocket="message", websocket_options={"framing": "message"}
         ),
         conduct=CONDUCT,
-        traffic=_traffic,
+        traffic=deferred(f"{__name__}.traffic", "begin"),
         life_cycle=LifeCycle(
             initial="open",
             client={"open": {"publish": "open", "request": "open", "response": "open"}},

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ...spec.conduct import NO_PART, REQUEST, SECOND_US, Conduct, Draft, Limit, Matching, Part, Selection, When
+from ...spec import deferred
+from ...spec.conduct import NO_PART, REQUEST, SECOND_US, Conduct, Limit, Matching, Part, Selection, When
 
 DEFAULT_LIMIT_US = 5 * SECOND_US
 """How long a requester waits that does not say how long."""
@@ -13,12 +14,6 @@ HEARTBEAT, AUDIT, REGISTER, INITIALIZE = (
 
 NAMED, NAMELESS = When("request_id"), When("request_id", empty=True)
 ON_SYSTEM_TOPICS = Selection(when=When("topic", prefix=SYSTEM))
-
-
-def _facts(draft: Draft) -> None:
-    from .facts import complete
-
-    complete(draft)
 
 
 CONDUCT = Conduct(
@@ -33,6 +28,6 @@ CONDUCT = Conduct(
     matching=Matching(shared=True, inventing_side="server", invented=(ON_SYSTEM_TOPICS,)),
     brokered=True,
     not_forwarded=(ON_SYSTEM_TOPICS,),
-    facts=_facts,
+    facts=deferred(f"{__package__}.facts", "complete"),
     facts_read=("topic", "version", "request_id", "payload"),
 )
