@@ -22,7 +22,7 @@ def test_it_has_transactions_in_doubt_and_rolled_back_and_breaches(
     outcomes = Counter(one.outcome for one in truth.transactions)
     assert outcomes["in_doubt"] and outcomes["rolled_back"] and outcomes["committed"]
     assert {one.protocol for one in truth.violations} == {"casual", "dsa"}
-    assert truth.damages
+    assert truth.corruptions
     assert Counter(one.outcome for one in truth.exchanges)["error"]
 
 

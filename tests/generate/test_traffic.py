@@ -186,14 +186,19 @@ def test_damage_changes_some_frames_and_no_message(kind: Any, options: dict[str,
     assert [event.message for event in bad] == [event.message for event in clean]
     assert [event.ts_us for event in bad] == [event.ts_us for event in clean]
     for before, after in zip(clean, bad, strict=True):
-        if after.damage is None:
+        if after.corruption is None:
             assert after.frame == before.frame
         else:
             assert after.frame != before.frame
-            assert after.damage.original == before.frame
-    share = sum(event.damage is not None for event in bad) / len(bad)
+            assert after.corruption.original == before.frame
+    share = sum(event.corruption is not None for event in bad) / len(bad)
     assert 0.06 < share < 0.14
-    assert {event.damage.kind for event in bad if event.damage is not None} == {"flip", "cut", "insert", "length"}
+    assert {event.corruption.kind for event in bad if event.corruption is not None} == {
+        "flip",
+        "cut",
+        "insert",
+        "length",
+    }
 
 
 @pytest.mark.parametrize(("kind", "options"), KINDS, ids=IDS)
@@ -216,7 +221,7 @@ def test_no_byte_of_a_damaged_stream_is_lost_or_told_twice(kind: Any, options: d
 
 def test_the_record_says_what_was_done_to_a_frame() -> None:
     for event in generate("casual", messages=3000, corrupt=0.2):
-        harm = event.damage
+        harm = event.corruption
         if harm is None:
             continue
         before, after, at, count = harm.original, event.frame, harm.offset, harm.length
@@ -260,7 +265,7 @@ def test_the_truth_fits_the_events(kind: Any, options: dict[str, Any]) -> None:
         assert exchange.latency_us == reply.ts_us - request.ts_us > 0
         assert exchange.outcome != "unanswered" and exchange.replies >= 1
     assert len(asked) == len(truth.exchanges)
-    assert truth.damages == {i: event.damage for i, event in enumerate(events) if event.damage is not None}
+    assert truth.corruptions == {i: event.corruption for i, event in enumerate(events) if event.corruption is not None}
 
 
 @pytest.mark.parametrize(("kind", "options"), KINDS, ids=IDS)

@@ -179,12 +179,12 @@ def test_damaged_frames_are_shown_as_what_they_were_and_became(tmp_path: Path) -
     out = io.StringIO()
     write_jsonl(traffic, out)
     lines = [json.loads(line) for line in out.getvalue().split("\n")[:-1]]
-    damaged = [(line, event) for line, event in zip(lines, traffic, strict=True) if event.damage is not None]
+    damaged = [(line, event) for line, event in zip(lines, traffic, strict=True) if event.corruption is not None]
     assert damaged
     for line, event in damaged:
-        assert event.damage is not None
+        assert event.corruption is not None
         assert bytes.fromhex(line["hex"]) == event.frame
-        assert line["damage"]["kind"] == event.damage.kind
+        assert line["damage"]["kind"] == event.corruption.kind
         assert line["message"] == event.message.__message__["name"]
     assert sum("damage" in line for line in lines) == len(damaged)
 

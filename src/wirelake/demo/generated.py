@@ -75,7 +75,7 @@ def has_everything(truth: Truth, protocols: Iterable[str]) -> bool:
     broken = {violation.protocol for violation in truth.violations}
     transactional = any(load(name).conduct.branches is not None for name in protocols)
     has_transactions = not transactional or (outcomes["in_doubt"] > 0 and outcomes["rolled_back"] > 0)
-    return has_transactions and broken >= set(protocols) and len(truth.damages) > 0
+    return has_transactions and broken >= set(protocols) and len(truth.corruptions) > 0
 
 
 def _scene(name: str, messages: int, seed: int, seconds: float) -> Scene:

@@ -7,9 +7,10 @@
 
 from __future__ import annotations
 
+from .corruption import Corruption
 from .simulation import Closed, Connection, Event, Opened
 from .traffic import Traffic, generate
-from .truth import Branch, Damage, Exchange, Missing, Session, Transaction, Truth, Violation
+from .truth import Branch, Exchange, Missing, Session, Transaction, Truth, Violation
 from .values import random_frame, random_message
 from .writers import stream_name, write_jsonl, write_pcap, write_raw, write_tap
 
@@ -17,7 +18,7 @@ __all__ = [
     "Branch",
     "Closed",
     "Connection",
-    "Damage",
+    "Corruption",
     "Event",
     "Exchange",
     "Missing",

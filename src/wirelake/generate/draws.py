@@ -20,8 +20,8 @@ UNSET = msgspec.UNSET
 TRIES = 24
 
 Values = dict[str, Any]
-"""The values drawn so far, by field name; a key that no field can have holds what later fields must know."""
-NOTHING_LEFT = ":nothing left"
+"""The values drawn so far, by field name; keys that no field can have hold what later fields must know."""
+WITH_IDS, NOTHING_LEFT = ":with ids", ":nothing left"
 
 
 class Draw(NamedTuple):
@@ -33,9 +33,6 @@ class Draw(NamedTuple):
 
 Maker = Callable[[Draw], Any]
 Step = Callable[[Draw, Values], None]
-
-
-# --- scalars
 
 
 def _pick(rng: Random, items: Any) -> Any:
@@ -74,16 +71,15 @@ def _int(wire: n.Int) -> Maker:
     return make
 
 
+_ODD_FLOATS = (0.0, -0.0, 1.0, 5e-324, 1e38, float("inf"), float("-inf"))
+
+
 def _float(wire: n.Float) -> Maker:
     narrow = struct.Struct("<f")
 
     def make(draw: Draw) -> float:
         rng = draw.rng
-        value = (
-            rng.gauss(0, 1000)
-            if rng.random() < 0.8
-            else _pick(rng, (0.0, -0.0, 1.0, 5e-324, 1e38, float("inf"), float("-inf")))
-        )
+        value = rng.gauss(0, 1000) if rng.random() < 0.8 else _pick(rng, _ODD_FLOATS)
         return float(narrow.unpack(narrow.pack(value))[0]) if wire.size == 4 else value
 
     return make
@@ -93,8 +89,6 @@ def _fixed(size: int) -> Maker:
     nil = bytes(size)
     return lambda draw: draw.rng.randbytes(size) if draw.rng.random() > 0.05 else nil
 
-
-# --- runs of bytes
 
 _ALPHABETS = (
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/ ",
@@ -134,13 +128,13 @@ def random_text(draw: Draw, least: int = 0, most: int | None = None) -> str:
 
 
 def _in_charset(text: str, charset: str) -> str:
-    """The part of a text that a character set has; ASCII alone if it does not come back as it went."""
-    kept = text.encode(charset, "ignore").decode(charset, "ignore")
-    return (
-        kept
-        if kept.encode(charset, "ignore").decode(charset, "ignore") == kept
-        else text.encode("ascii", "ignore").decode()
-    )
+    """Return the part of a text that a character set has; ASCII alone if it does not come back as it went."""
+
+    def through(part: str) -> str:
+        return part.encode(charset, "ignore").decode(charset, "ignore")
+
+    kept = through(text)
+    return kept if through(kept) == kept else text.encode("ascii", "ignore").decode()
 
 
 def _loose_text(draw: Draw, least: int, most: int | None) -> str:
@@ -167,23 +161,21 @@ def random_free(draw: Draw, *, binary: bool, depth: int = 0) -> Any:
         case 5:
             return rng.randbytes(random_length(draw, None)) if binary else int(rng.random() * 1000)
         case 6:
-            return [
-                random_free(draw, binary=binary, depth=depth + 1)
-                for _ in range(int(rng.random() * 5 * min(draw.size, 4)))
-            ]
+            count = int(rng.random() * 5 * min(draw.size, 4))
+            return [random_free(draw, binary=binary, depth=depth + 1) for _ in range(count)]
         case _:
             return random_map(draw, binary=binary, depth=depth)
 
 
 def random_map(draw: Draw, *, binary: bool, depth: int = 0) -> dict[Any, Any]:
     count = int(draw.rng.random() * 5 * min(draw.size, 4))
-    found: dict[Any, Any] = {}
+    entries: dict[Any, Any] = {}
     for _ in range(count):
         key: Any = random_text(draw)
         if binary and draw.rng.random() < 0.05:
             key = int(draw.rng.random() * 300)
-        found[key] = random_free(draw, binary=binary, depth=depth + 1)
-    return found
+        entries[key] = random_free(draw, binary=binary, depth=depth + 1)
+    return entries
 
 
 def _run(wire: n.Run[Any], most: int | None = None) -> Maker:
@@ -212,9 +204,6 @@ def _run(wire: n.Run[Any], most: int | None = None) -> Maker:
             assert_never(wire.content)
 
 
-# --- composites
-
-
 def value_maker(wire: Any, layout: Layout) -> Maker:
     match wire:
         case n.Int():
@@ -232,7 +221,7 @@ def value_maker(wire: Any, layout: Layout) -> Maker:
         case n.Many():
             return _many(wire, layout)
         case n.Cells():
-            return cells_maker(wire)
+            return cells_maker(wire, layout)
         case _:
             raise AssertionError(f"{wire!r} is not a wire node")
 
@@ -262,15 +251,15 @@ def _struct(cls: Any, layout: Layout) -> Maker:
         for step in steps:
             step(draw, values)
         for limit in limits:
-            _shorten(draw, values, limit)
+            _shorten(values, limit)
         values.pop(NOTHING_LEFT, None)
         return cls(**values)
 
     return make
 
 
-def _shorten(draw: Draw, values: Values, limit: n.SumLimit) -> None:
-    """Keeps runs that share a limit within it; the first ones may take all of it."""
+def _shorten(values: Values, limit: n.SumLimit) -> None:
+    """Keep runs that share a limit within it; the first ones may take all of it."""
     left = limit.most
     for name in limit.fields:
         if name in values:
@@ -279,76 +268,63 @@ def _shorten(draw: Draw, values: Values, limit: n.SumLimit) -> None:
 
 
 def _steps(fields: tuple[n.Field, ...], layout: Layout) -> list[Step]:
-    """One function per field that puts its value, if it has one, among those drawn before it."""
-    switches = {f.when.field: f.when.values for f in fields if isinstance(f.when, n.Unless)}
+    """Return one function per field that puts its value, if it has one, among those drawn before it."""
     lengths = {f.name: f.wire.wire for f in fields if isinstance(f.wire, n.Length)}
     steps: list[Step] = []
     for field in fields:
-        if isinstance(field.wire, n.Length):
-            continue
         wire = field.wire
         if isinstance(wire, n.Run) and isinstance(wire.length, str):
-            make = _run(wire, int_bounds(lengths[wire.length])[1])
-        else:
-            make = value_maker(wire, layout)
-        if field.name in switches:
-            make = switch_maker(make, switches[field.name])
-        steps.append(field_step(field, make))
+            steps.append(field_step(field, _run(wire, int_bounds(lengths[wire.length])[1]), fields))
+        elif not isinstance(wire, n.Length):
+            steps.append(field_step(field, value_maker(wire, layout), fields))
     return steps
 
 
-def switch_maker(make: Maker, off: tuple[int, ...]) -> Maker:
+def field_step(field: n.Field, make: Maker, fields: tuple[n.Field, ...]) -> Step:
+    name = field.name
+    off = next((f.when.values for f in fields if isinstance(f.when, n.Unless) and f.when.field == name), None)
+    draw_value = make if off is None else _switch(make, off)
+
+    def put(draw: Draw, values: Values) -> None:
+        values[name] = draw_value(draw)
+
+    def put_if_left(draw: Draw, values: Values) -> None:
+        if draw.rng.random() < 0.5 and NOTHING_LEFT not in values:
+            value = draw_value(draw)
+            if value not in (b"", "", ()):
+                values[name] = value
+                return
+        values[NOTHING_LEFT] = True
+
+    return put_if_left if isinstance(field.when, n.IfLeft) else conditional(field, put)
+
+
+def _switch(make: Maker, off: tuple[int, ...]) -> Maker:
     """A field that decides whether others are there: often it says no."""
     return lambda draw: _pick(draw.rng, off) if draw.rng.random() < 0.3 else make(draw)
 
 
-def field_step(field: n.Field, make: Maker) -> Step:
-    name = field.name
-
-    def always(draw: Draw, values: Values) -> None:
-        values[name] = make(draw)
-
+def conditional(field: n.Field, step: Step) -> Step:
+    """Return a step that is taken only if the values before it fulfil the field's condition."""
     match field.when:
         case None:
-            return always
+            return step
         case n.Unless(field=other, values=off):
-
-            def unless(draw: Draw, values: Values) -> None:
-                if values[other] not in off:
-                    values[name] = make(draw)
-
-            return unless
-        case n.IfLeft():
-
-            def if_left(draw: Draw, values: Values) -> None:
-                if draw.rng.random() < 0.5 and NOTHING_LEFT not in values:
-                    value = make(draw)
-                    if value not in (b"", "", ()):
-                        values[name] = value
-                        return
-                values[NOTHING_LEFT] = True
-
-            return if_left
+            return lambda draw, values: step(draw, values) if values[other] not in off else None
         case n.With(field=other):
-
-            def together(draw: Draw, values: Values) -> None:
-                if values.get(other) is not None:
-                    values[name] = make(draw)
-
-            return together
+            return lambda draw, values: step(draw, values) if values.get(other) is not None else None
         case n.HeadReaches():
-            raise AssertionError("only a message has a head")
+            return lambda draw, values: step(draw, values) if values[WITH_IDS] else None
+        case n.IfLeft():
+            raise AssertionError(f"{field.name} has no value that could be left")
         case _:
             assert_never(field.when)
 
 
-# --- cells
-
-
-def cells_maker(wire: n.Cells[Any], signature: n.Signature[Any] | None = None, layout: Layout | None = None) -> Maker:
+def cells_maker(wire: n.Cells[Any], layout: Layout, signature: n.Signature[Any] | None = None) -> Maker:
     kinds = [(kind.name, None if kind.wire is None else _cell_value(kind.wire)) for kind in wire.types]
     usual = [kind for kind in kinds if kind[1] is not None]
-    signed = _signature_cell(signature, layout) if signature is not None and layout is not None else None
+    signed = None if signature is None else _signature_cell(signature, layout)
 
     def make(draw: Draw) -> tuple[Cell, ...]:
         rng = draw.rng
@@ -360,8 +336,7 @@ def cells_maker(wire: n.Cells[Any], signature: n.Signature[Any] | None = None, l
             if signature is None or fid != signature.fid or name != "BYTES":
                 cells.append(Cell(min(fid, wire.id_max), name, drawn, bits, rng.random() < 0.01))
             fid = fid + 1 + int(rng.expovariate(0.5)) if rng.random() < 0.97 else int(rng.random() * (wire.id_max + 1))
-        if signed is not None and rng.random() < 0.2:
-            assert signature is not None
+        if signature is not None and signed is not None and rng.random() < 0.2:
             cells = [cell for cell in cells if cell.fid != signature.fid]
             cells.insert(int(rng.random() * (len(cells) + 1)), signed(draw))
         return tuple(cells)
@@ -370,24 +345,17 @@ def cells_maker(wire: n.Cells[Any], signature: n.Signature[Any] | None = None, l
 
 
 def _cell_value(wire: n.Int | n.Float | n.Run[Any]) -> Callable[[Draw], tuple[Any, int | None]]:
-    match wire:
-        case n.Int():
-            number = _int(wire)
-            return lambda draw: (number(draw), None)
-        case n.Run():
-            run = _run(wire)
-            return lambda draw: (run(draw), None)
-        case n.Float(size=size):
-            real = _float(wire)
-            quiet, other = (0x7FC00000, 0xFFC12345) if size == 4 else (0x7FF8000000000000, 0xFFF8000000ABCDEF)
+    if not isinstance(wire, n.Float):
+        make = _int(wire) if isinstance(wire, n.Int) else _run(wire)
+        return lambda draw: (make(draw), None)
+    real = _float(wire)
+    quiet, other = (0x7FC00000, 0xFFC12345) if wire.size == 4 else (0x7FF8000000000000, 0xFFF8000000ABCDEF)
 
-            def make(draw: Draw) -> tuple[float, int | None]:
-                kind = draw.rng.random()
-                return (float("nan"), quiet if kind < 0.01 else other) if kind < 0.02 else (real(draw), None)
+    def with_nan(draw: Draw) -> tuple[float, int | None]:
+        kind = draw.rng.random()
+        return (float("nan"), quiet if kind < 0.01 else other) if kind < 0.02 else (real(draw), None)
 
-            return make
-        case _:
-            assert_never(wire)
+    return with_nan
 
 
 def _signature_cell(signature: n.Signature[Any], layout: Layout) -> Callable[[Draw], Cell]:
@@ -406,9 +374,6 @@ def _signature_cell(signature: n.Signature[Any], layout: Layout) -> Callable[[Dr
         return Cell(signature.fid, "BYTES", raw)
 
     return make
-
-
-# --- words of a header line
 
 
 def word_maker(wire: n.Word[Any], code: int, line: n.Line) -> Maker:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from functools import reduce
 from typing import Any
 
 import msgspec
@@ -98,8 +99,8 @@ class _Talk:
         if node.answer is None:
             self.link.send(direction, message)
         else:
-            correlation = _read(message, _path(node, "correlation"))
-            address = _read(message, _path(node, "address"))
+            correlation = _read(message, _path(node.fields, "correlation"))
+            address = _read(message, _path(node.fields, "address"))
             exchange = self.link.ask(direction, message, _shown(address), _shown(correlation))
             if not self.stage.chance(_NO_REPLY):
                 self.open.append((exchange, self.layout.messages[node.answer], correlation))
@@ -107,7 +108,7 @@ class _Talk:
 
     def _fresh(self, node: MessageNode) -> Any:
         """A message whose correlation was not used lately, if that is possible."""
-        path = _path(node, "correlation") if node.answer is not None else ()
+        path = _path(node.fields, "correlation") if node.answer is not None else ()
         for _ in range(20):
             message = random_message(self.layout, node, self.stage.rng)
             if not path or _read(message, path) not in self.used:
@@ -128,7 +129,7 @@ class _Talk:
         self.open.remove(entry)
         exchange, node, correlation = entry
         message = random_message(self.layout, node, self.stage.rng)
-        path = _path(node, "correlation")
+        path = _path(node.fields, "correlation")
         if path and correlation is not None:
             message = _write(message, path, correlation)
         self.link.reply(exchange, message, status=None)
@@ -136,28 +137,19 @@ class _Talk:
         return True
 
 
-def _path(node: MessageNode, role: str) -> tuple[str, ...]:
-    """Where the field with this role is, also inside structures."""
-    return _find(node.fields, role) or ()
-
-
-def _find(fields: tuple[n.Field, ...], role: str) -> tuple[str, ...] | None:
+def _path(fields: tuple[n.Field, ...], role: str) -> tuple[str, ...]:
+    """Return where the field with this role is, also inside structures; empty if there is none."""
     for field in fields:
         if field.role == role:
             return (field.name,)
-        if isinstance(field.wire, n.Nested | n.Tags):
-            inner = _find(field.wire.struct.__wire_fields__, role)
-            if inner is not None:
-                return (field.name, *inner)
-    return None
+        inner = _path(field.wire.struct.__wire_fields__, role) if isinstance(field.wire, n.Nested | n.Tags) else ()
+        if inner:
+            return (field.name, *inner)
+    return ()
 
 
 def _read(record: Any, path: tuple[str, ...]) -> Any:
-    if not path:
-        return None
-    for name in path:
-        record = getattr(record, name)
-    return record
+    return reduce(getattr, path, record) if path else None
 
 
 def _write(record: Any, path: tuple[str, ...], value: Any) -> Any:

@@ -6,7 +6,7 @@ Bytes are the same, whatever happens; what is missing is noted.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 
 from ..capture.write.pcap import PcapWriter
@@ -24,33 +24,32 @@ class _Late:
     packet: bytes
 
 
+@dataclass
 class Line:
     """Hands packets on to a capture. ``disorder`` is the share of data packets that come late, or once more (as they
     were, or cut otherwise); ``gaps`` the share that the capture does not get.
     """
 
-    def __init__(
-        self, writer: PcapWriter, rng: Random, *, disorder: float = 0.0, gaps: float = 0.0, truth: Truth | None = None
-    ) -> None:
-        self._writer = writer
-        self._rng = rng
-        self._disorder, self._gaps = disorder, gaps
-        self._truth = truth
-        self._late: list[_Late] = []
-        self._before: dict[tuple[int, bool], tuple[int, bytes]] = {}
-        """The last data that the capture has of each direction, with their offset."""
-        self._now = 0
+    writer: PcapWriter
+    rng: Random
+    disorder: float
+    gaps: float
+    truth: Truth | None
+    _late: list[_Late] = field(default_factory=list)
+    _before: dict[tuple[int, bool], tuple[int, bytes]] = field(default_factory=dict)
+    """The last data that the capture has of each direction, with their offset."""
+    _now: int = 0
 
     def __call__(self, segment: Segment) -> None:
         self._now = segment.ts_us
         if segment.flags & (SYN | FIN | RST):
             self._release(lambda late: late.key == segment.key)
-        if segment.data and self._rng.random() < self._gaps:
+        if segment.data and self.rng.random() < self.gaps:
             self._miss(segment)
-        elif segment.data and self._rng.random() < self._disorder:
+        elif segment.data and self.rng.random() < self.disorder:
             self._disturb(segment)
         else:
-            self._writer.packet(segment.ts_us, segment.packet)
+            self.writer.packet(segment.ts_us, segment.packet)
         if segment.flags & (FIN | RST):
             self._before.pop((segment.key, segment.from_client), None)
         for late in self._late:
@@ -62,17 +61,17 @@ class Line:
         self._release(lambda late: True)
 
     def _miss(self, segment: Segment) -> None:
-        if self._truth is None:
+        if self.truth is None:
             return
         direction: Direction = "to_server" if segment.from_client else "to_client"
-        self._truth.missing.append(Missing(segment.key, direction, segment.offset, len(segment.data)))
+        self.truth.missing.append(Missing(segment.key, direction, segment.offset, len(segment.data)))
 
     def _disturb(self, segment: Segment) -> None:
-        kind = int(self._rng.random() * 3)
+        kind = int(self.rng.random() * 3)
         if kind == 0:
             self._delay(segment, segment.packet)
         else:
-            self._writer.packet(segment.ts_us, segment.packet)
+            self.writer.packet(segment.ts_us, segment.packet)
             self._delay(segment, segment.packet if kind == 1 else self._cut_otherwise(segment))
         self._before[segment.key, segment.from_client] = (segment.offset, segment.data)
 
@@ -82,16 +81,16 @@ class Line:
         offset, before = self._before.get((segment.key, segment.from_client), (start, b""))
         if offset + len(before) == start:
             start, data = offset, before + data
-        begin = int(self._rng.random() * len(data))
-        length = 1 + int(self._rng.random() * min(len(data) - begin, 1400))
+        begin = int(self.rng.random() * len(data))
+        length = 1 + int(self.rng.random() * min(len(data) - begin, 1400))
         return segment.make(start + begin, data[begin : begin + length])
 
     def _delay(self, segment: Segment, packet: bytes) -> None:
-        self._late.append(_Late(1 + int(self._rng.random() * MOST_LATE), segment.key, packet))
+        self._late.append(_Late(1 + int(self.rng.random() * MOST_LATE), segment.key, packet))
 
     def _release(self, is_due: Callable[[_Late], bool]) -> None:
         due = [late for late in self._late if is_due(late)]
         if due:
             self._late = [late for late in self._late if not is_due(late)]
             for late in due:
-                self._writer.packet(self._now, late.packet)
+                self.writer.packet(self._now, late.packet)

@@ -26,7 +26,7 @@ _parse: Callable[[str], Any] = importlib.import_module("re._parser").parse
 
 @lru_cache(maxsize=256)
 def texts(pattern: str) -> Piece:
-    """A function of a random source and a size (1.0 is usual) that writes a text for this pattern."""
+    """Return a function of a random source and a size (1.0 is usual) that writes a text for this pattern."""
     return _sequence(_parse(pattern))
 
 
@@ -50,10 +50,8 @@ def _piece(op: str, argument: Any) -> Piece:
             return _one_of(_members(argument))
         case "BRANCH":
             return _branch(tuple(_sequence(choice) for choice in argument[1]))
-        case "SUBPATTERN":
-            return _sequence(argument[3])
-        case "ATOMIC_GROUP":
-            return _sequence(argument)
+        case "SUBPATTERN" | "ATOMIC_GROUP":
+            return _sequence(argument[3] if op == "SUBPATTERN" else argument)
         case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT":
             low, high, repeated = argument
             return _repeat(int(low), int(high), repeated)
@@ -85,21 +83,21 @@ def _repeat(low: int, high: int, repeated: Any) -> Piece:
 
 
 def _members(items: Any) -> str:
-    """The characters of a set; a negated one is taken from what can be printed."""
-    found: set[str] = set()
+    """Return the characters of a set; a negated one is taken from what can be printed."""
+    members: set[str] = set()
     negated = False
     for op, argument in items:
         match op.name:
             case "NEGATE":
                 negated = True
             case "LITERAL":
-                found.add(chr(argument))
+                members.add(chr(argument))
             case "RANGE":
-                found.update(map(chr, range(argument[0], argument[1] + 1)))
+                members.update(map(chr, range(argument[0], argument[1] + 1)))
             case "CATEGORY" if argument.name in _CATEGORIES:
-                found.update(_CATEGORIES[argument.name])
+                members.update(_CATEGORIES[argument.name])
             case "CATEGORY":
-                found.update(set(_PRINTABLE) - set(_CATEGORIES[argument.name.replace("NOT_", "")]))
+                members.update(set(_PRINTABLE) - set(_CATEGORIES[argument.name.replace("NOT_", "")]))
             case _:
                 raise ValueError(f"no texts can be made for {op.name} in a set")
-    return "".join(sorted(set(_PRINTABLE) - found if negated else found))
+    return "".join(sorted(set(_PRINTABLE) - members if negated else members))

@@ -11,7 +11,7 @@ import heapq
 import math
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from random import Random
 from typing import Any, Literal, NamedTuple
@@ -23,8 +23,8 @@ from ..codec.encoder import encode_frame
 from ..spec.nodes import Protocol
 from ..spec.resolve import Layout
 from ..spec.resolve import layout as layout_of
-from .frames import damage, pad
-from .truth import Damage, Direction, Exchange, Outcome, Rule, Session, Truth, Violation, opposite
+from .corruption import Corruption, corrupt
+from .truth import Direction, Exchange, Outcome, Rule, Session, Truth, Violation, opposite
 
 PORT = 9000
 """Of servers whose protocol names no port."""
@@ -56,14 +56,14 @@ def _text(address: tuple[str, int]) -> str:
 
 
 class Event(NamedTuple):
-    """A message on its way. ``frame`` is what is on the wire: not the message's bytes if there is ``damage``."""
+    """A message on its way. ``frame`` is what is on the wire: not the message's bytes if there is ``corruption``."""
 
     ts_us: int
     connection: Connection
     direction: Direction
     message: Any
     frame: bytes
-    damage: Damage | None = None
+    corruption: Corruption | None = None
 
 
 class Opened(NamedTuple):
@@ -87,21 +87,19 @@ class Gone(Exception):
     """The connection on which a process wanted to send has ended; so does the process."""
 
 
+@dataclass
 class Simulation:
-    """Runs processes in the order of their times and hands out what they send."""
+    """Run processes in the order of their times and hands out what they send."""
 
-    def __init__(
-        self, start_us: int, truth: Truth | None = None, corrupt: float = 0.0, chance: Random | None = None
-    ) -> None:
-        self.now = start_us
-        self.truth = truth
-        self.corrupt = corrupt
-        self.chance = chance or Random(0)
-        self.events = 0
-        self.connections = 0
-        self.out: list[Item] = []
-        self._waiting: list[tuple[int, int, Process]] = []
-        self._order = count()
+    now: int
+    truth: Truth | None
+    corrupt: float
+    chance: Random
+    events: int = 0
+    connections: int = 0
+    out: list[Item] = field(default_factory=list)
+    _waiting: list[tuple[int, int, Process]] = field(default_factory=list)
+    _order: Iterator[int] = field(default_factory=count)
 
     def start(self, process: Process, after_us: int = 0) -> None:
         heapq.heappush(self._waiting, (self.now + after_us, next(self._order), process))
@@ -122,12 +120,11 @@ class Simulation:
 
 
 def writing_layout(reading: Layout) -> Layout:
-    """The layout to encode with: one that looks into bodies, also where the reader is told not to."""
+    """Return the layout to encode with: one that looks into bodies, also where the reader is told not to."""
     best = reading
     for name, option in reading.protocol.options.items():
         other = layout_of(reading.protocol, **(dict(best.options) | {name: option.default}))
-        if _views(other) > _views(best):
-            best = other
+        best = max(best, other, key=_views)
     return best
 
 
@@ -159,36 +156,36 @@ class Stage:
 
     @property
     def more(self) -> bool:
-        """Whether new exchanges may begin. Those under way are always finished."""
+        """Return whether new exchanges may begin. Those under way are always finished."""
         return self.sent < self.messages
 
     def start(self, process: Process, after_us: int = 0) -> None:
         self.simulation.start(process, after_us)
 
     def delay(self, median_us: float, spread: float = 0.5) -> int:
-        """A waiting time as services have them: never nothing, mostly near the median, sometimes much longer."""
+        """Return a waiting time as services have them: never nothing, mostly near the median, sometimes much longer."""
         return 1 + int(self.rng.lognormvariate(math.log(median_us), spread))
 
     def pause(self, mean_us: float) -> int:
-        """The time until the next of many independent events."""
+        """Return the time until the next of many independent events."""
         return 1 + int(self.rng.expovariate(self.pace / mean_us))
 
     def chance(self, probability: float) -> bool:
         return self.rng.random() < probability
 
     def breaks(self) -> bool:
-        """Whether a peer breaks the rules now. Without violations, chance is not asked: all else stays the same."""
+        """Return whether a peer breaks the rules now. Without violations nothing is drawn, so all else stays equal."""
         return self.violations > 0 and self.rng.random() < self.violations
 
     def pick(self, items: Any) -> Any:
         return items[int(self.rng.random() * len(items))]
 
     def break_rule(self, faults: Sequence[Callable[..., Process | None]], *peers: Any) -> Process:
-        """Plays one of these faults. A fault notes what it breaks; its requests are exchanges like all others."""
+        """Play one of these faults. A fault notes what it breaks; its requests are exchanges like all others."""
         yield from self.pick(faults)(*peers) or ()
 
     def connect(self, client: int, server: int = 0, *, port: int | None = None) -> Link:
-        """Opens a connection between two hosts of this protocol's network, by default to its usual port."""
+        """Open a connection between two hosts of this protocol's network, by default to its usual port."""
         port = port or self.layout.protocol.ports.get("tcp", PORT)
         number = self.simulation.connections
         self.simulation.connections += 1
@@ -218,7 +215,7 @@ class Link:
         self.simulation.out.append(Opened(self.simulation.now, connection))
 
     def start(self, process: Process, after_us: int = 0) -> None:
-        """A process that counts as work under way on this connection."""
+        """Start a process that counts as work under way on this connection."""
         self.simulation.start(self._counted(process), after_us)
         self.busy += 1
 
@@ -230,7 +227,7 @@ class Link:
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """Counts what happens inside as work under way on this connection."""
+        """Count what happens inside as work under way on this connection."""
         self.busy += 1
         try:
             yield
@@ -238,7 +235,7 @@ class Link:
             self.busy -= 1
 
     def when_quiet(self, direction: Direction, after_us: int, act: Callable[[], Process | None]) -> Process:
-        """Acts whenever one side has sent nothing for so long, as long as anything new may begin."""
+        """Act whenever one side has sent nothing for so long, as long as anything new may begin."""
         while self.is_open:
             quiet_us = self.simulation.now - self.last_us[direction]
             if quiet_us >= after_us:
@@ -249,7 +246,7 @@ class Link:
             yield after_us - quiet_us + 1
 
     def send(self, direction: Direction, message: Any, *, padded: bool = False, breaks: Rule | None = None) -> int:
-        """Puts a message on the wire, and notes the rule that it breaks; gives the number of the event."""
+        """Put a message on the wire and note the rule that it breaks; return the number of the event."""
         if not self.is_open:
             raise Gone
         simulation = self.simulation
@@ -257,11 +254,11 @@ class Link:
             place = self.name, self.connection.number, direction, simulation.events
             simulation.truth.violations.append(Violation(*place, breaks, simulation.now, message.__message__["name"]))
         message, frame = self._sealed(message, padded)
-        harm: Damage | None = None
+        corruption: Corruption | None = None
         if simulation.corrupt and simulation.chance.random() < simulation.corrupt:
-            frame, harm = damage(self.layout, frame, simulation.chance)
+            frame, corruption = corrupt(self.layout, frame, simulation.chance)
             if simulation.truth is not None:
-                simulation.truth.damages[simulation.events] = harm
+                simulation.truth.corruptions[simulation.events] = corruption
         session = self.session
         if direction == "to_server":
             session.messages_to_server += 1
@@ -270,18 +267,17 @@ class Link:
             session.messages_to_client += 1
             session.bytes_to_client += len(frame)
         self.last_us[direction] = simulation.now
-        simulation.out.append(Event(simulation.now, self.connection, direction, message, frame, harm))
+        simulation.out.append(Event(simulation.now, self.connection, direction, message, frame, corruption))
         simulation.events += 1
         self.stage.sent += 1
         return simulation.events - 1
 
     def _sealed(self, message: Any, padded: bool) -> tuple[Any, bytes]:
-        """The message as a reader of the wire will see it, and its bytes."""
-        frame = encode_frame(self.stage.writing, message)
+        """Return the message as a reader of the wire will see it, and its bytes."""
+        frame = encode_frame(self.stage.writing, message, padded=padded)
         node = self.layout.of(message)
         if padded:
             assert node.padding is not None
-            frame = pad(self.layout, frame, node.padding.value)
             force_setattr(message, "notes", (node.padding.note,))
         if node.body is not None:
             return self.codec.decode(frame), frame
@@ -292,7 +288,7 @@ class Link:
     def ask(
         self, direction: Direction, message: Any, address: str, correlation: str, *, limit_us: int = 0, **how: Any
     ) -> Exchange:
-        """Sends a request and opens the record of what becomes of it. ``how`` are options of ``send``."""
+        """Send a request and open the record of what becomes of it. ``how`` are options of ``send``."""
         number, now = self.send(direction, message, **how), self.simulation.now
         place = self.name, self.connection.number, direction
         exchange = Exchange(*place, message.__message__["name"], address, correlation, number, now, limit_us)
@@ -309,7 +305,7 @@ class Link:
         yield from ()
 
     def reply(self, exchange: Exchange, message: Any, outcome: Outcome = "ok", status: Any = None, **how: Any) -> None:
-        """Sends a reply, in the other direction, and notes it. ``how`` are options of ``send``."""
+        """Send a reply, in the other direction, and note it. ``how`` are options of ``send``."""
         number = self.send(opposite(exchange.direction), message, **how)
         exchange.replies += 1
         if exchange.reply is None:
@@ -320,7 +316,7 @@ class Link:
             exchange.outcome = outcome
 
     def violate(self, rule: Rule, direction: Direction, message: Any) -> None:
-        """Sends a message that breaks a rule."""
+        """Send a message that breaks a rule."""
         self.send(direction, message, breaks=rule)
 
     def close(self, by: Literal["client", "server"] = "client", how: Literal["closed", "reset"] = "closed") -> None:

@@ -52,21 +52,15 @@ class Dials:
                 raise ValueError(f"{name} is a share between 0 and 1, not {value}")
 
 
+@dataclass(eq=False)
 class Traffic:
     """Generated traffic. Iterating plays it from the start, in the order of time, and keeps nothing."""
 
-    def __init__(
-        self, scenes: tuple[Scene, ...], *, seed: int, start_us: int, dials: Dials, seconds: float | None = None
-    ) -> None:
-        self.scenes = scenes
-        self.seed = seed
-        self.start_us = start_us
-        self.dials = dials
-        self.seconds = seconds
-
-    @property
-    def corrupt(self) -> float:
-        return self.dials.corrupt
+    scenes: tuple[Scene, ...]
+    seed: int
+    start_us: int
+    dials: Dials
+    seconds: float | None = None
 
     @property
     def protocols(self) -> tuple[n.Protocol, ...]:
@@ -76,28 +70,19 @@ class Traffic:
         return (item for item in self.timeline() if isinstance(item, Event))
 
     def timeline(self, truth: Truth | None = None) -> Iterator[Item]:
-        """Messages, and where connections open and close. ``truth`` is filled while it is played, and grows with it."""
-        simulation = Simulation(self.start_us, truth, self.corrupt, Random(f"{self.seed} damage"))
-        for i, scene in enumerate(self.scenes):
+        """Yield messages, and where connections open and close; fill ``truth`` on the way."""
+        dials = self.dials
+        simulation = Simulation(self.start_us, truth, dials.corrupt, Random(f"{self.seed} damage"))
+        for network, scene in enumerate(self.scenes, start=1):
             rng = Random(f"{self.seed} {scene.layout.protocol.name}")
-            stage = Stage(
-                simulation,
-                scene.layout,
-                rng,
-                messages=scene.messages,
-                connections=scene.connections,
-                network=i + 1,
-                ipv6=self.dials.ipv6,
-                violations=self.dials.violations,
-                pace=scene.pace,
-            )
-            scene.script(stage)
+            shares = dials.ipv6, dials.violations, scene.pace
+            scene.script(Stage(simulation, scene.layout, rng, scene.messages, scene.connections, network, *shares))
         end_us = math.inf if self.seconds is None else self.start_us + self.seconds * 1e6
         return takewhile(lambda item: item.ts_us <= end_us, simulation.run())
 
     @cached_property
     def truth(self) -> Truth:
-        """What happened in the traffic: found by playing it once."""
+        """Play the traffic once; return what happened in it."""
         truth = Truth()
         for _ in self.timeline(truth):
             pass
@@ -120,13 +105,13 @@ def generate(
     seconds: float | None = None,
     **options: Any,
 ) -> Traffic:
-    """Traffic of one protocol, or of several at the same time.
+    """Return traffic of one protocol, or of several at the same time.
 
     When ``messages`` have been sent (shared between the protocols), nothing new begins, what is under way is finished
     and the connections close, so there are a few more. ``connections`` is their number per protocol. ``options`` are
     reading options of the protocols (``profile``, ``dialect`` ...): what the peers speak.
 
-    Shares between 0 and 1: ``corrupt`` of frames that are damaged, ``ipv6`` of connections with such addresses,
+    Shares between 0 and 1: ``corrupt`` of frames that are corrupted, ``ipv6`` of connections with such addresses,
     ``violations`` of conversations in which a peer breaks the rules of its protocol, if its script has such peers. What
     happens to packets shows in captures only: ``disorder`` is the share of data packets that come late or once more,
     ``gaps`` of those (in a tap: of messages) that the capture misses.
@@ -139,20 +124,20 @@ def generate(
         raise ValueError("messages and connections are positive numbers")
     if pace <= 0 or (seconds is not None and seconds <= 0):
         raise ValueError("pace and seconds are positive numbers")
-    names = [protocol] if isinstance(protocol, (str, n.Protocol)) else list(protocol)
-    declared = [load(name) for name in names]
+    declared = [load(name) for name in ([protocol] if isinstance(protocol, (str, n.Protocol)) else protocol)]
     if not declared:
         raise ValueError("at least one protocol is needed")
     _check_options(declared, options)
     share = -(-messages // len(declared))
     scenes = tuple(
-        Scene(_stream_layout(one, options), one.traffic or generic.begin, share, connections, pace) for one in declared
+        Scene(_stream_layout(protocol, options), protocol.traffic or generic.begin, share, connections, pace)
+        for protocol in declared
     )
     return Traffic(scenes, seed=seed, start_us=start_us, dials=dials, seconds=seconds)
 
 
 def _check_options(declared: list[n.Protocol], options: dict[str, Any]) -> None:
-    """Each option must suit at least one of the protocols."""
+    """Refuse an option that suits none of the protocols."""
     if len(declared) == 1:
         settle(declared[0], options)
     for name, value in options.items():
@@ -161,13 +146,13 @@ def _check_options(declared: list[n.Protocol], options: dict[str, Any]) -> None:
 
 
 def _suits(declared: n.Protocol, name: str, value: Any) -> bool:
-    """Whether the protocol has this option and this setting of it; an option that lists none takes any."""
+    """Return whether the protocol has this option and this setting of it; an option that lists none takes any."""
     option = declared.options.get(name)
     return option is not None and (not option.values or value in option.values)
 
 
 def _stream_layout(declared: n.Protocol, options: dict[str, Any]) -> Layout:
-    """The layout for these options; where nothing else is said, one whose frames can be told apart in a stream."""
+    """Return the layout for these options; if they leave a choice, one whose frames can be told apart in a stream."""
     chosen = {name: value for name, value in options.items() if _suits(declared, name, value)}
     made = layout(declared, **chosen)
     if is_stream(made):
@@ -181,5 +166,5 @@ def _stream_layout(declared: n.Protocol, options: dict[str, Any]) -> Layout:
 
 
 def is_stream(made: Layout) -> bool:
-    """Whether frames say how long they are."""
+    """Return whether frames say how long they are."""
     return any(isinstance(part, n.Size) for part in made.frame.parts)

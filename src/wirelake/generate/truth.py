@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from .corruption import Corruption
+
 Direction = Literal["to_server", "to_client"]
 Outcome = Literal["ok", "error", "timeout", "unanswered"]
 TransactionOutcome = Literal["committed", "rolled_back", "read_only", "in_doubt", "open"]
@@ -96,7 +98,7 @@ def _outcome(branch: Branch) -> TransactionOutcome:
 
 @dataclass(slots=True)
 class Session:
-    """One connection: who, when, how much, and what the peers told about themselves."""
+    """One connection: its peers, times and counts, and the facts that the peers state about themselves."""
 
     connection: int
     protocol: str
@@ -112,22 +114,12 @@ class Session:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Damage:
-    """What was done to a frame after it had been encoded. ``original`` are its bytes before."""
-
-    kind: Literal["flip", "cut", "insert", "length"]
-    offset: int
-    length: int
-    original: bytes
-
-
 Rule = Literal["state", "unexpected_reply", "duplicate_request", "duplicate_reply", "page_order", "group_order"]
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """Good bytes at the wrong moment: the message of an event that breaks a rule of its protocol. Rules, by name:
+    """A valid message out of sequence: the message of an event that breaks a rule of its protocol. Rules, by name:
 
     - ``state``: the declared life-cycle table does not allow this message from this side in the present state, which
       then stays as it is. Such a message is not judged by the other rules; a request may still get a reply.
@@ -167,7 +159,7 @@ class Truth:
     exchanges: list[Exchange] = field(default_factory=list)
     transactions: list[Transaction] = field(default_factory=list)
     sessions: list[Session] = field(default_factory=list)
-    damages: dict[int, Damage] = field(default_factory=dict)
+    corruptions: dict[int, Corruption] = field(default_factory=dict)
     """By number of the event."""
     violations: list[Violation] = field(default_factory=list)
     missing: list[Missing] = field(default_factory=list)

@@ -7,7 +7,7 @@ size.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, reduce
 from random import Random
 from typing import Any
 
@@ -16,30 +16,16 @@ import msgspec
 from ..codec import codec_for
 from ..codec.content import dump_json
 from ..codec.encoder import encode_frame
-from ..codec.frame import struct_fields
+from ..codec.walk import read_signature
 from ..errors import EncodeError
 from ..spec import nodes as n
-from ..spec.declare import Cell, tag_rows
+from ..spec.declare import tag_rows
 from ..spec.resolve import Layout, MessageNode
-from .draws import (
-    NOTHING_LEFT,
-    TRIES,
-    Draw,
-    Maker,
-    Step,
-    Values,
-    cells_maker,
-    field_step,
-    random_free,
-    random_length,
-    random_text,
-    switch_maker,
-    value_maker,
-    word_maker,
-)
+from . import draws
+from .draws import Draw, Maker, Step, Values
 
 UNSET = msgspec.UNSET
-_WITH_IDS, _EMPTY_TAIL = ":with ids", ":empty tail"
+_EMPTY_TAIL = ":empty tail"
 
 
 def random_message(layout: Layout, node: MessageNode, rng: Random, *, size: float = 1.0) -> Any:
@@ -50,7 +36,7 @@ def random_message(layout: Layout, node: MessageNode, rng: Random, *, size: floa
 def random_frame(layout: Layout, node: MessageNode, rng: Random, *, size: float = 1.0) -> tuple[Any, bytes]:
     """A valid message and its bytes."""
     make = message_maker(layout, node)
-    for _ in range(TRIES):
+    for _ in range(draws.TRIES):
         try:
             return make(Draw(rng, size))
         except EncodeError as error:
@@ -64,16 +50,13 @@ def message_maker(layout: Layout, node: MessageNode) -> _MessageMaker:
     return _MessageMaker(layout, node)
 
 
-# --- tag tables
-
-
 class _TagMaker:
     """The tags that a message may carry, in any order, with those that it must."""
 
     def __init__(self, wire: n.Tags[Any], code: int, layout: Layout) -> None:
         self.wire = wire
         self.rows = [
-            (row, None if row.wire is None else value_maker(row.wire, layout))
+            (row, None if row.wire is None else draws.value_maker(row.wire, layout))
             for row in tag_rows(wire.struct)
             if wire.anywhere or code in row.allowed
         ]
@@ -110,9 +93,6 @@ def _tag_bytes(wire: Any, value: Any) -> int:
             raise AssertionError(f"{wire!r} is not a tag")
 
 
-# --- messages
-
-
 class _MessageMaker:
     """Draws messages of one kind."""
 
@@ -120,18 +100,18 @@ class _MessageMaker:
         self.layout = layout
         self.node = node
         self.codec = codec_for(layout)
+        self.head = next((f.when.size for f in node.fields if isinstance(f.when, n.HeadReaches)), None)
         self.steps = [self._step(field) for field in node.fields if not field.view_of]
         self.views = self._view_makers()
-        self.head = next((f.when.size for f in node.fields if isinstance(f.when, n.HeadReaches)), None)
         short = node.head_least if node.head_or is None else node.head_or
         self.may_drop_ids = self.head is not None and short < self.head and not self._must_have_tags()
 
     def __call__(self, draw: Draw) -> tuple[Any, bytes]:
-        values: Values = {_WITH_IDS: not (self.may_drop_ids and draw.rng.random() < 0.5)}
+        values: Values = {draws.WITH_IDS: not (self.may_drop_ids and draw.rng.random() < 0.5)}
         for step in self.steps:
             step(draw, values)
-        del values[_WITH_IDS]
-        values.pop(NOTHING_LEFT, None)
+        del values[draws.WITH_IDS]
+        values.pop(draws.NOTHING_LEFT, None)
         empty_tail = values.pop(_EMPTY_TAIL, None)
         message = self.node.cls(**values, layout=self.layout)
         frame = encode_frame(self.layout, message)
@@ -149,77 +129,47 @@ class _MessageMaker:
         return message, frame
 
     def _must_have_tags(self) -> bool:
-        return any(
-            self.node.code in row.required
-            for f in self.node.fields
-            if isinstance(f.wire, n.Tags)
-            for row in tag_rows(f.wire.struct)
-        )
-
-    # --- fields
+        tables = [f.wire.struct for f in self.node.fields if isinstance(f.wire, n.Tags)]
+        return any(self.node.code in row.required for table in tables for row in tag_rows(table))
 
     def _step(self, field: n.Field) -> Step:
-        name = field.name
         match field.wire:
             case n.Body():
-                return self._when(field, self._body(field))
+                return draws.conditional(field, self._body(field))
             case n.Tags():
                 return self._tags(field)
             case n.Word():
                 line = next(p for p in self.layout.frame.parts if isinstance(p, n.Line))
-                return field_step(field, word_maker(field.wire, self.node.code, line))
+                make = draws.word_maker(field.wire, self.node.code, line)
             case _:
-                make = value_maker(field.wire, self.layout)
-        if name in self._mask_keys():
-            return field_step(field, lambda draw: make(draw) if draw.rng.random() < 0.4 else None)
-        if isinstance(field.when, n.HeadReaches):
-
-            def with_ids(draw: Draw, values: Values) -> None:
-                if values[_WITH_IDS]:
-                    values[name] = make(draw)
-
-            return with_ids
-        if any(isinstance(f.when, n.Unless) and f.when.field == name for f in self.node.fields):
-            off = next(f.when.values for f in self.node.fields if isinstance(f.when, n.Unless) and f.when.field == name)
-            make = switch_maker(make, off)
-        return field_step(field, make)
-
-    def _when(self, field: n.Field, step: Step) -> Step:
-        if field.when is None:
-            return step
-        match field.when:
-            case n.With(field=other):
-                return lambda draw, values: step(draw, values) if values.get(other) is not None else None
-            case _:
-                raise AssertionError(f"a body with the condition {field.when!r}")
+                make = draws.value_maker(field.wire, self.layout)
+        if field.name in self._mask_keys():
+            return draws.field_step(field, lambda draw: make(draw) if draw.rng.random() < 0.4 else None, ())
+        return draws.field_step(field, make, self.node.fields)
 
     def _mask_keys(self) -> set[str]:
-        return {
-            p.wire.mask_key for p in self.layout.frame.parts if isinstance(p, n.Size) and isinstance(p.wire, n.Escaped)
-        }
+        sizes = [p.wire for p in self.layout.frame.parts if isinstance(p, n.Size)]
+        return {wire.mask_key for wire in sizes if isinstance(wire, n.Escaped)}
 
     def _tags(self, field: n.Field) -> Step:
         make = _TagMaker(field.wire, self.node.code, self.layout)
-        before = self.layout.size_before()
-        head = next((f.when.size for f in self.node.fields if isinstance(f.when, n.HeadReaches)), 0)
-        room = (head - 1 if self.node.head_or is None else self.node.head_or) - before
+        longest = (self.head or 0) - 1 if self.node.head_or is None else self.node.head_or
+        room = longest - self.layout.size_before()
 
         def step(draw: Draw, values: Values) -> None:
             # A head without ids must stay too short for them.
-            values[field.name] = make(draw, None if values[_WITH_IDS] else room)
+            values[field.name] = make(draw, None if values[draws.WITH_IDS] else room)
 
         return step
-
-    # --- bodies
 
     def _view_makers(self) -> list[tuple[str, Maker]]:
         makers: list[tuple[str, Maker]] = []
         signatures = {v.wire.cells: v.wire for v in self.node.views if isinstance(v.wire, n.Signature)}
         for view in self.node.views:
             if isinstance(view.wire, n.Cells):
-                makers.append((view.name, cells_maker(view.wire, signatures.get(view.name), self.layout)))
+                makers.append((view.name, draws.cells_maker(view.wire, self.layout, signatures.get(view.name))))
             elif not isinstance(view.wire, n.Signature):
-                makers.append((view.name, value_maker(view.wire, self.layout)))
+                makers.append((view.name, draws.value_maker(view.wire, self.layout)))
         return makers
 
     def _body(self, field: n.Field) -> Step:
@@ -239,7 +189,7 @@ class _MessageMaker:
                 values[name] = b""
                 return
             if body.prefix and rng.random() < 0.15:
-                error = {need: random_text(draw) or need for need in body.prefix_needs}
+                error = {need: draws.random_text(draw) or need for need in body.prefix_needs}
                 values[name] = body.prefix + dump_json(error).encode()
                 values[self.views[0][0]] = error
                 return
@@ -250,7 +200,7 @@ class _MessageMaker:
                 values[last.name] = None
                 values[_EMPTY_TAIL] = last.name
             for signature in signatures:
-                values[signature.name] = _find_signature(signature.wire, values[signature.wire.cells], self.layout)
+                values[signature.name] = read_signature(signature.wire, self.layout, values[signature.wire.cells])
 
         return step
 
@@ -259,34 +209,15 @@ def _raw_body(draw: Draw, body: n.Body) -> bytes:
     if body.exactly is not None:
         return draw.rng.randbytes(body.exactly)
     if body.text and draw.rng.random() < 0.7:
-        return (
-            dump_json(random_free(draw, binary=False)).encode()
-            if draw.rng.random() < 0.5
-            else random_text(draw, 0, body.most).encode()
-        )
-    return draw.rng.randbytes(random_length(draw, body.most))
-
-
-def _find_signature(wire: n.Signature[Any], cells: tuple[Cell, ...], layout: Layout) -> Any:
-    """What a reader will find in the cell that ``_signature_cell`` made, if there is one."""
-    cell = next((cell for cell in cells if cell.fid == wire.fid and cell.type == "BYTES"), None)
-    if cell is None:
-        return None
-    form = next(form for form in wire.forms if form.size == len(cell.value))
-    values, at = {}, 0
-    for field in struct_fields(form.struct, layout):
-        part = cell.value[at : at + field.wire.size]
-        values[field.name] = int.from_bytes(part, "little" if field.wire.little else "big", signed=field.wire.signed)
-        at += field.wire.size
-    return form.struct(**values)
+        if draw.rng.random() < 0.5:
+            return dump_json(draws.random_free(draw, binary=False)).encode()
+        return draws.random_text(draw, 0, body.most).encode()
+    return draw.rng.randbytes(draws.random_length(draw, body.most))
 
 
 def _reach(values: Values, path: str) -> Any:
-    first, _, rest = path.partition(".")
-    value = values.get(first)
-    for name in rest.split(".") if rest else ():
-        value = getattr(value, name, None)
-    return value
+    first, *rest = path.split(".")
+    return reduce(lambda value, name: getattr(value, name, None), rest, values.get(first))
 
 
 def _holds(values: Values, condition: n.AtLeast) -> bool:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from hashlib import blake2b
 from os import devnull
 from pathlib import Path
 from random import Random
-from typing import Any, BinaryIO, TextIO
+from typing import IO, Any, AnyStr, BinaryIO, TextIO
 
 from ..capture.write.pcap import PcapWriter, RotatingPcapWriter
 from ..capture.write.tap import TapWriter
@@ -31,14 +30,14 @@ def write_pcap(
     rotate_bytes: int | None = None,
     files: int | None = None,
 ) -> int:
-    """A capture of all connections; gives the number of packets. ``truth`` is filled on the way.
+    """Write a capture of all connections and fill ``truth``; return the number of packets.
 
-    With ``rotate_bytes`` (the most that a file has) or ``files`` (so many, about equal) it is a set: for ``calls.pcap``
-    the files ``calls-0000.pcap``, ``calls-0001.pcap`` and so on.
+    With ``rotate_bytes`` (the most that a file holds) or ``files`` (so many, about equal) it is a set: for
+    ``calls.pcap`` the files ``calls-0000.pcap``, ``calls-0001.pcap`` and so on.
     """
     _check_streams(traffic)
     if rotate_bytes is None and files is None:
-        with _binary(file) as out:
+        with _opened(file, "wb") as out:
             return _play_packets(traffic, PcapWriter(out), truth)
     if not isinstance(file, (str, Path)):
         raise ValueError("a set of captures needs a name")
@@ -51,8 +50,7 @@ def _play_packets(traffic: Traffic, writer: PcapWriter, truth: Truth | None) -> 
     dials = traffic.dials
     line = None
     if dials.disorder or dials.gaps:
-        chance = Random(f"{traffic.seed} line")
-        line = Line(writer, chance, disorder=dials.disorder, gaps=dials.gaps, truth=truth)
+        line = Line(writer, Random(f"{traffic.seed} line"), dials.disorder, dials.gaps, truth)
     tcp = TcpWriter(writer, line)
     for item in traffic.timeline(truth):
         _put(tcp, item)
@@ -63,7 +61,7 @@ def _play_packets(traffic: Traffic, writer: PcapWriter, truth: Truth | None) -> 
 
 
 def _count_packets(traffic: Traffic) -> int:
-    """Found by playing it all once into nothing."""
+    """Count the packets by playing it all once into nothing."""
     with open(devnull, "wb") as nowhere:
         return _play_packets(traffic, PcapWriter(nowhere), None)
 
@@ -87,9 +85,9 @@ def write_tap(
     rotate_bytes: int | None = None,
     rotate_us: int | None = None,
 ) -> list[Path]:
-    """A tap file of all connections, or a set in a directory; gives the paths. ``truth`` is filled on the way.
+    """Write a tap file of all connections, or a set in a directory, and fill ``truth``; return the paths.
 
-    The set's id comes of the seed, so that the same traffic is the same bytes.
+    The seed makes the id of the set, so that the same traffic is the same bytes.
     """
     _check_streams(traffic)
     set_id = blake2b(f"{traffic.seed} {traffic.start_us} tap".encode(), digest_size=16).digest()
@@ -97,16 +95,16 @@ def write_tap(
     numbers: dict[int, int] = {}
     with TapWriter(target, rotate_bytes=rotate_bytes, rotate_us=rotate_us, set_id=set_id) as writer:
         for item in traffic.timeline(truth):
-            one = item.connection
+            peers = item.connection
             match item:
                 case Opened():
-                    numbers[one.number] = writer.open(one.client, one.server, item.ts_us, one.protocol.name)
+                    numbers[peers.number] = writer.open(peers.client, peers.server, item.ts_us, peers.protocol.name)
                 case Event() if gaps and chance.random() < gaps:
-                    _miss(writer, numbers[one.number], item, truth)
+                    _miss(writer, numbers[peers.number], item, truth)
                 case Event():
-                    writer.data(numbers[one.number], DIRECTIONS.index(item.direction), item.ts_us, item.frame)
+                    writer.data(numbers[peers.number], DIRECTIONS.index(item.direction), item.ts_us, item.frame)
                 case Closed():
-                    writer.close(numbers.pop(one.number), item.ts_us, item.how)
+                    writer.close(numbers.pop(peers.number), item.ts_us, item.how)
         return writer.paths
 
 
@@ -119,40 +117,31 @@ def _miss(writer: TapWriter, number: int, event: Event, truth: Truth | None) -> 
 
 
 def write_raw(traffic: Traffic, target: str | Path | BinaryIO, *, truth: Truth | None = None) -> list[Path]:
-    """The bytes alone. Into a directory: one file per connection and direction (``0000-casual-to_server.bin``).
+    """Write the bytes alone. Into a directory: one file per connection and direction (``0000-casual-to_server.bin``).
 
     Into a file: one stream of every frame in the order of time, whatever its connection; of one protocol only.
     """
     _check_streams(traffic)
-    if not isinstance(target, (str, Path)):
-        _write_one(traffic, target, truth)
-        return []
-    path = Path(target)
-    if path.is_dir():
-        return _write_many(traffic, path, truth)
-    with _binary(path) as out:
-        _write_one(traffic, out, truth)
-    return [path]
-
-
-def _write_one(traffic: Traffic, out: BinaryIO, truth: Truth | None) -> None:
+    if isinstance(target, (str, Path)) and Path(target).is_dir():
+        return _write_streams(traffic, Path(target), truth)
     if len(traffic.scenes) > 1:
         raise ValueError("one stream holds one protocol; for several, write into a directory")
-    for item in traffic.timeline(truth):
-        if isinstance(item, Event):
-            out.write(item.frame)
+    with _opened(target, "wb") as out:
+        for item in traffic.timeline(truth):
+            if isinstance(item, Event):
+                out.write(item.frame)
+    return [Path(target)] if isinstance(target, (str, Path)) else []
 
 
-def _write_many(traffic: Traffic, directory: Path, truth: Truth | None) -> list[Path]:
+def _write_streams(traffic: Traffic, directory: Path, truth: Truth | None) -> list[Path]:
     buffers: dict[Path, bytearray] = {}
     for item in traffic.timeline(truth):
         if not isinstance(item, Event):
             continue
         path = directory / stream_name(item.connection, item.direction)
-        buffer = buffers.get(path)
-        if buffer is None:
+        if path not in buffers:
             path.write_bytes(b"")
-            buffer = buffers[path] = bytearray()
+        buffer = buffers.setdefault(path, bytearray())
         buffer += item.frame
         if len(buffer) >= _FLUSH_BYTES:
             _append(path, buffer)
@@ -162,7 +151,7 @@ def _write_many(traffic: Traffic, directory: Path, truth: Truth | None) -> list[
 
 
 def stream_name(connection: Connection, direction: Direction) -> str:
-    """The file of one direction of a connection."""
+    """Return the name of the file of one direction of a connection."""
     return f"{connection.number:04d}-{connection.protocol.name}-{direction}.bin"
 
 
@@ -174,12 +163,12 @@ def _append(path: Path, buffer: bytearray) -> None:
 
 
 def write_jsonl(traffic: Traffic, file: str | Path | TextIO, *, truth: Truth | None = None) -> int:
-    """One JSON object per message: what ``wirelake decode`` prints, with ``ts`` (us), ``connection``, ``direction``.
+    """Write what ``wirelake decode`` prints for each message, with ``ts`` (us), ``connection`` and ``direction``.
 
-    A damaged frame appears as the message that it was, with ``damage`` and, as ``hex``, the bytes that it became.
+    A corrupted frame appears as the message that it was, with ``damage`` and, as ``hex``, the bytes that it became.
     """
     lines = 0
-    with _text(file) as out:
+    with _opened(file, "w") as out:
         for item in traffic.timeline(truth):
             if isinstance(item, Event):
                 out.write(dump_json(event_json(item)) + "\n")
@@ -194,9 +183,8 @@ def event_json(event: Event) -> dict[str, Any]:
         "direction": event.direction,
         **event.message.to_json(),
     }
-    if event.damage is not None:
-        harm = event.damage
-        shown["damage"] = {"kind": harm.kind, "offset": harm.offset, "length": harm.length}
+    if (change := event.corruption) is not None:
+        shown["damage"] = {"kind": change.kind, "offset": change.offset, "length": change.length}
         shown["hex"] = event.frame.hex()
     return shown
 
@@ -209,19 +197,8 @@ def _check_streams(traffic: Traffic) -> None:
             )
 
 
-@contextmanager
-def _binary(file: str | Path | BinaryIO) -> Iterator[BinaryIO]:
-    if isinstance(file, (str, Path)):
-        with Path(file).open("wb") as out:
-            yield out
-    else:
-        yield file
-
-
-@contextmanager
-def _text(file: str | Path | TextIO) -> Iterator[TextIO]:
-    if isinstance(file, (str, Path)):
-        with Path(file).open("w", encoding="utf-8") as out:
-            yield out
-    else:
-        yield file
+def _opened(file: str | Path | IO[AnyStr], mode: str) -> AbstractContextManager[Any]:
+    """Open a file that is named; leave one that is open already to the caller."""
+    if not isinstance(file, (str, Path)):
+        return nullcontext(file)
+    return Path(file).open(mode, encoding=None if "b" in mode else "utf-8")
