@@ -12,7 +12,6 @@ from tests.vectors.load import PROTOCOLS, vectors
 from wirelake import decode
 from wirelake.codec import Codec, codec_for
 from wirelake.codec.compile import DOUBTS
-from wirelake.codec.frame import read_header
 from wirelake.codec.walk import walk
 from wirelake.errors import DecodeError
 from wirelake.generate import generate
@@ -73,25 +72,6 @@ def test_what_the_generated_decoder_accepts_the_exact_one_reads_the_same(
                 assert (quick.wire_length, quick.notes, quick.layout) == (len(frame), exact.notes, reading)
                 accepted += 1
     assert accepted > 500
-
-
-@readings
-def test_a_frame_is_measured_quickly_only_as_it_is_measured_exactly(protocol: str, options: dict[str, Any]) -> None:
-    rng = random.Random(12)
-    frames = valid_frames(protocol, 300, rng, **options)
-    frames += [mutate(frame, rng) for frame in frames]
-    frames += [frame[: rng.randrange(len(frame) + 1)] for frame in frames]
-    measured = 0
-    for reading in candidates(load(protocol), **options):
-        measure = codec_for(reading).measure
-        for frame in frames:
-            data = b"\x82\x01" + frame + b"\x00"
-            length = measure(data, 2, len(data) - 1)
-            if length:
-                assert read_header(reading, data, 2, len(data) - 1).length == length
-                measured += 1
-    bare = protocol == "mb" and options.get("framing") != "tcp"
-    assert measured > 200 or bare
 
 
 def test_the_decoder_is_made_once_per_reading() -> None:

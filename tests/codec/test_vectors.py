@@ -20,7 +20,6 @@ from tests.vectors.load import (
     cfield_cases,
     encode_cases,
     invalid,
-    topic_cases,
     valid,
     vectors,
 )
@@ -31,7 +30,6 @@ from wirelake.codec.content import read_cfield, show_cfield, write_cfield
 from wirelake.codec.encoder import encode_frame
 from wirelake.codec.json import from_json
 from wirelake.codec.stream import Decoded, Quarantined
-from wirelake.codec.topics import TopicError, match_topic
 from wirelake.codec.walk import walk
 from wirelake.errors import DecodeError, EncodeError
 from wirelake.protocols import load
@@ -333,20 +331,6 @@ def test_an_object_is_written_or_refused_as_the_specification_says(protocol: str
         if outcome != expected:
             shown = outcome.hex()[:200] if isinstance(outcome, bytes) else outcome
             complaints.append(f"{case.case}: {shown}, not {expected!r}"[:500])
-    assert not complaints, "\n".join(complaints)
-
-
-@pytest.mark.parametrize("protocol", ["mb", "ceda"])
-def test_patterns_match_topics_as_the_brokers_do(protocol: str) -> None:
-    complaints = []
-    for case in topic_cases(protocol):
-        outcome: bool | str
-        try:
-            outcome = match_topic(load(protocol), case["pattern"], case["topic"])
-        except TopicError as error:
-            outcome = error.rule
-        if outcome != case.get("error", case["matches"]):
-            complaints.append(f"{case['pattern']!r} {case['topic']!r}: {outcome}")
     assert not complaints, "\n".join(complaints)
 
 
