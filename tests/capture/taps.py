@@ -10,6 +10,8 @@ from random import Random
 from typing import Any
 
 from wirelake.capture.chunks import Chunks, Connection
+from wirelake.capture.read import ResumePoint
+from wirelake.capture.read.files import CaptureFile
 from wirelake.capture.read.tap import TapConnections, TapReader
 from wirelake.capture.write.tap import TapWriter
 
@@ -46,9 +48,11 @@ class Found:
             self.rows.append((*way, offset, data, int(chunks.ts[i]), int(chunks.position[i])))
 
 
-def read_tap(content: bytes, connections: TapConnections | None = None, **how: Any) -> tuple[Found, TapReader]:
+def read_tap(
+    content: bytes, connections: TapConnections | None = None, start: ResumePoint | None = None, **how: Any
+) -> tuple[Found, TapReader]:
     found = Found()
-    reader = TapReader(io.BytesIO(content), connections or TapConnections(), **how)
+    reader = TapReader(CaptureFile(io.BytesIO(content), **how), connections or TapConnections(), start)
     for chunks in reader:
         found.add(chunks)
     return found, reader
@@ -96,7 +100,7 @@ def together(paths: Iterable[Path]) -> Found:
     found, connections = Found(), TapConnections()
     for path in paths:
         with path.open("rb") as source:
-            for chunks in TapReader(source, connections):
+            for chunks in TapReader(CaptureFile(source), connections):
                 found.add(chunks)
         connections = TapConnections(connections.state())
     return found

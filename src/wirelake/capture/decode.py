@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from .chunks import Chunks, Counts
 from .output import Output
 from .read import Reader, ResumePoint, open_capture
+from .read.files import WINDOW_BYTES
 from .settings import ReadSettings
 from .state import State
 from .streams import Streams
 from .tcp import Tracker
-
-WINDOW_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from .decode import WINDOW_BYTES, CaptureDecoder, CaptureRange, DecodedWindow
+from .decode import CaptureDecoder, CaptureRange, DecodedWindow
 from .read import ResumePoint
+from .read.files import WINDOW_BYTES
 from .settings import ReadSettings
 from .state import State
 

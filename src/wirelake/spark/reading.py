@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from ..capture.decode import CaptureRange, DecodedWindow
 from ..capture.partitions import Partition, decode_partition, plan
 from ..capture.read import kind_of
-from ..capture.read.files import local_path, open_binary
+from ..capture.read.files import local_path
 from ..capture.read.listing import ListedFile, find
 from ..capture.settings import ReadSettings
 from ..errors import CaptureError, DecodeError, OptionError
@@ -27,7 +27,6 @@ from .options import ReadOptions
 OPEN_COST_BYTES = 4 << 20
 """What opening one more file costs, in bytes that could be read instead (as for Spark's own files)."""
 MOST_ROWS = 50_000
-_HEAD_BYTES = 8
 _MOST_BYTES = 2**31 - 1
 
 Share = tuple[tuple[Partition, str], ...]
@@ -231,8 +230,7 @@ def _kind(file: ListedFile, options: ReadOptions) -> str:
     try:
         if not file.is_file:
             raise CaptureError("it is not a file", path=file.path)
-        with open_binary(file.path) as opened:
-            return kind_of(file.path, opened.read(_HEAD_BYTES))
+        return kind_of(file.path)
     except CaptureError as error:
         if options.ignore_corrupt_files or (options.ignore_missing_files and _is_gone(file.path)):
             return ""

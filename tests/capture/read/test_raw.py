@@ -5,6 +5,7 @@ import io
 import pytest
 
 from wirelake.capture.chunks import TO_CLIENT, TO_SERVER
+from wirelake.capture.read.files import CaptureFile
 from wirelake.capture.read.raw import NO_TIME, RawReader, stream_of
 
 
@@ -31,7 +32,7 @@ def test_two_directions_are_one_connection_wherever_the_files_are() -> None:
 
 def test_a_raw_file_is_read_in_windows_without_times() -> None:
     content = bytes(range(250)) * 10
-    reader = RawReader(io.BytesIO(content), "x-to_client.bin", window=700)
+    reader = RawReader(CaptureFile(io.BytesIO(content), "x-to_client.bin", window=700))
     found = list(reader)
     assert [int(chunks.offset[0]) for chunks in found] == [0, 700, 1400, 2100]
     assert b"".join(chunks.data[: chunks.length[0]].tobytes() for chunks in found) == content
@@ -43,12 +44,12 @@ def test_a_raw_file_is_read_in_windows_without_times() -> None:
 
 def test_reading_goes_on_at_a_resume_point_and_ends_at_a_stop() -> None:
     content = bytes(2500)
-    reader = RawReader(io.BytesIO(content), "x.bin", window=700)
+    reader = RawReader(CaptureFile(io.BytesIO(content), "x.bin", window=700))
     next(iter(reader))
-    later = RawReader(io.BytesIO(content), "x.bin", start=reader.resume_point(), stop=1400)
+    later = RawReader(CaptureFile(io.BytesIO(content), "x.bin", stop=1400), reader.resume_point())
     (chunks,) = later
     assert (int(chunks.offset[0]), int(chunks.length[0]), later.position) == (700, 700, 1400)
 
 
 def test_an_empty_raw_file_has_no_chunks() -> None:
-    assert list(RawReader(io.BytesIO(b""), "x.bin")) == []
+    assert list(RawReader(CaptureFile(io.BytesIO(b""), "x.bin"))) == []

@@ -17,6 +17,7 @@ from tests.capture.reloading import reloaded
 from tests.capture.taps import CLIENT, SERVER, SET, START_US, Found, Step, play, read_tap, rotated, tap, together
 from wirelake.capture.chunks import TO_CLIENT, TO_SERVER, Connection
 from wirelake.capture.read import open_capture
+from wirelake.capture.read.files import CaptureFile
 from wirelake.capture.read.tap import TapConnections, TapReader
 from wirelake.capture.tap_format import FILE_HEAD_BYTES
 from wirelake.capture.tcp import Tracker
@@ -235,7 +236,7 @@ def test_a_state_holds_only_the_connections_that_are_asked_for(tmp_path: Path) -
     writer, _ = rotated(tmp_path / "set")
     connections = TapConnections()
     with writer.paths[0].open("rb") as source:
-        found = [chunks.connections for chunks in TapReader(source, connections)][-1]
+        found = [chunks.connections for chunks in TapReader(CaptureFile(source), connections)][-1]
     one = connections.state().only({found[1].id})
     assert [known.connection.id for known in one.connections] == [found[1].id]
 
@@ -248,7 +249,7 @@ def test_a_range_between_two_resume_points_is_read_by_another_reader(tmp_path: P
         play(writer, [("open", 0, 0, 0), ("open", 1, 0, 0), *[("data", n % 2, n % 2, 90) for n in range(200)]])
     content = (tmp_path / "a.tap").read_bytes()
     whole, _ = read_tap(content)
-    reader = TapReader(io.BytesIO(content), TapConnections(), window=1000)
+    reader = TapReader(CaptureFile(io.BytesIO(content), window=1000), TapConnections())
     places = [(reader.resume_point(), reader.connections.state())]
     for _ in reader:
         places.append((reader.resume_point(), reader.connections.state()))
@@ -273,14 +274,14 @@ def test_a_range_between_two_resume_points_is_read_by_another_reader(tmp_path: P
 )
 def test_a_file_that_is_no_tap_is_refused(content: bytes, told: str) -> None:
     with pytest.raises(CaptureError, match=f"x.tap: .*{told}"):
-        TapReader(io.BytesIO(content), TapConnections(), path="x.tap")
+        TapReader(CaptureFile(io.BytesIO(content), "x.tap"), TapConnections())
 
 
 def test_the_arrays_of_a_window_have_the_kinds_that_chunks_have(tmp_path: Path) -> None:
     with tap(tmp_path / "a.tap") as writer:
         play(writer, [("open", 0, 0, 0), ("data", 0, 1, 9)])
     with (tmp_path / "a.tap").open("rb") as source:
-        (chunks,) = TapReader(source, TapConnections())
+        (chunks,) = TapReader(CaptureFile(source), TapConnections())
     kinds = [array.dtype for array in (chunks.data, chunks.connection, chunks.direction, chunks.offset, chunks.length)]
     assert kinds == [np.uint8, np.int32, np.int8, np.int64, np.int64]
     assert {array.dtype for array in (chunks.ts, chunks.start, chunks.position)} == {np.dtype(np.int64)}

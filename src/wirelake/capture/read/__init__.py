@@ -15,19 +15,17 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ...errors import CaptureError
+from .files import WINDOW_BYTES, CaptureFile, open_binary
 
 if TYPE_CHECKING:
     from ..chunks import Chunks, Counts
     from ..tcp import Tracker
 
-__all__ = ["KINDS", "Reader", "kind_of", "open_capture"]
-
 KINDS = ("pcap", "pcapng", "tap", "raw")
 RAW_NAMES = (".bin", ".raw")
-WINDOW = 16 << 20
 _HEAD_BYTES = 8
 
 
@@ -73,8 +71,6 @@ class Reader(Protocol):
     """Iterating gives the Chunks of each window."""
 
     kind: str
-    size: int
-    """Bytes of the file as it is stored."""
     position: int
     """How far it was read, in bytes of the unpacked file."""
     counts: Counts
@@ -92,46 +88,46 @@ def open_capture(
     kind: str | None = None,
     start: ResumePoint | None = None,
     stop: int | None = None,
-    window: int = WINDOW,
+    window: int = WINDOW_BYTES,
     growing: bool = False,
 ) -> Reader:
     """Return a Reader of a capture. Its first bytes say of which ``kind`` it is; raw files must be named so, or end in
     .bin or .raw. The file may be compressed by gzip; ``path`` may be a URI that pyarrow knows. In a ``growing`` file,
     an incomplete last packet is left for later; otherwise it is taken for what there is of it.
     """
-    # Reading needs numpy, writing does not.
-    from .files import open_binary, size_of
-
-    text = os.fspath(path)
-    size = size_of(path)
-    source = open_binary(path)
-    head = _head(source, text)
-    kind = kind or kind_of(text, head)
-    how: dict[str, Any] = {"size": size, "start": start, "stop": stop, "window": window}
+    source = CaptureFile(open_binary(path), os.fspath(path), stop=stop, window=window)
+    head = source.head(_HEAD_BYTES)
+    source.seek(0)
+    kind = kind or _kind(source.path, head)
     try:
         match kind:
             case "pcap" | "pcapng":
                 if kind != _kind_by_magic(head):
-                    raise _not_a_capture(text, head, kind)
+                    raise _not_a_capture(source.path, head, kind)
                 from .pcap import PacketReader
 
-                return PacketReader(source, text, kind, tracker, growing=growing, **how)
+                return PacketReader(source, kind, tracker, start, growing)
             case "tap":
                 from .tap import TapReader
 
-                return TapReader(source, tracker.taps, path=text, **how)
+                return TapReader(source, tracker.taps, start)
             case "raw":
                 from .raw import RawReader
 
-                return RawReader(source, text, **how)
+                return RawReader(source, start)
             case _:
-                raise CaptureError(f"{kind!r} is not a kind of captures; choose {', '.join(KINDS)}", path=text)
+                raise CaptureError(f"{kind!r} is not a kind of captures; choose {', '.join(KINDS)}", path=source.path)
     except ValueError as error:
-        raise CaptureError(str(error), path=text) from error
+        raise CaptureError(str(error), path=source.path) from error
 
 
-def kind_of(path: str, head: bytes) -> str:
-    """Return the kind of a capture by its first bytes, else by its name."""
+def kind_of(path: str) -> str:
+    """Return the kind of a capture by its first bytes, else by its name; raise CaptureError if it is none."""
+    with open_binary(path) as file:
+        return _kind(path, CaptureFile(file, path).head(_HEAD_BYTES))
+
+
+def _kind(path: str, head: bytes) -> str:
     kind = _kind_by_magic(head)
     if kind is None and path.removesuffix(".gz").endswith(RAW_NAMES):
         return "raw"
@@ -155,16 +151,3 @@ def _not_a_capture(path: str, head: bytes, kind: str | None = None) -> CaptureEr
     wanted = f"not a {kind} file" if kind else "not a pcap, pcapng or tap file"
     reason = f"it begins with {head.hex(' ')}" if head else "it is empty"
     return CaptureError(f"{wanted}: {reason}", path=path)
-
-
-def _head(source: Any, path: str) -> bytes:
-    from .files import unreadable
-
-    try:
-        head = bytearray()
-        while len(head) < _HEAD_BYTES and (more := source.read(_HEAD_BYTES - len(head))):
-            head += more
-        source.seek(0)
-    except OSError as error:
-        raise unreadable(path, error) from error
-    return bytes(head)

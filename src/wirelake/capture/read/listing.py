@@ -16,11 +16,9 @@ from pyarrow import fs
 
 from ...errors import OptionError
 from . import kind_of, open_capture
-from .files import open_binary
 
 _GLOB = re.compile(r"[*?\[{]")
 _PEEK_BYTES = 1 << 16
-_HEAD_BYTES = 8
 
 
 @dataclass(frozen=True)
@@ -193,9 +191,7 @@ def peek(path: str, kind: str | None = None) -> Peek:
     """Look at the beginning of a capture; raise CaptureError if it is none."""
     from ..tcp import Tracker
 
-    if kind is None:
-        with open_binary(path) as file:
-            kind = kind_of(path, file.read(_HEAD_BYTES))
+    kind = kind or kind_of(path)
     if kind == "raw":
         return Peek(path, kind, None)
     for chunks in open_capture(path, Tracker(), kind=kind, window=_PEEK_BYTES):

@@ -9,18 +9,16 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import CaptureError
 from ..chunks import Chunks, Counts
 from ..lazy_kernels import packets
 from ..tcp import Tracker
 from . import LARGEST_BLOCK, Interface, PacketFormat, ResumePoint
+from .files import CaptureFile
 
-WINDOW = 16 << 20
 SPARE = 16
 """Bytes behind the last one that the kernel may look at."""
 
@@ -47,32 +45,15 @@ class PacketReader:
     """Reads a pcap or pcapng file in windows, each as Chunks."""
 
     def __init__(
-        self,
-        source: BinaryIO,
-        path: str,
-        kind: str,
-        tracker: Tracker,
-        *,
-        size: int = 0,
-        start: ResumePoint | None = None,
-        stop: int | None = None,
-        window: int = WINDOW,
-        growing: bool = False,
+        self, source: CaptureFile, kind: str, tracker: Tracker, start: ResumePoint | None = None, growing: bool = False
     ) -> None:
-        self.path = path
         self.kind = kind
         self.tracker = tracker
-        self.size = size
         self.counts = Counts()
-        self._source = source
-        self._stop = stop
-        self._window = max(window, 1)
-        self._is_growing = growing
-        self._is_over = False
-        """Nothing more is read; ``_is_end``: because the file ends."""
-        self._is_end = False
-        self._counters = np.zeros(packets.COUNTERS, np.int64)
         self.position = 0
+        self._source = source
+        self._is_growing = growing
+        self._counters = np.zeros(packets.COUNTERS, np.int64)
         if start is not None and start.packets is not None:
             self._format, self.position = start.packets, start.position
             source.seek(start.position)
@@ -86,12 +67,12 @@ class PacketReader:
         return ResumePoint(self.position, packets=self._format) if has_head else ResumePoint(0)
 
     def __iter__(self) -> Iterator[Chunks]:
-        rest = np.empty(0, np.uint8)
-        while not self._is_over:
+        rest, source = np.empty(0, np.uint8), self._source
+        while not (source.is_over or self.counts.broken):
             self.tracker.tidy()
             held = len(self.tracker.held)
-            data = self._more(held, rest)
-            walk = _Walk(data, held, self._is_end and not self._is_growing, self.position - held)
+            data = source.more(self.tracker.held, rest, spare=SPARE)
+            walk = _Walk(data, held, source.is_end and not self._is_growing, self.position - held)
             self._walk(walk)
             chunks, left_out = self.tracker.feed(data, walk.segments, walk.count, walk.shift)
             self.position = walk.place + walk.shift
@@ -102,46 +83,18 @@ class PacketReader:
             if walk.place > held:
                 yield chunks
 
-    # --- bytes
-
-    def _more(self, held: int, rest: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Return the next window: held bytes, what is left of the window before, and the next bytes of the file."""
-        begin = held + len(rest)
-        count = self._window
-        if self._stop is not None:
-            count = min(count, max(0, self._stop - self.position - len(rest)))
-        buffer = np.empty(begin + count + SPARE, np.uint8)
-        buffer[:held] = self.tracker.held
-        buffer[held:begin] = rest
-        done = self._read(buffer.data[begin : begin + count])
-        self._is_end = done < count
-        self._is_over = self._is_end or count < self._window
-        return buffer[: begin + done]
-
-    def _read(self, target: memoryview) -> int:
-        """Fill as much of the target as the file has."""
-        done = 0
-        try:
-            while done < len(target) and (count := self._source.readinto(target[done:])):  # type: ignore[attr-defined]
-                done += count
-        except OSError as error:
-            at = self.position + done
-            raise CaptureError(error.strerror or str(error), path=self.path, offset=at) from error
-        return done
-
     def _break(self, what: str, position: int) -> None:
-        self._is_over = True
         self.counts.broken = self.counts.broken or f"{what} at byte {position}"
 
     # --- heads
 
     def _read_head(self) -> PacketFormat:
-        head = bytearray(PCAP_HEAD)
-        self.position = self._read(memoryview(head))
+        head = self._source.head(PCAP_HEAD)
+        self.position = len(head)
         if self.position < PCAP_HEAD:
             self._break("the head of the file is cut", self.position)
             return PacketFormat()
-        order, is_nano = PCAP[bytes(head[:4])]
+        order, is_nano = PCAP[head[:4]]
         snap, link = struct.unpack(order + "II", head[16:24])
         largest = max(LARGEST_PACKET, snap if snap <= LARGEST_SNAP else 0)
         # The upper half of the link type tells about checksums behind the packets.
@@ -215,9 +168,8 @@ class PacketReader:
         return int(outcome)
 
     def _tell_end(self, walk: _Walk) -> None:
-        broken = getattr(self._source, "broken", "")
-        if broken:
-            self.counts.broken = broken
+        if self._source.broken:
+            self.counts.broken = self._source.broken
         elif self._counters[packets.TORN]:
             self.counts.broken = f"the last packet is cut at byte {walk.end}"
         elif walk.place < len(walk.data):

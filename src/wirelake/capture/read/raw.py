@@ -9,16 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
-from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..chunks import DIRECTIONS, TO_SERVER, Chunks, Connection, Counts, connection_id
 from . import ResumePoint
-from .files import read_into
+from .files import CaptureFile
 
-WINDOW = 16 << 20
 NO_TIME = -1
 _DIRECTION = re.compile(r"(?:^|[-_.])(to_server|to_client)(?=$|[-_.])")
 
@@ -38,24 +36,11 @@ class RawReader:
 
     kind = "raw"
 
-    def __init__(
-        self,
-        source: BinaryIO,
-        path: str,
-        *,
-        size: int = 0,
-        start: ResumePoint | None = None,
-        stop: int | None = None,
-        window: int = WINDOW,
-    ) -> None:
-        self.path = path
-        self.connection, self.direction = stream_of(path)
-        self.size = size
+    def __init__(self, source: CaptureFile, start: ResumePoint | None = None) -> None:
+        self.connection, self.direction = stream_of(source.path)
         self.counts = Counts()
         self.position = start.position if start is not None else 0
         self._source = source
-        self._stop = stop
-        self._window = max(window, 1)
         if self.position:
             source.seek(self.position)
 
@@ -63,16 +48,11 @@ class RawReader:
         return ResumePoint(self.position)
 
     def __iter__(self) -> Iterator[Chunks]:
-        while len(data := self._more()):
+        while len(data := self._source.more()):
             position, self.position = self.position, self.position + len(data)
             self.counts.bytes += len(data)
             yield self._chunk(data, position)
-        self.counts.broken = getattr(self._source, "broken", "")
-
-    def _more(self) -> NDArray[np.uint8]:
-        count = self._window if self._stop is None else min(self._window, max(0, self._stop - self.position))
-        buffer = np.empty(count, np.uint8)
-        return buffer[: read_into(self._source, buffer.data, self.path)]
+        self.counts.broken = self._source.broken
 
     def _chunk(self, data: NDArray[np.uint8], position: int) -> Chunks:
         return Chunks(

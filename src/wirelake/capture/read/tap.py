@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,9 +30,8 @@ from ..tap_format import (
     VERSION,
 )
 from . import ResumePoint, TapHead
-from .files import read_into
+from .files import CaptureFile
 
-WINDOW = 16 << 20
 MOST_NOTES = 20
 _UNKNOWN = -1
 
@@ -97,24 +96,11 @@ class TapReader:
 
     kind = "tap"
 
-    def __init__(
-        self,
-        source: BinaryIO,
-        connections: TapConnections,
-        *,
-        path: str = "",
-        size: int = 0,
-        start: ResumePoint | None = None,
-        stop: int | None = None,
-        window: int = WINDOW,
-    ) -> None:
+    def __init__(self, source: CaptureFile, connections: TapConnections, start: ResumePoint | None = None) -> None:
         self.connections = connections
-        self.path = path
-        self.size = size
+        self.path = source.path
         self.counts = Counts()
         self._source = source
-        self._stop = stop
-        self._window = max(window, 1)
         self._damaged_from = -1
         if start is not None and start.tap is not None:
             self._head: TapHead | None = start.tap
@@ -126,8 +112,7 @@ class TapReader:
 
     def _read_head(self) -> TapHead | None:
         """Return the head of the file; None if it is not all there (yet)."""
-        head = bytearray(FILE_HEAD_BYTES)
-        del head[read_into(self._source, memoryview(head), self.path) :]
+        head = self._source.head(FILE_HEAD_BYTES)
         self.counts.bytes += len(head)
         if head[: len(MAGIC)] != MAGIC[: len(head)]:
             raise CaptureError("not a tap file", path=self.path)
@@ -152,24 +137,14 @@ class TapReader:
         if self._head is None:
             return
         rest = np.empty(0, np.uint8)
-        while len(buffer := self._more(rest)) > len(rest):
+        while len(buffer := self._source.more(rest)) > len(rest):
             base = self.position
+            self.counts.bytes += len(buffer) - len(rest)
             chunks, used = self._take(buffer, base, self._head)
             rest = buffer[used:]
             self.position = base + used
             yield chunks
         self._tell_end(len(rest))
-
-    def _more(self, rest: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Return what is left of the window before, and the next bytes of the file as far as it may be read."""
-        count = self._window
-        if self._stop is not None:
-            count = min(count, max(0, self._stop - self.position - len(rest)))
-        buffer = np.empty(len(rest) + count, np.uint8)
-        buffer[: len(rest)] = rest
-        count = read_into(self._source, buffer.data[len(rest) :], self.path)
-        self.counts.bytes += count
-        return buffer[: len(rest) + count]
 
     def _take(self, buffer: NDArray[np.uint8], base: int, head: TapHead) -> tuple[Chunks, int]:
         # Between any two records there may be one range that is no record.
@@ -245,10 +220,10 @@ class TapReader:
             notes.append("there are more such places")
 
     def _tell_end(self, rest: int) -> None:
-        self.counts.broken = getattr(self._source, "broken", "")
+        self.counts.broken = self._source.broken
         if self._damaged_from >= 0:
             self._note(self._damaged_from, self.position + rest - self._damaged_from)
-        elif rest and self._stop is None and not self.counts.broken:
+        elif rest and self._source.stop is None and not self.counts.broken:
             self.counts.broken = f"the last record is incomplete: {rest} bytes at {self.position}"
 
 

@@ -18,7 +18,7 @@ from typing import BinaryIO
 from ... import __version__
 from ...errors import CaptureError
 from ..chunks import TO_SERVER, Chunks, Connection
-from ..read.files import open_binary, read_into
+from ..read.files import CaptureFile, open_binary
 from ..read.tap import TapConnections, TapReader
 from ..tap_format import FILE_HEAD, FILE_HEAD_BYTES, MAGIC
 from .pcap import PcapngWriter
@@ -88,9 +88,8 @@ def _sets(inputs: Iterable[str | Path], summary: Exported) -> list[list[_File]]:
     """Return the files, those of one set together and in their order."""
     sets: dict[bytes, list[_File]] = defaultdict(list)
     for path in dict.fromkeys(path for given in inputs for path in _paths(str(given))):
-        head = bytearray(FILE_HEAD_BYTES)
         with open_binary(path) as file:
-            del head[read_into(file, memoryview(head), path) :]
+            head = CaptureFile(file, path).head(FILE_HEAD_BYTES)
         if head[: len(MAGIC)] != MAGIC[: len(head)]:
             raise CaptureError("not a tap file", path=path)
         if len(head) < FILE_HEAD_BYTES:
@@ -129,7 +128,7 @@ class _Set:
         connections = TapConnections()
         for file in self._files:
             with open_binary(file.path) as source:
-                reader = TapReader(source, connections, path=file.path, window=WINDOW)
+                reader = TapReader(CaptureFile(source, file.path, window=WINDOW), connections)
                 for chunks in reader:
                     yield from self._window(chunks)
                 self._tell(reader)
