@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from tests.capture.reloading import reloaded
 from wirelake.capture.chunks import DIRECTIONS, Chunks, Connection
-from wirelake.capture.output import Output
+from wirelake.capture.messages import Output
 from wirelake.capture.settings import ReadSettings
 from wirelake.capture.streams import Streams
 from wirelake.generate import Closed, Event, Opened, generate
@@ -221,8 +221,8 @@ def joined(outputs: list[Output]) -> Result:
         dict(messages),
         quarantine,
         accounts,
-        sum(sum(output.foreign_bytes.values()) for output in outputs),
-        sum(sum(output.envelope_bytes.values()) for output in outputs),
+        sum(output.foreign_bytes for output in outputs),
+        sum(output.envelope_bytes for output in outputs),
     )
 
 

@@ -117,7 +117,7 @@ def told(seen: Iterable[DecodedWindow]) -> Told:
             result.quarantine[(*names[row["connection"]], row["direction"])].append(row)
         for row in one.output.accounts.to_pylist():
             result.accounts[(*names[row["connection"]], row["direction"])] = row
-        result.foreign_bytes += sum(one.output.foreign_bytes.values())
+        result.foreign_bytes += one.output.foreign_bytes
     return result
 
 
@@ -298,7 +298,7 @@ def rows(seen: Iterable[DecodedWindow]) -> dict[str, Any]:
             found[protocol] += [row for batch in batches for row in batch.to_pylist()]
         found["quarantine"] += one.output.quarantine.to_pylist()
         accounts.update({(row["connection"], row["direction"]): row for row in one.output.accounts.to_pylist()})
-        found["foreign"].append(sum(one.output.foreign_bytes.values()))
+        found["foreign"].append(one.output.foreign_bytes)
 
     def place(row: dict[str, Any]) -> Any:
         return row["connection"], row["direction"], row["offset"]

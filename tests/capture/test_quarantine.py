@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
-
-from wirelake.capture.accounts import ACCOUNTS
-from wirelake.capture.output import OutputBuilder
-from wirelake.capture.quarantine import QUARANTINE, Quarantine, RangeFault
+from wirelake.capture.quarantine import QUARANTINE, RangeFault, quarantine_batch, quarantine_gap, quarantine_range
 from wirelake.capture.stream_table import StreamTable
 
 
 def test_a_range_is_counted_as_quarantined_and_a_gap_as_missing() -> None:
     table = StreamTable()
+    table.captures.append("one.pcap")
     slot = table.add("c0")
-    quarantine = Quarantine(table, ["", "one.pcap"])
-    out = OutputBuilder()
     table.numbers["next_offset"][2 * slot + 1] = 40
-    out.quarantine.append(
-        quarantine.range(2 * slot, 7, 3, -1, 1, RangeFault("text_utf8", "topic", "not UTF-8", b"abc", "mb"))
-    )
-    out.quarantine.append(quarantine.gap(2 * slot + 1, 60, 1_000_000, 1, None))
-    built = out.build(pa.RecordBatch.from_pylist([], ACCOUNTS)).quarantine
+    fault = RangeFault("text_utf8", "topic", "not UTF-8", b"abc", "mb")
+    rows = [
+        quarantine_range(table, 2 * slot, 7, 3, -1, 1, fault),
+        quarantine_gap(table, 2 * slot + 1, 60, 1_000_000, 1, None),
+    ]
+    built = quarantine_batch(rows)
     assert built.schema == QUARANTINE
     bad, gap = built.to_pylist()
     assert (bad["capture"], bad["connection"], bad["direction"], bad["ts"]) == ("one.pcap", "c0", "to_server", None)
@@ -29,3 +25,7 @@ def test_a_range_is_counted_as_quarantined_and_a_gap_as_missing() -> None:
     assert table.numbers["bytes_quarantined"][:2].tolist() == [3, 0]
     assert table.numbers["bytes_missing"][:2].tolist() == [0, 60]
     assert table.numbers["next_offset"][1] == 100
+
+
+def test_without_rows_there_is_still_a_batch_of_the_table() -> None:
+    assert quarantine_batch([]).schema == QUARANTINE and not quarantine_batch([]).num_rows

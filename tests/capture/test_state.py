@@ -28,7 +28,7 @@ from wirelake.ingest.carry import pack, unpack
 from wirelake.kernels import tcp
 from wirelake.protocols import BUILT_IN
 
-PLAIN = {int, str, bytes, bool, float, type(None)}
+PLAIN = {int, str, bytes, bytearray, bool, float, type(None)}
 
 
 def types_of(kind: Any) -> Iterator[Any]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from .chunks import Chunks, Counts
-from .output import Output
+from .messages import Output
 from .read import Reader, ResumePoint, open_capture
 from .read.files import WINDOW_BYTES
 from .settings import ReadSettings

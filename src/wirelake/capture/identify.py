@@ -8,7 +8,8 @@ capture ends. The protocol is that of the connection, so either direction may de
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from typing import Literal, NamedTuple
 
 from ..codec.detect import is_clean
@@ -30,7 +31,15 @@ _ENOUGH_MESSAGES = 2
 _TLS_OR_HTTP = b"\x16GH"
 """How TLS and HTTP begin."""
 
-Kind = Literal["plain", "websocket", "encrypted", "foreign"]
+
+class Kind(IntEnum):
+    """What a connection is."""
+
+    UNDECIDED = 0
+    PLAIN = 1
+    WEBSOCKET = 2
+    ENCRYPTED = 3
+    FOREIGN = 4
 
 
 class Decision(NamedTuple):
@@ -40,8 +49,7 @@ class Decision(NamedTuple):
 
 Verdict = Decision | bool | None
 """A decision, False if there is none to expect, None while more bytes are needed."""
-FOREIGN = Decision("foreign")
-ENCRYPTED = Decision("encrypted")
+FOREIGN, ENCRYPTED = Decision(Kind.FOREIGN), Decision(Kind.ENCRYPTED)
 
 
 @dataclass(frozen=True)
@@ -52,77 +60,45 @@ class Candidates:
     websocket: Mapping[str, ProtocolReader]
 
 
-@dataclass(frozen=True, slots=True)
-class HeadState:
-    """What an identifier knows about one direction."""
-
-    is_begun: bool
-    head: bytes
-    seen: int
-    attempts: int
-    is_ruled_out: bool
-
-
-@dataclass(frozen=True, slots=True)
-class IdentifierState:
-    """What an identifier knows about its connection: plain values."""
-
-    is_whole: bool
-    assigned: str
-    is_websocket_port: bool
-    heads: tuple[HeadState, ...] = ()
-
-
 @dataclass(slots=True)
-class _Head:
+class Head:
     """The first bytes of one direction. ``is_begun``: the stream begins with them."""
 
     is_begun: bool
-    head: bytearray
+    head: bytearray = field(default_factory=bytearray)
     seen: int = 0
     attempts: int = 0
     is_ruled_out: bool = False
 
-    def state(self) -> HeadState:
-        return HeadState(self.is_begun, bytes(self.head), self.seen, self.attempts, self.is_ruled_out)
 
-
+@dataclass(slots=True)
 class Identifier:
     """Decides about one connection. ``assigned`` is the protocol if the user, the capture or the port names it;
     ``is_websocket_port``: that port is for WebSocket.
     """
 
-    def __init__(self, is_whole: bool, assigned: str = "", is_websocket_port: bool = False) -> None:
-        self.is_whole = is_whole
-        self.assigned = assigned
-        self.is_websocket_port = is_websocket_port
-        self._heads: tuple[_Head, ...] = ()
+    is_whole: bool
+    assigned: str = ""
+    is_websocket_port: bool = False
+    heads: tuple[Head, ...] = ()
 
-    @classmethod
-    def restored(cls, state: IdentifierState) -> Identifier:
-        """Return an identifier that goes on where another one was."""
-        made = cls(state.is_whole, state.assigned, state.is_websocket_port)
-        made._heads = tuple(_Head(**{**asdict(head), "head": bytearray(head.head)}) for head in state.heads)
-        return made
-
-    def state(self) -> IdentifierState:
-        heads = tuple(head.state() for head in self._heads)
-        return IdentifierState(self.is_whole, self.assigned, self.is_websocket_port, heads)
+    def copy(self) -> Identifier:
+        return replace(self, heads=tuple(replace(head, head=bytearray(head.head)) for head in self.heads))
 
     def at_once(self) -> Decision | None:
         """Return what can be decided without a byte."""
         if self.assigned and not self.is_whole:
-            return Decision("websocket" if self.is_websocket_port else "plain", self.assigned)
+            return Decision(Kind.WEBSOCKET if self.is_websocket_port else Kind.PLAIN, self.assigned)
         return None
 
     def is_plain(self, first: int) -> bool:
         """Return whether the very first byte of a connection is enough: it is neither TLS nor HTTP."""
-        return bool(self.assigned) and not self._heads and first not in _TLS_OR_HTTP
+        return bool(self.assigned) and not self.heads and first not in _TLS_OR_HTTP
 
     def add(self, direction: int, data: bytes | None, candidates: Candidates) -> Decision | None:
         """Look at a chunk, or at a gap (None); return the decision if that is enough for one."""
-        self._heads = self._heads or (_Head(self.is_whole, bytearray()), _Head(self.is_whole, bytearray()))
-        head = self._heads[direction]
+        self.heads = self.heads or (Head(self.is_whole), Head(self.is_whole))
+        head = self.heads[direction]
         if data is None:
             return self._gap(head, direction, candidates)
         head.seen += len(data)
@@ -132,23 +108,23 @@ class Identifier:
 
     def end(self, candidates: Candidates) -> Decision:
         """Decide with what there is: no more comes."""
-        for direction, head in enumerate(self._heads):
+        for direction, head in enumerate(self.heads):
             if head.head and not head.is_ruled_out:
                 decision = self._decide(head, direction, candidates, final=True)
-                if decision is not None and decision.kind != "foreign":
+                if decision is not None and decision.kind != Kind.FOREIGN:
                     return decision
-        return Decision("plain", self.assigned) if self.assigned else FOREIGN
+        return Decision(Kind.PLAIN, self.assigned) if self.assigned else FOREIGN
 
-    def _gap(self, head: _Head, direction: int, candidates: Candidates) -> Decision | None:
+    def _gap(self, head: Head, direction: int, candidates: Candidates) -> Decision | None:
         has_bytes = bool(head.head) and not head.is_ruled_out
         decision = self._decide(head, direction, candidates, final=True) if has_bytes else None
         head.is_begun, head.is_ruled_out, head.attempts = False, False, 0
         head.head.clear()
-        if decision is None or decision.kind == "foreign":
-            return Decision("plain", self.assigned) if self.assigned else None
+        if decision is None or decision.kind == Kind.FOREIGN:
+            return Decision(Kind.PLAIN, self.assigned) if self.assigned else None
         return decision
 
-    def _decide(self, head: _Head, direction: int, candidates: Candidates, final: bool) -> Decision | None:
+    def _decide(self, head: Head, direction: int, candidates: Candidates, final: bool) -> Decision | None:
         if not head.is_ruled_out:
             verdict = self._look(head, candidates, final)
             if isinstance(verdict, Decision):
@@ -157,10 +133,10 @@ class Identifier:
         if not head.is_ruled_out:
             return None
         head.head.clear()
-        other = self._heads[1 - direction]
+        other = self.heads[1 - direction]
         return FOREIGN if other.is_ruled_out or head.seen > LIMIT else None
 
-    def _look(self, side: _Head, candidates: Candidates, final: bool) -> Verdict:
+    def _look(self, side: Head, candidates: Candidates, final: bool) -> Verdict:
         if not side.is_begun:
             return self._search(side, candidates, final)
         head = side.head
@@ -173,25 +149,25 @@ class Identifier:
         if (encrypted is None or upgrade is None) and not final:
             return None
         if self.assigned:
-            return Decision("plain", self.assigned)
+            return Decision(Kind.PLAIN, self.assigned)
         verdicts = ((name, begins_with_frame(reader.readings, head)) for name, reader in candidates.plain.items())
-        return _preferred(verdicts, "plain", final)
+        return _preferred(verdicts, Kind.PLAIN, final)
 
     def _within_websocket(self, upgrade: _Upgrade, head: bytearray, candidates: Candidates, final: bool) -> Verdict:
         """Decide by what the WebSocket messages carry."""
         if self.assigned:
-            return Decision("websocket", self.assigned)
+            return Decision(Kind.WEBSOCKET, self.assigned)
         for name, reader in candidates.websocket.items():
             if upgrade.path in reader.protocol.captured.websocket_paths:
-                return Decision("websocket", name)
+                return Decision(Kind.WEBSOCKET, name)
         raw = bytes(head[upgrade.size :])
         verdicts = ((name, _carries(reader, raw)) for name, reader in candidates.websocket.items())
-        return _preferred(verdicts, "websocket", final)
+        return _preferred(verdicts, Kind.WEBSOCKET, final)
 
-    def _search(self, side: _Head, candidates: Candidates, final: bool) -> Verdict:
+    def _search(self, side: Head, candidates: Candidates, final: bool) -> Verdict:
         """Look for messages in the middle of a stream: two of them decide."""
         if self.assigned:
-            return Decision("plain", self.assigned)
+            return Decision(Kind.PLAIN, self.assigned)
         while side.attempts < len(_SEARCHED_BYTES):
             size = _SEARCHED_BYTES[side.attempts]
             if len(side.head) < size and not final:
@@ -199,7 +175,7 @@ class Identifier:
             side.attempts += 1
             for name, reader in candidates.plain.items():
                 if _has_messages(reader.readings, bytes(side.head[:size])):
-                    return Decision("plain", name)
+                    return Decision(Kind.PLAIN, name)
         return False
 
 

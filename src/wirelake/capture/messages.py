@@ -1,8 +1,10 @@
-"""Gathered bytes -> messages with their envelope, quarantined ranges, and what is pending of each stream."""
+"""Stream bytes -> message rows with their envelope, quarantined ranges, and what is pending of each stream."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -10,12 +12,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..codec.stream import torn
-from ..columnar.streams import Outcome, QuarantinedRange, Ranges
+from ..columnar.streams import Outcome, Ranges
+from .accounts import ACCOUNTS
 from .chunks import TO_SERVER
 from .envelope import Envelope, message_batch
-from .output import OutputBuilder
 from .protocol_reader import ProtocolReader, ProtocolReaders
-from .quarantine import Quarantine, RangeFault
+from .quarantine import RangeFault, Row, quarantine_batch, quarantine_gap, quarantine_range
 from .redact import redacted
 from .state import CAPTURE, NO_ARRIVALS, POSITION, TS
 from .stream_buffer import GAP, Gathered, Interruption
@@ -23,6 +25,26 @@ from .stream_table import StreamTable
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+
+
+@dataclass(slots=True)
+class Output:
+    """What a part of the captures held.
+
+    ``messages`` are batches by protocol, the rows of each stream in order. ``accounts`` are cumulative, one row for
+    each stream that was touched. ``foreign_bytes`` are those of protocols that are not read, ``envelope_bytes`` those
+    of WebSocket.
+    """
+
+    messages: dict[str, list[pa.RecordBatch]] = field(default_factory=dict)
+    quarantined: list[Row] = field(default_factory=list)
+    accounts: pa.RecordBatch = field(default_factory=lambda: pa.RecordBatch.from_pylist([], ACCOUNTS))
+    foreign_bytes: int = 0
+    envelope_bytes: int = 0
+
+    @property
+    def quarantine(self) -> pa.RecordBatch:
+        return quarantine_batch(self.quarantined)
 
 
 class _Group(NamedTuple):
@@ -35,32 +57,19 @@ class _Group(NamedTuple):
 
 
 class MessageDecoder:
-    """Decodes the streams of a table, those of one protocol together."""
+    """Decodes one buffer of gathered bytes, the streams of one protocol together."""
 
     def __init__(
-        self, table: StreamTable, readers: ProtocolReaders, captures: list[str], quarantine: Quarantine
+        self, table: StreamTable, readers: ProtocolReaders, gathered: Gathered, is_final: Bools, out: Output
     ) -> None:
-        self._table = table
-        self._readers = readers
-        self._captures = captures
-        self._quarantine = quarantine
-
-    def decode(self, gathered: Gathered, is_final: Bools, out: OutputBuilder) -> None:
-        """Decode all streams up to the first interruption of each, then up to the next, and keep what is pending."""
-        _Decoding(self, gathered, is_final, out).run()
-
-
-class _Decoding:
-    """The decoding of one gathered buffer. ``at`` is how far each stream was decoded."""
-
-    def __init__(self, decoder: MessageDecoder, gathered: Gathered, is_final: Bools, out: OutputBuilder) -> None:
-        self._table, self._readers = decoder._table, decoder._readers
-        self._captures, self._quarantine = decoder._captures, decoder._quarantine
-        self._gathered, self._is_final, self._out = gathered, is_final, out
+        self._table, self._readers, self._out = table, readers, out
+        self._gathered, self._is_final = gathered, is_final
         self._at = gathered.starts.copy()
-        self._ids = pa.array([self._table.ids[stream // 2] for stream in gathered.streams.tolist()], pa.string())
+        """How far each stream was decoded."""
+        self._ids = pa.array([table.ids[stream // 2] for stream in gathered.streams.tolist()], pa.string())
 
     def run(self) -> None:
+        """Decode all streams up to the first interruption of each, then up to the next, and keep what is pending."""
         gathered, numbers = self._gathered, self._table.numbers
         numbers["bytes_in"][gathered.streams] += gathered.added
         numbers["next_offset"][gathered.streams] -= gathered.pending
@@ -125,24 +134,25 @@ class _Decoding:
             is_to_server = envelope.direction == TO_SERVER
             records = redacted(reader, rows.records, is_to_server) if reader.secrets else rows.records
             batch = message_batch(records, envelope, reader.columns, reader.schema)
-            self._out.messages[reader.protocol.name].append(batch)
+            self._out.messages.setdefault(reader.protocol.name, []).append(batch)
 
     def _envelope(self, which: Ints, ends: Ints) -> Envelope:
         gathered = self._gathered
         arrivals = gathered.arrivals[gathered.arrival_of(ends)]
         return Envelope(
-            self._ids, which, gathered.streams[which] % 2, self._captures,
+            self._ids, which, gathered.streams[which] % 2, self._table.captures,
             arrivals[:, CAPTURE], arrivals[:, TS], arrivals[:, POSITION],
         )  # fmt: skip
 
     def _put_quarantined(self, group: _Group, result: Outcome, shift: Ints) -> None:
         gathered, protocol = self._gathered, group.reader.protocol.name
-        for range_ in sorted(result.quarantined, key=_start):
+        for range_ in sorted(result.quarantined, key=attrgetter("start")):
             stream = int(gathered.streams[group.which[range_.range]])
             arrival = gathered.arrivals[gathered.arrival_of(np.array([range_.start + range_.length]))][0]
             fault = RangeFault(range_.error.rule, range_.error.path, range_.error.detail, range_.data, protocol)
             offset, ts, capture = range_.start + int(shift[range_.range]), int(arrival[TS]), int(arrival[CAPTURE])
-            self._out.quarantine.append(self._quarantine.range(stream, offset, range_.length, ts, capture, fault))
+            row = quarantine_range(self._table, stream, offset, range_.length, ts, capture, fault)
+            self._out.quarantined.append(row)
 
     def _pass(self, stream: int, interruption: Interruption) -> None:
         """Go over bytes that are missing or do not belong to the stream; behind them a frame must be proved."""
@@ -150,13 +160,13 @@ class _Decoding:
         reader = self._readers[int(table.reader[stream // 2])]
         protocol, ts, capture = reader.protocol.name, interruption.ts, interruption.capture
         if interruption.rule == GAP:
-            row = self._quarantine.gap(stream, length, ts, capture, protocol)
+            row = quarantine_gap(table, stream, length, ts, capture, protocol)
         else:
             fault = RangeFault("websocket", "", "no WebSocket frame begins here", interruption.data, protocol)
             offset = int(table.numbers["next_offset"][stream])
-            row = self._quarantine.range(stream, offset, length, ts, capture, fault)
+            row = quarantine_range(table, stream, offset, length, ts, capture, fault)
             table.numbers["next_offset"][stream] += length
-        self._out.quarantine.append(row)
+        self._out.quarantined.append(row)
         if not reader.is_given:
             table.searches[stream] = torn()
 
@@ -174,7 +184,3 @@ class _Decoding:
             arrivals = gathered.arrivals[low:high].copy()
             arrivals[:, 0] -= start
             table.pending[stream], table.arrivals[stream] = gathered.buf[start:end].tobytes(), arrivals
-
-
-def _start(quarantined: QuarantinedRange) -> int:
-    return quarantined.start

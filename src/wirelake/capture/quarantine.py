@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from ..columnar.schema import TIMESTAMP
 from .chunks import DIRECTIONS
+from .envelope import times
 from .stream_table import StreamTable
 
 _COLUMNS = (
@@ -39,27 +41,32 @@ class RangeFault(NamedTuple):
     protocol: str | None
 
 
-class Quarantine:
-    """Makes the rows of the streams of a table and counts their bytes there."""
+def quarantine_range(
+    table: StreamTable, stream: int, offset: int, length: int, ts: int, capture: int, fault: RangeFault
+) -> Row:
+    """Return the row of a range, and count its bytes as quarantined."""
+    table.numbers["bytes_quarantined"][stream] += length
+    return _row(table, stream, offset, length, ts, capture, fault)
 
-    def __init__(self, table: StreamTable, captures: list[str]) -> None:
-        self._table = table
-        self._captures = captures
 
-    def range(self, stream: int, offset: int, length: int, ts: int, capture: int, fault: RangeFault) -> Row:
-        """Return the row of a range, whose bytes are now quarantined."""
-        self._table.numbers["bytes_quarantined"][stream] += length
-        return self._row(stream, offset, length, ts, capture, fault)
+def quarantine_gap(table: StreamTable, stream: int, length: int, ts: int, capture: int, protocol: str | None) -> Row:
+    """Return the row of bytes that were never captured, and pass over them: they come next in their stream."""
+    numbers = table.numbers
+    offset = int(numbers["next_offset"][stream])
+    numbers["bytes_missing"][stream] += length
+    numbers["next_offset"][stream] += length
+    fault = RangeFault("gap", "", f"{length} bytes were not captured", None, protocol)
+    return _row(table, stream, offset, length, ts, capture, fault)
 
-    def gap(self, stream: int, length: int, ts: int, capture: int, protocol: str | None) -> Row:
-        """Return the row of bytes that were never captured, which come next in their stream."""
-        numbers = self._table.numbers
-        offset = int(numbers["next_offset"][stream])
-        numbers["bytes_missing"][stream] += length
-        numbers["next_offset"][stream] += length
-        fault = RangeFault("gap", "", f"{length} bytes were not captured", None, protocol)
-        return self._row(stream, offset, length, ts, capture, fault)
 
-    def _row(self, stream: int, offset: int, length: int, ts: int, capture: int, fault: RangeFault) -> Row:
-        connection, direction = self._table.ids[stream // 2], DIRECTIONS[stream % 2]
-        return (self._captures[capture], connection, direction, offset, length, ts, *fault)
+def _row(table: StreamTable, stream: int, offset: int, length: int, ts: int, capture: int, fault: RangeFault) -> Row:
+    return (table.captures[capture], table.ids[stream // 2], DIRECTIONS[stream % 2], offset, length, ts, *fault)
+
+
+def quarantine_batch(rows: list[Row]) -> pa.RecordBatch:
+    columns = list(zip(*rows, strict=True)) or [()] * len(QUARANTINE)
+    arrays = [
+        times(np.array(values, np.int64)) if field.name == "ts" else pa.array(values, field.type)
+        for values, field in zip(columns, QUARANTINE, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=QUARANTINE)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..codec.stream import Lost
 from ..errors import DecodeError
-from .identify import IdentifierState
+from .identify import Identifier
 from .tcp_state import TrackerState
 from .websocket import UnwrapperState
 
@@ -126,7 +126,7 @@ class ConnectionState:
     kind: int
     protocol: str
     capture: int
-    identifier: IdentifierState | None
+    identifier: Identifier | None
     waiting: list[LooseChunk]
     streams: tuple[StreamState, StreamState]
 

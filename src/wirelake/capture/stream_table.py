@@ -15,13 +15,12 @@ from numpy.typing import NDArray
 
 from ..codec.stream import Lost
 from .chunks import DIRECTIONS
-from .identify import Identifier
+from .identify import Identifier, Kind
 from .state import NO_ARRIVALS, ConnectionState, EncryptedRange, LooseChunk, SearchState, StreamNumbers, StreamState
 from .websocket import Unwrapper
 
 Ints = NDArray[np.int64]
 
-UNDECIDED, PLAIN, WEBSOCKET, ENCRYPTED, FOREIGN = range(5)
 NUMBERS = tuple(number.name for number in fields(StreamNumbers))
 _FIRST = {name: -1 if name == "proved" else 0 for name in NUMBERS}
 NO_READER = -1
@@ -47,6 +46,10 @@ class StreamTable:
         self.identifiers: dict[int, Identifier] = {}
         self.waiting: dict[int, list[LooseChunk]] = {}
         """Chunks of connections that are not identified yet."""
+        self.accounted_undecided: set[int] = set()
+        """Connections that were accounted for before it was known what they are."""
+        self.captures = [""]
+        """The names of captures by number."""
 
     def name(self, stream: int) -> str:
         return f"{self.ids[stream // 2]} {DIRECTIONS[stream % 2]}"
@@ -67,7 +70,7 @@ class StreamTable:
         return slot
 
     def _grow(self, size: int) -> None:
-        self.kind, self.capture = _longer(self.kind, size, UNDECIDED), _longer(self.capture, size, 0)
+        self.kind, self.capture = _longer(self.kind, size, Kind.UNDECIDED), _longer(self.capture, size, 0)
         self.reader = _longer(self.reader, size, NO_READER)
         self.numbers = {name: _longer(values, 2 * size, _FIRST[name]) for name, values in self.numbers.items()}
 
@@ -75,7 +78,8 @@ class StreamTable:
         del self.slots[self.ids[slot]]
         self.identifiers.pop(slot, None)
         self.waiting.pop(slot, None)
-        self.kind[slot], self.reader[slot], self.capture[slot] = UNDECIDED, NO_READER, 0
+        self.accounted_undecided.discard(slot)
+        self.kind[slot], self.reader[slot], self.capture[slot] = Kind.UNDECIDED, NO_READER, 0
         for name, values in self.numbers.items():
             values[2 * slot : 2 * slot + 2] = _FIRST[name]
         for stream in streams_of(slot):
@@ -113,7 +117,7 @@ class StreamTable:
                     int(self.kind[slot]),
                     protocols[reader] if reader != NO_READER else "",
                     int(self.capture[slot]),
-                    identifier.state() if identifier is not None else None,
+                    identifier.copy() if identifier is not None else None,
                     list(self.waiting.get(slot, ())),
                     (first, second),
                 ),
@@ -135,8 +139,10 @@ class StreamTable:
         """Return the slot of a connection that goes on; whoever knows its protocol restores the unwrappers."""
         slot = self.add(id_)
         self.kind[slot], self.capture[slot] = state.kind, state.capture
+        if state.kind == Kind.UNDECIDED:
+            self.accounted_undecided.add(slot)
         if state.identifier is not None:
-            self.identifiers[slot] = Identifier.restored(state.identifier)
+            self.identifiers[slot] = state.identifier.copy()
         if state.waiting:
             self.waiting[slot] = [chunk._replace(stream=2 * slot + chunk.stream % 2) for chunk in state.waiting]
         for stream, known in zip(streams_of(slot), state.streams, strict=True):

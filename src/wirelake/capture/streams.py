@@ -18,25 +18,22 @@ from numpy.typing import NDArray
 
 from ..codec.stream import torn
 from ..protocols import load
-from .accounts import Accounts, AccountsError
+from .accounts import AccountsError, account_rows
 from .chunks import Chunks, Connection
-from .encrypted import EncryptedStreams
-from .identify import Candidates, Decision, Identifier
-from .messages import MessageDecoder
-from .output import Output, OutputBuilder
+from .encrypted import add_encrypted, end_encrypted
+from .identify import Candidates, Decision, Identifier, Kind
+from .messages import MessageDecoder, Output
 from .protocol_reader import ProtocolReaders
-from .quarantine import Quarantine
 from .settings import ReadSettings
 from .state import LooseChunk, StreamsState
 from .stream_buffer import GAP, gather
-from .stream_table import ENCRYPTED, FOREIGN, PLAIN, UNDECIDED, WEBSOCKET, StreamTable, streams_of
+from .stream_table import StreamTable, streams_of
 from .websocket import Unwrapper, UnwrapperState
 
 Ints = NDArray[np.int64]
 
 MAX_BYTES = 64 << 20
 """More is taken in steps, so that memory stays bounded."""
-_KINDS = {"plain": PLAIN, "websocket": WEBSOCKET, "encrypted": ENCRYPTED, "foreign": FOREIGN}
 
 
 class Streams:
@@ -44,13 +41,8 @@ class Streams:
 
     def __init__(self, settings: ReadSettings, state: StreamsState | None = None) -> None:
         self.settings = settings
-        self._captures = [""]
         self._table = StreamTable()
         self._readers = ProtocolReaders(settings)
-        self._accounts = Accounts(self._table)
-        self._quarantine = Quarantine(self._table, self._captures)
-        self._encrypted = EncryptedStreams(self._table, self._quarantine)
-        self._decoder = MessageDecoder(self._table, self._readers, self._captures, self._quarantine)
         if state is not None:
             self._restore(state)
 
@@ -73,44 +65,43 @@ class Streams:
 
     def accounts(self) -> pa.RecordBatch:
         """Return what became of the bytes of all connections that have not ended."""
-        return self._accounts.rows(self._open_slots(), self._readers.protocols)
+        return account_rows(self._table, self._open_slots(), self._readers.protocols)
 
     def state(self) -> StreamsState:
         """Return plain values with which another ``Streams`` of the same settings goes on."""
         connections = dict(self._table.states(self._readers.names))
-        return StreamsState(connections, dict(enumerate(self._captures))).only(connections)
+        return StreamsState(connections, dict(enumerate(self._table.captures))).only(connections)
 
     def _output(self, chunks: Chunks, slots: Ints, touched: Ints, ended: list[int]) -> Output:
-        out = OutputBuilder()
+        out = Output()
         parts = list(_parts(chunks))
         for part in parts:
             self._take(part, slots, ended if part is parts[-1] else [], out)
-        accounts = self._accounts.rows(touched, self._readers.protocols)
+        out.accounts = account_rows(self._table, touched, self._readers.protocols)
         for slot in ended:
             self._table.remove(slot)
-        self._accounts.forget(ended)
-        return out.build(accounts)
+        return out
 
     def _open_slots(self) -> Ints:
         return np.array(sorted(self._table.slots.values()), np.int64)
 
     def _restore(self, state: StreamsState) -> None:
-        self._captures += [""] * max(state.captures, default=0)
+        captures = self._table.captures
+        captures += [""] * max(state.captures, default=0)
         for number, name in state.captures.items():
-            self._captures[number] = name
+            captures[number] = name
         for id_, known in state.connections.items():
             slot = self._table.restore(id_, known)
-            if known.kind == UNDECIDED:
-                self._accounts.restore_undecided(slot)
             if known.protocol:
                 self._set_protocol(slot, known.protocol, [stream.unwrapper for stream in known.streams])
 
     # --- connections
 
     def _capture(self, name: str) -> int:
-        if name not in self._captures:
-            self._captures.append(name)
-        return self._captures.index(name)
+        captures = self._table.captures
+        if name not in captures:
+            captures.append(name)
+        return captures.index(name)
 
     @cached_property
     def _candidates(self) -> Candidates:
@@ -146,17 +137,17 @@ class Streams:
     def _settle(self, slot: int, decision: Decision, identifier: Identifier) -> None:
         """Remember what a connection is."""
         table = self._table
-        table.kind[slot] = kind = _KINDS[decision.kind]
+        table.kind[slot] = kind = decision.kind
         table.identifiers.pop(slot, None)
-        if kind in (PLAIN, WEBSOCKET):
-            state = UnwrapperState("head" if identifier.is_whole else "lost") if kind == WEBSOCKET else None
+        if kind in (Kind.PLAIN, Kind.WEBSOCKET):
+            state = UnwrapperState("head" if identifier.is_whole else "lost") if kind == Kind.WEBSOCKET else None
             self._set_protocol(slot, decision.protocol, [state, state])
-        if kind == PLAIN and not identifier.is_whole:
+        if kind == Kind.PLAIN and not identifier.is_whole:
             table.searches.update({stream: torn() for stream in streams_of(slot)})
 
     def _set_protocol(self, slot: int, protocol: str, unwrappers: list[UnwrapperState | None]) -> None:
         table = self._table
-        table.reader[slot] = number = self._readers.number(protocol, bool(table.kind[slot] == WEBSOCKET))
+        table.reader[slot] = number = self._readers.number(protocol, bool(table.kind[slot] == Kind.WEBSOCKET))
         carries = self._readers[number].protocol.captured.websocket
         for direction, (stream, state) in enumerate(zip(streams_of(slot), unwrappers, strict=True)):
             if state is not None:
@@ -164,7 +155,7 @@ class Streams:
 
     # --- chunks
 
-    def _take(self, chunks: Chunks, slots: Ints, ended: list[int], out: OutputBuilder) -> None:
+    def _take(self, chunks: Chunks, slots: Ints, ended: list[int], out: Output) -> None:
         table = self._table
         slot = slots[chunks.connection] if len(chunks) else np.empty(0, np.int64)
         streams, captures = 2 * slot + chunks.direction, table.capture[slot]
@@ -174,25 +165,25 @@ class Streams:
             self._end(each, loose, out)
         chosen = np.flatnonzero(is_plain)
         self._check_offsets(chunks, chosen, streams[chosen], loose)
-        decodable = [each for each in ended if table.kind[each] in (PLAIN, WEBSOCKET)]
+        decodable = [each for each in ended if table.kind[each] in (Kind.PLAIN, Kind.WEBSOCKET)]
         also = np.array([stream for each in decodable for stream in streams_of(each)], np.int64)
         if len(chosen) or loose or len(also):
             gathered = gather(table, chunks, chosen, streams[chosen], captures[chosen], loose, also)
-            self._decoder.decode(gathered, np.isin(gathered.streams, also), out)
+            MessageDecoder(table, self._readers, gathered, np.isin(gathered.streams, also), out).run()
 
     def _route_all(
-        self, chunks: Chunks, slot: Ints, streams: Ints, captures: Ints, loose: list[LooseChunk], out: OutputBuilder
+        self, chunks: Chunks, slot: Ints, streams: Ints, captures: Ints, loose: list[LooseChunk], out: Output
     ) -> NDArray[np.bool_]:
         """Return which chunks are of plain streams; the others go their way one by one."""
         table = self._table
         kinds = table.kind[slot]
-        is_plain: NDArray[np.bool_] = kinds == PLAIN
+        is_plain: NDArray[np.bool_] = kinds == Kind.PLAIN
         if is_plain.all():
             return is_plain
-        self._count_foreign(kinds == FOREIGN, chunks, captures, out)
-        for i in np.flatnonzero(~is_plain & (kinds != FOREIGN)).tolist():
+        out.foreign_bytes += int(chunks.length[(kinds == Kind.FOREIGN) & (chunks.start >= 0)].sum())
+        for i in np.flatnonzero(~is_plain & (kinds != Kind.FOREIGN)).tolist():
             each = int(slot[i])
-            if table.kind[each] == PLAIN or self._is_plain(each, chunks, i):
+            if table.kind[each] == Kind.PLAIN or self._is_plain(each, chunks, i):
                 is_plain[i] = True  # an earlier chunk, or this one, has decided it
             else:
                 self._route(each, _loose_chunk(chunks, i, int(streams[i]), int(captures[i])), loose, out)
@@ -204,13 +195,8 @@ class Streams:
         start = chunks.start[i]
         if identifier is None or start < 0 or not chunks.length[i] or not identifier.is_plain(chunks.data[start]):
             return False
-        self._settle(slot, Decision("plain", identifier.assigned), identifier)
+        self._settle(slot, Decision(Kind.PLAIN, identifier.assigned), identifier)
         return True
-
-    def _count_foreign(self, which: NDArray[np.bool_], chunks: Chunks, captures: Ints, out: OutputBuilder) -> None:
-        which = which & (chunks.start >= 0)
-        for capture in np.unique(captures[which]).tolist():
-            out.foreign[self._captures[capture]] += int(chunks.length[which & (captures == capture)].sum())
 
     def _check_offsets(self, chunks: Chunks, chosen: Ints, streams: Ints, loose: list[LooseChunk]) -> None:
         """Let streams begin at the offset of their first chunk; from there on nothing may be left out."""
@@ -228,21 +214,21 @@ class Streams:
             expected = int(numbers["next_offset"][stream])
             raise AccountsError(f"{self._table.name(stream)} goes on at byte {offset}, not at byte {expected}")
 
-    def _route(self, slot: int, chunk: LooseChunk, loose: list[LooseChunk], out: OutputBuilder) -> None:
+    def _route(self, slot: int, chunk: LooseChunk, loose: list[LooseChunk], out: Output) -> None:
         """Hand a chunk to what its connection is."""
         kind = self._table.kind[slot]
-        if kind == PLAIN:
+        if kind == Kind.PLAIN:
             loose.append(chunk)
-        elif kind == UNDECIDED:
+        elif kind == Kind.UNDECIDED:
             self._wait(slot, chunk, loose, out)
-        elif kind == WEBSOCKET:
+        elif kind == Kind.WEBSOCKET:
             self._unwrap(chunk, loose, out)
-        elif kind == ENCRYPTED:
-            out.quarantine += self._encrypted.add(chunk)
+        elif kind == Kind.ENCRYPTED:
+            out.quarantined += add_encrypted(self._table, chunk)
         elif not chunk.rule:
-            out.foreign[self._captures[chunk.capture]] += chunk.length
+            out.foreign_bytes += chunk.length
 
-    def _wait(self, slot: int, chunk: LooseChunk, loose: list[LooseChunk], out: OutputBuilder) -> None:
+    def _wait(self, slot: int, chunk: LooseChunk, loose: list[LooseChunk], out: Output) -> None:
         """Keep a chunk until the connection is identified."""
         table, numbers, stream = self._table, self._table.numbers, chunk.stream
         if not numbers["bytes_in"][stream] and not numbers["bytes_missing"][stream]:
@@ -254,7 +240,7 @@ class Streams:
         if decision is not None:
             self._decided(slot, decision, loose, out)
 
-    def _decided(self, slot: int, decision: Decision, loose: list[LooseChunk], out: OutputBuilder) -> None:
+    def _decided(self, slot: int, decision: Decision, loose: list[LooseChunk], out: Output) -> None:
         """Take the chunks that waited for the decision once more."""
         table = self._table
         self._settle(slot, decision, table.identifiers[slot])
@@ -263,19 +249,19 @@ class Streams:
         for chunk in table.waiting.pop(slot, ()):
             self._route(slot, chunk, loose, out)
 
-    def _end(self, slot: int, loose: list[LooseChunk], out: OutputBuilder) -> None:
+    def _end(self, slot: int, loose: list[LooseChunk], out: Output) -> None:
         """End a connection: what was kept back is decided."""
         table = self._table
-        if table.kind[slot] == UNDECIDED:
+        if table.kind[slot] == Kind.UNDECIDED:
             self._decided(slot, table.identifiers[slot].end(self._candidates), loose, out)
         for stream in streams_of(slot):
             unwrapper = table.unwrappers.get(stream)
             if unwrapper is not None:
                 unwrapper.finish()
-                out.envelope[self._captures[table.capture[slot]]] += unwrapper.take_envelope_bytes()
-            out.quarantine += self._encrypted.end(stream)
+                out.envelope_bytes += unwrapper.take_envelope_bytes()
+            out.quarantined += end_encrypted(table, stream)
 
-    def _unwrap(self, chunk: LooseChunk, loose: list[LooseChunk], out: OutputBuilder) -> None:
+    def _unwrap(self, chunk: LooseChunk, loose: list[LooseChunk], out: Output) -> None:
         unwrapper = self._table.unwrappers[chunk.stream]
         if chunk.rule:
             unwrapper.gap()
@@ -284,7 +270,7 @@ class Streams:
             for piece in unwrapper.feed(chunk.data):
                 data, rule = piece.data, "websocket" if piece.lost else ""
                 loose.append(chunk._replace(data=data, length=len(data), ends_message=piece.ends_message, rule=rule))
-        out.envelope[self._captures[chunk.capture]] += unwrapper.take_envelope_bytes()
+        out.envelope_bytes += unwrapper.take_envelope_bytes()
 
 
 def _loose_chunk(chunks: Chunks, i: int, stream: int, capture: int) -> LooseChunk:

@@ -95,7 +95,7 @@ class _Decode:
         if output.quarantine.num_rows:
             self._quarantine(output.quarantine)
         self._accounts(window, capture)
-        self.result.foreign_bytes += sum(output.foreign_bytes.values())
+        self.result.foreign_bytes += output.foreign_bytes
 
     def _accounts(self, window: DecodedWindow, capture: str | None) -> None:
         """Hand accounts and connections to gold once their protocol is known: only then have they a bucket."""
