@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from wirelake.capture.chunks import TO_CLIENT, TO_SERVER, Chunks
-from wirelake.capture.output import Output
+from wirelake.capture.messages import Output
 from wirelake.capture.read import open_capture
 from wirelake.capture.settings import ReadSettings
 from wirelake.capture.streams import Streams
