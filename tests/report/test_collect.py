@@ -15,7 +15,7 @@ import pytest
 from tests.ingest.lakes import micros, table
 from wirelake.gold.tables import TABLES, view_name, with_date
 from wirelake.lake import Lake
-from wirelake.report import collect, open_tables
+from wirelake.report import collect
 from wirelake.report.collect import bucket_width
 
 Rows = list[dict[str, Any]]
@@ -299,24 +299,6 @@ def test_buckets_have_widths_that_people_like(length_us: int, least_us: int, wid
 def test_even_centuries_are_cut_into_few_buckets() -> None:
     century = 100 * 365 * 86_400_000_000
     assert century // bucket_width(century) <= 120
-
-
-def test_tables_of_protocols_that_are_unknown_here_are_views_too(tmp_path: Path) -> None:
-    import pyarrow as pa
-
-    made = Lake.open(tmp_path / "a [lake]*")
-    schema = pa.schema([("ts", pa.timestamp("us", "UTC")), ("text", pa.string())])
-    with made.writing() as run:
-        with run.staging.attempt("t") as attempt:
-            attempt.table("silver/leaflet", schema).write(pa.RecordBatch.from_pylist([{"ts": 0, "text": "x"}], schema))
-            staged = attempt.close()
-        run.commit(staged)
-    with open_tables(made) as tables:
-        assert tables.execute("select text, date::varchar from silver_leaflet").fetchall() == [("x", "1970-01-01")]
-        assert tables.execute("select count(*) from gold_exchanges").fetchall() == [(0,)]
-        fetches = ("autoinstall_known_extensions", "autoload_known_extensions")
-        asked = ", ".join(f"current_setting('{name}')" for name in fetches)
-        assert tables.execute(f"select {asked}").fetchall() == [(False, False)]
 
 
 def test_no_java_and_no_spark_is_needed(report_lake: Path) -> None:

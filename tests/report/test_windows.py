@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
-from pyarrow import fs
 
 from tests.report.made import message, write
-from wirelake.lake import Lake
-from wirelake.report import collect
-from wirelake.report.conversation_ids import Spot, parse
+from wirelake.report.conversation_ids import Spot
 from wirelake.report.database import open_tables
-from wirelake.report.windows import Around, Ends, Want, read_rows
+from wirelake.report.windows import Around, Ends, Want, read_windows
 
 
 def connection(chance: random.Random, name: str, size: int, timed: bool) -> list[dict[str, Any]]:
@@ -80,55 +76,34 @@ def test_around_a_row_are_its_neighbours(rows: list[dict[str, Any]], tables: duc
         Around(Spot(row["connection"], row["direction"], row["offset"]), chance.randint(0, 30), chance.randint(0, 30))
         for row in chosen
     ]
-    found = read_rows(tables, wants)
+    found = read_windows(tables, wants)
     for want in wants:
         assert isinstance(want, Around)
         (lane,) = (lane for lane in lanes(rows, want.spot.connection) if want.spot in lane)
         at = lane.index(want.spot)
-        assert spots(found.around(want)) == lane[max(0, at - want.before) : at + want.after + 1]
-        assert [row["place"] for row in found.around(want)] == list(
+        assert spots(found[want]) == lane[max(0, at - want.before) : at + want.after + 1]
+        assert [row["place"] for row in found[want]] == list(
             range(max(0, at - want.before) + 1, min(len(lane), at + want.after + 1) + 1)
         )
-        assert found.sizes[want.spot.connection] == sum(row["connection"] == want.spot.connection for row in rows)
+        size = sum(row["connection"] == want.spot.connection for row in rows)
+        assert {row["total"] for row in found[want]} == {size}
 
 
 def test_of_a_connection_all_or_both_ends_are_read(
     rows: list[dict[str, Any]], tables: duckdb.DuckDBPyConnection
 ) -> None:
     wants: list[Want] = [Ends(name, 80, 50, 30) for name in sorted({row["connection"] for row in rows})]
-    found = read_rows(tables, wants)
+    found = read_windows(tables, wants)
     for want in wants:
         assert isinstance(want, Ends)
         own = lanes(rows, want.connection)
         if sum(map(len, own)) > 80:
             own = [lane if len(lane) <= 80 else lane[:50] + lane[-30:] for lane in own]
-        assert spots(found.around(want)) == [spot for lane in own for spot in lane]
+        assert spots(found[want]) == [spot for lane in own for spot in lane]
 
 
 def test_what_does_not_exist_is_not_found(tables: duckdb.DuckDBPyConnection) -> None:
     want = Around(Spot("t3", "to_server", 10**9), 5, 5)
     other = Ends("nobody", 80, 50, 30)
-    found = read_rows(tables, [want, other])
-    assert found.around(want) == [] and found.around(other) == []
-
-
-@pytest.mark.parametrize(
-    "text", ["c:ab", "c:ab:s:0", "c:ab:c:999999999999999999", "x:ab:s:75", "t:42:00ff", "t::00ff", "t:-7:00"]
-)
-def test_an_id_says_what_it_is_of(text: str) -> None:
-    one = parse(text)
-    assert one is not None and one.id == text
-
-
-@pytest.mark.parametrize(
-    "text", ["c:", "c:a:b", "c:ab:x:1", "c:ab:s:-1", "x:ab", "t:42:0", "t:42:GG", "t:42:", "d:ab", "c:ab\n"]
-)
-def test_what_is_no_id_says_nothing(text: str) -> None:
-    assert parse(text) is None
-
-
-def test_a_lake_that_is_not_on_a_local_disk_gives_the_same_report(report_lake: Path) -> None:
-    elsewhere = fs.SubTreeFileSystem(str(report_lake.parent), fs.LocalFileSystem())
-    far, near = Lake.open(report_lake.name, create=False, filesystem=elsewhere), Lake.open(report_lake, create=False)
-    assert not far.store.is_local and near.store.is_local
-    assert collect(far, max_bytes=600_000)["data"] == collect(near, max_bytes=600_000)["data"]
+    found = read_windows(tables, [want, other])
+    assert found[want] == [] and found[other] == []

@@ -2,19 +2,21 @@
 
 A lake keeps the fields of messages, not their bytes. The report re-encodes the fields with each layout that captures of
 the protocol are read with, until the frame has the length of the row and decodes to the same message. If none fits, the
-captured bytes are shown where the lake has them (``--keep-bytes``). Secrets for the server are never shown, not even
-those of a quarantined login. A protocol without a declaration here has the fields of its row, and no bytes.
+captured bytes are shown where the lake has them (``--keep-bytes``). A protocol without a declaration here has the
+fields of its row, and no bytes.
+
+Secrets for the server are never shown. Tables leave them out of messages, but a quarantined login still has its
+password in it: the head of a secret cell tells where it begins. In a message that has such cells, but no such head,
+everything after its type may be the secret.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
-
-import duckdb
 
 from ..capture.protocol_reader import ProtocolReader
 from ..capture.redact import REDACTED
@@ -26,11 +28,11 @@ from ..errors import DecodeError, Incomplete, SpecError, WireError
 from ..gold.tables import view_name
 from ..lake.validation import is_protocol
 from ..protocols import known, load
+from ..spec.nodes import Cells
 from ..spec.resolve import Layout
 from .conversation_ids import Spot
-from .database import quoted, register_spots, rows
+from .database import SPOT, Row, Tables, quoted, register, rows
 from .page_values import cut, short_fields
-from .secrets import has_secrets, secret_at
 
 MAX_HEX_BYTES = 1024
 MAX_PARTS = 100
@@ -48,23 +50,21 @@ ENVELOPE = frozenset(
 Event = dict[str, Any]
 
 
-def add_bytes(tables: duckdb.DuckDBPyConnection, filled: Iterable[str], events: Iterable[Event]) -> None:
+def add_bytes(tables: Tables, filled: Iterable[str], events: Iterable[Event]) -> None:
     """Add fields and bytes to events. ``filled``: the tables of the lake that have rows."""
     existing = frozenset(filled)
-    messages: dict[str, list[Event]] = defaultdict(list)
-    ranges: list[Event] = []
+    by_table: dict[str, list[Event]] = defaultdict(list)
     for event in events:
         if event["mark"] == "quarantine":
-            ranges.append(event)
-        elif event["mark"] == "gap" or event["length"] > MAX_FRAME_BYTES:
-            continue
-        elif f"silver/{event['protocol']}" in existing:
-            messages[event["protocol"]].append(event)
-    for protocol, listed in sorted(messages.items()):
-        for batch in _batches(listed):
-            _add_to_messages(tables, protocol, batch, "bronze/chunks" in existing)
-    for batch in _batches(ranges):
-        _add_to_ranges(tables, batch)
+            by_table["silver/quarantine"].append(event)
+        elif event["mark"] != "gap" and event["length"] <= MAX_FRAME_BYTES:
+            by_table[f"silver/{event['protocol']}"].append(event)
+    for table in sorted(existing & by_table.keys()):
+        for batch in _batches(by_table[table]):
+            if table == "silver/quarantine":
+                _add_to_ranges(tables, batch)
+            else:
+                _add_to_messages(tables, table, batch, "bronze/chunks" in existing)
 
 
 def _batches(events: Sequence[Event]) -> Iterator[list[Event]]:
@@ -82,41 +82,35 @@ def _batches(events: Sequence[Event]) -> Iterator[list[Event]]:
         yield batch
 
 
-def _by_spot(tables: duckdb.DuckDBPyConnection, events: Sequence[Event]) -> dict[Spot, list[Event]]:
+def _by_spot(tables: Tables, events: Sequence[Event]) -> dict[Spot, list[Event]]:
     """Return events by their spots; register the spots for queries."""
     by_spot: dict[Spot, list[Event]] = defaultdict(list)
     for event in events:
         by_spot[Spot.of(event)].append(event)
-    register_spots(tables, by_spot)
+    register(tables, "wanted_spots", SPOT, by_spot)
     return by_spot
 
 
 # --- messages
 
 
-def _add_to_messages(
-    tables: duckdb.DuckDBPyConnection, protocol: str, events: Sequence[Event], has_chunks: bool
-) -> None:
+def _add_to_messages(tables: Tables, table: str, events: Sequence[Event], has_chunks: bool) -> None:
     by_spot = _by_spot(tables, events)
-    view = quoted(view_name(f"silver/{protocol}"))
-    layouts = layouts_of(protocol)
-    missing: dict[Spot, Mapping[str, Any]] = {}
+    layouts = layouts_of(table.removeprefix("silver/"))
+    view = quoted(view_name(table))
     for row in rows(tables, f'from {view} semi join wanted_spots using (connection, direction, "offset")'):
         spot = Spot.of(row)
-        encoded = _reencode(layouts, row)
-        if encoded is None and REDACTED not in (row["notes"] or ()):
-            missing[spot] = row
+        is_redacted = REDACTED in (row["notes"] or ())
+        encoded = None if is_redacted else _reencode(layouts, row)
+        shown = None if encoded is None else _bytes(*encoded, "fields", spot.offset)
+        if encoded is None and has_chunks and not is_redacted:
+            shown = _captured(tables, layouts, spot, row)
         for event in by_spot[spot]:
-            event["fields"] = _fields(row, encoded)
-            event["bytes"] = None if encoded is None else _bytes(*encoded, "fields", spot.offset)
-    if missing and has_chunks:
-        _add_captured(tables, layouts, missing, by_spot)
+            event["fields"], event["bytes"] = _fields(row, encoded), shown
 
 
-def _reencode(layouts: Sequence[Layout], row: Mapping[str, Any]) -> tuple[bytes, Annotated] | None:
+def _reencode(layouts: Sequence[Layout], row: Row) -> tuple[bytes, Annotated] | None:
     """Return the frame that a row was decoded from, with its annotation."""
-    if REDACTED in (row["notes"] or ()):
-        return None
     for layout in layouts:
         if any(row.get(name) not in (None, shown) for name, shown in layout.shown.items()):
             continue
@@ -132,11 +126,11 @@ def _reencode(layouts: Sequence[Layout], row: Mapping[str, Any]) -> tuple[bytes,
     return None
 
 
-def _is_message(annotated: Annotated, row: Mapping[str, Any]) -> bool:
+def _is_message(annotated: Annotated, row: Row) -> bool:
     return annotated.message is not None and annotated.message.__message__["name"] == row["message"]
 
 
-def _fields(row: Mapping[str, Any], encoded: tuple[bytes, Annotated] | None) -> dict[str, Any]:
+def _fields(row: Row, encoded: tuple[bytes, Annotated] | None) -> dict[str, Any]:
     if encoded is not None:
         return short_fields(encoded[1].message.to_json()["fields"])
     return short_fields({name: value for name, value in row.items() if name not in ENVELOPE and value is not None})
@@ -168,26 +162,19 @@ def _layouts(protocol: str, protocols_known: int) -> tuple[Layout, ...]:
     return tuple(layouts)
 
 
-def _add_captured(
-    tables: duckdb.DuckDBPyConnection,
-    layouts: Sequence[Layout],
-    missing: Mapping[Spot, Mapping[str, Any]],
-    by_spot: Mapping[Spot, list[Event]],
-) -> None:
-    """Add captured bytes, where the lake has them."""
-    for spot, row in missing.items():
-        frame = _captured_bytes(tables, spot, row["length"])
-        if frame is None:
-            continue
-        readings = (annotate(layout, frame) for layout in layouts)
-        annotated = next((reading for reading in readings if _is_message(reading, row)), None)
-        if annotated is None and layouts:
-            continue  # not the bytes of this message: those of WebSocket lie elsewhere in their stream
-        for event in by_spot[spot]:
-            event["bytes"] = _bytes(frame, annotated, "kept", spot.offset)
+def _captured(tables: Tables, layouts: Sequence[Layout], spot: Spot, row: Row) -> dict[str, Any] | None:
+    """Return the captured bytes, where the lake has them."""
+    frame = _captured_bytes(tables, spot, row["length"])
+    if frame is None:
+        return None
+    readings = (annotate(layout, frame) for layout in layouts)
+    annotated = next((reading for reading in readings if _is_message(reading, row)), None)
+    if annotated is None and layouts:
+        return None  # not the bytes of this message: those of WebSocket lie elsewhere in their stream
+    return _bytes(frame, annotated, "kept", spot.offset)
 
 
-def _captured_bytes(tables: duckdb.DuckDBPyConnection, spot: Spot, length: int) -> bytes | None:
+def _captured_bytes(tables: Tables, spot: Spot, length: int) -> bytes | None:
     """Return a range of a stream, joined from its chunks; None if a part is missing."""
     chunks = tables.execute(
         """
@@ -208,7 +195,7 @@ order by "offset" """,
 # --- quarantined ranges
 
 
-def _add_to_ranges(tables: duckdb.DuckDBPyConnection, events: Sequence[Event]) -> None:
+def _add_to_ranges(tables: Tables, events: Sequence[Event]) -> None:
     by_spot = _by_spot(tables, events)
     quarantined = rows(
         tables,
@@ -218,41 +205,61 @@ from silver_quarantine semi join wanted_spots using (connection, direction, "off
 where bytes is not null""",
     )
     for row in quarantined:
-        spot = Spot.of(row)
-        shown = _range(row, spot.offset)
-        for event in by_spot[spot]:
+        shown = _range(row)
+        for event in by_spot[Spot.of(row)]:
             event["bytes"] = shown
 
 
-def _range(row: Mapping[str, Any], base: int) -> dict[str, Any]:
+def _range(row: Row) -> dict[str, Any]:
     """Return a quarantined range, annotated as far as it can be decoded, with the recorded fault at its byte."""
     data: bytes = row["bytes"]
     annotated = _as_recorded(layouts_of(row["protocol"]) if row["protocol"] else (), data, row)
     end = _secret_start(row)
-    shown = _bytes(data[:end], annotated, "quarantine", base)
-    at = _fault_offset(annotated, row)
+    shown = _bytes(data[:end], annotated, "quarantine", row["offset"])
     detail = cut(row["detail"] or "", 400)
     if end is not None:
         shown["parts"] = [part for part in shown["parts"] if part["offset"] + part["length"] <= end]
         detail += HIDDEN
-    return shown | {
-        "total": row["length"],
-        "error": {"offset": at, "path": row["path"] or "", "rule": row["rule"], "detail": detail},
-    }
+    fault = {"offset": _fault_offset(annotated, row), "path": row["path"] or "", "rule": row["rule"], "detail": detail}
+    return shown | {"total": row["length"], "error": fault}
 
 
-def _secret_start(row: Mapping[str, Any]) -> int | None:
+def _secret_start(row: Row) -> int | None:
     """Return where in a range a secret for the server may begin; None if there is none."""
     if row["direction"] != "to_server":
         return None
-    names = (row["protocol"],) if row["protocol"] else tuple(one.name for one in known())
-    layouts = [layout for name in names for layout in layouts_of(name) if has_secrets(layout)]
-    return secret_at(
-        layouts, row["bytes"], (annotated for layout in layouts for annotated in _annotations(layout, row["bytes"]))
-    )
+    data: bytes = row["bytes"]
+    names = (row["protocol"],) if row["protocol"] else tuple(protocol.name for protocol in known())
+    secrets = {layout: _secrets(layout) for name in names for layout in layouts_of(name)}
+    starts = [start for _, heads in secrets.values() for head in heads if (start := data.find(head)) >= 0]
+    if not starts:
+        starts = [
+            seen.offset + seen.length
+            for layout, (messages, _) in secrets.items()
+            if messages
+            for annotated in _annotations(layout, data)
+            for seen in annotated.seen
+            if seen.what in messages
+        ]
+    return min(starts, default=None)
 
 
-def _fault_offset(annotated: Annotated | None, row: Mapping[str, Any]) -> int:
+@lru_cache(maxsize=64)
+def _secrets(layout: Layout) -> tuple[frozenset[str], frozenset[bytes]]:
+    """Return the names of the messages that have secret cells, and the heads that such cells can have."""
+    guarded = [node for node in layout.messages.values() if node.secret_cells]
+    heads = {
+        (cell << wire.id_shift | low).to_bytes(wire.head.size, "little" if wire.head.little else "big")
+        for node in guarded
+        for wire in (field.wire for field in node.fields)
+        if isinstance(wire, Cells)
+        for cell in node.secret_cells
+        for low in range(1 << wire.id_shift)
+    }
+    return frozenset(node.name for node in guarded), frozenset(heads)
+
+
+def _fault_offset(annotated: Annotated | None, row: Row) -> int:
     """Return the offset of the fault in the range; where bytes are missing, that of the length that declares them."""
     if annotated is None:
         return 0
@@ -262,7 +269,7 @@ def _fault_offset(annotated: Annotated | None, row: Mapping[str, Any]) -> int:
     return next((seen.offset for seen in annotated.seen if row["path"] and seen.path == row["path"]), 0)
 
 
-def _as_recorded(layouts: Sequence[Layout], data: bytes, row: Mapping[str, Any]) -> Annotated | None:
+def _as_recorded(layouts: Sequence[Layout], data: bytes, row: Row) -> Annotated | None:
     """Return the annotation with the recorded fault; if there is none, the one with most fields."""
     best = None
     for layout in layouts:
@@ -284,7 +291,7 @@ def _annotations(layout: Layout, data: bytes) -> Iterator[Annotated]:
         yield replace(whole, seen=[seen for seen in whole.seen if seen.offset + seen.length <= len(data)])
 
 
-def _is_recorded(error: DecodeError, row: Mapping[str, Any]) -> bool:
+def _is_recorded(error: DecodeError, row: Row) -> bool:
     return error.rule == row["rule"] and (error.path or "") == (row["path"] or "")
 
 

@@ -18,7 +18,7 @@ from ..lake.store import errors
 from . import queries
 from .annotated_bytes import add_bytes
 from .conversations import read_conversations
-from .database import open_tables, rows
+from .database import Tables, open_tables, rows
 from .packing import json_size
 from .page_values import cell
 from .selection import Selection
@@ -56,14 +56,14 @@ def find_conversation(lake: Lake, id: str) -> dict[str, Any] | None:
     return _reading(lake, lambda at, tables: _find(at, tables, id))
 
 
-def _find(lake: Lake, tables: duckdb.DuckDBPyConnection, id_: str) -> dict[str, Any] | None:
+def _find(lake: Lake, tables: Tables, id_: str) -> dict[str, Any] | None:
     for draft in read_conversations(tables, [id_]).values():
         add_bytes(tables, lake.tables(), draft.shown["events"])
         return draft.shown
     return None
 
 
-def _reading(lake: Lake, read: Callable[[Lake, duckdb.DuckDBPyConnection], T]) -> T:
+def _reading(lake: Lake, read: Callable[[Lake, Tables], T]) -> T:
     """Read the lake as one commit left it, and again if another commit replaced files meanwhile."""
     for attempt in range(ATTEMPTS):
         at = lake.snapshot()
@@ -89,7 +89,7 @@ def _errors(path: str) -> Iterator[None]:
         raise LakeError(path, reason) from error
 
 
-def _collect(lake: Lake, tables: duckdb.DuckDBPyConnection, max_bytes: int, say: Progress) -> dict[str, Any]:
+def _collect(lake: Lake, tables: Tables, max_bytes: int, say: Progress) -> dict[str, Any]:
     about = _about(lake, tables)
     described: dict[str, dict[str, str]] = {}
     data: dict[str, dict[str, Any]] = {}
@@ -131,7 +131,7 @@ def _point_out(violations: dict[str, Any], conversations: dict[str, Any]) -> Non
         row[event] = places.get(row[conversation], {}).get((row[connection], row[direction], row[offset]))
 
 
-def run_query(tables: duckdb.DuckDBPyConnection, query: queries.Query) -> dict[str, Any]:
+def run_query(tables: Tables, query: queries.Query) -> dict[str, Any]:
     """Return columns and rows of a query as JSON values; cut texts that are too long for a page."""
     result = tables.execute(query.sql)
     columns = [column[0] for column in result.description or ()]
@@ -143,7 +143,7 @@ def run_query(tables: duckdb.DuckDBPyConnection, query: queries.Query) -> dict[s
     return {"columns": columns, "rows": listed, "total": total}
 
 
-def _about(lake: Lake, tables: duckdb.DuckDBPyConnection) -> dict[str, Any]:
+def _about(lake: Lake, tables: Tables) -> dict[str, Any]:
     summary = lake.summary()
     (span,) = rows(tables, queries.read_sql("_span"))
     first, last = span["first_us"], span["last_us"]

@@ -11,16 +11,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-_CONNECTION = re.compile(r"c:([^:\s]+)(?::([sc]):(\d{1,18}))?")
-_EXCHANGE = re.compile(r"x:([^:\s]+):([sc]):(\d{1,18})")
+_STREAM = re.compile(r"([cx]):([^:\s]+)(?::([sc]):(\d{1,18}))?")
 _TRANSACTION = re.compile(r"t:(-?\d{1,19})?:((?:[0-9a-f]{2}){1,1024})")
 _DIRECTIONS = {"s": "to_server", "c": "to_client"}
 
 
-@dataclass(frozen=True, order=True)
-class Spot:
+class Spot(NamedTuple):
     """A message or a quarantined range, by its first byte."""
 
     connection: str
@@ -61,12 +59,12 @@ Id = ConnectionId | ExchangeId | TransactionId
 
 def parse(text: str) -> Id | None:
     """Return what an id is about; None for a text that is not an id."""
-    if match := _CONNECTION.fullmatch(text):
-        name, letter, offset = match.groups()
-        return ConnectionId(text, name, Spot(name, _DIRECTIONS[letter], int(offset)) if letter else None)
-    if match := _EXCHANGE.fullmatch(text):
-        name, letter, offset = match.groups()
-        return ExchangeId(text, Spot(name, _DIRECTIONS[letter], int(offset)))
+    if match := _STREAM.fullmatch(text):
+        kind, name, letter, offset = match.groups()
+        spot = Spot(name, _DIRECTIONS[letter], int(offset)) if letter else None
+        if kind == "c":
+            return ConnectionId(text, name, spot)
+        return ExchangeId(text, spot) if spot is not None else None
     if match := _TRANSACTION.fullmatch(text):
         number, gtrid = match.groups()
         return TransactionId(text, int(number) if number else None, gtrid)

@@ -14,7 +14,7 @@ extension, and no query can change that.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import duckdb
@@ -24,9 +24,12 @@ from ..columnar.schema import table_schema
 from ..gold.tables import REPLACED, TABLES, UNDATED, view_name, with_date
 from ..lake import Lake, LakeError
 from ..protocols import BUILT_IN, known
-from .conversation_ids import Spot
 
-SPOTS = pa.schema([("connection", pa.string()), ("direction", pa.string()), ("offset", pa.int64())])
+Tables = duckdb.DuckDBPyConnection
+Row = dict[str, Any]
+TEXT, NUMBER = pa.string(), pa.int64()
+SPOT = {"connection": TEXT, "direction": TEXT, "offset": NUMBER}
+"""The columns that tell a message or a quarantined range."""
 MEMORY = "2GB"
 THREADS = 4
 FEW_ROWS = 200
@@ -38,7 +41,7 @@ _NUMBERS = frozenset(
 )
 
 
-def open_tables(lake: Lake) -> duckdb.DuckDBPyConnection:
+def open_tables(lake: Lake) -> Tables:
     """Return a connection in memory with a view for each table; the caller closes it."""
     connection = duckdb.connect(
         ":memory:",
@@ -63,20 +66,20 @@ def open_tables(lake: Lake) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def _lock_down(connection: duckdb.DuckDBPyConnection, paths: Iterable[str]) -> None:
+def _lock_down(connection: Tables, paths: Iterable[str]) -> None:
     connection.execute(f"set allowed_paths = [{', '.join(map(_literal, paths))}]")
     connection.execute("set enable_external_access = false")
     connection.execute("set lock_configuration = true")
 
 
-def _load(connection: duckdb.DuckDBPyConnection, name: str) -> None:
+def _load(connection: Tables, name: str) -> None:
     """Read a table now: the next commit deletes its files."""
     view, copy = quoted(name), quoted(f"{name} loaded")
     connection.execute(f"create table {copy} as from {view}")
     connection.execute(f"create or replace view {view} as from {copy}")
 
 
-def _create_view(connection: duckdb.DuckDBPyConnection, lake: Lake, table: str, paths: list[str]) -> None:
+def _create_view(connection: Tables, lake: Lake, table: str, paths: list[str]) -> None:
     name = view_name(table)
     schema = _schema(table)
     if not paths:
@@ -93,7 +96,7 @@ def _create_view(connection: duckdb.DuckDBPyConnection, lake: Lake, table: str, 
         _fit_columns(connection, lake, table, source, with_date(table, schema))
 
 
-def _fit_columns(connection: duckdb.DuckDBPyConnection, lake: Lake, table: str, source: str, schema: pa.Schema) -> None:
+def _fit_columns(connection: Tables, lake: Lake, table: str, source: str, schema: pa.Schema) -> None:
     """Add null columns that no file has (bytes that were not kept, columns of a later version); refuse wrong types."""
     name = view_name(table)
     declared = f"{name} declared"
@@ -111,7 +114,7 @@ def _fit_columns(connection: duckdb.DuckDBPyConnection, lake: Lake, table: str, 
         connection.execute(f"create or replace view {quoted(name)} as {union}")
 
 
-def _column_types(connection: duckdb.DuckDBPyConnection, name: str) -> dict[str, str]:
+def _column_types(connection: Tables, name: str) -> dict[str, str]:
     return {row[0]: row[1] for row in connection.execute(f"describe {quoted(name)}").fetchall()}
 
 
@@ -147,27 +150,14 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def register_rows(
-    tables: duckdb.DuckDBPyConnection, name: str, schema: pa.Schema, listed: Iterable[Sequence[Any]]
-) -> None:
-    """Make rows a table that queries can join."""
-    columns = list(zip(*listed, strict=True)) or [()] * len(schema)
-    arrays = [pa.array(values, column.type) for values, column in zip(columns, schema, strict=True)]
-    tables.register(name, pa.Table.from_arrays(arrays, schema=schema))
+def register(tables: Tables, name: str, columns: Mapping[str, pa.DataType], listed: Iterable[tuple[Any, ...]]) -> None:
+    """Make rows, each once, a table that queries can join."""
+    values = zip(*sorted(set(listed)), strict=True)
+    arrays = dict(zip(columns, values, strict=False)) or dict.fromkeys(columns, ())
+    tables.register(name, pa.table(arrays, schema=pa.schema(columns)))
 
 
-def register_texts(tables: duckdb.DuckDBPyConnection, name: str, column: str, texts: Iterable[str]) -> None:
-    """Make texts a table with one column."""
-    register_rows(tables, name, pa.schema([(column, pa.string())]), [(text,) for text in sorted(set(texts))])
-
-
-def register_spots(tables: duckdb.DuckDBPyConnection, spots: Iterable[Spot]) -> None:
-    """Make spots the table ``wanted_spots``."""
-    listed = [(spot.connection, spot.direction, spot.offset) for spot in sorted(set(spots))]
-    register_rows(tables, "wanted_spots", SPOTS, listed)
-
-
-def rows(tables: duckdb.DuckDBPyConnection, sql: str) -> list[dict[str, Any]]:
+def rows(tables: Tables, sql: str) -> list[Row]:
     """Return the rows of a query, by column names."""
     result = tables.execute(sql)
     names = [column[0] for column in result.description or ()]

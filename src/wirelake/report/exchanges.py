@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
-
-import duckdb
-import pyarrow as pa
+from dataclasses import dataclass
 
 from .conversation_ids import ExchangeId, Spot
-from .database import register_rows, register_spots, register_texts, rows
+from .database import SPOT, TEXT, Row, Tables, register, rows
 from .windows import MESSAGE, Around
 
 MAX_CHAIN = 12
@@ -26,30 +22,29 @@ Pair = tuple[str, str]
 _PLACE = """{'ts': coalesce(epoch_us(ts), 9e18::bigint), 'is_reply': kind is not distinct from 'response',
                            'to_client': direction = 'to_client', 'offset': "offset", 'direction': direction}"""
 """The order of messages with one correlation. A stream may have millions of them: only the first are kept."""
-_PAIRS = pa.schema([("connection", pa.string()), ("correlation", pa.string())])
 
 
-@dataclass
+@dataclass(frozen=True)
 class Exchange:
     """One exchange, and where to look for what belongs to it."""
 
-    row: dict[str, Any]
-    own: Pair | None
-    pairs: list[Pair] = field(default_factory=list)
-    spots: list[Spot] = field(default_factory=list)
+    row: Row
+    spots: list[Spot]
     """The request, and the first reply if there is one."""
+    own: Pair | None
+    pairs: list[Pair]
 
     def around(self) -> list[Around]:
         beside = (BESIDE_REQUEST, BESIDE_REPLY)
         return [Around(spot, count, count) for spot, count in zip(self.spots, beside, strict=False)]
 
 
-def read_exchanges(tables: duckdb.DuckDBPyConnection, ids: Sequence[ExchangeId]) -> dict[str, Exchange]:
+def read_exchanges(tables: Tables, ids: Sequence[ExchangeId]) -> dict[str, Exchange]:
     """Return the exchanges with these ids, as far as the lake has them."""
     if not ids:
         return {}
     wanted = {exchange.request: exchange.id for exchange in ids}
-    register_spots(tables, wanted)
+    register(tables, "wanted_spots", SPOT, wanted)
     listed = rows(
         tables,
         """
@@ -59,35 +54,25 @@ semi join wanted_spots as spot on exchange.connection = spot.connection and exch
                               and exchange.request_offset = spot."offset"
 order by request_us, connection, direction, request_offset""",
     )
-    exchanges = {wanted[_request(row)]: _exchange(row) for row in listed}
     chains = _chains(tables, {row["execution"] for row in listed if row["execution"]})
-    for exchange in exchanges.values():
-        chain = chains.get(exchange.row["execution"], ())
-        exchange.pairs += [pair for pair in chain if pair not in exchange.pairs]
-    return exchanges
+    exchanges = (_exchange(row, chains[row["execution"]]) for row in listed)
+    return {wanted[exchange.spots[0]]: exchange for exchange in exchanges}
 
 
-def _request(row: dict[str, Any]) -> Spot:
-    return Spot(row["connection"], row["direction"], row["request_offset"])
-
-
-def _exchange(row: dict[str, Any]) -> Exchange:
-    request = _request(row)
-    own = (row["connection"], row["correlation"]) if row["correlation"] else None
-    exchange = Exchange(row, own, [own] if own else [], [request])
+def _exchange(row: Row, chain: list[Pair]) -> Exchange:
+    connection = row["connection"]
+    spots = [Spot(connection, row["direction"], row["request_offset"])]
     if row["reply_offset"] is not None:
-        exchange.spots.append(Spot(request.connection, request.other_direction, row["reply_offset"]))
-    if row["other_connection"] and row["other_correlation"]:
-        exchange.pairs.append((row["other_connection"], row["other_correlation"]))
-    return exchange
+        spots.append(Spot(connection, spots[0].other_direction, row["reply_offset"]))
+    own = (connection, row["correlation"])
+    pairs = [own, (row["other_connection"], row["other_correlation"]), *chain]
+    return Exchange(row, spots, own if own[1] else None, [pair for pair in dict.fromkeys(pairs) if all(pair)])
 
 
-def _chains(tables: duckdb.DuckDBPyConnection, executions: set[str]) -> dict[str, list[Pair]]:
+def _chains(tables: Tables, executions: Iterable[str]) -> dict[str, list[Pair]]:
     """Return the first requests of these chains of calls, by chain."""
     chains: dict[str, list[Pair]] = defaultdict(list)
-    if not executions:
-        return chains
-    register_texts(tables, "wanted_executions", "execution", executions)
+    register(tables, "wanted_executions", {"execution": TEXT}, zip(executions, strict=True))
     result = tables.execute(f"""
 select execution, connection, correlation
 from gold_exchanges semi join wanted_executions using (execution)
@@ -100,13 +85,13 @@ order by execution, request_ts, connection, direction, request_offset""")
     return chains
 
 
-def read_pairs(tables: duckdb.DuckDBPyConnection, pairs: Iterable[Pair]) -> dict[Pair, list[dict[str, Any]]]:
+def read_pairs(tables: Tables, pairs: Iterable[Pair]) -> dict[Pair, list[Row]]:
     """Return the first messages with each of these correlations, in order; ``size`` is their number in the lake."""
-    wanted = sorted(set(pairs))
-    by_pair: dict[Pair, list[dict[str, Any]]] = defaultdict(list)
+    wanted = set(pairs)
+    by_pair: dict[Pair, list[Row]] = defaultdict(list)
     if not wanted:
         return by_pair
-    register_rows(tables, "wanted_pairs", _PAIRS, wanted)
+    register(tables, "wanted_pairs", {"connection": TEXT, "correlation": TEXT}, wanted)
     listed = rows(
         tables,
         f"""

@@ -13,11 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import zip_longest
 from typing import Any
 
-import duckdb
-
 from .annotated_bytes import add_bytes
 from .conversation_ids import Spot
 from .conversations import Draft, read_conversations
+from .database import Tables
 from .packing import json_size, packed_size
 from .queries import MAX_CANDIDATES, Query, read_sql
 
@@ -37,7 +36,7 @@ MAX_UNPACKED_BYTES = 45_000_000
 class Selection:
     """The conversations of a page. ``filled``: the tables of the lake that have rows."""
 
-    def __init__(self, tables: duckdb.DuckDBPyConnection, filled: Iterable[str], max_bytes: int) -> None:
+    def __init__(self, tables: Tables, filled: Iterable[str], max_bytes: int) -> None:
         self.tables = tables
         self.filled = tuple(filled)
         self.room = max_bytes

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
-
-import duckdb
 
 from ..gold.tables import view_name
 from ..protocols import known
 from ..spec.columns import Column, columns
 from ..spec.nodes import Protocol
 from ..spec.roles import Place, label, places
-from .conversation_ids import Spot, TransactionId
-from .database import quoted, register_texts, rows
+from .conversation_ids import TransactionId
+from .database import TEXT, Row, Tables, quoted, register, rows
 from .exchanges import Pair
 
 WORK = "work"
@@ -23,57 +21,70 @@ MAX_REQUESTS = 40
 """Requests of a transaction in a conversation."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Transaction:
-    """One transaction: its row in gold, if it is decided, and its requests."""
+    """One transaction: its row in gold, if it is decided, and its first requests."""
 
     gtrid: str
-    row: dict[str, Any] | None
+    row: Row | None
     protocol: str
-    requests: list[dict[str, Any]] = field(default_factory=list)
-    size: int = 0
-    """The number of its requests in the lake."""
+    requests: list[Row]
 
     @property
     def outcome(self) -> str:
         return self.row["outcome"] if self.row else "open"
 
+    @property
+    def requests_left_out(self) -> int:
+        return self.requests[0]["size"] - len(self.requests) if self.requests else 0
+
     def pairs(self) -> list[Pair]:
-        return list(dict.fromkeys((row["connection"], row["correlation"]) for row in self.requests))
+        return list(dict.fromkeys(map(_pair, self.requests)))
+
+    def with_replies(self, messages: Mapping[Pair, Sequence[Row]]) -> list[tuple[Row, Row | None]]:
+        """Return each request with its reply among the messages of its correlation."""
+        return [(request, _reply(request, messages.get(_pair(request), ()))) for request in self.requests]
 
 
-def read_transactions(tables: duckdb.DuckDBPyConnection, ids: Sequence[TransactionId]) -> dict[str, Transaction]:
+def _pair(request: Row) -> Pair:
+    return request["connection"], request["correlation"]
+
+
+def _reply(request: Row, messages: Sequence[Row]) -> Row | None:
+    for row in messages:
+        is_later = request["ts"] is None or row["ts"] is None or row["ts"] >= request["ts"]
+        if row["kind"] == "response" and row["direction"] != request["direction"] and is_later:
+            return row
+    return None
+
+
+def read_transactions(tables: Tables, ids: Sequence[TransactionId]) -> dict[str, Transaction]:
     """Return the transactions with these ids, as far as the lake has them."""
     if not ids:
         return {}
-    register_texts(tables, "wanted_gtrids", "gtrid", (id_.gtrid for id_ in ids))
-    decided = rows(tables, "select * from gold_transactions semi join wanted_gtrids using (gtrid)")
-    requests: dict[tuple[str, str, int], list[dict[str, Any]]] = defaultdict(list)
+    register(tables, "wanted_gtrids", {"gtrid": TEXT}, ((id_.gtrid,) for id_ in ids))
+    decided, requests = defaultdict[str, list[Row]](list), defaultdict[str, list[Row]](list)
+    for row in rows(tables, "from gold_transactions semi join wanted_gtrids using (gtrid)"):
+        decided[row["gtrid"]].append(row)
     for protocol in _with_branches(tables):
         for row in _requests(tables, protocol):
-            requests[protocol.name, row["gtrid"], row["xid_format"]].append(row)
-    transactions = ((id_.id, _transaction(id_, decided, requests)) for id_ in ids)
+            requests[row["gtrid"]].append(row)
+    transactions = ((id_.id, _transaction(id_, decided[id_.gtrid], requests[id_.gtrid])) for id_ in ids)
     return {name: transaction for name, transaction in transactions if transaction is not None}
 
 
-def _transaction(
-    id_: TransactionId, decided: list[dict[str, Any]], requests: dict[tuple[str, str, int], list[dict[str, Any]]]
-) -> Transaction | None:
+def _transaction(id_: TransactionId, decided: Iterable[Row], requests: Iterable[Row]) -> Transaction | None:
     """Return the transaction of an id. An id without a format is of one that was undecided when it was named."""
-    row = next(
-        (r for r in decided if r["gtrid"] == id_.gtrid and id_.format in (None, r["xid_format"])),
-        None,
-    )
-    keys = [k for k in requests if k[1] == id_.gtrid and id_.format in (None, k[2])]
-    if row is None and not keys:
+    decided = [row for row in decided if id_.format in (None, row["xid_format"])]
+    requests = [row for row in requests if id_.format in (None, row["xid_format"])]
+    if not decided and not requests:
         return None
-    protocol = row["protocol"] if row is not None else keys[0][0]
-    listed = [request for key in keys if key[0] == protocol for request in requests[key]]
-    size = listed[0]["size"] if listed else 0
-    return Transaction(id_.gtrid, row, protocol, listed, size)
+    protocol = (decided or requests)[0]["protocol"]
+    own = [request for request in requests if request["protocol"] == protocol]
+    return Transaction(id_.gtrid, decided[0] if decided else None, protocol, own)
 
 
-def _with_branches(tables: duckdb.DuckDBPyConnection) -> list[Protocol]:
+def _with_branches(tables: Tables) -> list[Protocol]:
     """Return the protocols of the lake whose declaration says how their transactions go."""
     names = {row["table_name"] for row in rows(tables, "select table_name from information_schema.tables")}
     declared = (protocol for protocol in known() if view_name(f"silver/{protocol.name}") in names)
@@ -88,7 +99,7 @@ def _phases(protocol: Protocol) -> dict[str, str]:
     return dict.fromkeys(sorted(branches.work), WORK) | {name: phase for name, phase in ends.items() if name}
 
 
-def _requests(tables: duckdb.DuckDBPyConnection, protocol: Protocol) -> list[dict[str, Any]]:
+def _requests(tables: Tables, protocol: Protocol) -> list[Row]:
     """Return the requests that carry these ids. Their replies are found by correlation: they may carry another id."""
     phases = _phases(protocol)
     names = ", ".join(f"'{name}'" for name in phases)
@@ -108,7 +119,7 @@ qualify row_number() over (partition by {number}, {gtrid}
                            order by ts, connection, direction, "offset") <= {MAX_REQUESTS}
 order by ts, connection, direction, "offset" """,
     )
-    return [row | {"phase": phases[row["message"]]} for row in requests]
+    return [row | {"protocol": protocol.name, "phase": phases[row["message"]]} for row in requests]
 
 
 def _xid(protocol: Protocol, place: Place) -> tuple[str, str, str]:
@@ -129,62 +140,39 @@ def _sql(place: Place) -> str:
 
 
 def _column(protocol: Protocol, place: Place) -> Column:
-    found = columns(protocol)[place.path[0]]
+    column = columns(protocol)[place.path[0]]
     for name in place.path[1:]:
-        found = found.children[name]
-    return found
-
-
-def reply_to(request: dict[str, Any], messages: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
-    """Return the reply to a request among the messages of its correlation."""
-    for row in messages:
-        is_later = request["ts"] is None or row["ts"] is None or row["ts"] >= request["ts"]
-        if row["kind"] == "response" and row["direction"] != request["direction"] and is_later:
-            return row
-    return None
+        column = column.children[name]
+    return column
 
 
 def branches(
-    one: Transaction, messages: dict[Pair, list[dict[str, Any]]], labels: dict[str, str]
+    transaction: Transaction, replied: Iterable[tuple[Row, Row | None]], labels: Mapping[str, str]
 ) -> list[dict[str, Any]]:
     """Return the branches with a bar for each request, which ends with its reply."""
     bars: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
-    for request in one.requests:
-        reply = reply_to(request, messages.get((request["connection"], request["correlation"]), ()))
-        bars[request["bqual"], request["connection"]].append(
-            {
-                "phase": request["phase"],
-                "start": request["ts"],
-                "end": reply["ts"] if reply is not None else None,
-                "result": _result(one.protocol, request["phase"], reply),
-            }
-        )
-    outcomes = {(b["bqual"], b["connection"]): b["outcome"] for b in (one.row or {}).get("branches") or ()}
+    for request, reply in replied:
+        bar = {"phase": request["phase"], "start": request["ts"], "end": reply["ts"] if reply is not None else None}
+        bar["result"] = _result(transaction.protocol, request["phase"], reply)
+        bars[request["bqual"], request["connection"]].append(bar)
+    decided = (transaction.row or {}).get("branches") or ()
+    outcomes = {(branch["bqual"], branch["connection"]): branch["outcome"] for branch in decided}
     return [
         {
             "branch": bqual,
             "label": labels.get(connection, ""),
-            "outcome": outcomes.get((bqual, connection), one.outcome),
+            "outcome": outcomes.get((bqual, connection), transaction.outcome),
             "bars": listed,
         }
         for (bqual, connection), listed in bars.items()
     ]
 
 
-def _result(protocol: str, phase: str, reply: dict[str, Any] | None) -> str:
+def _result(protocol: str, phase: str, reply: Row | None) -> str:
     if reply is None:
         return "no reply"
     status = str(reply["status"] or "")
     if phase == WORK:
         return "ok" if status in ("", "0") else status
-    declared = next(one for one in known() if one.name == protocol)
+    declared = next(declared for declared in known() if declared.name == protocol)
     return label(declared, reply["message"], "status", status)
-
-
-def unanswered(one: Transaction, messages: dict[Pair, list[dict[str, Any]]]) -> set[Spot]:
-    """Return the requests without a reply."""
-    return {
-        Spot.of(request)
-        for request in one.requests
-        if reply_to(request, messages.get((request["connection"], request["correlation"]), ())) is None
-    }
