@@ -14,10 +14,11 @@ from wirelake.protocols import load
 
 
 def facts_of(protocol: str, *messages: Any, direction: str = "to_server", **options: Any) -> list[dict[str, Any]]:
-    """The facts of these messages."""
+    """Return the facts of these messages, read as captured traffic is."""
     framing = {"framing": "tcp"} if "framing" in load(protocol).options else {}
-    data = b"".join(encode(message, **framing) for message in messages)
-    batch = decode(protocol, data, ["offset", "length", "message", "code", *needed_columns(protocol)], **framing)
+    reading = {**load(protocol).captured.options, **framing}
+    data = b"".join(encode(message, **reading) for message in messages)
+    batch = decode(protocol, data, ["offset", "length", "message", "code", *needed_columns(protocol)], **reading)
     assert len(batch.records) == len(messages)
     size = len(messages)
     records = pa.RecordBatch.from_arrays(

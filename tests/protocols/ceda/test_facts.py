@@ -1,21 +1,10 @@
-"""Facts of ceda: requests, logins and their results."""
+"""Facts of ceda: logins and their results."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from tests.gold.facts_of import facts_of
 from wirelake.protocols import ceda
 from wirelake.spec import Cell
-
-
-def test_ceda_requests_without_reply_topic_want_no_reply() -> None:
-    names: dict[str, Any] = {"topic": "T", "connection_id": 1, "server_id": "", "signal_id": ""}
-    asked, lost = facts_of(
-        "ceda", ceda.Request(**names, reply_topic="1.1.1", record=()), ceda.Request(**names, reply_topic="", record=())
-    )
-    assert (asked["correlation"], asked["wants_reply"]) == ("1.1.1", True)
-    assert (lost["correlation"], lost["wants_reply"], lost["address"]) == (None, False, "T")
 
 
 def login(code: int, *cells: Cell) -> ceda.Login:

@@ -1,30 +1,34 @@
-"""Facts of dsa: streams, closes and pages."""
+"""Facts of dsa: the status of replies and closes."""
 
 from __future__ import annotations
+
+import pytest
 
 from tests.gold.facts_of import facts_of
 from wirelake.protocols import dsa
 
 
-def test_dsa_streams() -> None:
-    rows = facts_of(
+@pytest.mark.parametrize(
+    ("headers", "status", "result"),
+    [
+        (dsa.Headers(), "32", "ok"),
+        (dsa.Headers(status=0x10), "32", "ok"),
+        (dsa.Headers(error_detail="why"), "80", "error"),
+        (dsa.Headers(status=0x45, error_detail="why"), "69", "error"),
+        (dsa.Headers(status=0x20), "32", "ok"),
+    ],
+)
+def test_a_close_ends_its_stream_with_a_status_or_an_explanation(
+    headers: dsa.Headers, status: str, result: str
+) -> None:
+    [row] = facts_of("dsa", dsa.Close(request_id=5, ack_id=1, headers=headers))
+    assert (row["status"], row["result"]) == (status, result)
+
+
+def test_a_reply_without_status_has_status_0_and_a_request_has_none() -> None:
+    request, reply = facts_of(
         "dsa",
-        dsa.ListRequest(request_id=5, ack_id=1, headers=dsa.Headers(target_path="a/b", no_stream=True)),
-        dsa.ListResponse(request_id=5, ack_id=1, headers=dsa.Headers(status=0x01), entries=()),
-        dsa.ListResponse(request_id=5, ack_id=1, headers=dsa.Headers(status=0x20), entries=()),
-        dsa.SetResponse(request_id=6, ack_id=1, headers=dsa.Headers(status=0x45)),
-        dsa.SubscribeRequest(request_id=5, ack_id=1, headers=dsa.Headers(target_path="a")),
-        dsa.Close(request_id=5, ack_id=1),
-        dsa.Ping(),
+        dsa.SetRequest(request_id=5, ack_id=1, headers=dsa.Headers(target_path="a"), value=1),
+        dsa.SetResponse(request_id=5, ack_id=1),
     )
-    assert [row["step"] for row in rows] == [1, 2, 2, 2, 1, 3, 0]
-    assert [row["lane"] for row in rows] == [0, 0, 0, 0, 1, 0, 0]
-    assert [row["ends"] for row in rows] == [False, False, True, True, False, False, False]
-    assert [row["result"] for row in rows] == [None, "ok", "ok", "error", None, "ok", None]
-    assert (rows[0]["address"], rows[0]["correlation"], rows[0]["once"], rows[1]["more"]) == ("a/b", "5", True, True)
-
-
-def test_the_largest_page_count_is_no_reason_to_fail() -> None:
-    headers = dsa.Headers(page_id=-(2**31), sequence_id=1)
-    [row] = facts_of("dsa", dsa.InvokeResponse(request_id=5, ack_id=1, headers=headers, body=b""))
-    assert (row["piece"], row["pieces"]) == (0, 2**31 - 1)
+    assert (request["status"], reply["status"], reply["result"]) == (None, "0", "ok")

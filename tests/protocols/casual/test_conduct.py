@@ -1,4 +1,4 @@
-"""Facts of casual: limits, results and transaction ids."""
+"""The conduct of casual: limits, results and transaction ids."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_the_status_of_a_casual_reply_is_its_result(status: int, result: str) ->
     assert (row["status"], row["result"], row["address"], row["ends"]) == (str(status), result, None, True)
 
 
-def test_other_answers_of_casual_have_their_own_ways_to_fail() -> None:
+def test_other_replies_of_casual_have_their_own_ways_to_fail() -> None:
     prepared = [
         casual.ResourcePrepareReply(
             correlation=ONE, execution=TWO, xid=casual.NULL_XID, resource=casual.ResourceResult(1, code)
