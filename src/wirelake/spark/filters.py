@@ -38,28 +38,24 @@ class Filters:
 
     def push(self, filters: Sequence[Any]) -> list[Any]:
         """Accept what can be applied exactly; return the rest."""
-        rest = [pushed for pushed in filters if self._test(pushed) is None]
-        self.accepted += [pushed for pushed in filters if self._test(pushed) is not None]
+        rest: list[Any] = []
+        for pushed in filters:
+            (rest if self._test(pushed) is None else self.accepted).append(pushed)
         return rest
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         for pushed in self.accepted:
-            test = self._test(pushed)
-            assert test is not None
-            batch = batch.filter(test(batch))
+            if test := self._test(pushed):
+                batch = batch.filter(test(batch))
         return batch
 
     def accepts(self, column: str, value: str) -> bool:
         """Return whether rows with this value in a column can pass. Whole files are skipped by that."""
-        kind = self.schema.field(column).type if column in self.schema.names else None
-        row = pa.record_batch([pa.array([value], kind)], names=[column]) if kind is not None else None
-        for pushed in self.accepted:
-            if row is not None and _attribute(pushed) == (column,):
-                test = self._test(pushed)
-                assert test is not None
-                if test(row)[0].as_py() is not True:
-                    return False
-        return True
+        if column not in self.schema.names:
+            return True
+        row = pa.record_batch([pa.array([value], self.schema.field(column).type)], names=[column])
+        tests = [self._test(pushed) for pushed in self.accepted if _attribute(pushed) == (column,)]
+        return all(test(row)[0].as_py() is True for test in tests if test)
 
     def _test(self, pushed: Any) -> Test | None:
         if isinstance(pushed, ds.Not):

@@ -42,12 +42,12 @@ class Captures(DataSource):
 
     def schema(self) -> StructType:
         from ..capture.read.listing import check_paths
-        from .reading import Table
+        from .reading import default_schema
 
         with user_errors():
             options = self._options()
             check_paths(options)
-            return Table.of(options).default_schema()
+            return default_schema(options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         with user_errors():
@@ -99,7 +99,7 @@ class Reader(DataSourceReader):
 class FilteringReader(Reader):
     def pushFilters(self, filters: list[Any]) -> Iterator[Any]:
         with user_errors():
-            yield from self.table.push(filters)
+            yield from self.table.filters.push(filters)
 
 
 def sources() -> list[type[Captures]]:

@@ -22,7 +22,7 @@ once more for a select on the same result.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -50,111 +50,63 @@ def from_wire(data: ColumnOrName, protocol: str, options: Options = None) -> Col
 
 def to_wire(data: ColumnOrName, protocol: str, options: Options = None) -> Column:
     """Encode structs as frames of a protocol."""
-    column: Column = encoder(Declared.named(protocol), options)(data)
+    declared = Declared.named(protocol)
+    name = f"to_{declared.load().name}"
+    encoding = Encoding.of(declared, options, name)
+    column: Column = function(lambda structs: encode_column(encoding, structs), name, "binary")(data)
     return column
 
 
 def schema_of_wire(protocol: str, options: Options = None) -> StructType:
     """Return the type that ``from_wire`` returns."""
     declared = Declared.named(protocol)
-    return _struct_type(Decoding.of(declared, options, f"schema_of_{declared.load().name}"))
+    return struct_type(Decoding.of(declared, options, f"schema_of_{declared.load().name}"))
 
 
-def decoder(declared: Declared, options: Options = None) -> Any:
+def decoder(declared: Declared, options: Options = None, prefix: str = "from") -> Any:
     """Return the function itself: call it with columns, or register it under a name."""
-    name = f"from_{declared.load().name}"
+    name = f"{prefix}_{declared.load().name}"
     decoding = Decoding.of(declared, options, name)
-
-    def read(frames: pa.Array) -> pa.Array:
-        with user_errors():
-            warm_up()
-            return decode_column(decoding, frames)
-
-    return _function(read, name, _struct_type(decoding))
+    return function(lambda frames: decode_column(decoding, frames), name, struct_type(decoding))
 
 
-def encoder(declared: Declared, options: Options = None) -> Any:
-    name = f"to_{declared.load().name}"
-    encoding = Encoding.of(declared, options, name)
-
-    def write(structs: pa.Array) -> pa.Array:
-        with user_errors():
-            warm_up()
-            return encode_column(encoding, structs)
-
-    return _function(write, name, "binary")
-
-
-def _struct_type(decoding: Decoding) -> StructType:
+def struct_type(decoding: Decoding) -> StructType:
     return in_spark(pa.schema(struct_fields(decoding)))
 
 
-def _function(function: Any, name: str, returns: Any) -> Any:
+def function(convert: Callable[..., pa.Array], name: str, returns: Any) -> Any:
+    """Return what converts Arrow columns as a function of Spark."""
     from pyspark.sql.pandas.functions import arrow_udf
 
-    function.__name__ = function.__qualname__ = name
-    made: Any = arrow_udf(function, returns)
+    def run(*columns: pa.Array) -> pa.Array:
+        with user_errors():
+            warm_up()
+            return convert(*columns)
+
+    run.__name__ = run.__qualname__ = name
+    made: Any = arrow_udf(run, returns)  # type: ignore[call-overload]
     return made.asNondeterministic()
 
 
-# --- one of each per protocol
+def _functions(protocol: str) -> tuple[Callable[..., Column], Callable[..., Column], Callable[..., StructType]]:
+    """Return the functions of a built-in protocol: as those above, without naming it in each call."""
+
+    def decode(data: ColumnOrName, options: Options = None) -> Column:
+        return from_wire(data, protocol, options)
+
+    def encode(data: ColumnOrName, options: Options = None) -> Column:
+        return to_wire(data, protocol, options)
+
+    def schema(options: Options = None) -> StructType:
+        return schema_of_wire(protocol, options)
+
+    for made, like in ((decode, from_wire), (encode, to_wire), (schema, schema_of_wire)):
+        made.__name__ = made.__qualname__ = like.__name__.replace("wire", protocol)
+        made.__doc__ = f"As ``{like.__name__}``, for {protocol}."
+    return decode, encode, schema
 
 
-def from_casual(data: ColumnOrName, options: Options = None) -> Column:
-    """Decode casual frames into structs. Options: ``profile`` = document | late, and the common ones."""
-    return from_wire(data, "casual", options)
-
-
-def to_casual(data: ColumnOrName, options: Options = None) -> Column:
-    """Encode structs as casual frames."""
-    return to_wire(data, "casual", options)
-
-
-def schema_of_casual(options: Options = None) -> StructType:
-    """Return the type that ``from_casual`` returns."""
-    return schema_of_wire("casual", options)
-
-
-def from_dsa(data: ColumnOrName, options: Options = None) -> Column:
-    """Decode DSA messages into structs. Options: ``profile`` = strict | compat, ``frame_only``, and the common ones."""
-    return from_wire(data, "dsa", options)
-
-
-def to_dsa(data: ColumnOrName, options: Options = None) -> Column:
-    """Encode structs as DSA messages."""
-    return to_wire(data, "dsa", options)
-
-
-def schema_of_dsa(options: Options = None) -> StructType:
-    """Return the type that ``from_dsa`` returns."""
-    return schema_of_wire("dsa", options)
-
-
-def from_mb(data: ColumnOrName, options: Options = None) -> Column:
-    """Decode MB messages into structs. Options: ``profile`` = strict | upstream, ``framing`` = message | tcp ..."""
-    return from_wire(data, "mb", options)
-
-
-def to_mb(data: ColumnOrName, options: Options = None) -> Column:
-    """Encode structs as MB messages."""
-    return to_wire(data, "mb", options)
-
-
-def schema_of_mb(options: Options = None) -> StructType:
-    """Return the type that ``from_mb`` returns."""
-    return schema_of_wire("mb", options)
-
-
-def from_ceda(data: ColumnOrName, options: Options = None) -> Column:
-    """Decode CEDA frames into structs. Options: ``dialect`` = auto | ceda4 | ceda4-ws, ``charset``, ``errors``."""
-    return from_wire(data, "ceda", options)
-
-
-def to_ceda(data: ColumnOrName, options: Options = None) -> Column:
-    """Encode structs as CEDA frames, in the dialect that the option ``dialect`` or else the struct names."""
-    return to_wire(data, "ceda", options)
-
-
-def schema_of_ceda(options: Options = None) -> StructType:
-    """Return the type that ``from_ceda`` returns."""
-    return schema_of_wire("ceda", options)
+from_casual, to_casual, schema_of_casual = _functions("casual")
+from_dsa, to_dsa, schema_of_dsa = _functions("dsa")
+from_mb, to_mb, schema_of_mb = _functions("mb")
+from_ceda, to_ceda, schema_of_ceda = _functions("ceda")

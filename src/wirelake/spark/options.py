@@ -6,6 +6,7 @@ Names are Spark's where Spark has one, and ignore case. A protocol's own reading
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ Mode = Literal["PERMISSIVE", "DROPMALFORMED", "FAILFAST"]
 MODES = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
 CORRUPT_RECORD = "_corrupt_record"
 PARTITION_BYTES = 128 << 20
+KINDS = ("pcap", "pcapng", "tap", "raw")
 
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
 
@@ -40,9 +42,7 @@ class Given:
     def text(self, name: str, default: str | None = None) -> str | None:
         self.known.append(name)
         _, value = self.left.pop(name.lower(), (name, None))
-        if value is None:
-            return default
-        return str(value).lower() if isinstance(value, bool) else str(value)
+        return default if value is None else _spelled(value)
 
     def choice(self, name: str, allowed: Iterable[str], default: str) -> str:
         value = self.text(name, default)
@@ -94,9 +94,7 @@ class Given:
                 continue
             known = next((known for known in option.values if str(known).lower() == value.lower()), None)
             if option.values and known is None:
-                shown = ", ".join(
-                    str(known).lower() if isinstance(known, bool) else str(known) for known in option.values
-                )
+                shown = ", ".join(map(_spelled, option.values))
                 raise self.wrong(spelled, value, f"for {protocol.name} one of {shown}")
             chosen[name] = known if option.values else value
         return chosen
@@ -110,6 +108,10 @@ class Given:
             unknown = ", ".join(repr(spelled) for spelled, _ in self.left.values())
             known = ", ".join(sorted(dict.fromkeys(self.known), key=str.lower))
             raise OptionError(f"{self.what} has no option {unknown}; it has: {known}")
+
+
+def _spelled(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 # --- functions
@@ -190,9 +192,6 @@ class ReadOptions(Listing):
     """Whether the user named the column for corrupt records, and so wants it."""
 
 
-KINDS = ("pcap", "pcapng", "tap", "raw")
-
-
 def read_options(name: str, options: Mapping[str, Any]) -> ReadOptions:
     """Return the options of ``spark.read.format(name)``."""
     given = Given(options, f'format("{name}")')
@@ -235,8 +234,6 @@ def _readings(given: Given, declared: tuple[Declared, ...]) -> tuple[tuple[str, 
 
 
 def _paths(given: Given) -> tuple[str, ...]:
-    import json
-
     single, several = given.text("path"), given.text("paths")
     paths: tuple[str, ...] = (single,) if single else ()
     if several:

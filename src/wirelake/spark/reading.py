@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -38,26 +37,16 @@ class Table:
     """What to read and how its rows look. The planner makes it and sends it to the workers."""
 
     options: ReadOptions
-    available: pa.Schema
     target: pa.Schema
     filters: Filters
 
     @classmethod
     def of(cls, options: ReadOptions, schema: StructType | None = None) -> Table:
         """Return the table with all its columns, or with those of the given schema."""
-        available = _available(options)
         if schema is not None:
-            s.check(schema, available, options.what)
-        target = s.in_arrow(schema if schema is not None else _default_schema(options, available))
-        return cls(options, available, target, Filters(target))
-
-    def default_schema(self) -> StructType:
-        return _default_schema(self.options, self.available)
-
-    def push(self, filters: Sequence[Any]) -> list[Any]:
-        return self.filters.push(filters)
-
-    # --- reading
+            s.check(schema, _available(options), options.what)
+        target = s.in_arrow(schema if schema is not None else default_schema(options))
+        return cls(options, target, Filters(target))
 
     def reading(self, kind: str) -> ReadSettings:
         """Return how to read captures of a kind. Raw bytes are of the requested protocol, whatever they look like."""
@@ -104,9 +93,11 @@ class Table:
             quarantine = quarantine.filter(pc.equal(quarantine.column("protocol"), ours))
         length = pc.min_element_wise(quarantine.column("length"), _MOST_BYTES).cast(pa.int32())
         columns = {name: quarantine.column(name) for name in s.ORIGIN.names} | {"length": length}
-        if self.options.is_common:
+        if self.options.is_common:  # in the table of a protocol, its fields may have this name
             columns["protocol"] = quarantine.column("protocol")
-        return pa.RecordBatch.from_pydict(columns | {self.options.corrupt: _reason(quarantine)})
+        reasons = [quarantine.column(name) for name in s.CORRUPT.names]
+        columns[self.options.corrupt] = pa.StructArray.from_arrays(reasons, fields=list(s.CORRUPT))
+        return pa.RecordBatch.from_pydict(columns)
 
     def _refusal(self, quarantined: pa.RecordBatch) -> DecodeError:
         """Return the first quarantined range as an error: file, connection, offset, rule."""
@@ -151,7 +142,8 @@ def _available(options: ReadOptions) -> pa.Schema:
     return pa.schema([*fields, pa.field(options.corrupt, s.CORRUPT)])
 
 
-def _default_schema(options: ReadOptions, available: pa.Schema) -> StructType:
+def default_schema(options: ReadOptions) -> StructType:
+    """Return the columns that are read if the user gives no schema."""
     if options.columns is not None:
         names = options.columns
     elif options.is_common:
@@ -160,12 +152,7 @@ def _default_schema(options: ReadOptions, available: pa.Schema) -> StructType:
         names = s.default_format_columns(options.protocols[0].load())
     if options.shows_corrupt and options.corrupt not in names:
         names = (*names, options.corrupt)
-    return s.in_spark(s.choose(available, names, options.what))
-
-
-def _reason(quarantine: pa.RecordBatch) -> pa.StructArray:
-    columns = [quarantine.column(name) for name in s.CORRUPT.names]
-    return pa.StructArray.from_arrays(columns, fields=list(s.CORRUPT))
+    return s.in_spark(s.choose(_available(options), names, options.what))
 
 
 # --- planning
@@ -260,6 +247,3 @@ def rows(table: Table, share: Share) -> Iterator[pa.RecordBatch]:
             gone = any(_is_gone(piece.path) for piece in partition.ranges)
             if not (table.options.ignore_corrupt_files or (table.options.ignore_missing_files and gone)):
                 raise _hinted(error) from None
-
-
-__all__ = ["Table", "partitions", "rows"]

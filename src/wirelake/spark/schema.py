@@ -10,7 +10,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from ..columnar import schema as message_schema
-from ..columnar.schema import FRONT_NAMES, TIMESTAMP, default_columns
+from ..columnar.schema import TIMESTAMP, default_columns
 from ..columnar.to_json import all_columns
 from ..errors import OptionError
 from ..spec.nodes import Protocol
@@ -122,18 +122,3 @@ def _spelled(kind: Any) -> str:
 def fit(array: pa.Array, kind: Any) -> pa.Array:
     """Return the values as the requested type."""
     return array if array.type.equals(kind) else array.cast(kind)
-
-
-__all__ = [
-    "CORRUPT",
-    "FRONT_NAMES",
-    "ORIGIN",
-    "check",
-    "choose",
-    "default_format_columns",
-    "fit",
-    "format_schema",
-    "function_columns",
-    "in_arrow",
-    "in_spark",
-]

@@ -56,7 +56,7 @@ def session(master: str | None = None, app: str = "wirelake", **conf: Any) -> Sp
     wanted = SETTINGS | {"spark.app.name": app} | {name: _text(value) for name, value in conf.items()}
     if master is not None:
         wanted["spark.master"] = master
-    if _is_ours_to_start():
+    if is_ours_to_start():
         _start(wanted)
     builder = SparkSession.builder
     for name, value in wanted.items():
@@ -75,7 +75,7 @@ def _choose_python(conf: dict[str, Any]) -> None:
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 
 
-def _is_ours_to_start() -> bool:
+def is_ours_to_start() -> bool:
     """Return whether no Spark runs in this process, and none started it."""
     from pyspark import SparkContext
 

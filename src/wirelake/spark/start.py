@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..ingest.compile_kernels import compile_kernels
 from ..ingest.warm_up import warm_up
-from .session import _is_ours_to_start
+from .session import is_ours_to_start
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,7 +37,7 @@ class SparkStart:
     def __init__(self, make: Callable[[], SparkSession], *, warm: bool = False) -> None:
         self._make = make
         self._warm = warm
-        self._is_ours = _is_ours_to_start()
+        self._is_ours = is_ours_to_start()
         self._session: SparkSession | None = None
         self._error: BaseException | None = None
         self._is_started = False
@@ -142,17 +142,9 @@ class SparkStart:
 def _warm_workers(spark: SparkSession) -> None:
     """One worker compiles what is not compiled yet, then all load it, so that the first ingest need not."""
     context = spark.sparkContext
-    context.parallelize([0], 1).foreach(_compile)
+    context.parallelize([0], 1).map(lambda _: compile_kernels()).count()
     cores = context.defaultParallelism
-    context.parallelize(range(cores), cores).foreach(_load)
-
-
-def _compile(_: int) -> None:
-    compile_kernels()
-
-
-def _load(_: int) -> None:
-    warm_up()
+    context.parallelize(range(cores), cores).foreach(lambda _: warm_up())
 
 
 def _process() -> Popen[bytes] | None:

@@ -45,7 +45,7 @@ def decode_column(decoding: Decoding, frames: pa.Array) -> pa.StructArray:
     batch = decode_frames(protocol, given, names, **dict(decoding.reading))
     if decoding.mode == "FAILFAST" and len(batch.quarantined):
         _refuse(protocol, decoding, batch)
-    places = frames.is_valid().to_numpy(zero_copy_only=False).nonzero()[0] if frames.null_count else None
+    places = np.flatnonzero(frames.is_valid().to_numpy(zero_copy_only=False)) if frames.null_count else None
     return _structs(fields, batch, len(frames), places)
 
 
@@ -64,25 +64,26 @@ def _structs(fields: tuple[pa.Field, ...], batch: Batch, count: int, places: Int
             arrays.append(pa.nulls(count, CORRUPT))
         return pa.StructArray.from_arrays(arrays, fields=list(fields))
     assert batch.row_frames is not None and batch.quarantined_frames is not None
-    rows = _spread(batch.row_frames, places, count)
+    rows = spread(batch.row_frames if places is None else places[batch.row_frames], count)
     arrays = [array.take(rows) for array in arrays]
     missing = rows.is_null()
     if has_reason:
-        rejects = _spread(batch.quarantined_frames, places, count)
-        arrays.append(_reasons(batch.quarantined).take(rejects))
-        missing = pa.compute.and_(missing, rejects.is_null())
+        frames = batch.quarantined_frames
+        quarantined = spread(frames if places is None else places[frames], count)
+        arrays.append(_reasons(batch.quarantined).take(quarantined))
+        missing = pa.compute.and_(missing, quarantined.is_null())
     return pa.StructArray.from_arrays(arrays, fields=list(fields), mask=missing)
 
 
-def _spread(which: Ints, places: Ints | None, count: int) -> pa.Array:
-    """Return for each of ``count`` places the row that belongs there, or null."""
+def spread(places: Ints, count: int) -> pa.Array:
+    """Return for each of ``count`` places the number of the row that belongs there, or null."""
     rows = np.full(count, -1, np.int64)
-    rows[which if places is None else places[which]] = np.arange(len(which))
+    rows[places] = np.arange(len(places))
     return pa.array(rows, mask=rows < 0)
 
 
-def _reasons(rejects: pa.RecordBatch) -> pa.StructArray:
-    columns = [rejects.column(name) for name in ("rule", "path", "error_offset", "detail", "bytes")]
+def _reasons(quarantined: pa.RecordBatch) -> pa.StructArray:
+    columns = [quarantined.column(name) for name in ("rule", "path", "error_offset", "detail", "bytes")]
     return pa.StructArray.from_arrays(columns, fields=list(CORRUPT))
 
 
