@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from ..errors import EncodeError, LocalProtocolError
+from . import ceda_wire as wire
 from .base import CLIENT, SERVER
 from .ceda_data import BadMessage, Blob, Data, Keys, check_blob, names, payloads, read_data
 from .ceda_events import Answered, Asked, Delivered, TopicsRefused
@@ -17,20 +18,6 @@ from .ceda_options import CedaClientOptions
 from .ceda_records import Record, is_record, write_record
 from .ceda_service import answer_to
 from .ceda_topics import Subscriptions
-from .ceda_wire import (
-    CEDA4_WS,
-    JAVA_NAME_BYTES,
-    NAMES,
-    P2P,
-    PUBLISH,
-    REPLY,
-    REQUEST,
-    SUBSCRIBE,
-    UNSUBSCRIBE,
-    Do,
-    dialect_of,
-    java_warning,
-)
 from .links import Link
 
 MAX_BATCH_BYTES = 60_000
@@ -62,7 +49,7 @@ class CedaClient(CedaConnected):
         self._counter = 0
 
     def publish(self, topic: str, record: Record, now: float, *, blob: Blob | None = None) -> None:
-        self._send(Data(PUBLISH, topic, self._written(record), blob=blob))
+        self._send(Data(wire.PUBLISH, topic, self._written(record), blob=blob))
 
     def subscribe(self, patterns: Iterable[str], now: float, *, image: bool = False) -> None:
         """Wants these topics, also after a loss; with their image, from servers that have one."""
@@ -84,7 +71,7 @@ class CedaClient(CedaConnected):
             self._subscriptions.remove(True, pattern)
             self._subscriptions.remove(False, pattern)
         if self.is_ready:
-            self._tell(UNSUBSCRIBE, Do.UNSUB, Do.UNSUB_BATCH, given)
+            self._tell(wire.UNSUBSCRIBE, wire.Do.UNSUB, wire.Do.UNSUB_BATCH, given)
 
     def request(
         self,
@@ -99,7 +86,7 @@ class CedaClient(CedaConnected):
     ) -> int:
         """Asks; Answered comes with this token. ``server_id`` names the wanted service, MQ means any."""
         body, reply_topic = self._written(record), self._reply_topic()
-        message = Data(REQUEST, topic, body, self.connection_id, server_id, signal_id, reply_topic, blob)
+        message = Data(wire.REQUEST, topic, body, self.connection_id, server_id, signal_id, reply_topic, blob)
         return self._ask(message, now, timeout, None)
 
     def request_image(
@@ -137,7 +124,7 @@ class CedaClient(CedaConnected):
         blob: Blob | None = None,
     ) -> None:
         """To one service, without a reply topic."""
-        self._send(Data(P2P, topic, self._written(record), self.connection_id, server_id, signal_id, blob=blob))
+        self._send(Data(wire.P2P, topic, self._written(record), self.connection_id, server_id, signal_id, blob=blob))
 
     def connected(self, link: Link, now: float) -> None:
         self._counter = 0
@@ -153,7 +140,7 @@ class CedaClient(CedaConnected):
     def _data(self, payload: bytes, now: float) -> None:
         reading, options = self._reader.reading, self.options
         try:
-            message = read_data(payload, reading == CEDA4_WS, options.charset, options.errors)
+            message = read_data(payload, reading == wire.CEDA4_WS, options.charset, options.errors)
         except BadMessage:
             self._bad("message", payload)
             return
@@ -166,10 +153,10 @@ class CedaClient(CedaConnected):
         whole = self._merger.take(message, reading, now)
         if whole is None:
             return
-        if whole.code == REPLY:
+        if whole.code == wire.REPLY:
             self._answer(whole)
         else:
-            self.events.append(Asked(whole) if whole.code == REQUEST else Delivered(whole))
+            self.events.append(Asked(whole) if whole.code == wire.REQUEST else Delivered(whole))
 
     def _answer(self, message: Data) -> None:
         """A reply closes its request once; a second one is a message like any other."""
@@ -203,16 +190,16 @@ class CedaClient(CedaConnected):
             raise LocalProtocolError("there is no connection", rule="state")
         if link.unsent > self.options.limits.unsent:
             raise BufferError(f"more than {self.options.limits.unsent} bytes wait to be sent")
-        dialect, key = dialect_of(link.framing), ""
+        dialect, key = wire.dialect_of(link.framing), ""
         if message.blob is not None:
             check_blob(message.blob, self.options.limits.groups.blob)
-            if message.code == PUBLISH and dialect == CEDA4_WS:
+            if message.code == wire.PUBLISH and dialect == wire.CEDA4_WS:
                 key = self._keys.next(message.topic)
         written = payloads(message, dialect, key)
-        self._states.sends(CLIENT, NAMES[written[0][0]], is_us=True)
-        if dialect == CEDA4_WS:
-            longest = names(message) if len(written[0]) > JAVA_NAME_BYTES else ()
-            self._warn(java_warning(written[-1], longest))
+        self._states.sends(CLIENT, wire.NAMES[written[0][0]], is_us=True)
+        if dialect == wire.CEDA4_WS:
+            longest = names(message) if len(written[0]) > wire.JAVA_NAME_BYTES else ()
+            self._warn(wire.java_warning(written[-1], longest))
         for payload in written:
             link.say(payload)
 
@@ -221,10 +208,10 @@ class CedaClient(CedaConnected):
         so both kinds are sent.
         """
         if image:
-            self._tell(SUBSCRIBE, Do.SUB, Do.SUBSCRIBE_WITH_IMAGE, patterns)
-        self._tell(SUBSCRIBE, Do.SUB, Do.SUB_BATCH, patterns)
+            self._tell(wire.SUBSCRIBE, wire.Do.SUB, wire.Do.SUBSCRIBE_WITH_IMAGE, patterns)
+        self._tell(wire.SUBSCRIBE, wire.Do.SUB, wire.Do.SUB_BATCH, patterns)
 
-    def _tell(self, kind: int, one: Do, batch: Do, patterns: list[str]) -> None:
+    def _tell(self, kind: int, one: wire.Do, batch: wire.Do, patterns: list[str]) -> None:
         """Control messages with these patterns, as many as it takes; one with a | goes alone."""
         waiting: list[str] = []
         size = 0
@@ -240,8 +227,8 @@ class CedaClient(CedaConnected):
         if waiting:
             self._control_out(kind, batch, "|".join(waiting))
 
-    def _control_out(self, kind: int, code: Do, text: str) -> None:
-        self._states.sends(CLIENT, NAMES[kind], is_us=True)
+    def _control_out(self, kind: int, code: wire.Do, text: str) -> None:
+        self._states.sends(CLIENT, wire.NAMES[kind], is_us=True)
         self._say(bytes((kind, code)) + self._written({3: text}))
 
     def _ask(self, message: Data, now: float, timeout: float | None, about: str | None) -> int:
@@ -257,7 +244,7 @@ class CedaClient(CedaConnected):
         topics, server_id, signal_id = wanted
         reply_topic = IMAGE_TOPIC + self._reply_topic()
         body = image_request(topics)
-        message = Data(REQUEST, IMAGE_TOPIC, body, self.connection_id, server_id, signal_id, reply_topic)
+        message = Data(wire.REQUEST, IMAGE_TOPIC, body, self.connection_id, server_id, signal_id, reply_topic)
         return self._ask(message, now, self._image_requests[wanted], IMAGE_TOPIC)
 
     def _reply_topic(self) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 from ..codec.records import by_id
 from ..errors import DecodeError
 from ..protocols.ceda import MAX_PAYLOAD, UNASSIGNED
+from . import ceda_wire as wire
 from .base import CLIENT, SERVER, Session, States
 from .ceda_connection import LIFE_CYCLE, READY
 from .ceda_events import Answered, Lost, Ready, Refused, SubscriptionResult
@@ -20,23 +21,6 @@ from .ceda_groups import Merger
 from .ceda_options import CedaClientOptions
 from .ceda_records import Record, write_record
 from .ceda_requests import Requests
-from .ceda_wire import (
-    CEDA4_WS,
-    HEARTBEAT,
-    LOGIN,
-    LOGOUT,
-    NAMES,
-    PUBLISH,
-    SUBSCRIBE,
-    UNSUBSCRIBE,
-    Do,
-    Reader,
-    check_sendable,
-    decode_payload,
-    dialect_of,
-    is_stream,
-    java_warning,
-)
 from .links import Link
 
 MAX_CHARACTERS = 127
@@ -62,10 +46,12 @@ class CedaLogin:
 
     def payload(self, charset: str) -> bytes:
         if self.session_id:
-            return bytes((LOGIN, Do.LOGIN_SID)) + write_record({3: self.session_id}, charset)
+            return bytes((wire.LOGIN, wire.Do.LOGIN_SID)) + write_record({3: self.session_id}, charset)
         if self.record is not None:
-            return bytes((LOGIN, Do.LOGIN_VS)) + write_record(self.record, charset)
-        return bytes((LOGIN, Do.LOGIN)) + write_record({7: self.client_id, 5: self.password, 4: self.user}, charset)
+            return bytes((wire.LOGIN, wire.Do.LOGIN_VS)) + write_record(self.record, charset)
+        return bytes((wire.LOGIN, wire.Do.LOGIN)) + write_record(
+            {7: self.client_id, 5: self.password, 4: self.user}, charset
+        )
 
 
 class CedaConnected(Session):
@@ -81,7 +67,7 @@ class CedaConnected(Session):
         self._requests = Requests(options.limits.requests)
         self._states = States(LIFE_CYCLE)
         self._link: Link | None = None
-        self._reader: Reader
+        self._reader: wire.Reader
         self._merger: Merger
         self._look_at = self._login_until = 0.0
         self._has_heard = False
@@ -100,10 +86,10 @@ class CedaConnected(Session):
         return min((when for when in times if when is not None), default=None)
 
     def connected(self, link: Link, now: float) -> None:
-        if is_stream(link.framing):
+        if wire.is_stream(link.framing):
             link.framing = self.options.framing
         self._link = link
-        self._reader = Reader(link, self.options.reads)
+        self._reader = wire.Reader(link, self.options.reads)
         self._merger = Merger(self.options.limits.groups, self.counts)
         self._states = States(LIFE_CYCLE)
         self._noted.clear()
@@ -154,20 +140,20 @@ class CedaConnected(Session):
         """Leaves, and closes."""
         if self._link is not None:
             self._states.move(CLIENT, "logout")
-            self._say(bytes((LOGOUT,)))
+            self._say(bytes((wire.LOGOUT,)))
             self._lose("logged out")
 
     def _take(self, batch: list[bytes], now: float) -> bool:
         """Whether the connection is still there afterwards."""
         for payload in batch:
             code = payload[0]
-            if code >= PUBLISH and code in NAMES:
+            if code >= wire.PUBLISH and code in wire.NAMES:
                 self._data(payload, now)
-            elif code == HEARTBEAT and len(payload) == 1:
+            elif code == wire.HEARTBEAT and len(payload) == 1:
                 self.counts["heartbeats"] += 1
-            elif code == LOGOUT and (len(payload) == 1 or self._reader.reading == CEDA4_WS):
+            elif code == wire.LOGOUT and (len(payload) == 1 or self._reader.reading == wire.CEDA4_WS):
                 self._lose("the server logged us out")
-            elif code in (SUBSCRIBE, UNSUBSCRIBE, LOGIN) and len(payload) > 1:
+            elif code in (wire.SUBSCRIBE, wire.UNSUBSCRIBE, wire.LOGIN) and len(payload) > 1:
                 self._control(payload, now)
             else:
                 self._bad("message", payload)
@@ -189,14 +175,14 @@ class CedaConnected(Session):
         except DecodeError:
             self._bad("record", payload)
             return
-        if not self._states.may(SERVER, NAMES[kind]):
+        if not self._states.may(SERVER, wire.NAMES[kind]):
             self.counts["ignored"] += 1
-        elif kind == LOGIN and code == Do.LOGIN_RESULT:
+        elif kind == wire.LOGIN and code == wire.Do.LOGIN_RESULT:
             self._login_result(values, now)
-        elif (kind, code) in ((SUBSCRIBE, Do.SUB_RESULT), (UNSUBSCRIBE, Do.UNSUB_RESULT)):
+        elif (kind, code) in ((wire.SUBSCRIBE, wire.Do.SUB_RESULT), (wire.UNSUBSCRIBE, wire.Do.UNSUB_RESULT)):
             ok = values.get(1) == 1
             reason = "" if ok else str(values.get(4, ""))
-            self.events.append(SubscriptionResult(str(values.get(3, "")), ok, reason, kind == UNSUBSCRIBE))
+            self.events.append(SubscriptionResult(str(values.get(3, "")), ok, reason, kind == wire.UNSUBSCRIBE))
         else:
             self.counts["control_ignored"] += 1
 
@@ -213,7 +199,7 @@ class CedaConnected(Session):
         self._entered(now)
 
     def _decoded(self, payload: bytes) -> Any:
-        return decode_payload(payload, self._reader.reading, self.options.charset, self.options.errors)
+        return wire.decode_payload(payload, self._reader.reading, self.options.charset, self.options.errors)
 
     def _bad(self, scope: str, payload: bytes) -> None:
         """Counts what cannot be read, and says once per connection why."""
@@ -227,10 +213,10 @@ class CedaConnected(Session):
 
     def _say(self, payload: bytes) -> None:
         assert self._link is not None
-        dialect = dialect_of(self._link.framing)
-        check_sendable(payload, dialect)
-        if dialect == CEDA4_WS:
-            self._warn(java_warning(payload))
+        dialect = wire.dialect_of(self._link.framing)
+        wire.check_sendable(payload, dialect)
+        if dialect == wire.CEDA4_WS:
+            self._warn(wire.java_warning(payload))
         self._link.say(payload)
 
     def _warn(self, warning: str) -> None:
@@ -250,7 +236,7 @@ class CedaConnected(Session):
         else:
             self._missed += 1
             self._states.sends(CLIENT, "heartbeat", is_us=True)
-            self._say(bytes((HEARTBEAT,)))
+            self._say(bytes((wire.HEARTBEAT,)))
             self.counts["heartbeats_sent"] += 1
         self._has_heard = False
         self._merger.expire(now)

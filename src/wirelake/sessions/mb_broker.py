@@ -10,27 +10,15 @@ import random
 from collections.abc import Iterable
 
 from ..protocols.mb.conduct import HEARTBEAT
+from . import mb_wire
 from .links import Framing, Link
 from .mb_metrics import Probe
 from .mb_registry import Registry
 from .mb_services import BrokerOptions, Open, Service
 from .mb_system import SUCCESS, SystemTopics
-from .mb_wire import (
-    ERROR_PREFIX,
-    MAX_FRAME,
-    MAX_PAYLOAD,
-    MB_TCP,
-    PUBLISH,
-    REQUEST,
-    VERSION,
-    Fault,
-    Head,
-    Heads,
-    pack_size,
-    size_of,
-)
+from .mb_wire import Fault, Head, Heads
 
-NAMELESS = f"response:error:{VERSION}".encode()
+NAMELESS = f"response:error:{mb_wire.VERSION}".encode()
 
 
 class MbBroker(Registry):
@@ -57,8 +45,8 @@ class MbBroker(Registry):
         data = service.incoming.add(data)
         at, end = 0, len(data)
         while end - at >= 4:
-            (size,) = size_of(data, at)
-            if size > MAX_FRAME:
+            (size,) = mb_wire.size_of(data, at)
+            if size > mb_wire.MAX_FRAME:
                 self._drop(service, "a frame is too large")
                 return
             start = at + 4
@@ -76,7 +64,7 @@ class MbBroker(Registry):
             service: Service | None = link.state
             if service is None or link.closing is not None:
                 return
-            if len(body) > MAX_FRAME:
+            if len(body) > mb_wire.MAX_FRAME:
                 self._drop(service, "", 1009)
             else:
                 self._handle(service, body, 0, len(body))
@@ -105,7 +93,7 @@ class MbBroker(Registry):
         if self._auditors:
             self._copy_received(service, head, rid, parent, timeout, data[end + 1 : stop])
         try:
-            if stop - end - 1 > MAX_PAYLOAD:
+            if stop - end - 1 > mb_wire.MAX_PAYLOAD:
                 raise Fault("MALFORMED_MESSAGE", "the payload is too large", {"payloadLength": stop - end - 1})
             if self._is_limited:
                 self._spend(service, head)
@@ -113,7 +101,7 @@ class MbBroker(Registry):
                 self._publish(service, head, rid, data[end:stop])
             elif head.is_system:
                 self._answer_system(service, head, rid, data[end + 1 : stop])
-            elif head.action == REQUEST:
+            elif head.action == mb_wire.REQUEST:
                 self._request(service, head, rid, timeout, data[end:stop])
             else:
                 self._respond(service, rid, data[end:stop])
@@ -138,7 +126,7 @@ class MbBroker(Registry):
 
     def _forward(self, receivers: tuple[Service, ...], header: bytes, tail: bytes, masked: bytes | None) -> bool:
         """To all whose connections are not closing; False if there is none."""
-        wire = b"".join((pack_size(len(header) + len(tail)), header, tail))
+        wire = b"".join((mb_wire.pack_size(len(header) + len(tail)), header, tail))
         others: dict[Framing, bytes] = {}
         is_sent = False
         for service in receivers:
@@ -147,7 +135,7 @@ class MbBroker(Registry):
                 continue
             is_sent = True
             framing = link.framing
-            if framing is MB_TCP:
+            if framing is mb_wire.MB_TCP:
                 link.send(wire)
             else:
                 if framing not in others:
@@ -190,7 +178,7 @@ class MbBroker(Registry):
         if opened is None or opened.target is not service:
             raise Fault("INVALID_REQUEST_ID", f"no request {rid.decode()} waits for a response of this service")
         self._close(opened)
-        is_error = tail.startswith(ERROR_PREFIX, 1)
+        is_error = tail.startswith(mb_wire.ERROR_PREFIX, 1)
         if is_error:
             self.counts["router.response.count.error"] += 1
             self._log("warn", "MessageRouter", f"Error received from service: {service.id}", service)
@@ -233,7 +221,7 @@ class MbBroker(Registry):
 
     def _spend(self, service: Service, head: Head) -> None:
         """Counts against the limits of this second."""
-        if head.action not in (PUBLISH, REQUEST) or head.name == HEARTBEAT:
+        if head.action not in (mb_wire.PUBLISH, mb_wire.REQUEST) or head.name == HEARTBEAT:
             return
         limits = self.options
         service.spent += 1

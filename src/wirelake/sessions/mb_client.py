@@ -13,24 +13,10 @@ from ..codec import decode
 from ..errors import DecodeError, EncodeError, LocalProtocolError
 from ..protocols.mb import MAX_TIMEOUT_MS, UUID4
 from ..protocols.mb.conduct import HEARTBEAT, INITIALIZE
+from . import mb_wire as wire
 from .mb_events import Asked, Delivered, Refused
 from .mb_talk import ClientOptions, Talk, Waiting, add_ids
 from .mb_topics import is_valid_topic
-from .mb_wire import (
-    MAX_PAYLOAD,
-    PUBLISH,
-    REQUEST,
-    RESPONSE,
-    VERSION,
-    Fault,
-    Head,
-    Heads,
-    plain_number,
-    read_error,
-    timestamp,
-    write_header,
-    write_json,
-)
 
 _is_id = re.compile(UUID4).fullmatch
 
@@ -46,19 +32,19 @@ class MbClient(Talk):
         chance: random.Random | None = None,
     ) -> None:
         super().__init__(options=options, epoch=epoch, chance=chance)
-        self._heads = Heads()
+        self._heads = wire.Heads()
 
     def publish(
         self,
         topic: str,
         payload: bytes,
         now: float,
-        version: str = VERSION,
+        version: str = wire.VERSION,
         confirm: bool = False,
         parent: str | None = None,
     ) -> str | None:
         """With ``confirm`` an Answered event will tell whether somebody got it."""
-        header = self._header(PUBLISH, topic, version)
+        header = self._header(wire.PUBLISH, topic, version)
         self._check(payload, parent, expects=confirm)
         token = self._expect(Waiting(topic), now, self.options.timeout_ms) if confirm else None
         self._say(add_ids(header, token, parent), payload, now)
@@ -70,13 +56,13 @@ class MbClient(Talk):
         payload: bytes,
         now: float,
         timeout_ms: int | None = None,
-        version: str = VERSION,
+        version: str = wire.VERSION,
         parent: str | None = None,
     ) -> str:
         """An Answered event will tell the response, or the error."""
         if timeout_ms is not None and not 1 <= timeout_ms <= MAX_TIMEOUT_MS:
             raise EncodeError(f"{timeout_ms} is not from 1 to {MAX_TIMEOUT_MS}", rule="timeout", path="timeout")
-        header = self._header(REQUEST, topic, version)
+        header = self._header(wire.REQUEST, topic, version)
         self._check(payload, parent, expects=True)
         token = self._expect(Waiting(topic), now, timeout_ms or self.options.timeout_ms)
         self._say(add_ids(header, token, parent, timeout_ms), payload, now)
@@ -84,7 +70,7 @@ class MbClient(Talk):
 
     def system(self, topic: str, args: Any, now: float) -> str:
         """A request to the broker itself."""
-        return self.request(topic, write_json({} if args is None else args), now)
+        return self.request(topic, wire.write_json({} if args is None else args), now)
 
     def answer(self, asked: Asked, payload: bytes, now: float) -> bool:
         """False if the connection that asked is gone."""
@@ -97,29 +83,29 @@ class MbClient(Talk):
     def _answer_header(self, asked: Asked) -> bytes:
         """With the version of the question, unless that is one which only some brokers accept."""
         try:
-            return self._header(RESPONSE, asked.topic, asked.version)
+            return self._header(wire.RESPONSE, asked.topic, asked.version)
         except EncodeError:
-            return self._header(RESPONSE, asked.topic, VERSION)
+            return self._header(wire.RESPONSE, asked.topic, wire.VERSION)
 
     def answer_error(self, asked: Asked, code: str, message: str, now: float, details: Any = None) -> bool:
-        error = {"code": code, "message": message, "timestamp": timestamp(self.epoch + now)}
+        error = {"code": code, "message": message, "timestamp": wire.timestamp(self.epoch + now)}
         if details is not None:
             error["details"] = details
-        return self.answer(asked, write_json({"error": error}), now)
+        return self.answer(asked, wire.write_json({"error": error}), now)
 
     def subscribe(self, pattern: str, now: float) -> str | None:
         """Gives a token if the broker is asked now; else it will be when there is one, now and after each loss."""
-        return self._want(PUBLISH, pattern, 0, now)
+        return self._want(wire.PUBLISH, pattern, 0, now)
 
     def serve(self, pattern: str, priority: float, now: float) -> str | None:
         """The same for requests."""
-        return self._want(REQUEST, pattern, priority, now)
+        return self._want(wire.REQUEST, pattern, priority, now)
 
     def unsubscribe(self, pattern: str, now: float) -> str | None:
-        return self._unwant(PUBLISH, pattern, now)
+        return self._unwant(wire.PUBLISH, pattern, now)
 
     def unserve(self, pattern: str, now: float) -> str | None:
-        return self._unwant(REQUEST, pattern, now)
+        return self._unwant(wire.REQUEST, pattern, now)
 
     def forget(self, token: str) -> None:
         """Nobody waits for this answer any more."""
@@ -133,7 +119,7 @@ class MbClient(Talk):
     def _want(self, action: str, pattern: str, priority: float, now: float) -> str | None:
         if not is_valid_topic(pattern, wildcards=True):
             raise EncodeError(f"{pattern!r} is not a valid topic or pattern", rule="topic", path="topic")
-        if plain_number(priority) is None:
+        if wire.plain_number(priority) is None:
             raise ValueError(f"a priority has to be a finite number, not {priority}")
         self._wanted[action, pattern.lower()] = priority
         return self._ask_to_subscribe(action, pattern.lower(), priority, now) if self._is_introduced else None
@@ -151,8 +137,8 @@ class MbClient(Talk):
             raise LocalProtocolError("there is no connection", rule="state")
         if expects and len(self._open) >= self.options.max_open:
             raise LocalProtocolError(f"{len(self._open)} requests are open already", rule="state")
-        if len(payload) > MAX_PAYLOAD:
-            text = f"{len(payload)} bytes, at most {MAX_PAYLOAD}"
+        if len(payload) > wire.MAX_PAYLOAD:
+            text = f"{len(payload)} bytes, at most {wire.MAX_PAYLOAD}"
             raise EncodeError(text, rule="payload_too_large", path="payload")
         if parent is not None and not _is_id(parent):
             text = f"{parent!r} is not a UUID of version 4"
@@ -161,12 +147,12 @@ class MbClient(Talk):
     def _handle(self, data: bytes, start: int, stop: int, now: float) -> None:
         try:
             head, rid, _, _, end = self._heads.parse(data, start, stop)
-        except Fault as fault:
+        except wire.Fault as fault:
             self._handle_odd(data[start:stop], fault, now)
             return
         self._take(head, rid.decode() if rid is not None else None, data[end + 1 : stop], now)
 
-    def _handle_odd(self, body: bytes, fault: Fault, now: float) -> None:
+    def _handle_odd(self, body: bytes, fault: wire.Fault, now: float) -> None:
         """Not as the document says: perhaps as other brokers write it."""
         try:
             message = decode("mb", body, profile="upstream")
@@ -176,38 +162,40 @@ class MbClient(Talk):
             return
         self.counts["nonconforming"] += 1
         self.note("debug", f"a message is not as it should be: {fault.text}")
-        head = Head(type(message).__name__.lower(), message.topic, message.version)
+        head = wire.Head(type(message).__name__.lower(), message.topic, message.version)
         self._take(head, message.request_id, message.payload or b"", now)
 
-    def _take(self, head: Head, rid: str | None, payload: bytes, now: float) -> None:
-        if head.action == PUBLISH:
+    def _take(self, head: wire.Head, rid: str | None, payload: bytes, now: float) -> None:
+        if head.action == wire.PUBLISH:
             if head.name == INITIALIZE:
                 self._introduce(now)
             else:
                 self.events.append(Delivered(head.topic, head.version, payload, rid))
-        elif head.action == RESPONSE:
+        elif head.action == wire.RESPONSE:
             self._take_response(head, rid, payload, now)
         elif head.name == HEARTBEAT:
-            self._say(write_header(RESPONSE, HEARTBEAT, VERSION, rid.encode() if rid else None), b"{}", now)
+            self._say(
+                wire.write_header(wire.RESPONSE, HEARTBEAT, wire.VERSION, rid.encode() if rid else None), b"{}", now
+            )
         elif rid is not None:
             self.events.append(Asked(rid, head.topic, head.version, payload, self._connections))
         else:
             self.counts["unanswerable"] += 1
 
-    def _take_response(self, head: Head, rid: str | None, payload: bytes, now: float) -> None:
+    def _take_response(self, head: wire.Head, rid: str | None, payload: bytes, now: float) -> None:
         if rid is not None and rid == self._heartbeat:
             self._timers.drop(rid)
             self._heartbeat = None
         elif rid is not None and rid in self._open:
-            self._settle(rid, payload, read_error(payload))
+            self._settle(rid, payload, wire.read_error(payload))
         elif head.name == "system.log":
             self.events.append(Delivered(head.topic, head.version, payload, rid))
         else:
             self._take_unasked(head, payload)
 
-    def _take_unasked(self, head: Head, payload: bytes) -> None:
+    def _take_unasked(self, head: wire.Head, payload: bytes) -> None:
         """An answer whose id we do not know: made up by the broker, too late, or a heartbeat's."""
-        error = read_error(payload)
+        error = wire.read_error(payload)
         if error is None:
             self.counts["unasked"] += 1
             return

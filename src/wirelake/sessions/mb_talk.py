@@ -13,29 +13,16 @@ from typing import Any
 from ..codec import encode
 from ..protocols.mb import Publish, Request, Response
 from ..protocols.mb.conduct import DEFAULT_LIMIT_US, HEARTBEAT, INITIALIZE, REGISTER
+from . import mb_wire as wire
 from .base import Session
 from .links import Link
 from .mb_events import CONNECTION_LOST, NO_ANSWER, Answered, Event, Lost, Ready, Refused
-from .mb_wire import (
-    LF,
-    MAX_RECEIVED,
-    PUBLISH,
-    REQUEST,
-    RESPONSE,
-    VERSION,
-    Ids,
-    Incoming,
-    MbError,
-    size_of,
-    write_header,
-    write_json,
-)
 from .timers import Timers
 
 _SILENCE = "silence"
 """Keys of timers that are no ids."""
 _MAX_HEADERS = 2048
-_CLASSES: dict[str, Any] = {PUBLISH: Publish, REQUEST: Request, RESPONSE: Response}
+_CLASSES: dict[str, Any] = {wire.PUBLISH: Publish, wire.REQUEST: Request, wire.RESPONSE: Response}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +78,9 @@ class Talk(Session):
         self.is_ready = False
         self._is_introduced = False
         self._connections = 0
-        self._ids = Ids(self.chance)
+        self._ids = wire.Ids(self.chance)
         self._timers: Timers[str] = Timers()
-        self._incoming = Incoming()
+        self._incoming = wire.Incoming()
         self._open: dict[str, Waiting] = {}
         self._wanted: dict[Kind, float] = {}
         self._headers: dict[tuple[str, str, str], bytes] = {}
@@ -110,7 +97,7 @@ class Talk(Session):
             self._lose("another connection took its place")
         self.link = link
         self._connections += 1
-        self._incoming = Incoming()
+        self._incoming = wire.Incoming()
         self._sent_at = now
         self._timers.set(INITIALIZE, now + self.options.initialize_seconds)
         self._timers.set(_SILENCE, now + self.options.heartbeat_seconds)
@@ -121,8 +108,8 @@ class Talk(Session):
         data = self._incoming.add(data)
         at, end = 0, len(data)
         while end - at >= 4:
-            (size,) = size_of(data, at)
-            if size > MAX_RECEIVED:
+            (size,) = wire.size_of(data, at)
+            if size > wire.MAX_RECEIVED:
                 self._give_up("the broker sends too large a frame")
                 return
             start = at + 4
@@ -138,7 +125,7 @@ class Talk(Session):
         for body in bodies:
             if link is not self.link:
                 return
-            if len(body) > MAX_RECEIVED:
+            if len(body) > wire.MAX_RECEIVED:
                 self._give_up("the broker sends too large a message", 1009)
             else:
                 self._handle(body, 0, len(body), now)
@@ -190,7 +177,7 @@ class Talk(Session):
         if now >= self._sent_at + self.options.heartbeat_seconds and self._heartbeat is None:
             token = self._heartbeat = self._ids.take().decode()
             self._timers.set(token, now + self.options.answer_seconds)
-            self._say(write_header(REQUEST, HEARTBEAT, VERSION, token.encode()), b"{}", now)
+            self._say(wire.write_header(wire.REQUEST, HEARTBEAT, wire.VERSION, token.encode()), b"{}", now)
         later = self._sent_at if self._sent_at + self.options.heartbeat_seconds > now else now
         self._timers.set(_SILENCE, later + self.options.heartbeat_seconds)
 
@@ -203,7 +190,7 @@ class Talk(Session):
         self.link = None
         self._is_introduced = self.is_ready = False
         self._heartbeat = None
-        self._incoming = Incoming()
+        self._incoming = wire.Incoming()
         self._introducing.clear()
         self._timers = Timers()
         for token in list(self._open):
@@ -211,22 +198,22 @@ class Talk(Session):
         self.events.append(Lost(reason))
 
     def _ask_to_subscribe(self, action: str, pattern: str, priority: float, now: float, *, is_told: bool = True) -> str:
-        args = {"action": action, "topic": pattern, **({"priority": priority} if action == REQUEST else {})}
+        args = {"action": action, "topic": pattern, **({"priority": priority} if action == wire.REQUEST else {})}
         return self._ask(Waiting("system.topic.subscribe", ("subscription", pattern), is_told=is_told), args, now)
 
     def _ask(self, waiting: Waiting, args: dict[str, Any], now: float) -> str:
         token = self._expect(waiting, now, self.options.timeout_ms)
-        self._say(add_ids(self._header(REQUEST, waiting.topic, VERSION), token), write_json(args), now)
+        self._say(add_ids(self._header(wire.REQUEST, waiting.topic, wire.VERSION), token), wire.write_json(args), now)
         return token
 
-    def _settle(self, token: str, payload: bytes, error: MbError | None) -> None:
+    def _settle(self, token: str, payload: bytes, error: wire.MbError | None) -> None:
         """The end of something that we asked for."""
         waiting = self._open.pop(token)
         self._timers.drop(token)
         if waiting.subject is not None and error is not CONNECTION_LOST:
             what, topic = waiting.subject
             if error is None and b'"failure"' in payload and what == "subscription":
-                error = MbError("FAILURE", "the broker did not do it")
+                error = wire.MbError("FAILURE", "the broker did not do it")
             if error is not None:
                 self.events.append(Refused(what, topic, error))
         if waiting.is_told:
@@ -242,7 +229,7 @@ class Talk(Session):
             encode(_CLASSES[action](topic=topic, version=version))
             if len(self._headers) >= _MAX_HEADERS:
                 self._headers.clear()
-            found = self._headers[action, topic, version] = write_header(action, topic, version)
+            found = self._headers[action, topic, version] = wire.write_header(action, topic, version)
         return found
 
     def _expect(self, waiting: Waiting, now: float, timeout_ms: int) -> str:
@@ -254,7 +241,7 @@ class Talk(Session):
     def _say(self, header: bytes, payload: bytes, now: float) -> None:
         assert self.link is not None
         self._sent_at = now
-        self.link.say(header + LF + payload)
+        self.link.say(header + wire.LF + payload)
 
 
 def add_ids(header: bytes, token: str | None, parent: str | None = None, timeout_ms: int | None = None) -> bytes:
