@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
+import secrets
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,13 +25,16 @@ from ..codec.records import by_id
 from ..errors import DecodeError
 from ..protocols.ceda import MAX_PAYLOAD
 from ..sessions import ceda_events as event
+from ..sessions.base import CLIENT
+from ..sessions.ceda_client import SESSION
+from ..sessions.ceda_client import CedaClient as CedaSession
 from ..sessions.ceda_data import Blob, Data
 from ..sessions.ceda_login import CedaLogin
 from ..sessions.ceda_options import CedaClientOptions
 from ..sessions.ceda_records import Record
-from ..sessions.ceda_wire import CEDA_TCP
+from ..sessions.ceda_wire import CEDA_TCP, HEARTBEAT
+from ..sessions.links import Link
 from ..spec.declare import Cell
-from .ceda_session import ClientSession, Echo
 from .client import Client, Opening, Subscription, dial
 from .connection import Dial, Reconnect
 from .errors import AnswerError, ConnectionLost, LiveError, Refused, RequestTimeout
@@ -109,7 +114,7 @@ class CedaClient(Client[Message, Request]):
     max_message = MAX_PAYLOAD
 
     def __init__(self, dial: Dial, login: CedaLogin, options: CedaClientOptions) -> None:
-        self._session = ClientSession(lambda: self._connection.flow.is_stopped, login, options)
+        self._session = _Session(lambda: self._connection.flow.is_stopped, login, options)
         super().__init__(dial, self._session)
         self._echoes: deque[asyncio.Future[None]] = deque()
 
@@ -127,9 +132,7 @@ class CedaClient(Client[Message, Request]):
         The record is values by number, or cells where the exact types matter. A ``blob`` is one field of up to
         10 240 000 bytes.
         """
-        await self._connection.usable()
-        self._connection.do(lambda now: self._session.publish(topic, record, now, blob=blob))
-        await self._connection.give_way()
+        await self._connection.send(lambda now: self._session.publish(topic, record, now, blob=blob))
 
     async def request(
         self,
@@ -160,18 +163,15 @@ class CedaClient(Client[Message, Request]):
     async def p2p(
         self, topic: str, record: Record, *, server_id: str, signal_id: str = "", blob: Blob | None = None
     ) -> None:
-        """Sends to one service, by its name."""
-        await self._connection.usable()
-        self._connection.do(
+        """Send to one service, by its name."""
+        await self._connection.send(
             lambda now: self._session.p2p(topic, record, now, server_id=server_id, signal_id=signal_id, blob=blob)
         )
-        await self._connection.give_way()
 
     async def reply(self, message: Message, record: Record, *, blob: Blob | None = None) -> None:
-        """Answers a p2p that came with another one."""
-        await self._connection.usable()
-        self._connection.do(lambda now: self._session.reply(event.Delivered(message.data), record, now, blob=blob))
-        await self._connection.give_way()
+        """Reply to a p2p that came with another one."""
+        delivered = event.Delivered(message.data)
+        await self._connection.send(lambda now: self._session.reply(delivered, record, now, blob=blob))
 
     def _told(self, events: list[Any]) -> None:
         for one in events:
@@ -188,7 +188,7 @@ class CedaClient(Client[Message, Request]):
                     self._connection.fail(Refused(f"{self.target} refused the login: {one.reason}"))
                 case event.SubscriptionResult():
                     self._subscription_result(one)
-                case Echo():
+                case _Echo():
                     self._echoed(one.count)
                 case _:
                     pass
@@ -261,6 +261,56 @@ class CedaClient(Client[Message, Request]):
         record, blob = _answer_record(asked, result, error)
         if self._connection.is_ready and asked.generation == self._connection.generation:
             self._connection.do(lambda now: self._session.reply(event.Asked(asked.data), record, now, blob=blob))
+
+
+@dataclass(frozen=True, slots=True)
+class _Echo:
+    """Heartbeats came."""
+
+    count: int
+
+
+class _Session(CedaSession):
+    """What a client with an application adds: that may give up waiting, and may be too slow to read."""
+
+    def __init__(self, is_stopped: Callable[[], bool], login: CedaLogin, options: CedaClientOptions) -> None:
+        super().__init__(login, options, chance=random.Random(secrets.randbits(256)))
+        self._is_stopped = is_stopped
+
+    @property
+    def last_reply_topic(self) -> str:
+        return f"{self.connection_id}.{SESSION}.{self._counter}"
+
+    def forget(self, reply_topic: str) -> None:
+        """Nobody waits for this reply any more."""
+        self._requests.close(reply_topic)
+
+    def beat(self, now: float) -> None:
+        """A heartbeat out of turn."""
+        if self.is_ready:
+            self._states.sends(CLIENT, "heartbeat", is_us=True)
+            self._say(bytes((HEARTBEAT,)))
+
+    def receive(self, link: Link, data: bytes, now: float) -> None:
+        before = self.counts["heartbeats"]
+        super().receive(link, data, now)
+        self._report_echoes(before)
+
+    def receive_messages(self, link: Link, bodies: Iterable[bytes], now: float) -> None:
+        before = self.counts["heartbeats"]
+        super().receive_messages(link, bodies, now)
+        self._report_echoes(before)
+
+    def _report_echoes(self, before: int) -> None:
+        count = self.counts["heartbeats"] - before
+        if count:
+            self.events.append(_Echo(count))
+
+    def tick(self, now: float) -> None:
+        """While nothing is read, nothing can be heard: that is no sign of death. Heartbeats show that we live."""
+        if self._is_stopped():
+            self._missed = 0
+        super().tick(now)
 
 
 def _size(data: Data) -> int:

@@ -242,8 +242,7 @@ class Connection:
 
     def has_room(self) -> bool:
         """Whether more can be written; writes what there is if it is much. One that is away has room: for nothing."""
-        if self._pipe is not None and self._pipe.link.unsent >= EAGER_BYTES:
-            self._flush()
+        self._flush_much()
         return self._usable.is_set() or not self.is_ready
 
     async def drained(self) -> None:
@@ -266,11 +265,18 @@ class Connection:
             self._loop.call_soon(self._flush)
         return result
 
-    async def give_way(self) -> None:
-        """Lets others run if much is to be written."""
-        if self._pipe is not None and self._pipe.link.unsent >= EAGER_BYTES:
-            self._flush()
+    async def send(self, call: Callable[[float], Any]) -> None:
+        """Call the session once the connection is usable; let others run if much is to be written."""
+        await self.usable()
+        self.do(call)
+        if self._flush_much():
             await asyncio.sleep(0)
+
+    def _flush_much(self) -> bool:
+        is_much = self._pipe is not None and self._pipe.link.unsent >= EAGER_BYTES
+        if is_much:
+            self._flush()
+        return is_much
 
     def _flush(self) -> None:
         self._will_flush = False

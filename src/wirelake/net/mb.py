@@ -99,12 +99,12 @@ class MbClient(Client[Message, Request]):
         subscriber. ``parent`` is the id of the message that caused this one.
         """
         data = to_payload(payload)
+        call = partial(self._session.publish, topic, data, version=version, confirm=confirm, parent=parent)
+        if not confirm:
+            await self._connection.send(call)
+            return
         await self._connection.usable()
-        token = self._connection.do(lambda now: self._session.publish(topic, data, now, version, confirm, parent))
-        if token is not None:
-            await self._answer_to(token, self._session.forget)
-        else:
-            await self._connection.give_way()
+        await self._answer_to(self._connection.do(call), self._session.forget)
 
     async def request(
         self,
