@@ -29,6 +29,7 @@ from wirelake.spec import (
     derived,
     field,
     many,
+    messages_in,
     nested,
     optional,
     text,
@@ -191,6 +192,11 @@ def test_messages_inherit_what_the_class_line_of_a_base_without_code_says() -> N
         [cls.__message__[key] for key in ("code", "kind", "sent_by", "head_least")] for cls in (Done, Failed, Refused)
     ]
     assert said == [[1, "response", "server", 9], [2, "response", "both", 9], [3, "event", "both", 0]]
+
+
+def test_the_messages_of_a_module_are_its_classes_with_a_code_in_order() -> None:
+    namespace = {"Message": Message, "Struct": Struct, "Reset": Reset, "number": 7, "Measured": Measured}
+    assert messages_in(namespace) == (Reset, Measured)
 
 
 def test_a_word_that_a_class_line_may_not_say_is_refused() -> None:

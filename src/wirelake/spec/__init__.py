@@ -20,6 +20,7 @@ from .declare import labelled as labelled
 from .declare import le as le
 from .declare import length as length
 from .declare import many as many
+from .declare import messages_in as messages_in
 from .declare import msgpack as msgpack
 from .declare import nested as nested
 from .declare import number as number

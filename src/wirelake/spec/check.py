@@ -6,7 +6,7 @@ Every setting of every reading option is tried, so that a dialect nobody uses to
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar, get_args
 
@@ -200,12 +200,12 @@ def _check_message(made: Layout, node: MessageNode) -> None:
 
 
 def _check_names(node: MessageNode) -> None:
-    """Every field has a name, a key and a column of its own."""
-    taken = {"keys": [f.key for f in node.fields], "columns": [f.column or f.key for f in node.fields]}
+    """Refuse fields that share a key or a column, or have the name of what every message has."""
+    taken = {"key": [f.key for f in node.fields], "column": [f.column or f.key for f in node.fields]}
     for kind, names in taken.items():
         names += [derived.name for derived in node.derived]
         twice = next((name for name in names if names.count(name) > 1), None)
-        require(twice is None, f"{node.name}: two fields have the {kind[:-1]} {twice!r}")
+        require(twice is None, f"{node.name}: two fields have the {kind} {twice!r}")
     for f in node.fields:
         require(not hasattr(Message, f.name), f"{node.name}.{f.name}: every message has a {f.name} of its own")
 
@@ -243,13 +243,11 @@ def _check_roles(node: MessageNode) -> None:
             seen[f.role] = f.name
 
 
-def _with_nested(fields: tuple[n.Field, ...]) -> list[n.Field]:
-    found = []
+def _with_nested(fields: tuple[n.Field, ...]) -> Iterator[n.Field]:
     for f in fields:
-        found.append(f)
+        yield f
         if isinstance(f.wire, n.Nested | n.Tags):
-            found += _with_nested(f.wire.struct.__wire_fields__)
-    return found
+            yield from _with_nested(f.wire.struct.__wire_fields__)
 
 
 def _check_tags(made: Layout, place: str, tags: n.Tags[Any]) -> None:

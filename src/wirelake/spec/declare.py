@@ -14,12 +14,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
 from importlib import import_module
-from typing import Any, ClassVar, Literal, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Literal, TypeVar, cast, dataclass_transform
 
 import msgspec
 
 from ..errors import SpecError
 from . import nodes as n
+from .derive import derive
 
 T = TypeVar("T")
 
@@ -128,8 +129,7 @@ def field(
     default: Any = ...,
 ) -> T:
     """A field of a structure or message."""
-    made: Any = n.Field("", wire, doc, json, column, role, published, unit, when, only, "", default)
-    return made  # type: ignore[no-any-return]
+    return cast("T", n.Field("", wire, doc, json, column, role, published, unit, when, only, "", default))
 
 
 def optional(wire: n.Wire[T], doc: str = "", *, default: T | None = None, **details: Any) -> T | None:
@@ -140,7 +140,7 @@ def optional(wire: n.Wire[T], doc: str = "", *, default: T | None = None, **deta
 def view(wire: n.Wire[T], doc: str = "", *, of: str, default: Any = ..., **details: Any) -> T:
     """The decoded form of a ``Body`` field, kept beside its raw bytes."""
     made: Any = field(wire, doc, default=default, **details)
-    return replace(made, view_of=of)  # type: ignore[no-any-return]
+    return cast("T", replace(made, view_of=of))
 
 
 def length(wire: n.Int, of: str, *, when: n.Condition | None = None, published: str = "") -> Any:
@@ -157,46 +157,30 @@ class _StructMeta(msgspec.StructMeta):
     """Takes the field declarations out of a class body and leaves a frozen msgspec struct."""
 
     def __new__(mcls, name: str, bases: tuple[type, ...], ns: dict[str, Any], **kwargs: Any) -> Any:
-        own: dict[str, n.Field] = {}
-        derived_fields: dict[str, n.DerivedField] = {}
-        for key, value in list(ns.items()):
-            if isinstance(value, n.Field):
-                own[key] = replace(value, name=key)
-                if isinstance(value.wire, n.Length):
-                    del ns[key]
-                    ns.get("__annotations__", {}).pop(key, None)  # on the wire only, even if someone gave it a type
-                elif value.default is ...:
-                    del ns[key]
-                else:
-                    ns[key] = value.default
-            elif isinstance(value, n.DerivedField):
-                derived_fields[key] = replace(value, name=key)
+        own = {key: replace(value, name=key) for key, value in ns.items() if isinstance(value, n.Field)}
+        computed = {key: replace(value, name=key) for key, value in ns.items() if isinstance(value, n.DerivedField)}
+        for key, declared in own.items():
+            if declared.default is ...:
                 del ns[key]
-        inherited: dict[str, n.Field] = {}
-        inherited_derived: dict[str, n.DerivedField] = {}
-        for base in reversed(bases):
-            inherited |= {f.name: f for f in getattr(base, "__wire_fields__", ())}
-            inherited_derived |= {d.name: d for d in getattr(base, "__derived_fields__", ())}
+            else:
+                ns[key] = declared.default
+            if isinstance(declared.wire, n.Length):
+                ns.get("__annotations__", {}).pop(key, None)  # on the wire only, even if someone gave it a type
+        ns |= {key: property(partial(derive, made.how), doc=made.doc) for key, made in computed.items()}
         limits = kwargs.pop("limits", ())
         try:
             cls: Any = super().__new__(mcls, name, bases, ns, frozen=True, **kwargs)
         except TypeError as error:
             raise SpecError(f"{name}: {error}") from None
-        cls.__wire_fields__ = tuple((inherited | own).values())
-        cls.__derived_fields__ = tuple((inherited_derived | derived_fields).values())
+        cls.__wire_fields__ = _with_inherited(bases, "__wire_fields__", own)
+        cls.__derived_fields__ = _with_inherited(bases, "__derived_fields__", computed)
         cls.__sum_limits__ = tuple(limits)
-        for made in derived_fields.values():
-            setattr(cls, made.name, property(_derive(made.how), doc=made.doc))
         return cls
 
 
-def _derive(how: n.Derived) -> Any:
-    def value(self: Any) -> Any:
-        from .derive import derive
-
-        return derive(how, self)
-
-    return value
+def _with_inherited(bases: tuple[type, ...], attribute: str, own: dict[str, T]) -> tuple[T, ...]:
+    inherited = {made.name: made for base in reversed(bases) for made in getattr(base, attribute, ())}
+    return tuple((inherited | own).values())
 
 
 @dataclass_transform(field_specifiers=(field, optional, view, length))
@@ -279,6 +263,12 @@ class Message(msgspec.Struct, metaclass=_MessageMeta, kw_only=True):
         return to_json(self)
 
 
+def messages_in(namespace: Mapping[str, Any]) -> tuple[type[Message], ...]:
+    """Return the messages of a module, by its ``globals()``, in its order; their bases, without code, are left out."""
+    classes = (value for value in namespace.values() if isinstance(value, type) and issubclass(value, Message))
+    return tuple(cls for cls in classes if cls.__message__["code"] is not None)
+
+
 def tag(
     code: int,
     wire: n.Wire[T] | None,
@@ -291,14 +281,12 @@ def tag(
     default: Any = None,
 ) -> T | None:
     """A row of a tag table; absent is None."""
-    made: Any = n.Field("", n.Tag(code, "", wire, allowed, required, doc, title), doc, role=role, default=default)
-    return made  # type: ignore[no-any-return]
+    return cast("T", n.Field("", n.Tag(code, "", wire, allowed, required, doc, title), doc, role=role, default=default))
 
 
 def flag(code: int, allowed: frozenset[int], doc: str = "", *, title: str = "", default: bool = False) -> bool:
     """A row of a tag table without a value."""
-    made: Any = n.Field("", n.Tag(code, "", None, allowed, frozenset(), doc, title), doc, default=default)
-    return made  # type: ignore[no-any-return]
+    return cast("bool", n.Field("", n.Tag(code, "", None, allowed, frozenset(), doc, title), doc, default=default))
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(tag, flag))

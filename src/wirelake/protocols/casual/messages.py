@@ -20,6 +20,7 @@ from ...spec import (
     labelled,
     length,
     many,
+    messages_in,
     nested,
     sized_by,
     text,
@@ -473,29 +474,4 @@ class ConversationDisconnectLate(
     """The initiator ends the conversation, as peers since 2021 do."""
 
 
-MESSAGES = (
-    DomainConnectRequest,
-    DomainConnectReply,
-    DomainDiscoverRequest,
-    DomainDiscoverReply,
-    ServiceCallRequest,
-    ServiceCallReply,
-    ResourcePrepareRequest,
-    ResourcePrepareReply,
-    ResourceCommitRequest,
-    ResourceCommitReply,
-    ResourceRollbackRequest,
-    ResourceRollbackReply,
-    QueueEnqueueRequest,
-    QueueEnqueueReply,
-    QueueDequeueRequest,
-    QueueDequeueReply,
-    ConversationConnectRequest,
-    ConversationConnectReply,
-    ConversationSend,
-    ConversationDisconnect,
-    ConversationConnectRequestLate,
-    ConversationConnectReplyLate,
-    ConversationSendLate,
-    ConversationDisconnectLate,
-)
+MESSAGES = messages_in(globals())

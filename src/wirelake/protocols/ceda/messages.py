@@ -30,6 +30,7 @@ from ...spec import (
     fixed,
     labelled,
     le,
+    messages_in,
     optional,
     text,
     u8,
@@ -226,4 +227,4 @@ class GroupPub(CedaMessage, code=0x65, kind="event"):
     group: FirstPiece | NextPiece | None = view(GROUP, "piece of a split message", of="body", default=None)
 
 
-MESSAGES = (Heartbeat, Subscribe, Unsubscribe, Login, Logout, Publish, Request, Reply, P2p, GroupPub)
+MESSAGES = messages_in(globals())

@@ -31,6 +31,7 @@ from ...spec import (
     labelled,
     le,
     many,
+    messages_in,
     msgpack,
     nested,
     optional,
@@ -376,22 +377,4 @@ class Ping(ControlMessage, code=PING):
     body: bytes | None = field(NO_BODY, "empty", default=None)
 
 
-MESSAGES = (
-    SubscribeRequest,
-    ListRequest,
-    InvokeRequest,
-    SetRequest,
-    PreflightRequest,
-    Close,
-    SubscribeResponse,
-    ListResponse,
-    InvokeResponse,
-    SetResponse,
-    PreflightResponse,
-    ClientHello,
-    ServerHello,
-    ClientProof,
-    ServerProof,
-    Ack,
-    Ping,
-)
+MESSAGES = messages_in(globals())

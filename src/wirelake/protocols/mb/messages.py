@@ -17,6 +17,7 @@ from ...spec import (
     be,
     choose,
     field,
+    messages_in,
     number,
     optional,
     view,
@@ -144,4 +145,4 @@ LENGTH = Size(
     rule="frame_too_large",
 )
 
-MESSAGES = (Publish, Request, Response)
+MESSAGES = messages_in(globals())
