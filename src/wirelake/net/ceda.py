@@ -173,23 +173,23 @@ class CedaClient(Client[Message, Request]):
         delivered = event.Delivered(message.data)
         await self._connection.send(lambda now: self._session.reply(delivered, record, now, blob=blob))
 
-    def _told(self, events: list[Any]) -> None:
-        for one in events:
-            match one:
-                case event.Asked():
-                    self._asked(Request(one.message, False, self._connection.generation))
-                case event.Delivered():
-                    self._deliver(one.message.topic, Message(one.message, one.is_image), _size(one.message))
-                case event.Answered():
-                    self._settle(one.token, one.reply, to_exception(one.error) if one.error else None)
+    def _handle(self, events: list[Any]) -> None:
+        for happened in events:
+            match happened:
+                case event.Asked(message=message):
+                    self._asked(Request(message, False, self._connection.generation))
+                case event.Delivered(message=message, is_image=is_image):
+                    self._deliver(message.topic, Message(message, is_image), _size(message))
+                case event.Answered(token=token, reply=reply, error=error):
+                    self._settle(token, reply, to_exception(error) if error else None)
                 case event.Ready():
                     self._connection.ready()
-                case event.Refused():
-                    self._connection.fail(Refused(f"{self.target} refused the login: {one.reason}"))
+                case event.Refused(reason=reason):
+                    self._connection.fail(Refused(f"{self.target} refused the login: {reason}"))
                 case event.SubscriptionResult():
-                    self._subscription_result(one)
-                case _Echo():
-                    self._echoed(one.count)
+                    self._subscription_result(happened)
+                case _Echo(count=count):
+                    self._echoed(count)
                 case _:
                     pass
 
@@ -198,9 +198,9 @@ class CedaClient(Client[Message, Request]):
         if not result.ok and not result.is_unsubscribe:
             error = Refused(f"the subscription of {result.topics} was refused: {result.reason}")
             log.warning(error.detail)
-            for one in self._subscriptions:
-                if set(one.patterns) & {result.topics, *result.topics.split("|")}:
-                    one._inbox.end(error)
+            for subscription in self._subscriptions:
+                if set(subscription.patterns) & {result.topics, *result.topics.split("|")}:
+                    subscription._inbox.end(error)
 
     def _echoed(self, count: int) -> None:
         while count and self._echoes:
@@ -237,7 +237,7 @@ class CedaClient(Client[Message, Request]):
                 await echo
 
     def _unsubscribe(self, patterns: tuple[str, ...]) -> None:
-        left = [one for one in patterns if all(one != responder.pattern for responder in self._responders)]
+        left = [pattern for pattern in patterns if all(pattern != responder.pattern for responder in self._responders)]
         if left:
             self._connection.do(lambda now: self._session.unsubscribe(left, now))
 

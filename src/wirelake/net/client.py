@@ -115,7 +115,7 @@ class Client(ABC, Generic[M, Q]):
             session,
             self.framing,
             pipes=self._pipe,
-            on_events=self._told,
+            on_events=self._handle,
             on_lost=self._lost,
             on_end=self._over,
             is_urgent=lambda: bool(self._open),
@@ -181,7 +181,7 @@ class Client(ABC, Generic[M, Q]):
             subscription._inbox.end(end)
 
     @abstractmethod
-    def _told(self, events: list[Any]) -> None:
+    def _handle(self, events: list[Any]) -> None:
         """What the session has to tell."""
 
     @abstractmethod
@@ -267,11 +267,11 @@ class Client(ABC, Generic[M, Q]):
     def _route(self, topic: str) -> tuple[Inbox[M], ...]:
         if len(self._routes) >= ROUTES:
             self._routes.clear()
-        found = tuple(
-            one._inbox for one in self._subscriptions if any(self._matches(pattern, topic) for pattern in one.patterns)
+        inboxes = tuple(
+            sub._inbox for sub in self._subscriptions if any(self._matches(pattern, topic) for pattern in sub.patterns)
         )
-        self._routes[topic] = found
-        return found
+        self._routes[topic] = inboxes
+        return inboxes
 
     async def respond(
         self, pattern: str, handler: Handler[Q], *, priority: float = 0, concurrency: int = SIDE_BY_SIDE
@@ -317,8 +317,8 @@ class Client(ABC, Generic[M, Q]):
     def _answer(self, asked: Q, result: Any, error: Exception | None) -> None: ...
 
     def _responder_for(self, topic: str) -> Responder[Q] | None:
-        fitting = [one for one in self._responders if self._matches(one.pattern, topic)]
-        return max(fitting, key=lambda one: one.priority, default=None)
+        fitting = [responder for responder in self._responders if self._matches(responder.pattern, topic)]
+        return max(fitting, key=lambda responder: responder.priority, default=None)
 
 
 class Opening(AbstractAsyncContextManager[ClientT], Awaitable[ClientT], Generic[ClientT]):

@@ -522,12 +522,12 @@ class Endpoint:
         return not self.pipes
 
 
-def show_address(found: Any) -> str:
+def show_address(address: Any) -> str:
     """``127.0.0.1:3001``, ``[::1]:3001``."""
-    if not isinstance(found, tuple) or len(found) < 2:
-        return str(found or "")
-    return f"[{found[0]}]:{found[1]}" if ":" in str(found[0]) else f"{found[0]}:{found[1]}"
+    if not isinstance(address, tuple) or len(address) < 2:
+        return str(address or "")
+    return f"[{address[0]}]:{address[1]}" if ":" in str(address[0]) else f"{address[0]}:{address[1]}"
 
 
-def _address(found: Any) -> Address:
-    return (str(found[0]), int(found[1])) if isinstance(found, tuple) and len(found) > 1 else (str(found or ""), 0)
+def _address(name: Any) -> Address:
+    return (str(name[0]), int(name[1])) if isinstance(name, tuple) and len(name) > 1 else (str(name or ""), 0)

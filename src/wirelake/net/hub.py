@@ -124,13 +124,13 @@ class Hub:
         label = name if transport == "tcp" else f"{name}-{transport}"
         certificate = self.settings.tls.files if transport in ("tls", "wss") else None
         try:
-            found = await server.listen(address, websocket=transport in ("ws", "wss"), certificate=certificate)
+            bound = await server.listen(address, websocket=transport in ("ws", "wss"), certificate=certificate)
         except ValueError as error:
             raise HubError(f"{label}: {error}") from None
         except OSError as error:
             raise HubError(f"{label}: {explain(error, address)}") from None
-        self.listening[label] = show_address(found)
-        if certificate is None and not is_loopback(found[0]):
+        self.listening[label] = show_address(bound)
+        if certificate is None and not is_loopback(bound[0]):
             fields = {"name": label, "address": self.listening[label]}
             log.warning(
                 "anybody who reaches this address can read what passes: it has no TLS", extra={"fields": fields}
@@ -166,13 +166,13 @@ class Hub:
         return 200, "text/plain; version=0.0.4; charset=utf-8", show_metrics(self)
 
     def _health(self) -> tuple[int, str, str]:
-        told = {
+        health = {
             "status": "draining" if self.is_draining else "ok",
             "uptime_seconds": round(time.time() - self.started, 3),
             "connections": {name: server.connections for name, server in self.servers.items()},
             "recording": None if self.recorder is None else self.recorder.problem or "ok",
         }
-        return 503 if self.is_draining else 200, "application/json", json.dumps(told) + "\n"
+        return 503 if self.is_draining else 200, "application/json", json.dumps(health) + "\n"
 
     async def until_stopped(self) -> None:
         await self._stopped.wait()
@@ -202,7 +202,7 @@ class Hub:
         if self.servers:
             fields = {"connections": sum(server.connections for server in self.servers.values()), "seconds": seconds}
             log.info("shutting down", extra={"fields": fields})
-            cutting = asyncio.create_task(self._cut_when_told())
+            cutting = asyncio.create_task(self._cut_when_asked())
             await asyncio.gather(*(server.close(seconds) for server in self.servers.values()))
             cutting.cancel()
         if self._pages is not None:
@@ -212,7 +212,7 @@ class Hub:
         self.lag.stop()
         await asyncio.sleep(0)
 
-    async def _cut_when_told(self) -> None:
+    async def _cut_when_asked(self) -> None:
         await self._cut.wait()
         for server in self.servers.values():
             server.cut()
@@ -226,7 +226,7 @@ def serve(settings: HubSettings, on_ready: Callable[[Hub], Any]) -> None:
 
 async def _run(settings: HubSettings, on_ready: Callable[[Hub], Any]) -> None:
     limit = raise_file_limit()
-    wanted = max(one.connections for one in settings.services.values()) + SPARE_FILES
+    wanted = max(service.connections for service in settings.services.values()) + SPARE_FILES
     if limit and limit < wanted:
         fields = {"files": limit, "wanted": wanted}
         log.warning("fewer connections are possible than allowed: the limit of open files", extra={"fields": fields})
@@ -254,15 +254,14 @@ def _loop_factory(settings: HubSettings) -> Callable[[], asyncio.AbstractEventLo
     """That of uvloop if it is installed. With TLS it is not used: it reads from a connection before the handshake has
     begun, and what it has read is lost.
     """
-    has_tls = any({"tls", "wss"} & set(one.listeners) for one in settings.services.values())
+    has_tls = any({"tls", "wss"} & set(service.listeners) for service in settings.services.values())
     try:
         uvloop = None if has_tls else importlib.import_module("uvloop")
     except ImportError:
         uvloop = None
     if uvloop is None:
         return new_event_loop if sys.platform != "win32" else None
-    found: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
-    return found
+    return uvloop.new_event_loop  # type: ignore[no-any-return]
 
 
 def is_loopback(host: str) -> bool:

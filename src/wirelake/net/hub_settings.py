@@ -109,13 +109,13 @@ def read_settings(tables: dict[str, Any], name: str, directory: Path) -> HubSett
     services = {}
     for protocol, live in LIVE.items():
         if protocol in tables:
-            absent = tuple(one for one in TRANSPORTS if one not in live.transports)
+            absent = tuple(transport for transport in TRANSPORTS if transport not in live.transports)
             services[protocol] = reader.read(live.service.settings, tables[protocol], protocol, absent)
     others: dict[str, Any] = {key: reader.read(kind, tables.get(key, {}), key) for key, kind in _TABLES.items()}
     settings = complete(HubSettings(services=services, directory=directory, **others))
-    for protocol, found in settings.services.items():
+    for protocol, service in settings.services.items():
         for transport in ("tls", "wss"):
-            if transport in found.listeners and settings.tls.files is None:
+            if transport in service.listeners and settings.tls.files is None:
                 reader.fail(f"{protocol}.{transport}", "needs a certificate and its key in [tls]")
     return settings
 
@@ -124,11 +124,11 @@ def complete(settings: HubSettings) -> HubSettings:
     """With the usual listeners where none is named."""
     chosen = settings.services or {name: live.service.settings() for name, live in LIVE.items()}
     services = {}
-    for name, found in chosen.items():
-        if not found.listeners:
+    for name, service in chosen.items():
+        if not service.listeners:
             usual: Any = {where: ("127.0.0.1", port) for where, port in LIVE[name].hub_listeners.items()}
-            found = replace(found, **usual)
-        services[name] = found
+            service = replace(service, **usual)
+        services[name] = service
     return replace(settings, services=services)
 
 

@@ -45,16 +45,16 @@ class Flow:
         self._full.clear()
         self.settle()
 
-    def report(self, who: Any, waiting: int, most: int, size: int) -> None:
+    def report(self, reader: Any, waiting: int, most: int, size: int) -> None:
         """How much waits there: messages, and their bytes."""
         if waiting >= most:
-            self._full[who] = size >= URGENT_BYTES
+            self._full[reader] = size >= URGENT_BYTES
             self.settle()
-        elif who in self._full and waiting <= most // 2:
-            self.forget(who)
+        elif reader in self._full and waiting <= most // 2:
+            self.forget(reader)
 
-    def forget(self, who: Any) -> None:
-        if self._full.pop(who, None) is not None:
+    def forget(self, reader: Any) -> None:
+        if self._full.pop(reader, None) is not None:
             self.settle()
 
     def settle(self) -> None:

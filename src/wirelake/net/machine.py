@@ -66,26 +66,26 @@ class Machine:
 
     def _of_processors(self) -> dict[str, float]:
         before, self._busy = self._busy, _processors()
-        found = {}
+        shares = {}
         for name, (busy, total) in self._busy.items():
             busy_then, total_then = before.get(name, (0, 0))
             key = "system.cpu.percent" if name == "cpu" else f"system.cpu.{{core:{name[3:]}}}.percent"
-            found[key] = (busy - busy_then) / (total - total_then) if total > total_then else 0.0
-        return found
+            shares[key] = (busy - busy_then) / (total - total_then) if total > total_then else 0.0
+        return shares
 
 
 def _processors() -> dict[str, tuple[int, int]]:
     """Time that each one was busy, and all its time."""
-    found = {}
+    busy: dict[str, tuple[int, int]] = {}
     try:
         for line in (_PROC / "stat").read_text().splitlines():
             if line.startswith("cpu"):
                 name, *times = line.split()
                 spent = list(map(int, times[:8]))
-                found[name] = (sum(spent) - spent[3] - spent[4], sum(spent))
+                busy[name] = (sum(spent) - spent[3] - spent[4], sum(spent))
     except (OSError, ValueError, IndexError):
         return {}
-    return found
+    return busy
 
 
 def _memory() -> dict[str, float]:

@@ -127,33 +127,33 @@ class MbClient(Client[Message, Request]):
         answer = await self._answer_to(token, self._session.forget)
         return Message(topic, answer, version, token)
 
-    def _told(self, events: list[Any]) -> None:
-        for one in events:
-            match one:
+    def _handle(self, events: list[Any]) -> None:
+        for happened in events:
+            match happened:
                 case event.Delivered(topic, version, payload, number):
                     self._deliver(topic, Message(topic, payload, version, number), len(payload))
                 case event.Answered(token, payload, error):
                     self._settle(token, payload, None if error is None else to_exception(error))
                 case event.Asked():
-                    self._asked(one)
+                    self._asked(happened)
                 case event.Ready():
                     self._connection.ready()
                 case event.Refused():
-                    self._refused(one)
+                    self._refused(happened)
                 case _:
                     pass
 
     def _refused(self, refused: event.Refused) -> None:
         error = refused.error
-        told = Refused(f"{refused.what} of {refused.topic} was refused: {error.code}: {error.message}")
+        refusal = Refused(f"{refused.what} of {refused.topic} was refused: {error.code}: {error.message}")
         match refused.what:
             case "registration":
-                self._connection.fail(told if error.form else ConnectionFailed(f"{self.target}: {told.detail}"))
+                self._connection.fail(refusal if error.form else ConnectionFailed(f"{self.target}: {refusal.detail}"))
             case "subscription":
-                for one in self._subscriptions:
-                    if refused.topic in map(self._canonical, one.patterns):
-                        one._inbox.end(told)
-                log.warning(told.detail)
+                for subscription in self._subscriptions:
+                    if refused.topic in map(self._canonical, subscription.patterns):
+                        subscription._inbox.end(refusal)
+                log.warning(refusal.detail)
             case _:
                 self.refused += 1
                 log.info("a message was refused", extra={"fields": {"topic": refused.topic, "code": error.code}})

@@ -92,7 +92,7 @@ def _messages(servers: Mapping[str, Server]) -> Iterator[Sample]:
     for name, server in servers.items():
         counts = server.session.counts
         names = LIVE[name].message_counts if name in LIVE else ("messages",)
-        yield {"protocol": name}, sum(counts[one] for one in names)
+        yield {"protocol": name}, sum(counts[counter] for counter in names)
 
 
 def _counts(servers: Mapping[str, Server]) -> Iterator[Sample]:

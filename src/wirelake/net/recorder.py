@@ -85,7 +85,7 @@ class Recorder:
         self._next = 0
         self._held = 0
         """Bytes of streams that the writer has taken and not yet given on."""
-        self._told = 0
+        self._reported = 0
         """Unrecorded bytes that ``on_recovery`` was told of."""
         self._try_at = 0.0
         self._last_us = 0
@@ -103,10 +103,10 @@ class Recorder:
     def opened(self, client: Address, server: Address, protocol: str | None = None) -> int:
         """A connection was made; gives its number for later calls."""
         number, self._next = self._next, self._next + 1
-        one = self._passing[number] = _Passing(_plain(client), _plain(server), protocol, self._now_us())
+        passing = self._passing[number] = _Passing(_plain(client), _plain(server), protocol, self._now_us())
         if self._is_on():
             try:
-                self._open(one)
+                self._open(passing)
                 self._flush()
             except Exception as error:  # whatever it is, traffic goes on
                 self._stop(error)
@@ -114,33 +114,33 @@ class Recorder:
 
     def data(self, connection: int, direction: int, data: bytes) -> None:
         """Record bytes that are about to be passed on."""
-        one = self._passing[connection]
-        if not self._is_on() or one.number is None:
-            self._miss(one, direction, len(data))
+        passing = self._passing[connection]
+        if not self._is_on() or passing.number is None:
+            self._miss(passing, direction, len(data))
             return
-        before = self._writer.offset(one.number, direction)
+        before = self._writer.offset(passing.number, direction)
         try:
-            self._writer.data(one.number, direction, self._now_us(), data)
+            self._writer.data(passing.number, direction, self._now_us(), data)
             self._held += len(data)
             self._flush()
         except Exception as error:
-            taken = self._writer.offset(one.number, direction) - before
+            taken = self._writer.offset(passing.number, direction) - before
             if taken < len(data):
                 self._held += taken
-                self._miss(one, direction, len(data) - taken)
+                self._miss(passing, direction, len(data) - taken)
             self._stop(error)
 
     def closed(self, connection: int, how: str = "closed") -> None:
         """The connection has ended, both ways; by a ``reset`` if that is said."""
-        one = self._passing[connection]
-        one.ended = (self._now_us(), "reset" if how == "reset" else "closed")
+        passing = self._passing[connection]
+        passing.ended = (self._now_us(), "reset" if how == "reset" else "closed")
         if self._is_on():
             try:
-                self._close(connection, one)
+                self._close(connection, passing)
                 self._flush()
             except Exception as error:
                 self._stop(error)
-        elif one.number is None:
+        elif passing.number is None:
             self._forget(connection)
 
     def _flush(self) -> None:
@@ -149,8 +149,8 @@ class Recorder:
         self.recorded += self._held
         self._held = 0
 
-    def _miss(self, one: _Passing, direction: int, count: int) -> None:
-        one.missed[direction] += count
+    def _miss(self, passing: _Passing, direction: int, count: int) -> None:
+        passing.missed[direction] += count
         self.unrecorded += count
 
     def _forget(self, connection: int) -> None:
@@ -166,25 +166,25 @@ class Recorder:
 
     # --- telling the tap: each step can fail, and is not done twice when it is tried again
 
-    def _open(self, one: _Passing) -> None:
-        if one.number is None:
-            one.number = self._writer.open(one.client, one.server, one.opened_us, one.protocol)
+    def _open(self, passing: _Passing) -> None:
+        if passing.number is None:
+            passing.number = self._writer.open(passing.client, passing.server, passing.opened_us, passing.protocol)
 
-    def _close(self, connection: int, one: _Passing) -> None:
-        if one.ended is not None:
-            assert one.number is not None
-            self._writer.close(one.number, *one.ended)
+    def _close(self, connection: int, passing: _Passing) -> None:
+        if passing.ended is not None:
+            assert passing.number is not None
+            self._writer.close(passing.number, *passing.ended)
             del self._passing[connection]
 
     def _catch_up(self) -> None:
         """Tells the tap what happened while it could not be written."""
-        for connection, one in list(self._passing.items()):
-            self._open(one)
-            assert one.number is not None
+        for connection, passing in list(self._passing.items()):
+            self._open(passing)
+            assert passing.number is not None
             for direction in (TO_SERVER, TO_CLIENT):
-                self._writer.skip(one.number, direction, one.missed[direction])
-                one.missed[direction] = 0
-            self._close(connection, one)
+                self._writer.skip(passing.number, direction, passing.missed[direction])
+                passing.missed[direction] = 0
+            self._close(connection, passing)
 
     def _is_on(self) -> bool:
         return not self.problem or (self._clock() >= self._try_at and self._resume())
@@ -217,8 +217,8 @@ class Recorder:
             return False
         self.problem = ""
         if self._on_recovery is not None:
-            self._on_recovery(f"recording goes on; {self.unrecorded - self._told} bytes were not recorded")
-        self._told = self.unrecorded
+            self._on_recovery(f"recording goes on; {self.unrecorded - self._reported} bytes were not recorded")
+        self._reported = self.unrecorded
         return True
 
     def _probe(self) -> None:
