@@ -1,0 +1,72 @@
+"""Which hours are counted anew, from which files, and which files that replaces."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from wirelake.gold.facts import MESSAGES
+from wirelake.ingest.tasks.addresses import HOUR_US, AddressesTask, address_tasks, hours_of, replaced_by
+from wirelake.lake import Lake, StagedFile
+
+FIRST = 1_700_000_000_000_000 // HOUR_US
+
+
+def file(table: str, first: int | None, last: int | None, name: str = "x") -> StagedFile:
+    times = (None if at is None else at * HOUR_US for at in (first, last))
+    return StagedFile(table, "", f"_staging/{name}", name, 1, 1, *times)
+
+
+def test_the_hours_of_messages_and_exchanges_count() -> None:
+    files = [
+        file("silver/messages", 5, 7),
+        file("gold/exchanges", 3, 3),
+        file("gold/sessions", 9, 9),
+        file("silver/messages", None, None),
+    ]
+    assert hours_of(files) == [3, 5, 6, 7]
+
+
+def test_a_task_gets_the_files_of_its_hours(tmp_path: Path) -> None:
+    lake = Lake.open(tmp_path)
+    new = [file("silver/messages", 5, 7, "m"), file("gold/exchanges", 6, 6, "e")]
+    with lake.writing() as run:
+        tasks = address_tasks(lake, run.staging, new, hours_of(new), parallelism=4)
+    assert [task.hours for task in tasks] == [
+        ((5, ("_staging/m",), ()),),
+        ((6, ("_staging/m",), ("_staging/e",)),),
+        ((7, ("_staging/m",), ()),),
+    ]
+
+
+def test_only_the_minutes_of_the_hour_are_counted_and_replace_those_before(tmp_path: Path) -> None:
+    lake = Lake.open(tmp_path)
+    times = [FIRST * HOUR_US, FIRST * HOUR_US + 1, (FIRST + 1) * HOUR_US]
+    columns = {
+        "ts": times,
+        "protocol": ["mb"] * 3,
+        "address": ["a"] * 3,
+        "kind": ["event"] * 3,
+        "connection": ["0" * 16] * 3,
+        "direction": ["to_server"] * 3,
+        "length": [10] * 3,
+    }
+    arrays = [pa.array(columns.get(field.name, [None] * 3), field.type) for field in MESSAGES]
+    with lake.writing() as run:
+        for _ in range(2):
+            with run.staging.attempt("m") as attempt:
+                attempt.table("silver/messages", MESSAGES).write(pa.RecordBatch.from_arrays(arrays, schema=MESSAGES))
+                messages = attempt.close()
+            (counted,) = AddressesTask(run.staging, ((FIRST, (messages[0].staged,), ()),)).run()
+            rows = pq.ParquetFile(lake.store.full(counted.staged)).read().to_pylist()
+            assert [(row["minute"], row["messages"]) for row in rows] == [
+                (datetime.fromtimestamp(FIRST * 3600, UTC), 2)
+            ]
+            before = replaced_by([FIRST], lake)
+            run.commit([counted], removed=before)
+    assert [file.name for file in before] == [f"part-00000001-a{FIRST:08d}-0.parquet"]
+    assert len(lake.files("gold/addresses")) == 1
+    assert replaced_by([FIRST + 1], lake) == []

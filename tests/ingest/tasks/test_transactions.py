@@ -1,0 +1,56 @@
+"""Transactions are followed in parts, over all connections; what is undecided is carried on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from wirelake.capture.partitions import CaptureRange, plan
+from wirelake.generate import generate, write_pcap
+from wirelake.ingest.tasks import StepSettings
+from wirelake.ingest.tasks.decode import DecodeTask
+from wirelake.ingest.tasks.gold import GoldTask
+from wirelake.ingest.tasks.transactions import TransactionsTask
+from wirelake.lake import Lake, read_ipc
+
+PARTS = 2
+
+
+def followed(place: Path, capture: Path, final: bool) -> tuple[set[bytes], set[str], dict[str, int]]:
+    """The transactions that are decided, those that are open, and the outcomes."""
+    lake = Lake.open(place, settings={"buckets": PARTS}, durable=False)
+    with lake.writing() as run:
+        settings = StepSettings(run.staging, PARTS, final=final)
+        piece = CaptureRange(str(capture), "all", "pcap", size=capture.stat().st_size)
+        (partition,) = plan([piece], settings.reading, is_last=True).partitions
+        decoded = DecodeTask(settings, partition).run()
+        gold = [GoldTask(settings, k, (decoded.of_bucket(k),), None, decoded.last_us).run() for k in range(PARTS)]
+        decided: set[bytes] = set()
+        opened: set[str] = set()
+        outcomes: dict[str, int] = {}
+        for part in range(PARTS):
+            calls, moves = (
+                tuple(files[part] for result in gold if part in (files := getattr(result, kind)))
+                for kind in ("calls", "moves")
+            )
+            result = TransactionsTask(settings, part, calls, moves, None, decoded.last_us).run()
+            assert (result.carry is None) is final
+            assert result.open is not None
+            for file in result.files:
+                ids = pq.ParquetFile(lake.store.full(file.staged)).read().column("gtrid").to_pylist()
+                assert not decided & set(ids)
+                decided |= set(ids)
+            opened |= {row["correlation"] for batch in read_ipc(lake.store, result.open) for row in batch.to_pylist()}
+            outcomes = {name: outcomes.get(name, 0) + result.outcomes[name] for name in {*outcomes, *result.outcomes}}
+    return decided, opened, outcomes
+
+
+def test_each_transaction_is_decided_in_one_part_and_none_is_open_at_the_end(tmp_path: Path) -> None:
+    capture = tmp_path / "all.pcap"
+    write_pcap(generate("casual", seed=5, messages=2000, connections=4), capture)
+    decided, opened, outcomes = followed(tmp_path / "final", capture, final=True)
+    assert len(decided) == sum(outcomes.values()) > 10
+    assert outcomes["committed"] and not opened
+    so_far, *_ = followed(tmp_path / "more", capture, final=False)
+    assert so_far <= decided
