@@ -6,29 +6,16 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 
 import click
 
 from .. import __version__
-from .completion import completion
-from .decode import decode
-from .demo import demo
-from .describe import describe
-from .dissector import dissector
-from .encode import encode
-from .export import export
-from .generate import generate
-from .ingest import ingest
-from .inspect import inspect
-from .match import match
-from .package import package
-from .publish import publish
-from .report import report
-from .request import request
-from .respond import respond
-from .serve import serve
-from .subscribe import subscribe
-from .tap import tap
+
+VERBS = (
+    *("decode", "encode", "inspect", "describe", "match", "generate", "package", "ingest", "report", "serve"),
+    *("publish", "subscribe", "request", "respond", "tap", "export", "dissector", "demo", "completion"),
+)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -55,28 +42,8 @@ def cli() -> None:
     """
 
 
-for command in (
-    decode,
-    encode,
-    inspect,
-    describe,
-    match,
-    generate,
-    package,
-    ingest,
-    report,
-    serve,
-    publish,
-    subscribe,
-    request,
-    respond,
-    tap,
-    export,
-    dissector,
-    demo,
-    completion,
-):
-    cli.add_command(command)
+for verb in VERBS:
+    cli.add_command(getattr(import_module(f".{verb}", __name__), verb))
 
 EXTRAS = {
     "pyarrow": "columnar",

@@ -18,6 +18,7 @@ from click.core import ParameterSource
 from ..errors import WireError
 from ..net.live import LIVE, Live, VerbOption
 from .inputs import CHUNK
+from .options import usage_errors
 
 if TYPE_CHECKING:
     from ..net.client import Client, Opening
@@ -105,10 +106,8 @@ def live_of(given: dict[str, Any]) -> Live:
 def target_of(given: dict[str, Any]) -> Target:
     from ..net.urls import parse_url
 
-    try:
+    with usage_errors(ValueError):
         return parse_url(given["url"], given["protocol"])
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
 
 
 def _open(given: dict[str, Any]) -> Opening[Any]:
@@ -116,18 +115,14 @@ def _open(given: dict[str, Any]) -> Opening[Any]:
     target = target_of(given)
     common = {key: given[key] for key in ("ca", "cert", "key", "reconnect")} | {"verify": not given["insecure"]}
     values = protocol_values("connect", given)
-    try:
+    with usage_errors(ValueError, OSError):  # of options, and of the files that they name
         return live_of(given).connect(target, **values, **common)
-    except (ValueError, OSError) as error:  # of options, and of the files that they name
-        raise click.UsageError(str(error)) from None
 
 
 def payload_argument(given: dict[str, Any], text: str) -> Any:
     """Return a payload on the command line as the client takes it."""
-    try:
+    with usage_errors(ValueError):
         return live_of(given).message_json.argument(text)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
 
 
 def single_message(given: dict[str, Any], topic: str | None, payload: str | None) -> Outgoing | None:

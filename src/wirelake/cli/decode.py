@@ -5,23 +5,26 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import islice
+from operator import itemgetter
 from typing import Any, BinaryIO
 
 import click
 
 from ..codec import decode as decode_one
-from ..codec.json import to_json
+from ..codec.json import error_json, to_json
 from ..codec.stream import Decoded, StreamDecoder
 from ..errors import BadValue, DecodeError
 from ..spec.nodes import Protocol
 from ..spec.resolve import layout
 from .inputs import CHUNK, open_inputs, read_chunks, read_lines
-from .options import protocol_option, reading_options, take_options
-from .output import Tally, emit
+from .options import protocol_option, reading_options, take_options, usage_errors
+from .output import Tally
 
 _SPACE = re.compile(r"\s+")
 _DIGIT = re.compile("[0-9a-fA-F]")
 BATCH_LINES = 4096
+
+Objects = Iterator[dict[str, Any]]
 
 
 @click.command()
@@ -49,17 +52,12 @@ def decode(protocol: Protocol, is_hex: bool, engine: str, files: tuple[str, ...]
     wirelake decode -p examples/sensor.py:PROTOCOL readings.bin
     """
     options = take_options(protocol, given)
+    read = READERS[engine, is_hex]
     tally = Tally()
-    several = len(files) > 1
     for name, file in open_inputs(files):
-        more = {"file": name} if several else {}
-        if is_hex:
-            run = _hex_records if engine == "record" else _hex_columns
-            run(protocol, options, file, tally, more)
-        elif engine == "record":
-            _stream_records(protocol, options, file, tally, more)
-        else:
-            _stream_columns(protocol, options, file, tally, more)
+        more = {"file": name} if len(files) > 1 else {}
+        for shown in read(protocol, options, file):
+            tally.emit(shown | more)
     tally.exit()
 
 
@@ -77,22 +75,17 @@ def _frames(file: BinaryIO) -> Iterator[bytes | DecodeError]:
             yield BadValue(what, rule="not_hex", offset=odd // 2)
 
 
-def _hex_records(
-    protocol: Protocol, options: dict[str, Any], file: BinaryIO, tally: Tally, more: dict[str, Any]
-) -> None:
+def _hex_records(protocol: Protocol, options: dict[str, Any], file: BinaryIO) -> Objects:
     for frame in _frames(file):
-        if isinstance(frame, DecodeError):
-            tally.error(frame, protocol, **more)
-            continue
         try:
-            emit(to_json(decode_one(protocol, frame, **options)) | more)
+            if isinstance(frame, DecodeError):
+                raise frame
+            yield to_json(decode_one(protocol, frame, **options))
         except DecodeError as error:
-            tally.error(error, protocol, **more)
+            yield error_json(error, protocol.name)
 
 
-def _hex_columns(
-    protocol: Protocol, options: dict[str, Any], file: BinaryIO, tally: Tally, more: dict[str, Any]
-) -> None:
+def _hex_columns(protocol: Protocol, options: dict[str, Any], file: BinaryIO) -> Objects:
     from ..columnar import decode_frames
     from ..columnar.to_json import all_columns, show_rows
 
@@ -103,70 +96,54 @@ def _hex_columns(
         batch = decode_frames(protocol, frames, all_columns(protocol), **options)
         assert batch.row_frames is not None and batch.quarantined_frames is not None
         shown = dict(zip(batch.row_frames.tolist(), show_rows(protocol, nodes, batch), strict=True))
-        rejected = dict(zip(batch.quarantined_frames.tolist(), batch.quarantined.to_pylist(), strict=True))
+        for i, row in zip(batch.quarantined_frames.tolist(), batch.quarantined.to_pylist(), strict=True):
+            shown[i] = _show_quarantined(row, protocol, row["error_offset"])
         for i, frame in enumerate(group):
-            if isinstance(frame, DecodeError):
-                tally.error(frame, protocol, **more)
-            elif i in shown:
-                emit(shown[i] | more)
-            else:
-                tally.errors += 1
-                emit(_show_quarantined(rejected[i], protocol, rejected[i]["error_offset"]) | more)
+            yield error_json(frame, protocol.name) if isinstance(frame, DecodeError) else shown[i]
 
 
 def _show_quarantined(row: dict[str, Any], protocol: Protocol, offset: int) -> dict[str, Any]:
-    return {
-        "ok": False,
-        "protocol": protocol.name,
-        "verdict": row["verdict"],
-        "rule": row["rule"],
-        "path": row["path"],
-        "offset": offset,
-        "detail": row["detail"],
-    }
+    place = {"rule": row["rule"], "path": row["path"], "offset": offset}
+    return {"ok": False, "protocol": protocol.name, "verdict": row["verdict"], **place, "detail": row["detail"]}
 
 
-def _stream_records(
-    protocol: Protocol, options: dict[str, Any], file: BinaryIO, tally: Tally, more: dict[str, Any]
-) -> None:
-    decoder = _streamed(protocol, options)
-    for events in _events(decoder, file):
-        for event in events:
-            if isinstance(event, Decoded):
-                emit(to_json(event.message) | {"offset": event.offset} | more)
-            else:
-                tally.error(event.error, protocol, offset=event.offset, length=event.length, **more)
+def _stream_records(protocol: Protocol, options: dict[str, Any], file: BinaryIO) -> Objects:
+    for event in _events(_decoder(protocol, options), file):
+        if isinstance(event, Decoded):
+            yield to_json(event.message) | {"offset": event.offset}
+        else:
+            yield error_json(event.error, protocol.name) | {"offset": event.offset, "length": event.length}
 
 
-def _streamed(protocol: Protocol, options: dict[str, Any]) -> StreamDecoder:
-    try:
-        return StreamDecoder(protocol, **options)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
-
-
-def _events(decoder: StreamDecoder, file: BinaryIO) -> Iterator[list[Any]]:
+def _events(decoder: StreamDecoder, file: BinaryIO) -> Iterator[Any]:
     for chunk in read_chunks(file):
-        yield decoder.feed(chunk)
-    yield decoder.finish()
+        yield from decoder.feed(chunk)
+    yield from decoder.finish()
 
 
-def _stream_columns(
-    protocol: Protocol, options: dict[str, Any], file: BinaryIO, tally: Tally, more: dict[str, Any]
-) -> None:
+def _decoder(protocol: Protocol, options: dict[str, Any]) -> StreamDecoder:
+    with usage_errors(ValueError):
+        return StreamDecoder(protocol, **options)
+
+
+def _stream_columns(protocol: Protocol, options: dict[str, Any], file: BinaryIO) -> Objects:
     from ..columnar import decode_stream
     from ..columnar.to_json import all_columns, show_rows
 
-    _streamed(protocol, options)
+    _decoder(protocol, options)  # refuses what cannot be read as a stream
     nodes = {node.name: node for node in layout(protocol, **options).messages.values()}
     wanted = all_columns(protocol)
     for batch in decode_stream(protocol, read_chunks(file), wanted, batch_bytes=CHUNK, **options):
         offsets = batch.records.column("offset").to_pylist()
-        rows = [
-            (at, shown | {"offset": at}) for at, shown in zip(offsets, show_rows(protocol, nodes, batch), strict=True)
-        ]
+        rows = [shown | {"offset": at} for at, shown in zip(offsets, show_rows(protocol, nodes, batch), strict=True)]
         for row in batch.quarantined.to_pylist():
-            tally.errors += 1
-            rows.append((row["offset"], _show_quarantined(row, protocol, row["offset"]) | {"length": row["length"]}))
-        for _, shown in sorted(rows, key=lambda pair: pair[0]):
-            emit(shown | more)
+            rows.append(_show_quarantined(row, protocol, row["offset"]) | {"length": row["length"]})
+        yield from sorted(rows, key=itemgetter("offset"))
+
+
+READERS = {
+    ("record", True): _hex_records,
+    ("record", False): _stream_records,
+    ("columnar", True): _hex_columns,
+    ("columnar", False): _stream_columns,
+}

@@ -81,7 +81,7 @@ def demo(messages: int, seed: int, output: Path | None, keep: Path | None, is_se
         _check_plotly()
         from ..demo.run import run
 
-        show = _Show()
+        show = _Show(indent="    ")
         name = None if keep else "demo"  # the lake is gone by then, so its path would mislead
         with _nothing_empty(report, stopping), _kept(keep, scratch, stopping) as folder, _engine(stopping) as engine:
             try:
@@ -93,9 +93,6 @@ def demo(messages: int, seed: int, output: Path | None, keep: Path | None, is_se
                 _serve(shown, keep, stopping)
             else:
                 _emit(shown, keep)
-
-
-# --- before anything is done
 
 
 def _check_places(report: Path, keep: Path | None) -> None:
@@ -125,9 +122,6 @@ def _check_plotly() -> None:
     """Fail now, not after a minute, if plotly is missing."""
     if importlib.util.find_spec("plotly") is None:
         raise click.ClickException("this needs plotly: pip install 'wirelake[report]'")
-
-
-# --- the end, whenever it comes
 
 
 class Interrupted(KeyboardInterrupt):
@@ -258,30 +252,14 @@ def _kept(keep: Path | None, scratch: Path, stopping: _Stopping) -> Iterator[Pat
         raise
 
 
-# --- for people
-
-
-class _Show:
+class _Show(Bar):
     """Numbered steps with their progress."""
 
-    def __init__(self) -> None:
+    def step(self, number: int, text: str) -> None:
         from ..demo.run import STEPS
 
-        self._steps = STEPS
-        self._bar = Bar(indent="    ")
-
-    def step(self, number: int, text: str) -> None:
-        self._bar.close()
-        click.echo(f"{number}/{self._steps} {text}", err=True)
-
-    def stage(self, name: str, total: int, unit: str = "") -> None:
-        self._bar.stage(name, total, unit)
-
-    def add(self, done: int) -> None:
-        self._bar.add(done)
-
-    def leave(self) -> None:
-        self._bar.leave()
+        self.close()
+        click.echo(f"{number}/{STEPS} {text}", err=True)
 
 
 def _tell(shown: Shown, keep: Path | None) -> None:

@@ -8,7 +8,7 @@ import click
 
 from ..spec.nodes import Protocol
 from ..spec.render import as_markdown, as_text, tables
-from .options import ProtocolName
+from .options import ProtocolName, usage_errors
 
 
 @click.command()
@@ -25,8 +25,6 @@ def describe(protocol: Protocol, message: str | None, markdown: bool) -> None:
     wirelake describe casual 3100
     wirelake describe dsa subscribe_response
     """
-    try:
+    with usage_errors(ValueError):
         shown = tables(protocol, message)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
     sys.stdout.write(as_markdown(shown) if markdown else as_text(shown))

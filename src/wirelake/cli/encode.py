@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import Any
 
@@ -12,9 +13,9 @@ from ..codec.json import error_json, from_json
 from ..errors import EncodeError
 from ..spec.nodes import Protocol
 from ..spec.resolve import layout
-from .inputs import open_inputs, parse_json, read_lines
+from .inputs import open_inputs, read_lines
 from .options import protocol_option, reading_options, take_options
-from .output import Tally, emit
+from .output import Tally
 
 
 @click.command()
@@ -50,10 +51,10 @@ def _encode_line(protocol: Protocol, options: dict[str, Any], line: str, is_hex:
         made = layout(protocol, **(_detected(protocol, shown) | options))
         frame = encode_frame(made, from_json(made, shown))
     except EncodeError as error:
-        tally.errors += 1
         if is_hex:
-            emit(error_json(error, protocol.name))
+            tally.emit(error_json(error, protocol.name))
         else:
+            tally.errors += 1
             click.echo(f"wirelake encode: {error}", err=True)
         return
     if is_hex:
@@ -64,7 +65,7 @@ def _encode_line(protocol: Protocol, options: dict[str, Any], line: str, is_hex:
 
 def _parse(line: str) -> Any:
     try:
-        shown = parse_json(line)
+        shown = json.loads(line)
     except ValueError as error:
         raise EncodeError(f"not JSON: {error}", rule="json_shape") from None
     if isinstance(shown, dict) and shown.get("ok") is False:

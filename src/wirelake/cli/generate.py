@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..spec.nodes import Protocol
-from .options import PROTOCOLS, ProtocolName, reading_options, take_options
+from .options import PROTOCOLS, ProtocolName, chosen_options, reading_options, usage_errors
 
 if TYPE_CHECKING:
     from ..generate import Traffic
@@ -75,11 +75,9 @@ def generate(
 
     _check_sets(form, rotate, files)
     dials = {name: given.pop(name) for name in DIALS}
-    options = take_options(protocols[0], given) if len(protocols) == 1 else _mixed(given)
-    try:
+    options = chosen_options(given)
+    with usage_errors(ValueError):
         traffic = make(protocols, seed=seed, messages=messages, connections=connections, **dials, **options)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
     try:
         written = _write(traffic, form, output, rotate, files)
     except OSError as error:
@@ -111,7 +109,3 @@ def _write(traffic: Traffic, form: str, output: Path, rotate: int | None, files:
         case _:
             write_jsonl(traffic, output)
     return output
-
-
-def _mixed(given: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in given.items() if name != "more" and value is not None}

@@ -14,7 +14,7 @@ import click
 
 from ..protocols import BUILT_IN, load
 from ..spec.nodes import Protocol
-from .options import ProtocolName, reading_options
+from .options import ProtocolName, chosen_options, pairs, reading_options, usage_errors
 from .output import emit
 from .progress import Bar, size
 
@@ -110,7 +110,7 @@ def ingest(
 
     Prints one JSON object on standard output that says what was done.
     """
-    settings = dict(_pairs(conf, "--conf"))
+    settings = dict(pairs(conf, "--conf"))
     bar = None if quiet else Bar()
     try:
         with _one_line_errors():
@@ -195,34 +195,22 @@ def default_master() -> str | None:
     return None if "PYSPARK_GATEWAY_PORT" in os.environ else "local[*]"
 
 
-def _pairs(given: tuple[str, ...], option: str) -> list[tuple[str, str]]:
-    pairs = [item.partition("=") for item in given]
-    for name, equals, _ in pairs:
-        if not equals or not name:
-            raise click.UsageError(f"{option} takes NAME=VALUE, not {name!r}")
-    return [(name, value) for name, _, value in pairs]
-
-
 def _reading(protocols: tuple[str, ...], ports: tuple[str, ...], given: dict[str, Any]) -> Any:
     """Return how to read the captures; a reading option applies to the protocols that have it."""
     from ..capture.settings import ReadSettings
-    from .options import chosen_options
 
     names = protocols or BUILT_IN
-    chosen = chosen_options(given)
     options: dict[str, dict[str, Any]] = {}
-    for name, value in chosen.items():
-        suited = [one for one in names if _suits(load(one), name, value)]
+    for name, value in chosen_options(given).items():
+        suited = [protocol for protocol in names if _suits(load(protocol), name, value)]
         if not suited:
             raise click.UsageError(f"none of {', '.join(names)} has the reading option {name}={value}")
-        for one in suited:
-            options.setdefault(one, {})[name] = value
-    told = _ports(ports)
-    try:
+        for protocol in suited:
+            options.setdefault(protocol, {})[name] = value
+    given_ports = _ports(ports)
+    with usage_errors(ValueError):
         reading = ReadSettings(protocols=tuple(names), options=options)
-        return ReadSettings(protocols=tuple(names), options=options, ports={**reading.ports, **told})
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
+        return ReadSettings(protocols=tuple(names), options=options, ports={**reading.ports, **given_ports})
 
 
 def _suits(protocol: Protocol, name: str, value: Any) -> bool:
@@ -231,15 +219,12 @@ def _suits(protocol: Protocol, name: str, value: Any) -> bool:
 
 
 def _ports(given: tuple[str, ...]) -> dict[int, str]:
-    found = {}
-    for number, name in _pairs(given, "--port"):
+    ports = {}
+    for number, name in pairs(given, "--port"):
         if not number.isdecimal() or not 0 < int(number) < 1 << 16:
             raise click.UsageError(f"--port takes NUMBER=PROTOCOL, and {number!r} is not a port")
-        found[int(number)] = name
-    return found
-
-
-# --- for people
+        ports[int(number)] = name
+    return ports
 
 
 def _tell(report: Any, lake: str) -> None:

@@ -1,12 +1,11 @@
-"""What verbs read: files and standard input, as chunks, lines or JSON."""
+"""What verbs read: files and standard input, as chunks or lines."""
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import click
 
@@ -35,7 +34,3 @@ def read_chunks(file: BinaryIO) -> Iterator[bytes]:
 def read_lines(file: BinaryIO) -> Iterator[str]:
     for raw in file:
         yield raw.decode("utf-8", "replace")
-
-
-def parse_json(line: str) -> Any:
-    return json.loads(line)

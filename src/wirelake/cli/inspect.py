@@ -15,7 +15,7 @@ from ..errors import DecodeError
 from ..spec.nodes import Protocol
 from ..spec.resolve import Layout, candidates, layout
 from .inputs import CHUNK, open_inputs
-from .options import protocol_option, reading_options, take_options
+from .options import protocol_option, reading_options, take_options, usage_errors
 
 WIDTH = 12
 MOST_LINES = 4
@@ -49,10 +49,8 @@ def inspect(
         raise click.UsageError("give either --hex or files")
     draw = Drawing(protocol, options, MOST_LINES if not all_bytes else 1 << 30)
     if digits is not None:
-        try:
+        with usage_errors(ValueError, about="--hex: "):
             data = bytes.fromhex("".join(digits.split()))
-        except ValueError as error:
-            raise click.UsageError(f"--hex: {error}") from None
         draw.frame(data, 0)
     else:
         for _, file in open_inputs(files):
@@ -81,10 +79,8 @@ class Drawing:
 
     def stream(self, file: BinaryIO, count: int | None) -> None:
         """Draw the frames of a stream, and the undecodable bytes between them."""
-        try:
+        with usage_errors(ValueError):
             decoder = StreamDecoder(self.protocol, **self.options)
-        except ValueError as error:
-            raise click.UsageError(str(error)) from None
         drawn = 0
         keep = bytearray()
         base = 0

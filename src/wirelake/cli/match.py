@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import click
 
 from ..codec.topics import TopicError, match_topic
 from ..spec.nodes import Protocol
-from .inputs import open_inputs, parse_json, read_lines
+from .inputs import open_inputs, read_lines
 from .options import protocol_option
 from .output import Tally, emit
 
@@ -36,7 +37,7 @@ def match(protocol: Protocol, files: tuple[str, ...]) -> None:
 
 def _match(protocol: Protocol, line: str, tally: Tally) -> dict[str, Any]:
     try:
-        asked = parse_json(line)
+        asked = json.loads(line)
         pattern, topic = asked["pattern"], asked["topic"]
         if not isinstance(pattern, str) or not isinstance(topic, str):
             raise TypeError

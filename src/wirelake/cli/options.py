@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import click
@@ -13,6 +14,15 @@ from ..spec.nodes import Protocol
 from ..spec.resolve import settle
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+@contextmanager
+def usage_errors(*kinds: type[Exception], about: str = "") -> Iterator[None]:
+    """Show these errors as wrong usage: one line, exit status 2."""
+    try:
+        yield
+    except kinds as error:
+        raise click.UsageError(f"{about}{error}") from None
 
 
 class ProtocolName(click.ParamType[Protocol, Any]):
@@ -74,10 +84,8 @@ def reading_options(command: F) -> F:
 def take_options(protocol: Protocol, given: dict[str, Any]) -> dict[str, Any]:
     """Take the reading options out of a command's arguments, and check them."""
     chosen = chosen_options(given)
-    try:
+    with usage_errors(ValueError):
         settle(protocol, chosen)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
     return chosen
 
 
@@ -86,9 +94,15 @@ def chosen_options(given: dict[str, Any]) -> dict[str, Any]:
     more = given.pop("more", ())
     chosen = {name: given.pop(name) for name in READING}
     chosen = {name: value for name, value in chosen.items() if value is not None}
-    for item in more:
-        name, equals, value = item.partition("=")
-        if not equals:
-            raise click.UsageError(f"--option takes NAME=VALUE, not {item!r}")
+    for name, value in pairs(more, "--option"):
         chosen[name.replace("-", "_")] = {"true": True, "false": False}.get(value, value)
     return chosen
+
+
+def pairs(given: tuple[str, ...], option: str) -> list[tuple[str, str]]:
+    """Return the names and values of an option that takes NAME=VALUE."""
+    parts = [item.partition("=") for item in given]
+    for name, equals, _ in parts:
+        if not equals or not name:
+            raise click.UsageError(f"{option} takes NAME=VALUE, not {name!r}")
+    return [(name, value) for name, _, value in parts]

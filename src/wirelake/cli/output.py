@@ -7,9 +7,6 @@ import sys
 from typing import Any
 
 from ..codec.content import dump_json
-from ..codec.json import error_json
-from ..errors import DecodeError
-from ..spec.nodes import Protocol
 
 
 def emit(shown: dict[str, Any]) -> None:
@@ -37,9 +34,10 @@ class Tally:
     def __init__(self) -> None:
         self.errors = 0
 
-    def error(self, error: DecodeError, protocol: Protocol, **more: Any) -> None:
-        self.errors += 1
-        emit(error_json(error, protocol.name) | more)
+    def emit(self, shown: dict[str, Any]) -> None:
+        """Print an object; one with ``"ok": false`` is an error."""
+        self.errors += not shown["ok"]
+        emit(shown)
 
     def exit(self) -> None:
         sys.stdout.flush()

@@ -19,7 +19,7 @@ import click
 from click.core import ParameterSource
 
 from ..spec.nodes import Protocol
-from .options import ProtocolName
+from .options import ProtocolName, usage_errors
 from .output import announce, emit
 from .progress import size
 
@@ -158,9 +158,6 @@ def _missing(error: ImportError) -> Exception:
     return click.ClickException(f"this needs {error.name}: pip install 'wirelake[report]'")
 
 
-# --- a file
-
-
 def _write(place: str, output: str | None, force: bool, is_opened: bool, quiet: bool) -> None:
     began = time.monotonic()
     path = Path(output if output is not None else f"{name_of(place)}.html")
@@ -242,27 +239,20 @@ def steps(quiet: bool) -> Iterator[Say]:
             click.echo("\r\x1b[K", nl=False, err=True)
 
 
-# --- served
-
-
 def serve_report(
     place: str, listen: str = LISTEN, token: str = "", *, is_opened: bool = False, quiet: bool = False
 ) -> bool:
     """Serves the report of a lake until Ctrl-C or SIGTERM. False: a query still runs, see ``leave``."""
     from ..net.settings import parse_address
 
-    try:
+    with usage_errors(ValueError, about="--listen: "):
         address = parse_address(listen)
-    except ValueError as error:
-        raise click.UsageError(f"--listen: {error}") from None
     with needs_report():
         from ..report.follow import LakeSource
         from ..report.http_access import check_token
 
-        try:
+        with usage_errors(ValueError, about="--token: "):
             token = token and check_token(token)
-        except ValueError as error:
-            raise click.UsageError(f"--token: {error}") from None
         server = _listening(LakeSource(_open(place)), address, listen, token)
         try:
             with steps(quiet) as say:

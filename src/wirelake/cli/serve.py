@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ..net.live import LIVE
-from .log_format import show_logs
-from .log_handler import ThreadedHandler
+from .logs import ThreadedHandler, show_logs
+from .options import usage_errors
 from .output import announce
 
 if TYPE_CHECKING:
@@ -89,18 +90,11 @@ def serve(**given: Any) -> None:
     from ..net.hub import HubError, SettingsError
     from ..net.hub import serve as run
 
-    try:
+    with usage_errors(HubError, SettingsError):
         settings = _settings(given)
-    except SettingsError as error:
-        raise click.UsageError(str(error)) from None
-    handler = ThreadedHandler()
-    show_logs(level=LEVELS[settings.log.level], form=settings.log.format, handler=handler)
-    try:
-        run(settings, lambda hub: announce({"listening": hub.listening}))
-    except (HubError, SettingsError) as error:
-        raise click.UsageError(str(error)) from None
-    finally:
-        handler.close()
+        with closing(ThreadedHandler()) as handler:
+            show_logs(handler, level=LEVELS[settings.log.level], form=settings.log.format)
+            run(settings, lambda hub: announce({"listening": hub.listening}))
 
 
 def _settings(given: dict[str, Any]) -> HubSettings:
@@ -150,7 +144,5 @@ def _listeners(given: dict[str, Any]) -> dict[str, dict[str, tuple[str, int]]]:
 def _address(flag: str, value: str) -> tuple[str, int]:
     from ..net.settings import parse_address
 
-    try:
+    with usage_errors(ValueError, about=f"--{flag}: "):
         return parse_address(value)
-    except ValueError as error:
-        raise click.UsageError(f"--{flag}: {error}") from None

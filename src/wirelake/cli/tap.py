@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..spec.nodes import Protocol
-from .log_format import show_logs
-from .log_handler import ThreadedHandler
+from .logs import ThreadedHandler, show_logs
 from .options import ProtocolName
 from .output import announce
 
@@ -129,26 +130,23 @@ def tap(
     from ..net.proxy import Proxy
     from ..net.recorder import Recorder
 
-    handler = ThreadedHandler()
-    log = show_logs(verbose=verbose, handler=handler)
-    try:
-        recorder = Recorder(
-            directory,
-            rotate_bytes=int(rotate_mb * (1 << 20)),
-            rotate_seconds=rotate_seconds,
-            sync_seconds=sync_seconds,
-            on_problem=log.error,
-            on_recovery=log.warning,
-        )
-    except OSError as error:
-        raise click.ClickException(f"cannot record into {directory}: {error.strerror}") from None
-    name = None if protocol is None else protocol.name
-    proxy = Proxy(listen, upstream, recorder, protocol=name, max_connections=max_connections)
-    try:
+    with closing(ThreadedHandler()) as handler:
+        log = show_logs(handler, level=logging.DEBUG if verbose else logging.INFO)
+        try:
+            recorder = Recorder(
+                directory,
+                rotate_bytes=int(rotate_mb * (1 << 20)),
+                rotate_seconds=rotate_seconds,
+                sync_seconds=sync_seconds,
+                on_problem=log.error,
+                on_recovery=log.warning,
+            )
+        except OSError as error:
+            raise click.ClickException(f"cannot record into {directory}: {error.strerror}") from None
+        name = None if protocol is None else protocol.name
+        proxy = Proxy(listen, upstream, recorder, protocol=name, max_connections=max_connections)
         asyncio.run(_run(proxy, recorder, drain_seconds))
         log.info("ended", extra={"fields": _summary(proxy, recorder)})
-    finally:
-        handler.close()
     if recorder.unrecorded or recorder.unrecorded_connections:
         sys.exit(1)
 
@@ -156,7 +154,6 @@ def tap(
 async def _run(proxy: Proxy, recorder: Recorder, drain_seconds: float) -> None:
     """Run until a signal comes, and then until the data under way is delivered."""
     import asyncio
-    import logging
     import signal
 
     from ..net.endpoint import show_address
