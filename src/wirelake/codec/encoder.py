@@ -357,14 +357,11 @@ class _Writer:
         size = len(self.out) - start
         if wire.exactly is not None and size != wire.exactly:
             raise EncodeError(f"the body has {size} bytes, not {wire.exactly}", rule="body_length", path=field.key)
-        if size == 0 and wire.empty == "refused" and self.node.views and not self._opaque(wire):
+        is_refused = size == 0 and wire.empty == "refused" and self.node.views
+        if is_refused and not (wire.opaque_if and reach(self.message, wire.opaque_if)):
             raise EncodeError("the body is empty", rule="body_empty", path=field.key)
         if wire.most is not None and size > wire.most:
             raise EncodeError(f"{size} bytes, at most {wire.most}", rule=wire.most_rule, path=field.key)
-
-    def _opaque(self, wire: n.Body) -> bool:
-        """Whether the body is a piece that nobody looks into."""
-        return bool(wire.opaque_if and reach(self.message, wire.opaque_if))
 
     def _write_views(self, body: n.Body) -> None:
         views = [view for view in self.node.views if not isinstance(view.wire, n.Signature)]

@@ -497,7 +497,7 @@ class Reader:
         for part in self.layout.frame.parts:
             match part:
                 case n.Size(name=name, wire=n.Escaped() as escaped):
-                    size = (header.mask_at or header.payload - self._code_size()) - at
+                    size = (header.mask_at or header.code_at or header.payload) - at
                     value = (
                         self.data[at] & ~escaped.mask_bit if size == 1 else read_int(escaped.wide, self.data, at + 1)
                     )
@@ -521,9 +521,6 @@ class Reader:
                     assert_never(part)
             at += self.layout.part_size(part)
 
-    def _code_size(self) -> int:
-        return sum(part.wire.size for part in self.layout.frame.parts if isinstance(part, n.Code))
-
 
 # --- what the parts need
 
@@ -540,9 +537,7 @@ def _has_all(value: Any, names: tuple[str, ...]) -> bool:
     return isinstance(value, dict) and all(value.get(name) not in (None, "", 0) for name in names)
 
 
-@lru_cache(maxsize=1024)
-def _pattern(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern)
+_pattern = lru_cache(maxsize=1024)(re.compile)
 
 
 def read_word(wire: n.Word[Any], text: str) -> Any:

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..protocols.mb import MAX_FRAME
 from ..sessions.mb_broker import MbBroker
 from ..sessions.mb_services import BrokerOptions
-from ..sessions.mb_wire import MAX_FRAME, MB_TCP
+from ..sessions.mb_wire import MB_TCP
 from .machine import Machine
 from .services import Served, Service, ServiceSettings, unpredictable
 from .settings import rules

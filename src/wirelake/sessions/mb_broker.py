@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 
+from ..protocols.mb import MAX_FRAME, MAX_PAYLOAD
 from ..protocols.mb.conduct import HEARTBEAT
 from . import mb_wire
 from .links import Framing, Link
@@ -46,7 +47,7 @@ class MbBroker(Registry):
         at, end = 0, len(data)
         while end - at >= 4:
             (size,) = mb_wire.size_of(data, at)
-            if size > mb_wire.MAX_FRAME:
+            if size > MAX_FRAME:
                 self._drop(service, "a frame is too large")
                 return
             start = at + 4
@@ -64,7 +65,7 @@ class MbBroker(Registry):
             service: Service | None = link.state
             if service is None or link.closing is not None:
                 return
-            if len(body) > mb_wire.MAX_FRAME:
+            if len(body) > MAX_FRAME:
                 self._drop(service, "", 1009)
             else:
                 self._handle(service, body, 0, len(body))
@@ -93,7 +94,7 @@ class MbBroker(Registry):
         if self._auditors:
             self._copy_received(service, head, rid, parent, timeout, data[end + 1 : stop])
         try:
-            if stop - end - 1 > mb_wire.MAX_PAYLOAD:
+            if stop - end - 1 > MAX_PAYLOAD:
                 raise Fault("MALFORMED_MESSAGE", "the payload is too large", {"payloadLength": stop - end - 1})
             if self._is_limited:
                 self._spend(service, head)

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..codec import decode
 from ..errors import DecodeError, EncodeError, LocalProtocolError
-from ..protocols.mb import MAX_TIMEOUT_MS, UUID4
+from ..protocols.mb import MAX_PAYLOAD, MAX_TIMEOUT_MS, UUID4
 from ..protocols.mb.conduct import HEARTBEAT, INITIALIZE
 from . import mb_wire as wire
 from .mb_events import Asked, Delivered, Refused
@@ -137,8 +137,8 @@ class MbClient(Talk):
             raise LocalProtocolError("there is no connection", rule="state")
         if expects and len(self._open) >= self.options.max_open:
             raise LocalProtocolError(f"{len(self._open)} requests are open already", rule="state")
-        if len(payload) > wire.MAX_PAYLOAD:
-            text = f"{len(payload)} bytes, at most {wire.MAX_PAYLOAD}"
+        if len(payload) > MAX_PAYLOAD:
+            text = f"{len(payload)} bytes, at most {MAX_PAYLOAD}"
             raise EncodeError(text, rule="payload_too_large", path="payload")
         if parent is not None and not _is_id(parent):
             text = f"{parent!r} is not a UUID of version 4"

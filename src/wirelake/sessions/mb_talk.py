@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..codec import encode
-from ..protocols.mb import Publish, Request, Response
+from ..protocols.mb import MAX_RECEIVED, Publish, Request, Response
 from ..protocols.mb.conduct import DEFAULT_LIMIT_US, HEARTBEAT, INITIALIZE, REGISTER
 from . import mb_wire as wire
 from .base import Session
@@ -109,7 +109,7 @@ class Talk(Session):
         at, end = 0, len(data)
         while end - at >= 4:
             (size,) = wire.size_of(data, at)
-            if size > wire.MAX_RECEIVED:
+            if size > MAX_RECEIVED:
                 self._give_up("the broker sends too large a frame")
                 return
             start = at + 4
@@ -125,7 +125,7 @@ class Talk(Session):
         for body in bodies:
             if link is not self.link:
                 return
-            if len(body) > wire.MAX_RECEIVED:
+            if len(body) > MAX_RECEIVED:
                 self._give_up("the broker sends too large a message", 1009)
             else:
                 self._handle(body, 0, len(body), now)

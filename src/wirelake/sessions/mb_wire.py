@@ -16,22 +16,8 @@ from typing import Any
 from ..codec import decode
 from ..codec.content import dump_json, read_json
 from ..errors import DecodeError
-from ..protocols.mb import (
-    LAX_INTEGER,
-    MAX_FRAME,
-    MAX_HEADER_WINDOW,
-    MAX_PAYLOAD,
-    MAX_RECEIVED,
-    PLAIN_VERSION,
-    TOPIC,
-    UUID4,
-    Publish,
-    Request,
-    Response,
-)
+from ..protocols import mb
 from ..protocols.mb.conduct import SYSTEM
-
-__all__ = ["MAX_FRAME", "MAX_PAYLOAD", "MAX_RECEIVED", "MB_TCP", "Fault", "Head", "Heads", "Ids", "Incoming"]
 
 PUBLISH, REQUEST, RESPONSE = "publish", "request", "response"
 VERSION = "1.0.0"
@@ -44,14 +30,13 @@ MAX_HEADS = 2048
 size_of = struct.Struct(">I").unpack_from
 pack_size = struct.Struct(">I").pack
 
-_WORDS = {Publish: PUBLISH, Request: REQUEST, Response: RESPONSE}
-_ID = f"({UUID4})?"
-_HEADER = re.compile(
-    f"((?i:publish|request|response):({TOPIC}):{PLAIN_VERSION})(?::{_ID}(?::{_ID}(?::([1-9][0-9]{{0,5}})?)?)?)?".encode()
-).fullmatch
-_is_id = re.compile(UUID4.encode()).fullmatch
-_is_id_text = re.compile(UUID4).fullmatch
-_leading_integer = re.compile(LAX_INTEGER).fullmatch
+_WORDS = {mb.Publish: PUBLISH, mb.Request: REQUEST, mb.Response: RESPONSE}
+_ID = f"({mb.UUID4})?"
+_FRONT = f"((?i:publish|request|response):({mb.TOPIC}):{mb.PLAIN_VERSION})"
+_HEADER = re.compile(f"{_FRONT}(?::{_ID}(?::{_ID}(?::([1-9][0-9]{{0,5}})?)?)?)?".encode()).fullmatch
+_is_id = re.compile(mb.UUID4.encode()).fullmatch
+_is_id_text = re.compile(mb.UUID4).fullmatch
+_leading_integer = re.compile(mb.LAX_INTEGER).fullmatch
 
 
 class MbTcp:
@@ -195,7 +180,7 @@ class Heads:
 
     def parse(self, data: bytes, start: int, stop: int) -> Parsed:
         """The header of the message from ``start`` to ``stop``; raises Fault."""
-        window = start + MAX_HEADER_WINDOW
+        window = start + mb.MAX_HEADER_WINDOW
         end = data.find(LF, start, window if window < stop else stop)
         line = data[start:end]
         if end < 0:
