@@ -7,10 +7,11 @@ from typing import Any, assert_never
 import msgspec
 
 from . import nodes as n
+from .resolve import Layout
 
 
 def reach(record: Any, path: str) -> Any:
-    """The value at a dotted path; None where something on the way is absent."""
+    """Return the value at a dotted path; None where something on the way is absent."""
     for name in path.split("."):
         if record is None:
             return None
@@ -19,6 +20,7 @@ def reach(record: Any, path: str) -> Any:
 
 
 def derive(how: n.Derived, record: Any) -> Any:
+    """Return a derived value of a record."""
     match how:
         case n.FrameLength(less=less):
             return record.wire_length - (len(reach(record, less) or b"") if less else 0)
@@ -43,37 +45,28 @@ def derive(how: n.Derived, record: Any) -> Any:
 
 
 def payload_length(record: Any) -> int:
-    """What the length field of the frame said."""
-    length = int(record.wire_length)
-    for part in record.layout.frame.parts:
+    """Return what the length field of the frame said."""
+    layout: Layout = record.layout
+    length = whole = int(record.wire_length)
+    for part in layout.frame.parts:
+        length -= layout.part_size(part)
         match part:
-            case n.Magic(value=value):
-                length -= len(value)
             case n.Size(wire=n.Escaped(wide=wide, escape=escape)):
-                length -= 1 + (4 if record.mask_key is not None else 0)
+                length -= 4 if record.mask_key is not None else 0
                 return length if length < escape else length - int(wide.size)
-            case n.Size(counts="whole"):
-                return int(record.wire_length)
-            case n.Size(wire=wire):
-                return length - int(wire.size)
-            case n.Head(wire=wire) | n.Code(wire=wire):
-                length -= wire.size
-            case n.Kept(name=name):
-                length -= len(getattr(record, name))
-            case n.Line():
-                pass
-            case _:
-                assert_never(part)
+            case n.Size(counts=counts):
+                return whole if counts == "whole" else length
     return length
 
 
 def looked_into(record: Any) -> bool:
-    """Whether the views of the body were read."""
-    for field in record.__wire_fields__:
-        if isinstance(field.wire, n.Body):
-            body = field.wire
-            if body.opaque_if and reach(record, body.opaque_if):
-                return False
-            if not getattr(record, field.name):
-                return not (body.empty == "absent" or (body.empty_if is not None and derive(body.empty_if, record)))
-    return True
+    """Return whether the views of the body were read."""
+    field = next((f for f in record.__wire_fields__ if isinstance(f.wire, n.Body)), None)
+    if field is None:
+        return True
+    body: n.Body = field.wire
+    if body.opaque_if and reach(record, body.opaque_if):
+        return False
+    if getattr(record, field.name):
+        return True
+    return not (body.empty == "absent" or (body.empty_if is not None and derive(body.empty_if, record)))

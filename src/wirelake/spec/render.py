@@ -191,46 +191,40 @@ def _all_fields(made: Layout, node: MessageNode) -> Iterator[n.Field]:
         yield next(f for f in resolve_fields(node.cls, settled) if f.name == declared.name)
 
 
-def _notes(field: n.Field) -> list[str]:
-    """Say when the field is there, and within which limits."""
-    notes = []
+def _notes(field: n.Field) -> Iterator[str]:
+    """Yield when the field is there, and within which limits."""
     if field.only is not None:
-        notes.append(f"only with {field.only[0]} {_word(field.only[1])}")
+        yield f"only with {field.only[0]} {_word(field.only[1])}"
     match field.when:
         case None:
             pass
         case n.Unless(field=name, values=values):
-            notes.append(f"unless {name} is {' or '.join(map(str, values))}")
+            yield f"unless {name} is {' or '.join(map(str, values))}"
         case n.HeadReaches(size=size):
-            notes.append(f"if the header has {size} bytes or more")
+            yield f"if the header has {size} bytes or more"
         case n.IfLeft():
-            notes.append("if there are bytes left")
+            yield "if there are bytes left"
         case n.With(field=name):
-            notes.append(f"if {name} is there")
+            yield f"if {name} is there"
         case _:
             assert_never(field.when)
     if field.view_of:
-        notes.append(f"read from {field.view_of}")
+        yield f"read from {field.view_of}"
     if field.json and field.json != field.name:
-        notes.append(f"{field.name} in Python")
-    return notes + _limits(field.wire)
+        yield f"{field.name} in Python"
+    yield from _limits(field.wire)
 
 
-def _limits(wire: Any) -> list[str]:
+def _limits(wire: Any) -> Iterator[str]:
     match wire:
         case n.Int(low=int() as low, high=int() as high) | n.Word(number=True, low=int() as low, high=int() as high):
-            optional = isinstance(wire, n.Word) and wire.optional
-            return [f"{low}..{high}", *(["optional"] if optional else [])]
-        case n.Run(least=0, most=int() as most):
-            return [f"at most {most} bytes"]
+            yield f"{low}..{high}"
+        case n.Run(least=0, most=int() as most) | n.Body(most=int() as most):
+            yield f"at most {most} bytes"
         case n.Run(least=least, most=most) if least:
-            return [f"at least {least} bytes" if most is None else f"{least}..{most} bytes"]
-        case n.Body(most=int() as most):
-            return [f"at most {most} bytes"]
-        case n.Word(optional=True):
-            return ["optional"]
-        case _:
-            return []
+            yield f"at least {least} bytes" if most is None else f"{least}..{most} bytes"
+    if isinstance(wire, n.Word) and wire.optional:
+        yield "optional"
 
 
 def _with_notes(text: str, notes: list[str]) -> str:
@@ -250,7 +244,7 @@ def _tag_entries(node: MessageNode, field: n.Field) -> Iterator[Row]:
 def _rows(made: Layout, field: n.Field, prefix: str, path: str, notes: list[str]) -> list[Row]:
     """Return the rows of a field, sizes and data apart; ``prefix`` leads to it in published names, ``path`` in ours."""
     name, ours, wire = field.published or prefix + field.key, path + field.key, field.wire
-    notes = notes + _notes(field)
+    notes = [*notes, *_notes(field)]
     text = field.doc + (f" [{field.unit}]" if field.unit else "")
     doc = _with_notes(text, notes)
     match wire:
@@ -393,9 +387,9 @@ def _life_cycle(cycle: n.LifeCycle | None) -> list[Table]:
     return [Table("Life cycle", text, ("state", "side", "may send", "next state"), rows)]
 
 
-def as_text(found: list[Table]) -> str:
+def as_text(shown: list[Table]) -> str:
     """Return plain text with aligned columns."""
-    return "\n".join(_as_text(table) for table in found)
+    return "\n".join(_as_text(table) for table in shown)
 
 
 def _as_text(table: Table) -> str:
@@ -415,9 +409,9 @@ def _line(row: tuple[str, ...], widths: list[int]) -> str:
     return " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
-def as_markdown(found: list[Table]) -> str:
+def as_markdown(shown: list[Table]) -> str:
     lines: list[str] = []
-    for table in found:
+    for table in shown:
         lines += [f"{'#' * table.level} {table.title}", ""]
         if table.text:
             lines += [table.text, ""]
