@@ -71,8 +71,8 @@ def _check_only(protocol: n.Protocol, where: str, f: n.Field | n.DerivedField) -
     option, value = f.only
     require(option in protocol.options, f"{where} is there for one {option!r} only, which is no option")
     require(value in protocol.options[option].values, f"{where} is there for {option}={value!r} only, which cannot be")
-    if isinstance(f, n.Field):
-        require(f.default is not ..., f"{where} is not always there, so it needs a default")
+    has_default = isinstance(f, n.DerivedField) or f.default is not ...
+    require(has_default, f"{where} is not always there, so it needs a default")
 
 
 def _nodes(node: Any, kind: type[T]) -> list[T]:
@@ -92,10 +92,8 @@ def _check_messages(protocol: n.Protocol) -> None:
     codes: dict[int, str] = {}
     names: dict[str, str] = {}
     for cls in protocol.messages:
-        about = getattr(cls, "__message__", None)
-        if about is None:
-            raise SpecError(f"{cls!r} is not a Message")
-        code, name = about["code"], about["name"]
+        require(hasattr(cls, "__message__"), f"{cls!r} is not a Message")
+        code, name = cls.__message__["code"], cls.__message__["name"]
         require(code is not None, f"{cls.__name__} has no code")
         require(code not in codes, f"{cls.__name__} and {codes.get(code)} have the same code {code}")
         require(name not in names, f"{cls.__name__} and {names.get(name)} have the same name {name!r}")
@@ -112,11 +110,10 @@ def _check_life_cycle(protocol: n.Protocol) -> None:
     known = {cls.__message__["name"] for cls in protocol.messages}
     states = set(cycle.client) | set(cycle.server)
     require(cycle.initial in states, f"the life cycle begins in {cycle.initial!r}, which is no state")
-    for side in (cycle.client, cycle.server):
-        for state, moves in side.items():
-            for message, after in moves.items():
-                require(message in known, f"life cycle, state {state}: {message!r} is no message")
-                require(after in states, f"life cycle, state {state}: {message} leads to {after!r}, which is no state")
+    for state, moves in (*cycle.client.items(), *cycle.server.items()):
+        for message, after in moves.items():
+            require(message in known, f"life cycle, state {state}: {message!r} is no message")
+            require(after in states, f"life cycle, state {state}: {message} leads to {after!r}, which is no state")
 
 
 def _check_layout(made: Layout) -> None:
@@ -162,8 +159,6 @@ def _check_parts(made: Layout) -> None:
                 require(least <= most, f"{name}: no length lies within {least}..{most}")
             case n.Code(name=name, wire=wire):
                 _check_wire(made, wire, name)
-            case _:
-                pass
 
 
 def _bounds(wire: n.Int) -> tuple[int, int]:

@@ -172,10 +172,6 @@ def _type(name: str, wire: Any) -> str:
 
 
 def _derived(made: n.DerivedField) -> Column:
-    match made.how:
-        case n.OrderOf():
-            return Column(made.name, "order", "", made.doc, how=made.how)
-        case n.FrameLength() | n.PayloadLength() | n.LengthOf():
-            return Column(made.name, "derived", "int32", made.doc, how=made.how)
-        case _:
-            return Column(made.name, "derived", "bool", made.doc, how=made.how)
+    if isinstance(made.how, n.OrderOf):
+        return Column(made.name, "order", "", made.doc, how=made.how)
+    return Column(made.name, "derived", "int32" if isinstance(made.how, n.Lengths) else "bool", made.doc, how=made.how)

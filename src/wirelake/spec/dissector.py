@@ -18,6 +18,7 @@ from .luachoices import Choices, as_setting
 from .luatables import Place, Shape, Tables, assignments, int_type
 from .luatext import comment, literal, pieces
 from .luawires import Wires
+from .roles import with_roles
 
 TRANSPORTS = {"tcp": ("tcp.port", "ports", "TCP ports"), "tls": ("tls.port", "tls_ports", "TLS ports")}
 CHARSETS = ("utf-8", "gbk", "gb18030", "euc-kr", "iso-8859-1", "iso-8859-15", "windows-1251", "windows-1252")
@@ -229,11 +230,5 @@ def _section(title: str, *lines: str) -> list[str]:
 
 def _address(cls: Any) -> str | None:
     """Return the path of the field that says where a message goes."""
-    for declared in cls.__wire_fields__:
-        wire = declared.wire
-        if declared.role == "address":
-            return str(declared.name)
-        inner = wire.struct if isinstance(wire, n.Nested | n.Tags) else None
-        if inner is not None and (path := _address(inner)) is not None:
-            return f"{declared.name}.{path}"
-    return None
+    chains = (chain for chain in with_roles(cls) if chain[-1].role == "address")
+    return next((".".join(field.name for field in chain) for chain in chains), None)

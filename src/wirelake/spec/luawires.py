@@ -20,13 +20,6 @@ _FEATURES: dict[n.Content, set[str]] = {
     "msgpack_map": {"run", "msgpack"},
     "json": {"run", "json", "text"},
 }
-_DERIVED_TYPES: dict[type, str] = {
-    n.FrameLength: "uint32",
-    n.PayloadLength: "uint32",
-    n.LengthOf: "uint32",
-    n.OrderOf: "string",
-}
-"""The type of a derived value where it is not ``bool``."""
 
 
 @dataclass(frozen=True)
@@ -270,11 +263,12 @@ class Wires:
         ]
 
     def _derived(self, made: n.DerivedField, place: Place) -> dict[str, Any]:
-        shape = Shape(_DERIVED_TYPES.get(type(made.how), "bool"))
+        how = made.how
+        kind = "string" if isinstance(how, n.OrderOf) else "uint32" if isinstance(how, n.Lengths) else "bool"
         return {
-            "field": self.tables.claim(place.inner(made.name, made.doc), shape),
+            "field": self.tables.claim(place.inner(made.name, made.doc), Shape(kind)),
             "only": self.choices.only(made.only),
-            "how": _as_table(made.how),
+            "how": _as_table(how),
         }
 
 

@@ -284,7 +284,8 @@ class Masked:
     """The frame was masked."""
 
 
-Derived = FrameLength | PayloadLength | LengthOf | AtLeast | Present | Empty | OrderOf | Wide | Masked
+Lengths = FrameLength | PayloadLength | LengthOf
+Derived = Lengths | AtLeast | Present | Empty | OrderOf | Wide | Masked
 
 
 @dataclass(frozen=True)

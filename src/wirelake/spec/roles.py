@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from . import nodes as n
 
@@ -21,23 +22,23 @@ class Place:
 
 def places(protocol: n.Protocol) -> dict[n.Role, tuple[Place, ...]]:
     """Return the places of each role of a protocol."""
-    found: dict[n.Role, dict[tuple[Path, str], list[int]]] = {}
-    for which, cls in enumerate(protocol.messages):
-        for path, field in _with_roles(cls.__wire_fields__, ()):
+    by_role: dict[n.Role, dict[tuple[Path, str], list[int]]] = {}
+    for index, cls in enumerate(protocol.messages):
+        for *above, field in with_roles(cls):
             assert field.role is not None
-            found.setdefault(field.role, {}).setdefault((path, field.unit), []).append(which)
+            path = tuple(step.column or step.key for step in (*above, field))
+            by_role.setdefault(field.role, {}).setdefault((path, field.unit), []).append(index)
     return {
         role: tuple(Place(path, tuple(messages), unit) for (path, unit), messages in by_path.items())
-        for role, by_path in found.items()
+        for role, by_path in by_role.items()
     }
 
 
 def field_with(protocol: n.Protocol, message: str, role: n.Role) -> n.Field | None:
     """Return the field of a message that has this role."""
-    for cls in protocol.messages:
-        if cls.__message__["name"] == message:
-            return next((field for _, field in _with_roles(cls.__wire_fields__, ()) if field.role == role), None)
-    return None
+    named = (cls for cls in protocol.messages if cls.__message__["name"] == message)
+    fields = (chain[-1] for cls in named for chain in with_roles(cls))
+    return next((field for field in fields if field.role == role), None)
 
 
 def label(protocol: n.Protocol, message: str, role: n.Role, value: str) -> str:
@@ -51,10 +52,10 @@ def label(protocol: n.Protocol, message: str, role: n.Role, value: str) -> str:
         return value
 
 
-def _with_roles(fields: tuple[n.Field, ...], above: Path) -> Iterator[tuple[Path, n.Field]]:
-    for field in fields:
-        path = (*above, field.column or field.key)
+def with_roles(cls: Any) -> Iterator[tuple[n.Field, ...]]:
+    """Yield the fields that have roles, each behind the structures and tag tables that it stands in."""
+    for field in cls.__wire_fields__:
         if field.role is not None:
-            yield path, field
+            yield (field,)
         elif isinstance(field.wire, n.Nested | n.Tags):
-            yield from _with_roles(field.wire.struct.__wire_fields__, path)
+            yield from ((field, *inner) for inner in with_roles(field.wire.struct))
