@@ -17,7 +17,8 @@ from urllib.parse import urlsplit
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.report.processes import ANY, COMMAND, SECONDS, Start, starting, wait_for
+from tests.report.processes import ANY, COMMAND, SECONDS, Start, starting
+from tests.waiting import wait_until
 from wirelake.cli import cli
 from wirelake.cli.report import name_of
 from wirelake.lake import Lake
@@ -237,7 +238,7 @@ def test_who_started_it_may_be_gone(small: Path, tmp_path: Path) -> None:
         process = subprocess.Popen([*COMMAND, str(small), "--serve", "--listen", ANY], stdout=writing, stderr=errors)
     os.close(writing)
     try:
-        wait_for(lambda: "Ctrl-C" in (tmp_path / "errors").read_text())
+        wait_until(lambda: "Ctrl-C" in (tmp_path / "errors").read_text(), SECONDS)
         url = (tmp_path / "errors").read_text().split(" is at ")[1].split()[0]
         client = HTTPConnection("127.0.0.1", urlsplit(url).port, timeout=SECONDS)
         client.request("GET", "/state")

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 
+from tests.report.served import Serve, Served, Stand
 from wirelake.generate import Traffic, generate, write_pcap
 from wirelake.protocols import BUILT_IN
-
-if TYPE_CHECKING:
-    pass
 
 
 @pytest.fixture(scope="session")
@@ -30,3 +29,18 @@ def report_lake(report_traffic: Traffic, tmp_path_factory: pytest.TempPathFactor
     write_pcap(report_traffic, folder / "mixed.pcap")
     ingest(InlineRunner(), [str(folder / "mixed.pcap")], str(folder / "lake"), final=True)
     return folder / "lake"
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    started: list[Served] = []
+
+    def begin(source: Any = None, **options: Any) -> Served:
+        started.append(Served(source if source is not None else Stand(), **options))
+        return started[-1]
+
+    yield begin
+    for served in started:
+        if isinstance(served.source, Stand):
+            served.source.may_answer.set()
+        served.end()

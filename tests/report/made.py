@@ -11,6 +11,7 @@ from wirelake.columnar.schema import table_schema
 from wirelake.gold.tables import TABLES, UNDATED
 from wirelake.lake import Lake
 from wirelake.protocols import BUILT_IN, load
+from wirelake.report.packing import json_size, packed
 
 DATED_BY = {
     "gold/addresses": "minute",
@@ -35,6 +36,11 @@ def write(
             files = attempt.close()
         run.commit(files, removed=lake.files(replace) if replace else ())
     return lake
+
+
+def size_in_page(report: dict[str, Any]) -> int:
+    """The bytes of a report in its page."""
+    return json_size(packed(report))
 
 
 def message(offset: int, **values: Any) -> dict[str, Any]:

@@ -6,22 +6,18 @@ import json
 import random
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tests.ingest.lakes import table
-from tests.report.made import account, message, write
+from tests.report.made import account, message, size_in_page, write
 from wirelake.capture.settings import ReadSettings
 from wirelake.generate import generate, write_pcap, write_raw
 from wirelake.lake import Lake
 from wirelake.report import collect, find_conversation
 from wirelake.report.collect import MAX_DATA_BYTES
-from wirelake.report.packing import size_in_page
 from wirelake.report.queries import MAX_CANDIDATES
-
-if TYPE_CHECKING:
-    pass
 
 
 def answers(report: dict[str, Any], name: str) -> list[dict[str, Any]]:

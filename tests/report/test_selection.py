@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.report.made import account, message, write
+from tests.report.made import account, message, size_in_page, write
 from wirelake.lake import Lake, LakeError
 from wirelake.report import collect
-from wirelake.report.packing import size_in_page
 
 HOSTILE = "<script>alert(1)</script>&amp;\u2028'\"" * 40_000
 

@@ -13,8 +13,9 @@ from urllib.parse import quote
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.report.processes import ANY, SECONDS, Start, starting, wait_for
-from tests.report.test_server import HOSTILE
+from tests.report.processes import ANY, SECONDS, Start, starting
+from tests.report.served import HOSTILE
+from tests.waiting import wait_until
 from wirelake.cli import cli
 from wirelake.lake import Lake
 
@@ -81,7 +82,7 @@ def test_it_follows_a_lake_that_is_written(start: Start, lake: Path) -> None:
     assert served.ask("/state")[1]["commit"] == 1
     _, before = served.ask("/report.json")
     assert commit_again(lake) == 2
-    wait_for(lambda: served.ask("/state")[1]["commit"] == 2)
+    wait_until(lambda: served.ask("/state")[1]["commit"] == 2, SECONDS)
     _, after = served.ask("/report.json")
     assert sessions(after) == 2 * sessions(before) > 0
     assert served.end() == 0
@@ -144,7 +145,7 @@ def test_many_readers_while_files_are_replaced(start: Start, lake: Path) -> None
         for _ in range(3):
             for table in DATED_BY:
                 number = commit_again(lake, table, is_replaced=True)
-            wait_for(lambda number=number: served.ask("/state")[1]["commit"] == number)  # type: ignore[misc]
+            wait_until(lambda number=number: served.ask("/state")[1]["commit"] == number, SECONDS)  # type: ignore[misc]
     finally:
         ended.set()
         for reader in readers:

@@ -17,6 +17,7 @@ from ..lake import Lake, LakeError
 from ..lake.store import errors
 from . import queries
 from .annotated_bytes import add_bytes
+from .conversation_ids import Spot
 from .conversations import read_conversations
 from .database import Tables, open_tables, rows
 from .packing import json_size
@@ -30,13 +31,13 @@ TRAFFIC_BY_MINUTES_US = 20 * 60_000_000
 ATTEMPTS = 5
 _SECOND = 1_000_000
 _DAY = 86_400 * _SECOND
-BUCKET_WIDTHS = (
-    *(number * 1000 for number in (10, 20, 50, 100, 200, 500)),
-    *(number * _SECOND for number in (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800)),
-    *(number * 3600 * _SECOND for number in (1, 2, 3, 6, 12)),
-    *(number * _DAY for number in (1, 2, 7, 14, 28, 91, 182, 364)),
-)
-"""Round widths of buckets."""
+_ROUND_NUMBERS = {
+    1_000: (10, 20, 50, 100, 200, 500),
+    _SECOND: (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800),
+    3600 * _SECOND: (1, 2, 3, 6, 12),
+    _DAY: (1, 2, 7, 14, 28, 91, 182, 364),
+}
+BUCKET_WIDTHS = tuple(number * unit for unit, numbers in _ROUND_NUMBERS.items() for number in numbers)
 
 Progress = Callable[[str], None]
 T = TypeVar("T")
@@ -121,14 +122,14 @@ def _fill_in_counts(result: dict[str, Any], counts: dict[str, int]) -> list[dict
 def _point_out(violations: dict[str, Any], conversations: dict[str, Any]) -> None:
     """Write which event of its conversation a violation is, if the page has the conversation."""
     columns = violations["columns"]
-    names = ("connection", "direction", "offset", "conversation", "event")
-    connection, direction, offset, conversation, event = (columns.index(name) for name in names)
-    places = {
-        name: {(e["connection"], e["direction"], e["offset"]): at for at, e in enumerate(shown["events"])}
-        for name, shown in conversations.items()
+    events = {
+        (id_, Spot.of(event)): at
+        for id_, conversation in conversations.items()
+        for at, event in enumerate(conversation["events"])
     }
     for row in violations["rows"]:
-        row[event] = places.get(row[conversation], {}).get((row[connection], row[direction], row[offset]))
+        violation = dict(zip(columns, row, strict=True))
+        row[columns.index("event")] = events.get((violation["conversation"], Spot.of(violation)))
 
 
 def run_query(tables: Tables, query: queries.Query) -> dict[str, Any]:

@@ -36,9 +36,8 @@ FEW_ROWS = 200
 """A join with so few rows filters a table while it is read, not afterwards."""
 _GLOB_CHARACTERS = frozenset("*?[")
 """Characters that DuckDB does not take literally in the name of a file."""
-_NUMBERS = frozenset(
-    f"{sign}{name}" for name in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT") for sign in ("", "U")
-)
+_SIGNED = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
+_NUMBERS = {*_SIGNED, *(f"U{name}" for name in _SIGNED)}
 
 
 def open_tables(lake: Lake) -> Tables:
@@ -54,8 +53,8 @@ def open_tables(lake: Lake) -> Tables:
             "preserve_insertion_order": "false",
         },
     )
-    names = dict.fromkeys((*REPLACED, *TABLES, *(f"silver/{name}" for name in BUILT_IN), *lake.tables()))
-    files = {table: lake.places(table) for table in names}
+    names = (*REPLACED, *TABLES, *(f"silver/{name}" for name in BUILT_IN), *lake.tables())
+    files = {table: lake.places(table) for table in dict.fromkeys(names)}
     connection.execute("set timezone = 'UTC'")
     connection.execute(f"set dynamic_or_filter_threshold = {FEW_ROWS}")
     _lock_down(connection, [path for paths in files.values() for path in paths] if lake.store.is_local else [])
@@ -137,8 +136,7 @@ def _schema(table: str) -> pa.Schema | None:
     if table in TABLES:
         return TABLES[table]
     name = table.removeprefix("silver/")
-    declared = next((one for one in known() if one.name == name), None)
-    return None if declared is None else table_schema(declared)
+    return next((table_schema(protocol) for protocol in known() if protocol.name == name), None)
 
 
 def _literal(text: str) -> str:

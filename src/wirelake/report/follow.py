@@ -12,14 +12,13 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+from ..lake import Lake
+from .collect import collect, find_conversation
 from .http import Content, Refused, policy_of, prepare
 from .packing import packed
-from .render import script_json
-
-if TYPE_CHECKING:
-    from ..lake import Lake
+from .render import render, script_json
 
 POLL_SECONDS = 1.0
 MAX_PAUSE_SECONDS = 30.0
@@ -59,18 +58,12 @@ class LakeSource:
         return self._lake.number()
 
     def report(self, progress: Say) -> dict[str, Any]:
-        from . import collect
-
         return packed(collect(self._lake, progress=progress))
 
     def render(self, report: dict[str, Any]) -> str:
-        from .render import render
-
         return render(report, live=True)
 
     def conversation(self, id: str) -> dict[str, Any] | None:
-        from . import find_conversation
-
         try:
             lake = self._others.get(timeout=WAIT_SECONDS)
         except queue.Empty:
@@ -97,14 +90,14 @@ class Edition:
 def make_edition(source: Source, progress: Say = lambda step: None) -> Edition:
     number = source.number()
     report = source.report(progress)
-    report["about"]["commit"] = number  # pages compare it to learn of a newer one
-    page = source.render(report)
     about = report["about"]
+    about["commit"] = number  # pages compare it to learn of a newer one
+    page = source.render(report)
     return Edition(
         number=number,
         page=prepare("text/html; charset=utf-8", page.encode("utf-8", "replace"), policy_of(page)),
         data=_json(report),
-        state=_json({"commit": about["commit"], "made": about["made"]}),
+        state=_json({"commit": number, "made": about["made"]}),
     )
 
 

@@ -17,9 +17,6 @@ from .http import Refused, Request
 MIN_TOKEN = 8
 _OURS = re.compile(r"/[a-z.]*")
 """Paths to redirect to: none that a browser could read as another host."""
-HOW = (
-    "open the address that `wirelake report --serve` printed, which has the token, or send Authorization: Bearer TOKEN"
-)
 
 
 def make_token() -> str:
@@ -67,11 +64,11 @@ class Access:
         if given is not None:
             self._redirect(request, given)
         if not (self._has_cookie(request) or self._has_bearer(request)):
-            raise Refused(401, f"a token is required: {HOW}", ("WWW-Authenticate", 'Bearer realm="wirelake"'))
+            raise _unauthorized("a token is required")
 
     def _redirect(self, request: Request, given: str) -> None:
         if not _is_same(given, self.token):
-            raise Refused(401, f"the token is wrong: {HOW}", ("WWW-Authenticate", 'Bearer realm="wirelake"'))
+            raise _unauthorized("the token is wrong")
         rest = urlencode([(name, value) for name, value in request.query.items() if name != "token"])
         path = request.path if _OURS.fullmatch(request.path) else "/"
         raise Refused(
@@ -89,6 +86,11 @@ class Access:
     def _has_bearer(self, request: Request) -> bool:
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         return scheme.lower() == "bearer" and _is_same(given.strip(), self.token)
+
+
+def _unauthorized(why: str) -> Refused:
+    how = "open the address that `wirelake report --serve` printed, which has the token, or send"
+    return Refused(401, f"{why}: {how} Authorization: Bearer TOKEN", ("WWW-Authenticate", 'Bearer realm="wirelake"'))
 
 
 def _is_same(given: str, known: str) -> bool:

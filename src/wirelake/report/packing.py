@@ -6,8 +6,8 @@ As plain JSON they would be ten times as large, and a page would have a tenth of
 from __future__ import annotations
 
 import base64
+import gzip
 import json
-import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -40,28 +40,22 @@ def _summary(conversation: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _blocks(conversations: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    ids: list[str] = []
-    texts: list[str] = []
+    block: dict[str, str] = {}
     size = 0
     for name, conversation in conversations.items():
         text = _json(conversation)
-        if ids and size + len(text) > BLOCK_BYTES:
-            yield _block(ids, texts)
-            ids, texts, size = [], [], 0
-        ids.append(name)
-        texts.append(text)
+        if block and size + len(text) > BLOCK_BYTES:
+            yield _block(block)
+            block, size = {}, 0
+        block[name] = text
         size += len(text)
-    if ids:
-        yield _block(ids, texts)
+    if block:
+        yield _block(block)
 
 
-def _block(ids: list[str], texts: list[str]) -> dict[str, Any]:
-    return {"ids": ids, "gzip": base64.b64encode(_compressed(f"[{','.join(texts)}]")).decode()}
-
-
-def size_in_page(report: Mapping[str, Any]) -> int:
-    """Return the bytes of a report in its page."""
-    return json_size(packed(report))
+def _block(texts: Mapping[str, str]) -> dict[str, Any]:
+    compressed = _compressed(f"[{','.join(texts.values())}]")
+    return {"ids": list(texts), "gzip": base64.b64encode(compressed).decode()}
 
 
 def json_size(value: Any) -> int:
@@ -78,8 +72,7 @@ def packed_size(conversation: Mapping[str, Any]) -> int:
 
 def _compressed(text: str) -> bytes:
     data = text.encode("utf-8", "backslashreplace")  # halves of characters, as JSON writes them: \\udc80
-    compressor = zlib.compressobj(6, wbits=31)
-    return compressor.compress(data) + compressor.flush()
+    return gzip.compress(data, 6, mtime=0)
 
 
 def _json(value: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 MAX_CELL = 300
@@ -50,9 +51,8 @@ def _short(value: Any, depth: int) -> Any:
     if value is None or isinstance(value, bool | int | float):
         return _number(value)
     if isinstance(value, bytes):
-        return cut(value[: 2 * MAX_TEXT].hex(), MAX_TEXT) + (
-            f" ({len(value)} bytes)" if len(value) > MAX_TEXT // 2 else ""
-        )
+        size = f" ({len(value)} bytes)" if len(value) > MAX_TEXT // 2 else ""
+        return cut(value[: 2 * MAX_TEXT].hex(), MAX_TEXT) + size
     if isinstance(value, str):
         return cut(value, MAX_TEXT)
     if depth and isinstance(value, dict):
@@ -66,8 +66,5 @@ def _short(value: Any, depth: int) -> Any:
 
 def _number(value: Any) -> Any:
     """Return a number that JSON and JavaScript can represent; others as text."""
-    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
-        return str(value)
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > 1 << 53:
-        return str(value)
-    return value
+    is_exact = abs(value) <= 1 << 53 if isinstance(value, int) else value is None or math.isfinite(value)
+    return value if is_exact else str(value)

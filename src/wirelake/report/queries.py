@@ -1,8 +1,9 @@
 """The queries of the report: SQL for DuckDB on the views of a lake, one file each in ``sql``.
 
 The first line of a file is its title. Names in braces are replaced before the query runs and is shown: the width of
-buckets, and parts that several queries share (``_links``, ``_span``). A time is a number of microseconds since 1970,
-UTC; rows without one are left out only where time matters. Percentiles are those of gold: values at the nearest rank.
+buckets, the facts that name a client, and parts that several queries share (``_links``, ``_span``). A time is a number
+of microseconds since 1970, UTC; rows without one are left out only where time matters. Percentiles are those of gold:
+values at the nearest rank.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.resources import files
+
+from .lifelines import CLIENT_NAMES
 
 MAX_WHOLE = 80
 """A connection of at most so many messages is shown whole: one diagram is enough for everything in it."""
@@ -75,6 +78,7 @@ def all_queries(bucket_us: int, traffic_of: str) -> dict[str, Query]:
         "most": str(MAX_CANDIDATES),
         "links": read_sql("_links"),
         "span": read_sql("_span"),
+        "client_names": ", ".join(f"nullif(facts['{name}'], '')" for name in CLIENT_NAMES),
     }
     return {name: _query(name, f"traffic_{traffic_of}" if name == "traffic" else name, parameters) for name in NAMES}
 

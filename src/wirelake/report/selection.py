@@ -50,10 +50,11 @@ class Selection:
         for why, ids in candidates.items():
             for id_ in ids:
                 self.reasons[id_].append(why)
-        listed = [id_ for name in LISTED for id_ in self._ids(queries[name].sql) if id_ not in self.reasons]
-        for id_ in listed:
-            self.reasons[id_] = ["sample"]
-        wanted = [*_round_robin(candidates.values()), *dict.fromkeys(listed)]
+        wanted = _round_robin(candidates.values())
+        for id_ in (id_ for name in LISTED for id_ in self._ids(queries[name].sql)):
+            if id_ not in self.reasons:
+                self.reasons[id_] = ["sample"]
+                wanted.append(id_)
         for start in range(0, len(wanted), BATCH):
             if not self._add(wanted[start : start + BATCH]):
                 break

@@ -12,15 +12,12 @@ idle for longest. Requests must arrive, and responses must be read, within a tim
 from __future__ import annotations
 
 import errno
-import os
 import selectors
 import socket
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
-from types import TracebackType
-from typing import Any
+from contextlib import ExitStack, suppress
 from urllib.parse import quote
 
 from .follow import Follower, Say, Source, first_line
@@ -34,7 +31,6 @@ RESPONSE_SECONDS = 60.0
 END_SECONDS = 10.0
 LINGER_SECONDS = 1.0
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-_NOTHING = text("")
 
 
 class ReportServer:
@@ -45,12 +41,7 @@ class ReportServer:
     """
 
     def __init__(
-        self,
-        source: Source,
-        listen: tuple[str, int],
-        token: str = "",
-        say: Say = lambda line: None,
-        every: float = 1.0,
+        self, source: Source, listen: tuple[str, int], token: str = "", say: Say = lambda line: None, every: float = 1.0
     ) -> None:
         self.follower = Follower(source, say, every)
         self._say = say
@@ -61,7 +52,8 @@ class ReportServer:
         self.token = token or ("" if is_local else make_token())
         hosts = {*LOOPBACK, listen[0], *(address[0] for address in bound)} if is_local else ()
         self._access = Access(self.token, hosts, self.port)
-        self._host = socket.gethostname() if listen[0] == "*" or _is_any(bound[0][0]) else listen[0]
+        is_any = listen[0] == "*" or bound[0][0] in ("0.0.0.0", "::")
+        self._host = socket.gethostname() if is_any else listen[0]
         self._connections = _Connections()
         self._wake, self._woken = socket.socketpair()
 
@@ -100,7 +92,7 @@ class ReportServer:
             self._wake.send(b"x")
 
     def close(self, seconds: float = END_SECONDS) -> bool:
-        """Close everything; tell whether all threads have ended in time: connection that waits for a query may not."""
+        """Close everything; tell whether all threads have ended in time: one that waits for a query may not."""
         for opened in (*self._listeners, self._wake, self._woken):
             opened.close()
         end = time.monotonic() + seconds
@@ -110,9 +102,7 @@ class ReportServer:
     def __enter__(self) -> ReportServer:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _accept(self, listener: socket.socket) -> None:
@@ -154,19 +144,14 @@ class ReportServer:
     def _respond(self, request: Request) -> Response:
         self._access.check(request)
         newest = self.follower.newest
-        match request.path:
-            case "/":
-                return Response(200, newest.page)
-            case "/state":
-                return Response(200, newest.state)
-            case "/report.json":
-                return Response(200, newest.data)
-            case "/conversation":
-                return self._conversation(request.query.get("id", ""))
-            case "/favicon.ico":
-                return Response(204, _NOTHING)
-            case _:
-                raise Refused(404, "there are /, /state, /report.json and /conversation?id=...")
+        contents = {"/": newest.page, "/state": newest.state, "/report.json": newest.data}
+        if request.path in contents:
+            return Response(200, contents[request.path])
+        if request.path == "/conversation":
+            return self._conversation(request.query.get("id", ""))
+        if request.path == "/favicon.ico":
+            return Response(204, text(""))
+        raise Refused(404, "there are /, /state, /report.json and /conversation?id=...")
 
     def _conversation(self, id: str) -> Response:
         try:
@@ -276,46 +261,25 @@ def _shut(connection: socket.socket) -> None:
         connection.shutdown(socket.SHUT_RDWR)
 
 
-def _is_any(address: str) -> bool:
-    return address in ("0.0.0.0", "::")
-
-
 def bind(host: str, port: int) -> list[socket.socket]:
     """Return sockets that listen on all addresses of a host (``*``: of this machine), on the same port."""
     name = None if host == "*" else host
-    found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    sockets: list[socket.socket] = []
+    addresses = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     refusal: OSError | None = None
-    for family, kind, number, _, address in dict.fromkeys(found):
-        picked = sockets[0].getsockname()[1] if sockets else port
-        try:
-            sockets.append(_listen(family, kind, number, (address[0], picked, *address[2:])))
-        except OSError as error:
-            refusal = error
-            if error.errno not in (
-                errno.EADDRNOTAVAIL,
-                errno.EAFNOSUPPORT,
-            ):  # this machine lacks the family
-                break
-    else:
-        if sockets:
-            return sockets
-    for listener in sockets:
-        listener.close()
-    raise refusal or OSError(f"{host} has no address to listen on")
-
-
-def _listen(family: int, kind: int, number: int, address: tuple[Any, ...]) -> socket.socket:
-    listener = socket.socket(family, kind, number)
-    try:
-        if os.name == "posix":
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        listener.bind(address)
-        listener.listen(BACKLOG)
-        listener.setblocking(False)
-    except OSError:
-        listener.close()
-        raise
-    return listener
+    with ExitStack() as opened:
+        listeners: list[socket.socket] = []
+        for family, *_, address in dict.fromkeys(addresses):
+            picked = listeners[0].getsockname()[1] if listeners else port
+            try:
+                listener = socket.create_server((address[0], picked, *address[2:]), family=family, backlog=BACKLOG)
+            except OSError as error:
+                refusal = error
+                if error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):  # this machine lacks the family
+                    raise
+                continue
+            listener.setblocking(False)
+            listeners.append(opened.enter_context(listener))
+        if not listeners:
+            raise refusal or OSError(f"{host} has no address to listen on")
+        opened.pop_all()
+    return listeners

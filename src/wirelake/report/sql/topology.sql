@@ -1,7 +1,6 @@
 -- Who talks to whom
 with {links}
-select coalesce(nullif(facts['client_domain'], ''), nullif(facts['name'], ''), nullif(facts['user'], ''),
-                nullif(facts['path'], ''), nullif(facts['client_dsid'], ''),
+select coalesce({client_names},
                 nullif(regexp_replace(client, ':[0-9]+$', ''), ''), 'unknown') as client,
        coalesce(nullif(server, ''), 'unknown') as server, coalesce(protocol, 'unknown') as protocol,
        count(*) as connections,
