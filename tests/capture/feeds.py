@@ -113,13 +113,7 @@ def chunks_of(packets: Sequence[Packet]) -> Chunks:
             )
         )
     columns = np.array(rows, np.int64).reshape(-1, 7).T
-    return Chunks(
-        np.frombuffer(bytes(data), np.uint8),
-        connections,
-        columns[0].astype(np.int32),
-        columns[1].astype(np.int8),
-        *(np.ascontiguousarray(column) for column in columns[2:]),
-    )
+    return Chunks(np.frombuffer(bytes(data), np.uint8), connections, *np.ascontiguousarray(columns))
 
 
 def connection(name: str = "c0", **details: Any) -> Connection:

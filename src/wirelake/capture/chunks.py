@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+Ints = NDArray[np.int64]
 TO_SERVER, TO_CLIENT = 0, 1
 DIRECTIONS = ("to_server", "to_client")
 SERVER_DIGITS = 4
@@ -68,16 +69,19 @@ class Chunks:
 
     data: NDArray[np.uint8]
     connections: list[Connection]
-    connection: NDArray[np.int32]
-    direction: NDArray[np.int8]
-    offset: NDArray[np.int64]
-    length: NDArray[np.int64]
-    ts: NDArray[np.int64]
-    start: NDArray[np.int64]
-    position: NDArray[np.int64]
+    connection: Ints
+    direction: Ints
+    offset: Ints
+    length: Ints
+    ts: Ints
+    start: Ints
+    position: Ints
 
     def __len__(self) -> int:
         return len(self.connection)
+
+    def columns(self) -> tuple[Ints, ...]:
+        return self.connection, self.direction, self.offset, self.length, self.ts, self.start, self.position
 
 
 @dataclass(slots=True)

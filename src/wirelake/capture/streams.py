@@ -8,7 +8,6 @@ the columnar decoder all together; the others, and WebSocket, are looked at chun
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -157,7 +156,7 @@ class Streams:
 
     def _take(self, chunks: Chunks, slots: Ints, ended: list[int], out: Output) -> None:
         table = self._table
-        slot = slots[chunks.connection] if len(chunks) else np.empty(0, np.int64)
+        slot = slots[chunks.connection]
         streams, captures = 2 * slot + chunks.direction, table.capture[slot]
         loose: list[LooseChunk] = []
         is_plain = self._route_all(chunks, slot, streams, captures, loose, out) & (chunks.length > 0)
@@ -290,10 +289,8 @@ def _parts(chunks: Chunks) -> Iterator[Chunks]:
         return
     cuts = [0, *np.flatnonzero(np.diff(upto // MAX_BYTES)) + 1, len(chunks)]
     for low, high in pairwise(cuts):
-        names = ("connection", "direction", "offset", "length", "ts", "start", "position")
-        yield replace(chunks, **{name: getattr(chunks, name)[low:high] for name in names})
+        yield Chunks(chunks.data, chunks.connections, *(column[low:high] for column in chunks.columns()))
 
 
 def _no_chunks() -> Chunks:
-    none = np.empty(0, np.int64)
-    return Chunks(np.empty(0, np.uint8), [], none.astype(np.int32), none.astype(np.int8), none, none, none, none, none)
+    return Chunks(np.empty(0, np.uint8), [], *np.empty((7, 0), np.int64))

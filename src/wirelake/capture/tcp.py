@@ -180,17 +180,8 @@ class Tracker:
         tcp.keep_held(data, self._streams, self._nodes, self._holding, now, self.held)
         rows = chunks[: int(now[tcp.CHUNKS]) * tcp.CHUNK].reshape(-1, tcp.CHUNK)
         left_out = NotInChunks(int(now[tcp.REPEATED]), int(now[tcp.MISSING]), int(now[tcp.EARLY]))
-        return Chunks(
-            data,
-            self._connections(seen[: int(now[tcp.SEENS]) * tcp.SEEN].reshape(-1, tcp.SEEN)),
-            rows[:, tcp.CHUNK_CONNECTION].astype(np.int32),
-            rows[:, tcp.CHUNK_DIRECTION].astype(np.int8),
-            rows[:, tcp.CHUNK_OFFSET].copy(),
-            rows[:, tcp.CHUNK_LENGTH].copy(),
-            rows[:, tcp.CHUNK_TS].copy(),
-            rows[:, tcp.CHUNK_START].copy(),
-            rows[:, tcp.CHUNK_POSITION].copy(),
-        ), left_out
+        connections = self._connections(seen[: int(now[tcp.SEENS]) * tcp.SEEN].reshape(-1, tcp.SEEN))
+        return Chunks(data, connections, *np.ascontiguousarray(rows[:, : tcp.CHUNK_POSITION + 1].T)), left_out
 
     def _connections(self, seen: Ints) -> list[Connection]:
         connections = []

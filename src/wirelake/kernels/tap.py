@@ -1,4 +1,4 @@
-"""Tap files: the kernel that walks records, and the one that puts chunks of each direction in order of their offsets.
+"""Tap files: one kernel walks the records, another turns them into chunks in the order of their offsets.
 
 A record is ``crc u32, length u32, mark u16, kind u8, detail u8, connection u32`` and ``length`` bytes of body, all
 little-endian (docs/tap-format.md). The walk never raises: bytes that are not a record are a row of kind DAMAGED.
@@ -21,11 +21,14 @@ OPEN_LEAST, CLOSE_LENGTH = 31, 24
 LEAST = HEAD + DATA_HEAD
 """The shortest record."""
 
+CHUNK = 7
+"""Numbers of a chunk: connection, direction, offset, length, time, start, position."""
+
 SLICES = 16
 
 
 def crc_tables() -> np.ndarray:
-    """CRC-32 tables for 16 bytes at a time: entry ``256 * k + b`` is byte ``b`` with ``k`` zeros behind it."""
+    """Return CRC-32 tables for 16 bytes at a time: entry ``256 * k + b`` is byte ``b`` with ``k`` zeros behind it."""
     tables = np.zeros(SLICES * 256, np.uint32)
     for byte in range(256):
         value = byte
@@ -40,7 +43,7 @@ def crc_tables() -> np.ndarray:
 
 @njit(cache=True, nogil=True)
 def crc32(buf, begin, end, seed, tables):
-    """The CRC-32 of some bytes that follow others whose CRC-32 is ``seed``: as zlib counts it."""
+    """Return the CRC-32 of bytes that follow others whose CRC-32 is ``seed``, as zlib does."""
     crc = np.uint64(seed) ^ np.uint64(0xFFFFFFFF)
     place = begin
     low = np.uint64(0xFF)
@@ -83,12 +86,12 @@ def _fits(kind, length):
 
 @njit(cache=True, nogil=True)
 def walk(buf, base, seed, tables, damaged_from, kinds, details, numbers, starts, lengths):
-    """Finds records in a window that begins at ``base`` of the file. Gives their number, the place behind the last one,
-    and where in the file bytes began that are no record (-1 if there are none): those are searched for the next record
-    that its CRC proves.
+    """Find the records of a window that begins at ``base`` of the file. Return their number, the place behind the last
+    one, and where in the file bytes began that are no record (-1 if there are none): they are searched for the next
+    record that its CRC proves.
 
-    ``starts`` and ``lengths`` tell where bodies are. A head that looks like one is believed until all of its record
-    is there: what is decided never depends on where a window ends.
+    ``starts`` and ``lengths`` are those of bodies. A head that looks like one is believed until all of its record is
+    there: no decision depends on where a window ends.
     """
     count, place, end = 0, np.int64(0), buf.shape[0]
     while place + HEAD <= end:
@@ -122,14 +125,19 @@ def walk(buf, base, seed, tables, damaged_from, kinds, details, numbers, starts,
 
 
 @njit(cache=True, nogil=True)
-def order(
-    buf, base, kinds, details, connections, starts, lengths, count, ends, last,
-    out_connection, out_direction, out_offset, out_length, out_ts, out_start, out_position,
-):  # fmt: skip
-    """Records to chunks: bytes that are missing become gaps, bytes that were there before are left out.
+def put(chunks, made, chunk):
+    """Write a chunk as the next column; return how many there are."""
+    for k in range(CHUNK):
+        chunks[k, made] = chunk[k]
+    return made + 1
+
+
+@njit(cache=True, nogil=True)
+def order(buf, base, kinds, details, connections, starts, lengths, count, ends, last, chunks):
+    """Turn records into chunks: missing bytes become gaps, and bytes that were there before are left out.
 
     ``ends`` is how far each direction of each connection is known, two to a connection, -1 if it is not known at all;
-    ``last`` the last time of each connection. Gives the number of chunks, of missing and of repeated bytes.
+    ``last`` the last time of each connection. Return the number of chunks, of missing and of repeated bytes.
     """
     made, missing, repeated = 0, np.int64(0), np.int64(0)
     for i in range(count):
@@ -150,14 +158,8 @@ def order(
                 store(ends, slot, known)
             # An open record of a later file tells how far its stream had come; the next data will show any hole.
             if offset > known and kind != OPEN:
-                store(out_connection, made, connection)
-                store(out_direction, made, direction)
-                store(out_offset, made, known)
-                store(out_length, made, offset - known)
-                store(out_ts, made, ts)
-                store(out_start, made, -1)
-                store(out_position, made, base + start - HEAD)
-                made += 1
+                chunk = (connection, direction, known, offset - known, ts, np.int64(-1), base + start - HEAD)
+                made = put(chunks, made, chunk)
                 missing += offset - known
                 known = offset
                 store(ends, slot, known)
@@ -167,13 +169,8 @@ def order(
             again = min(length, known - offset)
             repeated += again
             if length > again:
-                store(out_connection, made, connection)
-                store(out_direction, made, direction)
-                store(out_offset, made, offset + again)
-                store(out_length, made, length - again)
-                store(out_ts, made, ts)
-                store(out_start, made, start + DATA_HEAD + again)
-                store(out_position, made, base + start + DATA_HEAD + again)
-                made += 1
+                place = start + DATA_HEAD + again
+                chunk = (connection, direction, offset + again, length - again, ts, place, base + place)
+                made = put(chunks, made, chunk)
                 store(ends, slot, offset + length)
     return made, missing, repeated

@@ -15,19 +15,7 @@ import numpy as np
 from numba import njit
 
 from .memory import at, copy, pointer, store
-from .packets import (
-    ACKNOWLEDGED,
-    DIRECTION,
-    FLAGS,
-    FULL,
-    KEY,
-    KEY_PORTS,
-    LENGTH,
-    SEGMENT,
-    SEQUENCE,
-    START,
-    TS,
-)
+from .packets import ACKNOWLEDGED, DIRECTION, FLAGS, FULL, KEY, KEY_PORTS, LENGTH, SEGMENT, SEQUENCE, START, TS
 
 FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
 LOW32 = 0xFFFFFFFF

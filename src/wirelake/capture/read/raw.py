@@ -55,14 +55,5 @@ class RawReader:
         self.counts.broken = self._source.broken
 
     def _chunk(self, data: NDArray[np.uint8], position: int) -> Chunks:
-        return Chunks(
-            data,
-            [self.connection],
-            np.zeros(1, np.int32),
-            np.array([self.direction], np.int8),
-            np.array([position]),
-            np.array([len(data)]),
-            np.array([NO_TIME]),
-            np.zeros(1, np.int64),
-            np.array([position]),
-        )
+        row = (0, self.direction, position, len(data), NO_TIME, 0, position)
+        return Chunks(data, [self.connection], *np.array([row], np.int64).T)

@@ -9,26 +9,14 @@ import zlib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import CaptureError
+from .. import tap_format as form
 from ..chunks import Chunks, Connection, Counts, connection_id
 from ..lazy_kernels import tap as kernel
-from ..tap_format import (
-    BEGINS,
-    CLOSE,
-    CLOSE_BODY,
-    ENDED,
-    FILE_HEAD,
-    FILE_HEAD_BYTES,
-    MAGIC,
-    OPEN,
-    OPEN_BODY,
-    VERSION,
-)
 from . import ResumePoint, TapHead
 from .files import CaptureFile
 
@@ -108,24 +96,24 @@ class TapReader:
             source.seek(start.position)
         else:
             self._head = self._read_head()
-            self.position = FILE_HEAD_BYTES if self._head is not None else 0
+            self.position = form.FILE_HEAD_BYTES if self._head is not None else 0
 
     def _read_head(self) -> TapHead | None:
         """Return the head of the file; None if it is not all there (yet)."""
-        head = self._source.head(FILE_HEAD_BYTES)
+        head = self._source.head(form.FILE_HEAD_BYTES)
         self.counts.bytes += len(head)
-        if head[: len(MAGIC)] != MAGIC[: len(head)]:
+        if head[: len(form.MAGIC)] != form.MAGIC[: len(head)]:
             raise CaptureError("not a tap file", path=self.path)
-        if len(head) < FILE_HEAD_BYTES:
-            self.counts.broken = f"the head of the file is incomplete: {len(head)} of {FILE_HEAD_BYTES} bytes"
+        if len(head) < form.FILE_HEAD_BYTES:
+            self.counts.broken = f"the head of the file is incomplete: {len(head)} of {form.FILE_HEAD_BYTES} bytes"
             return None
-        _, version, _, number, set_id, _ = FILE_HEAD.unpack(head[: FILE_HEAD.size])
-        seed = zlib.crc32(head[: FILE_HEAD.size])
-        if version != VERSION:
+        _, version, _, number, set_id, _ = form.FILE_HEAD.unpack(head[: form.FILE_HEAD.size])
+        seed = zlib.crc32(head[: form.FILE_HEAD.size])
+        if version != form.VERSION:
             raise CaptureError(
-                f"the tap file has version {version}; this program reads version {VERSION}", path=self.path
+                f"the tap file has version {version}; this program reads version {form.VERSION}", path=self.path
             )
-        if seed != int.from_bytes(head[FILE_HEAD.size :], "little"):
+        if seed != int.from_bytes(head[form.FILE_HEAD.size :], "little"):
             raise CaptureError("the head of the tap file is damaged (its CRC-32 is wrong)", path=self.path)
         return TapHead(set_id, number, seed)
 
@@ -169,10 +157,10 @@ class TapReader:
         known = [self.connections.of(set_id, int(number)) for number in present]
         ends = np.array([tap.ends for tap in known], np.int64).reshape(-1)
         last = np.array([-1 if (at := tap.connection.last_us) is None else at for tap in known], np.int64)
-        arrays = _Arrays(2 * len(records.kinds))
+        columns = np.empty((kernel.CHUNK, 2 * len(records.kinds)), np.int64)
         made, missing, repeated = kernel.order(
             records.buffer, base, records.kinds, records.details, local, records.starts, records.lengths,
-            len(records.kinds), ends, last, *arrays.all,
+            len(records.kinds), ends, last, columns,
         )  # fmt: skip
         self.counts.missing_bytes += int(missing)
         self.counts.repeated_bytes += int(repeated)
@@ -181,32 +169,21 @@ class TapReader:
             tap.connection.last_us = int(last[index])
         _date_beginnings(known, local, records, is_record)
         self._close(records, set_id)
-        connection, direction, offset, length, ts, start, position = (array[:made] for array in arrays.all)
-        return Chunks(
-            records.buffer,
-            [tap.connection for tap in known],
-            connection,
-            direction,
-            offset,
-            length,
-            ts,
-            start,
-            position,
-        )
+        return Chunks(records.buffer, [tap.connection for tap in known], *columns[:, :made])
 
     def _open(self, records: _Records, set_id: bytes) -> None:
-        for i in np.flatnonzero(records.kinds == OPEN):
+        for i in np.flatnonzero(records.kinds == form.OPEN):
             number = int(records.numbers[i])
             made = _connection(records.body(int(i)), int(records.details[i]), set_id, number)
             self.connections.open(set_id, number, made)
 
     def _close(self, records: _Records, set_id: bytes) -> None:
-        for i in np.flatnonzero(records.kinds == CLOSE):
+        for i in np.flatnonzero(records.kinds == form.CLOSE):
             connection = self.connections.close(set_id, int(records.numbers[i]))
             if connection is not None:
                 detail = int(records.details[i])
-                connection.ended = ENDED[detail] if detail < len(ENDED) else ENDED[0]
-                connection.ended_us = CLOSE_BODY.unpack(records.body(int(i)))[0]
+                connection.ended = form.ENDED[detail] if detail < len(form.ENDED) else form.ENDED[0]
+                connection.ended_us = form.CLOSE_BODY.unpack(records.body(int(i)))[0]
 
     def _note_damaged(self, records: _Records, base: int) -> None:
         for i in np.flatnonzero(records.kinds == kernel.DAMAGED):
@@ -242,21 +219,10 @@ class _Records:
         return self.buffer[self.starts[i] : self.starts[i] + self.lengths[i]].tobytes()
 
 
-class _Arrays:
-    """Room for chunks."""
-
-    def __init__(self, room: int) -> None:
-        self.all: tuple[NDArray[Any], ...] = (
-            np.empty(room, np.int32),
-            np.empty(room, np.int8),
-            *(np.empty(room, np.int64) for _ in range(5)),
-        )
-
-
 def _connection(body: bytes, detail: int, set_id: bytes, number: int) -> Connection:
     """Return the connection of an open record."""
-    opened_us, _, _, client_port, server_port, *sizes = OPEN_BODY.unpack_from(body)
-    texts, at = [], OPEN_BODY.size
+    opened_us, _, _, client_port, server_port, *sizes = form.OPEN_BODY.unpack_from(body)
+    texts, at = [], form.OPEN_BODY.size
     for size in sizes:
         texts.append(body[at : at + size].decode(errors="replace"))
         at += size
@@ -268,7 +234,7 @@ def _connection(body: bytes, detail: int, set_id: bytes, number: int) -> Connect
         client_port,
         server_port,
         first_us=opened_us,
-        is_whole=detail == BEGINS,
+        is_whole=detail == form.BEGINS,
         protocol=protocol or None,
     )
 

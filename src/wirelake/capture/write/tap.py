@@ -13,24 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from ..tap_format import (
-    BEGINS,
-    CLOSE,
-    CLOSE_BODY,
-    DATA,
-    DATA_HEAD,
-    ENDED,
-    FILE_HEAD,
-    FILE_HEAD_BYTES,
-    GOES_ON,
-    MAGIC,
-    MARK,
-    MAX_DATA,
-    OPEN,
-    OPEN_BODY,
-    RECORD_HEAD,
-    VERSION,
-)
+from .. import tap_format as form
+from ..tap_format import DATA, DATA_HEAD, MARK, MAX_DATA
 
 _FLUSH_BYTES = 1 << 16
 
@@ -45,7 +29,6 @@ class _Written:
     server: Address
     opened_us: int
     protocol: str
-    detail: int
     ends: list[int] = field(default_factory=lambda: [0, 0])
 
 
@@ -95,19 +78,13 @@ class TapWriter:
     # --- records
 
     def open(
-        self,
-        client: Address,
-        server: Address,
-        ts_us: int,
-        protocol: str | None = None,
-        *,
-        is_whole: bool = True,
+        self, client: Address, server: Address, ts_us: int, protocol: str | None = None, *, is_whole: bool = True
     ) -> int:
         """Begin a connection; return its number. ``is_whole``: its very first bytes will be there."""
         self._room(ts_us)
         number, self._next = self._next, self._next + 1
-        made = self._open[number] = _Written(client, server, ts_us, protocol or "", BEGINS if is_whole else GOES_ON)
-        self._put_open(number, made, made.detail)
+        known = self._open[number] = _Written(client, server, ts_us, protocol or "")
+        self._put_open(number, known, form.BEGINS if is_whole else form.GOES_ON)
         return number
 
     def data(self, connection: int, direction: int, ts_us: int, data: bytes | bytearray | memoryview) -> None:
@@ -133,16 +110,16 @@ class TapWriter:
     def close(self, connection: int, ts_us: int, how: Literal["closed", "reset"] = "closed") -> None:
         self._room(ts_us)
         ended = self._open.pop(connection)
-        self._put(CLOSE, ENDED.index(how), connection, CLOSE_BODY.pack(ts_us, *ended.ends))
+        self._put(form.CLOSE, form.ENDED.index(how), connection, form.CLOSE_BODY.pack(ts_us, *ended.ends))
 
     def _put_open(self, number: int, known: _Written, detail: int) -> None:
         (client, client_port), (server, server_port) = known.client, known.server
         texts = [text.encode()[:255] for text in (client, server, known.protocol)]
-        body = OPEN_BODY.pack(known.opened_us, *known.ends, client_port, server_port, *map(len, texts))
-        self._put(OPEN, detail, number, body + b"".join(texts))
+        body = form.OPEN_BODY.pack(known.opened_us, *known.ends, client_port, server_port, *map(len, texts))
+        self._put(form.OPEN, detail, number, body + b"".join(texts))
 
     def _put(self, kind: int, detail: int, number: int, body: bytes) -> None:
-        record = RECORD_HEAD.pack(len(body), MARK, kind, detail, number) + body
+        record = form.RECORD_HEAD.pack(len(body), MARK, kind, detail, number) + body
         self._buffer += zlib.crc32(record, self._seed).to_bytes(4, "little") + record
 
     # --- files
@@ -178,7 +155,7 @@ class TapWriter:
             return
         with suppress(OSError):
             file.close()
-        if self.written <= FILE_HEAD_BYTES:  # there is nothing in it
+        if self.written <= form.FILE_HEAD_BYTES:  # there is nothing in it
             with suppress(OSError):
                 self.paths[-1].unlink()
                 self.paths.pop()
@@ -212,7 +189,7 @@ class TapWriter:
         if number and not self.is_set:
             raise ValueError(f"the tap {self.target} has ended")
         path = self._path(number, ts_us)
-        head = FILE_HEAD.pack(MAGIC, VERSION, 0, number, self.set_id, ts_us)
+        head = form.FILE_HEAD.pack(form.MAGIC, form.VERSION, 0, number, self.set_id, ts_us)
         self._seed = zlib.crc32(head)
         head += self._seed.to_bytes(4, "little")
         if self.is_set:
@@ -225,7 +202,7 @@ class TapWriter:
         self.paths.append(path)
         self._is_name_safe = False
         for connection, known in self._open.items():
-            self._put_open(connection, known, GOES_ON)
+            self._put_open(connection, known, form.GOES_ON)
         if self.rotate_bytes:
             self._limit = max(self.rotate_bytes, self.written + len(self._buffer) + 1)
         if self.rotate_us:
