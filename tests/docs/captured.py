@@ -21,7 +21,7 @@ from wirelake.capture.settings import ReadSettings
 from wirelake.capture.streams import Streams
 from wirelake.capture.tcp import Tracker
 from wirelake.capture.write.tap import TapWriter
-from wirelake.gold.by_connection import connection_rows
+from wirelake.gold.connections import connection_rows
 from wirelake.gold.facts import FACTS, facts
 from wirelake.gold.matching import Matching
 from wirelake.gold.violations import Violations

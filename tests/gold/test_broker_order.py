@@ -17,7 +17,7 @@ from wirelake.capture.quarantine import QUARANTINE
 from wirelake.capture.settings import ReadSettings
 from wirelake.generate import generate, write_pcap
 from wirelake.gold.broker_order import QUIET_US, BrokerOrder, Ended
-from wirelake.gold.by_connection import CONNECTIONS, connection_rows
+from wirelake.gold.connections import CONNECTIONS, connection_rows
 from wirelake.gold.exchanges import EXCHANGES, Exchanges
 from wirelake.gold.facts import FACTS, facts
 from wirelake.gold.matching import Matching

@@ -6,12 +6,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from wirelake.columnar import decode
 from wirelake.generate import generate
-from wirelake.gold import arrays
 from wirelake.gold.facts import FACTS, MESSAGES, facts, needed_columns
 from wirelake.protocols import load
 
@@ -76,14 +73,3 @@ def test_nothing_gives_no_facts(name: str) -> None:
         [pa.array([], pa.string()), *batch.records.columns], names=["direction", *batch.records.schema.names]
     )
     assert facts(load(name), envelope).num_rows == 0
-
-
-@given(st.lists(st.none() | st.binary(max_size=40)), st.integers(0, 3))
-def test_hex_and_hashes_are_right_for_any_slice(values: list[bytes | None], skip: int) -> None:
-    column = pa.array(values, pa.binary()).slice(skip)
-    assert arrays.hexed(column).to_pylist() == [None if one is None else one.hex() for one in values[skip:]]
-    hashes = arrays.hashed(column).tolist()
-    few = arrays.hashed_few(column).tolist()
-    alone = [arrays.hashed(pa.array([one or b""])).tolist()[0] for one in values[skip:]]
-    assert hashes == alone and few == alone
-    assert len(set(alone)) == len({one or b"" for one in values[skip:]})

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pytest
 
-from wirelake.gold.by_connection import CONNECTIONS
+from wirelake.gold.connections import CONNECTIONS
 from wirelake.gold.facts import FACTS
 from wirelake.gold.steps import GoldSteps
 from wirelake.gold.tables import ACCOUNTING

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from wirelake.gold.fact_groups import by_protocol
 from wirelake.gold.facts import FACTS
 from wirelake.gold.pieces import Assembler
-from wirelake.gold.protocol_facts import by_protocol
 from wirelake.protocols import load
 
 from .test_exchanges import B, Row, fact

@@ -12,7 +12,7 @@ import pytest
 
 from wirelake.capture.chunks import Connection
 from wirelake.generate import generate
-from wirelake.gold.by_connection import CONNECTIONS, connection_rows, endpoint
+from wirelake.gold.connections import CONNECTIONS, connection_rows, endpoint
 from wirelake.gold.facts import FACTS
 from wirelake.gold.open import OPEN
 from wirelake.gold.sessions import REMEMBER_US, SESSIONS, Sessions

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from wirelake.generate import Traffic
 from wirelake.generate.truth import Truth
-from wirelake.gold.by_connection import CONNECTIONS, endpoint
+from wirelake.gold.connections import CONNECTIONS, endpoint
 
 from .played import name_of, play
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wirelake.kernels import match_codes as codes
 from wirelake.kernels import matching
@@ -15,34 +15,31 @@ from .without_numba import plain_walks
 SECOND = 1_000_000
 
 
-def match_rows(source: Random, size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def match_rows(source: Random, size: int) -> tuple[Any, Any]:
     """Remembered rows, then new ones in the order of time, of a few keys."""
-    rows = np.zeros((size, codes.ROW_COLUMNS), np.int64)
-    found = np.zeros((size, codes.MATCH_COLUMNS), np.int64)
-    found[:, codes.REQUEST] = -1
+    rows = np.zeros(size, codes.ROW).view(np.recarray)
+    found = np.zeros(size, codes.FOUND).view(np.recarray)
+    found.request = -1
     old, ts = size // 5, 0
     for row in range(size):
         ts += source.choice((0, 1, SECOND, 20 * SECOND, 70 * SECOND))
         kinds = (codes.OPEN, codes.ANSWERED, codes.CLOSED, codes.EARLY)
-        role = source.choice(kinds) if row < old else source.choice((codes.ASKS, codes.REPLIES, codes.CLOSES))
-        bits = source.getrandbits(9)
         values = {
-            codes.KEY: source.randrange(4),
-            codes.ROLE: role,
-            codes.BITS: bits,
-            codes.PAIR: source.choice((2, 2, 4)),
-            codes.CODE: source.choice((1, 3)),
-            codes.LANE: source.randrange(2),
-            codes.SIDE: source.randrange(2),
-            codes.TS: ts,
-            codes.UNTIL: ts + source.choice((5 * SECOND, 60 * SECOND, 1 << 60)),
-            codes.ORDINAL: row * source.choice((1, 200)),
-            codes.ADDRESS: source.randrange(2),
-            codes.NUMBER: row,
+            "role": source.choice(kinds) if row < old else source.choice((codes.ASKS, codes.REPLIES, codes.CLOSES)),
+            "bits": source.getrandbits(9),
+            "pair": source.choice((2, 2, 4)),
+            "code": source.choice((1, 3)),
+            "lane": source.randrange(2),
+            "side": source.randrange(2),
+            "ts": ts,
+            "until": ts + source.choice((5 * SECOND, 60 * SECOND, 1 << 60)),
+            "ordinal": row * source.choice((1, 200)),
+            "address": source.randrange(2),
+            "number": row,
         }
-        for column, value in values.items():
-            rows[row, column] = value
-        found[row, codes.DONE_US], found[row, codes.DONE_ORDINAL] = ts, row
+        for name, value in values.items():
+            rows[name][row] = value
+        found[row].key, found[row].done_us, found[row].done_ordinal = source.randrange(4), ts, row
     return rows, found
 
 
@@ -59,5 +56,5 @@ def test_the_compiled_matcher_is_the_plain_one() -> None:
             walk(rows, np.full((4, codes.KEY_LISTS), -1, np.int32), instead, closing, mine)
             results.append(mine)
         assert (results[0] == results[1]).all(), seed
-        parts |= set(results[0][:, codes.PART].tolist())
+        parts |= set(results[0].part.tolist())
     assert parts == set(range(7))

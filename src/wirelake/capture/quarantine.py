@@ -7,12 +7,12 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from ..columnar.schema import TIMESTAMP
+from ..columnar.schema import TIMESTAMP, documented
 from .chunks import DIRECTIONS
 from .envelope import times
 from .stream_table import StreamTable
 
-_COLUMNS = (
+QUARANTINE = documented(
     ("capture", pa.string(), "the file or tap it came from"),
     ("connection", pa.string(), "the connection, the same in every run"),
     ("direction", pa.string(), "to_server or to_client"),
@@ -25,7 +25,6 @@ _COLUMNS = (
     ("bytes", pa.binary(), "the bytes; null for a gap, and only the first ones of a range that is encrypted"),
     ("protocol", pa.string(), "the protocol of the connection; null if that is not known"),
 )
-QUARANTINE = pa.schema([pa.field(name, kind, metadata={"doc": doc}) for name, kind, doc in _COLUMNS])
 
 Row = tuple[str, str, str, int, int, int, str, str, str, bytes | None, str | None]
 """A row of the quarantine; its time is in microseconds, -1 if there is none."""

@@ -55,6 +55,11 @@ QUARANTINE = pa.schema(
 )
 
 
+def documented(*columns: tuple[str, pa.DataType, str]) -> pa.Schema:
+    """Return the schema of columns, each with the sentence that documents it."""
+    return pa.schema([pa.field(name, kind, metadata={"doc": doc}) for name, kind, doc in columns])
+
+
 def arrow_type(column: Column) -> pa.DataType:
     match column.kind:
         case "struct":

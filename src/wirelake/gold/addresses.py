@@ -14,12 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ..columnar.schema import TIMESTAMP
+from ..columnar.schema import TIMESTAMP, documented
 from . import arrays
+from .arrays import Ints, coded, integers, valid
 
 MINUTE_US = 60_000_000
 
-_COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
+ADDRESSES = documented(
     ("protocol", pa.string(), "which protocol"),
     ("address", pa.string(), "topic, service, path or queue"),
     ("minute", TIMESTAMP, "beginning of the minute"),
@@ -35,7 +36,6 @@ _COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
     ("p99_us", pa.int64(), "99 % were not slower"),
     ("max_us", pa.int64(), "the slowest"),
 )
-ADDRESSES = pa.schema([pa.field(name, kind, metadata={"doc": doc}) for name, kind, doc in _COLUMNS])
 """The schema of gold/addresses."""
 
 MESSAGE_COLUMNS = ("protocol", "address", "ts", "length", "connection")
@@ -47,11 +47,9 @@ _OUTCOMES = {"errors": "error", "timeouts": "timeout"}
 _MINUTE_BITS = 26
 """Enough for the minutes of the next 120 years."""
 
-Ints = NDArray[np.int64]
-
 
 def addresses(messages: Iterable[pa.RecordBatch], exchanges: Iterable[pa.RecordBatch]) -> pa.Table:
-    """One row per address and minute. Only ``MESSAGE_COLUMNS`` and ``EXCHANGE_COLUMNS`` are read, batch by batch."""
+    """Return one row per address and minute; read only ``MESSAGE_COLUMNS`` and ``EXCHANGE_COLUMNS``, batch by batch."""
     counted = _Counted()
     for batch in messages:
         counted.add_messages(batch)
@@ -69,10 +67,10 @@ class _Places:
     def __init__(self) -> None:
         self.names: list[tuple[str, str]] = []
         self._hashes = np.zeros(0, np.int64)
-        self._numbers = np.zeros(0, np.int64)
+        self._numbers: Ints = np.zeros(0, np.int64)
 
     def numbers(self, hashes: Ints, name: Callable[[int], tuple[str, str]]) -> Ints:
-        """The numbers of addresses with these hashes, of which no two are the same; ``name`` tells them by place."""
+        """Return the numbers of addresses with these hashes, all different; ``name`` names them by place."""
         places = np.searchsorted(self._hashes, hashes)
         known = np.append(self._hashes, 0)[places] == hashes
         known &= places < len(self._hashes)
@@ -84,27 +82,14 @@ class _Places:
             self._hashes, self._numbers = all_hashes[order], numbers[order]
             self.names += [name(place) for place in new.tolist()]
             places = np.searchsorted(self._hashes, hashes)
-        found: Ints = self._numbers[places]
-        return found
-
-
-def _coded(column: pa.Array) -> tuple[pa.Array, Ints]:
-    """Different values, and the place of each row's among them; null is -1."""
-    coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-    return coded.dictionary, arrays.integers(coded.indices, -1)
+        return self._numbers[places]
 
 
 def _numbered(column: pa.Array, known: dict[str, int]) -> Ints:
-    """Values as numbers, by which they are known from then on."""
-    values, places = _coded(column)
+    """Return values as numbers; ``known`` has those given so far, and gets the new ones."""
+    values, places = coded(column)
     numbers = np.array([known.setdefault(value, len(known)) for value in values.to_pylist()], np.int64)
     return numbers[places]
-
-
-def _different(numbers: Ints) -> tuple[Ints, Ints]:
-    """Different numbers, and the place of each row's among them."""
-    coded = pa.array(numbers).dictionary_encode()
-    return arrays.integers(coded.dictionary), arrays.integers(coded.indices)
 
 
 class _Counted:
@@ -120,28 +105,28 @@ class _Counted:
     def add_messages(self, batch: pa.RecordBatch) -> None:
         used, cells = self._cells(batch, "ts")
         peers = _numbered(batch.column("connection"), self._connections)
-        self._spoken.add(cells, peers[used], arrays.integers(batch.column("length"))[used])
+        self._spoken.add(cells, peers[used], integers(batch.column("length"))[used])
 
     def add_exchanges(self, batch: pa.RecordBatch) -> None:
         used, cells = self._cells(batch, "request_ts")
         outcomes = _numbered(batch.column("outcome"), self._outcomes)
         latency = batch.column("latency_us")
-        timed = arrays.flags(latency.is_valid(), len(batch))[used]
+        timed = valid(latency)[used]
         self._asked.add(cells, outcomes[used], np.zeros(len(used), np.int64))
-        self._latencies.append((cells[timed], arrays.integers(latency)[used][timed]))
+        self._latencies.append((cells[timed], integers(latency)[used][timed]))
 
     def _cells(self, batch: pa.RecordBatch, time: str) -> tuple[Ints, Ints]:
-        """The rows that have an address and a time, and their cells."""
-        protocols, protocol = _coded(batch.column("protocol"))
-        texts, text = _coded(batch.column("address"))
+        """Return the rows that have an address and a time, and their cells."""
+        protocols, protocol = coded(batch.column("protocol"))
+        texts, text = coded(batch.column("address"))
         times = batch.column(time)
-        used = np.flatnonzero((text >= 0) & arrays.flags(times.is_valid(), len(batch)))
+        used = np.flatnonzero((text >= 0) & valid(times))
         protocol, text = protocol[used], text[used]
         numbers = np.zeros((len(protocols), len(texts)), np.int64)
         for said in range(len(protocols)):
             there = np.flatnonzero(np.bincount(text[protocol == said], minlength=len(texts)))
             numbers[said, there] = self._numbers(protocols[said].as_py(), texts.take(pa.array(there)))
-        minute = arrays.integers(times.cast(pa.int64()))[used] // MINUTE_US
+        minute = integers(times)[used] // MINUTE_US
         return used, (numbers[protocol, text] << _MINUTE_BITS) + minute
 
     def _numbers(self, protocol: str, texts: pa.Array) -> Ints:
@@ -171,12 +156,11 @@ class _Counted:
         failed = pc.add(found["errors"], found["timeouts"]).cast(pa.float64())
         requests = pc.if_else(pc.greater(found["requests"], 0), found["requests"], None).cast(pa.float64())
         found["error_rate"] = pc.divide(failed, requests)
-        found |= self._percentiles(cells)
-        table = pa.table([found[field.name].cast(field.type) for field in ADDRESSES], schema=ADDRESSES)
+        table = arrays.table_of(ADDRESSES, found | self._percentiles(cells))
         return table.sort_by([(name, "ascending") for name in ("minute", "protocol", "address")])
 
     def _percentiles(self, cells: Ints) -> dict[str, pa.Array]:
-        """Exact: the latencies of a cell are sorted and the value at the nearest rank is taken."""
+        """Return exact percentiles: of the sorted latencies of a cell, the value at the nearest rank."""
         nothing: Ints = np.zeros(0, np.int64)
         where = np.searchsorted(cells, np.concatenate([nothing, *(one for one, _ in self._latencies)]))
         latency = np.concatenate([nothing, *(values for _, values in self._latencies)])
@@ -223,7 +207,8 @@ class _Sums:
             return _Total(*(np.zeros(0, np.int64) for _ in _Total._fields))
         cells, kinds, rows, sums = (np.concatenate(column) for column in zip(*self._parts, strict=True))
         wide = int(kinds.max(initial=0)) + 1
-        cell, place = _different(cells)
-        pairs, which = _different(place * wide + kinds)
+        cell, place = coded(pa.array(cells))
+        pair, which = coded(pa.array(place * wide + kinds))
+        pairs = integers(pair)
         rows, sums = (np.bincount(which, one, len(pairs)).astype(np.int64) for one in (rows, sums))
-        return _Total(cell[pairs // wide], pairs % wide, rows, sums)
+        return _Total(integers(cell)[pairs // wide], pairs % wide, rows, sums)

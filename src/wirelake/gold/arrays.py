@@ -1,39 +1,32 @@
-"""Small things over whole Arrow columns that pyarrow has no function for."""
+"""Functions over whole Arrow columns that pyarrow lacks. A column is an array or a chunked one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
+Column: TypeAlias = pa.Array | pa.ChunkedArray
+FOR_EVER = int(np.iinfo(np.int64).max)
 
 _HEX = np.frombuffer(b"".join(b"%02x" % byte for byte in range(256)), np.uint16)
 
 
-def spread(values: Sequence[Any], index: NDArray[Any], kind: pa.DataType) -> pa.Array:
-    """One of a few values per row."""
-    return pa.array(values, kind).take(pa.array(index))
+def joined(column: Column) -> pa.Array:
+    """Return a column in one piece."""
+    if isinstance(column, pa.Array):
+        return column
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def only(column: pa.Array, mask: Mask) -> pa.Array:
-    """The column where the mask holds, null elsewhere."""
-    return column if mask.all() else pc.if_else(pa.array(mask), column, pa.scalar(None, column.type))
-
-
-def flags(column: pa.Array | None, size: int) -> Mask:
-    """A boolean column as a mask; null is false."""
-    if column is None or column.null_count == size:
-        return np.zeros(size, np.bool_)
-    filled = pc.fill_null(column, False) if column.null_count else column
-    return np.asarray(filled.to_numpy(zero_copy_only=False), np.bool_)
-
-
-def integers(column: pa.Array, missing: int = 0) -> NDArray[np.int64]:
+def integers(column: Column, missing: int = 0) -> Ints:
+    column = joined(column)
     if column.null_count == len(column):
         return np.full(len(column), missing, np.int64)
     column = column.cast(pa.int64()) if column.type != pa.int64() else column
@@ -41,12 +34,58 @@ def integers(column: pa.Array, missing: int = 0) -> NDArray[np.int64]:
     return np.asarray(filled.to_numpy(zero_copy_only=False), np.int64)
 
 
+def flags(column: Column) -> Mask:
+    """Return a boolean column as a mask; null is false."""
+    column = joined(column)
+    if column.null_count == len(column):
+        return np.zeros(len(column), np.bool_)
+    filled = pc.fill_null(column, False) if column.null_count else column
+    return np.asarray(filled.to_numpy(zero_copy_only=False), np.bool_)
+
+
+def valid(column: Column) -> Mask:
+    """Return where a column is not null."""
+    return np.asarray(joined(column).is_valid().to_numpy(zero_copy_only=False), np.bool_)
+
+
+def coded(column: Column) -> tuple[pa.Array, Ints]:
+    """Return the different values, and the place of each row's among them; null is -1."""
+    column = joined(column)
+    column = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    return column.dictionary, integers(column.indices, -1)
+
+
+def by_text(column: Column, number: Callable[[str], int]) -> Ints:
+    """Return a number per row of a column that has few different texts."""
+    texts, places = coded(column)
+    return np.array([number(text) for text in texts.to_pylist()], np.int64)[places]
+
+
+def places(numbers: Ints, wanted: Ints) -> Ints:
+    """Return where each wanted number is among the numbers; -1: not there."""
+    if not len(numbers):
+        return np.full(len(wanted), -1, np.int64)
+    order = np.argsort(numbers, kind="stable")
+    place = np.minimum(np.searchsorted(numbers, wanted, sorter=order), len(numbers) - 1)
+    return np.where(numbers[order[place]] == wanted, order[place], -1)
+
+
+def spread(values: Sequence[Any], index: NDArray[Any], kind: pa.DataType) -> pa.Array:
+    """Return one of a few values per row."""
+    return pa.array(values, kind).take(pa.array(index))
+
+
+def only(column: pa.Array, mask: Mask) -> pa.Array:
+    """Return the column where the mask holds, null elsewhere."""
+    return column if mask.all() else pc.if_else(pa.array(mask), column, pa.scalar(None, column.type))
+
+
 def with_nulls(values: NDArray[Any], valid: Mask, kind: pa.DataType) -> pa.Array:
     return pa.array(values, mask=~valid).cast(kind)
 
 
-def taken(table: pa.Table, rows: NDArray[np.int64]) -> pa.Table:
-    """These rows. Columns without a value, of which there are many here, are not gone through."""
+def taken(table: pa.Table, rows: Ints) -> pa.Table:
+    """Return these rows. Columns without a value, of which there are many here, are not gone through."""
     if len(rows) == len(table) and (rows == np.arange(len(rows))).all():
         return table
     index = pa.array(rows)
@@ -54,15 +93,30 @@ def taken(table: pa.Table, rows: NDArray[np.int64]) -> pa.Table:
 
 
 def where(table: pa.Table, mask: Mask) -> pa.Table:
-    """The rows where the mask holds."""
+    """Return the rows where the mask holds."""
     if mask.all():
         return table
-    size, flags = int(mask.sum()), pa.array(mask)
-    return _each(table, size, lambda column: joined(column.filter(flags)))
+    size, chosen = int(mask.sum()), pa.array(mask)
+    return _each(table, size, lambda column: joined(column.filter(chosen)))
 
 
-def joined(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+def table_of(schema: pa.Schema, made: Mapping[str, Column], rest: pa.Table | None = None) -> pa.Table:
+    """Return a table of this schema: its columns are those that were made, else those of ``rest``, else null."""
+    size = len(next(iter(made.values()))) if rest is None else len(rest)
+    known = ({} if rest is None else dict(zip(rest.column_names, rest.columns, strict=True))) | dict(made)
+    columns = []
+    for field in schema:
+        column = known[field.name] if field.name in known else pa.nulls(size, field.type)
+        columns.append(column if column.type == field.type else column.cast(field.type))
+    return pa.table(columns, schema)
+
+
+def replaced(table: pa.Table, columns: Mapping[str, Column]) -> pa.Table:
+    """Return the table with these columns in place of its own."""
+    for name, column in columns.items():
+        place = table.schema.get_field_index(name)
+        table = table.set_column(place, table.schema.field(place), column)
+    return table
 
 
 def _each(table: pa.Table, size: int, function: Callable[[pa.ChunkedArray], pa.Array]) -> pa.Table:
@@ -77,8 +131,8 @@ def _each(table: pa.Table, size: int, function: Callable[[pa.ChunkedArray], pa.A
     return pa.Table.from_arrays(columns, schema=table.schema)
 
 
-def _spans(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """Offsets and bytes of a string or binary column."""
+def _spans(column: pa.Array) -> tuple[Ints, NDArray[np.uint8]]:
+    """Return offsets and bytes of a string or binary column."""
     kind = np.int64 if pa.types.is_large_binary(column.type) or pa.types.is_large_string(column.type) else np.int32
     _, offsets, data = column.buffers()
     if offsets is None:
@@ -88,7 +142,7 @@ def _spans(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
 
 
 def hexed(column: pa.Array) -> pa.Array:
-    """Binary values as hex texts."""
+    """Return binary values as hex texts."""
     spans, data = _spans(column)
     if not len(column):
         return pa.array([], pa.string())
@@ -105,8 +159,8 @@ _SEED, _PRIME, _TURN = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xFF51AFD7ED558C
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
-def hashed(column: pa.Array) -> NDArray[np.int64]:
-    """A 64-bit hash of each value of a string or binary column: eight bytes of all values at a time."""
+def hashed(column: pa.Array) -> Ints:
+    """Return a 64-bit hash of each value of a string or binary column: eight bytes of all values at a time."""
     spans, data = _spans(column)
     lengths = np.diff(spans)
     found = (lengths.astype(np.uint64) + np.uint64(1)) * _SEED
@@ -122,7 +176,7 @@ def hashed(column: pa.Array) -> NDArray[np.int64]:
 
 
 def _hashed_unequal(
-    found: NDArray[np.uint64], starts: NDArray[np.int64], lengths: NDArray[np.int64], data: NDArray[np.uint8]
+    found: NDArray[np.uint64], starts: Ints, lengths: Ints, data: NDArray[np.uint8]
 ) -> NDArray[np.uint64]:
     padded = np.concatenate([data, np.zeros(8, np.uint8)])
     words = np.ndarray((len(padded) - 7,), "<u8", padded, strides=(1,))
@@ -142,31 +196,21 @@ def _mixed(hashes: NDArray[np.uint64], words: NDArray[np.uint64]) -> NDArray[np.
     return product ^ (product >> _TURN)
 
 
-def hashed_few(column: pa.Array) -> NDArray[np.int64]:
-    """The same for a column of few different values; null is like an empty text."""
-    coded = column.dictionary_encode()
-    hashes = np.append(hashed(coded.dictionary), hashed(pa.array([""])))
-    return hashes[integers(coded.indices, -1)]
-
-
-def mixed(hashes: NDArray[np.int64], numbers: NDArray[Any]) -> NDArray[np.int64]:
-    """Hashes of pairs of a hash and a number."""
+def mixed(hashes: Ints, numbers: NDArray[Any]) -> Ints:
+    """Return hashes of pairs of a hash and a number."""
     return _mixed(hashes.view(np.uint64), numbers.astype(np.uint64) * _SEED).view(np.int64)
 
 
-def run_starts(keys: NDArray[Any]) -> NDArray[np.int64]:
-    """The places where sorted keys change, the first and the end among them."""
-    changes = np.flatnonzero(keys[1:] != keys[:-1]) + 1
-    return np.concatenate([[0], changes, [len(keys)]]) if len(keys) else np.zeros(1, np.int64)
+def run_starts(*keys: NDArray[Any]) -> Ints:
+    """Return the places where sorted keys, of one or more columns, change, the first and the end among them."""
+    size = len(keys[0])
+    changes = np.zeros(max(size - 1, 0), np.bool_)
+    for key in keys:
+        changes |= key[1:] != key[:-1]
+    return np.concatenate([[0], np.flatnonzero(changes) + 1, [size]]) if size else np.zeros(1, np.int64)
 
 
 def distinct(values: NDArray[Any]) -> NDArray[Any]:
-    """Different values, sorted; for many integers several times as fast as numpy's ``unique``."""
+    """Return the different values, sorted; for many integers several times as fast as numpy's ``unique``."""
     ordered = np.sort(values)
     return ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])] if len(ordered) else ordered
-
-
-def numbered(values: NDArray[Any]) -> tuple[NDArray[np.int64], int]:
-    """A number for each different value, in the order in which they occur first, and how many there are."""
-    coded = pa.array(values).dictionary_encode()
-    return integers(coded.indices), len(coded.dictionary)

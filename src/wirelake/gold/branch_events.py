@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 from ..kernels.match_codes import LAST, OPENS, REPLY
 from ..spec.conduct import Branches
 from . import arrays
-from .by_connection import integers
+from .arrays import Ints, Mask, integers, valid
 from .declarations import Declarations
-from .losses import FOR_EVER
-from .match_rows import Ints, Mask, window_us
+from .match_rows import until_us
 
 WORK, PREPARE, VOTE, COMMIT, COMMITTED, ROLLBACK, ROLLED_BACK = range(7)
 NO_STEP = -1
@@ -56,8 +55,6 @@ _ASKED = pa.schema(
         *(EVENTS.field(name) for name in _ID),
     ]
 )
-
-
 _READ = (*(name for name in EVENTS.names if name not in ("step", "one_phase")), "message", "flags", "limit_us")
 _READ += ("number", "part", "request", "at")
 
@@ -98,13 +95,12 @@ class BranchEvents:
         names = self._asked.column("connection").to_pylist()
         known = [known_until(name) if known_until is not None else None for name in names]
         now = np.array([watermark if time is None else min(time, watermark) for time in known], np.int64)
-        self._asked = arrays.where(self._asked, integers(self._asked, "until") >= now)
+        self._asked = arrays.where(self._asked, integers(self._asked["until"]) >= now)
 
     def _events_of(self, rows: pa.Table, branches: Branches) -> pa.Table:
         step = _steps(rows, branches)
-        part = integers(rows, "part")
-        has_id = arrays.flags(arrays.joined(pc.is_valid(rows.column("gtrid"))), len(rows))
-        asks = (part == OPENS) & has_id & ~np.isin(step, (NO_STEP, *REPLIES))
+        part = integers(rows["part"])
+        asks = (part == OPENS) & valid(rows["gtrid"]) & ~np.isin(step, (NO_STEP, *REPLIES))
         asking = arrays.where(rows, asks)
         requests = _requests(asking, step[asks], branches)
         self._remember(asking, requests, np.isin(step[asks], DECISIVE))
@@ -114,39 +110,34 @@ class BranchEvents:
     def _remember(self, rows: pa.Table, events: pa.Table, decisive: Mask) -> None:
         if not decisive.any():
             return
-        window = window_us(integers(rows, "limit_us"))
-        until = np.where(window == FOR_EVER, FOR_EVER, integers(rows, "ts") + np.where(window == FOR_EVER, 0, window))
-        made = {name: rows.column(name) for name in ("number", "connection", "order")}
-        made |= {"until": pa.array(until)} | {name: events.column(name) for name in _ID}
-        asked = arrays.where(pa.table([made[name] for name in _ASKED.names], _ASKED), decisive)
-        self._asked = pa.concat_tables([self._asked, asked]).combine_chunks()
+        until = pa.array(until_us(integers(rows["ts"]), integers(rows["limit_us"])))
+        made = {"until": until} | {name: events.column(name) for name in _ID}
+        self._asked = pa.concat_tables([self._asked, arrays.where(arrays.table_of(_ASKED, made, rows), decisive)])
+        self._asked = self._asked.combine_chunks()
 
     def _replies(self, rows: pa.Table, step: NDArray[np.int8]) -> pa.Table:
         """Return the events of replies whose requests are known, and forget these."""
-        numbers = integers(self._asked, "number")
-        wanted = integers(rows, "request")
-        known = np.isin(wanted, numbers)
-        rows, step = arrays.where(rows, known), step[known]
-        order = np.argsort(numbers)
-        place = order[np.searchsorted(numbers, wanted[known], sorter=order)]
+        place = arrays.places(integers(self._asked["number"]), integers(rows["request"]))
+        known = place >= 0
+        rows, step, place = arrays.where(rows, known), step[known], place[known]
         asked = self._asked.take(pa.array(place, pa.int64()))
-        self._asked = arrays.where(self._asked, ~np.isin(np.arange(len(numbers)), place))
-        at = integers(rows, "at")
+        self._asked = arrays.where(self._asked, ~np.isin(np.arange(len(self._asked)), place))
+        at = integers(rows["at"])
         made = {
             "ts": pa.array(at),
             # An early reply takes effect right behind its request.
-            "order": pa.array(np.where(at > integers(rows, "ts"), integers(asked, "order"), integers(rows, "order"))),
+            "order": pa.array(np.where(at > integers(rows["ts"]), integers(asked["order"]), integers(rows["order"]))),
             "step": pa.array(step),
             "status": rows.column("status").cast(pa.int32()),
         }
-        return _events(rows, made | {name: asked.column(name) for name in _ID})
+        return arrays.table_of(EVENTS, made | {name: asked.column(name) for name in _ID}, rows)
 
 
 def _steps(rows: pa.Table, branches: Branches) -> NDArray[np.int8]:
     steps = step_numbers(branches)
     numbers = np.array([*steps.values(), NO_STEP], np.int8)
     place = pc.index_in(rows.column("message"), value_set=pa.array(list(steps), pa.string()))
-    return numbers[arrays.integers(arrays.joined(place), -1)]
+    return numbers[integers(place, -1)]
 
 
 def step_numbers(branches: Branches) -> Mapping[str, int]:
@@ -163,20 +154,14 @@ def step_numbers(branches: Branches) -> Mapping[str, int]:
 
 
 def _requests(rows: pa.Table, step: NDArray[np.int8], branches: Branches) -> pa.Table:
-    one_phase = (step == COMMIT) & (integers(rows, "flags") & branches.one_phase_bits != 0)
-    return _events(
-        rows,
-        {
-            "ts": pa.array(integers(rows, "ts")),
-            "step": pa.array(step),
-            "status": pa.nulls(len(rows), pa.int32()),
-            "one_phase": pa.array(one_phase),
-        },
-    )
-
-
-def _events(rows: pa.Table, made: Mapping[str, pa.Array]) -> pa.Table:
-    return pa.table([made[name] if name in made else rows.column(name) for name in EVENTS.names], EVENTS)
+    one_phase = (step == COMMIT) & (integers(rows["flags"]) & branches.one_phase_bits != 0)
+    made = {
+        "ts": pa.array(integers(rows["ts"])),
+        "step": pa.array(step),
+        "status": pa.nulls(len(rows), pa.int32()),
+        "one_phase": pa.array(one_phase),
+    }
+    return arrays.table_of(EVENTS, made, rows)
 
 
 def part_of(events: pa.Table, parts: int) -> Ints:

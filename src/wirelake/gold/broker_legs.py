@@ -11,10 +11,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from ..capture.chunks import SERVER_DIGITS
-from .arrays import Mask, flags, integers
+from . import arrays
+from .arrays import Ints, Mask, coded, flags, integers, valid
 
 WINDOW_US = 5_000_000
 """A broker sends on at once; after this time it is another message."""
@@ -22,13 +22,15 @@ AUDITS = pa.schema([("audit_id", pa.string()), ("masked_id", pa.string()), ("ts"
 NO_AUDITS = AUDITS.empty_table()
 _NO_TIME = np.iinfo(np.int64).min
 OTHER = ("other_connection", "other_correlation", "other_leg_how")
+_READ = (
+    *("direction", "connection", "correlation", "address", "version", "payload_hash", "request_ts", "reply_ts"),
+    *("order", *OTHER),
+)
 
 
-def join(
-    table: pa.Table, is_new: Mask, over: NDArray[np.int64], new: pa.Table, audits: pa.Table
-) -> tuple[pa.Table, pa.Table]:
-    """The requests with their other legs, as far as they are known now, and the audit copies to keep."""
-    legs = np.flatnonzero(_valid(table["payload_hash"]))
+def join(table: pa.Table, is_new: Mask, over: Ints, new: pa.Table, audits: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Return the requests with their other legs, as far as they are known now, and the audit copies to keep."""
+    legs = np.flatnonzero(valid(table["payload_hash"]))
     if not len(legs):
         return table, NO_AUDITS
     found = _Legs(table, legs, is_new, over)
@@ -37,10 +39,6 @@ def join(
     if len(audits):
         found.take_audits(audits)
     return found.written(table), _kept(audits, found.latest)
-
-
-def _valid(column: pa.ChunkedArray) -> Mask:
-    return flags(pc.is_valid(column).combine_chunks(), len(column))
 
 
 def _audits(new: pa.Table, before: pa.Table) -> pa.Table:
@@ -57,49 +55,28 @@ def _kept(audits: pa.Table, latest: int) -> pa.Table:
 class _Legs:
     """Requests that a broker forwards: ``near`` those it got, ``far`` those it sent."""
 
-    def __init__(self, table: pa.Table, rows: NDArray[np.int64], is_new: Mask, over: NDArray[np.int64]) -> None:
-        chosen = (
-            table.select(
-                [
-                    "direction",
-                    "connection",
-                    "correlation",
-                    "address",
-                    "version",
-                    "payload_hash",
-                    "request_ts",
-                    "order",
-                    "reply_ts",
-                    *OTHER,
-                ]
-            )
-            .take(pa.array(rows))
-            .combine_chunks()
-        )
+    def __init__(self, table: pa.Table, rows: Ints, is_new: Mask, over: Ints) -> None:
+        chosen = table.select(_READ).take(pa.array(rows)).combine_chunks()
         self.rows = rows
-        self.far = flags(pc.equal(chosen["direction"], "to_client").combine_chunks(), len(rows))
-        self.ts = integers(chosen["request_ts"].combine_chunks().cast(pa.int64()), _NO_TIME)
-        self.order = integers(chosen["order"].combine_chunks())
-        self.reply = integers(chosen["reply_ts"].combine_chunks().cast(pa.int64()), np.iinfo(np.int64).max)
+        self.far = flags(pc.equal(chosen["direction"], "to_client"))
+        self.ts = integers(chosen["request_ts"], _NO_TIME)
+        self.order = integers(chosen["order"])
+        self.reply = integers(chosen["reply_ts"], arrays.FOR_EVER)
         ended = over[rows]
         self.reply = np.where(ended == _NO_TIME, self.reply, np.minimum(self.reply, ended))
         """Until when the request is open."""
         self.is_new = is_new[rows]
         self.chosen = chosen
         self.other = np.full(len(rows), -1, np.int64)
-        self.known = flags(pc.is_valid(chosen["other_leg_how"]).combine_chunks(), len(rows))
+        self.known = valid(chosen["other_leg_how"])
         self.audited: dict[int, tuple[str | None, str | None]] = {}
         self.latest = int(self.ts.max())
 
     def guess(self) -> None:
         order = np.lexsort((self.order, self.ts, *self._same()))
         same = [column[order] for column in self._same()]
-        change = np.zeros(len(order), np.bool_)
-        change[0] = True
-        for column in same:
-            change[1:] |= column[1:] != column[:-1]
-        starts = np.flatnonzero(change)
-        sizes = np.diff(np.append(starts, len(order)))
+        bounds = arrays.run_starts(*same)
+        starts, sizes = bounds[:-1], np.diff(bounds)
         plain = starts[sizes == 2]
         near, far = order[plain], order[plain + 1]
         simple = ~self.far[near] & self.far[far] & ~self.known[near] & self.is_new[far]
@@ -108,19 +85,15 @@ class _Legs:
         for start, size in zip(starts[sizes > 2].tolist(), sizes[sizes > 2].tolist(), strict=True):
             self._walk(order[start : start + size].tolist())
 
-    def _same(self) -> tuple[NDArray[np.int64], ...]:
-        codes = (self.chosen[name].combine_chunks().dictionary_encode().indices for name in ("address", "version"))
-        servers = pc.utf8_slice_codeunits(self.chosen["connection"], 0, SERVER_DIGITS).combine_chunks()
-        return (
-            *(integers(code, -1) for code in codes),
-            integers(servers.dictionary_encode().indices, -1),
-            integers(self.chosen["payload_hash"].combine_chunks()),
-        )
+    def _same(self) -> tuple[Ints, ...]:
+        servers = pc.utf8_slice_codeunits(self.chosen["connection"], 0, SERVER_DIGITS)
+        texts = (self.chosen["address"], self.chosen["version"], servers)
+        return *(coded(column)[1] for column in texts), integers(self.chosen["payload_hash"])
 
-    def _fits(self, near: NDArray[np.int64], far: NDArray[np.int64]) -> Mask:
+    def _fits(self, near: Ints, far: Ints) -> Mask:
         return (self.ts[far] - self.ts[near] <= WINDOW_US) & (self.ts[far] <= self.reply[near])
 
-    def _tie(self, near: NDArray[np.int64], far: NDArray[np.int64]) -> None:
+    def _tie(self, near: Ints, far: Ints) -> None:
         self.other[near], self.other[far] = far, near
 
     def _walk(self, members: list[int]) -> None:
@@ -161,9 +134,7 @@ class _Legs:
             self.other[guessed] = self.other[sent] = -1
         elif not self.is_new[sent]:
             given = self.chosen["correlation"][sent]
-            for row in np.flatnonzero(
-                flags(pc.equal(self.chosen["other_correlation"], given).combine_chunks(), len(self.rows))
-            ):
+            for row in np.flatnonzero(flags(pc.equal(self.chosen["other_correlation"], given))):
                 if row != got and not self.far[row]:
                     self.audited[int(row)] = (None, None)
 
@@ -186,9 +157,7 @@ class _Legs:
         }
         if self.audited:
             values = self._with_audits(values)
-        for name, column in values.items():
-            table = table.set_column(table.schema.get_field_index(name), table.schema.field(name), column)
-        return table.combine_chunks()
+        return arrays.replaced(table, values).combine_chunks()
 
     def _with_audits(self, values: dict[str, pa.ChunkedArray]) -> dict[str, pa.ChunkedArray]:
         lists = {name: column.to_pylist() for name, column in values.items()}

@@ -15,16 +15,14 @@ import pyarrow.compute as pc
 
 from ..capture.chunks import server_of
 from . import arrays
-from .by_connection import integers
+from .arrays import FOR_EVER, Mask, integers, valid
 from .declarations import Declarations
-from .match_rows import Mask
 from .matching import MATCHED
 
 QUIET_US = 300_000_000
 """A connection that has been silent for so long may never go on: the others with its server do not wait for it."""
 MOST_WAITING = 1 << 20
 """If more rows than these would wait for another connection, they do not: memory is bounded."""
-_NEVER = int(np.iinfo(np.int64).max)
 
 Ended = dict[str, int | None]
 """Connections that ended, with the time of their end; None: not known."""
@@ -65,7 +63,7 @@ class BrokerOrder:
         before = self._carry
         rows = pa.concat_tables([before.rows, matched]) if before.rows.num_rows else matched
         over = before.ended | dict(ended)
-        now = max(before.now, int(integers(matched, "at").max(initial=-1)))
+        now = max(before.now, int(integers(matched["at"]).max(initial=-1)))
         heard = {name: time for name, time in before.heard.items() if name in undecided}
         heard |= dict.fromkeys(self._brokered(accounts) & undecided.keys(), now)
         limits: dict[str, int] = {}
@@ -97,11 +95,9 @@ class BrokerOrder:
         """Say which rows are not before the limit of their server. Without times nobody waits."""
         if not limits or not rows.num_rows:
             return np.zeros(rows.num_rows, np.bool_)
-        names = arrays.joined(rows.column("connection")).dictionary_encode()
-        limit = np.array([limits.get(server_of(name), _NEVER) for name in names.dictionary.to_pylist()], np.int64)
-        late = integers(rows, "at") >= limit[arrays.integers(names.indices)]
-        timed = arrays.flags(arrays.joined(pc.is_valid(rows.column("ts"))), rows.num_rows)
-        return np.asarray(late & timed & self._over_broker(rows).to_numpy(), np.bool_)
+        limit = arrays.by_text(rows["connection"], lambda name: limits.get(server_of(name), FOR_EVER))
+        late = integers(rows["at"]) >= limit
+        return np.asarray(late & valid(rows["ts"]) & self._over_broker(rows).to_numpy(), np.bool_)
 
 
 def _is_late(time: int | None, limit: int | None) -> bool:

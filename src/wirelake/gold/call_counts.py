@@ -11,15 +11,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from . import arrays
+from .arrays import Ints, coded, flags, integers, joined
 
 MAX_EXECUTIONS = 100
 """Chains of calls that are named of a transaction: the first ones."""
 IN_DOUBT = "in_doubt"
 
-_KEY = ("protocol", "xid_format", "gtrid", "bqual", "connection", "execution")
 CALLS = pa.schema(
     [
         ("protocol", pa.string()),
@@ -28,17 +27,13 @@ CALLS = pa.schema(
         ("bqual", pa.binary()),
         ("connection", pa.string()),
         ("execution", pa.string()),
-        ("first", pa.int64()),
-        ("last", pa.int64()),
-        ("order", pa.int64()),
-        ("calls", pa.int64()),
+        *((name, pa.int64()) for name in ("first", "last", "order", "calls")),
     ]
 )
+_KEY = CALLS.names[:6]
 _SUMMED = [("first", "min"), ("last", "max"), ("order", "min"), ("calls", "sum")]
 _LOOSE_ROWS = 100_000
 """Rows that are kept as they came before they are counted together."""
-
-Ids = NDArray[np.int64]
 
 
 class CallCounts:
@@ -53,17 +48,17 @@ class CallCounts:
         return len(self._counted) + self._loose_rows
 
     def add(self, events: pa.Table) -> None:
-        """Takes events (``branch_events.EVENTS``) that are calls."""
+        """Take events (``branch_events.EVENTS``) that are calls."""
         self._loose.append(_as_calls(events))
         self._loose_rows += len(events)
         if self._loose_rows > max(_LOOSE_ROWS, len(self._counted)):
             self.counted()
 
     def counted(self) -> pa.Table:
-        """All of it, one row per branch and chain of calls."""
+        """Return one row per branch and chain of calls."""
         if self._loose:
             both = pa.concat_tables([self._counted, *self._loose])
-            grouped = both.group_by(list(_KEY), use_threads=False).aggregate(_SUMMED)
+            grouped = both.group_by(_KEY, use_threads=False).aggregate(_SUMMED)
             columns = [grouped.column(name) for name in _KEY] + [grouped.column("_".join(one)) for one in _SUMMED]
             self._counted = pa.table(columns, schema=CALLS).combine_chunks()
             self._loose, self._loose_rows = [], 0
@@ -74,7 +69,7 @@ class CallCounts:
         if not len(gtrids) or not len(self):
             return CALLS.empty_table()
         table = self.counted()
-        wanted = arrays.flags(pc.is_in(table.column("gtrid"), value_set=gtrids).combine_chunks(), len(table))
+        wanted = flags(pc.is_in(table["gtrid"], value_set=gtrids))
         self._counted = arrays.where(table, ~wanted)
         return arrays.where(table, wanted).sort_by([("first", "ascending"), ("order", "ascending")])
 
@@ -90,15 +85,14 @@ def _as_calls(events: pa.Table) -> pa.Table:
         "last": events.column("ts"),
         "calls": pa.array(np.ones(len(events), np.int64)),
     }
-    columns = [made[name] if name in made else events.column(name) for name in CALLS.names]
-    return pa.table(columns, schema=CALLS)
+    return arrays.table_of(CALLS, made, events)
 
 
 def undecided(calls: pa.Table) -> dict[str, pa.Array]:
-    """Transactions with nothing but calls, by first message: those of their columns that are not null, as arrays."""
+    """Return the columns, as far as they are not null, of transactions with nothing but calls, by first message."""
     which, size = _ids(calls, "protocol", "xid_format", "gtrid")
     by_id = _Groups(which, size)
-    first = by_id.least(_numbers(calls, "first"))
+    first = by_id.least(integers(calls["first"]))
     head = calls.take(pa.array(by_id.order[by_id.starts])).append_column("began", pa.array(first))
     rank = pc.sort_indices(head, [("began", "ascending"), ("gtrid", "ascending")]).to_numpy()
     place = np.empty(size, np.int64)
@@ -112,91 +106,86 @@ def undecided(calls: pa.Table) -> dict[str, pa.Array]:
     return {
         "protocol": head.column("protocol"),
         "xid_format": head.column("xid_format"),
-        "gtrid": arrays.hexed(head.column("gtrid").combine_chunks()),
+        "gtrid": arrays.hexed(joined(head["gtrid"])),
         "first_ts": head.column("began"),
-        "last_ts": pa.array(by_id.most(_numbers(calls, "last"))),
+        "last_ts": pa.array(by_id.most(integers(calls["last"]))),
         "outcome": pa.repeat(IN_DOUBT, size),
-        "calls": pa.array(by_id.sum(_numbers(calls, "calls"))),
+        "calls": pa.array(by_id.sum(integers(calls["calls"]))),
         "connections": pa.array(np.bincount(place[which][one_of_each], minlength=size).astype(np.int32)),
         "executions": _executions(calls, place[which], size),
         "branches": branches,
     }
 
 
-def _branches(calls: pa.Table, which: Ids, size: int) -> pa.Array:
-    """Lists of the branches of each transaction, by first message."""
+def _branches(calls: pa.Table, which: Ints, size: int) -> pa.Array:
+    """Return lists of the branches of each transaction, by first message."""
     table = calls.append_column("id", pa.array(which))
     branch, count = _ids(table, "id", "bqual", "connection")
     groups = _Groups(branch, count)
     rows = table.select(["id", "bqual", "connection"]).take(pa.array(groups.order[groups.starts]))
-    rows = rows.append_column("first", pa.array(groups.least(_numbers(calls, "first"))))
-    rows = rows.append_column("calls", pa.array(groups.sum(_numbers(calls, "calls"))))
+    rows = rows.append_column("first", pa.array(groups.least(integers(calls["first"]))))
+    rows = rows.append_column("calls", pa.array(groups.sum(integers(calls["calls"]))))
     rows = rows.sort_by([(name, "ascending") for name in ("id", "first", "connection", "bqual")]).combine_chunks()
     nothing = pa.nulls(count, pa.int32())
     made = {
-        "bqual": arrays.hexed(rows.column("bqual").combine_chunks()),
-        "connection": rows.column("connection").combine_chunks(),
+        "bqual": arrays.hexed(joined(rows["bqual"])),
+        "connection": joined(rows["connection"]),
         "resource": nothing,
-        "calls": rows.column("calls").combine_chunks(),
+        "calls": joined(rows["calls"]),
         "vote": nothing,
         "decision": pa.nulls(count, pa.string()),
         "one_phase": pa.repeat(False, count),
         "result": nothing,
         "outcome": pa.repeat(IN_DOUBT, count),
     }
-    return _lists(_numbers(rows, "id"), size, pa.StructArray.from_arrays(list(made.values()), list(made)))
+    return _lists(integers(rows["id"]), size, pa.StructArray.from_arrays(list(made.values()), list(made)))
 
 
-def _executions(calls: pa.Table, which: Ids, size: int) -> pa.Array:
-    """Lists of the first chains of calls of each transaction."""
+def _executions(calls: pa.Table, which: Ints, size: int) -> pa.Array:
+    """Return lists of the first chains of calls of each transaction."""
     table = calls.select(["execution", "first"]).append_column("id", pa.array(which))
     named = pc.and_(pc.is_valid(table.column("execution")), pc.not_equal(table.column("execution"), ""))
-    table = arrays.where(table, arrays.flags(named.combine_chunks(), len(table)))
+    table = arrays.where(table, flags(named))
     if not len(table):
         return _lists(np.zeros(0, np.int64), size, pa.array([], pa.string()))
     pair, count = _ids(table, "id", "execution")
     groups = _Groups(pair, count)
     rows = table.select(["id", "execution"]).take(pa.array(groups.order[groups.starts]))
-    rows = rows.append_column("first", pa.array(groups.least(_numbers(table, "first"))))
+    rows = rows.append_column("first", pa.array(groups.least(integers(table["first"]))))
     rows = rows.sort_by([(name, "ascending") for name in ("id", "first", "execution")]).combine_chunks()
-    owner = _numbers(rows, "id")
+    owner = integers(rows["id"])
     nth = np.arange(len(rows)) - np.searchsorted(owner, owner)
     kept = nth < MAX_EXECUTIONS
-    return _lists(owner[kept], size, rows.column("execution").combine_chunks().filter(pa.array(kept)))
+    return _lists(owner[kept], size, joined(rows["execution"]).filter(pa.array(kept)))
 
 
-def _lists(owner: Ids, size: int, values: pa.Array) -> pa.Array:
-    """Values as lists by their owners, who are in order."""
+def _lists(owner: Ints, size: int, values: pa.Array) -> pa.Array:
+    """Return values as lists by their owners, which are in order."""
     offsets = np.searchsorted(owner, np.arange(size + 1)).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(offsets), values)
 
 
-def _numbers(table: pa.Table, name: str) -> Ids:
-    return arrays.integers(table.column(name).combine_chunks())
-
-
-def _ids(table: pa.Table, *key: str) -> tuple[Ids, int]:
-    """A number for each different key, from 0, and how many there are."""
+def _ids(table: pa.Table, *key: str) -> tuple[Ints, int]:
+    """Return a number for each different key, from 0, and how many there are."""
     found = np.zeros(len(table), np.int64)
     for name in key:
-        coded = table.column(name).combine_chunks().dictionary_encode()
-        codes = arrays.integers(coded.indices, len(coded.dictionary))
-        _, found = np.unique(found * (len(coded.dictionary) + 1) + codes, return_inverse=True)
+        values, place = coded(table[name])
+        _, found = np.unique(found * (len(values) + 1) + place + 1, return_inverse=True)
     return found, int(found.max(initial=-1)) + 1
 
 
 class _Groups:
     """Rows by the number of their group; no group is empty."""
 
-    def __init__(self, which: Ids, size: int) -> None:
+    def __init__(self, which: Ints, size: int) -> None:
         self.order = np.argsort(which, kind="stable")
         self.starts = np.searchsorted(which[self.order], np.arange(size))
 
-    def sum(self, values: Ids) -> Any:
+    def sum(self, values: Ints) -> Any:
         return np.add.reduceat(values[self.order], self.starts)
 
-    def least(self, values: Ids) -> Any:
+    def least(self, values: Ints) -> Any:
         return np.minimum.reduceat(values[self.order], self.starts)
 
-    def most(self, values: Ids) -> Any:
+    def most(self, values: Ints) -> Any:
         return np.maximum.reduceat(values[self.order], self.starts)

@@ -21,21 +21,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..columnar.schema import TIMESTAMP
+from ..columnar.schema import TIMESTAMP, documented
 from ..kernels.match_codes import ENDS, LAST, LATE_US, OPENS, REPLY
 from . import arrays, broker_legs
-from .by_connection import integers
+from .arrays import FOR_EVER, Ints, Mask, flags, integers, joined, valid
 from .facts import FACTS
 from .indexed_rows import IndexedRows
-from .losses import FOR_EVER
-from .match_rows import Ints, Mask, window_us
+from .match_rows import window_us
 
 NO_REPLY_WANTED = "no reply wanted"
 NO_TIME = int(np.iinfo(np.int64).min)
 NO_END, SOME_END = NO_TIME, NO_TIME + 1
 """In place of the time at which a connection ended: it has not; nobody knows when."""
 
-_COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
+EXCHANGES = documented(
     ("capture", pa.string(), "the file or tap the request came from"),
     ("connection", pa.string(), "the connection of both"),
     ("direction", pa.string(), "direction of the request"),
@@ -60,7 +59,6 @@ _COLUMNS: tuple[tuple[str, pa.DataType, str], ...] = (
     ("other_correlation", pa.string(), "mb: the id that the exchange has there"),
     ("other_leg_how", pa.string(), "mb: audit = the broker said so, guessed = same topic, version, payload and time"),
 )
-EXCHANGES = pa.schema([pa.field(name, kind, metadata={"doc": doc}) for name, kind, doc in _COLUMNS])
 """The schema of gold/exchanges and, with the outcome ``open``, of the requests in gold/open."""
 
 _STATE = ("lane", "wants_reply", "place", "version", "payload_hash", "order", "number")
@@ -90,7 +88,7 @@ _WAITING = tuple(name for name in _FROM_REQUEST if name not in ("lane", "place",
 
 def _packed(table: pa.Table, names: Sequence[str]) -> pa.Table:
     """Keep open requests, of which there may be millions, with these columns only; few different texts as numbers."""
-    columns = {name: arrays.joined(table[name]) for name in names}
+    columns = {name: joined(table[name]) for name in names}
     return pa.table({name: one.dictionary_encode() if name in _FEW else one for name, one in columns.items()})
 
 
@@ -120,12 +118,12 @@ class Exchanges:
 
     def feed(self, matched: pa.Table, ended: Mapping[str, int | None] | None = None) -> pa.Table:
         """Take what was matched, and connections that ended with the times of their ends (None: not known)."""
-        part, request = integers(matched, "part"), integers(matched, "request")
+        part, request = integers(matched["part"]), integers(matched["request"])
         before = self._before(arrays.distinct(request[request >= 0]), ended or {})
         asked = np.flatnonzero(part == OPENS)
         opened = _opened(matched, asked)
         table = pa.concat_tables([before, opened]) if len(before) else opened
-        place = _places(integers(table, "number"), request)
+        place = arrays.places(integers(table["number"]), request)
         table = _answered(table, matched, np.flatnonzero((part == REPLY) | (part == LAST)), place)
         done = np.zeros(len(table), np.bool_)
         done[place[(place >= 0) & np.isin(part, (OPENS, LAST, ENDS))]] = True
@@ -149,15 +147,14 @@ class Exchanges:
         over = pa.array(list(ended), pa.string())
 
         def has_ended(table: pa.Table) -> Mask:
-            is_over = pc.is_in(table["connection"].cast(pa.string()), over)
-            return arrays.flags(arrays.joined(is_over), len(table))
+            return flags(pc.is_in(table["connection"].cast(pa.string()), over))
 
         recalled = self._aside.take(numbers, has_ended if ended else None)
         return pa.concat_tables([*map(_unpacked, recalled), self._at_hand]).combine_chunks()
 
     def _put_aside(self, table: pa.Table) -> None:
         if len(table):
-            self._aside.put(_packed(table, _WAITING), integers(table, "number"))
+            self._aside.put(_packed(table, _WAITING), integers(table["number"]))
 
     def settle(
         self, watermark_us: int | None, final: bool = False, known_until: Callable[[str], int | None] | None = None
@@ -195,17 +192,8 @@ class Exchanges:
 
 
 def _unpacked(packed: pa.Table) -> pa.Table:
-    there = set(packed.column_names)
-    size = len(packed)
-    columns = [
-        packed[field.name].cast(field.type)
-        if field.name in there
-        else pa.array(np.zeros(size, np.int64))
-        if field.name == "replies"
-        else pa.nulls(size, field.type)
-        for field in _OPEN
-    ]
-    return pa.table(columns, schema=_OPEN).combine_chunks()
+    made = {} if "replies" in packed.column_names else {"replies": pa.array(np.zeros(len(packed), np.int64))}
+    return arrays.table_of(_OPEN, made, packed).combine_chunks()
 
 
 def _in_parts(packed: pa.Table) -> Iterator[pa.Table]:
@@ -215,8 +203,8 @@ def _in_parts(packed: pa.Table) -> Iterator[pa.Table]:
 
 def _waits_only(table: pa.Table) -> Mask:
     """Say of each request whether nothing can happen to it but its reply, or the end of its connection."""
-    streams = integers(table, "lane", -1) >= 0
-    found: Mask = ~(streams | ~_unanswered(table) | _valid(table["place"]) | _valid(table["payload_hash"]))
+    streams = integers(table["lane"], -1) >= 0
+    found: Mask = ~(streams | ~_unanswered(table) | valid(table["place"]) | valid(table["payload_hash"]))
     return found
 
 
@@ -235,24 +223,8 @@ def _together(tables: list[pa.Table]) -> pa.Table:
 
 def _opened(matched: pa.Table, asked: Ints) -> pa.Table:
     chosen = arrays.taken(matched.select(list(dict.fromkeys(_FROM_REQUEST.values()))), asked)
-    columns = []
-    for one in _OPEN:
-        if one.name in _FROM_REQUEST:
-            columns.append(chosen[_FROM_REQUEST[one.name]])
-        elif one.name == "replies":
-            columns.append(pa.array(np.zeros(len(asked), np.int64)))
-        else:
-            columns.append(pa.nulls(len(asked), one.type))
-    return pa.table(columns, schema=_OPEN)
-
-
-def _places(numbers: Ints, wanted: Ints) -> Ints:
-    """Return where each wanted number is among the numbers; -1: not there."""
-    if not len(numbers):
-        return np.full(len(wanted), -1, np.int64)
-    order = np.argsort(numbers, kind="stable")
-    place = np.minimum(np.searchsorted(numbers, wanted, sorter=order), len(numbers) - 1)
-    return np.where(numbers[order[place]] == wanted, order[place], -1)
+    made = {name: chosen[source] for name, source in _FROM_REQUEST.items()}
+    return arrays.table_of(_OPEN, made | {"replies": pa.array(np.zeros(len(asked), np.int64))})
 
 
 def _answered(table: pa.Table, matched: pa.Table, replies: Ints, place: Ints) -> pa.Table:
@@ -260,34 +232,32 @@ def _answered(table: pa.Table, matched: pa.Table, replies: Ints, place: Ints) ->
     replies = replies[place[replies] >= 0]
     # Rows of one connection are in the order of time, so the first of each request is its first reply.
     requests, first, counts = np.unique(place[replies], return_index=True, return_counts=True)
-    before = integers(table, "replies")
+    before = integers(table["replies"])
     count = before.copy()
     count[requests] += counts
-    table = _set(table, "replies", pa.array(count))
+    came: dict[str, Any] = {"replies": pa.array(count)}
     is_first = np.zeros(len(table), np.bool_)
     is_first[requests] = before[requests] == 0
-    if not is_first.any():
-        return table
-    row = np.zeros(len(table), np.int64)
-    row[requests] = replies[first]
+    if is_first.any():
+        row = np.zeros(len(table), np.int64)
+        row[requests] = replies[first]
+        came |= _first_replies(table, matched, row, is_first)
+    return arrays.replaced(table, came)
+
+
+def _first_replies(table: pa.Table, matched: pa.Table, row: Ints, is_first: Mask) -> dict[str, Any]:
+    """Return the columns of replies, with those of some requests taken from these rows."""
     where, fresh = pa.array(row, mask=~is_first), pa.array(is_first)
-    for name, source in _FROM_REPLY.items():
-        came = matched[source].take(where)
-        table = _set(table, name, came if not _valid(table[name]).any() else pc.if_else(fresh, came, table[name]))
-    sizes = pa.array(integers(matched, "bytes")[row], mask=~is_first).cast(pa.int32())
-    return _set(table, "reply_length", pc.if_else(fresh, sizes, table["reply_length"]))
-
-
-def _set(table: pa.Table, name: str, column: Any) -> pa.Table:
-    return table.set_column(table.schema.get_field_index(name), table.schema.field(name), column)
-
-
-def _valid(column: pa.ChunkedArray) -> Mask:
-    return np.asarray(arrays.joined(pc.is_valid(column)).to_numpy(zero_copy_only=False), np.bool_)
+    came = {name: matched[source].take(where) for name, source in _FROM_REPLY.items()}
+    came["reply_length"] = pa.array(integers(matched["bytes"])[row], mask=~is_first).cast(pa.int32())
+    return {
+        name: pc.if_else(fresh, column, table[name]) if valid(table[name]).any() else column
+        for name, column in came.items()
+    }
 
 
 def _is_answerable(table: pa.Table) -> Mask:
-    return arrays.flags(arrays.joined(table["wants_reply"]), len(table)) | _valid(table["place"])
+    return flags(table["wants_reply"]) | valid(table["place"])
 
 
 def _ended(table: pa.Table, ended: Mapping[str, int | None]) -> Ints:
@@ -296,39 +266,37 @@ def _ended(table: pa.Table, ended: Mapping[str, int | None]) -> Ints:
         return np.full(len(table), NO_END, np.int64)
     names = pa.array(list(ended), pa.string())
     times = np.array([SOME_END if time is None else time for time in ended.values()], np.int64)
-    found = arrays.integers(arrays.joined(pc.index_in(table["connection"], names)), -1)
+    found = integers(pc.index_in(table["connection"], names), -1)
     return np.where(found >= 0, times[found], NO_END)
 
 
 # --- outcomes
 
 
-def _times(column: pa.ChunkedArray) -> Ints:
-    return arrays.integers(arrays.joined(column).cast(pa.int64()), NO_TIME)
-
-
 def _deadlines(table: pa.Table, asked: Ints) -> Ints:
     """Return when waiting ends: with the window; requests without id wait for an error only."""
-    waits = np.where(_valid(table["place"]), LATE_US, window_us(integers(table, "limit_us")))
+    waits = np.where(valid(table["place"]), LATE_US, window_us(integers(table["limit_us"])))
     ends = (waits != FOR_EVER) & (asked != NO_TIME)
     return np.where(ends, np.where(ends, asked, 0) + np.where(ends, waits, 0), FOR_EVER)
 
 
 def _known(table: pa.Table, latest: int, known_until: Callable[[str], int | None] | None) -> Ints:
     """Return until when the replies to each request are known."""
-    names = arrays.joined(table["connection"]).dictionary_encode()
-    known = [known_until(name) if known_until else None for name in names.dictionary.to_pylist()]
-    times = np.array([latest if time is None else min(time, latest) for time in known], np.int64)
-    return times[arrays.integers(names.indices)] if len(table) else times
+
+    def until(name: str) -> int:
+        known = known_until(name) if known_until else None
+        return latest if known is None else min(known, latest)
+
+    return arrays.by_text(table["connection"], until)
 
 
 def _unanswered(table: pa.Table) -> Mask:
-    return np.equal(integers(table, "replies"), 0)
+    return np.equal(integers(table["replies"]), 0)
 
 
 def _has_waited(table: pa.Table, latest: int, known_until: Callable[[str], int | None] | None) -> Mask:
     """Whether it was in vain, as far as is known."""
-    asked = _times(table["request_ts"])
+    asked = integers(table["request_ts"], NO_TIME)
     passed = _deadlines(table, asked) < _known(table, latest, known_until)
     return np.asarray((asked != NO_TIME) & passed & _unanswered(table), np.bool_)
 
@@ -347,9 +315,9 @@ _OUTCOMES = ("ok", "error", "timeout", "unanswered")
 
 
 def _outcomes(table: pa.Table, end: Ints) -> Ints:
-    asked, replied = _times(table["request_ts"]), _times(table["reply_ts"])
-    limits = integers(table, "limit_us")
-    said = arrays.integers(arrays.joined(pc.index_in(table["result"], pa.array(_OUTCOMES[:3]))), 0)
+    asked, replied = integers(table["request_ts"], NO_TIME), integers(table["reply_ts"], NO_TIME)
+    limits = integers(table["limit_us"])
+    said = integers(pc.index_in(table["result"], pa.array(_OUTCOMES[:3])))
     silent = _unanswered(table)
     until = np.where(silent, end, replied)
     timed = (limits > 0) & (asked != NO_TIME) & (until > SOME_END)
@@ -364,7 +332,4 @@ def _rendered(table: pa.Table, outcome: pa.Array) -> pa.Table:
     status = table["status"]
     if unheard.any():
         status = pc.if_else(pa.array(unheard), NO_REPLY_WANTED, status)
-    made = {"latency_us": latency, "outcome": outcome, "status": status}
-    return pa.table(
-        [made.get(name, table[name] if name not in made else None) for name in EXCHANGES.names], schema=EXCHANGES
-    )
+    return arrays.table_of(EXCHANGES, {"latency_us": latency, "outcome": outcome, "status": status}, table)

@@ -139,12 +139,12 @@ def _text_holds(when: When, column: pa.Array) -> Mask:
     if when.none_of:
         holds &= ~_is_in(filled, when.none_of)
     if when.prefix:
-        holds &= arrays.flags(pc.starts_with(filled, when.prefix), len(column))
+        holds &= arrays.flags(pc.starts_with(filled, when.prefix))
     if when.is_bare:
-        holds &= arrays.flags(pc.equal(pc.binary_length(filled), 0), len(column)) == when.empty
+        holds &= arrays.flags(pc.equal(pc.binary_length(filled), 0)) == when.empty
     return holds
 
 
 def _is_in(column: pa.Array, values: tuple[Any, ...]) -> Mask:
     known = pa.array(values, column.type)
-    return arrays.flags(pc.equal(column, known[0]) if len(known) == 1 else pc.is_in(column, known), len(column))
+    return arrays.flags(pc.equal(column, known[0]) if len(known) == 1 else pc.is_in(column, known))

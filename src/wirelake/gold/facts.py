@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ..columnar.schema import TIMESTAMP
+from ..columnar.schema import TIMESTAMP, documented
 from ..protocols import load
 from ..spec import nodes as n
 from ..spec.conduct import CLOSE, REPLY, REQUEST, RESULTS, TimeUnit, columns_read
@@ -23,55 +23,52 @@ from ..spec.roles import Place, places
 from . import arrays
 from .fact_draft import Draft, as_text, column_at
 from .fact_rules import apply_conduct
-from .schema import column
 
 INTRODUCTION = pa.map_(pa.string(), pa.string())
-FACTS = pa.schema(
-    [
-        column("capture", pa.string(), "the file or tap it came from"),
-        column("connection", pa.string(), "the connection, the same in every run"),
-        column("direction", pa.string(), "to_server or to_client"),
-        column("offset", pa.int64(), "first byte of the frame in its stream"),
-        column("length", pa.int32(), "bytes of the frame"),
-        column("ts", TIMESTAMP, "when the frame was complete"),
-        column("order", pa.int64(), "place in the capture of what completed it: with ts, the order of both directions"),
-        column("message", pa.string(), "which message"),
-        column("code", pa.int32(), "its code on the wire"),
-        column("notes", pa.list_(pa.string()), "tolerated oddities that were seen"),
-        column("raw_text", pa.map_(pa.string(), pa.binary()), "bytes of texts that are not UTF-8, by path"),
-        column("protocol", pa.string(), "which protocol"),
-        column("kind", pa.string(), "request, response, event or control"),
-        column("address", pa.string(), "topic, service, path or queue; null in replies: their exchange has it"),
-        column("correlation", pa.string(), "what ties a reply to its request; binary ids in hex"),
-        column("status", pa.string(), "what a reply says about how it went, as on the wire or in its payload"),
-        column("payload_bytes", pa.int64(), "bytes of the payload; null if such messages have none"),
-        column("step", pa.int8(), "part in an exchange: 1 request, 2 reply, 3 close of a stream, 0 none"),
-        column("pair", pa.int32(), "code of the reply, in requests and in replies"),
-        column("lane", pa.int8(), "exchanges of different lanes may have the same correlation; null without streams"),
-        column("wants_reply", pa.bool_(), "requests: whether a reply may come at all"),
-        column("limit_us", pa.int64(), "requests: how long the requester waits; null = no limit"),
-        column("once", pa.bool_(), "requests of streams: the first complete reply is the last"),
-        column("result", pa.string(), "replies: ok, error or timeout"),
-        column("ends", pa.bool_(), "replies: nothing more comes to this request"),
-        column("more", pa.bool_(), "replies of streams: this is a part only, more of it is under way"),
-        column("piece", pa.int32(), "index of a piece of a split message, from 0; null if it is whole"),
-        column("pieces", pa.int32(), "first piece: how many there are"),
-        column("place", pa.string(), "what ties a request without id to an error that may belong to it"),
-        column("version", pa.string(), "version of the payload's format"),
-        column("payload_hash", pa.int64(), "requests through a broker: a hash of the payload, to find the other leg"),
-        column("audit_id", pa.string(), "copies for audit: the id that the broker gave to a message it sent on"),
-        column("masked_id", pa.string(), "copies for audit: the id that the original sender had given"),
-        column("execution", pa.string(), "the chain of calls it belongs to, in hex"),
-        column("xid_format", pa.int64(), "format of the transaction id; null if there is none or it is a null xid"),
-        column("gtrid", pa.binary(), "global transaction id"),
-        column("bqual", pa.binary(), "branch qualifier"),
-        column("flags", pa.int64(), "flags of the message, where transactions need them"),
-        column("resource", pa.int32(), "the coordinator's number for the peer of a transaction branch"),
-        column("piece_key", pa.string(), "what the pieces of one message have in common, besides what its stream has"),
-        column("heartbeat", pa.bool_(), "it says nothing but that the peer is alive"),
-        column("own_id", pa.bool_(), "a reply that may carry an id of its sender's own making"),
-        column("introduction", INTRODUCTION, "what a handshake or login says about the peers"),
-    ]
+FACTS = documented(
+    ("capture", pa.string(), "the file or tap it came from"),
+    ("connection", pa.string(), "the connection, the same in every run"),
+    ("direction", pa.string(), "to_server or to_client"),
+    ("offset", pa.int64(), "first byte of the frame in its stream"),
+    ("length", pa.int32(), "bytes of the frame"),
+    ("ts", TIMESTAMP, "when the frame was complete"),
+    ("order", pa.int64(), "place in the capture of what completed it: with ts, the order of both directions"),
+    ("message", pa.string(), "which message"),
+    ("code", pa.int32(), "its code on the wire"),
+    ("notes", pa.list_(pa.string()), "tolerated oddities that were seen"),
+    ("raw_text", pa.map_(pa.string(), pa.binary()), "bytes of texts that are not UTF-8, by path"),
+    ("protocol", pa.string(), "which protocol"),
+    ("kind", pa.string(), "request, response, event or control"),
+    ("address", pa.string(), "topic, service, path or queue; null in replies: their exchange has it"),
+    ("correlation", pa.string(), "what ties a reply to its request; binary ids in hex"),
+    ("status", pa.string(), "what a reply says about how it went, as on the wire or in its payload"),
+    ("payload_bytes", pa.int64(), "bytes of the payload; null if such messages have none"),
+    ("step", pa.int8(), "part in an exchange: 1 request, 2 reply, 3 close of a stream, 0 none"),
+    ("pair", pa.int32(), "code of the reply, in requests and in replies"),
+    ("lane", pa.int8(), "exchanges of different lanes may have the same correlation; null without streams"),
+    ("wants_reply", pa.bool_(), "requests: whether a reply may come at all"),
+    ("limit_us", pa.int64(), "requests: how long the requester waits; null = no limit"),
+    ("once", pa.bool_(), "requests of streams: the first complete reply is the last"),
+    ("result", pa.string(), "replies: ok, error or timeout"),
+    ("ends", pa.bool_(), "replies: nothing more comes to this request"),
+    ("more", pa.bool_(), "replies of streams: this is a part only, more of it is under way"),
+    ("piece", pa.int32(), "index of a piece of a split message, from 0; null if it is whole"),
+    ("pieces", pa.int32(), "first piece: how many there are"),
+    ("place", pa.string(), "what ties a request without id to an error that may belong to it"),
+    ("version", pa.string(), "version of the payload's format"),
+    ("payload_hash", pa.int64(), "requests through a broker: a hash of the payload, to find the other leg"),
+    ("audit_id", pa.string(), "copies for audit: the id that the broker gave to a message it sent on"),
+    ("masked_id", pa.string(), "copies for audit: the id that the original sender had given"),
+    ("execution", pa.string(), "the chain of calls it belongs to, in hex"),
+    ("xid_format", pa.int64(), "format of the transaction id; null if there is none or it is a null xid"),
+    ("gtrid", pa.binary(), "global transaction id"),
+    ("bqual", pa.binary(), "branch qualifier"),
+    ("flags", pa.int64(), "flags of the message, where transactions need them"),
+    ("resource", pa.int32(), "the coordinator's number for the peer of a transaction branch"),
+    ("piece_key", pa.string(), "what the pieces of one message have in common, besides what its stream has"),
+    ("heartbeat", pa.bool_(), "it says nothing but that the peer is alive"),
+    ("own_id", pa.bool_(), "a reply that may carry an id of its sender's own making"),
+    ("introduction", INTRODUCTION, "what a handshake or login says about the peers"),
 )
 """The schema of facts. Rows come sorted by connection, ts, order."""
 
@@ -265,7 +262,7 @@ def _xid_parts(xid: pa.Array, mask: arrays.Mask) -> dict[str, pa.Array]:
         parts = {"xid_format": number, "gtrid": pc.struct_field(xid, "gtrid"), "bqual": pc.struct_field(xid, "bqual")}
     else:
         text = xid if pa.types.is_binary(xid.type) else as_text(xid).cast(pa.binary())
-        mask = mask & arrays.flags(pc.match_substring_regex(text, _IS_SET.get(xid.type, "[^0]")), len(text))
+        mask = mask & arrays.flags(pc.match_substring_regex(text, _IS_SET.get(xid.type, "[^0]")))
         parts = {
             "xid_format": pa.array(np.zeros(len(text), np.int64)),
             "gtrid": text,

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..spec.conduct import HANDSHAKE, REFUSED
-from .by_connection import introductions
-from .lifecycle import FORBIDDEN, Automaton
-from .lifecycle_state import MOST_KEPT, ConnectionState, Message
-from .losses import FOR_EVER, Losses
-from .protocol_facts import ProtocolFacts
+from . import arrays
+from .arrays import FOR_EVER, Ints
+from .fact_groups import ProtocolFacts, introductions
+from .lifecycle import FORBIDDEN, MOST_KEPT, Automaton, ConnectionState, Message
+from .losses import Losses
 from .violation_rows import NOTHING, SIDES, STATE, Found
 
 BULK_STEPS = 16
@@ -47,12 +46,11 @@ class StateCheck:
     changes nothing is passed over in bulk.
     """
 
-    def __init__(self, machine: Automaton, feed: ProtocolFacts, watches: list[Watch], first: int, found: Found) -> None:
-        self.machine = machine
-        self.feed = feed
-        self.watches = watches
-        self.numbers = first + feed.rows
-        self.found = found
+    def __init__(
+        self, machine: Automaton, feed: ProtocolFacts, watches: list[Watch], numbers: Ints, found: Found
+    ) -> None:
+        self.machine, self.feed, self.watches, self.found = machine, feed, watches, found
+        self.numbers = numbers
         self.history = [([-1], [watch.state.state]) for watch in self.watches]
         """Of each connection: rows at which its state changed, and to what."""
         refusal = np.zeros(len(feed), np.bool_)
@@ -76,8 +74,8 @@ class StateCheck:
         for i, start in sorted(resume.items()):
             self._walk(i, start)
 
-    def tell(self) -> None:
-        """The states in which other rules than that of the life cycle were broken: those behind the messages."""
+    def note_states(self) -> None:
+        """Note the states in which other rules than that of the life cycle were broken: those behind the messages."""
         rows = np.flatnonzero((self.found.rule != NOTHING) & (self.found.rule != STATE))
         if len(rows):
             starts = self.feed.runs.starts.tolist()
@@ -86,7 +84,7 @@ class StateCheck:
             self.found.state[rows] = states[np.searchsorted(np.array(changed), rows, "right") - 1]
 
     def _find_roles(self) -> None:
-        """Who is the client, where the side that was dialled may be it."""
+        """Find out who is the client, where the side that was dialled may be it."""
         machine, feed = self.machine, self.feed
         if not machine.either_may_dial:
             return
@@ -98,8 +96,8 @@ class StateCheck:
             is_opening = machine.table[opening, 2 * which + 1 - side] != FORBIDDEN
             watch.swapped = bool(watch.state.state != opening or is_opening)
 
-    def _in_bulk(self, rows: NDArray[np.int64], connection: NDArray[np.int64]) -> dict[int, int]:
-        """Gives the connections that have to be walked, and from which row on."""
+    def _in_bulk(self, rows: Ints, connection: Ints) -> dict[int, int]:
+        """Return the connections that have to be walked, and from which row on."""
         feed, table = self.feed, self.machine.table
         state = np.array([watch.state.state for watch in self.watches], np.int64)
         resume: dict[int, int] = {}
@@ -109,7 +107,8 @@ class StateCheck:
             where = connection[rows]
             now = state[where]
             then = table[now, self.symbol[rows]]
-            movers, firsts = _firsts(where, np.arange(len(rows)), then != now)
+            moved = np.flatnonzero(then != now)
+            movers, firsts = _firsts(where[moved], moved)
             stop = np.full(len(state), len(feed))
             stop[movers] = rows[firsts]
             for i, first in zip(movers.tolist(), firsts.tolist(), strict=True):
@@ -130,7 +129,7 @@ class StateCheck:
         self.history[i][1].append(self.watches[i].state.state)
 
     def _walk(self, i: int, start: int) -> None:
-        """One connection, message by message. Behind a loss its state is unknown."""
+        """Go through one connection, message by message. Behind a loss its state is unknown."""
         feed, watch = self.feed, self.watches[i]
         ends = sorted([*watch.losing, *(end for lost in watch.losses for _, end in lost.new)])
         row, stop = start, int(feed.runs.starts[i + 1])
@@ -145,7 +144,7 @@ class StateCheck:
         watch.state.forget(int(feed.ts[stop - 1]))
 
     def _step(self, i: int, rows: slice, ends: list[int], at: int) -> int:
-        """A few messages. ``ends`` are those of losses, the ones before ``at`` have passed."""
+        """Take a few messages. ``ends`` are those of losses; the ones before ``at`` have passed."""
         feed, machine, state = self.feed, self.machine, self.watches[i].state
         for row, (ts, side, symbol) in enumerate(
             zip(feed.ts[rows].tolist(), self.side[rows].tolist(), self.symbol[rows].tolist(), strict=True), rows.start
@@ -162,7 +161,7 @@ class StateCheck:
         return at
 
     def _pass(self, i: int, row: int, stop: int, lost_us: int) -> int:
-        """Passes over messages that change nothing, be they allowed or not; gives the first that may."""
+        """Pass over messages that change nothing, allowed or not; return the first that may."""
         machine, state = self.machine, self.watches[i].state
         size = CALM
         while row < stop:
@@ -188,13 +187,7 @@ def _is_special(watch: Watch) -> bool:
     return bool(watch.state.kept or watch.losing) or any(lost.new for lost in watch.losses)
 
 
-def _firsts(
-    groups: NDArray[np.int64], values: NDArray[np.int64], mask: NDArray[np.bool_] | None = None
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The groups, which are adjacent, and the first value of each, of those that the mask has."""
-    if mask is not None:
-        groups, values = groups[mask], values[mask]
-    if not len(groups):
-        return groups, values
-    first = np.concatenate([[True], groups[1:] != groups[:-1]])
+def _firsts(groups: Ints, values: Ints) -> tuple[Ints, Ints]:
+    """Return the groups, which are adjacent, and the first value of each."""
+    first = arrays.run_starts(groups)[:-1]
     return groups[first], values[first]

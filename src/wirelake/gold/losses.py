@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-FOR_EVER = int(np.iinfo(np.int64).max)
-
-Ints = NDArray[np.int64]
-Mask = NDArray[np.bool_]
+from .arrays import FOR_EVER, Ints, Mask
 
 
 @dataclass
@@ -51,3 +48,27 @@ class Losses:
         """Keep of the losses that there were some, and the last one: all rows so far are judged."""
         self.from_start = self.from_start or bool(self.spans)
         del self.spans[:-1], self.new[:]
+
+
+class Excuse(NamedTuple):
+    """Bytes that this side of a connection sent were lost, from ``start`` to ``end``."""
+
+    connection: str
+    side: int
+    start: int
+    end: int
+
+
+def excused(ts: Ints, replied_to: Ints, excuses: list[Excuse]) -> Mask:
+    """Say which rows of one connection are excused; they are in the order of time."""
+    starts, ends = (np.array(times, np.int64) for times in zip(*((one.start, one.end) for one in excuses), strict=True))
+    first, behind = np.searchsorted(ts, starts), np.searchsorted(ts, ends, "right")
+    change = np.zeros(len(ts) + 1, np.int64)
+    np.add.at(change, first, 1)
+    np.add.at(change, np.maximum(first, behind), -1)
+    found = np.cumsum(change)[:-1] > 0
+    for side in (0, 1):
+        since = min((one.start for one in excuses if one.side == side), default=None)
+        if since is not None:
+            found |= (replied_to == side) & (ts >= since)
+    return np.asarray(found, np.bool_)

@@ -12,24 +12,36 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..columnar.schema import TIMESTAMP
-from .schema import column
+from ..columnar.schema import TIMESTAMP, documented
+from .arrays import table_of
 
-OPEN = pa.schema(
-    [
-        column("kind", pa.string(), "`request`, `session` or `transaction`"),
-        column("protocol", pa.string(), "the protocol"),
-        column("connection", pa.string(), "the connection; of a transaction, that of its first branch"),
-        column("address", pa.string(), "topic, service, path or queue of a request; server of a session"),
-        column("correlation", pa.string(), "what its reply will carry; of a transaction, its gtrid"),
-        column("since_ts", TIMESTAMP, "when it began"),
-        column("limit_us", pa.int64(), "how long the requester waits; null if nothing limits it"),
-        column("detail", pa.string(), "what is still missing, in words"),
-    ]
+OPEN = documented(
+    ("kind", pa.string(), "`request`, `session` or `transaction`"),
+    ("protocol", pa.string(), "the protocol"),
+    ("connection", pa.string(), "the connection; of a transaction, that of its first branch"),
+    ("address", pa.string(), "topic, service, path or queue of a request; server of a session"),
+    ("correlation", pa.string(), "what its reply will carry; of a transaction, its gtrid"),
+    ("since_ts", TIMESTAMP, "when it began"),
+    ("limit_us", pa.int64(), "how long the requester waits; null if nothing limits it"),
+    ("detail", pa.string(), "what is still missing, in words"),
 )
 
 
 def open_rows(rows: Iterable[dict[str, Any]]) -> pa.Table:
-    """Undecided things as rows of the table, in a fixed order."""
-    ordered = sorted(rows, key=lambda row: (row["since_ts"] or 0, row["connection"] or "", row["correlation"] or ""))
-    return pa.Table.from_pylist(ordered, OPEN)
+    """Return sessions or transactions as rows of the table, in a fixed order."""
+
+    def place(row: dict[str, Any]) -> tuple[int, str, str]:
+        return row["since_ts"] or 0, row["connection"] or "", row.get("correlation") or ""
+
+    return pa.Table.from_pylist(sorted(rows, key=place), OPEN)
+
+
+def open_requests(exchanges: pa.Table) -> pa.Table:
+    """Return open requests, which are rows of gold/exchanges, as rows of the table."""
+    size = len(exchanges)
+    made = {
+        "kind": pa.repeat("request", size),
+        "since_ts": exchanges["request_ts"],
+        "detail": pa.repeat("no reply yet", size),
+    }
+    return table_of(OPEN, made, exchanges)

@@ -13,46 +13,43 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from ..columnar.schema import TIMESTAMP
+from ..columnar.schema import TIMESTAMP, documented
 from ..spec.conduct import HANDSHAKE
-from .by_connection import Runs, integers, introductions, runs_of, to_client, truths
+from .arrays import Ints, Mask, flags, integers
+from .fact_groups import Runs, introductions, runs_of, to_client
 from .facts import INTRODUCTION
 from .open import open_rows
-from .schema import column
 
 REMEMBER_US = 300_000_000
 """How long it is remembered that a connection has its row: its last packets may come in a later commit."""
 NONE = "none"
 
-SESSIONS = pa.schema(
-    [
-        column("capture", pa.string(), "the file or tap in which it was seen first"),
-        column("connection", pa.string(), "the connection"),
-        column("protocol", pa.string(), "the protocol; null if nothing of it was understood"),
-        column("client", pa.string(), "address of the side that connected"),
-        column("server", pa.string(), "address of the side that was connected to"),
-        column("first_ts", TIMESTAMP, "when it was first seen"),
-        column("last_ts", TIMESTAMP, "when it was last seen; if it ended, its end"),
-        column("opened", pa.bool_(), "its beginning was captured"),
-        column("ended", pa.string(), "`closed` or `reset`; null if its end was not captured"),
-        column("ended_ts", TIMESTAMP, "when it ended"),
-        column("duration_us", pa.int64(), "from first to last seen"),
-        column("handshake", pa.string(), "how handshake or login went: `complete`, `refused`; `none` if none was seen"),
-        column("facts", INTRODUCTION, "peer details: domains, ids, versions, user, service name ..."),
-        column("messages_to_server", pa.int64(), "messages of the client"),
-        column("messages_to_client", pa.int64(), "messages of the server"),
-        column("bytes_to_server", pa.int64(), "captured bytes of the client"),
-        column("bytes_to_client", pa.int64(), "captured bytes of the server"),
-        column("heartbeats", pa.int64(), "messages that only say that a peer is alive"),
-        column("longest_gap_to_server_us", pa.int64(), "longest time between two messages of the client"),
-        column("longest_gap_to_client_us", pa.int64(), "longest time between two messages of the server"),
-        column("quarantined_bytes", pa.int64(), "captured bytes that are no message, both ways"),
-        column("quarantined_ranges", pa.int64(), "in how many ranges"),
-        column("missing_bytes", pa.int64(), "bytes that were never captured, both ways"),
-        column("violations", pa.int64(), "its rows in gold/violations"),
-    ]
+SESSIONS = documented(
+    ("capture", pa.string(), "the file or tap in which it was seen first"),
+    ("connection", pa.string(), "the connection"),
+    ("protocol", pa.string(), "the protocol; null if nothing of it was understood"),
+    ("client", pa.string(), "address of the side that connected"),
+    ("server", pa.string(), "address of the side that was connected to"),
+    ("first_ts", TIMESTAMP, "when it was first seen"),
+    ("last_ts", TIMESTAMP, "when it was last seen; if it ended, its end"),
+    ("opened", pa.bool_(), "its beginning was captured"),
+    ("ended", pa.string(), "`closed` or `reset`; null if its end was not captured"),
+    ("ended_ts", TIMESTAMP, "when it ended"),
+    ("duration_us", pa.int64(), "from first to last seen"),
+    ("handshake", pa.string(), "how handshake or login went: `complete`, `refused`; `none` if none was seen"),
+    ("facts", INTRODUCTION, "peer details: domains, ids, versions, user, service name ..."),
+    ("messages_to_server", pa.int64(), "messages of the client"),
+    ("messages_to_client", pa.int64(), "messages of the server"),
+    ("bytes_to_server", pa.int64(), "captured bytes of the client"),
+    ("bytes_to_client", pa.int64(), "captured bytes of the server"),
+    ("heartbeats", pa.int64(), "messages that only say that a peer is alive"),
+    ("longest_gap_to_server_us", pa.int64(), "longest time between two messages of the client"),
+    ("longest_gap_to_client_us", pa.int64(), "longest time between two messages of the server"),
+    ("quarantined_bytes", pa.int64(), "captured bytes that are no message, both ways"),
+    ("quarantined_ranges", pa.int64(), "in how many ranges"),
+    ("missing_bytes", pa.int64(), "bytes that were never captured, both ways"),
+    ("violations", pa.int64(), "its rows in gold/violations"),
 )
 
 
@@ -171,9 +168,7 @@ class Sessions:
                 "protocol": one.protocol,
                 "connection": name,
                 "address": one.server,
-                "correlation": None,
                 "since_ts": one.first_us,
-                "limit_us": None,
                 "detail": f"{one.messages[0]} messages to the server and {one.messages[1]} to the client so far",
             }
 
@@ -202,10 +197,10 @@ class Sessions:
         starts = runs.starts[:-1]
         first = facts.select(["capture", "protocol", "ts"]).take(pa.array(starts))
         sessions = [self._session(name) for name in runs.names]
-        side, ts = to_client(facts), integers(facts, "ts")
+        side, ts = to_client(facts), integers(facts["ts"])
         timed = facts.column("ts").null_count == 0
         to_server = np.add.reduceat((side == 0).astype(np.int64), starts).tolist()
-        beats = np.add.reduceat(truths(facts, "heartbeat").astype(np.int64), starts).tolist()
+        beats = np.add.reduceat(flags(facts["heartbeat"]).astype(np.int64), starts).tolist()
         lengths, last = runs.lengths.tolist(), ts[runs.starts[1:] - 1].tolist()
         captures, protocols = first.column("capture").to_pylist(), first.column("protocol").to_pylist()
         for i, session in enumerate(sessions):
@@ -242,7 +237,7 @@ def _latest(known: int | None, new: int | None) -> int | None:
     return new if known is None else known if new is None else max(known, new)
 
 
-def _take_gaps(sessions: list[Session], runs: Runs, ts: NDArray[np.int64], mask: NDArray[np.bool_], way: int) -> None:
+def _take_gaps(sessions: list[Session], runs: Runs, ts: Ints, mask: Mask, way: int) -> None:
     """The longest time between two messages of one side, also across the cut between two feeds."""
     rows = np.flatnonzero(mask)
     if not len(rows):

@@ -14,12 +14,12 @@ import pyarrow.compute as pc
 
 from .branch_events import BranchEvents, BranchEventsCarry
 from .broker_order import BrokerOrder, BrokerOrderCarry
-from .by_connection import CONNECTIONS
+from .connections import CONNECTIONS
 from .declarations import Declarations
 from .exchanges import Exchanges, ExchangesCarry
 from .facts import FED
 from .matching import Matching, MatchingCarry
-from .open import OPEN
+from .open import open_requests
 from .sessions import Sessions, SessionsCarry
 from .time_order import TimeOrder, TimeOrderCarry
 from .violations import Violations, ViolationsCarry
@@ -115,7 +115,7 @@ class GoldSteps:
         if waiting.rows.num_rows:
             exchanges = Exchanges(exchanges.carry())
             exchanges.feed(waiting.rows, waiting.ended)
-        yield from map(_as_open, exchanges.open())
+        yield from map(open_requests, exchanges.open())
         yield self._sessions.open()
 
     def _known_until(self, connection: str) -> int | None:
@@ -127,14 +127,3 @@ def _ends(connections: pa.Table) -> dict[str, int | None]:
     """Return the connections that ended, with the times of their ends."""
     ended = connections.filter(pc.is_valid(connections.column("ended")))
     return dict(zip(ended.column("connection").to_pylist(), ended.column("ended_us").to_pylist(), strict=True))
-
-
-def _as_open(rows: pa.Table) -> pa.Table:
-    """Return open requests as rows of gold/open."""
-    size = rows.num_rows
-    made = {
-        "kind": pa.repeat(pa.scalar("request"), size),
-        "since_ts": rows.column("request_ts"),
-        "detail": pa.repeat(pa.scalar("no reply yet"), size),
-    }
-    return pa.table([made[name] if name in made else rows.column(name) for name in OPEN.names], OPEN)

@@ -8,43 +8,38 @@ from __future__ import annotations
 import pyarrow as pa
 
 from ..capture.quarantine import QUARANTINE
-from ..columnar.schema import TIMESTAMP
+from ..columnar.schema import TIMESTAMP, documented
 from .addresses import ADDRESSES
 from .exchanges import EXCHANGES
 from .facts import MESSAGES
 from .open import OPEN
-from .schema import column
 from .sessions import SESSIONS
 from .transactions import TRANSACTIONS
 from .violations import VIOLATIONS
 
-CHUNKS = pa.schema(
-    [
-        column("capture", pa.string(), "the file or tap it came from"),
-        column("connection", pa.string(), "the connection, the same in every run"),
-        column("direction", pa.string(), "to_server or to_client"),
-        column("offset", pa.int64(), "place of its first byte in the stream"),
-        column("ts", TIMESTAMP, "when it could be read in order"),
-        column("length", pa.int64(), "number of bytes"),
-        column("position", pa.int64(), "place of its first byte in the (uncompressed) capture file"),
-        column("client", pa.string(), "address and port of the side that connected"),
-        column("server", pa.string(), "address and port of the other side"),
-    ]
+CHUNKS = documented(
+    ("capture", pa.string(), "the file or tap it came from"),
+    ("connection", pa.string(), "the connection, the same in every run"),
+    ("direction", pa.string(), "to_server or to_client"),
+    ("offset", pa.int64(), "place of its first byte in the stream"),
+    ("ts", TIMESTAMP, "when it could be read in order"),
+    ("length", pa.int64(), "number of bytes"),
+    ("position", pa.int64(), "place of its first byte in the (uncompressed) capture file"),
+    ("client", pa.string(), "address and port of the side that connected"),
+    ("server", pa.string(), "address and port of the other side"),
 )
-CHUNK_BYTES = column("bytes", pa.binary(), "the bytes; only with `--keep-bytes`")
+CHUNK_BYTES = documented(("bytes", pa.binary(), "the bytes; only with `--keep-bytes`")).field(0)
 
-ACCOUNTING = pa.schema(
-    [
-        column("connection", pa.string(), "the connection"),
-        column("direction", pa.string(), "to_server or to_client"),
-        column("bytes_in", pa.int64(), "stream bytes that came: decoded + quarantined + pending"),
-        column("bytes_decoded", pa.int64(), "bytes of messages"),
-        column("bytes_quarantined", pa.int64(), "bytes in `silver/quarantine`"),
-        column("bytes_pending", pa.int64(), "bytes of a message that is not complete yet"),
-        column("bytes_missing", pa.int64(), "bytes that were never captured"),
-        column("messages", pa.int64(), "number of messages"),
-        column("protocol", pa.string(), "what is spoken; null if that is not known"),
-    ]
+ACCOUNTING = documented(
+    ("connection", pa.string(), "the connection"),
+    ("direction", pa.string(), "to_server or to_client"),
+    ("bytes_in", pa.int64(), "stream bytes that came: decoded + quarantined + pending"),
+    ("bytes_decoded", pa.int64(), "bytes of messages"),
+    ("bytes_quarantined", pa.int64(), "bytes in `silver/quarantine`"),
+    ("bytes_pending", pa.int64(), "bytes of a message that is not complete yet"),
+    ("bytes_missing", pa.int64(), "bytes that were never captured"),
+    ("messages", pa.int64(), "number of messages"),
+    ("protocol", pa.string(), "what is spoken; null if that is not known"),
 )
 
 TABLES: dict[str, pa.Schema] = {

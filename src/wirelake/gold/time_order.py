@@ -16,10 +16,10 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from . import arrays
-from .by_connection import integers, runs_of, to_client
+from .arrays import Ints, Mask, integers
+from .fact_groups import runs_of, to_client
 from .facts import FED
 
 _ORDER = [("connection", "ascending"), ("ts", "ascending"), ("order", "ascending")]
@@ -82,7 +82,7 @@ def in_order(facts: pa.Table) -> pa.Table:
     being where the last one before it is.
     """
     facts = _sorted(facts, _ORDER)
-    runs, side, offset = runs_of(facts), to_client(facts), integers(facts, "offset")
+    runs, side, offset = runs_of(facts), to_client(facts), integers(facts["offset"])
     owner = runs.spread(np.arange(len(runs.names)))
     odd: set[int] = set()
     for way in (0, 1):
@@ -91,14 +91,13 @@ def in_order(facts: pa.Table) -> pa.Table:
         odd |= set(owner[rows[1:]][back].tolist())
     if not odd:
         return facts
-    order = integers(facts, "order").copy()
+    order = integers(facts["order"]).copy()
     for i in sorted(odd):
         for way in (0, 1):
             rows = np.arange(runs.starts[i], runs.starts[i + 1])[side[runs.starts[i] : runs.starts[i + 1]] == way]
             sent = rows[np.argsort(offset[rows], kind="stable")]
             order[sent] = np.maximum.accumulate(order[sent])
-    place = facts.schema.get_field_index("order")
-    facts = facts.set_column(place, facts.schema.field(place), pa.array(order))
+    facts = arrays.replaced(facts, {"order": pa.array(order)})
     return _sorted(facts, [*_ORDER, ("direction", "ascending"), ("offset", "ascending")])
 
 
@@ -121,7 +120,7 @@ def _decided(known: dict[Stream, int], facts: pa.Table, quarantined: pa.Table, a
     return known
 
 
-def _of(table: pa.Table, decided: dict[Stream, int]) -> NDArray[np.int64]:
+def _of(table: pa.Table, decided: dict[Stream, int]) -> Ints:
     """Return the rows of connections that have something pending."""
     names = pa.array(sorted({connection for connection, _ in decided}), pa.string())
     return np.flatnonzero(pc.is_in(table.column("connection"), value_set=names).to_numpy())
@@ -130,7 +129,7 @@ def _of(table: pa.Table, decided: dict[Stream, int]) -> NDArray[np.int64]:
 def _last(table: pa.Table, known: dict[Stream, int]) -> Iterator[tuple[Stream, int]]:
     rows = pa.array(_of(table, known))
     streams = (table.column(name).take(rows).to_pylist() for name in ("connection", "direction"))
-    times = integers(table.select(["ts"]).take(rows), "ts").tolist()
+    times = integers(table["ts"].take(rows)).tolist()
     for connection, direction, ts in zip(*streams, times, strict=True):
         if (connection, direction) in known:
             yield (connection, direction), ts
@@ -144,10 +143,10 @@ def _until(decided: dict[Stream, int]) -> dict[str, int]:
     return until
 
 
-def _late(table: pa.Table, decided: dict[Stream, int]) -> NDArray[np.bool_]:
+def _late(table: pa.Table, decided: dict[Stream, int]) -> Mask:
     until = _until(decided)
     rows = _of(table, decided)
     limit = np.array([until[name] for name in table.column("connection").take(pa.array(rows)).to_pylist()], np.int64)
     late = np.zeros(table.num_rows, np.bool_)
-    late[rows] = integers(table, "ts")[rows] > limit
+    late[rows] = integers(table["ts"])[rows] > limit
     return late

@@ -24,54 +24,49 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..columnar.schema import TIMESTAMP
+from ..columnar.schema import TIMESTAMP, documented
 from ..spec.conduct import Branches, Outcome
 from . import arrays
+from .arrays import flags, integers
 from .branch_events import COMMIT, COMMITTED, EVENTS, PREPARE, REPLIES, ROLLED_BACK, VOTE, WORK
-from .by_connection import integers
 from .call_counts import CALLS, IN_DOUBT, MAX_EXECUTIONS, CallCounts, undecided
 from .declarations import Declarations
 from .open import OPEN, open_rows
-from .schema import column
 
 LINGER_US = 60_000_000
 NO_TIME = 0
 """The time of events of streams that have none."""
 
-BRANCH = pa.struct(
-    [
-        column("bqual", pa.string(), "branch qualifier, in hex"),
-        column("connection", pa.string(), "the connection to the peer that has the branch"),
-        column("resource", pa.int32(), "the coordinator's number for that peer; null if nothing was asked of it"),
-        column("calls", pa.int64(), "requests that did work in the branch"),
-        column("vote", pa.int32(), "status of the reply to prepare; null if none came"),
-        column("decision", pa.string(), "`commit` or `rollback`; null if none was sent"),
-        column("one_phase", pa.bool_(), "the commit was asked for without a prepare"),
-        column("result", pa.int32(), "status of the last reply to the decision; null if none came"),
-        column("outcome", pa.string(), "`committed`, `rolled_back`, `read_only`, `in_doubt`"),
-    ]
+BRANCH = documented(
+    ("bqual", pa.string(), "branch qualifier, in hex"),
+    ("connection", pa.string(), "the connection to the peer that has the branch"),
+    ("resource", pa.int32(), "the coordinator's number for that peer; null if nothing was asked of it"),
+    ("calls", pa.int64(), "requests that did work in the branch"),
+    ("vote", pa.int32(), "status of the reply to prepare; null if none came"),
+    ("decision", pa.string(), "`commit` or `rollback`; null if none was sent"),
+    ("one_phase", pa.bool_(), "the commit was asked for without a prepare"),
+    ("result", pa.int32(), "status of the last reply to the decision; null if none came"),
+    ("outcome", pa.string(), "`committed`, `rolled_back`, `read_only`, `in_doubt`"),
 )
-TRANSACTIONS = pa.schema(
-    [
-        column("protocol", pa.string(), "the protocol"),
-        column("xid_format", pa.int64(), "format of the transaction id"),
-        column("gtrid", pa.string(), "global transaction id, in hex"),
-        column("first_ts", TIMESTAMP, "first message with this id"),
-        column("ended_ts", TIMESTAMP, "reply that ended the last branch; null if a branch did not end"),
-        column("last_ts", TIMESTAMP, "last message with this id"),
-        column("duration_us", pa.int64(), "from the first message to the end; null if it did not end"),
-        column("outcome", pa.string(), "worst of the branches: `in_doubt`, `rolled_back`, `committed`, `read_only`"),
-        column("calls", pa.int64(), "requests that did work in it"),
-        column("prepare_us", pa.int64(), "from the first prepare to the last vote"),
-        column("commit_us", pa.int64(), "from the first commit to the last reply to one"),
-        column("connections", pa.int32(), "how many connections took part"),
-        column("executions", pa.list_(pa.string()), "the chains of calls it belongs to"),
-        column("branches", pa.list_(BRANCH), "its branches, in the order of their first messages"),
-    ]
+TRANSACTIONS = documented(
+    ("protocol", pa.string(), "the protocol"),
+    ("xid_format", pa.int64(), "format of the transaction id"),
+    ("gtrid", pa.string(), "global transaction id, in hex"),
+    ("first_ts", TIMESTAMP, "first message with this id"),
+    ("ended_ts", TIMESTAMP, "reply that ended the last branch; null if a branch did not end"),
+    ("last_ts", TIMESTAMP, "last message with this id"),
+    ("duration_us", pa.int64(), "from the first message to the end; null if it did not end"),
+    ("outcome", pa.string(), "worst of the branches: `in_doubt`, `rolled_back`, `committed`, `read_only`"),
+    ("calls", pa.int64(), "requests that did work in it"),
+    ("prepare_us", pa.int64(), "from the first prepare to the last vote"),
+    ("commit_us", pa.int64(), "from the first commit to the last reply to one"),
+    ("connections", pa.int32(), "how many connections took part"),
+    ("executions", pa.list_(pa.string()), "the chains of calls it belongs to"),
+    ("branches", pa.list_(pa.struct(list(BRANCH))), "its branches, in the order of their first messages"),
 )
 
+_BRANCH_COLUMNS = tuple(BRANCH.names)
 _WORST_FIRST: tuple[Outcome, ...] = ("in_doubt", "rolled_back", "committed")
-
 
 Key = tuple[str, int, bytes]
 
@@ -93,17 +88,8 @@ class Branch:
         return self.first_us, self.connection, self.bqual
 
     def row(self) -> dict[str, Any]:
-        return {
-            "bqual": self.bqual.hex(),
-            "connection": self.connection,
-            "resource": self.resource,
-            "calls": self.calls,
-            "vote": self.vote,
-            "decision": self.decision,
-            "one_phase": self.one_phase,
-            "result": self.result,
-            "outcome": self.outcome or IN_DOUBT,
-        }
+        row = {name: getattr(self, name) for name in _BRANCH_COLUMNS}
+        return row | {"bqual": self.bqual.hex(), "outcome": self.outcome or IN_DOUBT}
 
 
 @dataclass(slots=True)
@@ -132,8 +118,11 @@ class Transaction:
     def has_ended(self) -> bool:
         return all(branch.outcome is not None for branch in self.branches)
 
-    def branch(self, ts: int, bqual: bytes, connection: str, step: int, resource: int | None) -> int:
-        """The number of the branch that a request belongs to; a new one if it is the first."""
+    def is_over(self, now: int) -> bool:
+        return self.last_us + LINGER_US < now and self.has_ended
+
+    def branch(self, ts: int, bqual: bytes, connection: str, step: int, resource: int | None) -> Branch:
+        """Return the branch that a request belongs to; a new one if it is the first."""
         number = self.numbers.get((bqual, connection))
         if number is None and step != WORK:
             number = self._unfinished(bqual, resource)
@@ -143,10 +132,10 @@ class Transaction:
         self.numbers[bqual, connection] = number
         branch = self.branches[number]
         branch.first_us = min(branch.first_us, ts)
-        return number
+        return branch
 
     def executed(self, ts: int, execution: str | None) -> None:
-        """Names a chain of calls; of too many, the first are kept."""
+        """Name a chain of calls; of too many, the first are kept."""
         if not execution:
             return
         known = self.executions
@@ -155,7 +144,7 @@ class Transaction:
             del known[max(known, key=lambda one: (known[one], one))]
 
     def _unfinished(self, bqual: bytes, resource: int | None) -> int | None:
-        """A branch that goes on over another connection."""
+        """Return the branch that goes on over another connection."""
         for number, known in enumerate(self.branches):
             if known.bqual == bqual and known.outcome is None and known.resource == resource:
                 return number
@@ -217,7 +206,7 @@ class Transactions:
         """
         known = pa.concat_arrays([moved, self._known_gtrids()])
         if len(known):
-            moves = arrays.flags(pc.is_in(calls.column("gtrid"), value_set=known).combine_chunks(), len(calls))
+            moves = flags(pc.is_in(calls["gtrid"], value_set=known))
             self._calls.add(arrays.where(calls, ~moves))
             return arrays.where(calls, moves)
         self._calls.add(calls)
@@ -226,7 +215,7 @@ class Transactions:
     def feed(self, events: pa.Table) -> pa.Table:
         """Take events of all connections since the feed before. Return rows for those whose id was used again."""
         decided: list[Transaction] = []
-        is_work = integers(events, "step") == WORK
+        is_work = integers(events["step"]) == WORK
         moves = arrays.where(events, ~is_work)
         moved = moves.column("gtrid").combine_chunks().drop_null()
         self._recall(moved)
@@ -238,15 +227,13 @@ class Transactions:
         return _rows(decided)
 
     def settle(self, watermark: int, final: bool = False) -> pa.Table:
-        """What is decided when everything up to ``watermark`` (microseconds) was fed; with ``final``, the rest too."""
-        done = [
-            key for key, one in self._known.items() if final or (one.has_ended and one.last_us + LINGER_US < watermark)
-        ]
-        rows = _rows([self._forget(key) for key in done])
+        """Return what is decided now that everything up to ``watermark`` was fed; with ``final``, the rest too."""
+        settled = [one for one in self._known.values() if final or one.is_over(watermark)]
+        rows = _rows([self._forget(one.key) for one in settled])
         return pa.concat_tables([rows, _rows_of_calls(self._calls.take_all())]) if final and len(self._calls) else rows
 
     def open(self) -> pa.Table:
-        """What is undecided, for gold/open."""
+        """Return what is undecided, for gold/open."""
         return pa.concat_tables([open_rows(self._open()), _open_calls(self._calls.counted())])
 
     def _open(self) -> Iterator[dict[str, Any]]:
@@ -257,10 +244,8 @@ class Transactions:
                 "kind": "transaction",
                 "protocol": one.protocol,
                 "connection": min(one.branches, key=Branch.place).connection if one.branches else None,
-                "address": None,
                 "correlation": one.gtrid.hex(),
                 "since_ts": one.first_us or None,
-                "limit_us": None,
                 "detail": _detail(len(unended), len(one.branches), prepared) if unended else "all branches have ended",
             }
 
@@ -270,17 +255,16 @@ class Transactions:
         return self._gtrids
 
     def _recall(self, gtrids: pa.Array) -> None:
-        """Makes objects of the transactions with these ids of which only calls were known."""
+        """Make objects of the transactions with these ids of which only calls were known."""
         for row in self._calls.take(gtrids).to_pylist():
             one = self._begun((row["protocol"], row["xid_format"], row["gtrid"]), row["first"])
             one.last_us = max(one.last_us, row["last"])
             one.executed(row["first"], row["execution"])
-            one.branches[one.branch(row["first"], row["bqual"] or b"", row["connection"], WORK, None)].calls += row[
-                "calls"
-            ]
+            branch = one.branch(row["first"], row["bqual"] or b"", row["connection"], WORK, None)
+            branch.calls += row["calls"]
 
     def _begun(self, key: Key, ts: int) -> Transaction:
-        """The transaction with this id, which has an event at this time."""
+        """Return the transaction with this id, which has an event at this time."""
         one = self._known.get(key)
         if one is None:
             one = self._known[key] = Transaction(*key, ts, ts)
@@ -320,11 +304,11 @@ class Transactions:
             if one is not None:
                 self._reply(one, ts, (bqual or b"", connection), step, status)
             return
-        if one is not None and one.last_us + LINGER_US < ts and one.has_ended:
+        if one is not None and one.is_over(ts):
             decided.append(self._forget(key))
         one = self._begun(key, ts)
         one.executed(ts, execution)
-        branch = one.branches[one.branch(ts, bqual or b"", connection, step, resource)]
+        branch = one.branch(ts, bqual or b"", connection, step, resource)
         if step == WORK:
             branch.calls += 1
             return
@@ -338,7 +322,7 @@ class Transactions:
             one.commit_from = _least(one.commit_from, ts)
 
     def _reply(self, one: Transaction, ts: int, place: tuple[bytes, str], step: int, status: int | None) -> None:
-        """The reply to a prepare, commit or rollback of this branch."""
+        """Take the reply to a prepare, commit or rollback of this branch."""
         number = one.numbers.get(place)
         if number is None:
             return
@@ -364,7 +348,7 @@ def _detail(unended: Any, branches: Any, prepared: int = 0) -> str:
 
 
 def _timed(found: dict[str, Any]) -> dict[str, Any]:
-    """With times in place of their numbers."""
+    """Return the columns with times in place of numbers."""
     times = {name: found[name] for name in ("first_ts", "last_ts")}
     return found | {
         name: pc.if_else(pc.equal(column, NO_TIME), None, column).cast(TIMESTAMP) for name, column in times.items()
@@ -372,13 +356,8 @@ def _timed(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _rows_of_calls(calls: pa.Table) -> pa.Table:
-    """Transactions with nothing but calls: in doubt."""
-    found = _timed(undecided(calls))
-    size = len(found["calls"])
-    columns = [
-        found[one.name].cast(one.type) if one.name in found else pa.nulls(size, one.type) for one in TRANSACTIONS
-    ]
-    return pa.table(columns, schema=TRANSACTIONS)
+    """Return transactions with nothing but calls: in doubt."""
+    return arrays.table_of(TRANSACTIONS, _timed(undecided(calls)))
 
 
 def _open_calls(calls: pa.Table) -> pa.Table:
@@ -395,7 +374,7 @@ def _open_calls(calls: pa.Table) -> pa.Table:
         "since_ts": found["first_ts"],
         "detail": arrays.spread([_detail(one, one) for one in few.dictionary.to_pylist()], few.indices, pa.string()),
     }
-    return pa.table([made[one.name] if one.name in made else pa.nulls(len(branches), one.type) for one in OPEN], OPEN)
+    return arrays.table_of(OPEN, made)
 
 
 def _rows(decided: list[Transaction]) -> pa.Table:

@@ -8,28 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from . import arrays
+from .arrays import Ints, Mask, integers
 from .lifecycle import Automaton
+from .losses import Excuse, excused
 
+# What a message breaks. The first five are the faults that the matcher finds.
+NOTHING, UNEXPECTED_REPLY, DUPLICATE_REPLY, DUPLICATE_REQUEST, ANONYMOUS_REPLY = range(5)
+STATE, PAGE_ORDER, GROUP_ORDER = range(5, 8)
 RULES = (
-    "",
-    "state",
-    "unexpected_reply",
-    "duplicate_reply",
-    "duplicate_request",
-    "page_order",
-    "group_order",
-    "unexpected_reply",
-)
-NOTHING, STATE, UNEXPECTED_REPLY, DUPLICATE_REPLY, DUPLICATE_REQUEST, PAGE_ORDER, GROUP_ORDER, ANONYMOUS_REPLY = range(
-    8
+    *("", "unexpected_reply", "duplicate_reply", "duplicate_request", "unexpected_reply"),
+    *("state", "page_order", "group_order"),
 )
 PIECE_RULES = {"page_order": PAGE_ORDER, "group_order": GROUP_ORDER}
 SIDES = ("client", "server")
@@ -42,9 +37,6 @@ _TIMED = {
     DUPLICATE_REPLY: ("the request with this correlation was answered for good ", " s before"),
     DUPLICATE_REQUEST: ("a request with this correlation has been open for ", " s"),
 }
-
-Ints = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 
 @dataclass
@@ -76,13 +68,13 @@ class Found:
         return np.flatnonzero(self.rule)
 
     def rules(self, rows: Ints) -> pa.Array:
-        return pa.DictionaryArray.from_arrays(pa.array(self.rule[rows], pa.int32()), pa.array(RULES))
+        return _coded(self.rule[rows], pa.array(RULES))
 
     def states(self, rows: Ints, machine: Automaton | None) -> pa.Array:
         if machine is None:
             return pa.nulls(len(rows), pa.string()).dictionary_encode()
         numbers, index = np.unique(self.state[rows], return_inverse=True)
-        return _coded(index, [machine.shown(number) for number in numbers.tolist()])
+        return _coded(index, pa.array([machine.shown(number) for number in numbers.tolist()], pa.string()))
 
     def details(self, rows: Ints, machine: Automaton | None, side: NDArray[np.int8]) -> pa.Array:
         """Sentences; ``side`` is who sent each row of the feed, by the protocol."""
@@ -113,9 +105,8 @@ class Found:
         return pa.array([self.said[row] for row in rows.tolist()], pa.string()), np.arange(len(rows))
 
 
-def _coded(index: Ints, texts: pa.Array | list[str]) -> pa.Array:
-    values = texts if isinstance(texts, pa.Array) else pa.array(texts, pa.string())
-    return pa.DictionaryArray.from_arrays(pa.array(index, pa.int32()), values)
+def _coded(index: NDArray[Any], texts: pa.Array) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(pa.array(index, pa.int32()), texts)
 
 
 def _seconds(us: Ints) -> pa.Array:
@@ -138,33 +129,6 @@ def _listed(names: Iterable[str], most: int = 6) -> str:
     return ", ".join(names) if len(names) <= most else f"{', '.join(names[:most])} and {len(names) - most} more"
 
 
-# --- violations that wait
-
-
-class Excuse(NamedTuple):
-    """Bytes that this side of a connection sent were lost, from ``start`` to ``end``."""
-
-    connection: str
-    side: int
-    start: int
-    end: int
-
-
-def _excused(ts: Ints, replied_to: Ints, excuses: list[Excuse]) -> Mask:
-    """Of the rows of one connection, by time."""
-    starts, ends = (np.array(times, np.int64) for times in zip(*((one.start, one.end) for one in excuses), strict=True))
-    first, behind = np.searchsorted(ts, starts), np.searchsorted(ts, ends, "right")
-    change = np.zeros(len(ts) + 1, np.int64)
-    np.add.at(change, first, 1)
-    np.add.at(change, np.maximum(first, behind), -1)
-    found = np.cumsum(change)[:-1] > 0
-    for side in (0, 1):
-        since = min((one.start for one in excuses if one.side == side), default=None)
-        if since is not None:
-            found |= (replied_to == side) & (ts >= since)
-    return np.asarray(found, np.bool_)
-
-
 class Waiting:
     """Rows in the order of their numbers, texts by dictionaries. ``number`` is the place of the message in all that
     was fed.
@@ -177,7 +141,7 @@ class Waiting:
 
     @property
     def table(self) -> pa.Table | None:
-        """All of it, picklable."""
+        """All rows, with one dictionary for each text."""
         return self._table.unify_dictionaries().combine_chunks() if self._table is not None else None
 
     def __len__(self) -> int:
@@ -214,16 +178,16 @@ class Waiting:
         keep = np.ones(len(self), np.bool_)
         for i, own in enumerate(by_name.values()):
             rows = order[bounds[i] : bounds[i + 1]]
-            keep[rows] = ~_excused(ts[rows], replied_to[rows], own)
+            keep[rows] = ~excused(ts[rows], replied_to[rows], own)
         self._keep(keep)
 
     def take_of(self, connections: Iterable[str]) -> pa.Table | None:
-        """Takes out the rows of these connections."""
+        """Take out the rows of these connections."""
         names = list(connections)
         return self._taken(self._codes("connection", names) >= 0) if names and len(self) else None
 
     def take_before(self, ts: int | None) -> pa.Table | None:
-        """Takes out the rows before this time; None: all."""
+        """Take out the rows before this time; None: all."""
         if not len(self):
             return None
         return self._taken(np.ones(len(self), np.bool_) if ts is None else self._integers("ts") < ts)
@@ -241,7 +205,7 @@ class Waiting:
 
     def _integers(self, name: str) -> Ints:
         assert self._table is not None
-        return arrays.integers(self._table.column(name).combine_chunks().cast(pa.int64()))
+        return integers(self._table[name])
 
     def _codes(self, name: str, texts: list[str]) -> Ints:
         """Which of these texts each row has; -1: none."""
@@ -249,6 +213,6 @@ class Waiting:
         values = pa.array(texts, pa.string())
         parts = []
         for chunk in self._table.column(name).chunks:
-            known = arrays.integers(pc.index_in(chunk.dictionary, values), -1)
-            parts.append(np.append(known, -1)[arrays.integers(chunk.indices, -1)])
+            known = integers(pc.index_in(chunk.dictionary, values), -1)
+            parts.append(np.append(known, -1)[integers(chunk.indices, -1)])
         return np.concatenate(parts)

@@ -2,7 +2,7 @@
 
 Rules, of which a message breaks at most the first:
 
-- ``state``: the declared life cycle does not allow the message (``lifecycle.py``, ``connection_state.py``).
+- ``state``: the declared life cycle does not allow the message (``lifecycle.py``).
 - ``unexpected_reply``, ``duplicate_reply``, ``duplicate_request``: ``matching.py``. A late reply is no violation.
 - ``page_order``, ``group_order``: ``pieces.py``.
 
@@ -24,55 +24,40 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ..columnar.schema import TIMESTAMP
+from ..columnar.schema import TIMESTAMP, documented
 from ..kernels.match_codes import EARLY_US, LATE_US
 from ..kernels.piece_codes import FIRST_IS_MISSING
-from .by_connection import integers, whole
+from . import violation_rows as rules
+from .arrays import Ints, Mask, integers, joined
 from .declarations import Declarations
-from .lifecycle import Automaton, automaton
+from .fact_groups import ProtocolFacts
+from .lifecycle import Automaton, ConnectionState, automaton
 from .lifecycle_check import StateCheck, Watch
-from .lifecycle_state import ConnectionState
-from .losses import Ints, Losses
+from .losses import Excuse, Losses
 from .matching import Matched
 from .pieces import PieceFaults
-from .protocol_facts import ProtocolFacts
-from .schema import column
-from .violation_rows import (
-    ANONYMOUS_REPLY,
-    DUPLICATE_REPLY,
-    DUPLICATE_REQUEST,
-    NOTHING,
-    PIECE_RULES,
-    UNEXPECTED_REPLY,
-    Excuse,
-    Found,
-    Waiting,
-)
+from .violation_rows import Found, Waiting
 
 UNHEARD_US = 3_600_000_000
 """How long a connection that was opened and says nothing is remembered as one whose beginning was captured."""
-_RULES = np.array([NOTHING, UNEXPECTED_REPLY, DUPLICATE_REPLY, DUPLICATE_REQUEST, ANONYMOUS_REPLY], np.int8)
-"""By the fault that the matcher found."""
 
-VIOLATIONS = pa.schema(
-    [
-        column("capture", pa.string(), "the file or tap it came from"),
-        column("connection", pa.string(), "the connection"),
-        column("direction", pa.string(), "`to_server` or `to_client`"),
-        column("offset", pa.int64(), "first byte of the message in its stream"),
-        column("length", pa.int32(), "bytes of the message"),
-        column("ts", TIMESTAMP, "when the message was complete"),
-        column("protocol", pa.string(), "the protocol"),
-        column("message", pa.string(), "which message"),
-        column(
-            "rule",
-            pa.string(),
-            "`state`, `unexpected_reply`, `duplicate_reply`, `duplicate_request`, `page_order`, `group_order`",
-        ),
-        column("state", pa.string(), "state of the connection by its life cycle; all that it can be, joined by |"),
-        column("detail", pa.string(), "what is wrong, in a sentence"),
-        column("correlation", pa.string(), "what ties a reply to its request"),
-    ]
+VIOLATIONS = documented(
+    ("capture", pa.string(), "the file or tap it came from"),
+    ("connection", pa.string(), "the connection"),
+    ("direction", pa.string(), "`to_server` or `to_client`"),
+    ("offset", pa.int64(), "first byte of the message in its stream"),
+    ("length", pa.int32(), "bytes of the message"),
+    ("ts", TIMESTAMP, "when the message was complete"),
+    ("protocol", pa.string(), "the protocol"),
+    ("message", pa.string(), "which message"),
+    (
+        "rule",
+        pa.string(),
+        "`state`, `unexpected_reply`, `duplicate_reply`, `duplicate_request`, `page_order`, `group_order`",
+    ),
+    ("state", pa.string(), "state of the connection by its life cycle; all that it can be, joined by |"),
+    ("detail", pa.string(), "what is wrong, in a sentence"),
+    ("correlation", pa.string(), "what ties a reply to its request"),
 )
 _TAKEN = ("capture", "connection", "direction", "offset", "length", "ts", "protocol", "message", "correlation")
 _CODED = frozenset(("capture", "connection", "direction", "protocol", "message"))
@@ -112,7 +97,7 @@ class Violations:
                 self._unheard[row["connection"]] = row["last_us"] or row["first_us"] or 0
         if quarantined is not None and quarantined.num_rows:
             self._note_losses_of_silent(matched.facts, quarantined)
-        self._waiting.drop(matched.withdrawn, UNEXPECTED_REPLY)
+        self._waiting.drop(matched.withdrawn, rules.UNEXPECTED_REPLY)
         for part in matched.parts:
             self._feed_protocol(part, matched, quarantined)
         ended = {row["connection"] for row in heads if row["ended"]}
@@ -139,18 +124,13 @@ class Violations:
         protocol = self._protocols.protocol(facts.protocol)
         machine = automaton(protocol) if protocol is not None else None
         watches = [self._watch(one, facts.protocol, machine) for one in facts.runs.names]
-        self._note_losses(facts, watches, quarantined)
-        found = Found.nothing(len(facts))
-        states = StateCheck(machine, facts, watches, matched.first, found) if machine is not None else None
-        if states is not None:
-            states.run()
-        _take_faults(facts, watches, matched, found)
-        if (pieces := matched.pieces.get(facts.protocol)) is not None:
-            _take_piece_faults(facts, watches, pieces, found)
-        self._excuse(facts, watches, matched.first, found)
-        if states is not None:
-            states.tell()
-        self._note(facts, watches, found, machine, states.side if states is not None else facts.side, matched.first)
+        if quarantined is not None and quarantined.num_rows:
+            self._note_losses(facts, watches, quarantined)
+        share = _Share(facts, watches, machine, matched)
+        share.judge()
+        self._waiting.drop(share.withdraw_explained())
+        if len(wrong := share.rows()):
+            self._waiting.add(share.table(wrong))
         for i, watch in enumerate(watches):
             watch.is_known = True
             rows = slice(int(facts.runs.starts[i]), int(facts.runs.starts[i + 1]))
@@ -169,22 +149,12 @@ class Violations:
         made.losses = (Losses(not is_whole), Losses(not is_whole))
         return made
 
-    def _excuse(self, facts: ProtocolFacts, watches: list[Watch], first: int, found: Found) -> None:
-        """Drop what later messages have explained, whichever rule it seemed to break."""
-        numbers = np.array([number for watch in watches for number in watch.state.excused], np.int64)
-        for watch in watches:
-            watch.state.excused.clear()
-        self._waiting.drop(numbers)
-        found.rule[np.isin(first + facts.rows, numbers)] = NOTHING
-
-    def _note_losses(self, facts: ProtocolFacts, watches: list[Watch], quarantined: pa.Table | None) -> None:
+    def _note_losses(self, facts: ProtocolFacts, watches: list[Watch], quarantined: pa.Table) -> None:
         """Note when something was lost. A bad range tells the time of its end; it began after what came before it. But
         the message right before it may be made of bytes that do not belong together: so after the one before that.
         """
-        if quarantined is None or not quarantined.num_rows:
-            return
         place = {name: i for i, name in enumerate(facts.runs.names)}
-        offset = integers(facts.table, "offset")
+        offset = integers(facts.table["offset"])
         excuses: list[Excuse] = []
         for name, side, at, ts in _bad_ranges(quarantined):
             i = place.get(name)
@@ -192,12 +162,10 @@ class Violations:
                 continue
             rows = slice(int(facts.runs.starts[i]), int(facts.runs.starts[i + 1]))
             own = np.flatnonzero(facts.side[rows] == side) + rows.start
-            times = [
-                *watches[i].heard_us[side],
-                *facts.ts[own[: int(np.searchsorted(offset[own], at))][-2:]].tolist(),
-            ]
-            watches[i].losses[side].add(times[-2], ts)
-            excuses.append(Excuse(name, side, times[-2], ts))
+            before = facts.ts[own[: int(np.searchsorted(offset[own], at))][-2:]].tolist()
+            since = [*watches[i].heard_us[side], *before][-2]
+            watches[i].losses[side].add(since, ts)
+            excuses.append(Excuse(name, side, since, ts))
         self._waiting.excuse(excuses)
 
     def _note_losses_of_silent(self, facts: pa.Table, quarantined: pa.Table) -> None:
@@ -211,73 +179,92 @@ class Violations:
                 excuses.append(Excuse(name, side, watch.heard_us[side][0], ts))
         self._waiting.excuse(excuses)
 
-    def _note(
-        self,
-        facts: ProtocolFacts,
-        watches: list[Watch],
-        found: Found,
-        machine: Automaton | None,
-        side: NDArray[np.int8],
-        first: int,
-    ) -> None:
-        """Keep all but what came while something was being lost."""
-        rows = found.rows
+
+class _Share:
+    """One protocol's share of a feed, and what is wrong in it."""
+
+    def __init__(self, facts: ProtocolFacts, watches: list[Watch], machine: Automaton | None, matched: Matched) -> None:
+        self.facts, self.watches, self.machine, self.matched = facts, watches, machine, matched
+        self.numbers = matched.first + facts.rows
+        self.found = Found.nothing(len(facts))
+        self.states = StateCheck(machine, facts, watches, self.numbers, self.found) if machine is not None else None
+
+    def judge(self) -> None:
+        if self.states is not None:
+            self.states.run()
+        self._take_faults()
+        pieces = self.matched.pieces.get(self.facts.protocol)
+        if pieces is not None:
+            self._take_piece_faults(pieces)
+
+    def withdraw_explained(self) -> Ints:
+        """Return the numbers of messages that later ones have explained; they break no rule, whichever it seemed."""
+        numbers = np.array([number for watch in self.watches for number in watch.state.excused], np.int64)
+        for watch in self.watches:
+            watch.state.excused.clear()
+        self.found.rule[np.isin(self.numbers, numbers)] = rules.NOTHING
+        return numbers
+
+    def rows(self) -> Ints:
+        """Return the rows that break a rule, except those that came while something was being lost."""
+        if self.states is not None:
+            self.states.note_states()
+        rows = self.found.rows
         covered = np.zeros(len(rows), np.bool_)
-        for own, watch in _by_connection(facts, watches, rows):
+        for own, watch in self._by_connection(rows):
             for lost in watch.losses:
-                covered[own] |= lost.covers(facts.ts[rows[own]])
-        rows = rows[~covered]
-        if len(rows):
-            self._waiting.add(_table(facts, found, rows, machine, side, first))
+                covered[own] |= lost.covers(self.facts.ts[rows[own]])
+        return rows[~covered]
 
+    def _take_faults(self) -> None:
+        """Take over what the matcher found, if no loss excuses it: of the requester's direction for a reply, of the
+        replier's for a request."""
+        fault = self.matched.fault[self.facts.rows]
+        rows = np.flatnonzero(fault)
+        at, rule = self.facts.rows[rows], fault[rows]
+        other = 1 - self.facts.side[rows]
+        excused = self._excused(rows, other, self.matched.since[at], rule == rules.UNEXPECTED_REPLY)
+        kept = ~excused | (rule == rules.ANONYMOUS_REPLY)
+        self.found.add(rows[kept], rule[kept], self.matched.us[at[kept]])
 
-def _by_connection(facts: ProtocolFacts, watches: list[Watch], rows: Ints) -> Iterator[tuple[NDArray[np.int64], Watch]]:
-    """Go through rows by the connections that have lost something."""
-    if not len(rows):
-        return
-    bounds = np.searchsorted(rows, facts.runs.starts)
-    for i in np.flatnonzero(np.diff(bounds)).tolist():
-        if any(lost.from_start or lost.spans for lost in watches[i].losses):
-            yield np.arange(bounds[i], bounds[i + 1]), watches[i]
+    def _take_piece_faults(self, pieces: PieceFaults) -> None:
+        rows = pieces.rows
+        excused = self._excused(rows, self.facts.side[rows], pieces.since, pieces.fault == FIRST_IS_MISSING)
+        said = dict(zip(rows.tolist(), pieces.sentences(), strict=True))
+        free = rows[~excused & (self.found.rule[rows] == rules.NOTHING)]
+        self.found.rule[free] = rules.PIECE_RULES[pieces.how.rule]
+        self.found.said |= {row: said[row] for row in free.tolist()}
 
+    def _excused(self, rows: Ints, side: NDArray[np.int8], since: Ints, by_any_loss: Mask) -> Mask:
+        """Say which rows the losses of one side excuse: any loss before them, or only one after ``since``."""
+        excused, ts = np.zeros(len(rows), np.bool_), self.facts.ts[rows]
+        for own, watch in self._by_connection(rows):
+            for loser, lost in enumerate(watch.losses):
+                mine = own[side[own] == loser]
+                between = lost.between(since[mine], ts[mine])
+                excused[mine] = np.where(by_any_loss[mine], lost.first_us() <= ts[mine], between)
+        return excused
 
-def _take_faults(facts: ProtocolFacts, watches: list[Watch], matched: Matched, found: Found) -> None:
-    """Take over what the matcher found, if no loss excuses it: of the requester's direction for a reply, of the
-    replier's for a request."""
-    fault = matched.fault[facts.rows]
-    rows = np.flatnonzero(fault)
-    since, ts, side = matched.since[facts.rows[rows]], facts.ts[rows], facts.side[rows]
-    rule = _RULES[fault[rows]]
-    excused = np.zeros(len(rows), np.bool_)
-    for own, watch in _by_connection(facts, watches, rows):
-        for sender in (0, 1):
-            mine = own[side[own] == sender]
-            lost = watch.losses[1 - sender]
-            excused[mine] = np.where(
-                rule[mine] == UNEXPECTED_REPLY,
-                lost.first_us() <= ts[mine],
-                (rule[mine] != ANONYMOUS_REPLY) & lost.between(since[mine], ts[mine]),
-            )
-    rows, rule = rows[~excused], rule[~excused]
-    found.add(rows, rule, matched.us[facts.rows[rows]])
+    def _by_connection(self, rows: Ints) -> Iterator[tuple[Ints, Watch]]:
+        """Go through rows by the connections that have lost something."""
+        bounds = np.searchsorted(rows, self.facts.runs.starts)
+        for i in np.flatnonzero(np.diff(bounds)).tolist():
+            if any(lost.from_start or lost.spans for lost in self.watches[i].losses):
+                yield np.arange(bounds[i], bounds[i + 1]), self.watches[i]
 
-
-def _take_piece_faults(facts: ProtocolFacts, watches: list[Watch], pieces: PieceFaults, found: Found) -> None:
-    rows, ts = pieces.rows, facts.ts[pieces.rows]
-    excused = np.zeros(len(rows), np.bool_)
-    for own, watch in _by_connection(facts, watches, rows):
-        for sender in (0, 1):
-            mine = own[facts.side[rows[own]] == sender]
-            lost = watch.losses[sender]
-            excused[mine] = np.where(
-                pieces.fault[mine] == FIRST_IS_MISSING,
-                lost.first_us() <= ts[mine],
-                lost.between(pieces.since[mine], ts[mine]),
-            )
-    said = dict(zip(rows.tolist(), pieces.sentences(), strict=True))
-    free = rows[~excused & (found.rule[rows] == NOTHING)]
-    found.rule[free] = PIECE_RULES[pieces.how.rule]
-    found.said |= {row: said[row] for row in free.tolist()}
+    def table(self, rows: Ints) -> pa.Table:
+        """Return violations and their numbers."""
+        side = self.states.side if self.states is not None else self.facts.side
+        made = {
+            "rule": self.found.rules(rows),
+            "detail": self.found.details(rows, self.machine, side),
+            "state": self.found.states(rows, self.machine),
+            "number": pa.array(self.numbers[rows]),
+        }
+        for name in _TAKEN:
+            column = joined(self.facts.table[name].take(pa.array(rows, pa.int64())))
+            made[name] = column.dictionary_encode() if name in _CODED else column
+        return pa.table({name: made[name] for name in (*VIOLATIONS.names, "number")})
 
 
 def _bad_ranges(quarantined: pa.Table) -> Iterator[tuple[str, int, int, int]]:
@@ -285,29 +272,7 @@ def _bad_ranges(quarantined: pa.Table) -> Iterator[tuple[str, int, int, int]]:
     quarantined = quarantined.select(["connection", "direction", "offset", "ts"]).sort_by("offset")
     sides = (int(direction == "to_client") for direction in quarantined.column("direction").to_pylist())
     names, offsets = (quarantined.column(name).to_pylist() for name in ("connection", "offset"))
-    return zip(names, sides, offsets, integers(quarantined, "ts").tolist(), strict=True)
-
-
-def _table(
-    facts: ProtocolFacts,
-    found: Found,
-    rows: Ints,
-    machine: Automaton | None,
-    side: NDArray[np.int8],
-    first: int,
-) -> pa.Table:
-    """Violations and their numbers."""
-    picked = facts.table.select(_TAKEN).take(pa.array(rows, pa.int64())).combine_chunks()
-    made = {
-        "rule": found.rules(rows),
-        "detail": found.details(rows, machine, side),
-        "state": found.states(rows, machine),
-        "number": pa.array(first + facts.rows[rows]),
-    }
-    made |= {
-        name: whole(picked, name).dictionary_encode() if name in _CODED else picked.column(name) for name in _TAKEN
-    }
-    return pa.table({name: made[name] for name in (*VIOLATIONS.names, "number")})
+    return zip(names, sides, offsets, integers(quarantined["ts"]).tolist(), strict=True)
 
 
 def _decided(rows: pa.Table | None) -> pa.Table:

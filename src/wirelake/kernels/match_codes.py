@@ -1,6 +1,8 @@
-"""The integers that the walks over requests, replies and pieces read and write. Nothing here needs numba."""
+"""What the walk over requests and replies reads and writes. Nothing here needs numba."""
 
 from __future__ import annotations
+
+import numpy as np
 
 # What a row is to its key. The last four are what earlier feeds left behind.
 NOBODY, ASKS, REPLIES, CLOSES, OPEN, ANSWERED, CLOSED, EARLY = range(8)
@@ -23,14 +25,21 @@ RECENT = 1024
 """For how many replies of its connection it is remembered; also how many open or early rows of a key are searched."""
 EARLY_US = 5_000_000
 """How long a reply without a request waits for it: captures may show packets out of order."""
+KEY_LISTS = 6
+"""Numbers that the walk keeps of each key."""
 
-# The columns of what the walk reads. KEY numbers the keys; SIDE is the direction of the requester; UNTIL is when a
-# request has waited long enough, and when a reply is no longer early; ORDINAL counts the replies of the connection.
-KEY, ROLE, BITS, PAIR, CODE, LANE, SIDE, TS, UNTIL, ORDINAL, ADDRESS, NUMBER = range(12)
-ROW_COLUMNS, KEY_LISTS = 12, 6
+_ROW = "connection:i4 key:i8 role:i1 bits:i2 pair:i4 code:i4 lane:i1 side:i1 ts:i8 until:i8 ordinal:i8 address:i8"
+_ROW += " number:i8 done_us:i8"
+_FOUND = "key:i8 live:i8 done_us:i8 done_ordinal:i8 part:i8 request:i8 fault:i8 us:i8 since:i8 before:i8 behind:i8"
+ROW, FOUND = (np.dtype([tuple(one.split(":")) for one in row.split()], align=True) for row in (_ROW, _FOUND))
+"""A row that the walk reads, and what it writes about it.
 
-# The columns of what it writes. LIVE is what the row is to the next feed, as in ROLE; DONE_US and DONE_ORDINAL hold the
-# end of requests that have ended. SINCE is the time from which a loss would excuse the fault, US the time that its
-# sentence is about. BEFORE and BEHIND link the rows of a key.
-LIVE, DONE_US, DONE_ORDINAL, PART, REQUEST, FAULT, US, SINCE, BEFORE, BEHIND = range(10)
-MATCH_COLUMNS = 10
+ROW: ``connection`` is a number of the matcher's; ``key`` is equal where rows may belong together; ``side`` is the
+direction of the requester; ``until`` is when a request has waited long enough, and when a reply is no longer early;
+``ordinal`` counts the replies of the connection. Requests that have ended have the time of their end in ``done_us``,
+and in ``ordinal`` the number of replies at that time.
+
+FOUND: ``key`` numbers the keys; ``live`` is what the row is to the next feed, as in ``role``; ``since`` is the time
+from which a loss would excuse the fault, ``us`` the time that its sentence is about; ``before`` and ``behind`` link the
+rows of a key.
+"""

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+NONE = -1
 SLOTS = 8
 QUIET_US = 60_000_000
 """A group that gets no piece for so long is forgotten."""

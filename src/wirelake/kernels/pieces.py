@@ -8,45 +8,33 @@ from __future__ import annotations
 
 import numpy as np
 
+from . import piece_codes as c
 from .jit import njit
-from .match_codes import NONE
-from .piece_codes import (
-    BROKEN,
-    FIRST_IS_MISSING,
-    FIRST_TOO_SOON,
-    GROUP,
-    NO_PIECE,
-    OTHER_MESSAGE,
-    PIECE,
-    QUIET_US,
-    SLOTS,
-    WRONG_PIECE,
-)
 
 
 @njit(cache=True, nogil=True)
 def assemble(order, starts, rows, groups):
     """Walk every key."""
-    current = np.empty(SLOTS, np.int64)
+    current = np.empty(c.SLOTS, np.int64)
     for run in range(len(starts) - 1):
-        current[:] = NONE
+        current[:] = c.NONE
         for at in range(starts[run], starts[run + 1]):
             row = order[at]
-            if rows.role[row] == PIECE:
+            if rows.role[row] == c.PIECE:
                 _take(row, rows, current, groups)
-            elif rows.role[row] == GROUP:
+            elif rows.role[row] == c.GROUP:
                 groups.live[row] = True
                 current[rows.slot[row]] = row
             else:
-                for slot in range(SLOTS):
+                for slot in range(c.SLOTS):
                     _forget(slot, current, groups)
 
 
 @njit(cache=True, nogil=True)
 def _forget(slot, current, groups):
-    if current[slot] != NONE:
+    if current[slot] != c.NONE:
         groups.live[current[slot]] = False
-        current[slot] = NONE
+        current[slot] = c.NONE
 
 
 @njit(cache=True, nogil=True)
@@ -60,31 +48,31 @@ def _begin(row, rows, current, groups, following):
 @njit(cache=True, nogil=True)
 def _take(row, rows, current, groups):
     slot = rows.slot[row]
-    if current[slot] != NONE and rows.ts[row] - groups.last_us[current[slot]] > QUIET_US:
+    if current[slot] != c.NONE and rows.ts[row] - groups.last_us[current[slot]] > c.QUIET_US:
         _forget(slot, current, groups)
     group = current[slot]
     groups.bytes[row] = rows.length[row]
     if rows.piece[row] <= 0:
         _take_first(row, group, rows, current, groups)
-    elif group == NONE:
-        _begin(row, rows, current, groups, BROKEN)
-        groups.fault[row] = FIRST_IS_MISSING
-    elif groups.next[group] == BROKEN:
+    elif group == c.NONE:
+        _begin(row, rows, current, groups, c.BROKEN)
+        groups.fault[row] = c.FIRST_IS_MISSING
+    elif groups.next[group] == c.BROKEN:
         groups.last_us[group] = rows.ts[row]
     elif rows.piece[row] == groups.next[group] and rows.key[row] == rows.key[group]:
         _take_next(row, group, rows, current, groups)
     else:
         is_expected = rows.piece[row] == groups.next[group]
-        _blame(row, group, OTHER_MESSAGE if is_expected else WRONG_PIECE, groups)
-        groups.next[group], groups.last_us[group] = BROKEN, rows.ts[row]
+        _blame(row, group, c.OTHER_MESSAGE if is_expected else c.WRONG_PIECE, groups)
+        groups.next[group], groups.last_us[group] = c.BROKEN, rows.ts[row]
 
 
 @njit(cache=True, nogil=True)
 def _take_first(row, group, rows, current, groups):
     """A first piece, or a message that is whole; it interrupts the group that is not complete."""
     is_first = rows.piece[row] == 0
-    if group != NONE and groups.next[group] != BROKEN:
-        _blame(row, group, FIRST_TOO_SOON if is_first else NO_PIECE, groups)
+    if group != c.NONE and groups.next[group] != c.BROKEN:
+        _blame(row, group, c.FIRST_TOO_SOON if is_first else c.NO_PIECE, groups)
     _forget(rows.slot[row], current, groups)
     groups.whole[row] = not is_first or rows.pieces[row] <= 1
     if is_first and rows.pieces[row] > 1 and not rows.ends[row]:

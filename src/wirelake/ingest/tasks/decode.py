@@ -16,7 +16,7 @@ from ...capture.partitions import Partition, decode_partition
 from ...capture.quarantine import QUARANTINE
 from ...capture.read import ResumePoint
 from ...columnar.schema import TIMESTAMP, table_schema
-from ...gold.by_connection import connection_rows, endpoint
+from ...gold.connections import connection_rows, endpoint
 from ...gold.facts import FED, MESSAGES, facts
 from ...gold.tables import ACCOUNTING, CHUNK_BYTES, CHUNKS
 from ...lake import Attempt, StagedFile, StreamWriter

@@ -11,7 +11,7 @@ import pyarrow as pa
 from ...capture.quarantine import QUARANTINE
 from ...gold.arrays import taken
 from ...gold.branch_events import EVENTS, WORK, part_of
-from ...gold.by_connection import CONNECTIONS
+from ...gold.connections import CONNECTIONS
 from ...gold.exchanges import EXCHANGES
 from ...gold.facts import FED
 from ...gold.open import OPEN
