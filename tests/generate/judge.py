@@ -37,7 +37,7 @@ class Court:
         assert self.cycle is not None
         self.state = self.cycle.initial
         self.asked: dict[Any, int] = defaultdict(int)
-        self.answered: dict[Any, int] = defaultdict(int)
+        self.replied: dict[Any, int] = defaultdict(int)
         self.groups: dict[Any, tuple[int, int] | None] = {}
 
     def hear(self, event: Event) -> str:
@@ -56,15 +56,15 @@ class Court:
     def broken_pair(self, event: Event, request: Any) -> str:
         if request is not None:
             self.asked[request] += 1
-            return "duplicate_request" if self.is_single and self.asked[request] - self.answered[request] > 1 else ""
-        answer = self.reply(event)
-        if answer is None:
+            return "duplicate_request" if self.is_single and self.asked[request] - self.replied[request] > 1 else ""
+        reply = self.reply(event)
+        if reply is None:
             return ""
-        if not self.asked[answer]:
+        if not self.asked[reply]:
             return "unexpected_reply"
-        if self.answered[answer] >= self.asked[answer]:
+        if self.replied[reply] >= self.asked[reply]:
             return "duplicate_reply"
-        self.answered[answer] += self.is_last(event)
+        self.replied[reply] += self.is_last(event)
         return ""
 
     def broken_group(self, event: Event) -> str:
@@ -91,10 +91,10 @@ class Court:
     """Whether a correlation may be in use only once."""
 
     def request(self, event: Event) -> Any:
-        """What an answer to it will repeat, from the side of the requester; None if it is no request."""
+        """What a reply to it will repeat, from the side of the requester; None if it is no request."""
 
     def reply(self, event: Event) -> Any:
-        """The same of an answer."""
+        """The same of a reply."""
 
     def is_last(self, event: Event) -> bool:
         return True
@@ -115,8 +115,8 @@ class Casual(Court):
         return (event.direction, event.message.correlation) if facts["kind"] == "request" and facts["answer"] else None
 
     def reply(self, event: Event) -> Any:
-        is_answer = event.message.__message__["kind"] == "response"
-        return (_back(event.direction), event.message.correlation) if is_answer else None
+        is_reply = event.message.__message__["kind"] == "response"
+        return (_back(event.direction), event.message.correlation) if is_reply else None
 
 
 class Mb(Court):
@@ -131,7 +131,7 @@ class Mb(Court):
             return None
         is_error = event.direction == "to_client" and message.payload.startswith((b'{"error"', b"error:"))
         key = (_back(event.direction), message.request_id)
-        return None if is_error and self.answered[key] >= self.asked[key] else key
+        return None if is_error and self.replied[key] >= self.asked[key] else key
 
 
 class Ceda(Court):

@@ -3,6 +3,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
+import statistics
 import subprocess
 import sys
 import tracemalloc
@@ -181,7 +182,7 @@ def test_dials_that_make_no_sense_are_refused(kind: Any, dials: dict[str, Any], 
 
 
 @pytest.mark.parametrize(("kind", "options"), KINDS, ids=IDS)
-def test_damage_changes_some_frames_and_no_message(kind: Any, options: dict[str, Any]) -> None:
+def test_corruption_changes_some_frames_and_no_message(kind: Any, options: dict[str, Any]) -> None:
     clean, bad = list(made(kind, options)), list(made(kind, options, corrupt=0.1))
     assert [event.message for event in bad] == [event.message for event in clean]
     assert [event.ts_us for event in bad] == [event.ts_us for event in clean]
@@ -202,7 +203,7 @@ def test_damage_changes_some_frames_and_no_message(kind: Any, options: dict[str,
 
 
 @pytest.mark.parametrize(("kind", "options"), KINDS, ids=IDS)
-def test_no_byte_of_a_damaged_stream_is_lost_or_told_twice(kind: Any, options: dict[str, Any]) -> None:
+def test_no_byte_of_a_corrupted_stream_is_lost_or_counted_twice(kind: Any, options: dict[str, Any]) -> None:
     reading = {name: value for name, value in options.items() if name not in ("connections", "seed")}
     lost = 0
     for (connection, _), events in streams(made(kind, options, corrupt=0.02)).items():
@@ -217,26 +218,6 @@ def test_no_byte_of_a_damaged_stream_is_lost_or_told_twice(kind: Any, options: d
         assert at == len(data)
         lost += sum(isinstance(one, Quarantined) for one in found)
     assert lost > 0
-
-
-def test_the_record_says_what_was_done_to_a_frame() -> None:
-    for event in generate("casual", messages=3000, corrupt=0.2):
-        harm = event.corruption
-        if harm is None:
-            continue
-        before, after, at, count = harm.original, event.frame, harm.offset, harm.length
-        match harm.kind:
-            case "flip":
-                assert count == 1 and len(after) == len(before) and after[at] != before[at]
-                assert after[:at] + after[at + 1 :] == before[:at] + before[at + 1 :]
-            case "cut":
-                assert after == before[:at] + before[at + count :]
-            case "insert":
-                assert after[:at] + after[at + count :] == before
-            case "length":
-                assert (at, count) == (24, 8)
-                assert after[:24] + after[32:] == before[:24] + before[32:]
-                assert after[24:32] != before[24:32]
 
 
 # --- the truth
@@ -290,3 +271,44 @@ def test_a_truth_can_be_filled_while_the_traffic_is_played() -> None:
     for _ in traffic.timeline(truth):
         pass
     assert truth == traffic.truth
+
+
+# --- pace
+
+
+def seconds_of(**dials: float) -> float:
+    traffic = generate("casual", seed=3, messages=2000, connections=4, **dials)  # type: ignore[arg-type]
+    times = [event.ts_us for event in traffic]
+    return (times[1900] - traffic.start_us) / 1e6
+
+
+def median_latency(pace: float) -> float:
+    truth = generate("casual", seed=3, messages=2000, pace=pace).truth
+    return statistics.median(one.latency_us for one in truth.exchanges if one.latency_us is not None)
+
+
+def test_a_pace_of_two_needs_about_half_the_time() -> None:
+    usual = seconds_of()
+    assert 0.35 * usual < seconds_of(pace=2.0) < 0.65 * usual
+    assert 1.6 * usual < seconds_of(pace=0.5) < 2.6 * usual
+
+
+def test_replies_take_as_long_at_any_pace() -> None:
+    assert 0.7 * median_latency(1.0) < median_latency(0.1) < 1.4 * median_latency(1.0)
+
+
+def test_after_the_seconds_nothing_more_is_seen_and_connections_stay_open() -> None:
+    whole = generate("casual", seed=3, messages=2000)
+    cut = generate("casual", seed=3, messages=2000, seconds=1.0)
+    truth = Truth()
+    items = list(cut.timeline(truth))
+    assert items == [item for item in whole.timeline() if item.ts_us <= whole.start_us + 1_000_000]
+    assert sum(isinstance(item, Event) for item in items) > 100
+    assert not any(isinstance(item, Closed) for item in items)
+    assert {session.closed_us for session in truth.sessions} == {None}
+
+
+@pytest.mark.parametrize("dials", [{"pace": 0.0}, {"pace": -1.0}, {"seconds": 0.0}])
+def test_a_pace_or_time_that_makes_no_sense_is_refused(dials: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="pace and seconds are positive numbers"):
+        generate("casual", **dials)  # type: ignore[arg-type]

@@ -1,31 +1,12 @@
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from functools import cache
+from collections import defaultdict
 from itertools import pairwise
 from typing import Any
 
-import pytest
-
+from tests.protocols.casual.played import events, messages, traffic
 from wirelake.codec.content import read_cfield
-from wirelake.generate import Event, Traffic, generate
 from wirelake.protocols import casual as p
-
-MESSAGES = 9_000
-
-
-@cache
-def traffic(profile: str = "document") -> Traffic:
-    return generate("casual", messages=MESSAGES, connections=8, seed=11, profile=profile)
-
-
-@cache
-def events(profile: str = "document") -> list[Event]:
-    return list(traffic(profile))
-
-
-def messages(kind: Any, profile: str = "document") -> list[Any]:
-    return [event.message for event in events(profile) if isinstance(event.message, kind)]
 
 
 def test_connections_begin_with_connect_and_discovery() -> None:
@@ -89,48 +70,6 @@ def test_statuses_are_those_of_the_truth() -> None:
             assert (reply.call.status == 0) == (x.outcome == "ok" or (x.outcome == "timeout" and x.status == 0))
 
 
-def test_transactions_end_as_their_branches_say() -> None:
-    truth = traffic().truth
-    assert set(Counter(one.outcome for one in truth.transactions)) >= {
-        "committed",
-        "rolled_back",
-        "read_only",
-        "in_doubt",
-    }
-    seen: dict[tuple[int, bytes, bytes], dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
-    for event in events():
-        if isinstance(event.message, p.ResourceRequest | p.ResourceReply):
-            xid = event.message.xid
-            name = event.message.__message__["name"].removeprefix("resource_")
-            seen[event.connection.number, xid.gtrid, xid.bqual][name].append(event.message)
-    checked = 0
-    for one in truth.transactions:
-        for branch in one.branches:
-            wire = seen[branch.connection, one.gtrid, branch.bqual]
-            assert len(wire["prepare_request"]) == int(branch.prepare_sent)
-            assert [reply.resource.state for reply in wire["prepare_reply"]] == [
-                vote for vote in (branch.vote,) if vote is not None
-            ]
-            decided = wire["commit_request"] + wire["rollback_request"]
-            assert len(decided) == int(branch.decision != "")
-            if decided:
-                assert (decided[0].flags == 0x40000000) == branch.one_phase
-                assert isinstance(decided[0], p.ResourceCommitRequest) == (branch.decision == "commit")
-            ends = wire["commit_reply"] + wire["rollback_reply"]
-            assert [reply.resource.state for reply in ends] == [r for r in (branch.result,) if r is not None]
-            checked += 1
-    assert checked == len(seen) > 300
-    assert any(branch.one_phase for one in truth.transactions for branch in one.branches)
-    assert any(len(one.branches) == 2 for one in truth.transactions)
-    assert {one.format for one in truth.transactions} == {42, 131077}
-
-
-def test_a_branch_is_committed_only_if_every_branch_voted_for_it() -> None:
-    for one in traffic().truth.transactions:
-        if any(branch.decision == "commit" and not branch.one_phase for branch in one.branches):
-            assert all(branch.vote in (0, 3) for branch in one.branches)
-
-
 def test_no_message_is_dequeued_that_was_not_enqueued() -> None:
     stored = {reply.id for reply in messages(p.QueueEnqueueReply)}
     assert p.NIL in stored
@@ -151,34 +90,6 @@ def test_one_domain_calls_on_in_the_execution_of_its_caller() -> None:
         if second.message.parent.name:
             assert second.message.parent.name == first.message.service.name
             assert second.connection is not first.connection
-
-
-@pytest.mark.parametrize(
-    ("profile", "connect", "send", "end"),
-    [
-        ("document", p.ConversationConnectRequest, p.ConversationSend, p.ConversationDisconnect),
-        ("late", p.ConversationConnectRequestLate, p.ConversationSendLate, p.ConversationDisconnectLate),
-    ],
-)
-def test_conversations_use_the_messages_of_the_profile(profile: str, connect: Any, send: Any, end: Any) -> None:
-    assert all(messages(kind, profile) for kind in (connect, send, end))
-    other = {p.ConversationConnectRequest, p.ConversationConnectRequestLate} - {connect}
-    assert not messages(other.pop(), profile)
-
-
-def test_only_the_side_with_control_sends_in_a_conversation() -> None:
-    control: dict[bytes, str] = {}
-    for event in events():
-        message = event.message
-        if isinstance(message, p.ConversationConnectRequest):
-            control[message.correlation] = "to_server" if message.flags & 0x0800 else "to_client"
-        elif isinstance(message, p.ConversationSend):
-            assert control[message.correlation] == event.direction
-            if message.events & 0x20:
-                control[message.correlation] = "to_client" if event.direction == "to_server" else "to_server"
-            elif message.events & 0x0E:
-                assert event.direction == "to_client"
-                del control[message.correlation]
 
 
 def test_late_peers_count_in_nanoseconds() -> None:
