@@ -218,8 +218,8 @@ def _check_body(node: MessageNode, plain: list[n.Field]) -> None:
         require(bodies and view.view_of == bodies[0].name, f"{where} is a view of {view.view_of!r}, which is no body")
         if isinstance(view.wire, n.Signature):
             cells = view.wire.cells
-            found = any(v.name == cells and isinstance(v.wire, n.Cells) for v in node.views)
-            require(found, f"{where}: {cells!r} are no cells")
+            is_known = any(v.name == cells and isinstance(v.wire, n.Cells) for v in node.views)
+            require(is_known, f"{where}: {cells!r} are no cells")
 
 
 def _is_field(node: MessageNode, path: str) -> bool:

@@ -241,7 +241,7 @@ class Conduct:
     after_refusal: str = ""
     """The state of the life cycle that a refused handshake or login leads to; empty: nothing more may be sent."""
     either_may_dial: bool = False
-    """The side that was dialled may be the client: who sends the opening message is."""
+    """The side that was dialled may be the client: the side that sends the opening message is."""
     branches: Branches | None = None
     facts: Callable[[Draft], None] | None = None
     """Completes the facts where data does not reach. It imports what it needs when it is called."""

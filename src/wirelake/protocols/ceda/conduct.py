@@ -8,14 +8,14 @@ from ...spec.conduct import REPLY, REQUEST, SECOND_US, Conduct, Limit, Part, Pie
 from . import messages as m
 
 LOGIN_LIMIT_US = 15 * SECOND_US
-ASKS = Selection(messages=("login",), when=When("control_code", one_of=m.LOGIN_REQUESTS))
-TELLS = Selection(messages=("login",), when=When("control_code", one_of=(m.ControlCode.LOGIN_RESULT,)))
+LOGINS = Selection(messages=("login",), when=When("control_code", one_of=m.LOGIN_REQUESTS))
+LOGIN_RESULTS = Selection(messages=("login",), when=When("control_code", one_of=(m.ControlCode.LOGIN_RESULT,)))
 
 
 CONDUCT = Conduct(
     parts=(
-        Part(REQUEST, reply="login", messages=ASKS.messages, when=ASKS.when),
-        Part(REPLY, messages=TELLS.messages, when=TELLS.when),
+        Part(REQUEST, reply="login", messages=LOGINS.messages, when=LOGINS.when),
+        Part(REPLY, messages=LOGIN_RESULTS.messages, when=LOGIN_RESULTS.when),
     ),
     limits=(Limit(LOGIN_LIMIT_US, messages=("login",)),),
     no_reply=(Selection(messages=("request",), when=When("reply_topic", empty=True)),),

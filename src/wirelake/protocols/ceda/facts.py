@@ -8,14 +8,14 @@ import numpy as np
 import pyarrow as pa
 
 from ...spec.conduct import COMPLETE, ERROR, HANDSHAKE, REFUSED, Draft
-from .conduct import ASKS, TELLS
+from .conduct import LOGIN_RESULTS, LOGINS
 from .messages import CONNECTION_ID, LOGIN_OK, RESULT, TEXT, USER, ControlCode
 
 Cells = list[dict[str, Any]] | None
 
 
 def complete(draft: Draft) -> None:
-    asked, replied = draft.select(ASKS), draft.select(TELLS)
+    asked, replied = draft.select(LOGINS), draft.select(LOGIN_RESULTS)
     if asked.any():
         rows = zip(*(_picked(draft, name, asked) for name in ("control_code", "record", "masked")), strict=True)
         draft.introduce(asked, [_login(*row) for row in rows])
