@@ -10,7 +10,9 @@ import pytest
 
 from tests.report.served import Serve, Served, Stand
 from wirelake.generate import Traffic, generate, write_pcap
+from wirelake.lake import Lake
 from wirelake.protocols import BUILT_IN
+from wirelake.report import collect
 
 
 @pytest.fixture(scope="session")
@@ -29,6 +31,17 @@ def report_lake(report_traffic: Traffic, tmp_path_factory: pytest.TempPathFactor
     write_pcap(report_traffic, folder / "mixed.pcap")
     ingest(InlineRunner(), [str(folder / "mixed.pcap")], str(folder / "lake"), final=True)
     return folder / "lake"
+
+
+@pytest.fixture(scope="session")
+def lake(report_lake: Path) -> Lake:
+    return Lake.open(report_lake, create=False)
+
+
+@pytest.fixture(scope="session")
+def report(lake: Lake) -> dict[str, Any]:
+    """The report of the lake; nobody may change it."""
+    return collect(lake)
 
 
 @pytest.fixture

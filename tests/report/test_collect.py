@@ -21,16 +21,6 @@ from wirelake.report.collect import bucket_width
 Rows = list[dict[str, Any]]
 
 
-@pytest.fixture(scope="module")
-def lake(report_lake: Path) -> Lake:
-    return Lake.open(report_lake, create=False)
-
-
-@pytest.fixture(scope="module")
-def report(lake: Lake) -> dict[str, Any]:
-    return collect(lake)
-
-
 def answers(report: dict[str, Any], name: str) -> Rows:
     data = report["data"][name]
     return [dict(zip(data["columns"], row, strict=True)) for row in data["rows"]]

@@ -4,30 +4,18 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.ingest.lakes import connections, micros, table
+from tests.report.lookup import found, spot
 from wirelake.generate import Traffic
 from wirelake.generate.simulation import Event
 from wirelake.lake import Lake
-from wirelake.report import collect, find_conversation
+from wirelake.report import find_conversation
 from wirelake.report.conversations import read_conversations
 from wirelake.report.database import open_tables
-
-Spot = tuple[str, str, int]
-
-
-@pytest.fixture(scope="module")
-def lake(report_lake: Path) -> Lake:
-    return Lake.open(report_lake, create=False)
-
-
-@pytest.fixture(scope="module")
-def report(lake: Lake) -> dict[str, Any]:
-    return collect(lake)
 
 
 @pytest.fixture(scope="module")
@@ -39,16 +27,6 @@ def sent(report_traffic: Traffic, lake: Lake) -> dict[tuple[str, str], bytearray
         assert isinstance(event, Event)
         streams[known[event.connection.number], event.direction] += event.frame
     return streams
-
-
-def spot(row: dict[str, Any]) -> Spot:
-    return row["connection"], row["direction"], row["offset"]
-
-
-def found(lake: Lake, name: str) -> dict[str, Any]:
-    one = find_conversation(lake, name)
-    assert one is not None, name
-    return one
 
 
 def ids(report: dict[str, Any], name: str) -> list[str]:
@@ -223,104 +201,3 @@ def test_bytes_that_are_no_message_show_the_recorded_fault_where_it_is(report: d
         assert 0 <= error["offset"] < row["length"]
         inside += error["offset"] > 0
     assert inside >= len(seen) // 2, "most faults are not at the first byte"
-
-
-def test_an_exchange_is_its_request_its_answers_and_what_is_beside_them(lake: Lake) -> None:
-    messages = table(lake, "silver/messages")
-    by_pair: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
-    for row in messages:
-        if row["correlation"]:
-            by_pair[row["connection"], row["correlation"]].append(row)
-    for row in table(lake, "gold/exchanges")[::25]:
-        letter = "s" if row["direction"] == "to_server" else "c"
-        one = found(lake, f"x:{row['connection']}:{letter}:{row['request_offset']}")
-        focused = {spot(event) for event in one["events"] if event["mark"] in ("focus", "violation")}
-        own = by_pair.get((row["connection"], row["correlation"]), [])
-        assert (row["connection"], row["direction"], row["request_offset"]) in focused
-        if len(own) <= 24:
-            assert {spot(message) for message in own} <= focused
-            assert one["left_out"]["after"] == 0
-        else:
-            assert one["left_out"]["after"] == len(own) - 24
-        assert one["kind"] == "exchange" and row["outcome"] in one["title"]
-
-
-def test_an_exchange_over_a_broker_shows_its_other_leg(lake: Lake) -> None:
-    rows = [row for row in table(lake, "gold/exchanges") if row["other_connection"]]
-    assert rows
-    for row in rows[:10]:
-        letter = "s" if row["direction"] == "to_server" else "c"
-        one = found(lake, f"x:{row['connection']}:{letter}:{row['request_offset']}")
-        legs = [event for event in one["events"] if event["connection"] == row["other_connection"]]
-        assert {row["other_correlation"]} == {event["correlation"] for event in legs}
-        assert len(one["lifelines"]) == 3
-        assert {event["connection"] for event in one["events"]} == {row["connection"], row["other_connection"]}
-
-
-def test_an_exchange_shows_the_chain_of_calls_it_belongs_to(lake: Lake) -> None:
-    chains: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in table(lake, "gold/exchanges"):
-        if row["execution"]:
-            chains[row["execution"]].append(row)
-    several = [rows for rows in chains.values() if len({row["connection"] for row in rows}) > 1 and len(rows) <= 12]
-    assert several
-    for rows in several[:5]:
-        row = rows[0]
-        letter = "s" if row["direction"] == "to_server" else "c"
-        one = found(lake, f"x:{row['connection']}:{letter}:{row['request_offset']}")
-        shown = {spot(event) for event in one["events"]}
-        assert {(other["connection"], other["direction"], other["request_offset"]) for other in rows} <= shown
-
-
-def test_a_transaction_has_all_its_messages_and_the_bars_of_both_phases(lake: Lake) -> None:
-    carriers: dict[str, set[Spot]] = defaultdict(set)
-    for row in table(lake, "silver/casual"):
-        if row["xid"] and row["xid"]["gtrid"]:
-            carriers[row["xid"]["gtrid"].hex()].add(spot(row))
-    phases: Counter[str] = Counter()
-    for row in table(lake, "gold/transactions"):
-        one = found(lake, f"t:{row['xid_format']}:{row['gtrid']}")
-        assert carriers[row["gtrid"]] <= {spot(event) for event in one["events"]}
-        assert row["outcome"].replace("_", " ") in one["title"]
-        by_branch = {branch["branch"]: branch for branch in one["branches"]}
-        assert set(by_branch) == {branch["bqual"] for branch in row["branches"]}
-        for branch in row["branches"]:
-            shown = by_branch[branch["bqual"]]
-            assert shown["outcome"] == branch["outcome"]
-            bars = shown["bars"]
-            assert sum(bar["phase"] == "work" for bar in bars) == branch["calls"]
-            if branch["decision"]:
-                assert branch["decision"] in {bar["phase"] for bar in bars}
-            ended = [bar for bar in bars if bar["end"] is not None]
-            assert all(bar["start"] <= bar["end"] for bar in ended)
-            if branch["vote"] == 0:
-                assert "prepare" in {bar["phase"] for bar in bars}
-            phases.update(bar["phase"] for bar in bars)
-    assert all(phases[name] for name in ("work", "prepare", "commit", "rollback")), phases
-
-
-def test_a_transaction_in_doubt_shows_what_was_never_answered(report: dict[str, Any]) -> None:
-    doubtful = [one for one in report["conversations"].values() if "in_doubt" in one["why"]]
-    assert doubtful
-    for one in doubtful:
-        unanswered = [bar for branch in one["branches"] for bar in branch["bars"] if bar["end"] is None]
-        results = {bar["result"] for branch in one["branches"] for bar in branch["bars"]}
-        assert unanswered or results - {"ok", "XA_OK", "XA_RDONLY"}, "something did not end well"
-        assert all(bar["result"] == "no reply" for bar in unanswered)
-        focused = [event for event in one["events"] if event["mark"] == "focus"]
-        assert len(focused) >= len(unanswered) > 0 or not unanswered
-
-
-def test_lifelines_bear_the_names_that_peers_gave_themselves(report: dict[str, Any], lake: Lake) -> None:
-    facts = {row["connection"]: dict(row["facts"]) for row in table(lake, "gold/sessions")}
-    ends = {row["connection"]: row for row in table(lake, "gold/sessions")}
-    for one in report["conversations"].values():
-        if one["kind"] != "connection":
-            continue
-        (name,) = {event["connection"] for event in one["events"]}
-        shown = {(line["name"], line["label"]) for line in one["lifelines"]}
-        told = facts[name]
-        label = told.get("client_domain") or told.get("name") or told.get("user") or told.get("path") or ""
-        if label:
-            assert (ends[name]["client"], label) in shown
-        assert ends[name]["server"] in {line["name"] for line in one["lifelines"]}

@@ -15,11 +15,6 @@ from wirelake.report import collect
 HOSTILE = "<script>alert(1)</script>&amp;\u2028'\"" * 40_000
 
 
-@pytest.fixture(scope="module")
-def lake(report_lake: Path) -> Lake:
-    return Lake.open(report_lake, create=False)
-
-
 def marked(report: dict[str, Any]) -> set[tuple[str, str, int]]:
     return {
         (event["connection"], event["direction"], event["offset"])

@@ -77,16 +77,16 @@ def prepare(kind: str, body: bytes, policy: str = STRICT_POLICY) -> Content:
     return Content(kind, body, gzipped, f'W/"{hashlib.blake2b(body, digest_size=12).hexdigest()}"', policy)
 
 
-def text(words: str) -> Content:
-    return prepare("text/plain; charset=utf-8", words.encode())
+def text(line: str) -> Content:
+    return prepare("text/plain; charset=utf-8", line.encode())
 
 
 def policy_of(page: str) -> str:
     """Return the policy in the head of a page, and that nobody may frame it, which only a header can say."""
-    found = _POLICY.search(page)
-    if found is None:
+    policy = _POLICY.search(page)
+    if policy is None:
         raise ValueError("the page states no Content-Security-Policy")
-    return f"{unescape(found[1][1:-1]).strip().rstrip(';')}; frame-ancestors 'none'"
+    return f"{unescape(policy[1][1:-1]).strip().rstrip(';')}; frame-ancestors 'none'"
 
 
 # --- requests
@@ -120,19 +120,19 @@ def _first_line(line: str) -> tuple[str, str, str]:
 def _headers(lines: list[str]) -> dict[str, str]:
     if len(lines) > MAX_HEADERS:
         raise Refused(431, f"more than {MAX_HEADERS} headers", is_last=True)
-    found: dict[str, str] = {}
+    headers: dict[str, str] = {}
     for line in lines:
         name, colon, value = line.partition(":")
         if not colon or not _TOKEN.fullmatch(name) or "\n" in value or "\r" in value:
             raise Refused(400, "a header is NAME: VALUE", is_last=True)
         name, value = name.lower(), value.strip(" \t")
-        if name in found and name in ("host", "content-length", "authorization"):
+        if name in headers and name in ("host", "content-length", "authorization"):
             raise Refused(400, f"{name} is there twice", is_last=True)
         separator = "; " if name == "cookie" else ", "
-        found[name] = f"{found[name]}{separator}{value}" if name in found else value
-    if not _LENGTH.fullmatch(found.get("content-length", "0")):
+        headers[name] = f"{headers[name]}{separator}{value}" if name in headers else value
+    if not _LENGTH.fullmatch(headers.get("content-length", "0")):
         raise Refused(400, "content-length is not a length", is_last=True)
-    return found
+    return headers
 
 
 def _query(query: str, is_last: bool) -> dict[str, str]:
@@ -149,12 +149,8 @@ def write_response(response: Response, request: Request | None, is_last: bool) -
     """Return the bytes of a response: compressed if the client accepts it, 304 if it has it, no body for HEAD."""
     content, wanted = response.content, request.headers if request is not None else {}
     status, body = response.status, content.body
-    headers = [
-        ("Content-Type", content.kind),
-        ("Content-Security-Policy", content.policy),
-        *SECURITY_HEADERS,
-        *response.headers,
-    ]
+    headers = [("Content-Type", content.kind), ("Content-Security-Policy", content.policy)]
+    headers += [*SECURITY_HEADERS, *response.headers]
     if status == 200:
         headers += [("ETag", content.etag), ("Vary", "Accept-Encoding")]
         if content.gzipped is not None and _accepts_gzip(wanted.get("accept-encoding", "")):

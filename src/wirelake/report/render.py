@@ -74,7 +74,7 @@ def script_json(value: object) -> str:
     {"topic":"\\u003c/script\\u003e\\u003cscript\\u003ealert(1)"}
     """
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return UNSAFE_IN_SCRIPT.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return UNSAFE_IN_SCRIPT.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def _whole_characters(text: str) -> str:
