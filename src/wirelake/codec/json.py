@@ -252,7 +252,7 @@ def _read(wire: Any, shown: Any, layout: Layout) -> Any:
         case n.Many(element=element):
             return _read_each(shown, lambda item: _read(element, item, layout))
         case n.Cells():
-            return _read_each(shown, lambda item: _read_cell(wire, item))
+            return _read_each(shown, lambda item: _read_cell(wire, item, layout))
         case n.Signature():
             return UNSET
         case n.Word(number=True):
@@ -306,7 +306,7 @@ def _read_tags(wire: n.Tags[Any], shown: Any, order: Any, layout: Layout) -> Any
     return wire.struct(**values, order=listed + tuple(name for name in values if name not in listed))
 
 
-def _read_cell(wire: n.Cells[Any], shown: dict[str, Any]) -> Cell:
+def _read_cell(wire: n.Cells[Any], shown: dict[str, Any], layout: Layout) -> Cell:
     kind = next((k for k in wire.types if k.name == shown["type"]), None)
     if kind is None:
         raise ValueError(f"{shown['type']!r} is not a field type")
@@ -319,11 +319,7 @@ def _read_cell(wire: n.Cells[Any], shown: dict[str, Any]) -> Cell:
             if "bits" in shown:
                 bits = int(shown["bits"], 16)
             value = read_shown_float(value) if value is not None else 0.0
-        case n.Run(content=content):
-            value = _RUN[content][1](value)
-        case n.Int():
-            value = _whole(value, "an integer is needed")
         case other:
-            assert_never(other)
+            value = _read(other, value, layout)
     fid = _whole(shown["fid"], "fid is an integer")
     return Cell(fid, kind.name, value, bits, bool(shown.get("group_bit")))

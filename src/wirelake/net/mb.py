@@ -85,13 +85,7 @@ class MbClient(Client[Message, Request]):
         """Publishes without ``confirm`` that the broker refused, mostly because nobody had subscribed their topics."""
 
     async def publish(
-        self,
-        topic: str,
-        payload: Payload,
-        *,
-        confirm: bool = False,
-        version: str = VERSION,
-        parent: str | None = None,
+        self, topic: str, payload: Payload, *, confirm: bool = False, version: str = VERSION, parent: str | None = None
     ) -> None:
         """Send to all subscribers of the topic. Waits while the connection is full.
 

@@ -54,13 +54,7 @@ class Server:
         self.session = session
         self.limits = limits or Limits()
         self.endpoint = Endpoint(
-            session,
-            framing,
-            is_server=True,
-            protocol=protocol,
-            policy=policy,
-            recorder=recorder,
-            on_events=on_events,
+            session, framing, is_server=True, protocol=protocol, policy=policy, recorder=recorder, on_events=on_events
         )
         self.refused = 0
         """Connections beyond the limit."""

@@ -110,11 +110,7 @@ def _path(parts: SplitResult, live: Live, transport: str) -> str:
 
 
 def tls_context(
-    *,
-    ca: str | Path | None = None,
-    cert: str | Path | None = None,
-    key: str | Path | None = None,
-    verify: bool = True,
+    *, ca: str | Path | None = None, cert: str | Path | None = None, key: str | Path | None = None, verify: bool = True
 ) -> ssl.SSLContext:
     """How a client checks its server (``ca``: authorities to trust instead of the system's), and shows itself."""
     context = ssl.create_default_context(cafile=None if ca is None else str(ca))

@@ -114,14 +114,7 @@ class CedaClient(CedaConnected):
         self._send(message)
 
     def p2p(
-        self,
-        topic: str,
-        record: Record,
-        now: float,
-        *,
-        server_id: str,
-        signal_id: str = "",
-        blob: Blob | None = None,
+        self, topic: str, record: Record, now: float, *, server_id: str, signal_id: str = "", blob: Blob | None = None
     ) -> None:
         """To one service, without a reply topic."""
         self._send(Data(wire.P2P, topic, self._written(record), self.connection_id, server_id, signal_id, blob=blob))

@@ -34,12 +34,7 @@ class CedaControl(CedaService):
     """Logins and subscriptions, and what is wrong with messages."""
 
     def __init__(
-        self,
-        options: CedaServerOptions,
-        authenticate: Authenticator,
-        *,
-        epoch: float,
-        chance: random.Random | None,
+        self, options: CedaServerOptions, authenticate: Authenticator, *, epoch: float, chance: random.Random | None
     ) -> None:
         super().__init__(options, epoch=epoch, chance=chance)
         self._authenticate = authenticate

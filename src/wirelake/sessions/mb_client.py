@@ -25,11 +25,7 @@ class MbClient(Talk):
     """Tells its events (see ``mb_events``). What needs a connection raises LocalProtocolError when there is none."""
 
     def __init__(
-        self,
-        *,
-        options: ClientOptions | None = None,
-        epoch: float = 0.0,
-        chance: random.Random | None = None,
+        self, *, options: ClientOptions | None = None, epoch: float = 0.0, chance: random.Random | None = None
     ) -> None:
         super().__init__(options=options, epoch=epoch, chance=chance)
         self._heads = wire.Heads()

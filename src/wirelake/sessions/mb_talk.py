@@ -66,11 +66,7 @@ class Talk(Session):
     events: list[Event]
 
     def __init__(
-        self,
-        *,
-        options: ClientOptions | None = None,
-        epoch: float = 0.0,
-        chance: random.Random | None = None,
+        self, *, options: ClientOptions | None = None, epoch: float = 0.0, chance: random.Random | None = None
     ) -> None:
         super().__init__(epoch=epoch, chance=chance)
         self.options = options or ClientOptions()
