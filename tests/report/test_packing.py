@@ -52,7 +52,7 @@ def test_the_size_in_a_page_counts_what_is_escaped() -> None:
     assert json_size("\udc80") == 5
 
 
-def test_the_estimated_size_is_no_less_than_the_size_in_the_page(report: dict[str, Any]) -> None:
+def test_the_estimated_size_is_near_the_size_in_the_page(report: dict[str, Any]) -> None:
     talks = report["conversations"]
     size = json_size(packed({"conversations": talks}))
-    assert size <= sum(map(packed_size, talks.values())) <= 3 * size
+    assert sum(map(packed_size, talks.values())) == pytest.approx(size, rel=0.2)
