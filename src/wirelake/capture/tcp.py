@@ -19,12 +19,12 @@ from __future__ import annotations
 import socket
 from collections.abc import Collection
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .chunks import Chunks, Connection, connection_id
+from .chunks import Chunks, Connection, Counts, connection_id
 from .lazy_kernels import packets, tcp
 from .read.tap import TapConnections
 from .tcp_state import ConnectionName, Ints, TrackerState
@@ -33,14 +33,6 @@ _FLOWS = 1 << 10
 _NODES = 1 << 10
 _TIDY_FROM = 1 << 13
 ENDED = ("", "", "closed", "reset")
-
-
-class NotInChunks(NamedTuple):
-    """Bytes of a window that are in no chunk, or in no packet."""
-
-    repeated: int
-    missing: int
-    early: int
 
 
 class Tracker:
@@ -103,9 +95,9 @@ class Tracker:
         """Begin another file: bytes that are still held have no position in it."""
         tcp.forget_positions(self._streams, self._nodes, self._holding, self._now)
 
-    def feed(self, data: NDArray[np.uint8], segments: Ints, count: int, shift: int) -> tuple[Chunks, NotInChunks]:
+    def feed(self, data: NDArray[np.uint8], segments: Ints, count: int, shift: int, counts: Counts) -> Chunks:
         """Take the segments of a window. ``data`` is what they lie in, with the held bytes in front; ``shift`` leads
-        from a place in it to a position in the file.
+        from a place in it to a position in the file. Bytes that are in no chunk are added to ``counts``.
         """
         chunks, seen = self._begin_window(count, shift)
         done = 0
@@ -117,7 +109,7 @@ class Tracker:
             if done == count:
                 break
             chunks, seen = self._make_room(chunks, seen)
-        return self._end_window(data, chunks, seen)
+        return self._end_window(data, chunks, seen, counts)
 
     # --- for everybody
 
@@ -126,7 +118,7 @@ class Tracker:
         chunks, seen = self._begin_window(0, 0)
         chunks, seen = self._make_room(chunks, seen)
         tcp.give_up_all(self._flows, self._streams, self._nodes, self._holding, chunks, seen, self._now)
-        return self._end_window(self.held, chunks, seen)[0]
+        return self._end_window(self.held, chunks, seen, Counts())
 
     def state(self) -> TrackerState:
         """Return what is known now; later packets do not change it."""
@@ -173,15 +165,17 @@ class Tracker:
         self._nodes[places[-1] + tcp.FOLLOWING] = self._now[tcp.FREE] if self._now[tcp.FREE] < begin else -1
         self._now[tcp.FREE] = begin
 
-    def _end_window(self, data: NDArray[np.uint8], chunks: Ints, seen: Ints) -> tuple[Chunks, NotInChunks]:
+    def _end_window(self, data: NDArray[np.uint8], chunks: Ints, seen: Ints, counts: Counts) -> Chunks:
         now = self._now
-        tcp.tell(self._flows, seen, now)
+        tcp.note_connections(self._flows, seen, now)
         self.held = np.empty(int(now[tcp.HELD_TOTAL]), np.uint8)
         tcp.keep_held(data, self._streams, self._nodes, self._holding, now, self.held)
         rows = chunks[: int(now[tcp.CHUNKS]) * tcp.CHUNK].reshape(-1, tcp.CHUNK)
-        left_out = NotInChunks(int(now[tcp.REPEATED]), int(now[tcp.MISSING]), int(now[tcp.EARLY]))
+        counts.repeated_bytes += int(now[tcp.REPEATED])
+        counts.missing_bytes += int(now[tcp.MISSING])
+        counts.early_bytes += int(now[tcp.EARLY])
         connections = self._connections(seen[: int(now[tcp.SEENS]) * tcp.SEEN].reshape(-1, tcp.SEEN))
-        return Chunks(data, connections, *np.ascontiguousarray(rows[:, : tcp.CHUNK_POSITION + 1].T)), left_out
+        return Chunks(data, connections, *np.ascontiguousarray(rows[:, : tcp.CHUNK_POSITION + 1].T))
 
     def _connections(self, seen: Ints) -> list[Connection]:
         connections = []
@@ -203,10 +197,7 @@ class Tracker:
     def _name(self, flow: int, client: int, first_us: int, sequence: int) -> ConnectionName:
         *words, ports = self.keys[flow * packets.KEY : flow * packets.KEY + packets.KEY_PORTS + 1].tolist()
         is_six = bool(ports & packets.IPV6)
-        ends = [
-            (_address(*words[:2], is_six), ports >> 16 & 0xFFFF),
-            (_address(*words[2:], is_six), ports & 0xFFFF),
-        ]
+        ends = [(_address(*words[:2], is_six), ports >> 16 & 0xFFFF), (_address(*words[2:], is_six), ports & 0xFFFF)]
         text = f"{ends[0][0]}|{ends[0][1]}|{ends[1][0]}|{ends[1][1]}|{first_us}|{sequence}"
         before = self._names[flow]
         if before is not None and before.first_us == _time(first_us):

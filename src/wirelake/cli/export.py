@@ -42,10 +42,10 @@ def export(inputs: tuple[str, ...], output: str) -> None:
 
 
 def _summarise(exported: Exported, output: str) -> None:
-    for note in (*exported.notes, *exported.damage):
+    for note in (*exported.notes, *exported.undecodable):
         click.echo(f"note: {note}", err=True)
     counted = f"{exported.connections} connections, {exported.packets} packets, {exported.bytes} bytes"
     missing = f", {exported.missing_bytes} bytes missing" if exported.missing_bytes else ""
     click.echo(f"wrote {output}: {counted} of {exported.files} files{missing}", err=True)
-    if exported.damage:
+    if exported.undecodable:
         sys.exit(1)

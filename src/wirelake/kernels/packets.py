@@ -1,7 +1,7 @@
-"""The packet kernel: walks the packets of a pcap or pcapng file and takes the TCP segments out of them.
+"""The packet kernel: walks the packets of a pcap or pcapng file and finds their TCP segments.
 
-Nothing is copied: a segment is a row of numbers, its payload stays where it is. Packets of one connection share a flow
-number, found by a hash table over both ends; the lower end is side 0.
+Nothing is copied: a segment is a row of numbers, and its payload stays where it is. Packets of one connection share a
+flow number, found by a hash table over both ends; the lower end is side 0.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TS, START, LENGTH, FULL, SEQUENCE, ACKNOWLEDGED, FLAGS, DIRECTION = range(8)
 """START and LENGTH: the captured payload; FULL: its length on the wire; DIRECTION: twice the flow, plus the side."""
 SEGMENT = 8
 SMALLEST = 56
-"""A TCP packet takes at least so many bytes of a file."""
+"""The fewest bytes of a file that a TCP packet takes."""
 
 # A flow: addresses of side 0 and of side 1 (two words each, as they lie in memory), and ports with the family.
 KEY = 8
@@ -29,7 +29,7 @@ COUNTERS = 16
 
 # Why the walk ended.
 SHORT, NEW_FLOWS, SPECIAL, BROKEN = range(4)
-"""More bytes are needed; more room for flows is; a block that is not a packet changes what follows; rubbish."""
+"""SHORT: more bytes are needed; NEW_FLOWS: more room for flows; SPECIAL: a block changes how later ones are read."""
 
 PCAP_HEAD = 16
 FAR_AHEAD = 1024
@@ -57,7 +57,7 @@ def big32(data, place):
 
 @njit(cache=True, nogil=True, inline="always")
 def file32(data, place, is_big):
-    """A number as the file writes it."""
+    """Return a number in the byte order of the file."""
     word = load_little(data, place)
     if is_big:
         return np.int64(swapped(word) >> np.uint64(32))
@@ -66,10 +66,10 @@ def file32(data, place, is_big):
 
 @njit(cache=True, nogil=True)
 def walk_pcap(data, begin, end, is_end, is_big, is_nano, link, largest, keys, table, segments, counters):
-    """Packets from ``begin`` on. Gives the place behind the last, and why it ended there.
+    """Take packets from ``begin`` on. Return the place behind the last one, and why the walk ended there.
 
-    ``is_end``: nothing comes behind ``end``; then a packet that is not whole is taken for what there is. ``data`` goes
-    on at least 16 bytes behind ``end``.
+    ``is_end``: nothing comes behind ``end``, so an incomplete packet is taken for what there is of it. ``data`` has at
+    least 16 more bytes behind ``end``.
     """
     bytes_ = pointer(data)
     keys_, table_, segments_, counters_ = pointer(keys), pointer(table), pointer(segments), pointer(counters)
@@ -102,7 +102,7 @@ def walk_pcap(data, begin, end, is_end, is_big, is_nano, link, largest, keys, ta
 
 @njit(cache=True, nogil=True)
 def walk_pcapng(data, begin, end, is_end, is_big, largest, interfaces, keys, table, segments, counters):
-    """The same for the blocks of one section of a pcapng file. Ends at blocks that are more than packets, too."""
+    """Do the same for the blocks of one section of a pcapng file. Sections and interfaces end the walk, too."""
     bytes_ = pointer(data)
     keys_, table_, segments_, counters_ = pointer(keys), pointer(table), pointer(segments), pointer(counters)
     faces, n_faces = pointer(interfaces), np.int64(interfaces.shape[0] // INTERFACE_ROW)
@@ -135,7 +135,7 @@ def walk_pcapng(data, begin, end, is_end, is_big, largest, interfaces, keys, tab
 
 @njit(cache=True, nogil=True)
 def take_block(data, place, stop, kind, is_big, faces, n_faces, keys, table, slots, segments, counters):
-    """One packet block; its body ends at ``stop``."""
+    """Take a packet block whose body ends at ``stop``."""
     body = place + (12 if kind == SIMPLE_PACKET else 28)
     if body > stop:
         return
@@ -172,7 +172,7 @@ def take_block(data, place, stop, kind, is_big, faces, n_faces, keys, table, slo
 
 @njit(cache=True, nogil=True)
 def microseconds(time, unit):
-    """Counts of a unit as microseconds. Units: 10 to the minus n, or (with ``BINARY``) 2 to the minus n."""
+    """Return a time in microseconds. Units: 10 to the minus n, or (with ``BINARY``) 2 to the minus n."""
     if unit & BINARY:
         digits = np.int64(unit & 0x7F)
         whole = np.int64(np.uint64(time) >> np.uint64(digits)) if digits < 64 else np.int64(0)
@@ -198,7 +198,7 @@ def foreign(counters, length):
 
 @njit(cache=True, nogil=True)
 def take_packet(data, place, captured, full, link, ts, keys, table, slots, segments, counters):
-    """One packet: counted, and if it is TCP its segment is written down."""
+    """Count a packet; if it is TCP, write down its segment."""
     store(counters, PACKETS, at(counters, PACKETS) + 1)
     store(counters, BYTES, at(counters, BYTES) + captured)
     store(counters, LAST_US, ts)
@@ -242,7 +242,7 @@ NO_IP, UNKNOWN = -1, -2
 
 @njit(cache=True, nogil=True)
 def network(data, place, end, link):
-    """Where the IP header begins; its first byte is there, and says 4 or 6."""
+    """Return where the IP header begins, if its first byte is there and says 4 or 6."""
     ip = np.int64(NO_IP)
     if link == ETHERNET:
         if place + 14 <= end:
@@ -254,7 +254,7 @@ def network(data, place, end, link):
         if place + 20 <= end:
             ip = behind_ethertype(data, place, place + 20, end)
     elif link in (NULL, LOOP):
-        # The address family is in the byte order of the capturing host and IPv6 has many numbers: IP itself tells.
+        # The address family is in the byte order of the capturing host and IPv6 has many numbers: the IP header says.
         ip = place + 4
     elif link in (RAW, BSD_RAW, OTHER_RAW, IPV4, IPV6_LINK):
         ip = place
@@ -270,7 +270,7 @@ def network(data, place, end, link):
 
 @njit(cache=True, nogil=True)
 def behind_ethertype(data, place, body, end):
-    """Where IP begins; a protocol number is at ``place``, what it is about at ``body``. VLAN tags lie between."""
+    """Return where IP begins: an ethertype is at ``place``, what it announces at ``body``, and VLAN tags may follow."""
     kind = big16(data, place)
     while kind in (0x8100, 0x88A8, 0x9100, 0x9200):
         if body + 4 > end:
@@ -284,7 +284,7 @@ def behind_ethertype(data, place, body, end):
 
 @njit(cache=True, nogil=True)
 def behind_ipv4(data, ip, end, full_end):
-    """Where TCP begins, and where the packet ends: Ethernet pads short ones, offloading leaves the length at 0."""
+    """Return where TCP begins and the packet ends: Ethernet pads short ones, offloading leaves the length at 0."""
     nothing = np.int64(-1)
     if ip + 20 > end or at(data, ip + 9) != 6:
         return nothing, full_end
@@ -346,7 +346,7 @@ def hashed(a, b, c, d, ports):
 
 @njit(cache=True, nogil=True)
 def direction_of(data, ip, tcp, is_six, keys, table, slots, counters):
-    """The flow of a packet, a new one if it is unknown, and which side sent it."""
+    """Return twice the flow of a packet, a new one if it is unknown, plus the side that sent it."""
     zero = np.uint64(0)
     if is_six:
         from_a, from_b = load_little(data, ip + 8), load_little(data, ip + 16)
@@ -394,7 +394,7 @@ def direction_of(data, ip, tcp, is_six, keys, table, slots, counters):
 
 @njit(cache=True, nogil=True, inline="always")
 def is_higher(a, b, port, other_a, other_b, other_port):
-    """Any order does that is always the same."""
+    """Order two ends; any order does that is always the same."""
     if a != other_a:
         return a > other_a
     if b != other_b:
@@ -404,7 +404,7 @@ def is_higher(a, b, port, other_a, other_b, other_port):
 
 @njit(cache=True, nogil=True)
 def fill_table(keys, count, table):
-    """The hash table of the first ``count`` flows. All slots must be -1."""
+    """Fill the hash table with the first ``count`` flows; all of its slots must be -1."""
     mask = np.int64(table.shape[0] - 1)
     for flow in range(count):
         slot = np.int64(at(keys, flow * KEY + KEY_HASH) & np.uint64(mask))

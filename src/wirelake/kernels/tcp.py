@@ -1,11 +1,11 @@
-"""The TCP kernel: segments in the order of their capture -> stream bytes in the order of their sending.
+"""The TCP kernel: turns segments in the order of capture into stream bytes in the order of sending.
 
-It touches no byte: a piece of payload is named by its place. State is in rows of integers, one for each connection
-(``flows``), each direction (``streams``) and each segment that is held because bytes before it are missing (``nodes``,
-a list per stream, in order and without overlap: of bytes that were captured twice the first ones count).
+It reads no payload: a piece of payload is named by its place. State is in rows of integers, one for each connection
+(``flows``), each direction (``streams``) and each segment that waits for missing bytes before it (``nodes``, a list per
+stream, in order and without overlap: of bytes that were captured twice, the first ones count).
 
-Every decision depends on the packets so far and nothing else, so the same packets give the same chunks however they
-are cut into windows. A row is named by the place of its first number: the row of the other direction is
+Decisions depend on nothing but the packets so far: the same packets give the same chunks, however they are cut into
+windows. A row is named by the place of its first number: the row of the other direction is
 ``stream ^ STREAM``, that of the connection ``(stream >> 5) << 4``.
 """
 
@@ -20,16 +20,16 @@ from .packets import ACKNOWLEDGED, DIRECTION, FLAGS, FULL, KEY, KEY_PORTS, LENGT
 FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
 LOW32 = 0xFFFFFFFF
 BEHIND = 1 << 30
-"""A segment is at most so far behind what is expected; what seems further back is ahead: a long gap."""
+"""How far a segment may lie behind the expected offset; one that seems further back lies ahead, behind a long gap."""
 
 PATIENCE_US = 2_000_000
-"""How long a hole is kept open after the first segment behind it, if the peer has acknowledged what is missing."""
+"""How long a hole stays open after the first segment behind it, if the peer has acknowledged the missing bytes."""
 MEMORY_US = 120_000_000
-"""How long the end of a connection is remembered, and how long one that never got beyond its SYN."""
+"""How long an ended connection is remembered, and one that never got beyond its SYN."""
 MOST_HELD, MOST_HELD_BYTES = 4096, 4 << 20
-"""Per direction; beyond that a hole is given up."""
+"""The most that is held per direction; beyond that, a hole is given up."""
 LATE_BYTES = 1 << 20
-"""A SYN that comes after data is not the beginning of another connection if it is not further away."""
+"""A SYN after data begins another connection only if its sequence number is further away than this."""
 FARTHEST_RESET = 1 << 24
 
 # A connection.
@@ -74,7 +74,7 @@ NEVER = 1 << 62
 
 @njit(cache=True, nogil=True)
 def track(segments, first, count, keys, is_server, flows, streams, nodes, holding, chunks, seen, now):
-    """Takes segments from ``first`` on; gives the number of the first for which there was not room enough."""
+    """Take segments from ``first`` on; return the number of the first one for which there is no room."""
     segments_, keys_, is_server_, flows_ = pointer(segments), pointer(keys), pointer(is_server), pointer(flows)
     streams_, nodes_, holding_ = pointer(streams), pointer(nodes), pointer(holding)
     chunks_, seen_, now_ = pointer(chunks), pointer(seen), pointer(now)
@@ -168,7 +168,7 @@ def flow_of(stream):
 
 @njit(cache=True, nogil=True)
 def is_forgotten(flows, flow, clock):
-    """Ended long ago, or nothing but a SYN that nobody answered: as if it had never been."""
+    """Return whether a connection ended long ago, or never got beyond a SYN without reply."""
     if clock - at(flows, flow + QUIET_SINCE) <= MEMORY_US:
         return False
     return at(flows, flow + PHASE) != OPEN or at(flows, flow + BEYOND_SYN) == 0
@@ -176,7 +176,7 @@ def is_forgotten(flows, flow, clock):
 
 @njit(cache=True, nogil=True)
 def begins(flows, streams, flow, stream, phase, sequence, acknowledged, flags, clock):
-    """Whether a SYN is the beginning of another connection, and not a repeated or late one of this."""
+    """Return whether a SYN begins another connection; otherwise it is a repeated or late one of this connection."""
     if phase == NONE:
         return True
     initial, theirs = at(streams, stream + INITIAL), at(streams, (stream ^ STREAM) + INITIAL)
@@ -200,7 +200,7 @@ def begins(flows, streams, flow, stream, phase, sequence, acknowledged, flags, c
 @njit(cache=True, nogil=True)
 def open_connection(flows, streams, seen, now, keys, is_server, flow, stream, ts, sequence, flags):
     if at(flows, flow + STAMP) == at(now, WINDOW):
-        tell_one(flows, seen, at(flows, flow + LOCAL) * SEEN, flow)
+        note_connection(flows, seen, at(flows, flow + LOCAL) * SEEN, flow)
     for k in range(FLOW):
         store(flows, flow + k, 0)
     store(flows, flow + PHASE, OPEN)
@@ -222,7 +222,7 @@ def open_connection(flows, streams, seen, now, keys, is_server, flow, stream, ts
 
 @njit(cache=True, nogil=True)
 def client_side(keys, is_server, flow, stream, flags):
-    """Who called: the sender of the SYN; else the side whose port is no server's; else the one with the higher port."""
+    """Return the side of the client: it sent the SYN, else its port is not a server's, else its port is higher."""
     sender = stream // STREAM & 1
     if flags & SYN:
         return sender ^ 1 if flags & ACK else sender
@@ -238,7 +238,7 @@ def client_side(keys, is_server, flow, stream, flags):
 
 @njit(cache=True, nogil=True)
 def end_connection(flows, streams, nodes, chunks, now, flow, phase, ts):
-    """What is held is given out; holes that are left are gaps."""
+    """End a connection: emit held segments; the holes that are left become gaps."""
     first = flow * 2
     for stream in (first, first + STREAM):
         while at(streams, stream + HEAD) >= 0:
@@ -251,17 +251,14 @@ def end_connection(flows, streams, nodes, chunks, now, flow, phase, ts):
 @njit(cache=True, nogil=True)
 def end_if_finished(flows, streams, nodes, chunks, now, flow, ts):
     first = flow * 2
-    if (
-        at(streams, first + IS_FINISHED)
-        and at(streams, first + STREAM + IS_FINISHED)
-        and at(flows, flow + PHASE) == OPEN
-    ):
+    is_finished = at(streams, first + IS_FINISHED) and at(streams, first + STREAM + IS_FINISHED)
+    if is_finished and at(flows, flow + PHASE) == OPEN:
         end_connection(flows, streams, nodes, chunks, now, flow, CLOSED, ts)
 
 
 @njit(cache=True, nogil=True)
 def touch(flows, seen, now, flow):
-    """The connection is among those of this window."""
+    """Add a connection to those of this window."""
     if at(flows, flow + STAMP) != at(now, WINDOW):
         see(flows, seen, now, flow, GOING_ON if at(flows, flow + PHASE) == OPEN else OVER)
 
@@ -277,17 +274,17 @@ def see(flows, seen, now, flow, before):
 
 
 @njit(cache=True, nogil=True)
-def tell(flows, seen, now):
-    """Writes down what the connections of this window are at its end."""
+def note_connections(flows, seen, now):
+    """Write down what the connections of this window are at its end."""
     for number in range(at(now, SEENS)):
         row = number * SEEN
         flow = at(seen, row + SEEN_FLOW) * FLOW
         if at(flows, flow + LOCAL) == number:
-            tell_one(flows, seen, row, flow)
+            note_connection(flows, seen, row, flow)
 
 
 @njit(cache=True, nogil=True)
-def tell_one(flows, seen, row, flow):
+def note_connection(flows, seen, row, flow):
     for k in range(QUIET_SINCE):
         store(seen, row + SEEN_ROW + k, at(flows, flow + k))
 
@@ -297,7 +294,7 @@ def tell_one(flows, seen, row, flow):
 
 @njit(cache=True, nogil=True, inline="always")
 def offset_of(streams, stream, sequence):
-    """The stream offset of a sequence number: the one that is nearest to what is expected."""
+    """Return the stream offset of a sequence number: the one nearest to the expected offset."""
     expected = at(streams, stream + NEXT)
     return expected + ((sequence - at(streams, stream + FIRST) - expected + BEHIND & LOW32) - BEHIND)
 
@@ -309,7 +306,7 @@ def is_near(streams, stream, sequence):
 
 @njit(cache=True, nogil=True)
 def know_beginning(flows, streams, flow, stream, initial):
-    """The number of the SYN is known. If the direction has begun already, it stays where it is."""
+    """Learn the sequence number of the SYN. A direction that has begun stays where it is."""
     store(streams, stream + INITIAL, initial)
     first = initial + 1 & LOW32
     if at(streams, stream + KNOWN) != SURE:
@@ -320,7 +317,7 @@ def know_beginning(flows, streams, flow, stream, initial):
 
 @njit(cache=True, nogil=True)
 def settle(streams, stream, first, how):
-    """The direction begins here; nothing of it has been given out yet."""
+    """Let a direction begin here; nothing of it has been emitted yet."""
     if at(streams, stream + ACKED) >= 0:
         moved = (first - at(streams, stream + FIRST) + (1 << 31) & LOW32) - (1 << 31)
         store(streams, stream + ACKED, max(at(streams, stream + ACKED) - moved, np.int64(-1)))
@@ -330,8 +327,7 @@ def settle(streams, stream, first, how):
 
 @njit(cache=True, nogil=True)
 def settle_by_payload(streams, stream, sequence):
-    """Payload from before a guessed beginning is the beginning; so is payload one byte behind it: the guess came from
-    a packet that asked whether the peer is still there."""
+    """Settle a beginning by payload before a guessed one, or one byte behind it: there the guess was a keep-alive."""
     if at(streams, stream + KNOWN) == UNKNOWN:
         settle(streams, stream, sequence, SURE)
     elif at(streams, stream + KNOWN) == GUESSED:
@@ -341,10 +337,10 @@ def settle_by_payload(streams, stream, sequence):
 
 @njit(cache=True, nogil=True)
 def take_acknowledgement(flows, streams, nodes, now, flow, stream, acknowledged):
-    """``stream`` is the direction whose bytes are acknowledged. That alone gives no hole up."""
+    """Note how far the bytes of ``stream`` are acknowledged. That alone gives up no hole."""
     if at(streams, stream + KNOWN) == UNKNOWN:
         if at(flows, flow + WHOLE):
-            # The answer to our SYN was not captured, but this tells its number.
+            # The reply to the SYN was not captured, but this is its number.
             settle(streams, stream, acknowledged, GUESSED)
             store(streams, stream + ACKED, 0)
         return
@@ -368,7 +364,7 @@ def set_alarm(streams, nodes, now, stream):
 
 @njit(cache=True, nogil=True)
 def emit(flows, streams, chunks, now, stream, length, ts, start, position):
-    """The next bytes of a direction; ``start`` -1: they were not captured."""
+    """Write the next bytes of a direction as a chunk; with ``start`` -1 they were not captured."""
     if length == 0:
         return
     flow = flow_of(stream)
@@ -390,7 +386,7 @@ def emit(flows, streams, chunks, now, stream, length, ts, start, position):
 
 @njit(cache=True, nogil=True)
 def take_payload(flows, streams, nodes, holding, chunks, now, stream, sequence, length, full, start, ts):
-    """``length`` of ``full`` bytes were captured."""
+    """Take payload, of which ``length`` of ``full`` bytes were captured."""
     if at(streams, stream + KNOWN) != SURE:
         settle_by_payload(streams, stream, sequence)
     offset, expected = offset_of(streams, stream, sequence), at(streams, stream + NEXT)
@@ -432,7 +428,7 @@ def take_payload(flows, streams, nodes, holding, chunks, now, stream, sequence, 
 
 @njit(cache=True, nogil=True)
 def hold(streams, nodes, holding, now, stream, offset, length, start, position):
-    """Keeps the bytes that are not held yet."""
+    """Hold those of these bytes that are not held yet."""
     before, node = np.int64(-1), at(streams, stream + HEAD)
     tail = at(streams, stream + TAIL)
     if tail >= 0 and offset >= at(nodes, tail + OFFSET) + at(nodes, tail + SIZE):
@@ -453,7 +449,7 @@ def hold(streams, nodes, holding, now, stream, offset, length, start, position):
 
 @njit(cache=True, nogil=True)
 def put(streams, nodes, holding, now, stream, before, following, offset, length, start, position):
-    """A new node between two others."""
+    """Put a new node between two others."""
     node = at(now, FREE)
     store(now, FREE, at(nodes, node + FOLLOWING))
     store(now, USED, at(now, USED) + 1)
@@ -483,7 +479,7 @@ def put(streams, nodes, holding, now, stream, before, following, offset, length,
 
 @njit(cache=True, nogil=True)
 def release(flows, streams, nodes, chunks, now, stream, ts):
-    """Gives out what is held and no longer has a hole before it."""
+    """Emit held segments that no longer have a hole before them."""
     node = at(streams, stream + HEAD)
     while node >= 0 and at(nodes, node + OFFSET) == at(streams, stream + NEXT):
         following, length = at(nodes, node + FOLLOWING), at(nodes, node + SIZE)
@@ -507,7 +503,7 @@ def release(flows, streams, nodes, chunks, now, stream, ts):
 
 @njit(cache=True, nogil=True)
 def skip_hole(flows, streams, nodes, chunks, now, stream, ts):
-    """Gives up the first hole."""
+    """Give up the first hole."""
     node = at(streams, stream + HEAD)
     missing = at(nodes, node + OFFSET) - at(streams, stream + NEXT)
     emit(flows, streams, chunks, now, stream, missing, ts, np.int64(-1), at(nodes, node + POSITION))
@@ -516,7 +512,7 @@ def skip_hole(flows, streams, nodes, chunks, now, stream, ts):
 
 @njit(cache=True, nogil=True)
 def take_finish(streams, nodes, holding, now, stream, sequence):
-    """A FIN has a place in the stream; until everything before it is there, it is held as a segment without bytes."""
+    """Take a FIN; until all bytes before it have come, it is held as a segment without bytes."""
     if at(streams, stream + FINISH) >= 0:
         return
     if at(streams, stream + KNOWN) != SURE:
@@ -535,7 +531,7 @@ def take_finish(streams, nodes, holding, now, stream, sequence):
 
 @njit(cache=True, nogil=True)
 def give_up_what_is_due(flows, streams, nodes, holding, chunks, seen, now, ts):
-    """Holes that the peer has acknowledged, and that were waited for long enough."""
+    """Give up holes that the peer has acknowledged, once their time is over."""
     clock, count = at(now, CLOCK), at(now, HOLDING)
     store(now, DUE, NEVER)
     left = np.int64(0)
@@ -561,7 +557,7 @@ def give_up_what_is_due(flows, streams, nodes, holding, chunks, seen, now, ts):
 
 @njit(cache=True, nogil=True)
 def give_up_all(flows, streams, nodes, holding, chunks, seen, now):
-    """Nothing more comes."""
+    """Give up all holes: nothing more comes."""
     for k in range(at(now, HOLDING)):
         stream = at(holding, k)
         flow = flow_of(stream)
@@ -577,7 +573,7 @@ def give_up_all(flows, streams, nodes, holding, chunks, seen, now):
 
 @njit(cache=True, nogil=True)
 def keep_held(data, streams, nodes, holding, now, kept):
-    """Copies the bytes that are held out of a window, one after the other; that is where they are from now on."""
+    """Move the held bytes out of a window, one after the other, to their new place."""
     place = np.int64(0)
     for k in range(at(now, HOLDING)):
         node = at(streams, at(holding, k) + HEAD)
@@ -592,7 +588,7 @@ def keep_held(data, streams, nodes, holding, now, kept):
 
 @njit(cache=True, nogil=True)
 def forget_positions(streams, nodes, holding, now):
-    """Another file begins: what is held lies in none of its places."""
+    """Forget the positions of held segments: another file begins."""
     for k in range(at(now, HOLDING)):
         node = at(streams, at(holding, k) + HEAD)
         while node >= 0:
@@ -602,9 +598,9 @@ def forget_positions(streams, nodes, holding, now):
 
 @njit(cache=True, nogil=True)
 def copy_held(data, streams, nodes, holding, count, new_nodes, kept):
-    """The lists of some directions, one node after the other in ``new_nodes``; their heads and tails move with them.
+    """Copy the lists of some directions to ``new_nodes``, one node after the other; heads and tails move with them.
 
-    Gives the number of nodes. Unlike ``keep_held`` it leaves the old nodes as they are.
+    Unlike ``keep_held``, it leaves the old nodes as they are.
     """
     place, made = np.int64(0), np.int64(0)
     for k in range(count):
@@ -626,4 +622,3 @@ def copy_held(data, streams, nodes, holding, count, new_nodes, kept):
             if following < 0:
                 store(streams, stream + TAIL, new)
             node = following
-    return made

@@ -111,7 +111,7 @@ def test_generated_traffic_exported_is_the_same_messages_and_tshark_is_content(
     source, target = tmp_path / "a.tap", tmp_path / "a.pcapng"
     write_tap(generate(protocol, seed=5, messages=400, ipv6=0.5, gaps=gaps, violations=0.1), source)
     told = exported(target, source)
-    assert told.damage == [] and told.notes == [] and (told.missing_bytes > 0) == (gaps > 0)
+    assert told.undecodable == [] and told.notes == [] and (told.missing_bytes > 0) == (gaps > 0)
     # Packets behind a hole have the time at which nobody waits for it any longer.
     without = ("ts",) if gaps else ()
     before, after = messages(source, *without), messages(target, *without)
@@ -248,7 +248,7 @@ def test_torn_and_damaged_taps_are_told_of(tmp_path: Path) -> None:
     empty.write_bytes(empty.read_bytes()[:20])
     told = exported(tmp_path / "a.pcapng", tmp_path)
     assert (told.connections, told.bytes, told.missing_bytes) == (2, 400, 50)
-    assert len(told.damage) == 1 and "damaged.tap" in told.damage[0]
+    assert len(told.undecodable) == 1 and "damaged.tap" in told.undecodable[0]
     assert {note.partition(": ")[2].split()[0] for note in told.notes} == {"nothing", "the"}
 
 

@@ -74,12 +74,9 @@ class PacketReader:
             data = source.more(self.tracker.held, rest, spare=SPARE)
             walk = _Walk(data, held, source.is_end and not self._is_growing, self.position - held)
             self._walk(walk)
-            chunks, left_out = self.tracker.feed(data, walk.segments, walk.count, walk.shift)
+            chunks = self.tracker.feed(data, walk.segments, walk.count, walk.shift, self.counts)
             self.position = walk.place + walk.shift
             rest = data[walk.place :]
-            self.counts.repeated_bytes += left_out.repeated
-            self.counts.missing_bytes += left_out.missing
-            self.counts.early_bytes += left_out.early
             if walk.place > held:
                 yield chunks
 
@@ -150,7 +147,7 @@ class PacketReader:
         self._format = replace(self._format, last_us=int(counters[packets.LAST_US]))
         self._count(walk)
         if walk.is_end and not self.counts.broken:
-            self._tell_end(walk)
+            self._note_end(walk)
 
     def _run(self, walk: _Walk) -> int:
         form, tracker = self._format, self.tracker
@@ -167,7 +164,7 @@ class PacketReader:
             )  # fmt: skip
         return int(outcome)
 
-    def _tell_end(self, walk: _Walk) -> None:
+    def _note_end(self, walk: _Walk) -> None:
         if self._source.broken:
             self.counts.broken = self._source.broken
         elif self._counters[packets.TORN]:

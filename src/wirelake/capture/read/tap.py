@@ -132,7 +132,7 @@ class TapReader:
             rest = buffer[used:]
             self.position = base + used
             yield chunks
-        self._tell_end(len(rest))
+        self._note_end(len(rest))
 
     def _take(self, buffer: NDArray[np.uint8], base: int, head: TapHead) -> tuple[Chunks, int]:
         # Between any two records there may be one range that is no record.
@@ -196,7 +196,7 @@ class TapReader:
         elif len(notes) == MOST_NOTES:
             notes.append("there are more such places")
 
-    def _tell_end(self, rest: int) -> None:
+    def _note_end(self, rest: int) -> None:
         self.counts.broken = self._source.broken
         if self._damaged_from >= 0:
             self._note(self._damaged_from, self.position + rest - self._damaged_from)

@@ -15,6 +15,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import BinaryIO
 
+import numpy as np
+
 from ... import __version__
 from ...errors import CaptureError
 from ..chunks import TO_SERVER, Chunks, Connection
@@ -46,7 +48,8 @@ class Exported:
     bytes: int = 0
     """Of streams."""
     missing_bytes: int = 0
-    damage: list[str] = field(default_factory=list)
+    undecodable: list[str] = field(default_factory=list)
+    """Notes about ranges that are no records."""
     notes: list[str] = field(default_factory=list)
 
 
@@ -131,11 +134,11 @@ class _Set:
                 reader = TapReader(CaptureFile(source, file.path, window=WINDOW), connections)
                 for chunks in reader:
                     yield from self._window(chunks)
-                self._tell(reader)
+                self._summarize(reader)
 
-    def _tell(self, reader: TapReader) -> None:
+    def _summarize(self, reader: TapReader) -> None:
         self._summary.missing_bytes += reader.counts.missing_bytes
-        self._summary.damage += [f"{reader.path}: {note}" for note in reader.counts.notes]
+        self._summary.undecodable += [f"{reader.path}: {note}" for note in reader.counts.notes]
         if reader.counts.broken:
             self._summary.notes.append(f"{reader.path}: {reader.counts.broken}")
 
@@ -147,11 +150,7 @@ class _Set:
             if known.id not in last:
                 last[known.id] = max(known.first_us or 0, self._files[0].first_us)
                 events.append((last[known.id], _OPEN, known, 0, 0, b""))
-        rows = zip(
-            chunks.connection.tolist(), chunks.direction.tolist(), chunks.length.tolist(), chunks.ts.tolist(),
-            chunks.start.tolist(), strict=True,
-        )  # fmt: skip
-        for which, direction, length, ts, start in rows:
+        for which, direction, _, length, ts, start, _ in np.stack(chunks.columns(), axis=1).tolist():
             known = connections[which]
             at = last[known.id] = max(ts, last[known.id])
             data = b"" if start < 0 else chunks.data[start : start + length].tobytes()
