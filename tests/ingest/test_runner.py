@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from wirelake.errors import LakeError
-from wirelake.ingest.runner import Failure, IngestError, run_task, settle
+from wirelake.ingest.runner import Failure, IngestError, TaskFuture, run_task
 
 
 @dataclass
@@ -34,10 +34,9 @@ def test_a_task_gets_the_results_that_it_waited_for() -> None:
 
 @pytest.mark.parametrize("error", [LakeError("lake", "is full"), OSError("lake: is full")])
 def test_an_error_for_the_user_arrives_as_one_line(error: Exception) -> None:
-    future: Future[Any] = Future()
     outcome = run_task(Fails(error))
     assert outcome == Failure("lake: is full")
-    settle(future, outcome)
+    future = TaskFuture(Fails(error), (), lambda waiting: future.settle(outcome))
     with pytest.raises(IngestError, match=r"^lake: is full$"):
         future.result()
 
@@ -47,7 +46,12 @@ def test_a_fault_of_our_own_passes_with_its_traceback() -> None:
         run_task(Fails(KeyError("x")))
 
 
-def test_a_result_settles_a_future() -> None:
-    future: Future[Any] = Future()
-    settle(future, run_task(Sum(7)))
-    assert future.result() == 7
+def test_a_future_says_once_that_somebody_waits_and_when_its_task_may_run() -> None:
+    waited: list[Future[Any]] = []
+    first = TaskFuture(Sum(7), (), waited.append)
+    second = TaskFuture(Sum(1), (first,), waited.append)
+    assert first.is_ready and not second.is_ready
+    with pytest.raises(TimeoutError):
+        first.result(0)
+    first.settle(run_task(first.task))
+    assert (first.result(), second.is_ready, waited) == (7, True, [first])

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from .runner import IngestError, Task, run_task, settle
+from .runner import IngestError, Task, TaskFuture, run_task
 
 ATTEMPTS = 4
 """As often as Spark tries a task."""
@@ -19,24 +18,6 @@ ATTEMPTS = 4
 
 class TaskLost(Exception):
     """An attempt that failed because the seed says so."""
-
-
-@dataclass
-class _Entry:
-    task: Task
-    after: tuple[Future[Any], ...]
-    future: _LocalFuture
-
-
-class _LocalFuture(Future[Any]):
-    def __init__(self, runner: InlineRunner) -> None:
-        super().__init__()
-        self._runner = runner
-
-    def result(self, timeout: float | None = None) -> Any:
-        """Run tasks until this one is done."""
-        self._runner.run_until(self)
-        return super().result()
 
 
 class InlineRunner:
@@ -53,36 +34,32 @@ class InlineRunner:
         self._is_shuffled = seed is not None
         self._failing = failing
         self._attempts = attempts
-        self._queue: list[_Entry] = []
+        self._queue: list[TaskFuture] = []
         self.finished = 0
 
     def start(self) -> None:
         """There is nothing to get ready."""
 
     def submit(self, task: Task, after: Sequence[Future[Any]] = ()) -> Future[Any]:
-        future = _LocalFuture(self)
-        self._queue.append(_Entry(task, tuple(after), future))
+        future = TaskFuture(task, after, self._run_until)
+        self._queue.append(future)
         return future
 
     def cancel(self) -> None:
-        for entry in self._queue:
-            entry.future.cancel()
+        for future in self._queue:
+            future.cancel()
         self._queue.clear()
 
-    def run_until(self, future: Future[Any]) -> None:
+    def _run_until(self, future: Future[Any]) -> None:
         while not future.done():
-            self._run(self._queue.pop(self._next()))
+            ready = [place for place, queued in enumerate(self._queue) if queued.is_ready]
+            self._run(self._queue.pop(self._random.choice(ready) if self._is_shuffled else ready[0]))
 
-    def _next(self) -> int:
-        """The place of a task that may start."""
-        ready = (place for place, entry in enumerate(self._queue) if all(one.done() for one in entry.after))
-        return self._random.choice(list(ready)) if self._is_shuffled else next(ready)
-
-    def _run(self, entry: _Entry) -> None:
+    def _run(self, future: TaskFuture) -> None:
         try:
-            settle(entry.future, self._repeated(entry.task, [one.result() for one in entry.after]))
+            future.settle(self._repeated(future.task, [before.result() for before in future.after]))
         except Exception as error:
-            entry.future.set_exception(error)
+            future.set_exception(error)
         finally:
             self.finished += 1
 

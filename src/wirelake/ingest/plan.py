@@ -25,7 +25,7 @@ class NewCapture:
 
 
 def find_captures(inputs: Sequence[str], kind: str | None) -> tuple[list[Peek], list[str]]:
-    """The captures among the inputs, and notes on other files in directories and patterns."""
+    """Return the captures among the inputs, and notes on other files in directories and patterns."""
     named = {path if "://" in path else os.path.abspath(path) for path in inputs}
     captures: list[Peek] = []
     notes: list[str] = []
@@ -42,28 +42,29 @@ def find_captures(inputs: Sequence[str], kind: str | None) -> tuple[list[Peek], 
 
 
 def choose_new(
-    captures: Sequence[Peek], known: Mapping[str, Input], positions: Mapping[str, Any], final: bool
+    captures: list[Peek], known: Mapping[str, Input], positions: Mapping[str, Any], final: bool
 ) -> list[NewCapture]:
-    """The captures that are new or have grown, in the order in which they were taken.
+    """Return the captures that are new or have grown, in the order in which they were taken.
 
     ``known`` are the captures that the lake has, ``positions`` says where each of them was left.
     """
     by_content = {one.identity: one for one in known.values()}
-    chosen: dict[str, NewCapture] = {}
-    for capture in captures:
+    chosen = []
+    for capture in in_order(captures):
         path = capture.path
-        now, change = examine(path, known.get(path))
         before = known.get(path)
+        now, change = examine(path, before)
         if change == "new" and capture.kind != "raw" and now.identity in by_content:
             before = by_content[now.identity]
             change = "grown" if now.size > before.size else "same"
-        position = positions.get(before.path) if before is not None and change == "grown" else None
+        position, size = None, now.size
+        if before is not None and change == "grown":
+            position, size = positions.get(before.path), now.size - before.size
         if change == "same" or (change == "grown" and position is None):
             continue
-        size = now.size - before.size if position is not None and before is not None else now.size
         piece = CaptureRange(path, path, capture.kind, position, is_growing=not final, size=size)
-        chosen[path] = NewCapture(piece, now)
-    return [chosen[one.path] for one in in_order([one for one in captures if one.path in chosen])]
+        chosen.append(NewCapture(piece, now))
+    return chosen
 
 
 def partition_bytes(total: int) -> int:

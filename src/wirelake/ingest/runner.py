@@ -7,7 +7,7 @@ concerns the user arrives as ``IngestError`` with one line of text.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -67,9 +67,29 @@ def run_task(task: Task, results: Sequence[Any] = ()) -> Any:
         return Failure(str(error))
 
 
-def settle(future: Future[Any], outcome: Any) -> None:
-    """Give a future what ``run_task`` returned."""
-    if isinstance(outcome, Failure):
-        future.set_exception(IngestError(outcome.text))
-    else:
-        future.set_result(outcome)
+class TaskFuture(Future[Any]):
+    """A task in the queue of a runner, and what becomes of it. ``on_wait`` is called when somebody waits for that."""
+
+    def __init__(self, task: Task, after: Sequence[Future[Any]], on_wait: Callable[[Future[Any]], None]) -> None:
+        super().__init__()
+        self.task = task
+        self.after = tuple(after)
+        self.is_urgent = False
+        self._on_wait = on_wait
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether all tasks are done that this one waits for."""
+        return all(future.done() for future in self.after)
+
+    def result(self, timeout: float | None = None) -> Any:
+        if not self.done():
+            self._on_wait(self)
+        return super().result(timeout)
+
+    def settle(self, outcome: Any) -> None:
+        """Take what ``run_task`` returned."""
+        if isinstance(outcome, Failure):
+            self.set_exception(IngestError(outcome.text))
+        else:
+            self.set_result(outcome)

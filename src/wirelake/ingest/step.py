@@ -158,9 +158,12 @@ class Step:
     # --- silver -> gold
 
     def _gold(self, decoded: list[DecodeResult], watermark: int | None) -> list[GoldResult]:
-        tasks = [
-            task for bucket in range(self._settings.buckets) if (task := self._gold_task(bucket, decoded, watermark))
-        ]
+        tasks = []
+        for bucket in range(self._settings.buckets):
+            shares = tuple(one.of_bucket(bucket) for one in decoded)
+            carry = self.carry.known.get(f"gold-{bucket:03d}")
+            if any(shares) or carry is not None:
+                tasks.append(GoldTask(self._settings, bucket, shares, carry, watermark))
         rows = [1 + sum(file.rows for share in task.shares for file in share.values()) for task in tasks]
         gold: list[GoldResult] = self._stages.run("gold", tasks, rows)
         for task, result in zip(tasks, gold, strict=True):
@@ -169,13 +172,6 @@ class Step:
         self.report.violations = sum(result.violations for result in gold)
         self.report.outcomes = _sum(result.outcomes for result in gold)
         return gold
-
-    def _gold_task(self, bucket: int, decoded: list[DecodeResult], watermark: int | None) -> GoldTask | None:
-        shares = tuple(one.of_bucket(bucket) for one in decoded)
-        carry = self.carry.known.get(f"gold-{bucket:03d}")
-        if not any(shares) and carry is None:
-            return None
-        return GoldTask(self._settings, bucket, shares, carry, watermark)
 
     def _transactions_and_addresses(self, gold: list[GoldResult], watermark: int | None) -> list[StagedFile]:
         """Both need all connections, and not each other. Returns the files with undecided rows."""

@@ -55,12 +55,6 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         kept = [*self.files, *(file for file in self.carry.values() if file is not None)]
         return [(file.staged, file.path) for file in kept]
 
-    def deletions(self) -> list[str]:
-        return [*self.removed, *self.superseded]
-
-    def to_bytes(self) -> bytes:
-        return msgspec.json.encode(self)
-
     @classmethod
     def from_bytes(cls, data: bytes, path: str) -> Record:
         """Decode and check a record; raise LakeError about ``path`` if it is not one that wirelake writes."""

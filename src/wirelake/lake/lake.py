@@ -26,7 +26,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, NoReturn
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -80,6 +80,7 @@ class Lake:
         self.settings = dict(settings)
         self.durable = durable
         self._state = State()
+        self._is_snapshot = False
 
     @classmethod
     def open(
@@ -116,7 +117,7 @@ class Lake:
 
     def refresh(self) -> State:
         """Return the sum of all commit records; read only new ones."""
-        return read_new(self.store, self._state)
+        return self._state if self._is_snapshot else read_new(self.store, self._state)
 
     def snapshot(self) -> Lake:
         """Return the lake as it is now, for reading: without what is committed later.
@@ -124,7 +125,8 @@ class Lake:
         A file that a later commit replaces is deleted all the same; reading it then fails.
         """
         state = self.refresh()
-        snapshot = _Snapshot(self.store, self.settings)
+        snapshot = Lake(self.store, self.settings)
+        snapshot._is_snapshot = True
         files = {table: dict(listed) for table, listed in state.files.items()}
         inputs, carry, labels = dict(state.inputs), dict(state.carry), dict(state.labels)
         snapshot._state = replace(state, files=files, inputs=inputs, carry=carry, labels=labels)
@@ -159,7 +161,7 @@ class Lake:
 
         Without ``schema`` it is that of the oldest and the newest file, joined. A table without rows needs one.
         """
-        paths = self._places(table)
+        paths = self.places(table)
         if not paths:
             if schema is None:
                 raise LakeError(self.store.show(table), "has no rows")
@@ -169,11 +171,19 @@ class Lake:
                 schema = pa.unify_schemas([self._schema(path) for path in dict.fromkeys((paths[-1], paths[0]))])
             if paths[0].count("/date="):
                 schema = schema.append(pa.field("date", pa.date32()))
-            return ds.dataset(self.store.full_paths(paths), schema, "parquet", self.store.files, DATES)
+            return ds.dataset(paths, schema, "parquet", self.store.files, DATES)
 
     def places(self, table: str) -> list[str]:
-        """Return the current paths of a table's committed files, as their file system names them."""
-        return self.store.full_paths(self._places(table))
+        """Return the current paths of a table's committed files, as their file system names them.
+
+        Files of an unfinished last commit may still be staged.
+        """
+        files = self.files(table)
+        last = self._state.last
+        staged = {file.path: file.staged for file in (last.files if last is not None else ()) if file.table == table}
+        unmoved = self.store.sizes(staged.values())
+        paths = [staged[file.path] if staged.get(file.path) in unmoved else file.path for file in files]
+        return self.store.full_paths(paths)
 
     def summary(self) -> Summary:
         state = self.refresh()
@@ -181,18 +191,10 @@ class Lake:
         at = state.last.at if state.last is not None else None
         return Summary(state.number, at, len(state.inputs), tables, state.facts)
 
-    def _places(self, table: str) -> list[str]:
-        """Return the current paths of a table's files. Some of an unfinished last commit may still be staged."""
-        files = self.files(table)
-        last = self._state.last
-        staged = {file.path: file.staged for file in (last.files if last is not None else ()) if file.table == table}
-        unmoved = self.store.sizes(staged.values())
-        return [staged[file.path] if staged.get(file.path) in unmoved else file.path for file in files]
-
-    def _schema(self, path: str) -> pa.Schema:
+    def _schema(self, place: str) -> pa.Schema:
         import pyarrow.parquet as pq
 
-        return pq.read_schema(self.store.full(path), filesystem=self.store.files).remove_metadata()
+        return pq.read_schema(place, filesystem=self.store.files).remove_metadata()
 
     # --- writing
 
@@ -202,6 +204,8 @@ class Lake:
 
         Raises LakeError if another run is writing. The end of the run deletes what was staged and not committed.
         """
+        if self._is_snapshot:
+            raise LakeError(self.path, "a snapshot is for reading")
         with locked(self.store):
             self._recover()
             run = Run(self)
@@ -229,17 +233,7 @@ class Lake:
             reason = f"is missing, though commit {record.number} has it; restore it from a backup"
             raise LakeError(self.store.show(min(lost)), reason)
         self.store.move_all((source, target) for source, target in moves if source in staged)
-        self.store.delete_all(record.deletions())
-
-
-class _Snapshot(Lake):
-    """A lake that does not read new commits."""
-
-    def refresh(self) -> State:
-        return self._state
-
-    def writing(self) -> NoReturn:
-        raise LakeError(self.path, "a snapshot is for reading")
+        self.store.delete_all([*record.removed, *record.superseded])
 
 
 class Run:
@@ -348,7 +342,7 @@ class Run:
 
 def _checked_bytes(record: Record, path: str) -> bytes:
     """Encode a record, and make sure that it can be read again."""
-    data = record.to_bytes()
+    data = msgspec.json.encode(record)
     if len(data) > MAX_RECORD_BYTES:
         raise LakeError(path, f"would have {len(data):,} bytes, and {MAX_RECORD_BYTES:,} is the limit; commit in parts")
     Record.from_bytes(data, path)

@@ -162,7 +162,8 @@ def partitions(table: Table) -> list[Share]:
     """Return what each task reads."""
     options = table.options
     files = [file for file in find(options) if table.filters.accepts("capture", file.path)]
-    pieces = [(_range(file, kind), kind) for file in files if (kind := _kind(file, options))]
+    kinds = [(file, kind) for file in files if (kind := _kind(file, options))]
+    pieces = [(CaptureRange(file.path, file.path, kind, size=file.size), kind) for file, kind in kinds]
     if not pieces:
         return []
     if options.rotated:
@@ -204,10 +205,6 @@ def _packed(table: Table, pieces: list[tuple[CaptureRange, str]]) -> list[Share]
         small.append((planned[0], kind))
         filled += piece.size + OPEN_COST_BYTES
     return [*shares, tuple(small)] if small else shares
-
-
-def _range(file: ListedFile, kind: str) -> CaptureRange:
-    return CaptureRange(file.path, file.path, kind, size=file.size)
 
 
 def _kind(file: ListedFile, options: ReadOptions) -> str:

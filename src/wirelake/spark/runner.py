@@ -12,10 +12,9 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..ingest.runner import IngestError, Task, run_task, settle
+from ..ingest.runner import IngestError, Task, TaskFuture, run_task
 from ..ingest.warm_up import warm_up
 from .start import SparkStart
 
@@ -25,43 +24,12 @@ if TYPE_CHECKING:
 JOBS = 2
 
 
-class _SparkFuture(Future[Any]):
-    def __init__(self, runner: SparkRunner) -> None:
-        super().__init__()
-        self._runner = runner
-
-    def result(self, timeout: float | None = None) -> Any:
-        if not self.done():
-            self._runner.flush()
-        return super().result(timeout)
-
-
-@dataclass
-class _Entry:
-    task: Task
-    after: tuple[Future[Any], ...]
-    future: _SparkFuture
-    is_urgent: bool = False
-    """Somebody waits: it is not held back until there are enough tasks for a job."""
-
-    @property
-    def is_ready(self) -> bool:
-        return all(future.done() for future in self.after)
-
-    def fails_early(self) -> bool:
-        """Whether a task that this one waited for has failed; then this one fails with its error."""
-        error = next((error for one in self.after if (error := one.exception())), None)
-        if error is not None:
-            self.future.set_exception(error)
-        return error is not None
-
-
 class SparkRunner:
     def __init__(self, spark: SparkStart) -> None:
         self._spark = spark
         self._group = f"wirelake-{time.monotonic_ns()}"
         self._lock = threading.RLock()
-        self._queue: list[_Entry] = []
+        self._queue: list[TaskFuture] = []
         self._jobs: set[threading.Thread] = set()
         self._settled = 0
 
@@ -86,24 +54,24 @@ class SparkRunner:
         self._spark.start()
 
     def submit(self, task: Task, after: Sequence[Future[Any]] = ()) -> Future[Any]:
-        future = _SparkFuture(self)
+        future = TaskFuture(task, after, self._flush)
         with self._lock:
-            self._queue.append(_Entry(task, tuple(after), future))
+            self._queue.append(future)
         if self._spark.is_ready:
             self._begin_jobs()
         return future
 
-    def flush(self) -> None:
+    def _flush(self, _: Future[Any]) -> None:
         """Somebody waits for a result: what is queued starts as soon as there is a Spark and room for a job."""
         with self._lock:
-            for entry in self._queue:
-                entry.is_urgent = True
+            for future in self._queue:
+                future.is_urgent = True
         self._begin_jobs()
 
     def cancel(self) -> None:
         with self._lock:
-            for entry in self._queue:
-                entry.future.cancel()
+            for future in self._queue:
+                future.cancel()
             self._queue.clear()
             jobs = list(self._jobs)
         if jobs:
@@ -122,43 +90,52 @@ class SparkRunner:
 
         context = self._context()
         with self._lock:
-            while len(self._jobs) < JOBS and (entries := self._next(context.defaultParallelism)):
-                job = InheritableThread(target=self._run, args=(context, entries), daemon=True)
+            while len(self._jobs) < JOBS and (futures := self._next(context.defaultParallelism)):
+                job = InheritableThread(target=self._run, args=(context, futures), daemon=True)
                 self._jobs.add(job)
                 job.start()
 
-    def _next(self, cores: int) -> list[_Entry]:
+    def _next(self, cores: int) -> list[TaskFuture]:
         """The tasks of the next job: none as long as few are ready and nobody waits."""
         with self._lock:
-            ready = [entry for entry in self._queue if entry.is_ready]
-            if len(ready) < cores and not any(entry.is_urgent for entry in ready):
+            ready = [future for future in self._queue if future.is_ready]
+            if len(ready) < cores and not any(future.is_urgent for future in ready):
                 return []
-            self._queue = [entry for entry in self._queue if not entry.is_ready]
-            return [entry for entry in ready if not entry.fails_early()]
+            taken = set(ready)
+            self._queue = [future for future in self._queue if future not in taken]
+            return [future for future in ready if not _fails_early(future)]
 
-    def _run(self, context: SparkContext, entries: list[_Entry]) -> None:
-        while entries:
-            self._run_job(context, entries)
+    def _run(self, context: SparkContext, futures: list[TaskFuture]) -> None:
+        while futures:
+            self._run_job(context, futures)
             with self._lock:
-                entries = self._next(context.defaultParallelism)
-                if not entries:
+                futures = self._next(context.defaultParallelism)
+                if not futures:
                     self._jobs.discard(threading.current_thread())
 
-    def _run_job(self, context: SparkContext, entries: list[_Entry]) -> None:
-        kinds = sorted({type(entry.task).__name__.removesuffix("Task").lower() for entry in entries})
+    def _run_job(self, context: SparkContext, futures: list[TaskFuture]) -> None:
+        kinds = sorted({type(future.task).__name__.removesuffix("Task").lower() for future in futures})
         try:
             context.setJobGroup(self._group, f"wirelake {', '.join(kinds)}")
-            tasks = [(entry.task, [one.result() for one in entry.after]) for entry in entries]
+            tasks = [(future.task, [before.result() for before in future.after]) for future in futures]
             outcomes = context.parallelize(tasks, len(tasks)).map(_run_in_worker).collect()
             with self._lock:
-                self._settled += len(entries)
-            for entry, outcome in zip(entries, outcomes, strict=True):
-                settle(entry.future, outcome)
+                self._settled += len(futures)
+            for future, outcome in zip(futures, outcomes, strict=True):
+                future.settle(outcome)
         except BaseException as error:
             failure = IngestError(f"Spark could not finish: {_first_line(error)}")
             failure.__cause__ = error
-            for entry in entries:
-                entry.future.set_exception(failure)
+            for future in futures:
+                future.set_exception(failure)
+
+
+def _fails_early(future: TaskFuture) -> bool:
+    """Whether a task that this one waited for has failed; then this one fails with its error."""
+    error = next((error for before in future.after if (error := before.exception())), None)
+    if error is not None:
+        future.set_exception(error)
+    return error is not None
 
 
 def _run_in_worker(job: tuple[Task, Sequence[Any]]) -> Any:

@@ -45,8 +45,7 @@ def decode_column(decoding: Decoding, frames: pa.Array) -> pa.StructArray:
     batch = decode_frames(protocol, given, names, **dict(decoding.reading))
     if decoding.mode == "FAILFAST" and len(batch.quarantined):
         _refuse(protocol, decoding, batch)
-    places = np.flatnonzero(frames.is_valid().to_numpy(zero_copy_only=False)) if frames.null_count else None
-    return _structs(fields, batch, len(frames), places)
+    return _structs(fields, batch, np.flatnonzero(frames.is_valid().to_numpy(zero_copy_only=False)), len(frames))
 
 
 def _refuse(protocol: Protocol, decoding: Decoding, batch: Batch) -> None:
@@ -55,7 +54,7 @@ def _refuse(protocol: Protocol, decoding: Decoding, batch: Batch) -> None:
     raise AssertionError("the two decoders do not agree")
 
 
-def _structs(fields: tuple[pa.Field, ...], batch: Batch, count: int, places: Ints | None) -> pa.StructArray:
+def _structs(fields: tuple[pa.Field, ...], batch: Batch, places: Ints, count: int) -> pa.StructArray:
     """Put decoded rows and errors at the places of their frames."""
     has_reason = len(fields) > batch.records.num_columns
     arrays = list(batch.records.columns)
@@ -64,12 +63,11 @@ def _structs(fields: tuple[pa.Field, ...], batch: Batch, count: int, places: Int
             arrays.append(pa.nulls(count, CORRUPT))
         return pa.StructArray.from_arrays(arrays, fields=list(fields))
     assert batch.row_frames is not None and batch.quarantined_frames is not None
-    rows = spread(batch.row_frames if places is None else places[batch.row_frames], count)
+    rows = spread(places[batch.row_frames], count)
     arrays = [array.take(rows) for array in arrays]
     missing = rows.is_null()
     if has_reason:
-        frames = batch.quarantined_frames
-        quarantined = spread(frames if places is None else places[frames], count)
+        quarantined = spread(places[batch.quarantined_frames], count)
         arrays.append(_reasons(batch.quarantined).take(quarantined))
         missing = pa.compute.and_(missing, quarantined.is_null())
     return pa.StructArray.from_arrays(arrays, fields=list(fields), mask=missing)
