@@ -21,7 +21,6 @@ import pyarrow as pa
 
 from .. import __version__, errors
 from ..capture.read import ResumePoint
-from ..capture.state import State
 from ..errors import DecodeError, LakeError
 from ..lake import Run, StagedFile
 from ..lake.store import Store
@@ -202,28 +201,13 @@ class StepCarry:
         """Whether anything is undecided."""
         return bool(self.known.keys() - {POSITIONS})
 
-    def state(self) -> State:
-        """Return what the captures read so far leave open."""
-        return self._read(STATE, State) or State()
+    def get(self, name: str, default: T) -> T:
+        """Return what the last commit handed on under this name."""
+        return read(self._run.lake.store, self.known[name], type(default)) if name in self.known else default
 
-    def put_state(self, state: State | None) -> None:
-        self.next[STATE] = self._stage(STATE, state) if state is not None else None
-
-    def take_state(self, file: StagedFile) -> State:
-        """Hand on the state that a task has written, as it is, and return it."""
-        self.next[STATE] = file
-        return read(self._run.lake.store, file.staged, State)
+    def put(self, name: str, value: Any) -> None:
+        self.next[name] = self._run.staging.stage_bytes(f"driver-{name}", name, pack(value))
 
     def positions(self) -> dict[str, ResumePoint]:
         """Return where each capture was left, by path."""
-        return (self._read(POSITIONS, Positions) or Positions()).by_path
-
-    def put_positions(self, positions: dict[str, ResumePoint]) -> None:
-        """Hand on where the captures of this step were left; those of others stay."""
-        self.next[POSITIONS] = self._stage(POSITIONS, Positions(self.positions() | positions))
-
-    def _read(self, name: str, kind: type[T]) -> T | None:
-        return read(self._run.lake.store, self.known[name], kind) if name in self.known else None
-
-    def _stage(self, name: str, value: Any) -> StagedFile:
-        return self._run.staging.stage_bytes(f"driver-{name}", name, pack(value))
+        return self.get(POSITIONS, Positions()).by_path

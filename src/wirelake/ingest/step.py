@@ -19,11 +19,12 @@ import pyarrow.dataset as ds
 from ..capture.decode import CaptureDecoder
 from ..capture.partitions import Partition, Plan, plan
 from ..capture.settings import ReadSettings
+from ..capture.state import State
 from ..gold.open import OPEN
 from ..gold.tables import ACCOUNTING
 from ..lake import Run, StagedFile, read_ipc
 from ..protocols import BUILT_IN
-from .carry import StepCarry
+from .carry import POSITIONS, STATE, Positions, StepCarry, read
 from .declared import Declared, for_workers
 from .plan import NewCapture, partition_bytes
 from .runner import Runner
@@ -111,7 +112,7 @@ class Step:
         return plan(
             ranges,
             self._settings.reading,
-            before=self.carry.state(),
+            before=self.carry.get(STATE, State()),
             partition_bytes=wanted_bytes or partition_bytes(total),
             is_last=self._settings.final,
             progress=self._stages.progress.add,
@@ -134,15 +135,16 @@ class Step:
     def _keep_state(self, planned: Plan, decoded: list[DecodeResult]) -> None:
         """Carry on what is open at the end of the captures, and account for it."""
         if self._settings.final:
-            self.carry.put_state(None)
+            self.carry.next[STATE] = None
             return
         if planned.after is not None:
             state = planned.after
-            self.carry.put_state(state)
+            self.carry.put(STATE, state)
         else:
             (only,) = decoded
             assert only.state is not None
-            state = self.carry.take_state(only.state)
+            self.carry.next[STATE] = only.state
+            state = read(self.lake.store, only.state.staged, State)
             planned.resume_points.update(only.resume_points)
         accounts = CaptureDecoder(self._settings.reading, state).streams.accounts()
         self.report.bytes_pending = sum(accounts.column("bytes_pending").to_pylist())
@@ -231,7 +233,7 @@ class Step:
         report.bytes_in = report.bytes_decoded + report.bytes_quarantined
         left_at = planned.resume_points
         inputs = [one.input.read_to(getattr(left_at.get(one.piece.path), "position", 0)) for one in captures]
-        self.carry.put_positions(left_at)
+        self.carry.put(POSITIONS, Positions(self.carry.positions() | left_at))
         facts = {
             "captures": len(captures),
             "messages": sum(report.messages.values()),

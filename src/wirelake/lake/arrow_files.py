@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -23,31 +22,25 @@ class StreamWriter:
     """
 
     def __init__(self, attempt: Attempt, name: str, schema: pa.Schema) -> None:
-        self._name = name
+        self._name = f"{name}.arrow"
         self._rows = 0
         self._file: StagedFile | None = None
-        self._sink = Sink(attempt, f"{attempt.directory}/{name}.arrow")
         options = ipc.IpcWriteOptions(compression=None if attempt.store.is_local else COMPRESSION)
-        with self._sink.failing():
-            self._writer = ipc.new_stream(self._sink.stream, schema, options=options)
+        place = f"{attempt.directory}/{self._name}"
+        self._sink = Sink(attempt, place, lambda stream: ipc.new_stream(stream, schema, options=options))
 
     def write(self, batch: pa.RecordBatch | pa.Table) -> None:
-        with self._sink.failing():
-            self._writer.write(batch)
+        self._sink.write(batch)
         self._rows += batch.num_rows
 
     def close(self) -> StagedFile:
         if self._file is None:
-            with self._sink.failing():
-                self._writer.close()
             size = self._sink.close(durable=False)
-            self._file = StagedFile("", "", self._sink.staged, f"{self._name}.arrow", self._rows, size)
+            self._file = StagedFile("", "", self._sink.staged, self._name, self._rows, size)
         return self._file
 
     def abort(self) -> None:
         if self._file is None:
-            with suppress(OSError, pa.ArrowException):
-                self._writer.close()
             self._sink.abort()
 
 

@@ -12,6 +12,7 @@ attempt counts; the next start deletes files that are in no list.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -176,26 +177,35 @@ class Attempt:
 
 
 class Sink:
-    """A file that is being written. Counts its bytes and reports a failure in one line."""
+    """A file that an Arrow or Parquet writer fills. Counts its bytes and reports a failure in one line."""
 
-    def __init__(self, attempt: Attempt, staged: str) -> None:
+    def __init__(self, attempt: Attempt, staged: str, writer_of: Callable[[pa.NativeFile], Any]) -> None:
         self._attempt = attempt
         self.staged = staged
-        self.shown = attempt.store.show(staged)
-        self.stream = attempt.store.open_output(staged)
+        self._stream = attempt.store.open_output(staged)
+        with self._failing():
+            self._writer = writer_of(self._stream)
+
+    def write(self, *rows: Any) -> None:
+        with self._failing():
+            self._writer.write(*rows)
 
     def close(self, durable: bool = True) -> int:
         """Close the file and return its size."""
-        with self.failing():
-            size = int(self.stream.tell())
-            self.stream.close()
+        with self._failing():
+            self._writer.close()
+            size = int(self._stream.tell())
+            self._stream.close()
         if durable:
             self._attempt.sync_later(self.staged)
         return size
 
     def abort(self) -> None:
-        with suppress(OSError, pa.ArrowException):
-            self.stream.close()
+        for file in (self._writer, self._stream):
+            with suppress(OSError, pa.ArrowException):
+                file.close()
+        with suppress(AttributeError):
+            self._writer.is_open = False  # else a Parquet writer would fail again when it is garbage collected
 
-    def failing(self) -> Any:
-        return errors(self.shown, "cannot be written")
+    def _failing(self) -> Any:
+        return errors(self._attempt.store.show(self.staged), "cannot be written")

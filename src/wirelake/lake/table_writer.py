@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -46,7 +44,6 @@ class _Part:
     waiting_rows: int = 0
     waiting_bytes: int = 0
     sink: Sink | None = None
-    writer: Any = None
     name: str = ""
     rows: int = 0
     min_ts: int | None = None
@@ -102,10 +99,6 @@ class TableWriter:
     def abort(self) -> None:
         """Drop everything. Aborting the attempt deletes the files."""
         for part in self._parts.values():
-            if part.writer is not None:
-                with suppress(OSError, pa.ArrowException):
-                    part.writer.close()
-                part.writer.is_open = False  # else it would fail again when it is garbage collected
             if part.sink is not None:
                 part.sink.abort()
         self._parts.clear()
@@ -154,31 +147,26 @@ class TableWriter:
             return
         table = pa.Table.from_batches(part.waiting, schema=self.schema)
         if part.sink is None:
-            self._open(part, table)
-        assert part.sink is not None
-        with part.sink.failing():
-            part.writer.write_table(table, self.row_group_rows)
+            part.sink = self._open(part, table)
+        part.sink.write(table, self.row_group_rows)
         self._waiting_bytes -= part.waiting_bytes
         part.rows += part.waiting_rows
         part.waiting, part.waiting_rows, part.waiting_bytes = [], 0, 0
 
-    def _open(self, part: _Part, table: pa.Table) -> None:
+    def _open(self, part: _Part, table: pa.Table) -> Sink:
         opened = [day for day, other in self._parts.items() if other.sink is not None]
         if len(opened) >= self.max_open:
             self._finish(opened[0])
         attempt = self.attempt
         part.name = f"part-{attempt.staging.number:08d}-{attempt.task}-{self._file_count}.parquet"
         self._file_count += 1
-        part.sink = Sink(attempt, join(attempt.directory, self.table, part.partition, part.name))
-        with part.sink.failing():
-            part.writer = pq.ParquetWriter(part.sink.stream, self.schema, **encodings(table))
+        place = join(attempt.directory, self.table, part.partition, part.name)
+        return Sink(attempt, place, lambda stream: pq.ParquetWriter(stream, self.schema, **encodings(table)))
 
     def _finish(self, day: int) -> None:
         part = self._parts[day]
         self._flush(part)
         assert part.sink is not None
-        with part.sink.failing():
-            part.writer.close()
         size = part.sink.close()
         del self._parts[day]
         times = part.min_ts, part.max_ts
