@@ -68,6 +68,7 @@ class Program:
     magic: NDArray[np.uint8]
     codes: Ints
     code_heads: Ints
+    can_search: bool
     slots: dict[str, Slots]
     n_slots: int
     n_lists: int
@@ -213,12 +214,25 @@ class Lowering:
             magic=magic,
             codes=np.array([_wrapped(node.code) for node in nodes], np.int64),
             code_heads=np.array([node.head_least for node in nodes], np.int64),
+            can_search=self._can_search(),
             slots=self.slots,
             n_slots=self.n_slots,
             n_lists=self.n_lists,
             element_slots=self.element_slots,
             names=[node.name for node in nodes],
             message_codes=[node.code for node in nodes],
+        )
+
+    def _can_search(self) -> bool:
+        """Whether what the kernel takes for no header is none, and whatever it accepts is clean."""
+        sizes = [part for part in self.layout.frame.parts if isinstance(part, n.Size)]
+        return (
+            not self.undecided
+            and all(part.most is not None and not isinstance(part.wire, n.Escaped) for part in sizes)
+            and not any(
+                node.head_or is not None or any(isinstance(x.wire, n.Cells) for x in node.fields)
+                for node in self.layout.messages.values()
+            )
         )
 
     def _message(self, node: MessageNode) -> None:

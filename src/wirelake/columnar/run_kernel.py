@@ -15,6 +15,7 @@ from .lower import Lowering, Program
 
 Ints = NDArray[np.int64]
 Status = NDArray[np.int8]
+Bools = NDArray[np.bool_]
 _MAX_GROWTH = 16
 
 
@@ -31,13 +32,16 @@ class Fast:
         self.growth = 1
         self.typical_length = 16
 
-    def ranges(self, buf: NDArray[np.uint8], starts: Ints, ends: Ints, most: int) -> Walked:
+    def ranges(
+        self, buf: NDArray[np.uint8], starts: Ints, ends: Ints, final: Bools, may_search: bool, most: int
+    ) -> Walked:
         """Finds and decodes the frames of many ranges of a buffer, ``most`` frames at most."""
+        searches = np.where(final, f.SEARCH_FINAL, f.SEARCH) * (may_search and self.program.can_search)
         size = int((ends - starts).sum())
         frames = Frames.empty(max(1, min(most, size * 5 // (4 * self.typical_length) + 64)))
         while True:
             slots = _Slots(self.program, len(frames.starts), self.growth)
-            walked, is_full = slots.run_ranges(buf, frames, starts, ends)
+            walked, is_full = slots.run_ranges(buf, frames, starts, ends, searches)
             if not is_full or not self._grow() or walked.count:
                 break
         if is_full and not walked.count:
@@ -105,20 +109,24 @@ class _Slots:
         )  # fmt: skip
         return stop, stop < len(frames.starts)
 
-    def run_ranges(self, buf: NDArray[np.uint8], frames: Frames, starts: Ints, ends: Ints) -> tuple[Walked, bool]:
+    def run_ranges(
+        self, buf: NDArray[np.uint8], frames: Frames, starts: Ints, ends: Ints, searches: Ints
+    ) -> tuple[Walked, bool]:
         """Finds and decodes frames; says too whether a column was full before they all were decoded."""
         p = self.program
         stops, outcomes, firsts = starts.copy(), np.zeros(len(starts), np.int64), np.zeros(len(starts) + 1, np.int64)
-        count, self.rows, begun, is_full = f.decode_ranges(
+        faults = np.empty(5 * len(frames.starts), np.int64)
+        count, self.rows, begun, n_faults, is_full = f.decode_ranges(
             p.parts, p.magic, p.codes, p.code_heads,
             p.prog, p.entries, p.tags, p.cells, p.dfa, p.patterns, p.words, p.word_bytes,
-            buf, stops, ends, outcomes, firsts, *frames.arrays(),
+            buf, stops, ends, searches, outcomes, firsts, faults, *frames.arrays(),
             self.out, self.room, self.fill, self.elements,
             self.status, self.row_message, self.row_padded, self.message_rows,
             self.saved, self.saved_elements, self.scratch,
         )  # fmt: skip
         firsts[begun:] = len(frames.starts) if is_full else count
         walked = Walked(frames.starts, frames.lengths, count, firsts, stops, outcomes)
+        walked.faults = faults.reshape(-1, 5)[:n_faults].tolist()
         if is_full:
             walked.take_back(starts)
         return walked, is_full
@@ -143,6 +151,8 @@ class Walked:
 
     filled: Filled
     status: Status
+    faults: list[list[int]]
+    """The range, first byte, end and length of each broken frame, and the number of the next one."""
 
     def __init__(self, starts: Ints, lengths: Ints, count: int, firsts: Ints, stops: Ints, outcomes: Ints) -> None:
         self.starts, self.lengths, self.count = starts[:count], lengths[:count], count

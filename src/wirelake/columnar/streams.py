@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..codec.frame import plausible
+from ..codec.frame import plausible, read_header
 from ..codec.stream import Decoded, Lost, Readings, StreamDecoder
 from ..errors import DecodeError, Incomplete
 from ..spec.resolve import Layout
@@ -144,11 +144,11 @@ class _Decoding:
         self.quarantined: list[QuarantinedRange] = []
 
     def run(self) -> Outcome:
-        for number in list(self.lost):
-            if self.is_open[number]:
-                self._recover(number)
         selection = self.selection
         while self.room > 0 and self.is_open.any():
+            for number in list(self.lost):
+                if self.is_open[number]:
+                    self._recover(number)
             for reading in np.unique(self.proved[self.is_open]).tolist():
                 self._walk(reading, np.flatnonzero(self.is_open & (self.proved == reading)), selection)
             # What is left behind broken bytes comes in many small pieces: they are judged now and decoded together.
@@ -186,44 +186,45 @@ class _Decoding:
             for number in group.tolist():
                 self._recover(number, calm=NO_LIMIT)
             return
-        active = group
+        active, is_plain = group, self.readings.strict is None
         while len(active) and self.room > 0:
-            walked = fast.ranges(self.buf, self.at[active], self.ranges.ends[active], min(STEP_FRAMES, self.room))
+            most, final = min(STEP_FRAMES, self.room), self.ranges.final[active]
+            walked = fast.ranges(self.buf, self.at[active], self.ranges.ends[active], final, is_plain, most)
             cut = self._take(walked, reading, active, selection)
-            self.room -= walked.count
             self.at[active] = walked.stops
             self._hand_over(walked, active, cut)
             goes_on = walked.is_good & (walked.stops < self.ranges.ends[active])
             goes_on[list(cut)] = False
             active = active[goes_on]
 
-    def _hand_over(self, walked: Any, active: Ints, cut: dict[int, int]) -> None:
+    def _hand_over(self, walked: Any, active: Ints, cut: dict[int, tuple[int, int]]) -> None:
         """Look closely where the kernel stopped, unless all that it lacks is more bytes."""
         closely = ~walked.is_good & ~(walked.is_short & ~self.ranges.final[active])
         is_done = walked.is_good & (walked.stops >= self.ranges.ends[active])
         self.is_open[active[is_done | walked.is_short]] = False
-        for local, frame in cut.items():
+        for local, (_, place) in cut.items():
             closely[local] = False
-            self.at[active[local]] = walked.starts[frame]
+            self.at[active[local]] = place
             self._recover(int(active[local]))
         for number in active[closely].tolist():
             self._recover(number)
 
-    def _take(self, walked: Any, reading: int, active: Ints, selection: Selection) -> dict[int, int]:
-        """Keep what the kernel decoded, decode what it declined; return the frames where ranges must be cut."""
-        if not walked.count:
+    def _take(self, walked: Any, reading: int, active: Ints, selection: Selection) -> dict[int, tuple[int, int]]:
+        """Keep what the kernel decoded, decode what it declined; return the frames and places where ranges are cut."""
+        if not walked.count and not walked.faults:
             return {}
         local = walked.range_of
         ranges = active[local] if len(active) > 1 else np.broadcast_to(active, (walked.count,))
         parts, status = [walked.filled], walked.status
         if self.readings.strict is not None:
             parts, status = self._strictly(walked.starts, walked.lengths, selection)
-        declined = np.flatnonzero(status)
-        cut = self._declined(declined, local, ranges, walked, reading) if len(declined) else {}
+        declined = np.flatnonzero(status).tolist()
+        cut = self._doubtful(declined, local, active, walked, reading) if declined or walked.faults else {}
         stop_of = np.full(len(active), walked.count)
-        for number, frame in cut.items():
+        for number, (frame, _) in cut.items():
             stop_of[number] = frame
         keep = np.arange(walked.count) < stop_of[local] if cut else None
+        self.room -= walked.count if keep is None else int(keep.sum())
         frames = Frames(reading, ranges, walked.starts, walked.lengths)
         for filled in parts:
             self._add(frames, selection, filled, keep)
@@ -239,17 +240,48 @@ class _Decoding:
             statuses.append(status)
         return parts, np.concatenate(statuses)
 
-    def _declined(self, declined: Ints, local: Ints, ranges: Ints, walked: Any, reading: int) -> dict[int, int]:
-        """Decode frames one by one; return by range the frame from which on nothing is sure."""
-        cut: dict[int, int] = {}
-        for i in declined.tolist():
-            number = int(local[i])
-            if number not in cut and not (
-                self._is_sure(reading)
-                and self._judge(reading, int(ranges[i]), int(walked.starts[i]), int(walked.lengths[i]))
-            ):
-                cut[number] = i
+    def _doubtful(
+        self, declined: list[int], local: Ints, active: Ints, walked: Any, reading: int
+    ) -> dict[int, tuple[int, int]]:
+        """Decode frames one by one; return by range the frame, and its place, from which on nothing is sure."""
+        cut: dict[int, tuple[int, int]] = {}
+        faults = [(fault[-1], False, fault) for fault in walked.faults]
+        for frame, is_declined, fault in sorted([*faults, *((i, True, []) for i in declined)]):
+            number = int(local[frame]) if is_declined else fault[0]
+            place = int(walked.starts[frame]) if is_declined else fault[1]
+            if number in cut:
+                continue
+            is_sure = (
+                self._is_sure(reading) and self._judge(reading, int(active[number]), place, int(walked.lengths[frame]))
+                if is_declined
+                else self._is_proved(walked, fault, local, active)
+                and self._fault(reading, int(active[number]), *fault[1:4])
+            )
+            if not is_sure:
+                cut[number] = frame, place
         return cut
+
+    def _is_proved(self, walked: Any, fault: list[int], local: Ints, active: Ints) -> bool:
+        """Whether the kernel decoded the frame behind broken bytes and its successor, if there is one."""
+        number, *_, frame = fault
+        if frame >= walked.count or walked.status[frame]:
+            return False
+        if frame + 1 < walked.count and local[frame + 1] == number:
+            return not walked.status[frame + 1]
+        return bool(walked.starts[frame] + walked.lengths[frame] == self.ranges.ends[active[number]])
+
+    def _fault(self, reading: int, number: int, begin: int, stop: int, length: int) -> bool:
+        """Quarantine what is before a frame that the kernel searched for; say no if nothing is wrong there."""
+        layout = self._layout(reading)
+        try:
+            length = length or read_header(layout, self.view, begin, int(self.ranges.ends[number])).length
+            error = self.readings.codec(layout).judge(self.view[begin : begin + length].tobytes())
+        except DecodeError as raised:
+            error = raised.as_value()
+        if not isinstance(error, DecodeError) or error.incomplete:
+            return False
+        self._quarantine(number, begin, error, self.view[begin:stop].tobytes())
+        return True
 
     def _judge(self, reading: int, number: int, start: int, length: int) -> bool:
         """Decode or quarantine a frame of a stream; say no if it takes a search."""
@@ -394,8 +426,10 @@ class _Decoding:
             self.proved[number] = self.readings.choices.index(decoder.proved)
         self.at[number] = self.recovered[number] = begin + decoder.bytes_in - decoder.pending
         self.is_open[number] = (wanted <= 0 or self.room <= 0) and self.at[number] < end
-        if decoder.lost is not None:
-            self.lost[number] = decoder.lost
+        lost = decoder.lost
+        if lost is not None and (lost.passed or self.room <= 0 or not self.is_open[number]):
+            # Otherwise the kernel begins the search again.
+            self.lost[number] = lost
         self._keep(number, messages)
 
     def _calm(self, number: int) -> int:

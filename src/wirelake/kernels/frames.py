@@ -8,13 +8,17 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .columns import run_program
+from .columns import ACCEPTED, run_program
 from .memory import at, pointer, prefetch, store
 from .numbers import read_int
 
 MAGIC, SIZE_WHOLE, SIZE_AFTER, ESCAPED, HEAD, CODE, KEPT, LINE = range(8)
 
 GOOD, SHORT, ODD = range(3)
+
+NO_SEARCH, SEARCH, SEARCH_FINAL = range(3)
+SEARCHED = 1_000
+"""A search that goes further is left to ``StreamDecoder``, which counts what it spends in vain."""
 
 CHUNK = 256
 """So many frames are found before they are decoded: few enough to be still in the cache then."""
@@ -59,25 +63,33 @@ def decode_frames(
 @njit(cache=True, nogil=True)
 def decode_ranges(
     parts, magic, codes, code_heads, prog, entries, tags, cells, dfa, patterns, words, word_bytes,
-    buf, positions, ends, outcomes, firsts, starts, lengths, payloads, heads, messages,
+    buf, positions, ends, searches, outcomes, firsts, faults, starts, lengths, payloads, heads, messages,
     out, room, fill, elements, status, row_message, row_padded, message_rows, saved, saved_elements, scratch,
 ):  # fmt: skip
     """Finds and decodes the frames of many ranges of a buffer, one range after the other.
 
     ``positions`` move to where the frames of each range end, ``outcomes`` say why there (GOOD: at its end, or there is
     no more room), ``firsts`` which frame is the first of each range. Returns the number of frames that were looked at,
-    of rows, of ranges that were begun, and whether a column is full: then frames behind the last one were found too.
+    of rows, of ranges that were begun, of faults, and whether a column is full: then frames behind the last one were
+    found too.
+
+    Where ``searches`` allow it, a range goes on behind broken bytes where frames seem to begin again. ``faults`` tell
+    five numbers of each: the range, where the broken bytes begin and end, how long the frame is that was declined
+    there (0: its header is odd), and the number of the next frame. That one and its successor must turn out good.
     """
     most = starts.shape[0]
     n_ranges = positions.shape[0]
     count = np.int64(0)
     rows = np.int64(0)
     found = np.int64(0)
+    n_faults = np.int64(0)
+    proof = np.int64(0)
     which = 0
     is_begun = False
     while which < n_ranges and count < most:
         stop = min(count + CHUNK, most)
-        while which < n_ranges and found < stop:
+        is_lost = False
+        while which < n_ranges and found < stop and not is_lost:
             if not is_begun:
                 store(firsts, which, found)
             found, position, outcome = read_frames(
@@ -88,7 +100,8 @@ def decode_ranges(
             )  # fmt: skip
             store(positions, which, position)
             store(outcomes, which, outcome)
-            is_begun = outcome == GOOD and position < at(ends, which)
+            is_lost = outcome == ODD and at(searches, which) != NO_SEARCH and found < most
+            is_begun = is_lost or (outcome == GOOD and position < at(ends, which))
             if not is_begun:
                 which += 1
         count, rows = run_program(
@@ -101,8 +114,62 @@ def decode_ranges(
             pointer(saved), pointer(saved_elements), pointer(scratch),
         )  # fmt: skip
         if count < found:
-            return count, rows, which + is_begun, True
-    return count, rows, which + is_begun, False
+            return count, rows, which + is_begun, n_faults, True
+        if is_lost:
+            # The end that a declined frame claims is no good: it is the frame that is broken.
+            length = np.int64(0)
+            if found > at(firsts, which) and at(status, found - 1) != ACCEPTED:
+                length = at(lengths, found - 1)
+            begin = at(positions, which) - length
+            resumed = np.int64(-1)
+            if length == 0 or found > proof:
+                resumed = next_frame(
+                    pointer(parts), parts.shape[0], pointer(magic), pointer(codes), codes.shape[0],
+                    pointer(code_heads), pointer(buf), buf.shape[0], begin + 1, at(ends, which),
+                    at(searches, which) == SEARCH_FINAL,
+                    pointer(starts), pointer(lengths), pointer(payloads), pointer(heads), pointer(messages), found,
+                )  # fmt: skip
+            if resumed < 0:
+                is_begun = False
+                which += 1
+                continue
+            found -= length > 0
+            count = found
+            for k, value in enumerate((which, begin, resumed, length, found)):
+                store(faults, 5 * n_faults + k, value)
+            n_faults += 1
+            proof = found + 2
+            store(positions, which, resumed)
+            store(outcomes, which, GOOD)
+    return count, rows, which + is_begun, n_faults, False
+
+
+@njit(cache=True, nogil=True)
+def next_frame(
+    parts, size_of_parts, magic, codes, n_codes, code_heads, data, size_of_buf, position, end, is_final,
+    starts, lengths, payloads, heads, messages, spare,
+):  # fmt: skip
+    """Where, not far from ``position``, a frame seems to begin that another one or the end follows; -1: look closely.
+
+    ``spare`` is the number of a frame that may be overwritten.
+    """
+    width = np.int64(0)
+    for part in range(0, size_of_parts, 6):
+        width += at(parts, part + 1)
+    for place in range(position, min(position + SEARCHED, end - width)):
+        behind = place
+        for frame in range(2):
+            _, behind, outcome = read_frames(
+                parts, size_of_parts, magic, codes, n_codes, code_heads, data, size_of_buf, behind, end, False,
+                starts, lengths, payloads, heads, messages, spare, spare + 1,
+            )  # fmt: skip
+            if outcome == SHORT and (frame == 1 or not is_final):
+                return -1
+            if outcome != GOOD:
+                break
+            if frame == 1 or behind == end:
+                return place if frame == 1 or is_final else -1
+    return -1
 
 
 @njit(cache=True, nogil=True)
