@@ -58,7 +58,7 @@ class Selection:
         for offset, message in messages:
             row = row_of(message, wanted)
             row["offset"] = offset
-            rows.append({name: row.get(name) for name in self.names})
+            rows.append(row)
         return pa.RecordBatch.from_pylist(rows, self.schema)
 
     def of_filled(self, filled: Any, offsets: NDArray[np.int64]) -> pa.RecordBatch:

@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..codec.frame import plausible, read_header
+from ..codec.frame import read_header
+from ..codec.outline import outlines_for
 from ..codec.stream import Decoded, Lost, Readings, StreamDecoder
 from ..errors import DecodeError, Incomplete
 from ..spec.resolve import Layout
@@ -33,6 +34,8 @@ _LEAST_CALM, _MOST_CALM = 2, 64
 """Messages one after the other that end the work of a stream decoder: starting the kernel costs as much."""
 _FIRST_EVENTS = 16
 """Events that a stream decoder is asked for at first; as long as faults come, for twice as many each time."""
+_LONGEST_HEADER = 1 << 9
+"""More bytes are not needed to see whether a frame seems to begin."""
 _SOON = 1 << 8
 """Bytes within which the next fault comes soon."""
 
@@ -186,6 +189,7 @@ class _Decoding:
             for number in group.tolist():
                 self._recover(number, calm=NO_LIMIT)
             return
+        self.codec, self.outlines = self.readings.codec(fast.program.layout), outlines_for((fast.program.layout,))
         active, is_plain = group, self.readings.strict is None
         while len(active) and self.room > 0:
             most, final = min(STEP_FRAMES, self.room), self.ranges.final[active]
@@ -219,7 +223,9 @@ class _Decoding:
         if self.readings.strict is not None:
             parts, status = self._strictly(walked.starts, walked.lengths, selection)
         declined = np.flatnonzero(status).tolist()
-        cut = self._doubtful(declined, local, active, walked, reading) if declined or walked.faults else {}
+        cut = (
+            self._doubtful(declined, local, active, walked, self._is_sure(reading)) if declined or walked.faults else {}
+        )
         stop_of = np.full(len(active), walked.count)
         for number, (frame, _) in cut.items():
             stop_of[number] = frame
@@ -241,62 +247,63 @@ class _Decoding:
         return parts, np.concatenate(statuses)
 
     def _doubtful(
-        self, declined: list[int], local: Ints, active: Ints, walked: Any, reading: int
+        self, declined: list[int], local: Ints, active: Ints, walked: Any, is_sure: bool
     ) -> dict[int, tuple[int, int]]:
         """Decode frames one by one; return by range the frame, and its place, from which on nothing is sure."""
         cut: dict[int, tuple[int, int]] = {}
         faults = [(fault[-1], False, fault) for fault in walked.faults]
         for frame, is_declined, fault in sorted([*faults, *((i, True, []) for i in declined)]):
             number = int(local[frame]) if is_declined else fault[0]
-            place = int(walked.starts[frame]) if is_declined else fault[1]
             if number in cut:
                 continue
-            is_sure = (
-                self._is_sure(reading) and self._judge(reading, int(active[number]), place, int(walked.lengths[frame]))
-                if is_declined
-                else self._is_proved(walked, fault, local, active)
-                and self._fault(reading, int(active[number]), *fault[1:4])
-            )
-            if not is_sure:
+            if is_declined:
+                place = int(walked.starts[frame])
+                is_good = is_sure and self._judge(int(active[number]), place, int(walked.lengths[frame]))
+            else:
+                _, place, stop, length, _ = fault
+                is_good = self._is_proved(walked, frame, int(active[number])) and self._fault(
+                    int(active[number]), place, stop, length
+                )
+            if not is_good:
                 cut[number] = frame, place
         return cut
 
-    def _is_proved(self, walked: Any, fault: list[int], local: Ints, active: Ints) -> bool:
-        """Whether the kernel decoded the frame behind broken bytes and its successor, if there is one."""
-        number, *_, frame = fault
+    def _judge(self, number: int, start: int, length: int) -> bool:
+        """Decode or quarantine a frame of a stream; say no if it takes a search."""
+        frame = self.view[start : start + length].tobytes()
+        message = self.codec.judge(frame)
+        is_fault = isinstance(message, DecodeError)
+        is_doubtful = is_fault or self.readings.doubt(frame) is not None
+        if is_doubtful and not self._follows(number, start + length):
+            return False
+        if is_fault:
+            self._quarantine(number, start, message, frame)
+        else:
+            self.slow.append((number, start, message))
+        return True
+
+    def _is_proved(self, walked: Any, frame: int, number: int) -> bool:
+        """Whether the frame behind broken bytes is good, and another or the end of the range follows it."""
         if frame >= walked.count or walked.status[frame]:
             return False
-        if frame + 1 < walked.count and local[frame + 1] == number:
-            return not walked.status[frame + 1]
-        return bool(walked.starts[frame] + walked.lengths[frame] == self.ranges.ends[active[number]])
+        return self._follows(number, int(walked.starts[frame] + walked.lengths[frame])) is True
 
-    def _fault(self, reading: int, number: int, begin: int, stop: int, length: int) -> bool:
+    def _follows(self, number: int, place: int) -> bool | None:
+        """Whether a frame seems to begin at a place, or the range ends there; None: too few bytes to tell."""
+        head = self.view[place : min(place + _LONGEST_HEADER, int(self.ranges.ends[number]))].tobytes()
+        follows = self.outlines.follows(head, 0, len(head))
+        return True if follows is None and self.ranges.final[number] else follows
+
+    def _fault(self, number: int, begin: int, stop: int, length: int) -> bool:
         """Quarantine what is before a frame that the kernel searched for; say no if nothing is wrong there."""
-        layout = self._layout(reading)
         try:
-            length = length or read_header(layout, self.view, begin, int(self.ranges.ends[number])).length
-            error = self.readings.codec(layout).judge(self.view[begin : begin + length].tobytes())
+            length = length or read_header(self.codec.layout, self.view, begin, int(self.ranges.ends[number])).length
+            error = self.codec.judge(self.view[begin : begin + length].tobytes())
         except DecodeError as raised:
             error = raised.as_value()
         if not isinstance(error, DecodeError) or error.incomplete:
             return False
         self._quarantine(number, begin, error, self.view[begin:stop].tobytes())
-        return True
-
-    def _judge(self, reading: int, number: int, start: int, length: int) -> bool:
-        """Decode or quarantine a frame of a stream; say no if it takes a search."""
-        layout = self._layout(reading)
-        frame = self.view[start : start + length].tobytes()
-        message = self.readings.codec(layout).judge(frame)
-        is_fault = isinstance(message, DecodeError)
-        if is_fault or self.readings.doubt(frame) is not None:
-            follows = plausible(layout, self.view, start + length, int(self.ranges.ends[number]))
-            if follows is False or (follows is None and not self.ranges.final[number]):
-                return False
-        if is_fault:
-            self._quarantine(number, start, message, frame)
-        else:
-            self.slow.append((number, start, message))
         return True
 
     def _quarantine(self, number: int, start: int, error: DecodeError, data: bytes) -> None:

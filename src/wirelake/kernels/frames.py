@@ -75,7 +75,7 @@ def decode_ranges(
 
     Where ``searches`` allow it, a range goes on behind broken bytes where frames seem to begin again. ``faults`` tell
     five numbers of each: the range, where the broken bytes begin and end, how long the frame is that was declined
-    there (0: its header is odd), and the number of the next frame. That one and its successor must turn out good.
+    there (0: its header is odd), and the number of the next frame. That one must be good, and its successor seem so.
     """
     most = starts.shape[0]
     n_ranges = positions.shape[0]
@@ -138,7 +138,7 @@ def decode_ranges(
             for k, value in enumerate((which, begin, resumed, length, found)):
                 store(faults, 5 * n_faults + k, value)
             n_faults += 1
-            proof = found + 2
+            proof = found + 1
             store(positions, which, resumed)
             store(outcomes, which, GOOD)
     return count, rows, which + is_begun, n_faults, False
