@@ -38,6 +38,9 @@ HEADERS = {
     "ceda": ("827e", "827e827e61", "827eff7f6100", "827e01026100", "8281", "82fe6161", "827e14141414", "827e7e7e6100"),
 }
 """Beginnings of headers that a search must look at wherever they stand."""
+LENGTHS = {"casual": (24, ">Q"), "dsa": (0, "<I"), "mb": (0, ">I"), "ceda": (2, "<H")}
+"""Where a header says how long its frame is, and how."""
+MOST_CLAIMED = {"casual": 50_000, "dsa": 50_000, "mb": 6_000, "ceda": 50_000}
 
 
 @dataclass(frozen=True)
@@ -101,23 +104,38 @@ def _hostile_streams(protocol: str, size: int, benign: bytes) -> Iterator[tuple[
         yield f"runs of {header}", _repeated(bytes.fromhex(header), size)
     for length in (2, 3, 4, 6, 8, 12, 16, 24, 32, 40, 64, 100, 200):
         yield f"runs of the first {length} bytes", _repeated(benign[:length], size)
-    clean, long = _frames(protocol, benign)
+    clean, short, long = _frames(protocol, benign)
     for header in HEADERS[protocol]:
         yield f"a clean frame and {header}", _repeated(clean + bytes.fromhex(header), size)
     for cut in (1, len(long) // 2):
         yield f"a clean frame and a long one without {cut} bytes", _repeated(clean + long[:-cut], size)
     yield "a clean frame and a long broken one", _repeated(clean + long[:-1] + b"\xc1", size)
+    yield "a clean frame and long claims that differ", _claims(protocol, clean, long, size)
+    yield "a short frame and half of it", _repeated(short + short[: len(short) // 2], size)
     yield "zeros", bytes(size)
     yield "noise", random.Random(1).randbytes(size)
     if protocol == "dsa":
         yield "maps with colliding keys", _repeated(colliding_map(size // 2), size)
 
 
-def _frames(protocol: str, benign: bytes) -> tuple[bytes, bytes]:
-    """Return the first frame and the longest of the next ones."""
+def _claims(protocol: str, clean: bytes, long: bytes, size: int) -> bytes:
+    """A clean frame and the beginning of one that says it is very long, in turn; each says another length."""
+    data = bytearray()
+    while len(data) < size:
+        at, form = LENGTHS[protocol]
+        claim = bytearray(long[:40])
+        if protocol == "ceda":
+            claim[1:2] = b"\x7e\0\0"
+        struct.pack_into(form, claim, at, 10_000 + 37 * len(data) % 50_000 % MOST_CLAIMED[protocol])
+        data += clean + claim
+    return bytes(data[:size])
+
+
+def _frames(protocol: str, benign: bytes) -> tuple[bytes, bytes, bytes]:
+    """Return the first frame, and the shortest and the longest of the next ones."""
     events = StreamDecoder(protocol, **OPTIONS.get(protocol, {})).feed(benign)
     first, *others = [benign[event.offset : event.offset + event.length] for event in events[:100]]
-    return first, max(others, key=len)
+    return first, min(others, key=len), max(others, key=len)
 
 
 def _repeated(piece: bytes, size: int) -> bytes:

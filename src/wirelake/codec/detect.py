@@ -42,25 +42,19 @@ class Detector:
 
     def detect(self, data: bytes | bytearray, start: int, end: int, alone: bool = False) -> Verdict:
         """Return the verdict of the frame at ``start`` of a stream: a pure function of the bytes up to ``end``."""
-        claims = [claim(data, start, end) for claim in self._claims]
-        possible = [claim for claim in zip(claims, self._layouts, strict=True) if claim[0] >= UNKNOWN]
-        if len(possible) == 1:
-            ((length, layout),) = possible
-            return Verdict(layout, False, max(length, 0))
-        if UNKNOWN in claims:
-            # The header itself is cut off.
-            return Verdict(None, wait=True)
-        if not possible:
-            # Wrong in all of them: one that reads further than the others was proved before it failed.
-            furthest = min(claims)
-            return Verdict(self._layouts[claims.index(furthest)] if claims.count(furthest) == 1 else None)
-        length, small = min(possible, key=_length)
+        claims, layouts = [claim(data, start, end) for claim in self._claims], self._layouts
+        if min(claims) < 0:
+            possible = [number for number, length in enumerate(claims) if length >= UNKNOWN]
+            if len(possible) < 2 or UNKNOWN in claims:
+                return self._broken(claims, possible)
+            claims, layouts = [claims[i] for i in possible], tuple(layouts[i] for i in possible)
+        length, longest = min(claims), max(claims)
         if end - start < length:
             return Verdict(None, wait=True)
         frame = bytes(memoryview(data)[start : start + length])
-        longest, large = max(possible, key=_length)
         if length == longest:
-            return Verdict(self._same_length([layout for _, layout in possible], frame), False, length)
+            return Verdict(self._same_length(layouts, frame), False, length)
+        small, large = layouts[claims.index(length)], layouts[claims.index(longest)]
         is_clean, rule = self._outcome(small, frame)
         if is_clean and not alone:
             return Verdict(small, False, length)
@@ -71,7 +65,17 @@ class Detector:
             return Verdict(large, True, longest)
         return Verdict(large, False, longest) if follows is False else Verdict(small, False, length)
 
-    def _same_length(self, layouts: list[Layout], frame: bytes) -> Layout | None:
+    def _broken(self, claims: list[int], possible: list[int]) -> Verdict:
+        """Return the verdict of a header that is cut off, or that one layout reads at most."""
+        if len(possible) == 1:
+            return Verdict(self._layouts[possible[0]], False, max(claims[possible[0]], 0))
+        if possible:
+            return Verdict(None, wait=True)
+        # Wrong in all of them: one that reads further than the others was proved before it failed.
+        furthest = min(claims)
+        return Verdict(self._layouts[claims.index(furthest)] if claims.count(furthest) == 1 else None)
+
+    def _same_length(self, layouts: tuple[Layout, ...], frame: bytes) -> Layout | None:
         outcomes = [(layout, *self._outcome(layout, frame)) for layout in layouts]
         clean = [layout for layout, is_clean, _ in outcomes if is_clean]
         if len(clean) == 1:
@@ -90,10 +94,6 @@ class Detector:
 @lru_cache(maxsize=64)
 def detector_for(layouts: tuple[Layout, ...]) -> Detector:
     return Detector(layouts)
-
-
-def _length(claim: tuple[int, Layout]) -> int:
-    return claim[0]
 
 
 def detect_alone(layouts: tuple[Layout, ...], frame: bytes) -> Layout | None:

@@ -202,6 +202,7 @@ class StreamDecoder:
         self._scan = -1
         self._error: DecodeError | None = None
         self._outlines = outlines_for(self._possible())
+        self._alike = outlines_for((self._fallback,))
         self._judged_at = -1
         self._judged = Verdict()
         self._refused = (-1, 0)
@@ -433,7 +434,7 @@ class StreamDecoder:
         """
         end = len(self._buffer)
         spent = _PLACE
-        for length, layouts in self._outlines.claims(self._buffer, at, end):
+        for length, layouts in self._claims(at, end):
             if length == UNKNOWN or at + length > end:
                 if not final:
                     return None
@@ -449,14 +450,22 @@ class StreamDecoder:
         self._spent += spent
         return False
 
+    def _claims(self, at: int, end: int) -> list[tuple[int, tuple[Layout, ...]]]:
+        if self._layout is None and self._codec.measure(self._buffer, at, end):
+            # All read it alike, so it proves nothing.
+            return self._alike.claims(self._buffer, at, end)
+        return self._outlines.claims(self._buffer, at, end)
+
     def _is_frame(self, at: int, length: int, layouts: tuple[Layout, ...]) -> bool:
         """Whether these bytes are a clean message to one of the layouts that read them so; a single one is proved."""
         if self._refused == (self._base + at, length):
             return False
         frame = bytes(memoryview(self._buffer)[at : at + length])
-        if self._layout is None and self._codec.measure(frame, 0, length):
-            layouts = (self._fallback,)  # all read it alike, so it proves nothing
-        clean = [(layout, message) for layout in layouts if (message := self._clean(layout, frame)) is not None]
+        clean = []
+        for layout in layouts:
+            message = self._clean(layout, frame)
+            if message is not None:
+                clean.append((layout, message))
         if not clean:
             self._refused = (self._base + at, length)
         elif len(clean) == 1:
@@ -469,20 +478,23 @@ class StreamDecoder:
 
     def _clean(self, layout: Layout, frame: bytes) -> Any:
         """Return the message in ``frame`` if it is clean, else None."""
-        faults = faults_for(layout)
-        message = faults.recall(frame) if self._layout is None else None
-        if message is None:
-            try:
-                message = compile_layout(layout, clean=True)(frame, len(frame))
-            except UncleanError:
-                return None
-            except DOUBTS:
-                pass
-            if message is None:
-                message = self._readings.codec(layout).judge(frame)
-            elif self._layout is None:
-                # Whoever sends what no dialect reads may do so for long: every fault is followed by such a search.
-                faults.remember(frame, message)
+        if self._layout is None:
+            # Whoever sends what no dialect reads may do so for long, and every fault costs a search: remember what
+            # that found.
+            known = faults_for(layout).recall(frame)
+            if known is not None:
+                return None if isinstance(known, DecodeError) else known
+        try:
+            message = compile_layout(layout, clean=True)(frame, len(frame))
+            if message is not None:
+                if self._layout is None:
+                    faults_for(layout).remember(frame, message)
+                return message
+        except UncleanError:
+            return None
+        except DOUBTS:
+            pass
+        message = self._readings.codec(layout).judge(frame)
         return None if isinstance(message, DecodeError) or not is_clean(message) else message
 
 

@@ -189,6 +189,7 @@ class _Decoding:
             for number in group.tolist():
                 self._recover(number, calm=NO_LIMIT)
             return
+        self.is_sure = self._is_sure(reading)
         self.codec, self.outlines = self.readings.codec(fast.program.layout), outlines_for((fast.program.layout,))
         active, is_plain = group, self.readings.strict is None
         while len(active) and self.room > 0:
@@ -223,9 +224,7 @@ class _Decoding:
         if self.readings.strict is not None:
             parts, status = self._strictly(walked.starts, walked.lengths, selection)
         declined = np.flatnonzero(status).tolist()
-        cut = (
-            self._doubtful(declined, local, active, walked, self._is_sure(reading)) if declined or walked.faults else {}
-        )
+        cut = self._doubtful(declined, local, active, walked) if declined or walked.faults else {}
         stop_of = np.full(len(active), walked.count)
         for number, (frame, _) in cut.items():
             stop_of[number] = frame
@@ -246,24 +245,19 @@ class _Decoding:
             statuses.append(status)
         return parts, np.concatenate(statuses)
 
-    def _doubtful(
-        self, declined: list[int], local: Ints, active: Ints, walked: Any, is_sure: bool
-    ) -> dict[int, tuple[int, int]]:
+    def _doubtful(self, declined: list[int], local: Ints, active: Ints, walked: Any) -> dict[int, tuple[int, int]]:
         """Decode frames one by one; return by range the frame, and its place, from which on nothing is sure."""
         cut: dict[int, tuple[int, int]] = {}
-        faults = [(fault[-1], False, fault) for fault in walked.faults]
-        for frame, is_declined, fault in sorted([*faults, *((i, True, []) for i in declined)]):
-            number = int(local[frame]) if is_declined else fault[0]
+        doubts = [(frame, [int(local[frame]), int(walked.starts[frame])]) for frame in declined]
+        doubts += [(fault[-1], fault) for fault in walked.faults]
+        for frame, about in sorted(doubts, key=_order):
+            number, place = about[:2]
             if number in cut:
                 continue
-            if is_declined:
-                place = int(walked.starts[frame])
-                is_good = is_sure and self._judge(int(active[number]), place, int(walked.lengths[frame]))
+            if len(about) > 2:
+                is_good = self._fault(int(active[number]), about, walked)
             else:
-                _, place, stop, length, _ = fault
-                is_good = self._is_proved(walked, frame, int(active[number])) and self._fault(
-                    int(active[number]), place, stop, length
-                )
+                is_good = self.is_sure and self._judge(int(active[number]), place, int(walked.lengths[frame]))
             if not is_good:
                 cut[number] = frame, place
         return cut
@@ -282,20 +276,19 @@ class _Decoding:
             self.slow.append((number, start, message))
         return True
 
-    def _is_proved(self, walked: Any, frame: int, number: int) -> bool:
-        """Whether the frame behind broken bytes is good, and another or the end of the range follows it."""
-        if frame >= walked.count or walked.status[frame]:
-            return False
-        return self._follows(number, int(walked.starts[frame] + walked.lengths[frame])) is True
-
     def _follows(self, number: int, place: int) -> bool | None:
         """Whether a frame seems to begin at a place, or the range ends there; None: too few bytes to tell."""
         head = self.view[place : min(place + _LONGEST_HEADER, int(self.ranges.ends[number]))].tobytes()
         follows = self.outlines.follows(head, 0, len(head))
         return True if follows is None and self.ranges.final[number] else follows
 
-    def _fault(self, number: int, begin: int, stop: int, length: int) -> bool:
-        """Quarantine what is before a frame that the kernel searched for; say no if nothing is wrong there."""
+    def _fault(self, number: int, fault: list[int], walked: Any) -> bool:
+        """Quarantine what is before a frame that the kernel searched for; say no if that may be wrong."""
+        _, begin, stop, length, frame = fault
+        if frame >= walked.count or walked.status[frame]:
+            return False
+        if not self._follows(number, int(walked.starts[frame] + walked.lengths[frame])):
+            return False
         try:
             length = length or read_header(self.codec.layout, self.view, begin, int(self.ranges.ends[number])).length
             error = self.codec.judge(self.view[begin : begin + length].tobytes())
@@ -491,6 +484,11 @@ class _Decoding:
             messages = [message for _, _, message in self.slow]
             records = self.selection.of_messages(list(zip(offsets, messages, strict=True)))
         return Rows(records, ranges, starts, lengths)
+
+
+def _order(doubt: tuple[int, list[int]]) -> tuple[int, bool]:
+    """By frame; a fault comes before the frame that follows it."""
+    return doubt[0], len(doubt[1]) == 2
 
 
 def _start(row: tuple[int, int, Any]) -> int:
