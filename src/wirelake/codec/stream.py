@@ -462,16 +462,16 @@ class StreamDecoder:
             return False
         frame = bytes(memoryview(self._buffer)[at : at + length])
         clean = []
-        for layout in layouts:
-            message = self._clean(layout, frame)
+        for reading in layouts:
+            message = self._clean(reading, frame)
             if message is not None:
-                clean.append((layout, message))
+                clean.append((reading, message))
         if not clean:
             self._refused = (self._base + at, length)
         elif len(clean) == 1:
-            ((layout, message),) = clean
-            if self._layout is None and layout is not self._fallback and layout in self._choices:
-                self._prove(layout)
+            ((reading, message),) = clean
+            if self._layout is None and reading is not self._fallback and reading in self._choices:
+                self._prove(reading)
             if self._readings.strict is None:
                 self._ahead = Decoded(self._base + at, message)
         return bool(clean)
