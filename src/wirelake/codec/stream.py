@@ -498,14 +498,4 @@ class StreamDecoder:
         return None if isinstance(message, DecodeError) or not is_clean(message) else message
 
 
-__all__ = [
-    "MAX_QUARANTINE",
-    "Decoded",
-    "Event",
-    "Lost",
-    "Quarantined",
-    "Readings",
-    "StreamDecoder",
-    "readings",
-    "torn",
-]
+__all__ = ["MAX_QUARANTINE", "Decoded", "Event", "Lost", "Quarantined", "Readings", "StreamDecoder", "readings", "torn"]

@@ -72,12 +72,7 @@ class GoldSteps:
         )
 
     def feed(
-        self,
-        facts: pa.Table,
-        connections: pa.Table,
-        accounts: pa.Table,
-        quarantined: pa.Table,
-        final: bool = False,
+        self, facts: pa.Table, connections: pa.Table, accounts: pa.Table, quarantined: pa.Table, final: bool = False
     ) -> GoldRows:
         """Take what one partition has: facts, CONNECTIONS that were seen, the newest accounts of streams that were
         touched, rows of silver/quarantine. ``final``: nothing more comes."""

@@ -254,10 +254,7 @@ def _rows(made: Layout, field: n.Field, prefix: str, path: str, notes: list[str]
             return [(name, *_int(inner_wire), "", _with_notes(f"bytes of {of}", notes))]
         case n.Run(length=n.Int() as length):
             kind, size = type_and_size(wire)
-            return [
-                (f"{name}.size", *_int(length), "", f"bytes of {name}"),
-                (f"{name}.data", kind, size, ours, doc),
-            ]
+            return [(f"{name}.size", *_int(length), "", f"bytes of {name}"), (f"{name}.data", kind, size, ours, doc)]
         case n.Many(element=n.Nested(struct=cls), count=count):
             return _count_rows(name, count) + _struct_rows(made, cls, f"{name}.element.", f"{ours}[].", notes)
         case n.Many(element=element, count=count):

@@ -73,13 +73,7 @@ XATMI_ERROR = Labels(
 )
 XATMI_EVENTS = Labels(
     "xatmi_events",
-    {
-        0x01: "TPEV_DISCONIMM",
-        0x02: "TPEV_SVCERR",
-        0x04: "TPEV_SVCFAIL",
-        0x08: "TPEV_SVCSUCC",
-        0x20: "TPEV_SENDONLY",
-    },
+    {0x01: "TPEV_DISCONIMM", 0x02: "TPEV_SVCERR", 0x04: "TPEV_SVCFAIL", 0x08: "TPEV_SVCSUCC", 0x20: "TPEV_SENDONLY"},
     bits=True,
 )
 TRANSACTION_STATE = Labels(

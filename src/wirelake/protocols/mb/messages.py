@@ -7,22 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...spec import (
-    UNSET,
-    Body,
-    Line,
-    Message,
-    Run,
-    Size,
-    be,
-    choose,
-    field,
-    messages_in,
-    number,
-    optional,
-    view,
-    word,
-)
+from ...spec import UNSET, Body, Line, Message, Run, Size, be, choose, field, messages_in, number, optional, view, word
 
 MAX_HEADER_WINDOW = 367
 MAX_PAYLOAD = 16384
