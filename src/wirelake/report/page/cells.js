@@ -1,4 +1,4 @@
-// Elements that show a value of an answer, and say which: query, row, column and the raw value are on them, so that
+// Elements that show a value of a result, and say which: query, row, column and the raw value are on them, so that
 // every number of the page can be compared with what its SQL gives.
 
 const LONG = 140;
@@ -18,7 +18,7 @@ function tie(element, query, row, column, value, how) {
   return element;
 }
 
-/** A number of an answer inside a sentence or a tile. */
+/** A number of a result inside a sentence or a tile. */
 function figure(query, row, column, how = null) {
   const value = valueAt(query, row, column);
   const chosen = how ?? formatOf(column, value);

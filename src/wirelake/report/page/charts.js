@@ -1,4 +1,4 @@
-// Charts over time. Values are those of the answers; nothing is added up but to find out how long an axis is.
+// Charts over time. Values are those of the queries; they are added up only to find out how long an axis is.
 
 /** The values of one column over time, protocol by protocol: [name, {x, y}]. */
 function seriesBy(query, column) {
@@ -84,7 +84,7 @@ function quarantineChart() {
   });
 }
 
-/** What is told under the pointer: values as they are written elsewhere. */
+/** The text under the pointer: values as they are written elsewhere. */
 function hoverTexts(values, how) {
   return {customdata: values.map((value) => format(value, how)), hovertemplate: '%{customdata}'};
 }
@@ -106,7 +106,7 @@ const PERCENTILES = [
 
 /** Without a choice, or with one protocol: its three percentiles; with several: the 95th of each. */
 function latencySeries(theme) {
-  const chosen = [...looking.protocols];
+  const chosen = [...activeFilter.protocols];
   if (chosen.length > 1) {
     return seriesBy('latency', 'p95_us').filter(([name]) => chosen.includes(name))
       .map(([name, points]) => line(`${name} p95`, points, theme.protocol(name), 2, 'solid'));
@@ -120,9 +120,9 @@ function latencySeries(theme) {
 function latencyChart() {
   return new Chart({
     query: 'latency', title: 'Latency percentiles', byProtocol: true, height: 300,
-    note: () => (looking.protocols.size > 1 ? 'From a request to its first reply: the 95th percentile of each protocol.'
+    note: () => (activeFilter.protocols.size > 1 ? 'From a request to its first reply: the 95th percentile of each protocol.'
       : 'From a request to its first reply.'),
-    describe: () => `lines over time of the ${looking.protocols.size > 1 ? '95th percentile of each protocol chosen'
+    describe: () => `lines over time of the ${activeFilter.protocols.size > 1 ? '95th percentile of each protocol chosen'
       : '50th, 95th and 99th percentile'}, on a logarithmic scale.`,
     nothing: 'No request with a time and a reply in this lake.',
     build: (theme) => {

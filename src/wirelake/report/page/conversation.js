@@ -93,8 +93,8 @@ function notHere(id) {
 }
 
 async function fetchConversation(id) {
-  const answered = await fetch(`conversation?id=${encodeURIComponent(id)}`);
-  return answered.ok ? answered.json() : null;
+  const response = await fetch(`conversation?id=${encodeURIComponent(id)}`);
+  return response.ok ? response.json() : null;
 }
 
 function setHeading(kind, title) {

@@ -1,5 +1,5 @@
 // A conversation as a sequence diagram: a line for each who took part, an arrow for each message, in the order of time.
-// It is a list box: arrow keys choose a message, and what is chosen is told in words.
+// It is a list box: arrow keys choose a message, and the choice is described in words.
 
 const ROW = 44;
 const MARKED_ROW = 62;
@@ -240,7 +240,7 @@ function markWords(event) {
   return event.rule ? `${MARKS[event.mark]}: ${visible(event.rule)}` : MARKS[event.mark];
 }
 
-/** Requests and their like have a full head, answers an open one. */
+/** Requests and their like have a full head, replies an open one. */
 function head(x, y, way, kind) {
   const shape = `M${x - way * 9} ${y - 5}L${x} ${y}L${x - way * 9} ${y + 5}`;
   if (kind === 'response') return draw('path', {class: 'head-open', d: shape});

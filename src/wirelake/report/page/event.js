@@ -1,6 +1,6 @@
 // One message of a conversation, looked at closely: where and when it was, what is wrong, its bytes, its fields.
 
-/** The view of an event; `first` is the time from which the conversation's times are told. */
+/** The view of an event; the conversation's times count from `first`. */
 function eventView(event, conversation) {
   const line = (at) => conversation.lifelines[at];
   const first = conversation.events.find((other) => other.ts !== null)?.ts ?? null;

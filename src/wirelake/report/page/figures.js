@@ -39,7 +39,7 @@ class Proportions {
 
   update(why) {
     if (why === 'theme') return;
-    const {columns, rows} = answer(this.query);
+    const {columns, rows} = resultOf(this.query);
     const wanted = records(this.query).filter(({row}) => rowWanted(columns, rows[row]));
     if (wanted.length === 0) {
       this.body.replaceChildren(emptyNote(rows.length === 0 ? this.nothing : 'No row matches the filter.'));

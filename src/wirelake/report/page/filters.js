@@ -15,7 +15,7 @@ function startFilters() {
   });
   byId('clear').addEventListener('click', () => {
     search.value = '';
-    looking.protocols.clear();
+    activeFilter.protocols.clear();
     applySearch();
     search.focus();
   });
@@ -26,8 +26,8 @@ function startFilters() {
 }
 
 function applySearch() {
-  looking.search = byId('search').value.trim().toLowerCase();
-  tellAll('filter');
+  activeFilter.search = byId('search').value.trim().toLowerCase();
+  updateParts('filter');
 }
 
 /** What sticks below the toolbar must know how high it is just now. */
@@ -46,7 +46,7 @@ function focusSearch(event) {
 
 function showFilter() {
   const known = protocols();
-  for (const name of looking.protocols) if (!known.includes(name)) looking.protocols.delete(name);
+  for (const name of activeFilter.protocols) if (!known.includes(name)) activeFilter.protocols.delete(name);
   const focused = document.activeElement?.dataset?.chip;
   byId('chips').replaceChildren(...known.map(chip));
   if (focused !== undefined) [...byId('chips').children].find((one) => one.dataset.chip === focused)?.focus();
@@ -57,20 +57,20 @@ function showFilter() {
 function chip(name) {
   const label = make('bdi', {text: shorten(visible(name), 24), title: visible(name)});
   return make('button', {
-    type: 'button', class: 'chip', 'aria-pressed': String(looking.protocols.has(name)),
+    type: 'button', class: 'chip', 'aria-pressed': String(activeFilter.protocols.has(name)),
     data: {chip: name, colour: colourIndex(name)}, on: {click: () => toggleProtocol(name)},
   }, make('span', {class: 'swatch', 'aria-hidden': 'true'}), label);
 }
 
 function toggleProtocol(name) {
-  if (!looking.protocols.delete(name)) looking.protocols.add(name);
-  tellAll('filter');
+  if (!activeFilter.protocols.delete(name)) activeFilter.protocols.add(name);
+  updateParts('filter');
 }
 
 /** How much of the page's tables is left, over all of them. */
 function matchWords() {
-  const tables = parts.filter((part) => part instanceof AnswerTable);
+  const tables = parts.filter((part) => part instanceof ResultTable);
   const found = tables.reduce((sum, table) => sum + table.matching.length, 0);
-  const all = tables.reduce((sum, table) => sum + answer(table.query).rows.length, 0);
+  const all = tables.reduce((sum, table) => sum + resultOf(table.query).rows.length, 0);
   return found === 0 ? 'Nothing matches' : `${asCount(found)} of ${asCount(all)} rows match`;
 }

@@ -61,7 +61,7 @@ function asExactTime(value) {
   return `${asTime(value)}${micros}`;
 }
 
-/** Only the time of day, where the day is told elsewhere. */
+/** Only the time of day, where the day stands elsewhere. */
 function asClock(value) {
   return asTime(value).slice(-12);
 }
@@ -72,7 +72,7 @@ function asPercent(value) {
   return percent < 0.01 ? '< 0.01 %' : `${percent.toFixed(percent < 1 ? 2 : 1)} %`;
 }
 
-/** What peers told about themselves, from its JSON text. */
+/** Peer details, from their JSON text. */
 function asFacts(value) {
   try {
     return Object.entries(JSON.parse(value)).map(([name, fact]) => `${visible(name)}: ${visible(fact)}`).join(' · ');
@@ -138,7 +138,7 @@ const FORMATS = {
 };
 const NOT_NUMBERS = new Set(['text', 'words', 'facts']);
 
-/** A value in a format; a number that is none, and an empty cell, are told as they are. */
+/** A value in a format; a number that is none, and an empty cell, stay as they are. */
 function format(value, how) {
   if (how === 'protocol') return visible(protocolName(value));
   if (value === null || value === undefined || value === '') return NOTHING;

@@ -1,4 +1,4 @@
-// Two lists that are no answers: the conversations that lie in the page, and the queries that it was made with.
+// Two lists that no query gives: the conversations in the page, and the queries that it was made with.
 
 const FIRST_CONVERSATIONS = 12;
 
@@ -61,10 +61,10 @@ function whyTags(one) {
     make('span', {class: `status ${toneOf(why)}`, text: Object.hasOwn(WHY, why) ? WHY[why] : visible(why)}));
 }
 
-/** All queries of the page, to be copied and asked anew. */
-class Questions {
+/** All queries of the page, to be copied and run again. */
+class QueryList {
   constructor() {
-    this.list = make('ul', {class: 'questions'});
+    this.list = make('ul', {class: 'queries'});
     this.example = make('pre', {tabindex: 0, 'aria-label': 'How to create a view'});
     const text = make('p', {},
       'Every number on this page is the result of a query on the tables of the lake, which are Parquet files that any ',

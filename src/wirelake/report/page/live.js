@@ -1,4 +1,4 @@
-// A page that is served follows its lake: it asks whether there is a new commit, and takes over the new report.
+// A served page follows its lake: it polls for a new commit, and takes over the new report.
 
 const EVERY_MS = 2000;
 const SLOWEST_MS = 60_000;
@@ -39,16 +39,16 @@ function isNewer(state) {
 }
 
 async function fetchJson(path) {
-  const answered = await fetch(path, {cache: 'no-cache'});
-  if (!answered.ok) throw new Error(`${path}: ${answered.status}`);
-  return answered.json();
+  const response = await fetch(path, {cache: 'no-cache'});
+  if (!response.ok) throw new Error(`${path}: ${response.status}`);
+  return response.json();
 }
 
 /** The new report in the place of the old; filter, scrolling, focus and what is open stay. */
 function takeOver(newer) {
   const place = scrollY;
   report = newer;
-  keepingFocus(() => tellAll('report'));
+  keepingFocus(() => updateParts('report'));
   scrollTo({top: place, behavior: 'instant'});
 }
 

@@ -5,7 +5,7 @@ const NEAR = '600px';
 const PAPER_WIDTH = 690;
 const PLOT_OPTIONS = {displayModeBar: false, responsive: false, doubleClick: 'reset', showTips: false};
 
-/** A chart of one answer. `title` and `note` are texts, or give them; `describe` says in words what it shows; `build`
+/** A chart of one result. `title` and `note` are texts, or give them; `describe` says in words what it shows; `build`
     gives series (Plotly's traces) and layout, or null if there is nothing to draw; `byProtocol`: the filter by protocol
     changes it. */
 class Chart {
@@ -45,19 +45,19 @@ class Chart {
     if (printing) this.drawn = true;
     this.framed.heading.textContent = given(this.title);
     this.framed.note.textContent = given(this.note);
-    this.scope.textContent = looking.protocols.size > 0 && !this.byProtocol ? 'all protocols' : '';
+    this.scope.textContent = activeFilter.protocols.size > 0 && !this.byProtocol ? 'all protocols' : '';
     if (this.drawn && !(why === 'filter' && this.isAsChosen())) this.draw();
     if (why !== 'theme') this.table?.update(why);
   }
 
   /** Whether it shows the protocols that are chosen: words of the search change no chart. */
   isAsChosen() {
-    return !this.byProtocol || this.chosen === [...looking.protocols].join('\n');
+    return !this.byProtocol || this.chosen === [...activeFilter.protocols].join('\n');
   }
 
   draw() {
     if (!globalThis.Plotly) return;
-    this.chosen = [...looking.protocols].join('\n');
+    this.chosen = [...activeFilter.protocols].join('\n');
     this.width = printing ? 0 : this.box.clientWidth;
     const width = printing ? Math.min(PAPER_WIDTH, this.box.clientWidth || PAPER_WIDTH) : this.width;
     const theme = {...themeColours(), width};
@@ -83,14 +83,14 @@ class Chart {
     this.box.removeAttribute('role');
     this.box.removeAttribute('aria-label');
     this.legend.replaceChildren();
-    const isEmpty = answer(this.query).rows.length === 0;
+    const isEmpty = resultOf(this.query).rows.length === 0;
     this.box.replaceChildren(emptyNote(isEmpty ? this.nothing : 'Nothing matches the filter.'));
   }
 
   openTable() {
     if (!this.details.open || this.table) return;
     const title = `${given(this.title)}, as table`;
-    this.table = new AnswerTable({query: this.query, title, opens: false, bare: true, nothing: this.nothing});
+    this.table = new ResultTable({query: this.query, title, opens: false, bare: true, nothing: this.nothing});
     this.details.append(this.table.element);
   }
 }
@@ -108,5 +108,5 @@ function legendItem({name, colour}) {
 
 /** Draws what is near the window as soon as Plotly is there. */
 function startCharts() {
-  document.addEventListener('DOMContentLoaded', () => tellAll('theme'));
+  document.addEventListener('DOMContentLoaded', () => updateParts('theme'));
 }

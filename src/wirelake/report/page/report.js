@@ -1,43 +1,42 @@
-// The report that the page shows, and what of it is looked at just now. Parts of the page ask here, and are told of
-// changes.
+// The report that the page shows, and its filter. Parts of the page read both here, and are updated when they change.
 
 const settings = JSON.parse(byId('settings').textContent);
-const looking = {search: '', protocols: new Set()};
+const activeFilter = {search: '', protocols: new Set()};
 let report = JSON.parse(byId('report').textContent);
 
 const EMPTY = {columns: [], rows: [], total: 0};
 const parts = [];
 
-/** Joins a part of the page, which is told to `update` itself whenever report, filter or theme have changed. */
+/** Adds a part of the page; it is updated whenever the report, the filter or the theme has changed. */
 function join(part) {
   parts.push(part);
   return part;
 }
 
 /** Why: 'report', 'filter' or 'theme'. */
-function tellAll(why) {
+function updateParts(why) {
   for (const part of parts) part.update(why);
 }
 
-/** What a query gave; a query that this report does not have gave nothing. */
-function answer(name) {
+/** The result of a query; empty if this report does not have the query. */
+function resultOf(name) {
   return Object.hasOwn(report.data, name) ? report.data[name] : EMPTY;
 }
 
-function hasAnswer(name) {
+function hasResult(name) {
   return Object.hasOwn(report.data, name);
 }
 
-/** One value of an answer, null if there is no such row or column. */
+/** One value of a result, null if there is no such row or column. */
 function valueAt(name, row, column) {
-  const {columns, rows} = answer(name);
+  const {columns, rows} = resultOf(name);
   const at = columns.indexOf(column);
   return at < 0 || row >= rows.length ? null : rows[row][at];
 }
 
-/** An answer as objects without a prototype, each with the number of its row. */
+/** A result as objects without a prototype, each with the number of its row. */
 function records(name) {
-  const {columns, rows} = answer(name);
+  const {columns, rows} = resultOf(name);
   return rows.map((cells, row) => {
     const record = Object.create(null);
     columns.forEach((column, at) => { record[column] = cells[at]; });
@@ -45,14 +44,14 @@ function records(name) {
   });
 }
 
-// Answers that are divided by protocol name so what belongs to all of them.
+// The name of all protocols together, in results that are divided by protocol.
 const ALL_PROTOCOLS = 'all';
 
 /** Every protocol that some row has, those that wirelake knows by itself first. */
 function protocols() {
   const found = new Set();
   for (const name of ['protocols', 'traffic', 'sessions', 'violations', 'rules', 'open']) {
-    const {columns, rows} = answer(name);
+    const {columns, rows} = resultOf(name);
     const at = columns.indexOf('protocol');
     if (at >= 0) for (const row of rows) found.add(protocolName(row[at]));
   }
@@ -82,7 +81,7 @@ function colourIndex(protocol) {
 }
 
 function protocolWanted(value) {
-  return looking.protocols.size === 0 || looking.protocols.has(protocolName(value));
+  return activeFilter.protocols.size === 0 || activeFilter.protocols.has(protocolName(value));
 }
 
 /** Whether a row with these columns passes the filter: its protocol, and each word of the search in some cell. */
@@ -93,12 +92,12 @@ function rowWanted(columns, row) {
 }
 
 function textWanted(cells) {
-  if (looking.search === '') return true;
+  if (activeFilter.search === '') return true;
   const raw = cells.map((cell) => (cell === null ? '' : String(cell))).join('\n').toLowerCase();
   const text = `${raw}\n${raw.replaceAll('_', ' ')}`;
-  return looking.search.split(/\s+/).every((word) => text.includes(word));
+  return activeFilter.search.split(/\s+/).every((word) => text.includes(word));
 }
 
 function filterIsOn() {
-  return looking.search !== '' || looking.protocols.size > 0;
+  return activeFilter.search !== '' || activeFilter.protocols.size > 0;
 }

@@ -37,13 +37,13 @@ const SECTIONS = [
   {id: 'conversations', title: 'Conversations', about: 'Conversations in this page, and why they were chosen.', build: buildHeld},
   {id: 'open', title: 'Open', build: buildOpen,
     about: 'Undecided so far: requests without a reply, sessions without an end.'},
-  {id: 'about', title: 'About', about: 'How to query the lake yourself.', build: () => [new Questions()]},
+  {id: 'about', title: 'About', about: 'How to query the lake yourself.', build: () => [new QueryList()]},
 ];
 
 function buildOverview() {
   return [
     new Tiles('overview', TILES), trafficChart(), outcomesChart(), quarantineChart(),
-    new AnswerTable({
+    new ResultTable({
       query: 'protocols', title: 'Protocols', bars: ['messages'], nothing: 'No protocol in this lake.',
     }),
   ];
@@ -52,17 +52,17 @@ function buildOverview() {
 function buildLatency() {
   return [
     latencyChart(), heatChart(),
-    new AnswerTable({
+    new ResultTable({
       query: 'slow_addresses', title: 'Slowest addresses', order: ['address'], bars: ['p95_us'],
       nothing: 'No address received a request.',
     }),
-    new AnswerTable({
+    new ResultTable({
       query: 'slow_exchanges', title: 'Slowest requests', bars: ['latency_us'], nothing: 'No request got a reply.',
     }),
-    new AnswerTable({
+    new ResultTable({
       query: 'failures', title: 'Failures', order: ['address'], bars: ['count'], nothing: 'No request failed.',
     }),
-    new AnswerTable({
+    new ResultTable({
       query: 'busy_addresses', title: 'Busiest addresses', order: ['address'], bars: ['messages'],
       nothing: 'No message went to an address.',
     }),
@@ -72,7 +72,7 @@ function buildLatency() {
 function buildPairs() {
   return [
     topologyChart(),
-    new AnswerTable({
+    new ResultTable({
       query: 'topology', title: 'Pairs of client and server', bars: ['bytes'], nothing: 'No connections in this lake.',
     }),
   ];
@@ -85,7 +85,7 @@ function buildSessions() {
       query: 'session_ends', column: 'count', title: 'Handshakes and ends', nothing,
       tone: endTone, label: endWords,
     }),
-    new AnswerTable({query: 'sessions', title: 'Sessions', order: ['client', 'server', 'protocol'], nothing}),
+    new ResultTable({query: 'sessions', title: 'Sessions', order: ['client', 'server', 'protocol'], nothing}),
   ];
 }
 
@@ -106,7 +106,7 @@ function buildTransactions() {
       query: 'transaction_outcomes', column: 'count', title: 'Outcomes', nothing,
       tone: (cells) => toneOf(cells.outcome), label: (cells) => asWords(cells.outcome),
     }),
-    new AnswerTable({query: 'transactions', title: 'Transactions', nothing}),
+    new ResultTable({query: 'transactions', title: 'Transactions', nothing}),
   ];
 }
 
@@ -114,20 +114,20 @@ function buildViolations() {
   const nothing = 'No rule was broken.';
   const order = ['ts_us', 'rule', 'protocol', 'message', 'path', 'detail'];
   return [
-    new AnswerTable({query: 'rules', title: 'By rule', order: ['rule'], bars: ['count'], nothing}),
-    new AnswerTable({query: 'violations', title: 'Violations', order, nothing}),
+    new ResultTable({query: 'rules', title: 'By rule', order: ['rule'], bars: ['count'], nothing}),
+    new ResultTable({query: 'violations', title: 'Violations', order, nothing}),
   ];
 }
 
 const HELD_NOTE = 'Of the whole lake: the slowest requests with a reply, and a sample of everything.';
 
 function buildHeld() {
-  const held = new AnswerTable({query: 'held', title: 'Conversations in this page', note: HELD_NOTE, nothing: 'There are none.'});
+  const held = new ResultTable({query: 'held', title: 'Conversations in this page', note: HELD_NOTE, nothing: 'There are none.'});
   return [held, new ConversationList()];
 }
 
 function buildOpen() {
-  return [new AnswerTable({query: 'open', title: 'Undecided', nothing: 'Everything is decided.'})];
+  return [new ResultTable({query: 'open', title: 'Undecided', nothing: 'Everything is decided.'})];
 }
 
 /** Builds all sections and the navigation to them. */

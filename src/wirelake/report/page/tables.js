@@ -1,10 +1,10 @@
-// Tables of answers: sorted by their headers, filtered by the page's filter, opened row by row.
+// Tables of results: sorted by their headers, filtered by the page's filter, opened row by row.
 
 const FIRST_ROWS = 10;
 
-/** A table of one answer. `order`: columns that come first; `bars`: columns drawn as bars too; `opens`: rows that have
-    a conversation open it; `bare`: without a panel around it; `nothing`: the sentence for an answer without rows. */
-class AnswerTable {
+/** A table of one result. `order`: columns that come first; `bars`: columns drawn as bars too; `opens`: rows that have
+    a conversation open it; `bare`: without a panel around it; `nothing`: the sentence for a result without rows. */
+class ResultTable {
   constructor({query, title, note, order = [], bars = [], opens = true, bare = false, nothing}) {
     Object.assign(this, {query, title, order, bars, opens, nothing});
     this.sort = null;
@@ -29,7 +29,7 @@ class AnswerTable {
 
   update(why) {
     if (why === 'theme') return;
-    const {columns, rows, total} = answer(this.query);
+    const {columns, rows, total} = resultOf(this.query);
     this.columns = columns;
     this.shown = this.shownColumns(columns);
     this.matching = rows.map((cells, row) => ({cells, row})).filter(({cells}) => rowWanted(columns, cells));
@@ -68,7 +68,7 @@ class AnswerTable {
   isNumeric(column) {
     if (TIMES.has(column)) return false;
     const at = this.columns.indexOf(column);
-    const sample = answer(this.query).rows.find((row) => row[at] !== null);
+    const sample = resultOf(this.query).rows.find((row) => row[at] !== null);
     return sample !== undefined && typeof sample[at] === 'number';
   }
 
@@ -167,7 +167,7 @@ class AnswerTable {
   }
 
   openRow(row) {
-    const cells = answer(this.query).rows[row];
+    const cells = resultOf(this.query).rows[row];
     goToConversation(this.cellOf(cells, 'conversation'), this.cellOf(cells, 'event'));
   }
 

@@ -33,11 +33,11 @@ function startTheme() {
     document.documentElement.dataset.theme = chosen;
     remember(chosen);
     show();
-    tellAll('theme');
+    updateParts('theme');
   });
   systemIsDark.addEventListener('change', () => {
     show();
-    tellAll('theme');
+    updateParts('theme');
   });
   show();
 }
@@ -56,7 +56,7 @@ function startPrinting() {
     if (printing === on) return;
     printing = on;
     document.documentElement.classList.toggle('printing', on);
-    tellAll('theme');
+    updateParts('theme');
   };
   addEventListener('beforeprint', () => turn(true));
   addEventListener('afterprint', () => turn(false));

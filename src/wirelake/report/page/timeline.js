@@ -104,7 +104,7 @@ function branchTable(branches, from) {
     item.end === null ? 'never ended' : asDuration(item.end - item.start),
     format(item.result, 'text'), statusTag(branch.outcome),
   ]));
-  const heads = ['branch', 'phase', 'begins', 'took', 'answer', 'outcome'];
+  const heads = ['branch', 'phase', 'begins', 'took', 'reply', 'outcome'];
   const table = plainTable('Phases of each branch', heads, rows);
   return make('details', {class: 'as-table'}, make('summary', {text: 'As table'}), table);
 }

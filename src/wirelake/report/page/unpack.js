@@ -1,5 +1,4 @@
-// The conversations of the page. They lie in it compressed, in blocks that are opened when one of theirs is asked for;
-// a report that the server sent has them as they are.
+// The conversations of the page, compressed in blocks. A block is opened when one of its conversations is needed.
 
 const openedBlocks = new WeakMap();
 const knownIds = new WeakMap();
