@@ -248,18 +248,21 @@ class _Decoding:
     def _doubtful(self, declined: list[int], local: Ints, active: Ints, walked: Any) -> dict[int, tuple[int, int]]:
         """Decode frames one by one; return by range the frame, and its place, from which on nothing is sure."""
         cut: dict[int, tuple[int, int]] = {}
-        doubts = [(frame, [int(local[frame]), int(walked.starts[frame])]) for frame in declined]
-        doubts += [(fault[-1], fault) for fault in walked.faults]
-        for frame, about in sorted(doubts, key=_order):
-            number, place = about[:2]
+        faults = {fault[-1]: fault for fault in walked.faults}
+        for frame in sorted({*faults, *declined}):
+            number = faults[frame][0] if frame in faults else int(local[frame])
             if number in cut:
                 continue
-            if len(about) > 2:
-                is_good = self._fault(int(active[number]), about, walked)
+            # A fault comes before the frame that follows it, and that frame is good.
+            place = faults[frame][1] if frame in faults else int(walked.starts[frame])
+            if frame in faults:
+                is_good = self._fault(int(active[number]), faults[frame], walked)
             else:
                 is_good = self.is_sure and self._judge(int(active[number]), place, int(walked.lengths[frame]))
             if not is_good:
                 cut[number] = frame, place
+                if len(cut) == len(active):
+                    break
         return cut
 
     def _judge(self, number: int, start: int, length: int) -> bool:
@@ -484,11 +487,6 @@ class _Decoding:
             messages = [message for _, _, message in self.slow]
             records = self.selection.of_messages(list(zip(offsets, messages, strict=True)))
         return Rows(records, ranges, starts, lengths)
-
-
-def _order(doubt: tuple[int, list[int]]) -> tuple[int, bool]:
-    """By frame; a fault comes before the frame that follows it."""
-    return doubt[0], len(doubt[1]) == 2
 
 
 def _start(row: tuple[int, int, Any]) -> int:
