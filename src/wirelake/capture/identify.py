@@ -28,6 +28,8 @@ _SEARCHED_BYTES = (1 << 10, 1 << 12, 1 << 14, LIMIT)
 _ENOUGH_MESSAGES = 2
 """Messages that prove a protocol in the middle of a stream."""
 
+_TLS_HANDSHAKE = (range(0x16, 0x17), range(3, 4), range(5), range(0x42), range(256), range(1, 3))
+"""The first bytes of TLS: type and version of the record, its length, type of the handshake message."""
 _TLS_OR_HTTP = b"\x16GH"
 """How TLS and HTTP begin."""
 
@@ -237,20 +239,9 @@ def _has_messages(readings: Readings, data: bytes) -> bool:
 
 def is_tls(head: Buffer) -> bool | None:
     """Return whether a TLS handshake begins here; None: too few bytes to tell."""
-    expected = (
-        lambda b: b == 0x16,
-        lambda b: b == 3,
-        lambda b: b <= 4,
-        lambda b: b <= 0x41,
-        None,
-        lambda b: b in (1, 2),
-    )
-    for at, holds in enumerate(expected):
-        if at >= len(head):
-            return None
-        if holds is not None and not holds(head[at]):
-            return False
-    return True
+    if any(byte not in allowed for byte, allowed in zip(head, _TLS_HANDSHAKE, strict=False)):
+        return False
+    return True if len(head) >= len(_TLS_HANDSHAKE) else None
 
 
 class _Upgrade(NamedTuple):

@@ -82,18 +82,17 @@ class ProtocolReaders:
     def __init__(self, settings: ReadSettings) -> None:
         self._settings = settings
         self._readers: list[ProtocolReader] = []
-        self._numbers: dict[tuple[str, bool], int] = {}
 
     def __getitem__(self, number: int) -> ProtocolReader:
         return self._readers[number]
 
     def number(self, name: str, websocket: bool) -> int:
-        key = (name, websocket)
-        if key not in self._numbers:
-            self._check_named(name)
-            self._numbers[key] = len(self._readers)
-            self._readers.append(ProtocolReader(self._settings, name, websocket))
-        return self._numbers[key]
+        for number, reader in enumerate(self._readers):
+            if (reader.name, reader.websocket) == (name, websocket):
+                return number
+        self._check_named(name)
+        self._readers.append(ProtocolReader(self._settings, name, websocket))
+        return len(self._readers) - 1
 
     def _check_named(self, name: str) -> None:
         """Refuse to load a protocol only because carried state names it: a name can be the path of code."""

@@ -111,17 +111,15 @@ class StreamTable:
         for id_, slot in self.slots.items():
             first, second = (self._stream(stream, numbers[stream]) for stream in streams_of(slot))
             reader, identifier = int(self.reader[slot]), self.identifiers.get(slot)
-            yield (
-                id_,
-                ConnectionState(
-                    int(self.kind[slot]),
-                    protocols[reader] if reader != NO_READER else "",
-                    int(self.capture[slot]),
-                    identifier.copy() if identifier is not None else None,
-                    list(self.waiting.get(slot, ())),
-                    (first, second),
-                ),
+            state = ConnectionState(
+                int(self.kind[slot]),
+                protocols[reader] if reader != NO_READER else "",
+                int(self.capture[slot]),
+                identifier.copy() if identifier is not None else None,
+                list(self.waiting.get(slot, ())),
+                (first, second),
             )
+            yield id_, state
 
     def _stream(self, stream: int, numbers: list[int]) -> StreamState:
         search = self.searches.get(stream)
