@@ -71,3 +71,13 @@ def test_only_captures_are_rotated(form: str, option: str, tmp_path: Path) -> No
     result = CliRunner().invoke(cli, arguments)
     assert result.exit_code == 2
     assert f"{option} is for pcap" in result.stderr
+
+
+def test_reading_options_reach_the_protocols_that_have_them(tmp_path: Path) -> None:
+    base = ["generate", "-p", "mb", "-p", "ceda", "-n", "100", "--format", "jsonl"]
+    for name, options in (("a", ("--dialect", "ceda4-ws")), ("b", ("--option", "dialect=ceda4-ws")), ("c", ())):
+        assert CliRunner().invoke(cli, [*base, *options, "-o", str(tmp_path / name)]).exit_code == 0
+    a, b, c = ((tmp_path / name).read_text() for name in "abc")
+    assert a == b != c
+    refused = CliRunner().invoke(cli, [*base, "--option", "mode=strict", "-o", str(tmp_path / "d")])
+    assert refused.exit_code == 2 and "none of mb, ceda has mode='strict'" in refused.stderr

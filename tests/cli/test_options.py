@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 
+import click
 import pytest
 from click.testing import CliRunner
 
 from wirelake.cli import cli
-from wirelake.cli.options import FLAGS, READING
+from wirelake.cli.options import FLAGS, READING, pairs, usage_errors
 from wirelake.protocols import BUILT_IN, load
 
 
@@ -37,3 +38,18 @@ def test_wrong_options_are_refused_with_a_reason(words: tuple[str, ...], complai
     ended = CliRunner().invoke(cli, ["decode", *words], input=b"")
     assert ended.exit_code == 2
     assert complaint in ended.output
+
+
+def test_wrong_values_become_one_line_of_wrong_usage() -> None:
+    with pytest.raises(click.UsageError) as refused, usage_errors(KeyError, ValueError, about="--size: "):
+        raise ValueError("7 is odd")
+    assert (refused.value.message, refused.value.exit_code) == ("--size: 7 is odd", 2)
+    with pytest.raises(TypeError), usage_errors(ValueError):
+        raise TypeError
+
+
+def test_pairs_are_split_at_the_first_equals_sign() -> None:
+    assert pairs(("a=1", "b=x=y", "c="), "--conf") == [("a", "1"), ("b", "x=y"), ("c", "")]
+    for wrong in ("a", "=1"):
+        with pytest.raises(click.UsageError, match="--conf takes NAME=VALUE"):
+            pairs((wrong,), "--conf")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from wirelake.protocols import load
 from wirelake.spec import Frame, LifeCycle, Protocol, choose
 from wirelake.spec import nodes as n
 
@@ -40,3 +41,9 @@ def test_declarations_are_equal_only_to_themselves() -> None:
     ):
         one, other = make(), make()
         assert one == one != other and len({one, other}) == 2
+
+
+def test_a_protocol_has_the_settings_that_its_options_list() -> None:
+    ceda = load("ceda")
+    assert ceda.has_setting("dialect", "ceda4-ws") and not ceda.has_setting("dialect", "ceda5")
+    assert ceda.has_setting("charset", "any name") and not ceda.has_setting("mode", "strict")

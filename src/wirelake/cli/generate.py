@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..spec.nodes import Protocol
-from .options import PROTOCOLS, ProtocolName, chosen_options, reading_options, usage_errors
+from .options import PROTOCOLS, chosen_options, protocols_option, reading_options, usage_errors
 
 if TYPE_CHECKING:
     from ..generate import Traffic
@@ -17,16 +17,7 @@ DIALS = ("corrupt", "violations", "ipv6", "disorder", "gaps")
 
 
 @click.command()
-@click.option(
-    "-p",
-    "--protocol",
-    "protocols",
-    type=ProtocolName(),
-    multiple=True,
-    required=True,
-    metavar="P",
-    help=f"{PROTOCOLS}; repeat it for mixed traffic.",
-)
+@protocols_option(f"{PROTOCOLS}; repeat it for mixed traffic.", required=True)
 @click.option("-n", "--messages", default=1000, show_default=True, help="About how many messages.")
 @click.option("--connections", default=4, show_default=True, help="Connections per protocol.")
 @click.option("--seed", default=0, show_default=True, help="The same seed gives the same bytes.")

@@ -13,8 +13,7 @@ from typing import Any
 import click
 
 from ..protocols import BUILT_IN, load
-from ..spec.nodes import Protocol
-from .options import ProtocolName, chosen_options, pairs, reading_options, usage_errors
+from .options import PROTOCOLS, ProtocolName, chosen_options, pairs, protocols_option, reading_options, usage_errors
 from .output import emit
 from .progress import Bar, size
 
@@ -47,15 +46,7 @@ class _Size(click.ParamType[int, Any]):
 @click.command()
 @click.argument("inputs", nargs=-1, required=True, metavar="IN...")
 @click.argument("lake", metavar="LAKE")
-@click.option(
-    "-p",
-    "--protocol",
-    "protocols",
-    type=_Named(),
-    multiple=True,
-    metavar="P",
-    help=f"Read only this protocol ({', '.join(BUILT_IN)} or file.py:NAME). May be repeated.  [default: all built in]",
-)
+@protocols_option(f"Read only this protocol ({PROTOCOLS}). May be repeated.  [default: all built in]", type=_Named())
 @click.option(
     "--port", "ports", multiple=True, metavar="N=P", help="Read connections to port N as protocol P. May be repeated."
 )
@@ -71,7 +62,7 @@ class _Size(click.ParamType[int, Any]):
 @click.option(
     "--engine",
     type=click.Choice(["spark", "inline"]),
-    help="Where tasks run: on Spark, or in this process.  [default: spark; local if there is no Java or pyspark]",
+    help="Where tasks run: on Spark, or in this process.  [default: spark; inline if there is no Java or pyspark]",
 )
 @click.option("--master", metavar="URL", help="Spark master.  [default: local[*], or that of spark-submit]")
 @click.option("--conf", multiple=True, metavar="NAME=VALUE", help="A Spark setting. May be repeated.")
@@ -202,7 +193,7 @@ def _reading(protocols: tuple[str, ...], ports: tuple[str, ...], given: dict[str
     names = protocols or BUILT_IN
     options: dict[str, dict[str, Any]] = {}
     for name, value in chosen_options(given).items():
-        suited = [protocol for protocol in names if _suits(load(protocol), name, value)]
+        suited = [protocol for protocol in names if load(protocol).has_setting(name, value)]
         if not suited:
             raise click.UsageError(f"none of {', '.join(names)} has the reading option {name}={value}")
         for protocol in suited:
@@ -211,11 +202,6 @@ def _reading(protocols: tuple[str, ...], ports: tuple[str, ...], given: dict[str
     with usage_errors(ValueError):
         reading = ReadSettings(protocols=tuple(names), options=options)
         return ReadSettings(protocols=tuple(names), options=options, ports={**reading.ports, **given_ports})
-
-
-def _suits(protocol: Protocol, name: str, value: Any) -> bool:
-    option = protocol.options.get(name)
-    return option is not None and (not option.values or value in option.values)
 
 
 def _ports(given: tuple[str, ...]) -> dict[int, str]:
@@ -234,7 +220,7 @@ def _tell(report: Any, lake: str) -> None:
         click.echo(f"nothing new for {lake}: it already has these captures ({report.skipped})", err=True)
         return
     click.echo(f"{lake}: commit {report.commit}, {report.captures} captures in {report.seconds:.1f} s", err=True)
-    for line in summary(report):
+    for line in (*totals(report), *_slowest(report)):
         click.echo(line, err=True)
 
 
@@ -252,9 +238,7 @@ def totals(report: Any) -> Iterator[str]:
     yield "  bytes         " + ", ".join(parts)
 
 
-def summary(report: Any) -> Iterator[str]:
-    """Yield what an ingest did, for people."""
-    yield from totals(report)
+def _slowest(report: Any) -> Iterator[str]:
     if report.slowest:
         yield "  slowest       address (protocol)                               p95 ms    p50 ms   requests"
     for row in report.slowest:

@@ -50,6 +50,12 @@ protocol_option = click.option(
 )
 
 
+def protocols_option(about: str, name: str = "protocols", **how: Any) -> Callable[[F], F]:
+    """Return an option that names protocols and may be repeated."""
+    given: dict[str, Any] = {"type": ProtocolName(), "multiple": True, "metavar": "P", "help": about, **how}
+    return click.option("-p", "--protocol", name, **given)
+
+
 class _ReadingOption(click.Option):
     """An option whose help is taken from the declarations, which are loaded for that only."""
 

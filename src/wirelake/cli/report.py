@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 import click
 from click.core import ParameterSource
 
+from ..errors import LakeError
 from ..spec.nodes import Protocol
-from .options import ProtocolName, usage_errors
+from .options import protocols_option, usage_errors
 from .output import announce, emit
 from .progress import size
 
@@ -50,14 +51,8 @@ WHY = {
     metavar="FILE",
     help="Where the page goes; - is standard output.  [default: the lake's name with .html, here]",
 )
-@click.option(
-    "-p",
-    "--protocol",
-    "declared",
-    type=ProtocolName(),
-    multiple=True,
-    metavar="P",
-    help="A protocol of yours in the lake, file.py:NAME, whose messages are shown byte by byte; may be repeated.",
+@protocols_option(
+    "A protocol of yours in the lake, file.py:NAME, whose messages are shown byte by byte; may be repeated.", "declared"
 )
 @click.option("--force", is_flag=True, help="Replace FILE even if it is not a report of wirelake, or is a link.")
 @click.option("--serve", "is_served", is_flag=True, help="Serve the page instead, and renew it after each commit.")
@@ -116,8 +111,8 @@ def report(
     """
     _check(context, output, force, is_served, is_opened)
     if is_served:
-        if not serve_report(lake, listen or LISTEN, token or "", is_opened=is_opened, quiet=quiet):
-            leave()
+        if not _serve(lake, listen or LISTEN, token or "", is_opened, quiet):
+            _leave()
     else:
         _write(lake, output, force, is_opened, quiet)
 
@@ -138,8 +133,6 @@ def needs_report() -> Iterator[None]:
     """Show errors that users can meet as one line."""
     try:
         import duckdb
-
-        from ..errors import LakeError
     except ModuleNotFoundError as error:
         raise _missing(error) from None
     try:
@@ -161,7 +154,7 @@ def _missing(error: ImportError) -> Exception:
 def _write(place: str, output: str | None, force: bool, is_opened: bool, quiet: bool) -> None:
     began = time.monotonic()
     path = Path(output if output is not None else f"{name_of(place)}.html")
-    with needs_report(), steps(quiet) as say:
+    with needs_report(), _steps(quiet) as say:
         lake = _open(place)
         if output == "-":
             _write_stream(lake, sys.stdout.buffer, say)
@@ -213,14 +206,14 @@ def _write_stream(lake: Lake, stream: BinaryIO, say: Say) -> Written:
 
 
 def _held(written: Written) -> str:
-    """What the page holds of the conversations, for people."""
-    parts = [WHY[one["why"]].format(**one) for one in written.held if one["of"] and one["why"] in WHY]
+    """Say how much of the conversations the page holds, for people."""
+    parts = [WHY[share["why"]].format(**share) for share in written.held if share["of"] and share["why"] in WHY]
     return f"{written.conversations:,} conversations: {', '.join(parts)}" if parts else "no conversations"
 
 
 @contextmanager
-def steps(quiet: bool) -> Iterator[Say]:
-    """Shows what is done next: on a terminal as a line that changes, else as a line now and then."""
+def _steps(quiet: bool) -> Iterator[Say]:
+    """Show what is done next: on a terminal as a line that changes, else as a line now and then."""
     shown = time.monotonic()
 
     def say(step: str) -> None:
@@ -239,10 +232,8 @@ def steps(quiet: bool) -> Iterator[Say]:
             click.echo("\r\x1b[K", nl=False, err=True)
 
 
-def serve_report(
-    place: str, listen: str = LISTEN, token: str = "", *, is_opened: bool = False, quiet: bool = False
-) -> bool:
-    """Serves the report of a lake until Ctrl-C or SIGTERM. False: a query still runs, see ``leave``."""
+def _serve(place: str, listen: str, token: str, is_opened: bool, quiet: bool) -> bool:
+    """Serve the report of a lake until Ctrl-C or SIGTERM. False: a query still runs, see ``_leave``."""
     from ..net.settings import parse_address
 
     with usage_errors(ValueError, about="--listen: "):
@@ -255,7 +246,7 @@ def serve_report(
             token = token and check_token(token)
         server = _listening(LakeSource(_open(place)), address, listen, token)
         try:
-            with steps(quiet) as say:
+            with _steps(quiet) as say:
                 server.begin(say)
             _run(server, place, is_opened, quiet)
         finally:
@@ -263,8 +254,8 @@ def serve_report(
     return is_ended
 
 
-def leave() -> NoReturn:
-    """Ends the process though a query still runs in it: waiting for its thread could take long, or end in a crash."""
+def _leave() -> NoReturn:
+    """End the process though a query still runs in it: waiting for its thread could take long, or end in a crash."""
     sys.stdout.flush()
     os._exit(0)
 
@@ -296,14 +287,14 @@ def _run(server: ReportServer, place: str, is_opened: bool, quiet: bool) -> None
 
 @contextmanager
 def _stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """The first SIGINT or SIGTERM ends it in order, a second one at once."""
+    """Stop in order on the first SIGINT or SIGTERM, at once on the second."""
 
     def end(number: int, frame: Any) -> None:
-        for one in before:
-            signal.signal(one, signal.SIG_DFL)
+        for known in before:
+            signal.signal(known, signal.SIG_DFL)
         stop()
 
-    before = {one: signal.signal(one, end) for one in (signal.SIGINT, signal.SIGTERM)}
+    before = {known: signal.signal(known, end) for known in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
@@ -323,7 +314,7 @@ def _reason(error: OSError) -> str:
 
 
 def _show(url: str, quiet: bool) -> None:
-    """In whatever browser there is."""
+    """Open the page in whatever browser there is."""
     import webbrowser
 
     if not webbrowser.open(url) and not quiet:

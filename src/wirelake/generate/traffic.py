@@ -141,19 +141,13 @@ def _check_options(declared: list[n.Protocol], options: dict[str, Any]) -> None:
     if len(declared) == 1:
         settle(declared[0], options)
     for name, value in options.items():
-        if not any(_suits(one, name, value) for one in declared):
-            raise ValueError(f"none of {', '.join(one.name for one in declared)} has {name}={value!r}")
-
-
-def _suits(declared: n.Protocol, name: str, value: Any) -> bool:
-    """Return whether the protocol has this option and this setting of it; an option that lists none takes any."""
-    option = declared.options.get(name)
-    return option is not None and (not option.values or value in option.values)
+        if not any(protocol.has_setting(name, value) for protocol in declared):
+            raise ValueError(f"none of {', '.join(protocol.name for protocol in declared)} has {name}={value!r}")
 
 
 def _stream_layout(declared: n.Protocol, options: dict[str, Any]) -> Layout:
     """Return the layout for these options; if they leave a choice, one whose frames can be told apart in a stream."""
-    chosen = {name: value for name, value in options.items() if _suits(declared, name, value)}
+    chosen = {name: value for name, value in options.items() if declared.has_setting(name, value)}
     made = layout(declared, **chosen)
     if is_stream(made):
         return made

@@ -24,7 +24,6 @@ from ..spec.resolve import Layout, MessageNode
 from . import draws
 from .draws import Draw, Maker, Step, Values
 
-UNSET = msgspec.UNSET
 _EMPTY_TAIL = ":empty tail"
 
 
@@ -121,7 +120,7 @@ class _MessageMaker:
             values[body.name] = getattr(self.codec.decode(frame), body.name)
             if empty_tail is not None:
                 values[body.name] = values[body.name][:-1]
-                values[empty_tail] = UNSET
+                values[empty_tail] = draws.UNSET
             message = self.node.cls(**values, layout=self.layout)
             if empty_tail is not None:
                 frame = encode_frame(self.layout, message)
@@ -196,7 +195,7 @@ class _MessageMaker:
             values[name] = None
             for view, make in self.views:
                 values[view] = make(draw)
-            if nullable and last is not None and (values[last.name] is UNSET or rng.random() < 0.1):
+            if nullable and last is not None and (values[last.name] is draws.UNSET or rng.random() < 0.1):
                 values[last.name] = None
                 values[_EMPTY_TAIL] = last.name
             for signature in signatures:

@@ -518,3 +518,8 @@ class Protocol:
     traffic: Callable[[Any], None] | None = None
     """Starts the processes of generated traffic on the ``Stage`` it is given; without it, traffic is made from the
     declaration alone. It imports what it needs when it is called."""
+
+    def has_setting(self, option: str, value: Any) -> bool:
+        """Return whether there is this option and this setting of it; an option that lists none takes any."""
+        known = self.options.get(option)
+        return known is not None and (not known.values or value in known.values)
