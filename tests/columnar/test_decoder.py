@@ -15,6 +15,7 @@ import pytest
 import wirelake
 from tests.differential import valid_frames
 from wirelake import columnar
+from wirelake.codec.stream import Decoded, Quarantined
 from wirelake.columnar import decode, decode_frames, decode_stream
 from wirelake.columnar.to_json import all_columns
 from wirelake.protocols import load
@@ -181,6 +182,7 @@ import sys, warnings
 sys.modules["numba"] = None
 import wirelake
 from wirelake import columnar
+from wirelake.codec.stream import Decoded, Quarantined
 data = bytes.fromhex(sys.argv[1])
 with warnings.catch_warnings(record=True) as seen:
     warnings.simplefilter("always")
@@ -195,3 +197,17 @@ print(batch.records.to_pylist(), batch.quarantined.to_pylist())
     )
     batch = decode("casual", data)
     assert run.stdout.strip() == f"{batch.records.to_pylist()} {batch.quarantined.to_pylist()}"
+
+
+@pytest.mark.parametrize("rows", [1, 2, 7])
+def test_small_batches_of_a_broken_stream_lose_no_byte(rows: int) -> None:
+    good = wirelake.encode(call())
+    data = (b"\xff" * 5 + good + good[:-3] + good + good) * 3
+    batches = list(decode_stream("casual", [data], batch_rows=rows))
+    assert max(batch.records.num_rows for batch in batches) <= rows
+    decoder = wirelake.StreamDecoder("casual")
+    events = decoder.feed(data) + decoder.finish()
+    offsets = [offset for batch in batches for offset in batch.records.column("offset").to_pylist()]
+    bad = [offset for batch in batches for offset in batch.quarantined.column("offset").to_pylist()]
+    assert offsets == [event.offset for event in events if isinstance(event, Decoded)]
+    assert bad == [event.offset for event in events if isinstance(event, Quarantined)]
