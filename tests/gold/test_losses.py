@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from wirelake.gold.losses import FOR_EVER, Losses
+from wirelake.gold.arrays import FOR_EVER
+from wirelake.gold.losses import Losses
 
 
 def between(losses: Losses, *spans: tuple[int, int]) -> list[bool]:

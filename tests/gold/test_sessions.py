@@ -10,9 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from wirelake.capture.chunks import Connection
 from wirelake.generate import generate
-from wirelake.gold.connections import CONNECTIONS, connection_rows, endpoint
+from wirelake.gold.connections import CONNECTIONS, endpoint
 from wirelake.gold.facts import FACTS
 from wirelake.gold.open import OPEN
 from wirelake.gold.sessions import REMEMBER_US, SESSIONS, Sessions
@@ -190,14 +189,3 @@ def test_accounts_are_cumulative_and_bad_ranges_are_counted() -> None:
     assert (row["bytes_to_server"], row["bytes_to_client"]) == (250, 251)
     assert (row["quarantined_bytes"], row["quarantined_ranges"], row["missing_bytes"]) == (3, 4, 14)
     assert row["protocol"] == "mb"
-
-
-def test_connections_of_captures_become_rows_with_addresses_that_can_be_read() -> None:
-    made = [
-        Connection("c", "10.0.0.1", "10.0.0.2", 1, 2, 5, 9, True, "closed", 9),
-        Connection("d", "fe80::1", "fe80::2", 3, 4),
-        Connection("e", "stream.bin", ""),
-    ]
-    rows = connection_rows(made, "x.pcap").to_pylist()
-    assert [row["client"] for row in rows] == ["10.0.0.1:1", "[fe80::1]:3", "stream.bin"]
-    assert [row["ended"] for row in rows] == ["closed", None, None]

@@ -8,7 +8,8 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 
-from wirelake.gold.violation_rows import DUPLICATE_REQUEST, RULES, UNEXPECTED_REPLY, Excuse, Found, Waiting
+from wirelake.gold.losses import Excuse
+from wirelake.gold.violation_rows import DUPLICATE_REQUEST, RULES, UNEXPECTED_REPLY, Found, Waiting
 
 NAMES = ("number", "connection", "direction", "rule", "ts")
 Row = tuple[int, str, str, str, int]

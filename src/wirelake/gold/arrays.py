@@ -45,6 +45,8 @@ def flags(column: Column) -> Mask:
 
 def valid(column: Column) -> Mask:
     """Return where a column is not null."""
+    if not column.null_count:
+        return np.ones(len(column), np.bool_)
     return np.asarray(joined(column).is_valid().to_numpy(zero_copy_only=False), np.bool_)
 
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 import pyarrow as pa
@@ -66,6 +67,7 @@ TRANSACTIONS = documented(
 )
 
 _BRANCH_COLUMNS = tuple(BRANCH.names)
+_branch_values = attrgetter(*_BRANCH_COLUMNS)
 _WORST_FIRST: tuple[Outcome, ...] = ("in_doubt", "rolled_back", "committed")
 
 Key = tuple[str, int, bytes]
@@ -88,8 +90,9 @@ class Branch:
         return self.first_us, self.connection, self.bqual
 
     def row(self) -> dict[str, Any]:
-        row = {name: getattr(self, name) for name in _BRANCH_COLUMNS}
-        return row | {"bqual": self.bqual.hex(), "outcome": self.outcome or IN_DOUBT}
+        row = dict(zip(_BRANCH_COLUMNS, _branch_values(self), strict=True))
+        row["bqual"], row["outcome"] = self.bqual.hex(), self.outcome or IN_DOUBT
+        return row
 
 
 @dataclass(slots=True)
