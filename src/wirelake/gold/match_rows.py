@@ -66,7 +66,8 @@ def walk(before: MatchRows, new: MatchRows, matching: Matching) -> tuple[MatchRo
     rows = concatenated([before, new]) if len(before) else new
     keys, key = arrays.coded(pa.array(np.ascontiguousarray(rows.key)))
     found: MatchRows = np.zeros(len(rows), codes.FOUND).view(np.recarray)
-    found.key, found.done_us, found.done_ordinal, found.request = key, rows.done_us, rows.ordinal, -1
+    found.key, found.done_ordinal, found.request = key, rows.ordinal, -1
+    found[: len(before)].done_us = before.done_us
     instead = np.array(sorted(matching.instead), np.int64).reshape(-1, 2)
     closing = np.array(sorted(matching.closed_by_replier), np.int64)
     match(rows, np.full((len(keys), codes.KEY_LISTS), -1, np.int32), instead, closing, found)

@@ -121,17 +121,16 @@ class Matched:
             self.pieces[facts.protocol] = assembled.faults
             self.bytes[facts.rows] = assembled.bytes
 
-    def take(self, columns: FactColumns, used: Ints, found: MatchRows, old: int) -> None:
-        """Take what a walk found about the used rows of one protocol; remembered rows come first in it."""
+    def take(self, columns: FactColumns, found: MatchRows) -> None:
+        """Take what a walk found about the rows of one protocol."""
         rows = columns.facts.rows
-        at = rows[used]
-        self.part[rows[columns.is_request]] = codes.OPENS
-        self.part[at], self.request[at] = found.part[old:], found.request[old:]
-        fault = found.fault[old:]
+        self.part[rows], self.request[rows] = found.part, found.request
+        self.part[rows[columns.is_request & ~columns.wants_reply]] = codes.OPENS
+        fault = found.fault
         if fault.any():
-            self.us[at], self.since[at] = found.us[old:], found.since[old:]
-            excused = ~columns.judged()[used] | ((fault == codes.UNEXPECTED_REPLY) & columns.invented()[used])
-            self.fault[at] = np.where(excused, codes.FINE, fault)
+            self.us[rows], self.since[rows] = found.us, found.since
+            excused = ~columns.judged() | ((fault == codes.UNEXPECTED_REPLY) & columns.invented())
+            self.fault[rows] = np.where(excused, codes.FINE, fault)
         anonymous = rows[columns.anonymous()]
         self.fault[anonymous[self.request[anonymous] < 0]] = ANONYMOUS_REPLY
 
@@ -220,18 +219,16 @@ class Matching:
 
     def _match(self, columns: FactColumns, rows: MatchRows, conduct: Conduct, matched: Matched) -> MatchRows:
         """Write what is found into ``matched``; return what to remember."""
-        used = np.flatnonzero(rows.role != codes.NOBODY)
-        new = rows.take(used)
-        before = self._recall(new.key)
-        found, kept = walk(before, new, conduct.matching)
+        before = self._recall(rows.key)
+        found, kept = walk(before, rows, conduct.matching)
         placed: _Placed | None = None
         if columns.placed.any():
             placed = self._match_by_place(columns, rows)
-            while placed.take(new, found, len(before)):
-                found, kept = walk(before, new, conduct.matching)
+            while placed.take(rows, found, len(before)):
+                found, kept = walk(before, rows, conduct.matching)
             kept = concatenated([kept.compress(~np.isin(kept.number, placed.matched)), placed.kept])
         self._meet(before, found, matched)
-        matched.take(columns, used, found, len(before))
+        matched.take(columns, found[len(before) :])
         if placed is not None:
             placed.write(matched)
         early = kept.number[(kept.role == codes.EARLY) & (kept.number >= matched.first)] - matched.first

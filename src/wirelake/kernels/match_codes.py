@@ -30,7 +30,7 @@ KEY_LISTS = 6
 
 _ROW = "connection:i4 key:i8 role:i1 bits:i2 pair:i4 code:i4 lane:i1 side:i1 ts:i8 until:i8 ordinal:i8 address:i8"
 _ROW += " number:i8 done_us:i8"
-_FOUND = "key:i8 live:i8 done_us:i8 done_ordinal:i8 part:i8 request:i8 fault:i8 us:i8 since:i8 before:i8 behind:i8"
+_FOUND = "key:i4 before:i4 behind:i4 live:i1 part:i1 fault:i1 request:i8 done_us:i8 done_ordinal:i8 us:i8 since:i8"
 ROW, FOUND = (np.dtype([tuple(one.split(":")) for one in row.split()], align=True) for row in (_ROW, _FOUND))
 """A row that the walk reads, and what it writes about it.
 
