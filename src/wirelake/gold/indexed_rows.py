@@ -1,7 +1,7 @@
 """Rows that wait until something with their key comes. There may be millions of them, and most are never touched.
 
-They lie in blocks, each with an index of its keys. Small blocks are put together into larger ones as in a counter, so
-that a row is moved a few times only; what is taken out is crossed off, and a block that is mostly crossed off, packed.
+They lie in segments, each with an index of its keys. Small segments are put together into larger ones as in a counter, so
+that a row is moved a few times only; what is taken out is crossed off, and a segment that is mostly crossed off, packed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Rows = TypeVar("Rows")
 Keys = NDArray[Any]
 
 
-class _Block(Generic[Rows]):
+class _Segment(Generic[Rows]):
     """``order`` are the places of all rows that are here, by their keys; ``keys`` are these."""
 
     def __init__(self, rows: Rows, size: int, order: NDArray[np.int64], keys: Keys) -> None:
@@ -30,12 +30,12 @@ class _Block(Generic[Rows]):
         self._keys = keys
 
     @classmethod
-    def of(cls, rows: Rows, key: Keys) -> _Block[Rows]:
+    def of(cls, rows: Rows, key: Keys) -> _Segment[Rows]:
         order = np.argsort(key, kind="stable")
         return cls(rows, len(key), order, key[order])
 
     def having(self, wanted: Keys) -> Mask:
-        """The rows with these keys, which are sorted and not twice."""
+        """Return where the rows with these keys are; keys are sorted and different."""
         start, stop = np.searchsorted(self._keys, wanted), np.searchsorted(self._keys, wanted, "right")
         found = np.zeros(len(self.here), np.bool_)
         lengths = stop - start
@@ -45,7 +45,7 @@ class _Block(Generic[Rows]):
         return found & self.here
 
     def index(self) -> tuple[NDArray[np.int64], Keys]:
-        """Order and keys of the rows that are left, as if they were all."""
+        """Return order and keys of the rows that are left, as if they were all."""
         if self.count == len(self.here):
             return self._order, self._keys
         left = self.here[self._order]
@@ -67,57 +67,57 @@ class IndexedRows(Generic[Rows]):
         self._pick = pick
         self._join = join
         self._needed = needed
-        self._blocks: list[_Block[Rows]] = []
+        self._segments: list[_Segment[Rows]] = []
 
     def __len__(self) -> int:
-        return sum(block.count for block in self._blocks)
+        return sum(segment.count for segment in self._segments)
 
     def put(self, rows: Rows, key: Keys) -> None:
         if len(key):
-            self._blocks.append(_Block.of(rows, key))
-        while len(self._blocks) > 1 and self._blocks[-2].count < 2 * self._blocks[-1].count:
-            last, before = self._blocks.pop(), self._blocks.pop()
-            self._blocks.append(self._packed(before, last))
+            self._segments.append(_Segment.of(rows, key))
+        while len(self._segments) > 1 and self._segments[-2].count < 2 * self._segments[-1].count:
+            last, before = self._segments.pop(), self._segments.pop()
+            self._segments.append(self._packed(before, last))
 
     def take(self, wanted: Keys, also: Callable[[Rows], Mask] | None = None) -> list[Rows]:
-        """Takes out the rows with these keys, and those that ``also`` tells."""
+        """Take out the rows with these keys, and those that ``also`` selects."""
         wanted = arrays.distinct(wanted)
         found = []
-        for block in self._blocks:
-            mask = block.having(wanted)
+        for segment in self._segments:
+            mask = segment.having(wanted)
             if also is not None:
-                mask |= also(block.rows) & block.here
+                mask |= also(segment.rows) & segment.here
             if mask.any():
-                found.append(self._pick(block.rows, mask))
-                block.here &= ~mask
-                block.count = int(block.here.sum())
-        self._blocks = [
-            block if 2 * block.count >= len(block.here) else self._packed(block)
-            for block in self._blocks
-            if block.count
+                found.append(self._pick(segment.rows, mask))
+                segment.here &= ~mask
+                segment.count = int(segment.here.sum())
+        self._segments = [
+            segment if 2 * segment.count >= len(segment.here) else self._packed(segment)
+            for segment in self._segments
+            if segment.count
         ]
         return found
 
     def all(self) -> list[Rows]:
-        return [self._whole(block) for block in self._blocks if block.count]
+        return [self._whole(segment) for segment in self._segments if segment.count]
 
     def take_all(self) -> list[Rows]:
-        found, self._blocks = self.all(), []
+        found, self._segments = self.all(), []
         return found
 
-    def _whole(self, block: _Block[Rows]) -> Rows:
-        return block.rows if block.count == len(block.here) else self._pick(block.rows, block.here)
+    def _whole(self, segment: _Segment[Rows]) -> Rows:
+        return segment.rows if segment.count == len(segment.here) else self._pick(segment.rows, segment.here)
 
-    def _packed(self, *blocks: _Block[Rows]) -> _Block[Rows]:
+    def _packed(self, *segments: _Segment[Rows]) -> _Segment[Rows]:
         if self._needed is not None:
-            for block in blocks:
-                block.here &= self._needed(block.rows)
-                block.count = int(block.here.sum())
-        rows = self._join([self._whole(block) for block in blocks])
-        orders, keys = zip(*(block.index() for block in blocks), strict=True)
-        starts = np.cumsum([0, *(block.count for block in blocks)])
+            for segment in segments:
+                segment.here &= self._needed(segment.rows)
+                segment.count = int(segment.here.sum())
+        rows = self._join([self._whole(segment) for segment in segments])
+        orders, keys = zip(*(segment.index() for segment in segments), strict=True)
+        starts = np.cumsum([0, *(segment.count for segment in segments)])
         order = np.concatenate([places + start for places, start in zip(orders, starts, strict=False)])
         key = np.concatenate(keys)
         # Each part is in order already, which this way of sorting makes use of.
         again = np.argsort(key, kind="stable")
-        return _Block(rows, int(starts[-1]), order[again], key[again])
+        return _Segment(rows, int(starts[-1]), order[again], key[again])
