@@ -29,45 +29,45 @@ def as_list(parts: list[np.ndarray]) -> list[tuple[int, int]]:
 
 @given(st.lists(st.tuples(KEYS, KEYS), max_size=12))
 def test_what_is_taken_is_what_was_put_with_these_keys(steps: list[tuple[list[int], list[int]]]) -> None:
-    blocks, known, number = made(), [], 0
+    segments, known, number = made(), [], 0
     for put, wanted in steps:
         rows = rows_of(put, number)
-        blocks.put(rows, rows[:, 0])
+        segments.put(rows, rows[:, 0])
         known += as_list([rows])
         number += len(put)
-        taken = as_list(blocks.take(np.array(wanted, np.int64)))
+        taken = as_list(segments.take(np.array(wanted, np.int64)))
         assert sorted(taken) == sorted(row for row in known if row[0] in wanted)
         known = [row for row in known if row[0] not in wanted]
-        assert len(blocks) == len(known)
-    assert sorted(as_list(blocks.take_all())) == sorted(known)
-    assert len(blocks) == 0
+        assert len(segments) == len(known)
+    assert sorted(as_list(segments.take_all())) == sorted(known)
+    assert len(segments) == 0
 
 
 def test_rows_are_also_taken_by_what_they_are() -> None:
-    blocks = made()
+    segments = made()
     rows = rows_of([1, 2, 3, 4], 0)
-    blocks.put(rows, rows[:, 0])
-    assert as_list(blocks.take(np.array([2]), lambda rows: rows[:, 1] == 3)) == [(2, 1), (4, 3)]
-    assert as_list(blocks.take(np.array([2, 4]))) == []
+    segments.put(rows, rows[:, 0])
+    assert as_list(segments.take(np.array([2]), lambda rows: rows[:, 1] == 3)) == [(2, 1), (4, 3)]
+    assert as_list(segments.take(np.array([2, 4]))) == []
 
 
 def test_what_need_not_wait_goes_when_rows_are_moved() -> None:
     needed = {1, 2}
-    blocks = made(needed)
+    segments = made(needed)
     for number, key in enumerate([1, 2, 1, 2]):
         rows = rows_of([key], number)
-        blocks.put(rows, rows[:, 0])
-    assert len(blocks) == 4
+        segments.put(rows, rows[:, 0])
+    assert len(segments) == 4
     needed.remove(2)
     for number in range(4, 12):
         rows = rows_of([1], number)
-        blocks.put(rows, rows[:, 0])
-    assert 2 not in {key for key, _ in as_list(blocks.take_all())}
+        segments.put(rows, rows[:, 0])
+    assert 2 not in {key for key, _ in as_list(segments.take_all())}
 
 
-def test_millions_of_rows_are_in_a_few_blocks() -> None:
-    blocks = made()
+def test_millions_of_rows_are_in_a_few_segments() -> None:
+    segments = made()
     for number in range(1000):
         rows = rows_of([number], number)
-        blocks.put(rows, rows[:, 0])
-    assert len(blocks._blocks) <= 11
+        segments.put(rows, rows[:, 0])
+    assert len(segments._segments) <= 11
