@@ -1,7 +1,7 @@
 """Rows that wait until something with their key comes. There may be millions of them, and most are never touched.
 
-They lie in segments, each with an index of its keys. Small segments are merged into larger ones as in a counter, so that
-a row is moved only a few times. What is taken out is crossed off; a segment that is mostly crossed off is packed.
+They lie in segments, each with an index of its keys. Small segments are merged into larger ones as in a counter, so
+that a row is moved only a few times. What is taken out is crossed off; a segment mostly crossed off is packed.
 """
 
 from __future__ import annotations
