@@ -20,11 +20,11 @@ from wirelake.sessions.mb_wire import (
     Heads,
     Ids,
     Incoming,
+    add_ids,
     leading_integer,
     plain_number,
     read_error,
     timestamp,
-    write_header,
     write_json,
 )
 
@@ -115,15 +115,15 @@ def test_headers_are_remembered_without_their_ids_and_not_without_bound() -> Non
     ("values", "line"),
     [
         ((), b"publish:a:1.0.0"),
-        ((R.encode(),), f"publish:a:1.0.0:{R}".encode()),
-        ((None, P.encode()), f"publish:a:1.0.0::{P}".encode()),
-        ((R.encode(), P.encode()), f"publish:a:1.0.0:{R}:{P}".encode()),
+        ((R,), f"publish:a:1.0.0:{R}".encode()),
+        ((None, P), f"publish:a:1.0.0::{P}".encode()),
+        ((R, P), f"publish:a:1.0.0:{R}:{P}".encode()),
         ((None, None, 5000), b"publish:a:1.0.0:::5000"),
-        ((R.encode(), None, 5), f"publish:a:1.0.0:{R}::5".encode()),
+        ((R, None, 5), f"publish:a:1.0.0:{R}::5".encode()),
     ],
 )
 def test_headers_are_written_as_short_as_they_can_be(values: tuple[Any, ...], line: bytes) -> None:
-    assert write_header("publish", "a", "1.0.0", *values) == line
+    assert add_ids(b"publish:a:1.0.0", *values) == line
 
 
 # --- framing
@@ -150,11 +150,11 @@ def test_a_stream_may_be_cut_anywhere(bodies: list[bytes], data: Any) -> None:
 
 
 def test_the_worked_example_of_a_heartbeat_is_what_is_written() -> None:
-    body = write_header("request", "system.heartbeat", "1.0.0") + b"\n{}"
+    body = add_ids(b"request:system.heartbeat:1.0.0") + b"\n{}"
     assert MB_TCP.wrap(body).hex(" ") == (
         "00 00 00 21 72 65 71 75 65 73 74 3a 73 79 73 74 65 6d 2e 68 65 61 72 74 62 65 61 74 3a 31 2e 30 2e 30 0a 7b 7d"
     )
-    only_timeout = write_header("request", "a.b", "1.0.0", timeout=5000) + b"\n"
+    only_timeout = add_ids(b"request:a.b:1.0.0", timeout_ms=5000) + b"\n"
     assert MB_TCP.wrap(only_timeout).hex(" ") == (
         "00 00 00 19 72 65 71 75 65 73 74 3a 61 2e 62 3a 31 2e 30 2e 30 3a 3a 3a 35 30 30 30 0a"
     )

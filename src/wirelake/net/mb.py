@@ -220,11 +220,6 @@ class _Session(MbSession):
         super().__init__(options=options, chance=random.Random(secrets.randbits(256)))
         self._is_stopped = is_stopped
 
-    def forget(self, token: str) -> None:
-        """Nobody waits for this answer any more."""
-        if self._open.pop(token, None) is not None:
-            self._timers.drop(token)
-
     def tick(self, now: float) -> None:
         """While nothing is read, no answer to a heartbeat can be seen; then the next one shows that we live."""
         if self._heartbeat is not None and self._is_stopped():

@@ -6,37 +6,22 @@ broker does is forwarding publishes, so that way is short; everything else takes
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterable
 
 from ..protocols.mb import MAX_FRAME, MAX_PAYLOAD
 from ..protocols.mb.conduct import HEARTBEAT
 from . import mb_wire
 from .links import Framing, Link
-from .mb_metrics import Probe
 from .mb_registry import Registry
-from .mb_services import BrokerOptions, Open, Service
-from .mb_system import SUCCESS, SystemTopics
-from .mb_wire import Fault, Head, Heads
+from .mb_services import Open, Service
+from .mb_system import SUCCESS
+from .mb_wire import Fault, Head
 
 NAMELESS = f"response:error:{mb_wire.VERSION}".encode()
 
 
 class MbBroker(Registry):
     """``probe`` tells the numbers of process and machine that ``system.metrics`` shows, under their names there."""
-
-    def __init__(
-        self,
-        *,
-        options: BrokerOptions | None = None,
-        probe: Probe | None = None,
-        epoch: float = 0.0,
-        chance: random.Random | None = None,
-    ) -> None:
-        super().__init__(options=options, probe=probe, epoch=epoch, chance=chance)
-        self._heads = Heads()
-        self._system = SystemTopics(self)
-        self._open: dict[bytes, Open] = {}
 
     def receive(self, link: Link, data: bytes, now: float) -> None:
         service: Service | None = link.state
@@ -241,8 +226,7 @@ class MbBroker(Registry):
         self._log(
             "warn", "MessageRouter", f"Request {opened.rid.decode()} to {opened.target.id} timed out", opened.origin
         )
-        fault = Fault("TIMEOUT", "no response in time", {"targetServiceId": opened.target.id})
-        self._fail(opened, fault)
+        self._fail(opened, Fault("TIMEOUT", "no response in time", {"targetServiceId": opened.target.id}))
 
     def _evict(self) -> None:
         """Makes room for one more request: the oldest fails."""

@@ -5,7 +5,6 @@ Ids in answers that nobody asked for are tolerated; brokers make some up.
 
 from __future__ import annotations
 
-import random
 import re
 from typing import Any
 
@@ -15,7 +14,7 @@ from ..protocols.mb import MAX_PAYLOAD, MAX_TIMEOUT_MS, UUID4
 from ..protocols.mb.conduct import HEARTBEAT, INITIALIZE
 from . import mb_wire as wire
 from .mb_events import Asked, Delivered, Refused
-from .mb_talk import ClientOptions, Talk, Waiting, add_ids
+from .mb_talk import Talk, Waiting
 from .mb_topics import is_valid_topic
 
 _is_id = re.compile(UUID4).fullmatch
@@ -23,12 +22,6 @@ _is_id = re.compile(UUID4).fullmatch
 
 class MbClient(Talk):
     """Tells its events (see ``mb_events``). What needs a connection raises LocalProtocolError when there is none."""
-
-    def __init__(
-        self, *, options: ClientOptions | None = None, epoch: float = 0.0, chance: random.Random | None = None
-    ) -> None:
-        super().__init__(options=options, epoch=epoch, chance=chance)
-        self._heads = wire.Heads()
 
     def publish(
         self,
@@ -43,7 +36,7 @@ class MbClient(Talk):
         header = self._header(wire.PUBLISH, topic, version)
         self._check(payload, parent, expects=confirm)
         token = self._expect(Waiting(topic), now, self.options.timeout_ms) if confirm else None
-        self._say(add_ids(header, token, parent), payload, now)
+        self._say(wire.add_ids(header, token, parent), payload, now)
         return token
 
     def request(
@@ -61,7 +54,7 @@ class MbClient(Talk):
         header = self._header(wire.REQUEST, topic, version)
         self._check(payload, parent, expects=True)
         token = self._expect(Waiting(topic), now, timeout_ms or self.options.timeout_ms)
-        self._say(add_ids(header, token, parent, timeout_ms), payload, now)
+        self._say(wire.add_ids(header, token, parent, timeout_ms), payload, now)
         return token
 
     def system(self, topic: str, args: Any, now: float) -> str:
@@ -73,7 +66,7 @@ class MbClient(Talk):
         if self.link is None or self.link.closing is not None or asked.connection != self._connections:
             return False
         self._check(payload)
-        self._say(add_ids(self._answer_header(asked), asked.token), payload, now)
+        self._say(wire.add_ids(self._answer_header(asked), asked.token), payload, now)
         return True
 
     def _answer_header(self, asked: Asked) -> bytes:
@@ -81,13 +74,10 @@ class MbClient(Talk):
         try:
             return self._header(wire.RESPONSE, asked.topic, asked.version)
         except EncodeError:
-            return self._header(wire.RESPONSE, asked.topic, wire.VERSION)
+            return self._header(wire.RESPONSE, asked.topic)
 
     def answer_error(self, asked: Asked, code: str, message: str, now: float, details: Any = None) -> bool:
-        error = {"code": code, "message": message, "timestamp": wire.timestamp(self.epoch + now)}
-        if details is not None:
-            error["details"] = details
-        return self.answer(asked, wire.write_json({"error": error}), now)
+        return self.answer(asked, wire.Fault(code, message, details).payload(self.epoch + now), now)
 
     def subscribe(self, pattern: str, now: float) -> str | None:
         """Gives a token if the broker is asked now; else it will be when there is one, now and after each loss."""
@@ -170,9 +160,7 @@ class MbClient(Talk):
         elif head.action == wire.RESPONSE:
             self._take_response(head, rid, payload, now)
         elif head.name == HEARTBEAT:
-            self._say(
-                wire.write_header(wire.RESPONSE, HEARTBEAT, wire.VERSION, rid.encode() if rid else None), b"{}", now
-            )
+            self._say(wire.add_ids(self._header(wire.RESPONSE, HEARTBEAT), rid or None), b"{}", now)
         elif rid is not None:
             self.events.append(Asked(rid, head.topic, head.version, payload, self._connections))
         else:

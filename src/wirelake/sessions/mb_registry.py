@@ -14,8 +14,9 @@ from .mb_filter import Filter
 from .mb_metrics import Metrics, Probe
 from .mb_services import LOG, BrokerOptions, Open, Service
 from .mb_streams import AUDIT_HEADER, LOG_HEADER, received_copy, sent_copy
+from .mb_system import SystemTopics
 from .mb_topics import Subscriptions
-from .mb_wire import LF, PUBLISH, VERSION, Fault, Head, Ids, timestamp, write_json
+from .mb_wire import LF, PUBLISH, VERSION, Fault, Head, Heads, Ids, timestamp, write_json
 from .timers import Timers
 
 SAY_INITIALIZE = f"publish:{INITIALIZE}:{VERSION}".encode()
@@ -39,6 +40,9 @@ class Registry(Session):
         self.services: dict[str, Service] = {}
         self.published = Subscriptions()
         self.requested = Subscriptions()
+        self._heads = Heads()
+        self._system = SystemTopics(self)
+        self._open: dict[bytes, Open] = {}
         self._ids = Ids(self.chance)
         self._timers: Timers[Service | Open] = Timers()
         self._metrics = Metrics(self.counts)
@@ -207,16 +211,8 @@ class Registry(Session):
         """A record of the log, for the services that read it."""
         if not self._readers:
             return
-        when = timestamp(self.epoch + self._now)
-        record = {
-            "level": level,
-            "message": text,
-            "timestamp": when,
-            "module": module,
-            "serviceId": service.id,
-            **fields,
-        }
-        payload = write_json(record)
+        record = {"level": level, "message": text, "timestamp": timestamp(self.epoch + self._now), "module": module}
+        payload = write_json({**record, "serviceId": service.id, **fields})
         for reader in list(self._readers):
             if level in reader.levels and (reader.pattern is None or reader.pattern.search(text)):
                 self._send(reader, LOG_HEADER, payload)

@@ -70,14 +70,12 @@ class Service:
         return self.link.state is self
 
 
+@dataclass(slots=True, eq=False)
 class Open:
     """A request that waits for its response."""
 
-    __slots__ = ("head", "id", "origin", "rid", "target")
-
-    def __init__(self, id: bytes, head: Head, rid: bytes | None, origin: Service, target: Service) -> None:
-        self.id = id
-        self.head = head
-        self.rid = rid
-        self.origin = origin
-        self.target = target
+    id: bytes
+    head: Head
+    rid: bytes | None
+    origin: Service
+    target: Service

@@ -38,8 +38,8 @@ class SystemTopics:
         self._broker = broker
         self._bare: dict[str, Callable[[Service], bytes]] = {
             "system.service.list": self._services,
-            "system.topic.list": self._topics,
-            "system.topic.subscriptions": self._subscriptions,
+            "system.topic.list": lambda _: write_json({"topics": self._all_topics()}),
+            "system.topic.subscriptions": lambda _: write_json({"subscriptions": self._all_topics()}),
             "system.log.unsubscribe": self._stop_log,
         }
         """Those that do not look at the payload."""
@@ -49,7 +49,7 @@ class SystemTopics:
             "system.topic.subscribe": self._subscribe,
             "system.topic.unsubscribe": self._unsubscribe,
             "system.log.subscribe": self._start_log,
-            "system.metrics": self._metrics,
+            "system.metrics": lambda _, args: write_json({"metrics": broker.measured(args)}),
         }
 
     def answer(self, service: Service, head: Head, payload: bytes) -> bytes | None:
@@ -139,12 +139,6 @@ class SystemTopics:
             raise invalid("this topic is restricted", args, "topic")
         return action, name
 
-    def _topics(self, service: Service) -> bytes:
-        return write_json({"topics": self._all_topics()})
-
-    def _subscriptions(self, service: Service) -> bytes:
-        return write_json({"subscriptions": self._all_topics()})
-
     def _all_topics(self) -> list[dict[str, Any]]:
         found = _topics_of(PUBLISH, self._broker.published) + _topics_of(REQUEST, self._broker.requested)
         return sorted(found, key=_topic_then_action)
@@ -169,9 +163,6 @@ class SystemTopics:
     def _stop_log(self, service: Service) -> bytes:
         self._broker.stop_log(service)
         return SUCCESS
-
-    def _metrics(self, service: Service, args: Args) -> bytes:
-        return write_json({"metrics": self._broker.measured(args)})
 
 
 def read_args(payload: bytes) -> Args:

@@ -43,17 +43,15 @@ class ClientOptions:
     max_open: int = 10_000
 
 
+@dataclass(slots=True)
 class Waiting:
     """Something that we asked for: ``subject`` is what it is about where we keep it in force ourselves; ``is_told`` if
     the application has the token.
     """
 
-    __slots__ = ("is_told", "subject", "topic")
-
-    def __init__(self, topic: str, subject: tuple[str, str] | None = None, *, is_told: bool = True) -> None:
-        self.topic = topic
-        self.subject = subject
-        self.is_told = is_told
+    topic: str
+    subject: tuple[str, str] | None = None
+    is_told: bool = True
 
 
 Kind = tuple[str, str]
@@ -77,6 +75,7 @@ class Talk(Session):
         self._ids = wire.Ids(self.chance)
         self._timers: Timers[str] = Timers()
         self._incoming = wire.Incoming()
+        self._heads = wire.Heads()
         self._open: dict[str, Waiting] = {}
         self._wanted: dict[Kind, float] = {}
         self._headers: dict[tuple[str, str, str], bytes] = {}
@@ -173,7 +172,7 @@ class Talk(Session):
         if now >= self._sent_at + self.options.heartbeat_seconds and self._heartbeat is None:
             token = self._heartbeat = self._ids.take().decode()
             self._timers.set(token, now + self.options.answer_seconds)
-            self._say(wire.write_header(wire.REQUEST, HEARTBEAT, wire.VERSION, token.encode()), b"{}", now)
+            self._say(wire.add_ids(self._header(wire.REQUEST, HEARTBEAT), token), b"{}", now)
         later = self._sent_at if self._sent_at + self.options.heartbeat_seconds > now else now
         self._timers.set(_SILENCE, later + self.options.heartbeat_seconds)
 
@@ -199,7 +198,7 @@ class Talk(Session):
 
     def _ask(self, waiting: Waiting, args: dict[str, Any], now: float) -> str:
         token = self._expect(waiting, now, self.options.timeout_ms)
-        self._say(add_ids(self._header(wire.REQUEST, waiting.topic, wire.VERSION), token), wire.write_json(args), now)
+        self._say(wire.add_ids(self._header(wire.REQUEST, waiting.topic), token), wire.write_json(args), now)
         return token
 
     def _settle(self, token: str, payload: bytes, error: wire.MbError | None) -> None:
@@ -218,14 +217,14 @@ class Talk(Session):
             self._introducing.discard(token)
             self._look_if_ready()
 
-    def _header(self, action: str, topic: str, version: str) -> bytes:
+    def _header(self, action: str, topic: str, version: str = wire.VERSION) -> bytes:
         """The front of a header, checked by the codec when it is used first."""
         found = self._headers.get((action, topic, version))
         if found is None:
             encode(_CLASSES[action](topic=topic, version=version))
             if len(self._headers) >= _MAX_HEADERS:
                 self._headers.clear()
-            found = self._headers[action, topic, version] = wire.write_header(action, topic, version)
+            found = self._headers[action, topic, version] = f"{action}:{topic}:{version}".encode()
         return found
 
     def _expect(self, waiting: Waiting, now: float, timeout_ms: int) -> str:
@@ -238,10 +237,3 @@ class Talk(Session):
         assert self.link is not None
         self._sent_at = now
         self.link.say(header + wire.LF + payload)
-
-
-def add_ids(header: bytes, token: str | None, parent: str | None = None, timeout_ms: int | None = None) -> bytes:
-    if parent is None and timeout_ms is None:
-        return header if token is None else header + b":" + token.encode()
-    fields = [header, (token or "").encode(), (parent or "").encode()]
-    return b":".join(fields if timeout_ms is None else [*fields, b"%d" % timeout_ms])

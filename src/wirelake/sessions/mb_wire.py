@@ -231,21 +231,12 @@ class Heads:
         raise AssertionError("the codec found a line end")
 
 
-def write_header(
-    action: str,
-    topic: str,
-    version: str,
-    rid: bytes | None = None,
-    parent: bytes | None = None,
-    timeout: int | None = None,
-) -> bytes:
-    """A header line without its end, as short as its values allow."""
-    line = f"{action}:{topic}:{version}".encode()
-    if timeout is not None:
-        return b"%b:%b:%b:%d" % (line, rid or b"", parent or b"", timeout)
-    if parent is not None:
-        return b"%b:%b:%b" % (line, rid or b"", parent)
-    return line + b":" + rid if rid is not None else line
+def add_ids(front: bytes, rid: str | None = None, parent: str | None = None, timeout_ms: int | None = None) -> bytes:
+    """Return a header line without its end, as short as its values allow. ``front`` is action, topic and version."""
+    if parent is None and timeout_ms is None:
+        return front if rid is None else front + b":" + rid.encode()
+    fields = [front, (rid or "").encode(), (parent or "").encode()]
+    return b":".join(fields if timeout_ms is None else [*fields, b"%d" % timeout_ms])
 
 
 class Ids:
