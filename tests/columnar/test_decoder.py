@@ -211,3 +211,10 @@ def test_small_batches_of_a_broken_stream_lose_no_byte(rows: int) -> None:
     bad = [offset for batch in batches for offset in batch.quarantined.column("offset").to_pylist()]
     assert offsets == [event.offset for event in events if isinstance(event, Decoded)]
     assert bad == [event.offset for event in events if isinstance(event, Quarantined)]
+
+
+def test_a_frame_of_an_unknown_message_costs_itself_alone_if_another_seems_to_follow() -> None:
+    good = wirelake.encode(call())
+    batch = decode("casual", good + b"\x01" + good[1:] + good[:-1] + 3 * good)
+    first = batch.quarantined.to_pylist()[0]
+    assert (first["offset"], first["length"], first["rule"]) == (len(good), len(good), "unknown_code")

@@ -293,7 +293,10 @@ class _Decoding:
         if not self._follows(number, int(walked.starts[frame] + walked.lengths[frame])):
             return False
         try:
-            length = length or read_header(self.codec.layout, self.view, begin, int(self.ranges.ends[number])).length
+            if not length:
+                length = read_header(self.codec.layout, self.view, begin, int(self.ranges.ends[number])).length
+                if self._follows(number, begin + length) is not False:
+                    return False
             error = self.codec.judge(self.view[begin : begin + length].tobytes())
         except DecodeError as raised:
             error = raised.as_value()
