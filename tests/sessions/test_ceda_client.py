@@ -289,7 +289,7 @@ def test_a_message_is_delivered_with_its_record_and_bytes() -> None:
     client, server = ready()
     server.say(p.Publish(topic="a.b", record=(Cell(1, "INT", 5), Cell(1, "INT", 6), Cell(3, "STRING", "x"))))
     (event,) = taken(client)
-    assert (event.topic, event.values, event.is_image, event.is_merged) == ("a.b", {1: 6, 3: "x"}, False, False)
+    assert (event.topic, event.values, event.is_image, event.message.blob) == ("a.b", {1: 6, 3: "x"}, False, None)
     assert event.record == (Cell(1, "INT", 5), Cell(1, "INT", 6), Cell(3, "STRING", "x"))
     assert event.body == write_record(event.record)
 
@@ -452,7 +452,7 @@ def test_a_message_in_pieces_is_delivered_once_and_marked() -> None:
     for payload in payloads(Data(PUBLISH, "d", write_record({5: 2}), blob=Blob(3, bytes(70_000))), CEDA4_WS, "k"):
         server.say(FRAMINGS[CEDA4_WS].wrap(payload))
     (event,) = taken(client)
-    assert event.is_merged and event.message.pieces == 3 and event.message.kind == "group_pub"
+    assert event.message.blob and event.message.pieces == 3 and event.message.kind == "group_pub"
 
 
 # --- what Java peers cannot read (10)
@@ -564,7 +564,7 @@ def test_an_image_that_cannot_be_read_is_told(record: dict[int, Any]) -> None:
 
 
 def test_a_packed_image_may_not_grow_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wirelake.sessions.ceda_image_request.MAX_TEXT", 10_000)
+    monkeypatch.setattr("wirelake.sessions.ceda_images.MAX_TEXT", 10_000)
     client, server = ready()
     topic = asked_for_image(client, server).reply_topic
     server.say(FRAMINGS[CEDA4_WS].wrap(image_reply(topic, {5: 1, 3: gzip.compress(bytes(10_001))})[0]))

@@ -15,7 +15,7 @@ import logging
 import random
 import secrets
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,15 +25,13 @@ from ..codec.records import by_id
 from ..errors import DecodeError
 from ..protocols.ceda import MAX_PAYLOAD
 from ..sessions import ceda_events as event
-from ..sessions.base import CLIENT
 from ..sessions.ceda_client import SESSION
 from ..sessions.ceda_client import CedaClient as CedaSession
 from ..sessions.ceda_data import Blob, Data
 from ..sessions.ceda_login import CedaLogin
 from ..sessions.ceda_options import CedaClientOptions
 from ..sessions.ceda_records import Record
-from ..sessions.ceda_wire import CEDA_TCP, HEARTBEAT
-from ..sessions.links import Link
+from ..sessions.ceda_wire import CEDA_TCP
 from ..spec.declare import Cell
 from .client import Client, Opening, Subscription, dial
 from .connection import Dial, Reconnect
@@ -114,7 +112,7 @@ class CedaClient(Client[Message, Request]):
     max_message = MAX_PAYLOAD
 
     def __init__(self, dial: Dial, login: CedaLogin, options: CedaClientOptions) -> None:
-        self._session = _Session(lambda: self._connection.flow.is_stopped, login, options)
+        self._session = _Session(self, login, options)
         super().__init__(dial, self._session)
         self._echoes: deque[asyncio.Future[None]] = deque()
 
@@ -188,8 +186,6 @@ class CedaClient(Client[Message, Request]):
                     self._connection.fail(Refused(f"{self.target} refused the login: {reason}"))
                 case event.SubscriptionResult():
                     self._subscription_result(happened)
-                case _Echo(count=count):
-                    self._echoed(count)
                 case _:
                     pass
 
@@ -203,11 +199,10 @@ class CedaClient(Client[Message, Request]):
                     subscription._inbox.end(error)
 
     def _echoed(self, count: int) -> None:
-        while count and self._echoes:
+        for _ in range(min(count, len(self._echoes))):
             waiting = self._echoes.popleft()
             if not waiting.done():
                 waiting.set_result(None)
-            count -= 1
 
     def _lost(self, reason: str) -> None:
         super()._lost(reason)
@@ -263,19 +258,12 @@ class CedaClient(Client[Message, Request]):
             self._connection.do(lambda now: self._session.reply(event.Asked(asked.data), record, now, blob=blob))
 
 
-@dataclass(frozen=True, slots=True)
-class _Echo:
-    """Heartbeats came."""
-
-    count: int
-
-
 class _Session(CedaSession):
     """What a client with an application adds: that may give up waiting, and may be too slow to read."""
 
-    def __init__(self, is_stopped: Callable[[], bool], login: CedaLogin, options: CedaClientOptions) -> None:
+    def __init__(self, client: CedaClient, login: CedaLogin, options: CedaClientOptions) -> None:
         super().__init__(login, options, chance=random.Random(secrets.randbits(256)))
-        self._is_stopped = is_stopped
+        self._client = client
 
     @property
     def last_reply_topic(self) -> str:
@@ -286,29 +274,17 @@ class _Session(CedaSession):
         self._requests.close(reply_topic)
 
     def beat(self, now: float) -> None:
-        """A heartbeat out of turn."""
+        """Send a heartbeat out of turn."""
         if self.is_ready:
-            self._states.sends(CLIENT, "heartbeat", is_us=True)
-            self._say(bytes((HEARTBEAT,)))
+            self._beat()
 
-    def receive(self, link: Link, data: bytes, now: float) -> None:
-        before = self.counts["heartbeats"]
-        super().receive(link, data, now)
-        self._report_echoes(before)
-
-    def receive_messages(self, link: Link, bodies: Iterable[bytes], now: float) -> None:
-        before = self.counts["heartbeats"]
-        super().receive_messages(link, bodies, now)
-        self._report_echoes(before)
-
-    def _report_echoes(self, before: int) -> None:
-        count = self.counts["heartbeats"] - before
-        if count:
-            self.events.append(_Echo(count))
+    def _echoed(self) -> None:
+        super()._echoed()
+        self._client._echoed(1)
 
     def tick(self, now: float) -> None:
         """While nothing is read, nothing can be heard: that is no sign of death. Heartbeats show that we live."""
-        if self._is_stopped():
+        if self._client._connection.flow.is_stopped:
             self._missed = 0
         super().tick(now)
 

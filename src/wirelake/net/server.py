@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from ..sessions.links import Framing
 from .endpoint import Address, Endpoint, Pipe, Policy
 from .listeners import address_of, listen
 from .recorder import Recorder
-from .tls import Certificate, TlsContext, TlsDoor
+from .tls import Certificate, TlsDoor
 from .websocket import ServerWebSocketPipe, WebSocketFraming
 
 __all__ = ["Certificate", "Limits", "Server"]
@@ -61,7 +62,8 @@ class Server:
         self.tls_failures = 0
         self._websocket = WebSocketFraming(is_text)
         self._listeners: list[asyncio.Server] = []
-        self._contexts: list[TlsContext] = []
+        self._contexts: dict[Certificate, ssl.SSLContext] = {}
+        """As the files were read last: new connections get these."""
         self._doors: set[TlsDoor] = set()
         self._coming = 0
         """Pipes that were made, ever; their connections are told to the endpoint a little later."""
@@ -70,11 +72,10 @@ class Server:
         self, address: Address, *, websocket: bool = False, certificate: Certificate | None = None
     ) -> Address:
         """Begin to listen; return the address, with the port that was picked if 0 was asked for."""
-        context = None if certificate is None else TlsContext(certificate)
-        servers = await listen(address, lambda: self._enter(websocket, context))
+        if certificate is not None:
+            self._contexts[certificate] = certificate.context()
+        servers = await listen(address, lambda: self._enter(websocket, certificate))
         self._listeners += servers
-        if context is not None:
-            self._contexts.append(context)
         return address_of(servers[0])
 
     @property
@@ -82,12 +83,13 @@ class Server:
         """How many there are, with those that have just come or are still in their TLS handshake."""
         return len(self.endpoint.pipes) + len(self._doors) + self._coming - self.endpoint.accepted
 
-    def _enter(self, websocket: bool, context: TlsContext | None) -> asyncio.BaseProtocol:
+    def _enter(self, websocket: bool, certificate: Certificate | None) -> asyncio.BaseProtocol:
         if self.limits.connections and self.connections >= self.limits.connections:
             self.refused += 1
             return _Refused()
-        if context is None:
+        if certificate is None:
             return self._pipe(websocket)
+        context = self._contexts[certificate]
         door = TlsDoor(context, lambda: self._pipe(websocket), self.limits.handshake_seconds, self._entered)
         self._doors.add(door)
         return door
@@ -109,9 +111,7 @@ class Server:
         """New connections get what the files say now. OSError or ValueError if they make no sense; then all that was
         read before stays in use.
         """
-        fresh = [(context, context.certificate.context()) for context in self._contexts]
-        for context, current in fresh:
-            context.current = current
+        self._contexts = {certificate: certificate.context() for certificate in self._contexts}
 
     async def close(self, drain_seconds: float = 5.0) -> None:
         """Accepts nobody any more, and lets those who are here finish."""

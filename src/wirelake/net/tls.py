@@ -58,19 +58,11 @@ def _explain(error: ssl.SSLError) -> str:
     return known.get(reason, reason.replace("_", " ").lower())
 
 
-class TlsContext:
-    """The certificate of a listener, as it was read last: that is what new connections get."""
-
-    def __init__(self, certificate: Certificate) -> None:
-        self.certificate = certificate
-        self.current = certificate.context()
-
-
 class TlsDoor(asyncio.Protocol):
     """A connection until its TLS handshake is done. ``on_end`` is told how that went, once."""
 
     def __init__(
-        self, context: TlsContext, make: Callable[[], Pipe], seconds: float, on_end: Callable[[TlsDoor, bool], None]
+        self, context: ssl.SSLContext, make: Callable[[], Pipe], seconds: float, on_end: Callable[[TlsDoor, bool], None]
     ) -> None:
         self._context = context
         self._make = make
@@ -91,7 +83,7 @@ class TlsDoor(asyncio.Protocol):
             transport = await asyncio.get_running_loop().start_tls(
                 self._transport,
                 early,
-                self._context.current,
+                self._context,
                 server_side=True,
                 ssl_handshake_timeout=self._seconds,
                 ssl_shutdown_timeout=self._seconds,

@@ -16,7 +16,7 @@ from .ceda_options import CedaServerOptions
 from .ceda_records import is_record
 from .ceda_requests import Requests
 from .ceda_topics import Subscriptions
-from .ceda_wire import CEDA4_WS, GROUP_PUB, MAX_PAYLOAD, P2P, PUBLISH, REPLY, REQUEST, dialect_of
+from .ceda_wire import CEDA4_WS, CEDA_TCP, GROUP_PUB, MAX_PAYLOAD, P2P, PUBLISH, REPLY, REQUEST, dialect_of
 from .links import Framing, Link
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Broker:
         self._keys = Keys(session.chance.getrandbits(32))
         self._turns = 0
         self._called: dict[str, dict[Connection, None]] = {}
-        self.application = Connection(APPLICATION, Link(0, _Nowhere(), []), 0.0, options, session.counts)
+        self.application = Connection(APPLICATION, Link(0, CEDA_TCP, []), 0.0, options, session.counts)
         self.application.user = options.name
         self.application.is_ready = True
         self.connections: dict[int, Connection] = {APPLICATION: self.application}
@@ -203,7 +203,7 @@ class Broker:
             candidates = named or candidates or list(self._called.get(wanted, ()))
         if not candidates:
             return None
-        chosen = candidates[0] if len(candidates) == 1 else min(candidates, key=_served)
+        chosen = min(candidates, key=lambda connection: connection.served)
         self._turns += 1
         chosen.served = self._turns
         return chosen
@@ -272,16 +272,3 @@ class Broker:
                 "warn", "closed a connection that does not read", connection=target.number, unsent=link.unsent
             )
             self.close(target, f"more than {self._limits.unsent} bytes wait to be sent", 1008, at_once=True)
-
-
-def _served(connection: Connection) -> int:
-    return connection.served
-
-
-class _Nowhere:
-    """Frames of nobody."""
-
-    name = "nowhere"
-
-    def wrap(self, body: bytes) -> bytes:
-        return body

@@ -12,7 +12,7 @@ from . import ceda_wire as wire
 from .base import CLIENT, SERVER
 from .ceda_data import BadMessage, Blob, Data, Keys, check_blob, names, payloads, read_data
 from .ceda_events import Answered, Asked, Delivered, TopicsRefused
-from .ceda_image_request import IMAGE_TOPIC, BadImage, image_messages, image_request, refused_topics
+from .ceda_images import IMAGE_TOPIC, BadImage, image_messages, image_request, refused_topics
 from .ceda_login import CedaConnected, CedaLogin
 from .ceda_options import CedaClientOptions
 from .ceda_records import Record, is_record, write_record
@@ -192,7 +192,7 @@ class CedaClient(CedaConnected):
         self._states.sends(CLIENT, wire.NAMES[written[0][0]], is_us=True)
         if dialect == wire.CEDA4_WS:
             longest = names(message) if len(written[0]) > wire.JAVA_NAME_BYTES else ()
-            self._warn(wire.java_warning(written[-1], longest))
+            wire.warn_once(self, self._noted, wire.java_warning(written[-1], longest))
         for payload in written:
             link.say(payload)
 

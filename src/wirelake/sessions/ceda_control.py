@@ -161,20 +161,15 @@ class CedaControl(CedaService):
         self.counts["ignored_before_login"] += 1
         return False
 
-    def _fault(self, payload: bytes, dialect: str) -> DecodeError | None:
-        """What the record codec has against a payload."""
-        try:
-            decode_payload(payload, dialect, self._charset, self.options.errors)
-        except DecodeError as error:
-            return error
-        return None
-
     def _bad_message(self, connection: Connection, payload: bytes) -> None:
         self.counts["message_errors"] += 1
         if "message" not in connection.noted:
             connection.noted.add("message")
-            error = self._fault(payload, connection.reader.reading)
-            rule = error.rule if error is not None else ""
+            rule = ""
+            try:
+                decode_payload(payload, connection.reader.reading, self._charset, self.options.errors)
+            except DecodeError as error:
+                rule = error.rule
             self.note("warn", "a message that cannot be read", connection=connection.number, rule=rule, type=payload[0])
 
     def _bad_record(self, connection: Connection, where: Data | DecodeError) -> None:

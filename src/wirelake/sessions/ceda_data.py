@@ -58,10 +58,6 @@ class Data(msgspec.Struct, frozen=True, dict=True):
     def kind(self) -> str:
         return NAMES[self.code]
 
-    @property
-    def is_merged(self) -> bool:
-        return self.blob is not None
-
     @cached_property
     def record(self) -> tuple[Cell, ...]:
         """The typed, numbered values; none where the record is wrong."""

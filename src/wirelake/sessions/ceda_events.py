@@ -38,10 +38,6 @@ class Delivered(msgspec.Struct, frozen=True):
     def values(self) -> dict[int, Any]:
         return self.message.values
 
-    @property
-    def is_merged(self) -> bool:
-        return self.message.is_merged
-
 
 class Asked(Delivered, frozen=True):
     """A request for us to ``reply`` to."""

@@ -150,7 +150,7 @@ class CedaConnected(Session):
             if code >= wire.PUBLISH and code in wire.NAMES:
                 self._data(payload, now)
             elif code == wire.HEARTBEAT and len(payload) == 1:
-                self.counts["heartbeats"] += 1
+                self._echoed()
             elif code == wire.LOGOUT and (len(payload) == 1 or self._reader.reading == wire.CEDA4_WS):
                 self._lose("the server logged us out")
             elif code in (wire.SUBSCRIBE, wire.UNSUBSCRIBE, wire.LOGIN) and len(payload) > 1:
@@ -160,6 +160,10 @@ class CedaConnected(Session):
             if self._link is None:
                 return False
         return True
+
+    def _echoed(self) -> None:
+        """The server returned a heartbeat: it has read everything before it."""
+        self.counts["heartbeats"] += 1
 
     def _data(self, payload: bytes, now: float) -> None:
         raise NotImplementedError
@@ -216,15 +220,8 @@ class CedaConnected(Session):
         dialect = wire.dialect_of(self._link.framing)
         wire.check_sendable(payload, dialect)
         if dialect == wire.CEDA4_WS:
-            self._warn(wire.java_warning(payload))
+            wire.warn_once(self, self._noted, wire.java_warning(payload))
         self._link.say(payload)
-
-    def _warn(self, warning: str) -> None:
-        if warning:
-            self.counts["java_warnings"] += 1
-            if warning not in self._noted:
-                self._noted.add(warning)
-                self.note("warn", warning)
 
     def _look(self, now: float) -> None:
         """Has anything come since the last look? A heartbeat asks for it; the third look in vain is the last."""
@@ -235,13 +232,16 @@ class CedaConnected(Session):
             return
         else:
             self._missed += 1
-            self._states.sends(CLIENT, "heartbeat", is_us=True)
-            self._say(bytes((wire.HEARTBEAT,)))
+            self._beat()
             self.counts["heartbeats_sent"] += 1
         self._has_heard = False
         self._merger.expire(now)
         following = self._look_at + self.options.heartbeat_seconds
         self._look_at = following if following > now else now + self.options.heartbeat_seconds
+
+    def _beat(self) -> None:
+        self._states.sends(CLIENT, "heartbeat", is_us=True)
+        self._say(bytes((wire.HEARTBEAT,)))
 
     def _lose(self, reason: str, code: int = 1000) -> None:
         self._end(reason, close=True, code=code)

@@ -14,7 +14,7 @@ from .ceda_data import Blob, Data, check_blob, names, payloads
 from .ceda_events import Answered, Delivered
 from .ceda_options import CedaServerOptions
 from .ceda_records import Record, write_record
-from .ceda_wire import CEDA4_WS, JAVA_NAME_BYTES, P2P, PUBLISH, REPLY, REQUEST, java_warning
+from .ceda_wire import CEDA4_WS, JAVA_NAME_BYTES, P2P, PUBLISH, REPLY, REQUEST, java_warning, warn_once
 
 
 class CedaService(Session):
@@ -109,15 +109,9 @@ class CedaService(Session):
         else:
             (payload,) = payloads(message, self.options.dialect)
             if self.options.dialect == CEDA4_WS:
-                self._warn(java_warning(payload, names(message) if len(payload) > JAVA_NAME_BYTES else ()))
+                warning = java_warning(payload, names(message) if len(payload) > JAVA_NAME_BYTES else ())
+                warn_once(self, self._warned, warning)
         return replace(message, charset=self.options.charset, errors=self.options.errors)
-
-    def _warn(self, warning: str) -> None:
-        if warning:
-            self.counts["java_warnings"] += 1
-            if warning not in self._warned:
-                self._warned.add(warning)
-                self.note("warn", warning)
 
 
 def answer_to(asked: Data, body: bytes, blob: Blob | None) -> Data | None:

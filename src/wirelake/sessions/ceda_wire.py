@@ -17,6 +17,7 @@ from ..codec.frame import apply_mask, read_header
 from ..errors import DecodeError, EncodeError, Incomplete
 from ..protocols import ceda as p
 from ..spec.resolve import Layout, layout
+from .base import Session
 from .ceda_records import cells, is_record
 from .links import Framing, Link
 
@@ -97,6 +98,15 @@ def java_warning(payload: bytes, names: tuple[bytes, ...] = ()) -> str:
     ):
         return "a message this short is held back by Java peers"
     return ""
+
+
+def warn_once(session: Session, noted: set[str], warning: str) -> None:
+    """Count a warning about Java peers; log it the first time."""
+    if warning:
+        session.counts["java_warnings"] += 1
+        if warning not in noted:
+            noted.add(warning)
+            session.note("warn", warning)
 
 
 class Reader:
