@@ -61,7 +61,7 @@ def test_loose_chunks_come_first_and_gaps_interrupt() -> None:
     made = gathered(table_of("a"), feed, loose)
     assert bytes_of(made) == {0: b"earlylater"}
     assert made.borders.tolist() == [5]
-    assert [(each.place, each.length, each.rule, each.data) for each in made.interruptions[0]] == [
+    assert [(place, chunk.length, chunk.rule, chunk.data) for place, chunk in made.interruptions[0]] == [
         (5, 2, "websocket", b"??"),
         (5, 100, "gap", b""),
     ]

@@ -4,27 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from .chunks import DIRECTIONS
+from .chunks import DIRECTIONS, Ints
 from .identify import Kind
 from .stream_table import NO_READER, StreamTable
 
-Ints = NDArray[np.int64]
-
-ACCOUNTS = pa.schema(
-    [
-        ("connection", pa.string()),
-        ("direction", pa.string()),
-        ("bytes_in", pa.int64()),
-        ("bytes_decoded", pa.int64()),
-        ("bytes_quarantined", pa.int64()),
-        ("bytes_pending", pa.int64()),
-        ("bytes_missing", pa.int64()),
-        ("messages", pa.int64()),
-        ("protocol", pa.string()),
-    ]
-)
+_COUNTS = ("bytes_in", "bytes_decoded", "bytes_quarantined", "bytes_pending", "bytes_missing", "messages")
+_NAMES = [pa.field(name, pa.string()) for name in ("connection", "direction", "protocol")]
+ACCOUNTS = pa.schema([*_NAMES[:2], *(pa.field(name, pa.int64()) for name in _COUNTS), _NAMES[2]])
 
 
 class AccountsError(RuntimeError):

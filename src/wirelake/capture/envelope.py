@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from ..columnar.schema import TIMESTAMP
-from .chunks import DIRECTIONS
-
-Ints = NDArray[np.int64]
+from .chunks import DIRECTIONS, Ints
 
 ENVELOPE_TYPES = {
     "capture": pa.string(),

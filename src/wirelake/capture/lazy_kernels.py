@@ -1,4 +1,4 @@
-"""The kernels of packets, TCP and taps, each loaded at its first use: numba takes a second."""
+"""The kernels of packets, TCP, taps and buffers, each loaded at its first use: numba takes a second."""
 
 from __future__ import annotations
 
@@ -21,4 +21,4 @@ class _Kernel:
         return value
 
 
-packets, tap, tcp = _Kernel("packets"), _Kernel("tap"), _Kernel("tcp")
+gather, packets, tap, tcp = map(_Kernel, ("gather", "packets", "tap", "tcp"))

@@ -14,16 +14,15 @@ from numpy.typing import NDArray
 from ..codec.stream import torn
 from ..columnar.streams import Outcome, Ranges
 from .accounts import ACCOUNTS
-from .chunks import TO_SERVER
+from .chunks import TO_SERVER, Ints
 from .envelope import Envelope, message_batch
 from .protocol_reader import ProtocolReader, ProtocolReaders
 from .quarantine import RangeFault, Row, quarantine_batch, quarantine_gap, quarantine_range
 from .redact import redacted
-from .state import CAPTURE, NO_ARRIVALS, POSITION, TS
-from .stream_buffer import GAP, Gathered, Interruption
+from .state import CAPTURE, NO_ARRIVALS, POSITION, TS, LooseChunk
+from .stream_buffer import GAP, Gathered
 from .stream_table import StreamTable
 
-Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 
@@ -81,19 +80,19 @@ class MessageDecoder:
                 self._decode_group(group)
             active = np.array([which for which in active.tolist() if which in following], np.int64)
             for which in active.tolist():
-                self._pass(int(gathered.streams[which]), following.pop(which))
+                self._pass(following.pop(which)[1])
                 another = next(later[which], None)
                 if another is not None:
                     following[which] = another
         self._keep_pending()
 
-    def _groups(self, active: Ints, following: dict[int, Interruption]) -> Iterator[_Group]:
+    def _groups(self, active: Ints, following: dict[int, tuple[int, LooseChunk]]) -> Iterator[_Group]:
         """Yield the active streams by protocol, each up to its end or to what follows."""
         ends, final = self._gathered.ends[active].copy(), self._is_final[active].copy()
         if following:
             for i, which in enumerate(active.tolist()):
                 if which in following:
-                    ends[i], final[i] = following[which].place, True
+                    ends[i], final[i] = following[which][0], True
         readers = self._table.reader[self._gathered.streams[active] // 2]
         for reader in np.unique(readers).tolist():
             chosen = readers == reader
@@ -154,15 +153,15 @@ class MessageDecoder:
             row = quarantine_range(self._table, stream, offset, range_.length, ts, capture, fault)
             self._out.quarantined.append(row)
 
-    def _pass(self, stream: int, interruption: Interruption) -> None:
+    def _pass(self, chunk: LooseChunk) -> None:
         """Go over bytes that are missing or do not belong to the stream; behind them a frame must be proved."""
-        table, length = self._table, interruption.length
+        table, stream, length, ts, capture = self._table, chunk.stream, chunk.length, chunk.ts, chunk.capture
         reader = self._readers[int(table.reader[stream // 2])]
-        protocol, ts, capture = reader.protocol.name, interruption.ts, interruption.capture
-        if interruption.rule == GAP:
+        protocol = reader.protocol.name
+        if chunk.rule == GAP:
             row = quarantine_gap(table, stream, length, ts, capture, protocol)
         else:
-            fault = RangeFault("websocket", "", "no WebSocket frame begins here", interruption.data, protocol)
+            fault = RangeFault("websocket", "", "no WebSocket frame begins here", chunk.data, protocol)
             offset = int(table.numbers["next_offset"][stream])
             row = quarantine_range(table, stream, offset, length, ts, capture, fault)
             table.numbers["next_offset"][stream] += length

@@ -10,15 +10,13 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..codec.stream import Lost
 from ..errors import DecodeError
+from .chunks import Ints
 from .identify import Identifier
 from .tcp_state import TrackerState
 from .websocket import UnwrapperState
-
-Ints = NDArray[np.int64]
 
 END, TS, POSITION, CAPTURE = range(4)
 """Columns of arrivals: how far the bytes of a chunk reach, its time, its position in the file, and its capture."""

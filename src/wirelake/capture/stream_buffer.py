@@ -4,30 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .chunks import Chunks
-from .state import ARRIVAL, END, NO_ARRIVALS, LooseChunk
+from .chunks import Chunks, Ints
+from .lazy_kernels import gather as kernel
+from .state import ARRIVAL, END, LooseChunk
 from .stream_table import StreamTable
 
-Ints = NDArray[np.int64]
 GAP = "gap"
-
-
-@dataclass(slots=True)
-class Interruption:
-    """Bytes at ``place`` of a stream that are missing, or that do not belong to it: ``rule`` says which."""
-
-    place: int
-    length: int
-    ts: int
-    position: int
-    capture: int
-    rule: str
-    data: bytes
 
 
 @dataclass(slots=True)
@@ -46,32 +32,44 @@ class Gathered:
     """Until which place the bytes of each chunk reach, its time, position, capture; in order."""
     borders: Ints
     """Places where WebSocket messages end."""
-    interruptions: dict[int, list[Interruption]] = field(default_factory=dict)
+    interruptions: dict[int, list[tuple[int, LooseChunk]]] = field(default_factory=dict)
+    """Bytes that are missing or do not belong to the stream, as their rule says, each with its place."""
 
     def arrival_of(self, ends: Ints) -> Ints:
         """Return the number of the arrival that covers the last byte before each place."""
         return np.searchsorted(self.arrivals[:, END], ends, side="left")
 
 
-@dataclass(slots=True)
 class _Incoming:
-    """Chunks sorted by stream. ``source`` is the place of their bytes in their origin, negative if there are none."""
+    """Chunks sorted by stream. ``sources`` are the places of their bytes in their origin, negative if there are none;
+    ``order`` the number of each before sorting: the loose chunks come first.
+    """
 
-    streams: Ints
-    lengths: Ints
-    sources: Ints
-    arrivals: Ints
-    """Time, position, capture."""
-    order: Ints
-    """The number of each before sorting: the loose chunks come first."""
+    def __init__(
+        self, chunks: Chunks, chosen: Ints, streams: Ints, captures: Ints, loose: Sequence[LooseChunk]
+    ) -> None:
+        self.streams = streams
+        self.lengths, self.sources = chunks.length[chosen].astype(np.int64), chunks.start[chosen].astype(np.int64)
+        self.arrivals = np.stack([chunks.ts[chosen], chunks.position[chosen], captures], axis=1)
+        """Time, position, capture."""
+        if loose:
+            self._put_in_front(loose)
+        self.order = np.arange(len(self.streams))
+        if np.any(self.streams[1:] < self.streams[:-1]):
+            self.order = order = np.argsort(self.streams, kind="stable")
+            self.streams, self.lengths = self.streams[order], self.lengths[order]
+            self.sources, self.arrivals = self.sources[order], self.arrivals[order]
+        self.has_bytes = self.sources >= 0
+        self.sizes = np.where(self.has_bytes, self.lengths, 0)
 
-    @property
-    def is_interruption(self) -> NDArray[np.bool_]:
-        return self.sources < 0
-
-    @property
-    def sizes(self) -> Ints:
-        return np.where(self.is_interruption, 0, self.lengths)
+    def _put_in_front(self, loose: Sequence[LooseChunk]) -> None:
+        sizes = np.array([0 if chunk.rule else len(chunk.data) for chunk in loose], np.int64)
+        sources = np.where([bool(chunk.rule) for chunk in loose], -1, _before(sizes))
+        arrivals = np.array([(chunk.ts, chunk.position, chunk.capture) for chunk in loose], np.int64)
+        self.streams = np.append(np.array([chunk.stream for chunk in loose], np.int64), self.streams)
+        self.lengths = np.append(np.array([chunk.length for chunk in loose], np.int64), self.lengths)
+        self.sources = np.append(sources, self.sources)
+        self.arrivals = np.concatenate([arrivals, self.arrivals])
 
 
 def gather(
@@ -82,7 +80,7 @@ def gather(
 
     The streams ``also`` named are there even if nothing of them has come.
     """
-    incoming = _sorted(_incoming(chunks, chosen, streams, captures, loose))
+    incoming = _Incoming(chunks, chosen, streams, captures, loose)
     sizes = incoming.sizes
     touched = np.union1d(incoming.streams, also) if len(also) else incoming.streams[_is_first(incoming.streams)]
     which = np.searchsorted(touched, incoming.streams)
@@ -109,30 +107,6 @@ def gather(
     return made
 
 
-def _incoming(chunks: Chunks, chosen: Ints, streams: Ints, captures: Ints, loose: Sequence[LooseChunk]) -> _Incoming:
-    lengths, sources = chunks.length[chosen].astype(np.int64), chunks.start[chosen].astype(np.int64)
-    arrivals = NO_ARRIVALS[:, 1:]
-    if len(chosen):
-        arrivals = np.stack([chunks.ts[chosen], chunks.position[chosen], captures], axis=1)
-    if loose:
-        sizes = np.array([0 if chunk.rule else len(chunk.data) for chunk in loose], np.int64)
-        is_interruption = [bool(chunk.rule) for chunk in loose]
-        streams = np.concatenate([np.array([chunk.stream for chunk in loose], np.int64), streams])
-        lengths = np.concatenate([np.array([chunk.length for chunk in loose], np.int64), lengths])
-        sources = np.concatenate([np.where(is_interruption, -1, _before(sizes)), sources])
-        known = np.array([(chunk.ts, chunk.position, chunk.capture) for chunk in loose], np.int64)
-        arrivals = np.concatenate([known, arrivals])
-    return _Incoming(streams, lengths, sources, arrivals, np.arange(len(streams)))
-
-
-def _sorted(incoming: _Incoming) -> _Incoming:
-    streams = incoming.streams
-    if not np.any(streams[1:] < streams[:-1]):
-        return incoming
-    order = np.argsort(streams, kind="stable")
-    return _Incoming(streams[order], incoming.lengths[order], incoming.sources[order], incoming.arrivals[order], order)
-
-
 def _before(sizes: Ints) -> Ints:
     """Return for each the sum of those before it."""
     return np.cumsum(sizes) - sizes
@@ -151,32 +125,16 @@ def _sums(which: Ints, values: Ints, n: int) -> Ints:
 def _fill(
     buf: NDArray[np.uint8], incoming: _Incoming, places: Ints, chunks: Chunks, loose: Sequence[LooseChunk]
 ) -> None:
-    has_bytes, is_loose, sizes = ~incoming.is_interruption, incoming.order < len(loose), incoming.sizes
-    origins = [(chunks.data, has_bytes & ~is_loose)]
-    if loose:
-        joined = b"".join(chunk.data for chunk in loose if not chunk.rule)
-        origins.append((np.frombuffer(joined, np.uint8), has_bytes & is_loose))
-    for source, chosen in origins:
-        _copy(source, incoming.sources[chosen], sizes[chosen], places[chosen], buf)
+    is_loose = incoming.order < len(loose)
+    joined = b"".join(chunk.data for chunk in loose if not chunk.rule)
+    for source, is_origin in ((chunks.data, ~is_loose), (np.frombuffer(joined, np.uint8), is_loose)):
+        chosen = incoming.has_bytes & is_origin
+        _copy(source, incoming.sources[chosen], incoming.sizes[chosen], places[chosen], buf)
 
 
 def _copy(source: NDArray[np.uint8], starts: Ints, lengths: Ints, places: Ints, target: NDArray[np.uint8]) -> None:
-    if not len(starts):
-        return
-    place = _kernel()
-    if place is not None:
-        place(source, starts, lengths, places, target)
-        return
-    for start, length, at in zip(starts.tolist(), lengths.tolist(), places.tolist(), strict=True):
-        target[at : at + length] = source[start : start + length]
-
-
-def _kernel() -> Any:
-    try:
-        from ..kernels.gather import place  # numba takes a second to load, and may be missing
-    except ImportError:
-        return None
-    return place
+    if len(starts):
+        kernel.place(source, starts, lengths, places, target)
 
 
 def _arrivals(
@@ -205,11 +163,13 @@ def _borders(loose: Sequence[LooseChunk], order: Ints, ends: Ints) -> Ints:
 
 
 def _interrupt(made: Gathered, incoming: _Incoming, which: Ints, places: Ints, loose: Sequence[LooseChunk]) -> None:
-    for i in np.flatnonzero(incoming.is_interruption).tolist():
+    for i in np.flatnonzero(~incoming.has_bytes).tolist():
         number, length = int(incoming.order[i]), int(incoming.lengths[i])
-        rule, data = (loose[number].rule, loose[number].data) if number < len(loose) else (GAP, b"")
-        ts, position, capture = incoming.arrivals[i].tolist()
-        interruption = Interruption(int(places[i]), length, ts, position, capture, rule, data)
-        made.interruptions.setdefault(int(which[i]), []).append(interruption)
-        if rule != GAP:
+        if number < len(loose):
+            chunk = loose[number]
+        else:
+            ts, position, capture = incoming.arrivals[i].tolist()
+            chunk = LooseChunk(int(incoming.streams[i]), b"", length, ts, position, capture, rule=GAP)
+        made.interruptions.setdefault(int(which[i]), []).append((int(places[i]), chunk))
+        if chunk.rule != GAP:
             made.added[which[i]] += length

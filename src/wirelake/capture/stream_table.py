@@ -14,12 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..codec.stream import Lost
-from .chunks import DIRECTIONS
+from .chunks import DIRECTIONS, Ints
 from .identify import Identifier, Kind
 from .state import NO_ARRIVALS, ConnectionState, EncryptedRange, LooseChunk, SearchState, StreamNumbers, StreamState
 from .websocket import Unwrapper
-
-Ints = NDArray[np.int64]
 
 NUMBERS = tuple(number.name for number in fields(StreamNumbers))
 _FIRST = {name: -1 if name == "proved" else 0 for name in NUMBERS}
@@ -160,6 +158,4 @@ def streams_of(slot: int) -> tuple[int, int]:
 
 
 def _longer(values: NDArray[Any], size: int, first: int) -> NDArray[Any]:
-    longer = np.full(size, first, values.dtype)
-    longer[: len(values)] = values
-    return longer
+    return np.pad(values, (0, size - len(values)), constant_values=first)

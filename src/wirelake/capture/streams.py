@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ..codec.stream import torn
 from ..protocols import load
 from .accounts import AccountsError, account_rows
-from .chunks import Chunks, Connection
+from .chunks import Chunks, Connection, Ints
 from .encrypted import add_encrypted, end_encrypted
 from .identify import Candidates, Decision, Identifier, Kind
 from .messages import MessageDecoder, Output
@@ -28,8 +28,6 @@ from .state import LooseChunk, StreamsState
 from .stream_buffer import GAP, gather
 from .stream_table import StreamTable, streams_of
 from .websocket import Unwrapper, UnwrapperState
-
-Ints = NDArray[np.int64]
 
 MAX_BYTES = 64 << 20
 """More is taken in steps, so that memory stays bounded."""

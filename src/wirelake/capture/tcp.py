@@ -24,10 +24,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .chunks import Chunks, Connection, Counts, connection_id
+from .chunks import Chunks, Connection, Counts, Ints, connection_id
 from .lazy_kernels import packets, tcp
 from .read.tap import TapConnections
-from .tcp_state import ConnectionName, Ints, TrackerState
+from .tcp_state import ConnectionName, TrackerState
 
 _FLOWS = 1 << 10
 _NODES = 1 << 10
@@ -93,7 +93,7 @@ class Tracker:
 
     def begin_file(self) -> None:
         """Begin another file: bytes that are still held have no position in it."""
-        tcp.forget_positions(self._streams, self._nodes, self._holding, self._now)
+        self._nodes[tcp.POSITION :: tcp.NODE] = -1
 
     def feed(self, data: NDArray[np.uint8], segments: Ints, count: int, shift: int, counts: Counts) -> Chunks:
         """Take the segments of a window. ``data`` is what they lie in, with the held bytes in front; ``shift`` leads
@@ -117,7 +117,7 @@ class Tracker:
         """Release what is held: nothing more comes, and holes become gaps."""
         chunks, seen = self._begin_window(0, 0)
         chunks, seen = self._make_room(chunks, seen)
-        tcp.give_up_all(self._flows, self._streams, self._nodes, self._holding, chunks, seen, self._now)
+        tcp.give_up(self._flows, self._streams, self._nodes, self._holding, chunks, seen, self._now, 0, True)
         return self._end_window(self.held, chunks, seen, Counts())
 
     def state(self) -> TrackerState:
@@ -221,6 +221,4 @@ def _time(ts: int) -> int | None:
 
 
 def _longer(array: NDArray[Any], length: int) -> NDArray[Any]:
-    made = np.zeros(length, array.dtype)
-    made[: len(array)] = array
-    return made
+    return np.pad(array, (0, length - len(array)))

@@ -13,10 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .chunks import Ints
 from .lazy_kernels import packets, tcp
 from .read.tap import TapState
-
-Ints = NDArray[np.int64]
 
 
 class ConnectionName(NamedTuple):

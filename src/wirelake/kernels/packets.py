@@ -18,7 +18,7 @@ SEGMENT = 8
 SMALLEST = 56
 """The fewest bytes of a file that a TCP packet takes."""
 
-# A flow: addresses of side 0 and of side 1 (two words each, as they lie in memory), and ports with the family.
+# A flow: addresses of side 0 and of side 1 (two words each, as they lie in memory), ports with the family, hash.
 KEY = 8
 KEY_PORTS, KEY_HASH = 4, 5
 IPV6 = 1 << 32
@@ -92,10 +92,8 @@ def walk_pcap(data, begin, end, is_end, is_big, is_nano, link, largest, keys, ta
         there = min(captured, end - body)
         if there < captured:
             store(counters_, TORN, 1)
-        take_packet(
-            bytes_, body, there, max(captured, file32(bytes_, place + 12, is_big)), link, ts,
-            keys_, table_, slots, segments_, counters_,
-        )  # fmt: skip
+        full = max(captured, file32(bytes_, place + 12, is_big))
+        take_packet(bytes_, body, there, full, link, ts, keys_, table_, slots, segments_, counters_)
         place = body + there
     return place, SHORT
 
@@ -126,9 +124,7 @@ def walk_pcapng(data, begin, end, is_end, is_big, largest, interfaces, keys, tab
         if not is_whole:
             store(counters_, TORN, 1)
         if kind in (PACKET, OLD_PACKET, SIMPLE_PACKET):
-            take_block(
-                bytes_, place, stop, kind, is_big, faces, n_faces, keys_, table_, slots, segments_, counters_
-            )  # fmt: skip
+            take_block(bytes_, place, stop, kind, is_big, faces, n_faces, keys_, table_, slots, segments_, counters_)
         place = place + length if is_whole else end
     return place, SHORT
 
@@ -153,21 +149,16 @@ def take_block(data, place, stop, kind, is_big, faces, n_faces, keys, table, slo
     face *= INTERFACE_ROW
     if kind == SIMPLE_PACKET:
         full = file32(data, place + 8, is_big)
-        captured = full
         snap = at(faces, face + INTERFACE_SNAP)
-        if snap > 0:
-            captured = min(captured, snap)
+        captured = min(full, snap) if snap > 0 else full
         ts = at(counters, LAST_US)
     else:
         captured = file32(data, place + 20, is_big)
         full = file32(data, place + 24, is_big)
         time = file32(data, place + 12, is_big) << 32 | file32(data, place + 16, is_big)
         ts = microseconds(time, at(faces, face + INTERFACE_UNIT)) + at(faces, face + INTERFACE_OFFSET) * 1_000_000
-    there = min(captured, stop - body)
-    take_packet(
-        data, body, there, max(full, captured), at(faces, face + INTERFACE_LINK), ts,
-        keys, table, slots, segments, counters,
-    )  # fmt: skip
+    there, link = min(captured, stop - body), at(faces, face + INTERFACE_LINK)
+    take_packet(data, body, there, max(full, captured), link, ts, keys, table, slots, segments, counters)
 
 
 @njit(cache=True, nogil=True)
@@ -260,10 +251,7 @@ def network(data, place, end, link):
         ip = place
     else:
         return np.int64(UNKNOWN)
-    if ip < 0 or ip >= end:
-        return np.int64(NO_IP)
-    version = at(data, ip) >> 4
-    if version not in (4, 6):
+    if ip < 0 or ip >= end or at(data, ip) >> 4 not in (4, 6):
         return np.int64(NO_IP)
     return ip
 
@@ -285,15 +273,10 @@ def behind_ethertype(data, place, body, end):
 @njit(cache=True, nogil=True)
 def behind_ipv4(data, ip, end, full_end):
     """Return where TCP begins and the packet ends: Ethernet pads short ones, offloading leaves the length at 0."""
-    nothing = np.int64(-1)
-    if ip + 20 > end or at(data, ip + 9) != 6:
-        return nothing, full_end
-    if big16(data, ip + 6) & 0x3FFF:
-        return nothing, full_end
     head = np.int64(at(data, ip) & 0x0F) * 4
+    if ip + 20 > end or at(data, ip + 9) != 6 or big16(data, ip + 6) & 0x3FFF or head < 20:
+        return np.int64(-1), full_end
     length = big16(data, ip + 2)
-    if head < 20:
-        return nothing, full_end
     if length:
         full_end = ip + length
     return ip + head, full_end
@@ -354,9 +337,8 @@ def direction_of(data, ip, tcp, is_six, keys, table, slots, counters):
         family = np.uint64(IPV6)
     else:
         both = load_little(data, ip + 12)
-        from_a, from_b = both & np.uint64(0xFFFFFFFF), zero
-        to_a, to_b = both >> np.uint64(32), zero
-        family = zero
+        from_a, to_a = both & np.uint64(0xFFFFFFFF), both >> np.uint64(32)
+        from_b = to_b = family = zero
     from_port, to_port = np.uint64(big16(data, tcp)), np.uint64(big16(data, tcp + 2))
     side = np.int64(0)
     if is_higher(from_a, from_b, from_port, to_a, to_b, to_port):
@@ -382,13 +364,8 @@ def direction_of(data, ip, tcp, is_six, keys, table, slots, counters):
     flow = at(counters, FLOWS)
     store(counters, FLOWS, flow + 1)
     store(table, slot, np.int32(flow))
-    key = flow * KEY
-    store(keys, key, from_a)
-    store(keys, key + 1, from_b)
-    store(keys, key + 2, to_a)
-    store(keys, key + 3, to_b)
-    store(keys, key + KEY_PORTS, ports)
-    store(keys, key + KEY_HASH, value)
+    for k, word in enumerate((from_a, from_b, to_a, to_b, ports, value)):
+        store(keys, flow * KEY + k, word)
     return flow * 2 + side
 
 

@@ -97,7 +97,7 @@ def track(segments, first, count, keys, is_server, flows, streams, nodes, holdin
             segments_, row, stream, keys_, is_server_, flows_, streams_, nodes_, holding_, chunks_, seen_, now_
         )
         if at(now_, CLOCK) >= at(now_, DUE):
-            give_up_what_is_due(flows_, streams_, nodes_, holding_, chunks_, seen_, now_, ts)
+            give_up(flows_, streams_, nodes_, holding_, chunks_, seen_, now_, ts, False)
     return count
 
 
@@ -530,22 +530,18 @@ def take_finish(streams, nodes, holding, now, stream, sequence):
 
 
 @njit(cache=True, nogil=True)
-def give_up_what_is_due(flows, streams, nodes, holding, chunks, seen, now, ts):
-    """Give up holes that the peer has acknowledged, once their time is over."""
-    clock, count = at(now, CLOCK), at(now, HOLDING)
+def give_up(flows, streams, nodes, holding, chunks, seen, now, ts, is_end):
+    """Give up holes that the peer has acknowledged, once their time is over; all of them if nothing more comes."""
     store(now, DUE, NEVER)
     left = np.int64(0)
-    for k in range(count):
+    for k in range(at(now, HOLDING)):
         stream = at(holding, k)
         flow = flow_of(stream)
-        while (
-            at(streams, stream + HEAD) >= 0
-            and clock - at(streams, stream + HELD_SINCE) >= PATIENCE_US
-            and at(streams, stream + ACKED) >= at(nodes, at(streams, stream + HEAD) + OFFSET)
-        ):
+        at_us = at(flows, flow + LAST_US) if is_end else ts
+        while at(streams, stream + HEAD) >= 0 and (is_end or is_due(streams, nodes, now, stream)):
             touch(flows, seen, now, flow)
-            skip_hole(flows, streams, nodes, chunks, now, stream, ts)
-        end_if_finished(flows, streams, nodes, chunks, now, flow, ts)
+            skip_hole(flows, streams, nodes, chunks, now, stream, at_us)
+        end_if_finished(flows, streams, nodes, chunks, now, flow, at_us)
         if at(streams, stream + HEAD) < 0:
             store(streams, stream + LISTED, 0)
         else:
@@ -556,19 +552,9 @@ def give_up_what_is_due(flows, streams, nodes, holding, chunks, seen, now, ts):
 
 
 @njit(cache=True, nogil=True)
-def give_up_all(flows, streams, nodes, holding, chunks, seen, now):
-    """Give up all holes: nothing more comes."""
-    for k in range(at(now, HOLDING)):
-        stream = at(holding, k)
-        flow = flow_of(stream)
-        ts = at(flows, flow + LAST_US)
-        while at(streams, stream + HEAD) >= 0:
-            touch(flows, seen, now, flow)
-            skip_hole(flows, streams, nodes, chunks, now, stream, ts)
-        store(streams, stream + LISTED, 0)
-        end_if_finished(flows, streams, nodes, chunks, now, flow, ts)
-    store(now, HOLDING, 0)
-    store(now, DUE, NEVER)
+def is_due(streams, nodes, now, stream):
+    is_acknowledged = at(streams, stream + ACKED) >= at(nodes, at(streams, stream + HEAD) + OFFSET)
+    return is_acknowledged and at(now, CLOCK) - at(streams, stream + HELD_SINCE) >= PATIENCE_US
 
 
 @njit(cache=True, nogil=True)
@@ -583,16 +569,6 @@ def keep_held(data, streams, nodes, holding, now, kept):
                 copy(kept, place, data, at(nodes, node + PLACE), length)
                 store(nodes, node + PLACE, place)
                 place += length
-            node = at(nodes, node + FOLLOWING)
-
-
-@njit(cache=True, nogil=True)
-def forget_positions(streams, nodes, holding, now):
-    """Forget the positions of held segments: another file begins."""
-    for k in range(at(now, HOLDING)):
-        node = at(streams, at(holding, k) + HEAD)
-        while node >= 0:
-            store(nodes, node + POSITION, -1)
             node = at(nodes, node + FOLLOWING)
 
 

@@ -171,7 +171,7 @@ def test_bytes_that_the_capture_misses_are_counted_by_the_numbers() -> None:
 
 
 def test_a_connection_whose_beginning_was_not_seen_has_no_handshake() -> None:
-    packets = written(("join", (0, CLIENT, SERVER, 0)), ("send", (0, False, b"abc", 1_000)))
+    packets = written(("open", (0, CLIENT, SERVER, 0, False)), ("send", (0, False, b"abc", 1_000)))
     assert [(p.from_client, p.flags, p.data) for p in packets] == [(False, PSH | ACK, b"abc"), (True, ACK, b"")]
 
 

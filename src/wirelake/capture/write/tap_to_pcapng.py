@@ -9,11 +9,12 @@ from __future__ import annotations
 import heapq
 import ipaddress
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -32,10 +33,9 @@ CLOCK_US = 1_000_000
 SUFFIXES = (".tap", ".tap.gz")
 UNKNOWN = ("192.0.2.1", "192.0.2.2")
 """Client and server whose addresses are not known: addresses that are nobody's (RFC 5737)."""
-_OPEN, _DATA, _CLOSE = range(3)
 
-_Event = tuple[int, int, Connection, int, int, bytes]
-"""Time, what happens, connection, direction, length, bytes (none: they are missing)."""
+_Event = tuple[int, Callable[[int], None]]
+"""A time, and what to write then; the function gets the time that the packets show."""
 
 
 @dataclass
@@ -59,7 +59,7 @@ def export_pcapng(inputs: Sequence[str | Path], out: BinaryIO | Path) -> Exporte
     A file is not touched before the taps have been found.
     """
     summary = Exported()
-    sets = [_Set(files, summary) for files in _sets(inputs, summary)]
+    sets = _sets(inputs, summary)
     if not isinstance(out, Path):
         _write(sets, out, summary)
     else:
@@ -68,11 +68,11 @@ def export_pcapng(inputs: Sequence[str | Path], out: BinaryIO | Path) -> Exporte
     return summary
 
 
-def _write(sets: list[_Set], out: BinaryIO, summary: Exported) -> None:
+def _write(sets: list[list[_File]], out: BinaryIO, summary: Exported) -> None:
     writer = PcapngWriter(out, application=f"wirelake {__version__}")
     packets = _Packets(TcpWriter(writer, step_us=0), summary)
-    for event in heapq.merge(*(each.events() for each in sets), key=itemgetter(0)):
-        packets.put(event)
+    for ts_us, write in heapq.merge(*(packets.events(files) for files in sets), key=itemgetter(0)):
+        write(packets.time(ts_us))
     packets.tcp.finish()
     summary.packets = writer.packets
 
@@ -80,8 +80,7 @@ def _write(sets: list[_Set], out: BinaryIO, summary: Exported) -> None:
 # --- files
 
 
-@dataclass(frozen=True, order=True)
-class _File:
+class _File(NamedTuple):
     number: int
     path: str
     first_us: int
@@ -118,52 +117,8 @@ def _paths(given: str) -> list[str]:
 # --- what happened, in the order of time
 
 
-class _Set:
-    """The files that one writer made."""
-
-    def __init__(self, files: list[_File], summary: Exported) -> None:
-        self._files = files
-        self._summary = summary
-        self._last: dict[str, int] = {}
-        """The last time of each connection that is open."""
-
-    def events(self) -> Iterator[_Event]:
-        connections = TapConnections()
-        for file in self._files:
-            with open_binary(file.path) as source:
-                reader = TapReader(CaptureFile(source, file.path, window=WINDOW), connections)
-                for chunks in reader:
-                    yield from self._window(chunks)
-                self._summarize(reader)
-
-    def _summarize(self, reader: TapReader) -> None:
-        self._summary.missing_bytes += reader.counts.missing_bytes
-        self._summary.undecodable += [f"{reader.path}: {note}" for note in reader.counts.notes]
-        if reader.counts.broken:
-            self._summary.notes.append(f"{reader.path}: {reader.counts.broken}")
-
-    def _window(self, chunks: Chunks) -> list[_Event]:
-        """Return what a window holds: of each connection in the order of its streams, of all by time."""
-        connections, last = chunks.connections, self._last
-        events: list[_Event] = []
-        for known in connections:
-            if known.id not in last:
-                last[known.id] = max(known.first_us or 0, self._files[0].first_us)
-                events.append((last[known.id], _OPEN, known, 0, 0, b""))
-        for which, direction, _, length, ts, start, _ in np.stack(chunks.columns(), axis=1).tolist():
-            known = connections[which]
-            at = last[known.id] = max(ts, last[known.id])
-            data = b"" if start < 0 else chunks.data[start : start + length].tobytes()
-            events.append((at, _DATA, known, direction, length, data))
-        for known in connections:
-            if known.ended:
-                events.append((max(known.ended_us or 0, last.pop(known.id)), _CLOSE, known, 0, 0, b""))
-        events.sort(key=itemgetter(0))
-        return events
-
-
 class _Packets:
-    """Events to packets."""
+    """Taps to packets."""
 
     def __init__(self, tcp: TcpWriter, summary: Exported) -> None:
         self.tcp = tcp
@@ -171,31 +126,61 @@ class _Packets:
         self._keys: dict[str, int] = {}
         self._now_us = 0
 
-    def put(self, event: _Event) -> None:
-        ts_us, kind, connection, direction, length, data = event
-        now = self._time(ts_us)
-        if kind == _OPEN:
-            self._open(connection, now)
-        elif kind == _CLOSE:
-            self.tcp.close(self._keys.pop(connection.id), True, connection.ended == "reset", now)
-        elif data:
-            self._summary.bytes += length
-            self.tcp.send(self._keys[connection.id], direction == TO_SERVER, data, now)
-        else:
-            self.tcp.skip(self._keys[connection.id], direction == TO_SERVER, length, now)
-
-    def _time(self, ts_us: int) -> int:
+    def time(self, ts_us: int) -> int:
+        """Return the time that packets show for what happened then."""
         if ts_us < self._now_us - CLOCK_US:
             self.tcp.finish()
             self._now_us = ts_us
         self._now_us = max(self._now_us, ts_us)
         return self._now_us
 
+    def events(self, files: list[_File]) -> Iterator[_Event]:
+        """Yield what the files of one set hold."""
+        connections, summary = TapConnections(), self._summary
+        last: dict[str, int] = {}
+        for file in files:
+            with open_binary(file.path) as source:
+                reader = TapReader(CaptureFile(source, file.path, window=WINDOW), connections)
+                for chunks in reader:
+                    yield from sorted(self._window(chunks, last, files[0].first_us), key=itemgetter(0))
+            summary.missing_bytes += reader.counts.missing_bytes
+            summary.undecodable += [f"{file.path}: {note}" for note in reader.counts.notes]
+            if reader.counts.broken:
+                summary.notes.append(f"{file.path}: {reader.counts.broken}")
+
+    def _window(self, chunks: Chunks, last: dict[str, int], first_us: int) -> Iterator[_Event]:
+        """Yield what a window holds, of each connection in the order of its streams; ``last`` has the last time of each
+        connection that is open.
+        """
+        connections = chunks.connections
+        for known in connections:
+            if known.id not in last:
+                last[known.id] = max(known.first_us or 0, first_us)
+                yield last[known.id], partial(self._open, known)
+        for which, direction, _, length, ts, start, _ in np.stack(chunks.columns(), axis=1).tolist():
+            known = connections[which]
+            at = last[known.id] = max(ts, last[known.id])
+            data = b"" if start < 0 else chunks.data[start : start + length].tobytes()
+            yield at, partial(self._send, known, direction == TO_SERVER, length, data)
+        for known in connections:
+            if known.ended:
+                yield max(known.ended_us or 0, last.pop(known.id)), partial(self._close, known)
+
     def _open(self, connection: Connection, now: int) -> None:
         key = self._keys[connection.id] = self._summary.connections
         self._summary.connections += 1
-        begin = self.tcp.open if connection.is_whole else self.tcp.join
-        begin(key, *_addresses(connection), now)
+        self.tcp.open(key, *_addresses(connection), now, connection.is_whole)
+
+    def _send(self, connection: Connection, from_client: bool, length: int, data: bytes, now: int) -> None:
+        key = self._keys[connection.id]
+        if data:
+            self._summary.bytes += length
+            self.tcp.send(key, from_client, data, now)
+        else:
+            self.tcp.skip(key, from_client, length, now)
+
+    def _close(self, connection: Connection, now: int) -> None:
+        self.tcp.close(self._keys.pop(connection.id), True, connection.ended == "reset", now)
 
 
 def _addresses(connection: Connection) -> tuple[Address, Address]:

@@ -23,6 +23,7 @@ WINDOW_SCALE = 7
 ACK_DELAY_US = 40
 STEP_US = 60
 """Time between the packets that open or close a connection."""
+_NEVER = 1 << 62
 
 TCP = 6
 FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
@@ -88,22 +89,15 @@ class TcpWriter:
         """Flows with bytes that may still be joined by others of the same moment."""
         self._waiting_us = 0
 
-    def open(self, key: int, client: Address, server: Address, ts_us: int) -> None:
-        """Begin a connection; ``key`` names it in later calls."""
-        flow = self._begin(key, client, server, ts_us)
-        self._emit(ts_us, flow, True, SYN)
-        self._later(ts_us + self._step_us, lambda at: self._emit(at, flow, False, SYN | ACK))
-        self._later(ts_us + 2 * self._step_us, lambda at: self._emit(at, flow, True, ACK))
-
-    def join(self, key: int, client: Address, server: Address, ts_us: int) -> None:
-        """Go on with a connection whose beginning was not seen."""
-        self._begin(key, client, server, ts_us)
-
-    def _begin(self, key: int, client: Address, server: Address, ts_us: int) -> _Flow:
+    def open(self, key: int, client: Address, server: Address, ts_us: int, is_whole: bool = True) -> None:
+        """Begin a connection, without a handshake if its beginning was not seen; ``key`` names it in later calls."""
         self._advance(ts_us)
         flow = _Flow(key, _end(client, 1_000_000_007 * (key + 1)), _end(server, 2_000_000_011 * (key + 1)))
         self._flows[key] = flow
-        return flow
+        if is_whole:
+            self._emit(ts_us, flow, True, SYN)
+            self._later(ts_us + self._step_us, lambda at: self._emit(at, flow, False, SYN | ACK))
+            self._later(ts_us + 2 * self._step_us, lambda at: self._emit(at, flow, True, ACK))
 
     def send(self, key: int, from_client: bool, data: bytes, ts_us: int) -> None:
         """Send bytes of one side. What it sends at the same moment shares segments."""
@@ -140,10 +134,7 @@ class TcpWriter:
 
     def finish(self) -> None:
         """Write what is still due."""
-        self._flush_all()
-        while self._due:
-            at, _, act = heapq.heappop(self._due)
-            act(at)
+        self._advance(_NEVER)
 
     # --- time
 
@@ -153,15 +144,12 @@ class TcpWriter:
     def _advance(self, ts_us: int) -> None:
         """Write everything that comes before this time."""
         if self._waiting and self._waiting_us < ts_us:
-            self._flush_all()
+            for flow in self._waiting:
+                self._flush(flow)
+            self._waiting.clear()
         while self._due and self._due[0][0] <= ts_us:
             at, _, act = heapq.heappop(self._due)
             act(at)
-
-    def _flush_all(self) -> None:
-        for flow in self._waiting:
-            self._flush(flow)
-        self._waiting.clear()
 
     # --- segments
 
@@ -169,10 +157,8 @@ class TcpWriter:
         data, flow.pending = bytes(flow.pending), bytearray()
         most = _mss(flow.client.host)
         for at in range(0, len(data), most):
-            last = at + most >= len(data)
-            self._emit(
-                self._waiting_us, flow, flow.pending_from_client, ACK | (PSH if last else 0), data[at : at + most]
-            )
+            flags = ACK | PSH if at + most >= len(data) else ACK
+            self._emit(self._waiting_us, flow, flow.pending_from_client, flags, data[at : at + most])
         receiver = flow.server if flow.pending_from_client else flow.client
         if data and not receiver.owes_ack:
             receiver.owes_ack = True
