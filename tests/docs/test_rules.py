@@ -118,6 +118,8 @@ def _named(node: ast.AST, positions: dict[str, int]) -> Iterator[ast.expr]:
             yield value
         case ast.Assign(targets=[ast.Attribute(attr=name)], value=value) if _is_rule(name):
             yield value
+        case ast.Assign(targets=[ast.Name(id="RULES")], value=ast.List(elts=names)):
+            yield from names
         case ast.arguments():
             yield from (default for name, default in _defaults(node) if _is_rule(name))
         case _:

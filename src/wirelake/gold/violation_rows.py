@@ -22,10 +22,8 @@ from .losses import Excuse, excused
 # What a message breaks. The first five are the faults that the matcher finds.
 NOTHING, UNEXPECTED_REPLY, DUPLICATE_REPLY, DUPLICATE_REQUEST, ANONYMOUS_REPLY = range(5)
 STATE, PAGE_ORDER, GROUP_ORDER = range(5, 8)
-RULES = (
-    *("", "unexpected_reply", "duplicate_reply", "duplicate_request", "unexpected_reply"),
-    *("state", "page_order", "group_order"),
-)
+RULES = ["", "unexpected_reply", "duplicate_reply", "duplicate_request", "unexpected_reply"]
+RULES += ["state", "page_order", "group_order"]
 PIECE_RULES = {"page_order": PAGE_ORDER, "group_order": GROUP_ORDER}
 SIDES = ("client", "server")
 
