@@ -188,7 +188,7 @@ def test_cancelling_while_it_connects_leaves_no_connection_behind(protocol: str)
     async def main() -> None:
         async with serving(protocol) as live:
             for turns in range(0, 30, 3):
-                task = asyncio.ensure_future(opening(protocol, live.ports["tcp"])._open())
+                task = asyncio.ensure_future(opening(protocol, live.ports["tcp"]).__aenter__())
                 for _ in range(turns):
                     await asyncio.sleep(0)
                 if task.done():

@@ -67,7 +67,7 @@ def test_the_example_shows_every_setting_and_its_default() -> None:
     settings = read(uncommented())
     shown = tomllib.loads(uncommented())
     for name, live in LIVE.items():
-        known = {one.name for one in dataclasses.fields(live.service.settings)} - {"users_file", "authenticator"}
+        known = {one.name for one in dataclasses.fields(live.service)} - {"users_file", "authenticator"}
         assert set(shown[name]) == known
     mb, ceda = settings.services["mb"], settings.services["ceda"]
     assert isinstance(mb, MbSettings) and isinstance(ceda, CedaSettings)

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
+from wirelake.net.hub_settings import ServiceSettings
 from wirelake.net.live import LIVE, Live
 from wirelake.net.message_json import MessageJson
-from wirelake.net.services import Service
 from wirelake.protocols import BUILT_IN, load
 
 EACH = pytest.mark.parametrize("live", LIVE.values(), ids=list(LIVE))
@@ -19,8 +19,8 @@ EACH = pytest.mark.parametrize("live", LIVE.values(), ids=list(LIVE))
 @EACH
 def test_a_record_leads_to_a_client_a_service_and_the_json_of_messages(live: Live) -> None:
     assert live.name in BUILT_IN
-    assert isinstance(live.service, Service) and isinstance(live.message_json, MessageJson)
-    assert live.service.settings().listeners == {}
+    assert issubclass(live.service, ServiceSettings) and isinstance(live.message_json, MessageJson)
+    assert live.service().listeners == {}
     known = set(inspect.signature(live.connect).parameters)
     assert {option.name for option in live.options["connect"]} <= known
 

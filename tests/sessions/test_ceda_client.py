@@ -291,14 +291,14 @@ def test_a_message_is_delivered_with_its_record_and_bytes() -> None:
     (event,) = taken(client)
     assert (event.topic, event.values, event.is_image, event.message.blob) == ("a.b", {1: 6, 3: "x"}, False, None)
     assert event.record == (Cell(1, "INT", 5), Cell(1, "INT", 6), Cell(3, "STRING", "x"))
-    assert event.body == write_record(event.record)
+    assert event.message.body == write_record(event.record)
 
 
 def test_a_bad_record_is_delivered_with_its_bytes_and_error() -> None:
     client, server = ready()
     server.say("8207 61 01 61 3c00 ff00" + "8201 70" + "820f 63 01 61 120400 00 00 3c00 0100 ff 00 00")
     first, *rest = taken(client)
-    assert (first.topic, first.body, first.record) == ("a", b"\x3c\x00\xff\x00", ())
+    assert (first.topic, first.message.body, first.record) == ("a", b"\x3c\x00\xff\x00", ())
     assert first.message.error is not None and first.message.error.rule == "cell_fits"
     assert rest == [] and client.counts["replies_dropped"] == 1
     assert client.counts["record_errors"] == 2 and client.counts["message_errors"] == 1

@@ -463,7 +463,7 @@ def test_a_bad_record_is_delivered_with_its_error(dialect: str) -> None:
     raw = bytes.fromhex("3c00 ff00 61")
     peer.say(FRAMINGS[dialect].wrap(b"\x61\x03a.b" + raw))
     (event,) = stage.events(Delivered)
-    assert (event.topic, event.body, event.record) == ("a.b", raw, ())
+    assert (event.topic, event.message.body, event.record) == ("a.b", raw, ())
     assert event.message.error.rule == "cell_fits"
     assert stage.server.counts["record_errors"] == 1 and not peer.is_closed
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from ..sessions.ceda_options import CedaServerOptions
 from ..sessions.ceda_server import CedaServer
-from .services import Served, Service, ServiceSettings, unpredictable
+from .hub_settings import Served, ServiceSettings, unpredictable
 from .users import open_gate
 
 MAX_MESSAGE = 0xFFFF
@@ -30,12 +29,11 @@ class CedaSettings(ServiceSettings):
         if sum((self.users is not None, self.users_file is not None, bool(self.authenticator))) > 1:
             raise ValueError("users, users_file and authenticator exclude each other: one of them says who may log in")
 
+    def serve(self, directory: Path) -> Served:
+        gate = open_gate(self.users, self.users_file, self.authenticator, directory)
+        server = CedaServer(self.options, authenticate=gate.authenticate, chance=unpredictable())
+        gate.session = server
+        return Served(server, self.options.framing, False, MAX_MESSAGE, gate)
 
-def _serve(settings: Any, directory: Path) -> Served:
-    gate = open_gate(settings.users, settings.users_file, settings.authenticator, directory)
-    server = CedaServer(settings.options, authenticate=gate.authenticate, chance=unpredictable())
-    gate.session = server
-    return Served(server, settings.options.framing, False, MAX_MESSAGE, gate)
 
-
-SERVICE = Service(CedaSettings, _serve)
+SERVICE = CedaSettings

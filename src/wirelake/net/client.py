@@ -331,16 +331,13 @@ class Opening(AbstractAsyncContextManager[ClientT], Awaitable[ClientT], Generic[
         self._client: ClientT | None = None
 
     def __await__(self) -> Generator[Any, Any, ClientT]:
-        return self._open().__await__()
+        return self.__aenter__().__await__()
 
-    async def _open(self) -> ClientT:
+    async def __aenter__(self) -> ClientT:
         client = self._make()
         await client._connection.open()
         self._client = client
         return client
-
-    async def __aenter__(self) -> ClientT:
-        return await self._open()
 
     async def __aexit__(self, *_: object) -> None:
         if self._client is not None:

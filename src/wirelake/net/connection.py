@@ -119,7 +119,8 @@ class Connection:
         self._attempt = self._loop.create_future()
         try:
             async with asyncio.timeout(self._timeout):
-                await self._connect()
+                where = (self.target.host, self.target.port)
+                await self._loop.create_connection(self._make_pipe, *where, ssl=self._context)
                 await self._attempt
         except LiveError:
             raise
@@ -132,16 +133,6 @@ class Connection:
             self._attempt = None
             if not self._is_ready:
                 self._drop()
-
-    async def _connect(self) -> None:
-        host = self.target.host
-        await self._loop.create_connection(
-            self._make_pipe,
-            host,
-            self.target.port,
-            ssl=self._context,
-            server_hostname=host if self._context is not None else None,
-        )
 
     def _make_pipe(self) -> Pipe:
         self.generation += 1

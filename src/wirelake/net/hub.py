@@ -23,16 +23,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from .endpoint import Address, show_address
+from .endpoint import Address, Policy, show_address
 from .http import Pages
-from .hub_settings import HubSettings, default_settings, load_settings, read_settings, with_listeners
-from .live import LIVE
+from .hub_settings import HubSettings, Served, default_settings, load_settings, read_settings, with_listeners
 from .machine import raise_file_limit
 from .metrics import LagMeter, show_metrics
 from .patience import new_event_loop
 from .recorder import Recorder
-from .server import Server
-from .services import Served
+from .server import Limits, Server
 from .settings import SettingsError
 from .users import Gate
 
@@ -99,14 +97,14 @@ class Hub:
 
     async def _serve(self, name: str) -> None:
         settings = self.settings.services[name]
-        served = LIVE[name].service.make(settings, self.settings.directory)
+        served = settings.serve(self.settings.directory)
         server = self.servers[name] = Server(
             name,
             served.session,
             served.framing,
             is_text=served.is_text,
-            limits=settings.limits(served.max_message),
-            policy=settings.policy,
+            limits=Limits(settings.connections, settings.handshake_seconds, served.max_message, settings.origins),
+            policy=Policy(settings.slow_reader, settings.stall_seconds),
             recorder=self.recorder,
         )
         self._open_gate(name, served, server)

@@ -1,19 +1,70 @@
-"""The settings of a hub: from ``hub.toml``, from flags, or neither."""
+"""The settings of a hub: from ``hub.toml``, from flags, or neither.
+
+Each protocol adds its own in ``mb_service.py``, ``ceda_service.py``, which also make its session; ``live.py`` leads to
+them.
+"""
 
 from __future__ import annotations
 
+import random
+import secrets
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ..sessions.base import Session
+from ..sessions.links import Framing
 from .endpoint import Address
 from .live import LIVE, TRANSPORTS
 from .server import Certificate
-from .services import ServiceSettings
 from .settings import Reader, SettingsError, load_toml, setting
+from .users import Gate
 
 LEVELS = ("debug", "info", "warn", "error")
 FORMS = ("auto", "json", "text")
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A session to be served."""
+
+    session: Session
+    framing: Framing
+    is_text: bool
+    max_message: int
+    """The longest message that may come over WebSocket."""
+    gate: Gate | None = None
+    """Checks logins, where the protocol has them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceSettings:
+    """What every protocol has: where it listens, how many may connect, and what happens to slow readers."""
+
+    tcp: Address | None = None
+    tls: Address | None = None
+    ws: Address | None = None
+    wss: Address | None = None
+    connections: int = 10_000
+    handshake_seconds: float = setting(10.0, least=0.001)
+    slow_reader: str = setting("drop", among=("drop", "slow"))
+    stall_seconds: float = setting(30.0, least=0.001)
+    origins: tuple[str, ...] = ()
+
+    @property
+    def listeners(self) -> dict[str, Address]:
+        """By transport."""
+        found = {name: getattr(self, name) for name in TRANSPORTS}
+        return {name: address for name, address in found.items() if address is not None}
+
+    def serve(self, directory: Path) -> Served:
+        """Return the session that is served with these settings; their paths begin at ``directory``."""
+        raise NotImplementedError
+
+
+def unpredictable() -> random.Random:
+    """Return a source of chance that no peer can guess."""
+    return random.Random(secrets.randbits(256))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +161,7 @@ def read_settings(tables: dict[str, Any], name: str, directory: Path) -> HubSett
     for protocol, live in LIVE.items():
         if protocol in tables:
             absent = tuple(transport for transport in TRANSPORTS if transport not in live.transports)
-            services[protocol] = reader.read(live.service.settings, tables[protocol], protocol, absent)
+            services[protocol] = reader.read(live.service, tables[protocol], protocol, absent)
     others: dict[str, Any] = {key: reader.read(kind, tables.get(key, {}), key) for key, kind in _TABLES.items()}
     settings = complete(HubSettings(services=services, directory=directory, **others))
     for protocol, service in settings.services.items():
@@ -122,7 +173,7 @@ def read_settings(tables: dict[str, Any], name: str, directory: Path) -> HubSett
 
 def complete(settings: HubSettings) -> HubSettings:
     """With the usual listeners where none is named."""
-    chosen = settings.services or {name: live.service.settings() for name, live in LIVE.items()}
+    chosen = settings.services or {name: live.service() for name, live in LIVE.items()}
     services = {}
     for name, service in chosen.items():
         if not service.listeners:
@@ -137,7 +188,7 @@ def with_listeners(settings: HubSettings, listeners: dict[str, dict[str, Address
     services = {}
     for name, wanted in listeners.items():
         nowhere: Any = dict.fromkeys(TRANSPORTS)
-        services[name] = replace(settings.services.get(name) or LIVE[name].service.settings(), **{**nowhere, **wanted})
+        services[name] = replace(settings.services.get(name) or LIVE[name].service(), **{**nowhere, **wanted})
         for transport in ("tls", "wss"):
             if transport in wanted and settings.tls.files is None:
                 raise SettingsError(f"{name} over {transport} needs a certificate and its key")

@@ -16,8 +16,8 @@ from ..protocols import load
 
 if TYPE_CHECKING:
     from .client import Opening
+    from .hub_settings import ServiceSettings
     from .message_json import MessageJson
-    from .services import Service
 
 TRANSPORTS = ("tcp", "tls", "ws", "wss")
 UNENCRYPTED = ("tcp", "ws")
@@ -69,7 +69,7 @@ class Live:
         return self._load("", "connect")  # type: ignore[no-any-return]
 
     @property
-    def service(self) -> Service:
+    def service(self) -> type[ServiceSettings]:
         return self._load("_service", "SERVICE")  # type: ignore[no-any-return]
 
     @property

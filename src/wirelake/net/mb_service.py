@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from ..protocols.mb import MAX_FRAME
 from ..sessions.mb_broker import MbBroker
 from ..sessions.mb_services import BrokerOptions
 from ..sessions.mb_wire import MB_TCP
+from .hub_settings import Served, ServiceSettings, unpredictable
 from .machine import Machine
-from .services import Served, Service, ServiceSettings, unpredictable
 from .settings import rules
 
 
@@ -21,10 +20,9 @@ class MbSettings(ServiceSettings):
 
     options: BrokerOptions = field(default_factory=BrokerOptions, metadata=rules(without=("max_connections",)))
 
+    def serve(self, directory: Path) -> Served:
+        broker = MbBroker(options=self.options, probe=Machine(), chance=unpredictable())
+        return Served(broker, MB_TCP, True, MAX_FRAME)
 
-def _serve(settings: Any, directory: Path) -> Served:
-    broker = MbBroker(options=settings.options, probe=Machine(), chance=unpredictable())
-    return Served(broker, MB_TCP, True, MAX_FRAME)
 
-
-SERVICE = Service(MbSettings, _serve)
+SERVICE = MbSettings

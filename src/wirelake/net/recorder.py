@@ -164,7 +164,7 @@ class Recorder:
             self._last_us = now
         return self._last_us
 
-    # --- telling the tap: each step can fail, and is not done twice when it is tried again
+    # The next steps tell the tap. Each can fail, and is not done twice when it is tried again.
 
     def _open(self, passing: _Passing) -> None:
         if passing.number is None:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 from ..sessions.base import Session
 from ..sessions.links import Framing
@@ -49,14 +47,11 @@ class Server:
         limits: Limits | None = None,
         policy: Policy | None = None,
         recorder: Recorder | None = None,
-        on_events: Callable[[list[Any]], None] | None = None,
     ) -> None:
         self.protocol = protocol
         self.session = session
         self.limits = limits or Limits()
-        self.endpoint = Endpoint(
-            session, framing, is_server=True, protocol=protocol, policy=policy, recorder=recorder, on_events=on_events
-        )
+        self.endpoint = Endpoint(session, framing, is_server=True, protocol=protocol, policy=policy, recorder=recorder)
         self.refused = 0
         """Connections beyond the limit."""
         self.tls_failures = 0

@@ -179,7 +179,7 @@ class WebSocketPipe(Pipe):
         if at_once or self.protocol.state is not State.OPEN:
             super().end(reason, code, at_once)
         else:
-            self.protocol.send_close(code, _shorten(reason))
+            self.protocol.send_close(code, reason.encode()[:MAX_REASON].decode(errors="ignore"))
             self._send()
             self.linger()
 
@@ -232,8 +232,3 @@ class ClientWebSocketPipe(WebSocketPipe):
                 self.opened(now)
             else:
                 self.link.close(f"the WebSocket upgrade failed: {self.protocol.handshake_exc}", at_once=True)
-
-
-def _shorten(reason: str) -> str:
-    """A reason that fits."""
-    return reason.encode()[:MAX_REASON].decode(errors="ignore")

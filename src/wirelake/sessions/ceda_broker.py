@@ -210,9 +210,9 @@ class Broker:
 
     def close_request(self, message: Data) -> None:
         """A reply for the application."""
-        found = self.requests.close(message.topic)
-        if found is not None:
-            self._session.events.append(Answered(found[0], message))
+        token = self.requests.close(message.topic)
+        if token is not None:
+            self._session.events.append(Answered(token, message))
         elif self.application in self.subscriptions.route(message.topic):
             self._session.events.append(Delivered(message))
         else:

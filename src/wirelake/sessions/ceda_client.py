@@ -87,7 +87,7 @@ class CedaClient(CedaConnected):
         """Asks; Answered comes with this token. ``server_id`` names the wanted service, MQ means any."""
         body, reply_topic = self._written(record), self._reply_topic()
         message = Data(wire.REQUEST, topic, body, self.connection_id, server_id, signal_id, reply_topic, blob)
-        return self._ask(message, now, timeout, None)
+        return self._ask(message, now, timeout)
 
     def request_image(
         self,
@@ -153,10 +153,9 @@ class CedaClient(CedaConnected):
 
     def _answer(self, message: Data) -> None:
         """A reply closes its request once; a second one is a message like any other."""
-        found = self._requests.close(message.topic)
-        if found is not None:
-            token, about = found
-            error = self._image(message) if about == IMAGE_TOPIC else ""
+        token = self._requests.close(message.topic)
+        if token is not None:
+            error = self._image(message) if message.topic.startswith(IMAGE_TOPIC) else ""
             self.events.append(Answered(token, message, error))
         elif self._subscriptions.route(message.topic):
             self.events.append(Delivered(message))
@@ -224,8 +223,8 @@ class CedaClient(CedaConnected):
         self._states.sends(CLIENT, wire.NAMES[kind], is_us=True)
         self._say(bytes((kind, code)) + self._written({3: text}))
 
-    def _ask(self, message: Data, now: float, timeout: float | None, about: str | None) -> int:
-        token = self._requests.open(message.reply_topic, None if timeout is None else now + timeout, about)
+    def _ask(self, message: Data, now: float, timeout: float | None) -> int:
+        token = self._requests.open(message.reply_topic, None if timeout is None else now + timeout)
         try:
             self._send(message)
         except Exception:
@@ -238,7 +237,7 @@ class CedaClient(CedaConnected):
         reply_topic = IMAGE_TOPIC + self._reply_topic()
         body = image_request(topics)
         message = Data(wire.REQUEST, IMAGE_TOPIC, body, self.connection_id, server_id, signal_id, reply_topic)
-        return self._ask(message, now, self._image_requests[wanted], IMAGE_TOPIC)
+        return self._ask(message, now, self._image_requests[wanted])
 
     def _reply_topic(self) -> str:
         self._counter += 1

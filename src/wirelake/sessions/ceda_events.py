@@ -27,10 +27,6 @@ class Delivered(msgspec.Struct, frozen=True):
         return self.message.topic
 
     @property
-    def body(self) -> bytes:
-        return self.message.body
-
-    @property
     def record(self) -> tuple[Cell, ...]:
         return self.message.record
 

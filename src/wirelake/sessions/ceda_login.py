@@ -129,7 +129,7 @@ class CedaConnected(Session):
             self._end("the connection was lost")
 
     def tick(self, now: float) -> None:
-        for token, _ in self._requests.due(now):
+        for token in self._requests.due(now):
             self.events.append(Answered(token, None, "no reply in time"))
         if self._link is not None and not self.is_ready and now >= self._login_until:
             self._lose(f"no answer to the login within {self.options.login_seconds:g} s")
@@ -252,7 +252,7 @@ class CedaConnected(Session):
         self.connection_id = UNASSIGNED
         if link is not None and close:
             link.close(reason, code)
-        for token, _ in self._requests.close_all():
+        for token in self._requests.close_all():
             self.events.append(Answered(token, None, "connection lost"))
         if event:
             self.events.append(Lost(reason))

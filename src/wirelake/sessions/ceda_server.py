@@ -94,7 +94,7 @@ class CedaServer(CedaControl):
         for connection in self._timers.due(now):
             connection.due = _NEVER
             self._look(connection, now)
-        for token, _ in self._broker.requests.due(now):
+        for token in self._broker.requests.due(now):
             self.events.append(Answered(token, None, "no reply in time"))
 
     def _take(self, connection: Connection, batch: list[bytes], now: float) -> None:

@@ -61,10 +61,8 @@ class Metrics:
             return
         is_next = self._second is not None and second == self._second + 1
         self._rates = {n: c - self._before.get(n, 0) for n, c in self.counts.items()} if is_next else {}
-        self._error_rates = {}
         failing = {s: s.errors for s in services if s.errors}
-        if is_next:
-            self._error_rates = {s: errors - self._errors_before.get(s, 0) for s, errors in failing.items()}
+        self._error_rates = {s: e - self._errors_before.get(s, 0) for s, e in failing.items()} if is_next else {}
         self._before = dict(self.counts)
         self._errors_before = failing
         self._second = second

@@ -21,9 +21,6 @@ class Timers(Generic[Key]):
     def __len__(self) -> int:
         return len(self._times)
 
-    def __contains__(self, key: Key) -> bool:
-        return key in self._times
-
     def set(self, key: Key, when: float) -> None:
         before = self._times.get(key)
         self._times[key] = when
