@@ -37,6 +37,28 @@ def test_a_message_belongs_to_the_capture_that_completed_it() -> None:
     assert [(row["capture"], row["rule"]) for row in result.quarantine] == [("1.pcap", "frame_incomplete")]
 
 
+def test_messages_of_one_batch_may_belong_to_two_captures_and_have_the_columns_that_are_asked_for() -> None:
+    frames = [event.frame for event in generate("casual", messages=40, seed=1) if event.direction == "to_server"]
+    feed = Feed()
+    peer = connection(is_whole=False)
+    feed.add(peer, 0, frames[0])
+    feed.add(peer, 0, b"".join(frames[1:]))
+    columns = ("ts", "message", "capture", "connection", "direction", "order")
+    streams = Streams(ReadSettings(protocols=("casual",), ports={}, columns={"casual": columns}))
+    early, late = (streams.feed(chunks, f"{i}.pcap") for i, chunks in enumerate(feed.windows([1, 1])))
+    assert not early.messages
+    (batch,) = late.messages["casual"]
+    assert tuple(batch.schema.names) == columns
+    assert batch.column("capture").to_pylist() == ["0.pcap", *["1.pcap"] * (len(frames) - 1)]
+    assert batch.column("order").to_pylist() == [
+        feed.packets[0].position,
+        *[feed.packets[1].position] * (len(frames) - 1),
+    ]
+    assert set(zip(*batch.select(["connection", "direction"]).to_pydict().values(), strict=True)) == {
+        ("c0", "to_server")
+    }
+
+
 def test_chunks_without_times_give_messages_without_times() -> None:
     frame = next(event.frame for event in generate("casual", messages=5, seed=1))
     feed = Feed()

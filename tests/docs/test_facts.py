@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from wirelake.capture.encrypted import KEPT_BYTES
+from wirelake.capture.quarantine import KEPT_BYTES
 from wirelake.cli import cli
 from wirelake.cli.report import LISTEN
 from wirelake.codec.content import MAX_DEPTH

@@ -32,7 +32,7 @@ ELSEWHERE = (
         "field_type": "tests/codec/test_encoder.py",
         "not_hex": "tests/cli/test_decode.py",
         "capture": "tests/capture/test_tcp.py",
-        "encrypted": "tests/capture/test_encrypted.py",
+        "encrypted": "tests/capture/test_quarantine.py",
         "frame_torn": "tests/capture/test_streams.py",
         "gap": "tests/capture/test_streams.py",
         "redacted": "tests/capture/test_redact.py",

@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 from ..codec.stream import torn
 from ..columnar.streams import Outcome, Ranges
 from .accounts import ACCOUNTS
-from .chunks import TO_SERVER, Ints
-from .envelope import Envelope, message_batch
-from .protocol_reader import ProtocolReader, ProtocolReaders
-from .quarantine import RangeFault, Row, quarantine_batch, quarantine_gap, quarantine_range
+from .chunks import DIRECTIONS, TO_SERVER, Ints
+from .protocol_reader import ENVELOPE_TYPES, ProtocolReader, ProtocolReaders
+from .quarantine import RangeFault, Row, quarantine_batch, quarantine_gap, quarantine_range, times
 from .redact import redacted
 from .state import CAPTURE, NO_ARRIVALS, POSITION, TS, LooseChunk
 from .stream_buffer import GAP, Gathered
 from .stream_table import StreamTable
 
 Bools = NDArray[np.bool_]
+_DIRECTIONS = pa.array(DIRECTIONS)
 
 
 @dataclass(slots=True)
@@ -128,20 +128,30 @@ class MessageDecoder:
             numbers["bytes_decoded"][streams] += decoded.astype(np.int64)
             if rows.records is None or not reader.columns:
                 continue
-            which = group.which[rows.ranges]
-            envelope = self._envelope(which, rows.starts + rows.lengths)
-            is_to_server = envelope.direction == TO_SERVER
-            records = redacted(reader, rows.records, is_to_server) if reader.secrets else rows.records
-            batch = message_batch(records, envelope, reader.columns, reader.schema)
+            which, records = group.which[rows.ranges], rows.records
+            if reader.secrets:
+                records = redacted(reader, records, gathered.streams[which] % 2 == TO_SERVER)
+            arrivals = gathered.arrivals[gathered.arrival_of(rows.starts + rows.lengths)]
+            arrays = [
+                self._envelope(name, which, arrivals) if name in ENVELOPE_TYPES else records.column(name)
+                for name in reader.columns
+            ]
+            batch = pa.RecordBatch.from_arrays(arrays, schema=reader.schema)
             self._out.messages.setdefault(reader.protocol.name, []).append(batch)
 
-    def _envelope(self, which: Ints, ends: Ints) -> Envelope:
-        gathered = self._gathered
-        arrivals = gathered.arrivals[gathered.arrival_of(ends)]
-        return Envelope(
-            self._ids, which, gathered.streams[which] % 2, self._table.captures,
-            arrivals[:, CAPTURE], arrivals[:, TS], arrivals[:, POSITION],
-        )  # fmt: skip
+    def _envelope(self, column: str, which: Ints, arrivals: Ints) -> pa.Array:
+        """Return where or when messages were seen, by their streams and the arrivals of their last bytes."""
+        match column:
+            case "capture":
+                return _named(self._table.captures, arrivals[:, CAPTURE])
+            case "connection":
+                return self._ids.take(pa.array(which))
+            case "direction":
+                return _DIRECTIONS.take(pa.array(self._gathered.streams[which] % 2))
+            case "ts":
+                return times(arrivals[:, TS])
+            case _:
+                return pa.array(arrivals[:, POSITION])
 
     def _put_quarantined(self, group: _Group, result: Outcome, shift: Ints) -> None:
         gathered, protocol = self._gathered, group.reader.protocol.name
@@ -183,3 +193,10 @@ class MessageDecoder:
             arrivals = gathered.arrivals[low:high].copy()
             arrivals[:, 0] -= start
             table.pending[stream], table.arrivals[stream] = gathered.buf[start:end].tobytes(), arrivals
+
+
+def _named(names: list[str], numbers: Ints) -> pa.Array:
+    first = int(numbers[0])
+    if (numbers == first).all():
+        return pa.repeat(pa.scalar(names[first], pa.string()), len(numbers))
+    return pa.array(names, pa.string()).take(pa.array(numbers))

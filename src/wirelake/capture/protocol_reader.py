@@ -8,14 +8,22 @@ from typing import Any
 import pyarrow as pa
 
 from ..codec.stream import Readings, readings
-from ..columnar.schema import FRONT_NAMES, default_columns, schema
+from ..columnar.schema import FRONT_NAMES, TIMESTAMP, default_columns, schema
 from ..columnar.streams import StreamsDecoder
 from ..errors import OptionError
 from ..protocols import load
 from ..spec import nodes as n
 from ..spec.columns import ENVELOPE
-from .envelope import ENVELOPE_TYPES
 from .settings import ReadSettings
+
+ENVELOPE_TYPES = {
+    "capture": pa.string(),
+    "connection": pa.string(),
+    "direction": pa.string(),
+    "ts": TIMESTAMP,
+    "order": pa.int64(),
+}
+"""Columns that a message has because of where and when it was seen."""
 
 
 class ProtocolReader:
@@ -90,15 +98,12 @@ class ProtocolReaders:
         for number, reader in enumerate(self._readers):
             if (reader.name, reader.websocket) == (name, websocket):
                 return number
-        self._check_named(name)
-        self._readers.append(ProtocolReader(self._settings, name, websocket))
-        return len(self._readers) - 1
-
-    def _check_named(self, name: str) -> None:
-        """Refuse to load a protocol only because carried state names it: a name can be the path of code."""
         known = self._settings.protocols
         if name not in known:
+            # Carried state alone does not load a protocol: a name can be the path of code.
             raise OptionError(f"a connection goes on in {name!r}, but only {', '.join(known)} are read; add it with -p")
+        self._readers.append(ProtocolReader(self._settings, name, websocket))
+        return len(self._readers) - 1
 
     def get(self, name: str, websocket: bool) -> ProtocolReader:
         return self._readers[self.number(name, websocket)]

@@ -86,23 +86,16 @@ def gather(
     which = np.searchsorted(touched, incoming.streams)
     pending = [table.pending[stream] for stream in touched.tolist()]
     pending_sizes = np.fromiter(map(len, pending), np.int64, len(pending))
-    added = _sums(which, sizes, len(touched))
+    added = np.bincount(which, weights=sizes, minlength=len(touched)).astype(np.int64)
     bounds = np.concatenate([[0], np.cumsum(pending_sizes + added)])
     places = _before(sizes) + np.cumsum(pending_sizes)[which] if len(which) else sizes
     buf = np.empty(int(bounds[-1]), np.uint8)
     _copy(np.frombuffer(b"".join(pending), np.uint8), _before(pending_sizes), pending_sizes, bounds[:-1], buf)
     _fill(buf, incoming, places, chunks, loose)
     ends = places + sizes
-    made = Gathered(
-        buf,
-        touched,
-        bounds[:-1],
-        bounds[1:],
-        pending_sizes,
-        added,
-        _arrivals(table, touched, pending_sizes, bounds, ends, incoming),
-        _borders(loose, incoming.order, ends),
-    )
+    arrivals = _arrivals(table, touched, pending_sizes, bounds, ends, incoming)
+    borders = _borders(loose, incoming.order, ends)
+    made = Gathered(buf, touched, bounds[:-1], bounds[1:], pending_sizes, added, arrivals, borders)
     _interrupt(made, incoming, which, places, loose)
     return made
 
@@ -116,10 +109,6 @@ def _is_first(streams: Ints) -> NDArray[np.bool_]:
     first = np.ones(len(streams), np.bool_)
     first[1:] = streams[1:] != streams[:-1]
     return first
-
-
-def _sums(which: Ints, values: Ints, n: int) -> Ints:
-    return np.bincount(which, weights=values, minlength=n).astype(np.int64)
 
 
 def _fill(

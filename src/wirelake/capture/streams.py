@@ -19,10 +19,10 @@ from ..codec.stream import torn
 from ..protocols import load
 from .accounts import AccountsError, account_rows
 from .chunks import Chunks, Connection, Ints
-from .encrypted import add_encrypted, end_encrypted
 from .identify import Candidates, Decision, Identifier, Kind
 from .messages import MessageDecoder, Output
 from .protocol_reader import ProtocolReaders
+from .quarantine import add_encrypted, end_encrypted
 from .settings import ReadSettings
 from .state import LooseChunk, StreamsState
 from .stream_buffer import GAP, gather
@@ -58,7 +58,8 @@ class Streams:
     def finish(self) -> Output:
         """End all connections: return what was pending, and keep nothing."""
         slots = self._open_slots()
-        return self._output(_no_chunks(), slots, slots, slots.tolist())
+        nothing = Chunks(np.empty(0, np.uint8), [], *np.empty((7, 0), np.int64))
+        return self._output(nothing, slots, slots, slots.tolist())
 
     def accounts(self) -> pa.RecordBatch:
         """Return what became of the bytes of all connections that have not ended."""
@@ -273,10 +274,8 @@ class Streams:
 def _loose_chunk(chunks: Chunks, i: int, stream: int, capture: int) -> LooseChunk:
     start, length = int(chunks.start[i]), int(chunks.length[i])
     data = chunks.data[start : start + length].tobytes() if start >= 0 else b""
-    position, offset = int(chunks.position[i]), int(chunks.offset[i])
-    return LooseChunk(
-        stream, data, length, int(chunks.ts[i]), position, capture, offset, rule="" if start >= 0 else GAP
-    )
+    ts, position, offset = int(chunks.ts[i]), int(chunks.position[i]), int(chunks.offset[i])
+    return LooseChunk(stream, data, length, ts, position, capture, offset, rule="" if start >= 0 else GAP)
 
 
 def _parts(chunks: Chunks) -> Iterator[Chunks]:
@@ -288,7 +287,3 @@ def _parts(chunks: Chunks) -> Iterator[Chunks]:
     cuts = [0, *np.flatnonzero(np.diff(upto // MAX_BYTES)) + 1, len(chunks)]
     for low, high in pairwise(cuts):
         yield Chunks(chunks.data, chunks.connections, *(column[low:high] for column in chunks.columns()))
-
-
-def _no_chunks() -> Chunks:
-    return Chunks(np.empty(0, np.uint8), [], *np.empty((7, 0), np.int64))

@@ -101,12 +101,10 @@ class TrackerState:
             and len(self.nodes) == self.now[tcp.USED] * tcp.NODE
             and len(self.held) == self.now[tcp.HELD_TOTAL]
         )
-        if not sizes or not self._holding_fits() or not self._nodes_fit():
-            raise ValueError("the state of TCP connections does not fit together")
-
-    def _holding_fits(self) -> bool:
         holding = self.holding
-        return bool(((holding >= 0) & (holding < len(self.streams)) & (holding % tcp.STREAM == 0)).all())
+        is_stream = (holding >= 0) & (holding < len(self.streams)) & (holding % tcp.STREAM == 0)
+        if not sizes or not is_stream.all() or not self._nodes_fit():
+            raise ValueError("the state of TCP connections does not fit together")
 
     def _nodes_fit(self) -> bool:
         """Return whether the lists of held segments lie one after the other, in order, and their bytes in ``held``."""

@@ -6,6 +6,8 @@ little-endian (docs/tap-format.md). The walk never raises: bytes that are not a 
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 from numba import njit
 
@@ -27,6 +29,7 @@ CHUNK = 7
 SLICES = 16
 
 
+@cache
 def crc_tables() -> np.ndarray:
     """Return CRC-32 tables for 16 bytes at a time: entry ``256 * k + b`` is byte ``b`` with ``k`` zeros behind it."""
     tables = np.zeros(SLICES * 256, np.uint32)

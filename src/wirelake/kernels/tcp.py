@@ -449,17 +449,13 @@ def hold(streams, nodes, holding, now, stream, offset, length, start, position):
 
 @njit(cache=True, nogil=True)
 def put(streams, nodes, holding, now, stream, before, following, offset, length, start, position):
-    """Put a new node between two others."""
+    """Put a new node between two others. Its numbers are written in their order: FOLLOWING, OFFSET and so on."""
     node = at(now, FREE)
     store(now, FREE, at(nodes, node + FOLLOWING))
     store(now, USED, at(now, USED) + 1)
     store(now, HELD_TOTAL, at(now, HELD_TOTAL) + length)
-    store(nodes, node + FOLLOWING, following)
-    store(nodes, node + OFFSET, offset)
-    store(nodes, node + SIZE, length)
-    store(nodes, node + PLACE, start)
-    store(nodes, node + POSITION, position)
-    store(nodes, node + HELD_AT, at(now, CLOCK))
+    for k, value in enumerate((following, offset, length, start, position, at(now, CLOCK))):
+        store(nodes, node + k, value)
     if at(streams, stream + HEAD) < 0:
         store(streams, stream + HELD_SINCE, at(now, CLOCK))
     if before < 0:

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 KINDS = ("pcap", "pcapng", "tap", "raw")
 RAW_NAMES = (".bin", ".raw")
 _HEAD_BYTES = 8
-
-
 LARGEST_BLOCK = 1 << 26
 """Of pcapng."""
 

@@ -150,18 +150,15 @@ class PacketReader:
             self._note_end(walk)
 
     def _run(self, walk: _Walk) -> int:
-        form, tracker = self._format, self.tracker
+        form = self._format
+        window = (walk.data, walk.place, len(walk.data), walk.is_end, form.is_big)
+        filled = (self.tracker.keys, self.tracker.table, walk.segments, self._counters)
         if self.kind == "pcap":
-            walk.place, outcome = packets.walk_pcap(
-                walk.data, walk.place, len(walk.data), walk.is_end, form.is_big, form.is_nano, form.interfaces[0][0],
-                form.largest, tracker.keys, tracker.table, walk.segments, self._counters,
-            )  # fmt: skip
+            link = form.interfaces[0][0]
+            walk.place, outcome = packets.walk_pcap(*window, form.is_nano, link, form.largest, *filled)
         else:
-            walk.place, outcome = packets.walk_pcapng(
-                walk.data, walk.place, len(walk.data), walk.is_end, form.is_big, form.largest,
-                np.array(form.interfaces, np.int64).reshape(-1), tracker.keys, tracker.table, walk.segments,
-                self._counters,
-            )  # fmt: skip
+            interfaces = np.array(form.interfaces, np.int64).reshape(-1)
+            walk.place, outcome = packets.walk_pcapng(*window, form.largest, interfaces, *filled)
         return int(outcome)
 
     def _note_end(self, walk: _Walk) -> None:
@@ -197,10 +194,7 @@ class _Walk:
     """A window and how far it was walked. ``data`` from ``place`` on are bytes of the file."""
 
     def __init__(self, data: NDArray[np.uint8], place: int, is_end: bool, shift: int) -> None:
-        self.data = data
-        self.place = place
-        self.is_end = is_end
-        self.shift = shift
+        self.data, self.place, self.is_end, self.shift = data, place, is_end, shift
         self.end = len(data) + shift
         self.segments = np.empty(((len(data) - place) // packets.SMALLEST + 1) * packets.SEGMENT, np.int64)
         self.count = 0

@@ -8,7 +8,6 @@ from __future__ import annotations
 import zlib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -141,10 +140,11 @@ class TapReader:
         numbers = np.empty(room, np.uint32)
         starts, lengths = np.empty(room, np.int64), np.empty(room, np.int64)
         count, used, self._damaged_from = kernel.walk(
-            buffer, base, head.seed, _crc_tables(), self._damaged_from, kinds, details, numbers, starts, lengths
+            buffer, base, head.seed, kernel.crc_tables(), self._damaged_from, kinds, details, numbers, starts, lengths
         )
         records = _Records(buffer, kinds[:count], details[:count], numbers[:count], starts[:count], lengths[:count])
-        self._note_damaged(records, base)
+        for i in np.flatnonzero(records.kinds == kernel.DAMAGED):
+            self._note(int(records.starts[i]) + base, int(records.lengths[i]))
         self.counts.packets += int((records.kinds != kernel.DAMAGED).sum())
         return self._chunks(records, base, head.set_id), used
 
@@ -185,10 +185,6 @@ class TapReader:
                 connection.ended = form.ENDED[detail] if detail < len(form.ENDED) else form.ENDED[0]
                 connection.ended_us = form.CLOSE_BODY.unpack(records.body(int(i)))[0]
 
-    def _note_damaged(self, records: _Records, base: int) -> None:
-        for i in np.flatnonzero(records.kinds == kernel.DAMAGED):
-            self._note(int(records.starts[i]) + base, int(records.lengths[i]))
-
     def _note(self, position: int, count: int) -> None:
         notes = self.counts.notes
         if len(notes) < MOST_NOTES:
@@ -227,16 +223,12 @@ def _connection(body: bytes, detail: int, set_id: bytes, number: int) -> Connect
         texts.append(body[at : at + size].decode(errors="replace"))
         at += size
     client, server, protocol = texts
-    return Connection(
-        tap_connection_id(f"{client}:{client_port}", f"{server}:{server_port}", str(opened_us), set_id, number),
-        client,
-        server,
-        client_port,
-        server_port,
-        first_us=opened_us,
-        is_whole=detail == form.BEGINS,
-        protocol=protocol or None,
+    ends = f"{client}:{client_port}", f"{server}:{server_port}"
+    made = Connection(
+        tap_connection_id(*ends, str(opened_us), set_id, number), client, server, client_port, server_port
     )
+    made.first_us, made.is_whole, made.protocol = opened_us, detail == form.BEGINS, protocol or None
+    return made
 
 
 def _date_beginnings(
@@ -247,9 +239,3 @@ def _date_beginnings(
         if tap.connection.first_us is None:
             first = int(np.flatnonzero(is_record & (local == index))[0])
             tap.connection.first_us = int.from_bytes(records.body(first)[:8], "little", signed=True)
-
-
-@cache
-def _crc_tables() -> NDArray[np.uint32]:
-    tables: NDArray[np.uint32] = kernel.crc_tables()
-    return tables
