@@ -199,7 +199,7 @@ class Broker:
         others = [one for one in found if one is not sender]
         candidates = others or list(found)
         if wanted not in ANYBODY:
-            named = [one for one in candidates if one.is_called(wanted)]
+            named = [one for one in candidates if wanted in (one.user, one.client_id)]
             candidates = named or candidates or list(self._called.get(wanted, ()))
         if not candidates:
             return None

@@ -52,9 +52,6 @@ class Connection:
     def is_closing(self) -> bool:
         return self.link.closing is not None
 
-    def is_called(self, name: str) -> bool:
-        return name in (self.client_id, self.user)
-
     def settle(self) -> None:
         """To be called where the state may have changed."""
         self.is_ready = self.states.state == READY
