@@ -242,7 +242,7 @@ class CedaClient(Client[Message, Request]):
         await self._subscribe((pattern,))
 
     def _unserve(self, pattern: str) -> None:
-        if not self._is_subscribed(pattern):
+        if not any(pattern in subscription.patterns for subscription in self._subscriptions):
             self._connection.do(lambda now: self._session.unsubscribe([pattern], now))
 
     def _asked(self, asked: Request) -> None:

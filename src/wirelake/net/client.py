@@ -237,9 +237,6 @@ class Client(ABC, Generic[M, Q]):
             if left and self._connection.error is None:
                 self._unsubscribe(left)
 
-    def _is_subscribed(self, pattern: str) -> bool:
-        return any(pattern in map(self._canonical, other.patterns) for other in self._subscriptions)
-
     @abstractmethod
     async def _subscribe(self, patterns: tuple[str, ...]) -> None: ...
 

@@ -54,8 +54,7 @@ class ServiceSettings:
     @property
     def listeners(self) -> dict[str, Address]:
         """By transport."""
-        found = {name: getattr(self, name) for name in TRANSPORTS}
-        return {name: address for name, address in found.items() if address is not None}
+        return {name: address for name in TRANSPORTS if (address := getattr(self, name)) is not None}
 
     def serve(self, directory: Path) -> Served:
         """Return the session that is served with these settings; their paths begin at ``directory``."""

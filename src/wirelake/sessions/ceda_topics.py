@@ -5,6 +5,7 @@ routes are remembered until a subscription changes them.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from ..protocols.ceda import PROTOCOL
@@ -21,15 +22,13 @@ def is_pattern(text: str) -> bool:
     return ONE in text
 
 
+@dataclass(slots=True, eq=False)
 class _Node(Generic[Who]):
     """What follows one segment of some patterns. ``open`` counts the patterns from here on that contain ``**``."""
 
-    __slots__ = ("children", "here", "open")
-
-    def __init__(self) -> None:
-        self.children: dict[str, _Node[Who]] = {}
-        self.here: dict[str, Holders[Who]] = {}
-        self.open = 0
+    children: dict[str, _Node[Who]] = field(default_factory=dict)
+    here: dict[str, Holders[Who]] = field(default_factory=dict)
+    open: int = 0
 
     def all(self) -> Iterator[Holders[Who]]:
         yield from self.here.values()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 
@@ -27,23 +27,21 @@ class Closing:
     at_once: bool = False
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Link:
     """One connection. Whoever owns the socket takes ``out`` and writes it, and keeps ``unsent`` true.
 
     ``state`` is the session's own. ``changed`` is the session's list of links that somebody has to look at.
     """
 
-    __slots__ = ("changed", "closing", "framing", "number", "out", "peer", "state", "unsent")
-
-    def __init__(self, number: int, framing: Framing, changed: list[Link], peer: str = "") -> None:
-        self.number = number
-        self.framing = framing
-        self.changed = changed
-        self.peer = peer
-        self.out: list[bytes] = []
-        self.unsent = 0
-        self.closing: Closing | None = None
-        self.state: Any = None
+    number: int
+    framing: Framing
+    changed: list[Link]
+    peer: str = ""
+    out: list[bytes] = field(default_factory=list)
+    unsent: int = 0
+    closing: Closing | None = None
+    state: Any = None
 
     def __repr__(self) -> str:
         return f"<link {self.number} {self.framing.name} {self.peer}>"
