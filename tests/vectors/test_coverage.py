@@ -33,7 +33,7 @@ ELSEWHERE = (
         "not_hex": "tests/cli/test_decode.py",
         "capture": "tests/capture/test_tcp.py",
         "encrypted": "tests/capture/test_quarantine.py",
-        "frame_torn": "tests/capture/test_streams.py",
+        "frame_torn": "tests/capture/test_messages.py",
         "gap": "tests/capture/test_streams.py",
         "redacted": "tests/capture/test_redact.py",
         "upstream": "tests/capture/test_protocol_reader.py",
