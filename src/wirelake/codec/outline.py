@@ -23,6 +23,9 @@ Outline = Callable[[bytes | bytearray, int, int], int]
 UNKNOWN = -1
 """Too few bytes to tell."""
 BROKEN = -2
+HEADER_BYTES = 16
+"""More than the headers have that may mean several lengths."""
+MOST_KNOWN = 4096
 
 
 class Outlines:
@@ -37,6 +40,8 @@ class Outlines:
         """The first bytes of a frame: what does not match is none; what matches with a group surely seems to be one."""
         self.width = max(map(_pattern_width, layouts))
         """The sieve looks no further than this many bytes."""
+        self._known: dict[bytes, list[tuple[int, tuple[Layout, ...]]]] = {}
+        """Claims by header: a stream that looks like frames over and over has few."""
 
     def follows(self, buffer: bytes | bytearray, at: int, end: int) -> bool | None:
         """Whether a frame seems to begin at ``at``; None: too few bytes to tell."""
@@ -61,6 +66,15 @@ class Outlines:
         if self._only is not None:
             length = self._only(buffer, at, end)
             return [(length, self.layouts)] if length else []
+        header = bytes(buffer[at : min(at + HEADER_BYTES, end)])
+        known = self._known.get(header)
+        if known is None:
+            known = self._read_claims(buffer, at, end)
+            if len(header) == HEADER_BYTES and len(self._known) < MOST_KNOWN:
+                self._known[header] = known
+        return known
+
+    def _read_claims(self, buffer: bytes | bytearray, at: int, end: int) -> list[tuple[int, tuple[Layout, ...]]]:
         lengths = [outline(buffer, at, end) for outline in self._outlines]
         if lengths.count(lengths[0]) == len(lengths):
             return [(lengths[0], self.layouts)] if lengths[0] else []

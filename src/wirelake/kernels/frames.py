@@ -87,7 +87,9 @@ def decode_ranges(
     which = 0
     is_begun = False
     while which < n_ranges and count < most:
-        stop = min(count + CHUNK, most)
+        # The frame behind a fault comes alone: if it is not good, nothing behind it is sure.
+        is_proof = proof == count + 1
+        stop = min(count + (1 if is_proof else CHUNK), most)
         is_lost = False
         while which < n_ranges and found < stop and not is_lost:
             if not is_begun:
@@ -115,7 +117,10 @@ def decode_ranges(
         )  # fmt: skip
         if count < found:
             return count, rows, which + is_begun, n_faults, True
-        if is_lost:
+        if is_proof and is_begun and at(status, count - 1) != ACCEPTED:
+            is_begun = False
+            which += 1
+        elif is_lost:
             # The end that a declined frame claims is no good: it is the frame that is broken.
             length = np.int64(0)
             if found > at(firsts, which) and at(status, found - 1) != ACCEPTED:
