@@ -14,7 +14,7 @@ from wirelake.codec import decode, encode
 from wirelake.codec.encoder import encode_frame
 from wirelake.codec.stream import Decoded, Quarantined, Readings, StreamDecoder, torn
 from wirelake.columnar import ColumnarDecoder, decode_frames, schema
-from wirelake.columnar.rows import row_of
+from wirelake.columnar.message_to_row import row_of
 from wirelake.columnar.streams import UNPROVED, Ranges, StreamsDecoder
 from wirelake.columnar.to_json import all_columns
 from wirelake.errors import DecodeError

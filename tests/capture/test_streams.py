@@ -17,7 +17,7 @@ from wirelake.capture.accounts import AccountsError
 from wirelake.capture.settings import ReadSettings
 from wirelake.capture.streams import Streams
 from wirelake.codec.stream import Decoded, Event, StreamDecoder, readings, torn
-from wirelake.columnar.rows import row_of
+from wirelake.columnar.message_to_row import row_of
 from wirelake.generate import generate
 from wirelake.protocols import BUILT_IN, load
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from http.client import HTTPConnection, HTTPResponse
 from typing import Any
 
-from wirelake.report.follow import MAX_ID
+from wirelake.report.refresh import MAX_ID
 from wirelake.report.server import ReportServer
 
 SECONDS = 20.0

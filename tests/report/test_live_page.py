@@ -19,7 +19,7 @@ from tests.report.test_server import Served
 from tests.report.test_verb import commit_again
 from wirelake.lake import Lake
 from wirelake.report import selection as holding
-from wirelake.report.follow import LakeSource
+from wirelake.report.refresh import LakeSource
 
 MILLISECONDS = 30_000
 SESSIONS = "[data-query=overview][data-column=sessions]"

@@ -298,7 +298,7 @@ def _emit(shown: Shown, keep: Path | None, **more: Any) -> None:
 def _serve(shown: Shown, keep: Path | None, stopping: _Stopping) -> None:
     """Serve the report until Ctrl-C, which is then a normal end."""
     from ..lake import Lake
-    from ..report.follow import LakeSource
+    from ..report.refresh import LakeSource
     from ..report.server import ReportServer
 
     source = LakeSource(Lake.open(shown.lake, create=False))

@@ -20,10 +20,10 @@ from ..errors import DecodeError
 from ..spec import nodes as n
 from ..spec.declare import tag_rows
 from ..spec.resolve import Layout, MessageNode
+from .compile_fields import Quick, Source, arguments, default_of
 from .frame import kept_fields
 from .lines import compile_line
 from .numbers import code_bytes, code_position, unpacker
-from .source import Quick, Source, arguments, default_of
 from .walk import read_signature
 
 UNSET = msgspec.UNSET

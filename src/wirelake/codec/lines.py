@@ -9,8 +9,8 @@ import msgspec
 
 from ..spec import nodes as n
 from ..spec.resolve import Layout, MessageNode
+from .compile_fields import Quick, Source, arguments
 from .content import read_json
-from .source import Quick, Source, arguments
 
 UNSET = msgspec.UNSET
 

@@ -1,11 +1,135 @@
-"""Records of cells: by number, and in the order of the deployed writer."""
+"""Records of typed cells: plain ones are read quickly, by generated decoders and by the exact reader up to what is odd;
+by number, and in the order of the deployed writer."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import struct
+from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Any
 
+from ..spec import nodes as n
 from ..spec.declare import Cell
+from .numbers import decoding, unpacker
+
+_FEW_BYTES = 128
+"""Fewer are read sooner than skimmed."""
+
+
+class UncleanError(Exception):
+    """A message with cells that no sender writes, see ``is_clean``; whether it is valid was not asked."""
+
+
+def clean_cells_reader(wire: n.Cells[Any]) -> Callable[[bytes, int, int], tuple[Cell, ...] | None]:
+    """Read plain cells, but give up at once where they are not clean."""
+    read = all_cells_reader(wire)
+    head, size = unpacker(wire.head), wire.head.size
+    sizes = [_cell_size(kind.wire) for kind in wire.types]
+
+    def skim(b: bytes, p: int, end: int) -> None:
+        seen = set()
+        while p < end:
+            (bits,) = head(b, p)
+            fid = bits >> wire.id_shift
+            known = sizes[bits >> wire.type_shift & wire.type_mask]
+            if fid in seen or bits & wire.flag_mask or known is None:
+                raise UncleanError
+            seen.add(fid)
+            length, unpack = known
+            p += size + length
+            if unpack is not None:
+                p += unpack(b, p - length)[0]
+
+    def read_clean(b: bytes, p: int, end: int) -> tuple[Cell, ...] | None:
+        if end - p > _FEW_BYTES:
+            skim(b, p, end)
+        cells = read(b, p, end)
+        if cells and (len({cell.fid for cell in cells}) < len(cells) or any(cell.value is None for cell in cells)):
+            raise UncleanError
+        return cells
+
+    return read_clean
+
+
+def _cell_size(wire: Any) -> tuple[int, Any] | None:
+    """Bytes of a value, or of its length and what reads that; None where there is no value."""
+    match wire:
+        case None:
+            return None
+        case n.Run(length=n.Int() as length):
+            return length.size, unpacker(length)
+        case _:
+            return wire.size, None
+
+
+def all_cells_reader(wire: n.Cells[Any]) -> Callable[[bytes, int, int], tuple[Cell, ...] | None]:
+    """Return a function that reads cells up to ``end``, or returns None if they are not all plain."""
+    read = cells_reader(wire)
+
+    def read_all(b: bytes, p: int, end: int) -> tuple[Cell, ...] | None:
+        found, p = read(b, p, end)
+        return tuple(found) if p == end else None
+
+    return read_all
+
+
+@lru_cache(maxsize=64)
+def cells_reader(wire: n.Cells[Any]) -> Callable[[bytes, int, int], tuple[list[Cell], int]]:
+    """Return a function that reads plain cells, and says where the first one begins that needs a closer look."""
+    head, head_size = unpacker(wire.head), wire.head.size
+    id_shift, id_max, flag_mask = wire.id_shift, wire.id_max, wire.flag_mask
+    type_shift, type_mask = wire.type_shift, wire.type_mask
+    readers: list[tuple[str, Any, int, bool, bool, int]] = []
+    for kind in wire.types:
+        match kind.wire:
+            case None:
+                readers.append((kind.name, None, 0, False, False, 0))
+            case n.Int() | n.Float() as number:
+                readers.append((kind.name, unpacker(number), number.size, False, False, 0))
+            case n.Run(length=n.Int() as length, content=content, most=most):
+                # A text in another character set gets a closer look.
+                limit = (most or 1 << 62) if content == "bytes" or not decoding(kind.wire) else -1
+                readers.append((kind.name, unpacker(length), length.size, True, content != "bytes", limit))
+            case _:
+                raise AssertionError(f"{kind!r} is not a cell type")
+
+    def read(b: bytes, p: int, end: int) -> tuple[list[Cell], int]:
+        found: list[Cell] = []
+        begin = p
+        try:
+            while p < end:
+                begin = p
+                (bits,) = head(b, p)
+                p += head_size
+                fid = bits >> id_shift
+                if bits & flag_mask or fid > id_max:
+                    return found, begin
+                name, unpack, size, is_run, is_text, most = readers[bits >> type_shift & type_mask]
+                if unpack is None:
+                    found.append(Cell(fid, name))
+                    continue
+                (value,) = unpack(b, p)
+                p += size
+                if is_run:
+                    if value > most:
+                        return found, begin
+                    start = p
+                    p += value
+                    value = b[start:p].decode() if is_text else b[start:p]
+                elif value != value:
+                    return found, begin
+                found.append(Cell(fid, name, value))
+        except (struct.error, UnicodeDecodeError):
+            return found, begin
+        if p > end:
+            found.pop()
+            return found, begin
+        return found, p
+
+    return read
+
+
+# --- records
 
 
 def by_id(record: Iterable[Cell]) -> dict[int, Any]:

@@ -25,13 +25,13 @@ from ..protocols import load
 from ..spec import nodes as n
 from ..spec.resolve import Layout, candidates, layout
 from . import Codec, codec_for
-from .cells import UncleanError
 from .compile import DOUBTS, compile_layout
 from .detect import Verdict, detector_for, is_clean
 from .faults import faults_for
 from .frame import read_header
 from .headers import NO_LIMIT
 from .outline import UNKNOWN, outlines_for
+from .records import UncleanError
 
 MAX_QUARANTINE = 1 << 20
 """A longer bad range is told in pieces, so that memory stays bounded."""

@@ -19,10 +19,10 @@ from ..spec import nodes as n
 from ..spec.declare import Cell, tag_rows
 from ..spec.derive import derive, reach
 from ..spec.resolve import Layout, MessageNode
-from .cells import cells_reader
 from .content import read_json, read_msgpack
 from .frame import Header, kept_fields, read_header, read_int, smallest, struct_fields, unknown_code, unmask
 from .numbers import float_format
+from .records import cells_reader
 
 UNSET = msgspec.UNSET
 _LONG = 256

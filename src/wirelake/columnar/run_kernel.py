@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from ..kernels import columns as k
 from ..kernels import frames as f
 from ..spec.resolve import Layout
-from .batch import Filled
-from .lower import Lowering, Program
+from .kernel_program import Lowering, Program
+from .to_arrow import Filled
 
 Ints = NDArray[np.int64]
 Status = NDArray[np.int8]

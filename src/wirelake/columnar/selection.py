@@ -15,7 +15,7 @@ from ..errors import DecodeError
 from ..spec import nodes as n
 from ..spec.columns import columns as table_columns
 from ..spec.resolve import Layout
-from .rows import row_of
+from .message_to_row import row_of
 from .schema import default_columns, schema
 
 

@@ -1,6 +1,6 @@
 """The columnar kernel: runs a program of integers over many frames and fills dense columns.
 
-A program has eight numbers per operation: ``op, slot, a, b, c, d, e, f`` (see ``columnar/lower.py``, which writes
+A program has eight numbers per operation: ``op, slot, a, b, c, d, e, f`` (``columnar/kernel_program.py`` writes
 them). Every column is a slot: a dense run of entries ``value or position, length, row``. Elements of lists number their
 rows through all messages of the batch.
 

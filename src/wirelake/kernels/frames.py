@@ -1,6 +1,6 @@
 """The framing kernel: finds frame boundaries by walking headers; and the kernel that frames and decodes in turn.
 
-``parts`` describes a frame header, six numbers a part: kind, size, flags, a, b, c (see ``columnar/lower.py``).
+``parts`` describes a frame header, six numbers a part: kind, size, flags, a, b, c (see ``columnar/kernel_program.py``).
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from ..capture.redact import REDACTED
 from ..capture.settings import ReadSettings
 from ..codec.annotate import Annotated, annotate, describe_value
 from ..codec.encoder import encode_frame
-from ..columnar.messages import message_of
+from ..columnar.row_to_message import message_of
 from ..errors import DecodeError, Incomplete, SpecError, WireError
 from ..gold.tables import view_name
 from ..lake.validation import is_protocol

@@ -20,9 +20,9 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from urllib.parse import quote
 
-from .follow import Follower, Say, Source, first_line
 from .http import MAX_HEAD, Refused, Request, Response, read_head, text, write_response
 from .http_access import Access, host_text, is_loopback, make_token
+from .refresh import Follower, Say, Source, first_line
 
 MAX_CONNECTIONS = 64
 BACKLOG = 128

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..codec import decode, encode
 from ..columnar import Batch, decode_frames, schema
-from ..columnar.messages import message_of
+from ..columnar.row_to_message import message_of
 from ..errors import EncodeError, OptionError
 from ..spec.nodes import Protocol
 from ..spec.resolve import Layout, layout

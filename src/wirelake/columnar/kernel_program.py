@@ -24,7 +24,7 @@ from ..spec.columns import Column, columns
 from ..spec.declare import tag_rows
 from ..spec.resolve import Layout, MessageNode
 from .automaton import Unsupported, build
-from .shorten import shorten
+from .shorten_program import shorten
 
 Ints = NDArray[np.int64]
 NO_LIMIT = k.NO_LIMIT

@@ -11,10 +11,10 @@ import msgspec
 
 from ..spec import nodes as n
 from ..spec.resolve import Layout
-from .cells import all_cells_reader, clean_cells_reader
 from .content import read_json, read_ordinary_map, read_ordinary_msgpack
 from .frame import smallest, struct_fields
 from .numbers import FORMATS, byte_order, decoding
+from .records import all_cells_reader, clean_cells_reader
 
 UNSET = msgspec.UNSET
 Quick = Callable[[bytes, int], Any]

@@ -11,7 +11,7 @@ import pytest
 from tests.differential import READING_IDS, READINGS, mutate, valid_frames
 from wirelake.codec import decode, encode
 from wirelake.columnar import decode_frames
-from wirelake.columnar.messages import message_of
+from wirelake.columnar.row_to_message import message_of
 from wirelake.columnar.to_json import all_columns
 from wirelake.errors import DecodeError, EncodeError
 from wirelake.protocols import load

@@ -12,7 +12,7 @@ import pytest
 
 from tests.report.served import HOSTILE, SECONDS, Serve, Served, Stand
 from tests.waiting import wait_until
-from wirelake.report.follow import MAX_CACHED
+from wirelake.report.refresh import MAX_CACHED
 from wirelake.report.server import ReportServer
 
 

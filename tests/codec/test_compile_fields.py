@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from wirelake.codec.source import Source, arguments
+from wirelake.codec.compile_fields import Source, arguments
 from wirelake.protocols import load
 from wirelake.spec import Struct, Unless, be, blob, bool8, field, fixed, le, many, nested, text, within
 from wirelake.spec.resolve import layout

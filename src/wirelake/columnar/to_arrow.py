@@ -21,8 +21,8 @@ from ..spec import nodes as n
 from ..spec.columns import Column
 from ..spec.declare import tag_rows
 from ..spec.resolve import MessageNode
-from .lower import Program, Slots
-from .rows import render
+from .kernel_program import Program, Slots
+from .message_to_row import render
 from .schema import CELL, arrow_type
 
 Mask = NDArray[np.bool_] | None

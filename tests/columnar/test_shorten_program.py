@@ -9,7 +9,7 @@ import pytest
 
 from tests.differential import READING_IDS, READINGS, mutate, valid_frames
 from wirelake.columnar import decode_frames
-from wirelake.columnar.shorten import shorten
+from wirelake.columnar.shorten_program import shorten
 from wirelake.kernels import columns as k
 from wirelake.protocols import load
 from wirelake.spec.columns import columns
