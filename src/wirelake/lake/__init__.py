@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from ..errors import LakeError
 from .arrow_files import StreamWriter, read_ipc, stage_ipc
+from .commits import Run
 from .inputs import Input, examine
-from .lake import Lake, Run, Summary
+from .lake import Lake, Summary
 from .staging import Attempt, StagedFile, Staging
 
 __all__ = [

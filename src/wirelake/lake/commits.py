@@ -1,185 +1,159 @@
-"""Commit records: one small JSON file each, ``_commits/00000001.json`` and so on. The record is the commit.
-
-The state of a lake is the sum of its records, in their order. A record is checked before it counts: its types, its
-size, and every name and path in it (``validation.py``).
-"""
+"""How a commit is made, and how one that a crash interrupted is finished or removed."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+import os
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from .. import __version__
 from ..errors import LakeError
-from . import validation as valid
+from .commit_records import MAX_RECORD_BYTES, Record, record_path, temporary_records
 from .inputs import Input
-from .staging import StagedFile
+from .staging import StagedFile, Staging
 from .store import Store
-from .validation import Count, Text, Values, printable, shown
+from .validation import CARRY, STAGING, is_name
 
-COMMITS = "_commits"
-FORMAT = 1
-MAX_RECORD_BYTES = 64 << 20
-"""Some 200 000 files in one commit."""
-NOT_OURS = "wirelake did not write it: restore it from a backup, or ingest the captures into a new lake"
-_RECORD_NAME = re.compile(r"([0-9]{8,12})\.json")
-_TEMPORARY_NAME = re.compile(r"[0-9]{8,12}\.json\.[0-9a-f]{32}\.tmp")
+if TYPE_CHECKING:
+    from .lake import Lake
 
 
-class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One commit."""
-
-    number: Count
-    run: Text
-    at: Text
-    """When, ISO 8601."""
-    wirelake: Text
-    """The version that wrote it."""
-    files: list[StagedFile]
-    removed: list[Text]
-    """Paths in the lake of files that are no longer part of their tables."""
-    inputs: list[Input]
-    carry: dict[Text, StagedFile | None]
-    """By name; None if there is none of that name any more."""
-    superseded: list[Text]
-    """Paths of carry that this commit replaces."""
-    facts: Values
-    labels: Values
-    format: int = FORMAT
-
-    def moves(self) -> list[tuple[str, str]]:
-        """Return every staged file and where it goes."""
-        kept = [*self.files, *(file for file in self.carry.values() if file is not None)]
-        return [(file.staged, file.path) for file in kept]
-
-    @classmethod
-    def from_bytes(cls, data: bytes, path: str) -> Record:
-        """Decode and check a record; raise LakeError about ``path`` if it is not one that wirelake writes."""
-        try:
-            header = msgspec.json.decode(data, type=_Header)
-            if header.format > FORMAT:
-                version = printable(header.wirelake)
-                raise LakeError(path, f"has the format of a newer wirelake ({version}); upgrade this one")
-            record = _DECODER.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise LakeError(path, f"is not a commit record ({str(error).splitlines()[0]}); {NOT_OURS}") from error
-        for fault in record._faults():
-            raise LakeError(path, f"names {fault}; {NOT_OURS}")
-        return record
-
-    def _faults(self) -> Iterator[str]:
-        """Yield what no record of wirelake names."""
-        if not valid.is_run(self.run):
-            yield f"the run {shown(self.run)}"
-        for file in self.files:
-            if not valid.is_table(file.table):
-                yield f"the table {shown(file.table)}"
-            if not valid.is_table_file(file.table, file.partition, file.name):
-                yield f"the file {shown(file.path)}"
-        for name, carried in self.carry.items():
-            if not valid.is_name(name):
-                yield f"the carry {shown(name)}"
-            if carried is not None and not (carried.table == valid.CARRY and valid.is_carry_path(carried.path)):
-                yield f"the file {shown(carried.path)} as carry"
-        yield from (f"the file {shown(path)}" for path in self.removed if not valid.is_table_path(path))
-        yield from (f"the file {shown(path)} as carry" for path in self.superseded if not valid.is_carry_path(path))
-        staged = (path for path, _ in self.moves())
-        yield from (f"the staged file {shown(path)}" for path in staged if not valid.is_staged_path(path, self.run))
+def recover(lake: Lake) -> None:
+    """Finish the last commit: only that one can be unfinished, since a record waits for the moves of the last."""
+    last = lake.refresh().last
+    if last is not None:
+        finish(lake.store, last)
+    for path in temporary_records(lake.store):
+        lake.store.delete(path)
+    lake.store.delete_tree(STAGING)
 
 
-class _Header(msgspec.Struct, frozen=True):
-    """The part of a record that every format has."""
-
-    format: Count
-    wirelake: Text
-
-
-_DECODER = msgspec.json.Decoder(Record)
-
-
-@dataclass
-class State:
-    """The sum of the records up to a number."""
-
-    number: int = 0
-    last: Record | None = None
-    files: dict[str, dict[str, StagedFile]] = field(default_factory=dict)
-    """table -> path -> file."""
-    inputs: dict[str, Input] = field(default_factory=dict)
-    carry: dict[str, str] = field(default_factory=dict)
-    """name -> path."""
-    facts: dict[str, Any] = field(default_factory=dict)
-    labels: dict[str, Any] = field(default_factory=dict)
-
-    def add(self, record: Record) -> None:
-        for path in record.removed:
-            table = self.table_of(path)
-            if table is not None:
-                del self.files[table][path]
-        for file in record.files:
-            self.files.setdefault(file.table, {})[file.path] = file
-        for name, carried in record.carry.items():
-            if carried is None:
-                self.carry.pop(name, None)
-            else:
-                self.carry[name] = carried.path
-        self.inputs.update({capture.path: capture for capture in record.inputs})
-        self.facts = add_facts(self.facts, record.facts)
-        self.labels.update(record.labels)
-        self.number = record.number
-        self.last = record
-
-    def table_of(self, path: str) -> str | None:
-        """Return the table that has this file."""
-        above = path
-        while "/" in above:
-            above = above.rpartition("/")[0]
-            if path in self.files.get(above, {}):
-                return above
-        return None
+def finish(store: Store, record: Record) -> None:
+    """Move and delete what a record says; skip what is done already."""
+    moves = record.moves()
+    staged = store.sizes(source for source, _ in moves)
+    moved = [target for source, target in moves if source not in staged]
+    lost = set(moved) - set(store.sizes(moved))
+    if lost:
+        reason = f"is missing, though commit {record.number} has it; restore it from a backup"
+        raise LakeError(store.show(min(lost)), reason)
+    store.move_all((source, target) for source, target in moves if source in staged)
+    store.delete_all([*record.removed, *record.superseded])
 
 
-def add_facts(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """Add up numbers, also in mappings within; of anything else keep the newer."""
-    result = dict(old)
-    for name, value in new.items():
-        before = result.get(name)
-        if isinstance(value, Mapping):
-            result[name] = add_facts(before if isinstance(before, Mapping) else {}, value)
-        elif _is_number(value) and _is_number(before):
-            result[name] = before + value
-        else:
-            result[name] = value
-    return result
+class Run:
+    """The right to write, and the next commit. From ``lake.writing()``."""
+
+    def __init__(self, lake: Lake) -> None:
+        self.lake = lake
+        self.number = 0
+        """The number of the next commit."""
+        self.staging: Staging
+        """Where tasks of the next commit write. Picklable; renewed by each commit."""
+        self._is_in_doubt = False
+        self._next()
+
+    def commit(
+        self,
+        files: Iterable[StagedFile] = (),
+        *,
+        removed: Iterable[StagedFile | str] = (),
+        inputs: Iterable[Input] = (),
+        carry: Mapping[str, StagedFile | None] | None = None,
+        facts: Mapping[str, Any] | None = None,
+        labels: Mapping[str, Any] | None = None,
+    ) -> int:
+        """Make these files part of the lake, all or none. Return the number of the commit.
+
+        ``removed``: committed files (as ``lake.files`` gives them, or their paths) that these replace. ``inputs``: the
+        captures that were read, each with its position. ``carry``: staged files for the next commit by name; those of
+        other names stay, None drops one. ``facts``: counts, which ``summary`` adds up over commits. ``labels``: small
+        values of which the newest counts, such as the number of a streaming batch.
+
+        After an exception nothing is committed, unless it came while files were moved: then the commit is recorded, and
+        the next ``writing`` finishes it. Either way this run cannot commit again.
+        """
+        if self._is_in_doubt:
+            raise LakeError(self.lake.path, f"commit {self.number} failed in this run; start another")
+        carry = carry or {}
+        known = self.lake._state.carry
+        record = Record(
+            number=self.number,
+            run=self.staging.run,
+            at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            wirelake=__version__,
+            files=list(files),
+            removed=[file if isinstance(file, str) else file.path for file in removed],
+            inputs=list(inputs),
+            carry={name: file and self._carried(name, file) for name, file in carry.items()},
+            superseded=[known[name] for name in carry if name in known],
+            facts=dict(facts or {}),
+            labels=dict(labels or {}),
+        )
+        self._check(record)
+        self._publish(record)
+        return record.number
+
+    def _publish(self, record: Record) -> None:
+        """Record the commit, move its files to their places, and get ready for the next one."""
+        store = self.lake.store
+        data = _checked_bytes(record, store.show(record_path(record.number)))
+        if self.lake.durable:  # workers have synced the files of tables
+            store.sync(file.staged for file in record.carry.values() if file is not None)
+            store.sync_directories(source for source, _ in record.moves())
+        self._is_in_doubt = True
+        store.publish(record_path(record.number), data)
+        finish(store, record)
+        self._is_in_doubt = False
+        self.lake._state.add(record)
+        store.delete_tree(self.staging.directory)
+        self._next()
+
+    def close(self) -> None:
+        """Delete what is staged, unless a commit may need it."""
+        if not self._is_in_doubt:
+            self.lake.store.delete_tree(STAGING)
+
+    def _next(self) -> None:
+        self.number = self.lake._state.number + 1
+        run = f"{self.number:08d}-{uuid.uuid4().hex[:12]}"
+        self.staging = Staging(self.lake.store, run, self.number, self.lake.durable)
+
+    def _carried(self, name: str, file: StagedFile) -> StagedFile:
+        if not is_name(name):
+            raise ValueError(f"carry has a name of up to 100 letters, digits, '_', '.' and '-', not {name!r}")
+        extension = os.path.splitext(file.name)[1]
+        return msgspec.structs.replace(file, table=CARRY, partition="", name=f"{self.number:08d}-{name}{extension}")
+
+    def _check(self, record: Record) -> None:
+        """Refuse what would make a broken commit, before there is one."""
+        store = self.lake.store
+        counts = Counter(target for _, target in record.moves())
+        twice = [target for target, count in counts.items() if count > 1]
+        if twice:
+            raise LakeError(store.show(twice[0]), "is named twice: by two attempts at a task, or two tasks of one name")
+        unknown = [path for path in record.removed if self.lake._state.table_of(path) is None]
+        if unknown:
+            raise LakeError(store.show(unknown[0]), "cannot be removed: it is not a committed file")
+        sources = {file.staged: file.bytes for file in (*record.files, *filter(None, record.carry.values()))}
+        sizes = store.sizes(sources)
+        for path, size in sources.items():
+            if sizes.get(path) != size:
+                reason = f"was staged with {size} bytes, now there are {sizes.get(path, 'none')}"
+                raise LakeError(store.show(path), reason)
+        if store.kind(record_path(record.number)):
+            raise LakeError(store.shown, f"commit {record.number} was made by another run meanwhile")
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def record_path(number: int) -> str:
-    return f"{COMMITS}/{number:08d}.json"
-
-
-def temporary_records(store: Store) -> list[str]:
-    """Return the paths of records that were not completed."""
-    return [f"{COMMITS}/{name}" for name in store.names(COMMITS) if _TEMPORARY_NAME.fullmatch(name)]
-
-
-def read_new(store: Store, state: State) -> State:
-    """Add the records that are not in the state yet."""
-    matches = map(_RECORD_NAME.fullmatch, store.names(COMMITS))
-    numbers = sorted(number for match in matches if match and (number := int(match[1])) > state.number)
-    for expected, number in enumerate(numbers, state.number + 1):
-        if number != expected:
-            raise LakeError(store.show(record_path(expected)), "is missing, but later commits exist; restore it")
-    paths = [record_path(number) for number in numbers]
-    for number, path, data in zip(numbers, paths, store.read_all(paths, MAX_RECORD_BYTES), strict=True):
-        record = Record.from_bytes(data, store.show(path))
-        if record.number != number:
-            raise LakeError(store.show(path), f"is the record of commit {record.number}; {NOT_OURS}")
-        state.add(record)
-    return state
+def _checked_bytes(record: Record, path: str) -> bytes:
+    """Encode a record, and make sure that it can be read again."""
+    data = msgspec.json.encode(record)
+    if len(data) > MAX_RECORD_BYTES:
+        raise LakeError(path, f"would have {len(data):,} bytes, and {MAX_RECORD_BYTES:,} is the limit; commit in parts")
+    Record.from_bytes(data, path)
+    return data

@@ -9,7 +9,7 @@ import pytest
 from tests.lake.lakes import stage
 from wirelake.errors import LakeError
 from wirelake.lake import Lake, StagedFile
-from wirelake.lake.commits import Record, State, add_facts
+from wirelake.lake.commit_records import Record, State, add_facts
 
 
 @pytest.mark.parametrize("text", ["", '{"format":1', "{}", '{"format":1,"number":1,"files":[{"x":1}]}'])
