@@ -148,7 +148,7 @@ def _packet_of(frame: bytes, from_client: bool) -> bytes:
     tcp.open(0, ("10.0.0.1", 40000), SERVER, START_US)
     tcp.send(0, from_client, frame, START_US + 1000)
     before = out.tell()
-    tcp._flush_all()
+    tcp._advance(START_US + 1001)
     return out.getvalue()[before:]
 
 
