@@ -23,8 +23,6 @@ Outline = Callable[[bytes | bytearray, int, int], int]
 UNKNOWN = -1
 """Too few bytes to tell."""
 BROKEN = -2
-HEADER_BYTES = 16
-"""More than the headers have that may mean several lengths."""
 MOST_KNOWN = 4096
 
 
@@ -40,8 +38,9 @@ class Outlines:
         """The first bytes of a frame: what does not match is none; what matches with a group surely seems to be one."""
         self.width = max(map(_pattern_width, layouts))
         """The sieve looks no further than this many bytes."""
+        self._header_bytes = min(map(_bytes_read, layouts)) and max(map(_bytes_read, layouts))
         self._known: dict[bytes, list[tuple[int, tuple[Layout, ...]]]] = {}
-        """Claims by header: a stream that looks like frames over and over has few."""
+        """Claims by header, where that has a known size: a stream that looks like frames over and over has few."""
 
     def follows(self, buffer: bytes | bytearray, at: int, end: int) -> bool | None:
         """Whether a frame seems to begin at ``at``; None: too few bytes to tell."""
@@ -66,11 +65,13 @@ class Outlines:
         if self._only is not None:
             length = self._only(buffer, at, end)
             return [(length, self.layouts)] if length else []
-        header = bytes(buffer[at : min(at + HEADER_BYTES, end)])
+        if not self._header_bytes or end - at < self._header_bytes:
+            return self._read_claims(buffer, at, end)
+        header = bytes(buffer[at : at + self._header_bytes])
         known = self._known.get(header)
         if known is None:
             known = self._read_claims(buffer, at, end)
-            if len(header) == HEADER_BYTES and len(self._known) < MOST_KNOWN:
+            if len(self._known) < MOST_KNOWN:
                 self._known[header] = known
         return known
 
@@ -122,13 +123,22 @@ def _least_payloads(layout: Layout) -> dict[bytes, int]:
     return {code_bytes(part, code): least_payload(layout, node) for code, node in layout.messages.items()}
 
 
+def _bytes_read(layout: Layout) -> int:
+    """Return how many bytes decide the outline, whatever follows them; 0 if that depends on the message."""
+    size = next((part for part in layout.frame.parts if isinstance(part, n.Size)), None)
+    if size is None or not isinstance(size.wire, n.Escaped):
+        return 0
+    part, code_at = code_position(layout)
+    return code_at + size.wire.wide.size + max(part.wire.size, 4)
+
+
 def _escaped_outline(layout: Layout, size: n.Size, wire: n.Escaped) -> Outline:
     """Headers of magic, a length that is short or wide, and a code."""
     claim = compile_claim(layout)
     least_of = _least_payloads(layout).get
     part, code_at = code_position(layout)
     width, size_at, surplus = part.wire.size, code_at - 1, wire.wide.size
-    whole = code_at + surplus + max(width, 4)
+    whole = _bytes_read(layout)
 
     def outline(buffer: bytes | bytearray, start: int, end: int) -> int:
         if end - start < whole:

@@ -120,7 +120,7 @@ class Simulation:
 
 
 def writing_layout(reading: Layout) -> Layout:
-    """Return the layout to encode with: one that looks into bodies, also where the reader is told not to."""
+    """Return the layout to encode with: one that decodes bodies, even if the reader skips them."""
     best = reading
     for name, option in reading.protocol.options.items():
         other = layout_of(reading.protocol, **(dict(best.options) | {name: option.default}))
@@ -235,7 +235,7 @@ class Link:
             self.busy -= 1
 
     def when_quiet(self, direction: Direction, after_us: int, act: Callable[[], Process | None]) -> Process:
-        """Act whenever one side has sent nothing for so long, as long as anything new may begin."""
+        """Call ``act`` whenever one side has sent nothing for ``after_us``, as long as conversations may begin."""
         while self.is_open:
             quiet_us = self.simulation.now - self.last_us[direction]
             if quiet_us >= after_us:

@@ -146,7 +146,7 @@ def _check_options(declared: list[n.Protocol], options: dict[str, Any]) -> None:
 
 
 def _stream_layout(declared: n.Protocol, options: dict[str, Any]) -> Layout:
-    """Return the layout for these options; if they leave a choice, one whose frames can be told apart in a stream."""
+    """Return the layout for these options; if they leave a choice, one whose frames a stream decoder can find."""
     chosen = {name: value for name, value in options.items() if declared.has_setting(name, value)}
     made = layout(declared, **chosen)
     if is_stream(made):

@@ -32,8 +32,8 @@ def write_pcap(
 ) -> int:
     """Write a capture of all connections and fill ``truth``; return the number of packets.
 
-    With ``rotate_bytes`` (the most that a file holds) or ``files`` (so many, about equal) it is a set: for
-    ``calls.pcap`` the files ``calls-0000.pcap``, ``calls-0001.pcap`` and so on.
+    ``rotate_bytes`` (the largest size of a file) or ``files`` (how many, about equal in size) makes it a set:
+    ``calls.pcap`` becomes ``calls-0000.pcap``, ``calls-0001.pcap`` and so on.
     """
     _check_streams(traffic)
     if rotate_bytes is None and files is None:

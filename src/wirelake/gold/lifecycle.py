@@ -28,7 +28,7 @@ FORBIDDEN = -1
 REFUSED = "refused"
 PATIENCE_US = 5_000_000
 CROSSING_US = 1_000_000
-"""So long after the other side changed the state, what was allowed before may still arrive: it was under way."""
+"""How long a message may still arrive that only the previous state allowed: it was under way."""
 MOST_KEPT = 16
 States = frozenset[str]
 
