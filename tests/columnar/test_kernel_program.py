@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from wirelake.codec import encode
 from wirelake.columnar import decode_frames
 from wirelake.columnar.kernel_program import Lowering
 from wirelake.columnar.schema import FRONT_NAMES, default_columns
-from wirelake.protocols import BUILT_IN, load
+from wirelake.protocols import BUILT_IN, ceda, load
+from wirelake.spec import Cell
 from wirelake.spec.resolve import candidates
 
 
@@ -21,9 +23,11 @@ def test_every_message_has_a_program_and_fewer_columns_need_no_longer_one(protoc
     assert 0 < operations(protocol, ()) <= operations(protocol, everything)
 
 
-def test_a_field_that_is_not_wanted_is_still_checked() -> None:
-    frame = bytes.fromhex("0000000000001c200000000000000000000000000000000000000000000000ff")
-    batch = decode_frames(load("casual"), [frame], ("message",))
-    assert batch.records.num_rows == 0
+@pytest.mark.parametrize("wanted", [("message",), ("message", "record")])
+def test_a_field_is_checked_whether_it_is_wanted_or_not(wanted: tuple[str, ...]) -> None:
+    good = encode(ceda.Publish(topic="T", record=(Cell(1, "STRING", "ab"),)), dialect="ceda4")
+    bad = good.replace(b"ab", b"\xff\xfe")
+    batch = decode_frames(ceda.PROTOCOL, [good, bad], wanted, dialect="ceda4")
+    assert batch.row_frames.tolist() == [0]
     (row,) = batch.quarantined.to_pylist()
-    assert row["rule"]
+    assert row["rule"] == "cell_utf8"

@@ -129,7 +129,8 @@ def _bytes_read(layout: Layout) -> int:
     if size is None or not isinstance(size.wire, n.Escaped):
         return 0
     part, code_at = code_position(layout)
-    return code_at + size.wire.wide.size + max(part.wire.size, 4)
+    read: int = code_at + size.wire.wide.size + max(part.wire.size, 4)
+    return read
 
 
 def _escaped_outline(layout: Layout, size: n.Size, wire: n.Escaped) -> Outline:
