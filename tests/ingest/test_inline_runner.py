@@ -61,6 +61,28 @@ def test_a_task_runs_after_those_it_waits_for_and_gets_their_results(seed: int |
     assert log[-1] == "last"
 
 
+@pytest.mark.parametrize("seed", [None, *range(8)])
+def test_the_first_that_is_done_is_one_of_those_asked_for(seed: int | None) -> None:
+    runner, log = InlineRunner(seed), []
+    left = [runner.submit(Note(name, log), priority=place) for place, name in enumerate("abcd")]
+    waiting = runner.submit(Note("e", log), after=left[:2])
+    assert runner.first_done([waiting]).result() == ("e", ("a",), ("b",))
+    order = []
+    while left:
+        left.remove(done := runner.first_done(left))
+        order.append(done.result()[0])
+    assert sorted(order) == sorted({*log} - {"e"}) == list("abcd")
+    assert seed is not None or order == list("abcd")
+
+
+def test_a_seed_draws_which_is_first_done() -> None:
+    firsts = set()
+    for seed in range(20):
+        runner = InlineRunner(seed)
+        firsts.add(runner.first_done([runner.submit(Note(name)) for name in "abc"]).result()[0])
+    assert firsts == set("abc")
+
+
 def test_an_attempt_that_fails_is_repeated_and_its_result_counts_once() -> None:
     log = order_of(InlineRunner(3, failing=0.5, attempts=20))
     assert set(log) == set("abcdefgh") and len(log) > 8

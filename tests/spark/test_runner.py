@@ -1,16 +1,18 @@
-"""Tasks on Spark: few jobs, results by future, failures as one line."""
+"""Tasks on Spark: each result when it is there, urgent tasks first, failures as one line."""
 
 from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.waiting import wait_until
 from wirelake.errors import LakeError
 from wirelake.ingest.runner import IngestError
-from wirelake.spark.runner import SparkRunner
+from wirelake.spark.runner import AHEAD, SparkRunner
 from wirelake.spark.start import SparkStart
 
 if TYPE_CHECKING:
@@ -23,6 +25,25 @@ class Add:
 
     def run(self, *results: int) -> int:
         return self.number + sum(results)
+
+
+@dataclass(frozen=True)
+class WaitFor:
+    """Runs until there is a file; another one says that it runs."""
+
+    path: Path
+
+    def run(self, *_: Any) -> None:
+        self.path.with_suffix(".runs").touch()
+        wait_until(self.path.exists, 60)
+
+
+@dataclass(frozen=True)
+class Touch:
+    path: Path
+
+    def run(self, *_: Any) -> None:
+        self.path.touch()
 
 
 @dataclass(frozen=True)
@@ -42,18 +63,55 @@ def jobs_of(spark: SparkSession, runner: SparkRunner) -> int:
     return len(spark.sparkContext.statusTracker().getJobIdsForGroup(runner._group))
 
 
-def test_tasks_submitted_together_are_one_job(spark: SparkSession, runner: SparkRunner) -> None:
-    first = runner.submit(Add(1))
-    assert jobs_of(spark, runner) == 0  # one task of two that run at the same time: held back
-    assert first.result() == 1
-    assert (jobs_of(spark, runner), runner.finished, runner.parallelism) == (1, 1, 2)
+def test_a_task_starts_when_it_is_submitted_and_nobody_has_to_wait_for_it(runner: SparkRunner, tmp_path: Path) -> None:
+    runner.submit(Touch(tmp_path / "touched"))
+    wait_until((tmp_path / "touched").exists)
 
 
-def test_results_are_by_future_whatever_job_a_task_was_in(spark: SparkSession, runner: SparkRunner) -> None:
+def test_a_result_is_there_while_a_task_submitted_before_still_runs(runner: SparkRunner, tmp_path: Path) -> None:
+    slow = runner.submit(WaitFor(tmp_path / "go"))
+    quick = runner.submit(Add(1))
+    assert runner.first_done([slow, quick]) is quick
+    assert quick.result() == 1 and not slow.done()
+    (tmp_path / "go").touch()
+    assert runner.first_done([slow]) is slow
+
+
+def test_results_are_by_future_and_every_task_is_a_job(spark: SparkSession, runner: SparkRunner) -> None:
     futures = [runner.submit(Add(number)) for number in range(20)]
     assert [future.result() for future in futures] == list(range(20))
-    assert runner.finished == 20
-    assert jobs_of(spark, runner) < 10
+    assert (runner.finished, runner.parallelism, jobs_of(spark, runner)) == (20, 2, 20)
+
+
+def test_few_tasks_are_under_way_and_the_most_urgent_of_the_others_is_next(runner: SparkRunner, tmp_path: Path) -> None:
+    gates = [tmp_path / f"gate-{number}" for number in range(runner.parallelism + AHEAD)]
+    under_way = [runner.submit(WaitFor(gate)) for gate in gates]
+    usual, urgent, late = (runner.submit(WaitFor(tmp_path / "go"), priority=priority) for priority in (0, 2, 1))
+    assert all(future.running() for future in under_way)
+    assert not any(future.running() for future in (usual, urgent, late))
+    wait_until(lambda: list(tmp_path.glob("*.runs")))
+    first = next(place for place, gate in enumerate(gates) if gate.with_suffix(".runs").exists())
+    gates[first].touch()
+    assert runner.first_done(under_way) is under_way[first]
+    wait_until(urgent.running)
+    assert not usual.running() and not late.running()
+    for path in (*gates, tmp_path / "go"):
+        path.touch()
+    for future in (*under_way, usual, urgent, late):
+        future.result()
+
+
+def test_chains_of_tasks_go_on_as_soon_as_a_link_is_done(runner: SparkRunner) -> None:
+    chains = {runner.submit(Add(1)): 1 for _ in range(3)}
+    ends = []
+    while chains:
+        done = runner.first_done(list(chains))
+        length = chains.pop(done)
+        if length == 4:
+            ends.append(done.result())
+        else:
+            chains[runner.submit(Add(1), after=[done], priority=1)] = length + 1
+    assert ends == [4, 4, 4]
 
 
 def test_a_task_gets_the_results_of_those_it_waits_for(runner: SparkRunner) -> None:
@@ -97,15 +155,22 @@ def test_a_spark_that_does_not_start_fails_whoever_waits(spark: SparkSession) ->
         raise RuntimeError("no Spark today")
 
     runner = SparkRunner(SparkStart(fail))
-    future = runner.submit(Add(1))
-    with pytest.raises(RuntimeError, match="no Spark today"):
-        future.result()
+    futures = [runner.submit(Add(1)), runner.submit(Add(2))]
+    futures.append(runner.submit(Add(3), after=futures))
+    for future in futures:
+        with pytest.raises(RuntimeError, match="no Spark today"):
+            future.result()
     runner.cancel()
-    assert future.cancelled()
 
 
-def test_what_is_cancelled_never_runs(spark: SparkSession, runner: SparkRunner) -> None:
-    future = runner.submit(Add(1))
+def test_what_is_cancelled_never_runs_or_ends(spark: SparkSession, runner: SparkRunner, tmp_path: Path) -> None:
+    under_way = [runner.submit(WaitFor(tmp_path / "never")) for _ in range(runner.parallelism + AHEAD)]
+    queued = runner.submit(Touch(tmp_path / "touched"))
+    waiting = runner.submit(Touch(tmp_path / "touched"), after=[under_way[0]])
     runner.cancel()
-    assert future.cancelled()
-    assert jobs_of(spark, runner) == 0
+    assert queued.cancelled() and waiting.cancelled()
+    for future in under_way:
+        with pytest.raises(IngestError, match="cancel"):
+            future.result(0)
+    assert spark.sparkContext.statusTracker().getActiveJobsIds() == []
+    assert not (tmp_path / "touched").exists()

@@ -40,10 +40,16 @@ class InlineRunner:
     def start(self) -> None:
         """There is nothing to get ready."""
 
-    def submit(self, task: Task, after: Sequence[Future[Any]] = ()) -> Future[Any]:
+    def submit(self, task: Task, after: Sequence[Future[Any]] = (), priority: int = 0) -> Future[Any]:
+        """A priority has no use here: in their order, tasks find what those before them read still in memory."""
         future = TaskFuture(task, after, self._run_until)
         self._queue.append(future)
         return future
+
+    def first_done(self, futures: Sequence[Future[Any]]) -> Future[Any]:
+        while not (done := [future for future in futures if future.done()]):
+            self._run_one()
+        return self._random.choice(done) if self._is_shuffled else done[0]
 
     def cancel(self) -> None:
         for future in self._queue:
@@ -52,8 +58,11 @@ class InlineRunner:
 
     def _run_until(self, future: Future[Any]) -> None:
         while not future.done():
-            ready = [place for place, queued in enumerate(self._queue) if queued.is_ready]
-            self._run(self._queue.pop(self._random.choice(ready) if self._is_shuffled else ready[0]))
+            self._run_one()
+
+    def _run_one(self) -> None:
+        ready = [place for place, queued in enumerate(self._queue) if queued.is_ready]
+        self._run(self._queue.pop(self._random.choice(ready) if self._is_shuffled else ready[0]))
 
     def _run(self, future: TaskFuture) -> None:
         try:

@@ -29,7 +29,7 @@ class Task(Protocol):
 
 
 class Runner(Protocol):
-    """Tasks may be held back until there are enough for a job: asking a future for its result sends them off."""
+    """Tasks may be held back until somebody asks for a result: with ``result``, or with ``first_done``."""
 
     @property
     def parallelism(self) -> int:
@@ -38,14 +38,20 @@ class Runner(Protocol):
 
     @property
     def finished(self) -> int:
-        """How many tasks are done, including those whose results have not arrived yet."""
+        """How many tasks are done."""
         ...
 
     def start(self) -> None:
         """Get ready in the background: tasks will come soon."""
         ...
 
-    def submit(self, task: Task, after: Sequence[Future[Any]] = ()) -> Future[Any]: ...
+    def submit(self, task: Task, after: Sequence[Future[Any]] = (), priority: int = 0) -> Future[Any]:
+        """Have a task run once those before it are done; where many are ready, the highest priority is first."""
+        ...
+
+    def first_done(self, futures: Sequence[Future[Any]]) -> Future[Any]:
+        """Wait until one of them is done, and return it."""
+        ...
 
     def cancel(self) -> None:
         """Drop what has not started and end what runs. Returns when nothing runs any more."""
@@ -70,11 +76,12 @@ def run_task(task: Task, results: Sequence[Any] = ()) -> Any:
 class TaskFuture(Future[Any]):
     """A task in the queue of a runner, and what becomes of it. ``on_wait`` is called when somebody waits for that."""
 
-    def __init__(self, task: Task, after: Sequence[Future[Any]], on_wait: Callable[[Future[Any]], None]) -> None:
+    def __init__(
+        self, task: Task, after: Sequence[Future[Any]], on_wait: Callable[[Future[Any]], None] = lambda _: None
+    ) -> None:
         super().__init__()
         self.task = task
         self.after = tuple(after)
-        self.is_urgent = False
         self._on_wait = on_wait
 
     @property

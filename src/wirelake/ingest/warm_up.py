@@ -1,10 +1,20 @@
-"""What every worker does once, before its first task."""
+"""What every worker does before its first task, and how it runs one."""
 
 from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
+
+from .runner import Task, run_task
+
+
+def run_warm(task: Task, results: Sequence[Any], *_: object) -> Any:
+    """Run a task in a worker; return its result, or a ``Failure``."""
+    warm_up()
+    return run_task(task, results)
 
 
 @lru_cache(maxsize=1)

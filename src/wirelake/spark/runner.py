@@ -1,133 +1,158 @@
-"""Tasks on a Spark cluster.
+"""Tasks on a Spark cluster, each a job of its own: its result is there as soon as it is done.
 
-The driver may still be finding tasks when the first ones run, and Spark may still be starting when the first ones are
-submitted. Two jobs are under way at most; the next takes all tasks that came together meanwhile: so there are few jobs,
-and the second has tasks for cores that the first leaves idle.
+A job costs the driver a few milliseconds, which other jobs hide, so that many small jobs take no longer than one large
+one. A few more are under way than there are cores; then a core that is free finds its next task. The others wait here,
+where the most urgent one can still pass them.
 """
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..ingest.runner import IngestError, Task, TaskFuture, run_task
-from ..ingest.warm_up import warm_up
+from ..ingest.runner import IngestError, Task, TaskFuture
+from ..ingest.warm_up import run_warm
 from .start import SparkStart
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
+    from pyspark import RDD, SparkContext
 
-JOBS = 2
+AHEAD = 2
+"""Tasks under way beyond those that have a core."""
+POLL_SECONDS = 0.1
 
 
 class SparkRunner:
     def __init__(self, spark: SparkStart) -> None:
         self._spark = spark
         self._group = f"wirelake-{time.monotonic_ns()}"
-        self._lock = threading.RLock()
-        self._queue: list[TaskFuture] = []
-        self._jobs: set[threading.Thread] = set()
-        self._settled = 0
+        self._changed = threading.Condition(threading.RLock())
+        self._waiting: set[TaskFuture] = set()
+        """Tasks that others must precede."""
+        self._ready: list[tuple[int, int, TaskFuture]] = []
+        """A heap: the most urgent task first, then the oldest."""
+        self._numbers = itertools.count()
+        self._slots: set[threading.Thread] = set()
+        self._base: RDD[int] | None = None
+        self.finished = 0
+        spark.when_ended(self._open_slots)
 
     @property
     def parallelism(self) -> int:
         return int(self._context().defaultParallelism)
 
-    @property
-    def finished(self) -> int:
-        """Of jobs that run, by Spark's own count: their results come when the whole job is done."""
-        if not self._jobs:
-            return self._settled
-        tracker = self._context().statusTracker()
-        return self._settled + sum(
-            info.numCompletedTasks
-            for job in set(tracker.getActiveJobsIds()) & set(tracker.getJobIdsForGroup(self._group))
-            for stage in getattr(tracker.getJobInfo(job), "stageIds", ())
-            if (info := tracker.getStageInfo(stage)) is not None
-        )
-
     def start(self) -> None:
         self._spark.start()
 
-    def submit(self, task: Task, after: Sequence[Future[Any]] = ()) -> Future[Any]:
-        future = TaskFuture(task, after, self._flush)
-        with self._lock:
-            self._queue.append(future)
-        if self._spark.is_ready:
-            self._begin_jobs()
+    def submit(self, task: Task, after: Sequence[Future[Any]] = (), priority: int = 0) -> Future[Any]:
+        future = TaskFuture(task, after)
+        with self._changed:
+            self._waiting.add(future)
+        self._spark.start()
+        for before in after:
+            before.add_done_callback(lambda _: self._consider(future, priority))
+        self._consider(future, priority)
         return future
 
-    def _flush(self, _: Future[Any]) -> None:
-        """Somebody waits for a result: what is queued starts as soon as there is a Spark and room for a job."""
-        with self._lock:
-            for future in self._queue:
-                future.is_urgent = True
-        self._begin_jobs()
+    def first_done(self, futures: Sequence[Future[Any]]) -> Future[Any]:
+        done = wait(futures, return_when=FIRST_COMPLETED).done
+        return next(future for future in futures if future in done)
 
     def cancel(self) -> None:
-        with self._lock:
-            for future in self._queue:
+        with self._changed:
+            dropped = [*self._waiting, *(future for _, _, future in self._ready)]
+            self._waiting.clear()
+            self._ready.clear()
+            for future in dropped:
                 future.cancel()
-            self._queue.clear()
-            jobs = list(self._jobs)
-        if jobs:
-            with suppress(Exception):  # it may be this very Spark that has failed
-                self._context().cancelJobGroup(self._group)
-        for job in jobs:
-            job.join()
+            while self._slots:  # a job that is being submitted right now can be cancelled only after that
+                with suppress(Exception):  # it may be this very Spark that has failed
+                    self._context().cancelJobGroup(self._group)
+                self._changed.wait(POLL_SECONDS)
 
     def _context(self) -> SparkContext:
         return self._spark.session().sparkContext
 
+    # --- which task is next
+
+    def _consider(self, future: TaskFuture, priority: int) -> None:
+        """Let a task that need not wait any longer run soon."""
+        with self._changed:
+            if future in self._waiting and future.is_ready:
+                self._waiting.remove(future)
+                heapq.heappush(self._ready, (-priority, next(self._numbers), future))
+                self._open_slots()
+
+    def _next(self) -> TaskFuture | None:
+        while self._ready:
+            future = heapq.heappop(self._ready)[2]
+            if future.set_running_or_notify_cancel() and not _fails_early(future):
+                return future
+        return None
+
     # --- jobs
 
-    def _begin_jobs(self) -> None:
+    def _open_slots(self) -> None:
+        """Begin to run tasks as far as there is room; if Spark has not started, they fail."""
         from pyspark import InheritableThread
 
-        context = self._context()
-        with self._lock:
-            while len(self._jobs) < JOBS and (futures := self._next(context.defaultParallelism)):
-                job = InheritableThread(target=self._run, args=(context, futures), daemon=True)
-                self._jobs.add(job)
-                job.start()
+        with self._changed:
+            if not self._spark.is_ready:
+                if self._spark.error is not None:
+                    self._fail_all(self._spark.error)
+                return
+            while self._ready and len(self._slots) < self.parallelism + AHEAD and (future := self._next()):
+                slot = InheritableThread(target=self._run_slot, args=(future,), daemon=True)
+                self._slots.add(slot)
+                slot.start()
 
-    def _next(self, cores: int) -> list[TaskFuture]:
-        """The tasks of the next job: none as long as few are ready and nobody waits."""
-        with self._lock:
-            ready = [future for future in self._queue if future.is_ready]
-            if len(ready) < cores and not any(future.is_urgent for future in ready):
-                return []
-            taken = set(ready)
-            self._queue = [future for future in self._queue if future not in taken]
-            return [future for future in ready if not _fails_early(future)]
+    def _fail_all(self, error: BaseException) -> None:
+        while (future := self._next()) is not None:
+            future.set_exception(error)
 
-    def _run(self, context: SparkContext, futures: list[TaskFuture]) -> None:
-        while futures:
-            self._run_job(context, futures)
-            with self._lock:
-                futures = self._next(context.defaultParallelism)
-                if not futures:
-                    self._jobs.discard(threading.current_thread())
+    def _run_slot(self, first: TaskFuture) -> None:
+        """Run one task after the other until none is ready."""
+        future: TaskFuture | None = first
+        while future is not None:
+            self._run(future)
+            with self._changed:
+                future = self._next()
+                if future is None:
+                    self._slots.discard(threading.current_thread())
+                    self._changed.notify_all()
 
-    def _run_job(self, context: SparkContext, futures: list[TaskFuture]) -> None:
-        kinds = sorted({type(future.task).__name__.removesuffix("Task").lower() for future in futures})
+    def _run(self, future: TaskFuture) -> None:
         try:
-            context.setJobGroup(self._group, f"wirelake {', '.join(kinds)}")
-            tasks = [(future.task, [before.result() for before in future.after]) for future in futures]
-            outcomes = context.parallelize(tasks, len(tasks)).map(_run_in_worker).collect()
-            with self._lock:
-                self._settled += len(futures)
-            for future, outcome in zip(futures, outcomes, strict=True):
-                future.settle(outcome)
+            results = [before.result() for before in future.after]
+            (outcome,) = self._rdd(future.task).map(partial(run_warm, future.task, results)).collect()
         except BaseException as error:
             failure = IngestError(f"Spark could not finish: {_first_line(error)}")
             failure.__cause__ = error
-            for future in futures:
-                future.set_exception(failure)
+            self._count()
+            future.set_exception(failure)
+        else:
+            self._count()
+            future.settle(outcome)
+
+    def _rdd(self, task: Task) -> RDD[int]:
+        """One element in one partition, the same for all tasks: to make it costs more than a task."""
+        context = self._context()
+        context.setJobGroup(self._group, f"wirelake {type(task).__name__.removesuffix('Task').lower()}")
+        with self._changed:
+            if self._base is None:
+                self._base = context.parallelize([0], 1)
+            return self._base
+
+    def _count(self) -> None:
+        with self._changed:
+            self.finished += 1
 
 
 def _fails_early(future: TaskFuture) -> bool:
@@ -138,12 +163,7 @@ def _fails_early(future: TaskFuture) -> bool:
     return error is not None
 
 
-def _run_in_worker(job: tuple[Task, Sequence[Any]]) -> Any:
-    warm_up()
-    return run_task(*job)
-
-
 def _first_line(error: BaseException) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip()]
+    lines = [line for text in str(error).splitlines() if (line := text.strip()) and not line.startswith("at ")]
     telling = [line for line in lines if "Error" in line or "Exception" in line]
-    return (telling or lines or [type(error).__name__])[-1].strip()
+    return (telling or lines or [type(error).__name__])[-1]

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from subprocess import Popen, TimeoutExpired
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any
 
 from ..ingest.compile_kernels import compile_kernels
@@ -42,6 +42,8 @@ class SparkStart:
         self._error: BaseException | None = None
         self._is_started = False
         self._begun, self._ended = Event(), Event()
+        self._callbacks: list[Callable[[], None]] = []
+        self._lock = Lock()
         self._thread = Thread(target=self._run, name="wirelake-spark", daemon=True)
 
     @classmethod
@@ -64,6 +66,19 @@ class SparkStart:
     @property
     def is_ready(self) -> bool:
         return self._session is not None
+
+    @property
+    def error(self) -> BaseException | None:
+        """Why it did not start."""
+        return self._error
+
+    def when_ended(self, callback: Callable[[], None]) -> None:
+        """Call this once it is ready or has failed: at once, or in the thread that starts it."""
+        with self._lock:
+            if not self._ended.is_set():
+                self._callbacks.append(callback)
+                return
+        callback()
 
     def wait_until_up(self) -> None:
         """Wait until a JVM replies: whatever is wrong with an installation shows by then."""
@@ -136,7 +151,10 @@ class SparkStart:
         except BaseException as error:
             self._error = error
         finally:
-            self._ended.set()
+            with self._lock:
+                self._ended.set()
+            for callback in self._callbacks:
+                callback()
 
 
 def _warm_workers(spark: SparkSession) -> None:
