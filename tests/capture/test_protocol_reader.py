@@ -42,10 +42,9 @@ def test_schemas_do_not_depend_on_what_was_seen() -> None:
     }
     assert len(schemas) == 1
     (schema,) = schemas
-    assert schema.names[:10] == [
-        "capture", "connection", "direction", "offset", "length", "ts", "message", "code", "notes", "raw_text",
+    assert schema.names[:11] == [
+        "capture", "connection", "direction", "offset", "length", "ts", "order", "message", "code", "notes", "raw_text",
     ]  # fmt: skip
-    assert schema.names[-1] == "order"
     assert schema.field("ts").type == pa.timestamp("us", tz="UTC")
 
 

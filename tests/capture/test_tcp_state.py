@@ -15,7 +15,7 @@ from wirelake.capture.settings import ReadSettings
 from wirelake.capture.state import State
 from wirelake.capture.tcp import Tracker
 from wirelake.capture.tcp_state import TrackerState
-from wirelake.errors import LakeError
+from wirelake.errors import CaptureError, LakeError
 from wirelake.ingest.carry import pack, unpack
 from wirelake.kernels import tcp
 
@@ -79,5 +79,5 @@ def test_any_number_of_a_state_may_be_wrong_and_nothing_crashes(open_state: Stat
             for _ in decoder.run(CaptureRange(str(path), "a")):
                 pass
             Tracker(state.tracker).finish()
-        except (ValueError, IndexError, AssertionError, MemoryError, OverflowError, RuntimeError):
+        except (CaptureError, ValueError, IndexError, AssertionError, MemoryError, OverflowError, RuntimeError):
             pass

@@ -260,7 +260,7 @@ def test_a_lake_with_a_damaged_record_is_refused_and_left_alone(
     assert_goes_on(begun, parts, clean)
 
 
-@pytest.mark.parametrize("name", ["state", "positions", "gold", "transactions"])
+@pytest.mark.parametrize("name", ["state", "sensor", "gold", "transactions"])
 def test_a_lake_with_damaged_carry_is_refused_and_left_alone(
     name: str, begun: Path, parts: list[Path], clean: dict[str, Any]
 ) -> None:

@@ -9,7 +9,8 @@ from wirelake.columnar.schema import FRONT_NAMES, TIMESTAMP, default_columns, do
 from wirelake.protocols import BUILT_IN, load
 from wirelake.spec.columns import columns
 
-ENVELOPE = ["capture", "connection", "direction", "offset", "length", "ts", "message", "code", "notes", "raw_text"]
+PLACE = ["capture", "connection", "direction", "offset", "length", "ts", "order"]
+ENVELOPE = [*PLACE, "message", "code", "notes", "raw_text"]
 
 
 @pytest.mark.parametrize("protocol", BUILT_IN)

@@ -20,8 +20,7 @@ SENSOR, ORDERS = (f"{Path(__file__).parents[2] / 'examples' / name}.py:PROTOCOL"
 
 
 def test_messages_are_the_first_part_of_the_facts() -> None:
-    names = [name for name in FACTS.names if name != "order"]
-    assert names[: len(MESSAGES)] == MESSAGES.names and MESSAGES.names[-1] == "payload_bytes"
+    assert FACTS.names[: len(MESSAGES)] == MESSAGES.names and MESSAGES.names[-1] == "payload_bytes"
 
 
 def test_a_protocol_of_a_user_works_by_its_roles() -> None:

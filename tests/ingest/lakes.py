@@ -9,7 +9,7 @@ from typing import Any
 from wirelake.generate.truth import Truth
 from wirelake.lake import Lake
 
-PLACE_OF_ROW = {"date", "capture", "position", "order"}
+PLACE_OF_ROW = {"date", "sensor", "capture", "position", "order"}
 """What may differ between two ways of reading the same traffic: files have other names and other cuts."""
 
 

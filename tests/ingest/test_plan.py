@@ -1,49 +1,126 @@
-"""Which captures are new."""
+"""Which captures are new, whose they are, and which come late."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
 from wirelake.generate import generate, write_pcap
-from wirelake.ingest.plan import choose_new, find_captures, partition_bytes
-from wirelake.lake import Input
+from wirelake.ingest.inline_runner import InlineRunner
+from wirelake.ingest.plan import Choice, Late, SensorPlan, find_captures, partition_bytes, recognise
+from wirelake.ingest.run import ingest
+from wirelake.ingest.runner import IngestError
+from wirelake.ingest.sensor_carry import CarryOf
+from wirelake.lake import Lake
 
 
-def captures(folder: Path) -> list[Path]:
-    write_pcap(generate("mb", seed=2, messages=200), folder / "part.pcap", files=2)
-    return sorted(folder.glob("part-*.pcap"))
+@pytest.fixture
+def captures(tmp_path: Path) -> list[Path]:
+    (tmp_path / "here").mkdir()
+    write_pcap(generate("mb", seed=2, messages=200), tmp_path / "here" / "part.pcap", files=3)
+    return sorted((tmp_path / "here").glob("part-*.pcap"))
 
 
-def chosen(paths: list[Path], known: dict[str, Input], positions: dict[str, object]) -> list[tuple[str, object]]:
+def lake_of(paths: list[Path], place: Path, **options: bool) -> Lake:
+    lake = Lake.open(place, settings={"buckets": 1}, durable=False)
+    for path in paths:
+        ingest(InlineRunner(), [str(path)], lake, **options)
+    return lake
+
+
+def plans(paths: list[Path], lake: Lake, late: Late = "refuse", final: bool = False) -> list[SensorPlan]:
     found, notes = find_captures([str(path) for path in paths], None)
     assert notes == []
-    return [(Path(one.piece.path).name, one.piece.start) for one in choose_new(found, known, positions, False)]
+    with lake.writing() as run:
+
+        def carry_of(sensor: str, known: Mapping[str, str]) -> CarryOf:
+            return CarryOf(lake.store, run.staging, sensor, known)
+
+        return Choice(lake, carry_of, late, final).plans(recognise(found, lake.inputs()))
 
 
-def known_as(paths: list[Path]) -> dict[str, Input]:
-    found, _ = find_captures([str(path) for path in paths], None)
-    return {one.piece.path: one.input for one in choose_new(found, {}, {}, False)}
+def chosen(plan: SensorPlan) -> list[tuple[str, int]]:
+    """The captures that are read, each with the position from which."""
+    pieces = [capture.piece for capture in plan.captures]
+    return [(Path(piece.path).name, piece.start.position if piece.start else 0) for piece in pieces]
 
 
-def test_captures_are_read_in_the_order_in_which_they_were_taken(tmp_path: Path) -> None:
-    first, second = captures(tmp_path)
-    assert chosen([second, first], {}, {}) == [("part-0000.pcap", None), ("part-0001.pcap", None)]
+def test_captures_of_a_sensor_are_read_in_the_order_in_which_they_were_taken(
+    captures: list[Path], tmp_path: Path
+) -> None:
+    (plan,) = plans(captures[::-1], lake_of([], tmp_path / "lake"))
+    assert plan.name == str(tmp_path / "here")
+    assert chosen(plan) == [("part-0000.pcap", 0), ("part-0001.pcap", 0), ("part-0002.pcap", 0)]
 
 
-def test_a_known_capture_is_left_out_also_under_another_name(tmp_path: Path) -> None:
-    first, second = captures(tmp_path)
-    known = known_as([first])
-    moved = first.rename(tmp_path / "moved.pcap")
-    assert chosen([moved, second], known, {}) == [("part-0001.pcap", None)]
+def test_a_known_capture_is_left_out_and_keeps_its_sensor_under_another_name(
+    captures: list[Path], tmp_path: Path
+) -> None:
+    lake = lake_of(captures[:1], tmp_path / "lake")
+    (tmp_path / "there").mkdir()
+    moved = captures[0].rename(tmp_path / "there" / "moved.pcap")
+    assert plans([moved], lake) == []
+    (plan,) = plans([moved, captures[1]], lake)
+    assert (plan.name, chosen(plan)) == (str(tmp_path / "here"), [("part-0001.pcap", 0)])
 
 
-def test_a_capture_that_grew_is_read_on_where_it_was_left(tmp_path: Path) -> None:
-    first, _ = captures(tmp_path)
-    whole = first.read_bytes()
-    first.write_bytes(whole[: len(whole) // 2])
-    known = known_as([first])
-    first.write_bytes(whole)
-    assert chosen([first], known, {str(first): "here"}) == [("part-0000.pcap", "here")]
+def test_a_capture_that_grew_is_read_on_where_it_was_left(captures: list[Path], tmp_path: Path) -> None:
+    whole = captures[0].read_bytes()
+    captures[0].write_bytes(whole[: len(whole) // 2])
+    lake = lake_of(captures[:1], tmp_path / "lake")
+    captures[0].write_bytes(whole)
+    (plan,) = plans(captures[:1], lake)
+    ((name, position),) = chosen(plan)
+    assert name == "part-0000.pcap" and 0 < position <= len(whole) // 2
+
+
+def test_a_late_capture_is_refused_with_what_to_do(captures: list[Path], tmp_path: Path) -> None:
+    lake = lake_of([captures[0], captures[2]], tmp_path / "lake")
+    with pytest.raises(IngestError, match=r"part-0001.pcap belongs before .* --late rebuild .* --late separate"):
+        plans([captures[1]], lake)
+
+
+def test_a_capture_that_grows_after_a_later_one_was_begun_is_late(captures: list[Path], tmp_path: Path) -> None:
+    whole = captures[0].read_bytes()
+    captures[0].write_bytes(whole[: len(whole) // 2])
+    lake = lake_of(captures[:2], tmp_path / "lake")
+    captures[0].write_bytes(whole)
+    with pytest.raises(IngestError, match=r"part-0000.pcap belongs before"):
+        plans(captures[:1], lake)
+
+
+def test_to_rebuild_reads_again_what_lies_behind_the_late_capture(captures: list[Path], tmp_path: Path) -> None:
+    lake = lake_of([captures[0], captures[2]], tmp_path / "lake")
+    (plan,) = plans([captures[1]], lake, "rebuild")
+    assert plan.since == 1
+    before = captures[0].stat().st_size
+    assert chosen(plan) == [("part-0000.pcap", before), ("part-0001.pcap", 0), ("part-0002.pcap", 0)]
+
+
+def test_to_rebuild_without_the_captures_is_refused_by_name(captures: list[Path], tmp_path: Path) -> None:
+    lake = lake_of([captures[0], captures[2]], tmp_path / "lake")
+    captures[2].unlink()
+    with pytest.raises(IngestError, match=r"cannot rebuild: .*part-0002.pcap is gone"):
+        plans([captures[1]], lake, "rebuild")
+
+
+def test_a_late_capture_can_be_a_sensor_of_its_own(captures: list[Path], tmp_path: Path) -> None:
+    lake = lake_of([captures[0], captures[2]], tmp_path / "lake")
+    (plan,) = plans([captures[1]], lake, "separate")
+    assert plan.name == f"{tmp_path / 'here'}#part-0001.pcap"
+    assert chosen(plan) == [("part-0001.pcap", 0)] and plan.since is None
+
+
+def test_final_closes_the_sensors_of_its_inputs_also_if_they_bring_nothing(
+    captures: list[Path], tmp_path: Path
+) -> None:
+    lake = lake_of(captures, tmp_path / "lake")
+    (plan,) = plans([captures[0]], lake, final=True)
+    assert [(segment.captures, segment.final) for segment in plan.segments] == [([], True)]
+    closed = lake_of(captures, tmp_path / "closed", final=True)
+    assert plans(captures, closed, final=True) == []
 
 
 def test_partitions_grow_with_the_captures_within_limits() -> None:

@@ -63,8 +63,8 @@ def test_only_who_wants_one_gets_a_new_lake(tmp_path: Path) -> None:
 
 
 def test_a_lake_of_a_newer_wirelake_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "_lake.json").write_text(json.dumps({"format": 2, "wirelake": "9.1", "settings": {}}))
-    with pytest.raises(LakeError, match=r"has format 2, of a newer wirelake \(9.1\); this one knows up to 1"):
+    (tmp_path / "_lake.json").write_text(json.dumps({"format": 3, "wirelake": "9.1", "settings": {}}))
+    with pytest.raises(LakeError, match=r"has format 3, of a newer wirelake \(9.1\); this one knows up to 2"):
         Lake.open(tmp_path)
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import pyarrow as pa
+
+from ..errors import CaptureError
 from .chunks import Chunks, Counts
 from .messages import Output
 from .read import Reader, ResumePoint, open_capture
@@ -38,6 +41,8 @@ class DecodedWindow:
     chunks: Chunks
     output: Output
     range: CaptureRange | None
+    captures: list[str]
+    """The capture of each connection of the chunks: the last one that had packets of it."""
     consumed: int = 0
     is_end: bool = False
     """Nothing more comes: every connection has ended."""
@@ -68,6 +73,17 @@ class CaptureDecoder:
             window=self.window,
             growing=captured.is_growing,
         )
+        try:
+            yield from self._windows(reader, captured)
+        except CaptureError:
+            raise
+        except Exception as error:
+            # Whatever a capture does to its readers: its name tells which one to set aside.
+            raise CaptureError(f"cannot be decoded: {error}", path=captured.path) from error
+        self.counts[captured.capture] = reader.counts
+        self.resume_points[captured.path] = reader.resume_point()
+
+    def _windows(self, reader: Reader, captured: CaptureRange) -> Iterator[DecodedWindow]:
         before = reader.position
         for chunks in reader:
             if captured.kind == "raw" and len(self.settings.protocols) == 1:
@@ -75,16 +91,24 @@ class CaptureDecoder:
                 for connection in chunks.connections:
                     connection.protocol = self.settings.protocols[0]
             output = self.streams.feed(chunks, captured.capture)
-            yield DecodedWindow(chunks, output, captured, reader.position - before)
+            captures = [captured.capture] * len(chunks.connections)
+            yield DecodedWindow(chunks, output, captured, captures, reader.position - before)
             before = reader.position
-        self.counts[captured.capture] = reader.counts
-        self.resume_points[captured.path] = reader.resume_point()
 
     def finish(self) -> Iterator[DecodedWindow]:
         """Decode what is left: nothing more comes."""
         chunks = self.tracker.finish()
-        yield DecodedWindow(chunks, self.streams.feed(chunks, ""), None)
-        yield DecodedWindow(chunks, self.streams.finish(), None, is_end=True)
+        captures = self.streams.captures(chunks.connections)
+        yield DecodedWindow(chunks, self.streams.feed(chunks, ""), None, captures)
+        yield DecodedWindow(chunks, self.streams.finish(), None, captures, is_end=True)
+
+    @property
+    def held(self) -> tuple[int, int]:
+        return 0, 0
+
+    def open_accounts(self) -> pa.RecordBatch:
+        """Return what became of the bytes of all connections that have not ended."""
+        return self.streams.accounts()
 
     def state(self) -> State:
         return State(self.tracker.state(), self.streams.state())

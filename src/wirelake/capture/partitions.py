@@ -43,6 +43,8 @@ class Plan:
     """What is known behind the last partition; None if the planner read nothing: then the only partition tells it."""
     resume_points: dict[str, ResumePoint] = field(default_factory=dict)
     """Where each capture was left, by path."""
+    rest: tuple[CaptureRange, ...] = ()
+    """What was not read, because there are partitions enough."""
 
 
 def plan(
@@ -63,18 +65,41 @@ def plan(
     if sum(captured.size for captured in ranges) <= partition_bytes:
         on_partition(only := Partition(0, tuple(ranges), before, is_last, is_only=True))
         return Plan([only], None)
+    planned = index(ranges, settings, before, partition_bytes, progress=progress, on_partition=on_partition)
+    if is_last:
+        assert planned.after is not None
+        planned.partitions.append(Partition(len(planned.partitions), (), planned.after, is_last=True))
+        on_partition(planned.partitions[-1])
+    return planned
+
+
+def index(
+    ranges: Sequence[CaptureRange],
+    settings: ReadSettings,
+    before: State,
+    partition_bytes: int,
+    most: int | None = None,
+    *,
+    progress: Callable[[int], None] = lambda _: None,
+    on_partition: Callable[[Partition], None] = lambda _: None,
+) -> Plan:
+    """Read captures, one after the other as one, to find where they are cut and what is known there.
+
+    With ``most`` partitions the plan ends, and ``rest`` is where another one goes on, with the state ``after``.
+    """
     window = min(WINDOW_BYTES, max(partition_bytes // 8, 1 << 10))  # cuts fall between windows
     decoder = CaptureDecoder(replace(settings, columns={}, counts_only=True), before, window)
     cutter = _Cutter(decoder, partition_bytes, on_partition)
-    for captured in ranges:
+    for number, captured in enumerate(ranges):
         cutter.begin(captured)
         for decoded in decoder.run(captured):
             cutter.add(decoded)
             progress(decoded.consumed)
+            if cutter.has_just_cut and len(cutter.partitions) == most:
+                rest = (cutter.captured, *ranges[number + 1 :])
+                return Plan(cutter.partitions, decoder.state(), decoder.resume_points, rest)
         cutter.end()
     cutter.cut()
-    if is_last:
-        cutter.put((), decoder.state(), is_last=True)
     return Plan(cutter.partitions, decoder.state(), decoder.resume_points)
 
 
@@ -104,10 +129,14 @@ class _Cutter:
         self.captured_size += decoded.consumed
         reader = self.decoder.reader
         if reader is not None and self.size + self.captured_size >= self.partition_bytes:
-            here = reader.resume_point()
+            left = max(0, self.captured.size - self.captured_size)
             self.ranges.append(replace(self.captured, stop=reader.position, size=self.captured_size))
             self.cut()
-            self.captured, self.captured_size = replace(self.captured, start=here), 0
+            self.captured, self.captured_size = replace(self.captured, start=reader.resume_point(), size=left), 0
+
+    @property
+    def has_just_cut(self) -> bool:
+        return not self.ranges and not self.captured_size
 
     def end(self) -> None:
         if self.captured_size or self.captured.start is None:
@@ -116,12 +145,10 @@ class _Cutter:
 
     def cut(self) -> None:
         if self.ranges:
-            self.put(tuple(self.ranges), self.before.only(self.touched))
+            before = self.before.only(self.touched)
+            self.partitions.append(Partition(len(self.partitions), tuple(self.ranges), before))
+            self.on_partition(self.partitions[-1])
         self._start()
-
-    def put(self, ranges: tuple[CaptureRange, ...], before: State, is_last: bool = False) -> None:
-        self.partitions.append(Partition(len(self.partitions), ranges, before, is_last))
-        self.on_partition(self.partitions[-1])
 
 
 def decode_partition(partition: Partition, settings: ReadSettings) -> tuple[CaptureDecoder, Iterator[DecodedWindow]]:

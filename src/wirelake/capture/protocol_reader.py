@@ -60,7 +60,7 @@ class ProtocolReader:
         if self.settings.columns is not None:
             return tuple(self.settings.about(self.settings.columns, self.name) or ())
         fields = [name for name in default_columns(self.protocol) if name not in FRONT_NAMES]
-        return (*(name for name, _, _ in ENVELOPE), *fields, "order")
+        return (*(name for name, _, _ in ENVELOPE), *fields)
 
     @cached_property
     def schema(self) -> pa.Schema:

@@ -7,7 +7,7 @@ the columnar decoder all together; the others, and WebSocket, are looked at chun
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import pairwise
 
@@ -60,6 +60,12 @@ class Streams:
         slots = self._open_slots()
         nothing = Chunks(np.empty(0, np.uint8), [], *np.empty((7, 0), np.int64))
         return self._output(nothing, slots, slots, slots.tolist())
+
+    def captures(self, connections: Iterable[Connection]) -> list[str]:
+        """Return the capture in which each connection was seen last."""
+        table = self._table
+        slots = (table.slots.get(each.id) for each in connections)
+        return [table.captures[int(table.capture[slot])] if slot is not None else "" for slot in slots]
 
     def accounts(self) -> pa.RecordBatch:
         """Return what became of the bytes of all connections that have not ended."""

@@ -56,7 +56,23 @@ class _Size(click.ParamType[int, Any]):
     help="The kind of the files, where their first bytes do not tell; raw: the bare bytes of one direction.",
 )
 @click.option(
-    "--final", is_flag=True, help="Nothing more comes: decide everything that is open, leave nothing pending."
+    "--sensor",
+    metavar="NAME",
+    help="Where the captures were taken. Sensors are independent of each other.  [default: the directory of each"
+    " capture; of a tap, its name]",
+)
+@click.option(
+    "--late",
+    type=click.Choice(["refuse", "rebuild", "separate"]),
+    default="refuse",
+    show_default=True,
+    help="What to do with a capture that belongs before others that were read already: refuse it, rebuild what came"
+    " behind it, or take it as a separate sensor.",
+)
+@click.option(
+    "--final",
+    is_flag=True,
+    help="Nothing more comes from the sensors of these captures: decide what is open, leave nothing pending.",
 )
 @click.option("--keep-bytes", is_flag=True, help="Keep the bytes of chunks in bronze/chunks.")
 @click.option(
@@ -67,8 +83,15 @@ class _Size(click.ParamType[int, Any]):
 @click.option("--master", metavar="URL", help="Spark master.  [default: local[*], or that of spark-submit]")
 @click.option("--conf", multiple=True, metavar="NAME=VALUE", help="A Spark setting. May be repeated.")
 @click.option(
+    "--buckets",
+    type=click.IntRange(1, 999),
+    metavar="N",
+    help="Into how many parts a new lake divides connections; as many tasks can work on them at once.  [default: 8]",
+)
+@click.option(
     "--partition-bytes", type=_Size(), metavar="SIZE", help="Bytes of captures per task.  [default: 16m to 64m]"
 )
+@click.option("-v", "--verbose", is_flag=True, help="Also print the stages, with the seconds that they took.")
 @click.option("--quiet", is_flag=True, help="Print no progress and no summary on standard error.")
 @reading_options
 def ingest(
@@ -77,12 +100,16 @@ def ingest(
     protocols: tuple[str, ...],
     ports: tuple[str, ...],
     kind: str | None,
+    sensor: str | None,
+    late: str,
     final: bool,
     keep_bytes: bool,
     engine: str | None,
     master: str | None,
     conf: tuple[str, ...],
+    buckets: int | None,
     partition_bytes: int | None,
+    verbose: bool,
     quiet: bool,
     **given: Any,
 ) -> None:
@@ -93,10 +120,15 @@ def ingest(
     the next file. The tables are Parquet: read them with Spark, DuckDB, pandas or anything else. One commit makes
     everything visible, or nothing.
 
+    The captures of a sensor are read in the order of their first packets, as one. Sensors are independent: the column
+    sensor of every table tells them apart. A capture that cannot be decoded is set aside by name, and the others are
+    read.
+
     \b
     wirelake generate -p casual -p mb -n 20000 -o monday.pcap
     wirelake ingest monday.pcap lake
     wirelake ingest captures/ lake --port 9000=casual --final
+    wirelake ingest /captures/eth0 /captures/eth1 lake --late rebuild
     wirelake ingest stream.bin lake --kind raw -p dsa
 
     Prints one JSON object on standard output that says what was done.
@@ -110,8 +142,11 @@ def ingest(
                 lake,
                 reading=_reading(protocols, ports, given),
                 kind=kind,
+                sensor=sensor,
+                late=late,
                 final=final,
                 keep_bytes=keep_bytes,
+                buckets=buckets,
                 partition_bytes=partition_bytes,
                 progress=bar,
             )
@@ -119,7 +154,7 @@ def ingest(
         if bar is not None:
             bar.close()
     if not quiet:
-        _tell(report, lake)
+        _tell(report, lake, verbose)
     emit(report.to_json())
 
 
@@ -213,15 +248,25 @@ def _ports(given: tuple[str, ...]) -> dict[int, str]:
     return ports
 
 
-def _tell(report: Any, lake: str) -> None:
+def _tell(report: Any, lake: str, verbose: bool) -> None:
     for note in report.notes:
         click.echo(f"note: {note}", err=True)
+    for capture, reason in report.set_aside.items():
+        click.echo(f"set aside: {reason}; the next ingest tries {capture} again", err=True)
     if report.commit is None:
         click.echo(f"nothing new for {lake}: it already has these captures ({report.skipped})", err=True)
         return
-    click.echo(f"{lake}: commit {report.commit}, {report.captures} captures in {report.seconds:.1f} s", err=True)
-    for line in (*totals(report), *_slowest(report)):
+    sensors = f" of {report.sensors} sensors" if report.sensors > 1 else ""
+    done = f"commit {report.commit}, {report.captures} captures{sensors} in {report.seconds:.1f} s"
+    click.echo(f"{lake}: {done}", err=True)
+    for line in (*totals(report), *_slowest(report), *(_stages(report) if verbose else ())):
         click.echo(line, err=True)
+
+
+def _stages(report: Any) -> Iterator[str]:
+    for name, times in report.stages.items():
+        tasks, seconds, elapsed = times["tasks"], times["seconds"], times["elapsed"]
+        yield f"  {name:13} {elapsed:.2f} s elapsed, {tasks} tasks of {seconds:.2f} s together"
 
 
 def totals(report: Any) -> Iterator[str]:
@@ -236,6 +281,11 @@ def totals(report: Any) -> Iterator[str]:
     parts += [f"{size(report.bytes_missing)} missing"] if report.bytes_missing else []
     parts += [f"{size(report.bytes_foreign)} of other protocols"] if report.bytes_foreign else []
     yield "  bytes         " + ", ".join(parts)
+    if report.holes:
+        waits = f"{size(report.bytes_held)} held behind {report.holes:,} holes"
+        yield f"  waiting       {waits}; add --final if nothing more comes"
+    for sensor in report.rebuilt:
+        yield f"  rebuilt       {sensor}"
 
 
 def _slowest(report: Any) -> Iterator[str]:

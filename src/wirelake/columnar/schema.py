@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import pyarrow as pa
 
-from ..spec.columns import Column, columns
+from ..spec.columns import ENVELOPE, Column, columns
 from ..spec.nodes import Protocol
 
 TIMESTAMP = pa.timestamp("us", "UTC")
@@ -104,7 +104,8 @@ def table_schema(protocol: Protocol) -> pa.Schema:
         "connection": pa.field("connection", pa.string()),
         "direction": pa.field("direction", pa.string()),
         "ts": pa.field("ts", TIMESTAMP),
+        "order": pa.field("order", pa.int64()),
     }
-    names = ("capture", "connection", "direction", "offset", "length", "ts", "message", "code", "notes", "raw_text")
+    names = [name for name, _, _ in ENVELOPE]
     envelope = [front.get(name) or given.field(name) for name in names]
     return pa.schema([*envelope, *(field for field in given if field.name not in names)])

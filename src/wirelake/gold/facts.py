@@ -75,10 +75,8 @@ FACTS = documented(
 FED = pa.schema([field for field in FACTS if field.name not in ("notes", "raw_text", "payload_bytes")])
 """What the steps of this room read of them."""
 
-MESSAGES = pa.schema(
-    [FACTS.field(i) for i in range(FACTS.get_field_index("payload_bytes") + 1) if FACTS.field(i).name != "order"]
-)
-"""silver/messages: the first part of the facts, without their order."""
+MESSAGES = pa.schema([FACTS.field(i) for i in range(FACTS.get_field_index("payload_bytes") + 1)])
+"""silver/messages: the first part of the facts."""
 
 ENVELOPE = (
     "capture",

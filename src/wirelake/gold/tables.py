@@ -8,7 +8,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 from ..capture.quarantine import QUARANTINE
-from ..columnar.schema import TIMESTAMP, documented
+from ..columnar.schema import TIMESTAMP, documented, table_schema
+from ..spec.nodes import Protocol
 from .addresses import ADDRESSES
 from .exchanges import EXCHANGES
 from .facts import MESSAGES
@@ -42,7 +43,20 @@ ACCOUNTING = documented(
     ("protocol", pa.string(), "what is spoken; null if that is not known"),
 )
 
-TABLES: dict[str, pa.Schema] = {
+SENSOR = documented(("sensor", pa.string(), "the place where it was captured; part of the key of every table"))
+
+
+def with_sensor(schema: pa.Schema) -> pa.Schema:
+    """The columns of a table as a lake has them."""
+    return schema.insert(0, SENSOR.field(0))
+
+
+def protocol_table(protocol: Protocol) -> pa.Schema:
+    """The table of a protocol as a lake has it."""
+    return with_sensor(table_schema(protocol))
+
+
+_TABLES = {
     "bronze/chunks": CHUNKS.append(CHUNK_BYTES),
     "silver/messages": MESSAGES,
     "silver/quarantine": QUARANTINE,
@@ -54,6 +68,7 @@ TABLES: dict[str, pa.Schema] = {
     "gold/open": OPEN,
     "accounting": ACCOUNTING,
 }
+TABLES: dict[str, pa.Schema] = {name: with_sensor(schema) for name, schema in _TABLES.items()}
 """The tables that every lake has, beside one per protocol."""
 REPLACED = ("accounting", "gold/open", "gold/addresses")
 """Tables of which a commit may replace files; to all others it only adds."""

@@ -12,7 +12,6 @@ import math
 import re
 import struct
 import zlib
-from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeVar, get_args, get_origin
 
 import msgspec
@@ -20,15 +19,13 @@ import numpy as np
 import pyarrow as pa
 
 from .. import __version__, errors
-from ..capture.read import ResumePoint
 from ..errors import DecodeError, LakeError
-from ..lake import Run, StagedFile
 from ..lake.store import Store
 
 T = TypeVar("T")
 
 MAGIC = b"wlcarry\n"
-VERSION = 1
+VERSION = 2
 LARGEST = 1 << 30
 """Bytes of a body, packed or not. A lake may come from a stranger: it must not claim all memory."""
 SMALL, RATIO = 64 << 20, 1000
@@ -171,43 +168,3 @@ def _error(value: Any) -> Any:
     if name not in _ERRORS or not isinstance(state, dict) or not isinstance(state.get("detail"), str):
         raise ValueError(f"{name!r} is no error of a decoder")
     return errors.rebuild(_ERRORS[name], state)
-
-
-# --- the carry of one step
-
-POSITIONS = "positions"
-STATE = "state"
-
-
-@dataclass
-class Positions:
-    """Where each capture was left, by path."""
-
-    by_path: dict[str, ResumePoint] = field(default_factory=dict)
-
-
-class StepCarry:
-    """What the last commit handed on (``known``: paths in the lake), and what the next one records (``next``: staged
-    files, None for what is dropped), both by name.
-    """
-
-    def __init__(self, run: Run) -> None:
-        self.known = run.lake.carry()
-        self.next: dict[str, StagedFile | None] = {}
-        self._run = run
-
-    @property
-    def is_open(self) -> bool:
-        """Whether anything is undecided."""
-        return bool(self.known.keys() - {POSITIONS})
-
-    def get(self, name: str, default: T) -> T:
-        """Return what the last commit handed on under this name."""
-        return read(self._run.lake.store, self.known[name], type(default)) if name in self.known else default
-
-    def put(self, name: str, value: Any) -> None:
-        self.next[name] = self._run.staging.stage_bytes(f"driver-{name}", name, pack(value))
-
-    def positions(self) -> dict[str, ResumePoint]:
-        """Return where each capture was left, by path."""
-        return self.get(POSITIONS, Positions()).by_path

@@ -9,14 +9,19 @@ captures may come one by one or all at once, with the same result.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
+from ..capture.read.listing import Peek
 from ..capture.settings import ReadSettings
-from ..lake import Lake
-from .plan import choose_new, find_captures
-from .runner import Runner
+from ..errors import OptionError
+from ..lake import Lake, Run
+from .plan import Choice, Late, find_captures, recognise
+from .report import Report
+from .runner import CaptureFailed, Runner
+from .sensor_carry import CarryOf
 from .stages import NoProgress, Progress
-from .step import Report, Step
+from .step import Step
 
 BUCKETS = 8
 
@@ -28,24 +33,75 @@ def ingest(
     *,
     reading: ReadSettings | None = None,
     kind: str | None = None,
+    sensor: str | None = None,
+    late: Late = "refuse",
     final: bool = False,
     keep_bytes: bool = False,
+    buckets: int | None = None,
     partition_bytes: int | None = None,
     progress: Progress | None = None,
 ) -> Report:
     """Read captures (files, directories, patterns, URIs) that the lake does not have yet, and commit their tables.
 
-    ``final`` says that nothing more comes: whatever is open is decided. ``kind`` is that of captures whose bytes do
-    not tell it (``raw``).
+    ``sensor`` is the place where they were captured; by default the directory of each. ``late`` says what to do with
+    a capture that belongs before others that were read already. ``final`` says that nothing more comes: whatever is
+    open is decided. ``kind`` is that of captures whose bytes do not tell it (``raw``).
     """
     began = time.monotonic()
     captures, notes = find_captures(list(inputs), kind)  # before there is a lake: a refused input leaves none
-    lake = lake if isinstance(lake, Lake) else Lake.open(lake, settings={"buckets": BUCKETS})
+    lake = _opened(lake, buckets)
     with lake.writing() as run:
-        step = Step(run, runner, reading or ReadSettings(), final, keep_bytes, progress or NoProgress())
-        new = choose_new(captures, lake.inputs(), step.carry.positions(), final)
-        step.report.notes += notes
-        step.report.skipped = len(captures) - len(new)
-        report = step.run(new, partition_bytes)
+        wanted = _Ingest(run, runner, reading or ReadSettings(), sensor, late, final, keep_bytes, partition_bytes)
+        report = wanted.run(captures, progress or NoProgress())
+    report.notes = notes + report.notes
     report.seconds = time.monotonic() - began
     return report
+
+
+def _opened(lake: str | Lake, buckets: int | None) -> Lake:
+    lake = lake if isinstance(lake, Lake) else Lake.open(lake, settings={"buckets": buckets or BUCKETS})
+    has = int(lake.settings["buckets"])
+    if buckets is not None and buckets != has:
+        raise OptionError(f"{lake.path} has {has} buckets since it was made, not {buckets}")
+    return lake
+
+
+@dataclass
+class _Ingest:
+    """One ingest: again without a capture that turns out not to be decodable."""
+
+    lake_run: Run
+    runner: Runner
+    reading: ReadSettings
+    sensor: str | None
+    late: Late
+    final: bool
+    keep_bytes: bool
+    partition_bytes: int | None
+    set_aside: dict[str, str] = field(default_factory=dict)
+
+    def run(self, captures: Sequence[Peek], progress: Progress) -> Report:
+        while True:
+            left = [capture for capture in captures if capture.path not in self.set_aside]
+            try:
+                report = self._attempt(left, progress)
+            except CaptureFailed as error:
+                if error.capture not in {capture.path for capture in left} or len(left) == 1:
+                    raise
+                self.set_aside[error.capture] = str(error)
+                continue
+            report.set_aside = self.set_aside
+            return report
+
+    def _attempt(self, captures: Sequence[Peek], progress: Progress) -> Report:
+        run, lake = self.lake_run, self.lake_run.lake
+        found = recognise(captures, lake.inputs(), self.sensor)
+
+        def carry_of(sensor: str, known: Mapping[str, str]) -> CarryOf:
+            return CarryOf(lake.store, run.staging, sensor, known)
+
+        plans = Choice(lake, carry_of, self.late, self.final).plans(found)
+        step = Step(run, self.runner, self.reading, self.keep_bytes, progress)
+        report = step.run(plans, self.partition_bytes) if plans else Report()
+        report.skipped = len(captures) - report.captures
+        return report

@@ -12,11 +12,19 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ..errors import LakeError, OptionError, WireError
+from ..errors import CaptureError, LakeError, OptionError, WireError
 
 
 class IngestError(RuntimeError):
     """What keeps an ingest from finishing, in one line."""
+
+
+class CaptureFailed(IngestError):
+    """A capture that cannot be decoded; ``capture`` is its path."""
+
+    def __init__(self, text: str, capture: str) -> None:
+        super().__init__(text)
+        self.capture = capture
 
 
 class Task(Protocol):
@@ -63,12 +71,19 @@ class Failure:
     """An error for the user, as a value: it reaches the driver without a traceback around it."""
 
     text: str
+    capture: str = ""
+    """The path of the capture, if it is one that cannot be decoded."""
+
+    def error(self) -> IngestError:
+        return CaptureFailed(self.text, self.capture) if self.capture else IngestError(self.text)
 
 
 def run_task(task: Task, results: Sequence[Any] = ()) -> Any:
     """Run a task; return its result, or a ``Failure``."""
     try:
         return task.run(*results)
+    except CaptureError as error:
+        return Failure(str(error), error.path)
     except (WireError, LakeError, OptionError, OSError) as error:
         return Failure(str(error))
 
@@ -97,6 +112,6 @@ class TaskFuture(Future[Any]):
     def settle(self, outcome: Any) -> None:
         """Take what ``run_task`` returned."""
         if isinstance(outcome, Failure):
-            self.set_exception(IngestError(outcome.text))
+            self.set_exception(outcome.error())
         else:
             self.set_result(outcome)

@@ -1,258 +1,151 @@
-"""One step: ``(carry, new captures) -> (rows, carry')``, and one commit.
-
-The driver plans where captures are cut and what is known at each cut; decode tasks write bronze and silver; gold tasks
-match requests with replies and judge sequences, a bucket of connections each; then transactions and addresses, which
-need all connections. What is undecided goes into the carry. Nothing is visible before the commit.
-"""
+"""One step: ``(carry, new captures) -> (rows, carry')`` of every sensor, and one commit for all of them."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import Future
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from collections.abc import Sequence
 
-import pyarrow.compute as pc
-import pyarrow.dataset as ds
-
-from ..capture.decode import CaptureDecoder
-from ..capture.partitions import Partition, Plan, plan
 from ..capture.settings import ReadSettings
-from ..capture.state import State
 from ..gold.open import OPEN
-from ..gold.tables import ACCOUNTING
-from ..lake import Run, StagedFile, read_ipc
+from ..lake import Kept, Run, read_ipc
+from ..lake.inputs import Input
 from ..protocols import BUILT_IN
-from .carry import POSITIONS, STATE, Positions, StepCarry, read
 from .declared import Declared, for_workers
-from .plan import NewCapture, partition_bytes
+from .plan import SensorPlan
+from .report import Report
 from .runner import Runner
-from .stages import Progress, Stages
+from .sensor_carry import SENSOR, Closing
+from .sensor_step import SensorStep
+from .sensors import place_of, sensor_key
+from .stages import DECODE, Progress, Stages
 from .tasks import StepSettings
-from .tasks.addresses import address_tasks, hours_of, replaced_by
-from .tasks.decode import DecodeResult, DecodeTask
-from .tasks.gold import GoldResult, GoldTask
-from .tasks.transactions import TransactionsResult, TransactionsTask
 
-SLOWEST = 5
-"""Addresses that a report names."""
-
-
-@dataclass
-class Report:
-    """What an ingest did."""
-
-    commit: int | None = None
-    captures: int = 0
-    skipped: int = 0
-    messages: dict[str, int] = field(default_factory=dict)
-    outcomes: dict[str, int] = field(default_factory=dict)
-    transactions: dict[str, int] = field(default_factory=dict)
-    violations: int = 0
-    bytes_in: int = 0
-    bytes_decoded: int = 0
-    bytes_quarantined: int = 0
-    bytes_pending: int = 0
-    bytes_missing: int = 0
-    bytes_foreign: int = 0
-    slowest: list[dict[str, Any]] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    seconds: float = 0.0
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self) | {"seconds": round(self.seconds, 3)}
+KEPT = 24
+"""How much carry of earlier commits is kept for each sensor: a late capture goes back to the last one before it."""
 
 
 class Step:
-    """From the carry of the lake and the new captures to one commit."""
+    """Runs the plans of all sensors to one commit."""
 
-    def __init__(
-        self, run: Run, runner: Runner, reading: ReadSettings, final: bool, keep_bytes: bool, progress: Progress
-    ) -> None:
+    def __init__(self, run: Run, runner: Runner, reading: ReadSettings, keep_bytes: bool, progress: Progress) -> None:
         self.lake = run.lake
-        self.carry = StepCarry(run)
-        self.report = Report()
         self._run = run
-        declared = tuple(Declared.named(name) for name in reading.protocols if name not in BUILT_IN)
-        buckets = int(self.lake.settings["buckets"])
-        self._settings = StepSettings(run.staging, buckets, for_workers(reading, declared), declared, final, keep_bytes)
+        self._keep_bytes = keep_bytes
+        self._declared = tuple(Declared.named(name) for name in reading.protocols if name not in BUILT_IN)
+        self._reading = for_workers(reading, self._declared)
         self._stages = Stages(runner, progress)
-        self._files: list[StagedFile] = []
-        self._removed: list[StagedFile] = []
 
-    def run(self, captures: Sequence[NewCapture], wanted_bytes: int | None = None) -> Report:
-        if captures or (self._settings.final and self.carry.is_open):
-            with self._stages:
-                self._advance(captures, wanted_bytes)
-        return self.report
+    def run(self, plans: Sequence[SensorPlan], wanted_bytes: int | None = None) -> Report:
+        sensors = [SensorStep(self.lake, plan, self._settings(plan), self._stages, wanted_bytes) for plan in plans]
+        with self._stages:
+            sizes = (capture.piece.size for sensor in sensors for capture in sensor.plan.captures)
+            self._stages.expect(DECODE, sum(sizes))
+            self._stages.run([sensor.chain() for sensor in sensors])
+            report = Report()
+            for sensor in sensors:
+                report.add(sensor.report)
+            report.rebuilt = [sensor.plan.name for sensor in sensors if sensor.plan.since is not None]
+            report.stages = {
+                name: {"tasks": times.tasks, "seconds": round(times.seconds, 3), "elapsed": round(times.elapsed, 3)}
+                for name, times in self._stages.times.items()
+            }
+            for sensor in sensors:
+                self._write_open(sensor)
+            report.commit = self._commit(sensors)
+        return report
 
-    def _advance(self, captures: Sequence[NewCapture], wanted_bytes: int | None) -> None:
-        decoding: list[Future[Any]] = []
-        planned = self._plan(captures, wanted_bytes, decoding)
-        decoded = self._decode(planned, decoding)
-        self._keep_state(planned, decoded)
-        watermark = self._watermark(decoded)
-        gold = self._gold(decoded, watermark)
-        undecided = self._transactions_and_addresses(gold, watermark)
-        self._replace_open(undecided)
-        self._commit(captures, planned, watermark)
-
-    # --- captures -> silver
-
-    def _plan(self, captures: Sequence[NewCapture], wanted_bytes: int | None, decoding: list[Future[Any]]) -> Plan:
-        """Find partitions; each is handed to the runner at once, and decoded while the next ones are looked for."""
-        ranges = [capture.piece for capture in captures]
-        total = sum(one.size for one in ranges)
-        self._stages.progress.stage("index", total)
-
-        def decode(partition: Partition) -> None:
-            decoding.append(self._stages.runner.submit(DecodeTask(self._settings, partition)))
-
-        return plan(
-            ranges,
-            self._settings.reading,
-            before=self.carry.get(STATE, State()),
-            partition_bytes=wanted_bytes or partition_bytes(total),
-            is_last=self._settings.final,
-            progress=self._stages.progress.add,
-            on_partition=decode,
+    def _settings(self, plan: SensorPlan) -> StepSettings:
+        return StepSettings(
+            self._run.staging,
+            plan.name,
+            sensor_key(plan.name),
+            int(self.lake.settings["buckets"]),
+            self._reading,
+            self._declared,
+            keep_bytes=self._keep_bytes,
         )
-
-    def _decode(self, planned: Plan, decoding: list[Future[Any]]) -> list[DecodeResult]:
-        decoded: list[DecodeResult] = self._stages.results("decode", decoding, [one.size for one in planned.partitions])
-        report = self.report
-        report.messages = _sum(one.messages for one in decoded)
-        for one in decoded:
-            self._files += one.files
-            report.bytes_decoded += one.bytes_decoded
-            report.bytes_quarantined += one.bytes_quarantined
-            report.bytes_missing += one.bytes_missing
-            report.bytes_foreign += one.foreign_bytes
-            report.notes += [f"{name}: {counts.broken}" for name, counts in one.counts.items() if counts.broken]
-        return decoded
-
-    def _keep_state(self, planned: Plan, decoded: list[DecodeResult]) -> None:
-        """Carry on what is open at the end of the captures, and account for it."""
-        if self._settings.final:
-            self.carry.next[STATE] = None
-            return
-        if planned.after is not None:
-            state = planned.after
-            self.carry.put(STATE, state)
-        else:
-            (only,) = decoded
-            assert only.state is not None
-            self.carry.next[STATE] = only.state
-            state = read(self.lake.store, only.state.staged, State)
-            planned.resume_points.update(only.resume_points)
-        accounts = CaptureDecoder(self._settings.reading, state).streams.accounts()
-        self.report.bytes_pending = sum(accounts.column("bytes_pending").to_pylist())
-        with self._run.staging.attempt("open") as attempt:
-            attempt.table("accounting", ACCOUNTING, dated_by=None).write(accounts)
-            self._files += attempt.close()
-
-    def _watermark(self, decoded: list[DecodeResult]) -> int | None:
-        """The latest time seen so far: whatever waited until then in vain is over."""
-        times = [one.last_us for one in decoded] + [self.lake.labels().get("watermark_us")]
-        return max((time for time in times if time is not None), default=None)
-
-    # --- silver -> gold
-
-    def _gold(self, decoded: list[DecodeResult], watermark: int | None) -> list[GoldResult]:
-        tasks = []
-        for bucket in range(self._settings.buckets):
-            shares = tuple(one.of_bucket(bucket) for one in decoded)
-            carry = self.carry.known.get(f"gold-{bucket:03d}")
-            if any(shares) or carry is not None:
-                tasks.append(GoldTask(self._settings, bucket, shares, carry, watermark))
-        rows = [1 + sum(file.rows for share in task.shares for file in share.values()) for task in tasks]
-        gold: list[GoldResult] = self._stages.run("gold", tasks, rows)
-        for task, result in zip(tasks, gold, strict=True):
-            self._files += result.files
-            self.carry.next[f"gold-{task.bucket:03d}"] = result.carry
-        self.report.violations = sum(result.violations for result in gold)
-        self.report.outcomes = _sum(result.outcomes for result in gold)
-        return gold
-
-    def _transactions_and_addresses(self, gold: list[GoldResult], watermark: int | None) -> list[StagedFile]:
-        """Both need all connections, and not each other. Returns the files with undecided rows."""
-        hours = hours_of(self._files)
-        counting = address_tasks(self.lake, self._run.staging, self._files, hours, self._stages.runner.parallelism)
-        following = self._transaction_tasks(gold, watermark)
-        done = self._stages.run("totals", [*counting, *following])
-        followed: list[TransactionsResult] = done[len(counting) :]
-        self._files += [file for files in done[: len(counting)] for file in files]
-        for task, result in zip(following, followed, strict=True):
-            self._files += result.files
-            self.carry.next[f"transactions-{task.part:03d}"] = result.carry
-        self.report.transactions = _sum(result.outcomes for result in followed)
-        self.report.slowest = self._slowest()
-        self._removed += replaced_by(hours, self.lake)
-        undecided = [*(result.open for result in gold), *(result.open for result in followed)]
-        return [file for file in undecided if file is not None]
-
-    def _transaction_tasks(self, gold: list[GoldResult], watermark: int | None) -> list[TransactionsTask]:
-        tasks = []
-        for part in range(self._settings.buckets):
-            calls = tuple(result.calls[part] for result in gold if part in result.calls)
-            moves = tuple(result.moves[part] for result in gold if part in result.moves)
-            carry = self.carry.known.get(f"transactions-{part:03d}")
-            if calls or moves or carry is not None:
-                tasks.append(TransactionsTask(self._settings, part, calls, moves, carry, watermark))
-        return tasks
-
-    def _slowest(self) -> list[dict[str, Any]]:
-        """The addresses with the slowest minutes among those that this step counted."""
-        columns = ["protocol", "address", "requests", "p50_us", "p95_us"]
-        paths = [self.lake.store.full(file.staged) for file in self._files if file.table == "gold/addresses"]
-        if not paths:
-            return []
-        rows = ds.dataset(paths, format="parquet", filesystem=self.lake.store.files).to_table(columns=columns)
-        grouped = rows.filter(pc.is_valid(rows.column("p95_us"))).group_by(["protocol", "address"])
-        worst = grouped.aggregate([("requests", "sum"), ("p50_us", "max"), ("p95_us", "max")])
-        worst = worst.sort_by([("p95_us_max", "descending"), ("address", "ascending")]).slice(0, SLOWEST)
-        names = {"requests_sum": "requests", "p50_us_max": "p50_us", "p95_us_max": "p95_us"}
-        return list(worst.rename_columns(names).to_pylist())
 
     # --- the end
 
-    def _replace_open(self, undecided: list[StagedFile]) -> None:
+    def _write_open(self, sensor: SensorStep) -> None:
         """What is open now replaces what was open before."""
-        self._removed += self.lake.files("gold/open")
-        self._removed += [file for file in self.lake.files("accounting") if "-open-" in file.name]
-        with self._run.staging.attempt("open-gold") as attempt:
+        with self._settings(sensor.plan).attempt("open-gold") as attempt:
             writer = attempt.table("gold/open", OPEN, dated_by=None)
-            for batch in read_ipc(self.lake.store, *undecided):
+            for batch in read_ipc(self.lake.store, *sensor.undecided):
                 writer.write(batch)
-            self._files += attempt.close()
+            sensor.files += attempt.close()
 
-    def _commit(self, captures: Sequence[NewCapture], planned: Plan, watermark: int | None) -> None:
-        report = self.report
-        report.captures = len(captures)
-        report.bytes_in = report.bytes_decoded + report.bytes_quarantined
-        left_at = planned.resume_points
-        inputs = [one.input.read_to(getattr(left_at.get(one.piece.path), "position", 0)) for one in captures]
-        self.carry.put(POSITIONS, Positions(self.carry.positions() | left_at))
-        facts = {
-            "captures": len(captures),
-            "messages": sum(report.messages.values()),
-            "violations": report.violations,
-            "bytes_decoded": report.bytes_decoded,
-            "bytes_quarantined": report.bytes_quarantined,
-        }
-        report.commit = self._run.commit(
-            self._files,
-            removed=self._removed,
+    def _commit(self, sensors: Sequence[SensorStep]) -> int:
+        facts: Counter[str] = Counter()
+        inputs: list[Input] = []
+        kept = {}
+        for sensor in sensors:
+            read = _inputs(sensor)
+            facts.update(self._keep_sensor(sensor, read))
+            kept[sensor_key(sensor.plan.name)] = self._kept(sensor, read)
+            inputs += read
+        present = self.lake.carry()
+        carries = [sensor.plan.carry.named(present) for sensor in sensors]
+        return self._run.commit(
+            [file for sensor in sensors for file in sensor.files],
+            removed=[file for sensor in sensors for file in sensor.removed],
             inputs=inputs,
-            carry=self.carry.next,
+            carry={name: file for carry in carries for name, file in carry.items()},
             facts=facts,
-            labels={"watermark_us": watermark},
+            labels={"watermark_us": self._watermarks(sensors)},
+            kept=kept,
         )
 
+    def _keep_sensor(self, sensor: SensorStep, read: Sequence[Input]) -> dict[str, int]:
+        """Carry on what is known of a sensor; return what this commit adds to the facts of the lake."""
+        plan, carry = sensor.plan, sensor.plan.carry.sensor
+        before, added = carry.totals, sensor.report.totals()
+        carry.totals = {name: before.get(name, 0) + count for name, count in added.items()}
+        carry.positions = carry.left_at(sensor.left_at)
+        carry.watermark_us = sensor.watermark
+        if plan.segments and plan.segments[-1].final:
+            self._close(sensor, read)
+        plan.carry.put(SENSOR, carry)
+        replaced = plan.totals_before
+        return {name: count - replaced.get(name, 0) for name, count in carry.totals.items()}
 
-def _sum(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    total: Counter[str] = Counter()
-    for part in counts:
-        total.update(part)
-    return dict(total)
+    def _close(self, sensor: SensorStep, read: Sequence[Input]) -> None:
+        """Remember that nothing more was to come behind the newest capture."""
+        known = [one for one in self.lake.inputs().values() if one.sensor == sensor.plan.name]
+        placed = [(place, one) for one in (*known, *read) if (place := place_of(one)) is not None]
+        if not placed:
+            return
+        place, newest = max(placed, key=lambda pair: (pair[0], pair[1].position))
+        closing = Closing(*place, newest.path, newest.position)
+        if closing not in sensor.plan.carry.sensor.closings:
+            sensor.plan.carry.sensor.closings.append(closing)
+
+    def _kept(self, sensor: SensorStep, read: Sequence[Input]) -> list[Kept]:
+        """Return the carry of the sensor that is kept from now on. A new capture begins behind the present carry."""
+        plan, key = sensor.plan, sensor_key(sensor.plan.name)
+        kept = self.lake.kept().get(key, [])
+        if plan.since is not None:
+            return [one for one in kept if one.commit <= plan.since]
+        inputs = [one for one in self.lake.inputs().values() if one.sensor == plan.name]
+        known = {one.key: place for one in inputs if (place := place_of(one)) is not None}
+        begun = [one for one in read if one.key not in known and place_of(one) is not None]
+        if begun and known:
+            after = max(known.values())
+            carry = {name: path for name, path in self.lake.carry().items() if name.startswith(f"{key}.")}
+            kept = [*kept, Kept(self.lake.number(), after.first_us, after.name, carry)]
+        return kept[-KEPT:]
+
+    def _watermarks(self, sensors: Sequence[SensorStep]) -> dict[str, int | None]:
+        known = self.lake.labels().get("watermark_us")
+        before = known if isinstance(known, dict) else {}
+        return before | {sensor.plan.name: sensor.watermark for sensor in sensors}
+
+
+def _inputs(sensor: SensorStep) -> list[Input]:
+    """Return the captures of a sensor with the places where they were left."""
+    listed = {capture.input.key: capture for capture in sensor.plan.captures}
+    points = {key: sensor.left_at.get(capture.piece.path) for key, capture in listed.items()}
+    return [
+        capture.input.read_to(point.position if (point := points[key]) is not None else capture.input.position)
+        for key, capture in listed.items()
+    ]

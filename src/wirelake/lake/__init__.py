@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from ..errors import LakeError
 from .arrow_files import StreamWriter, read_ipc, stage_ipc
+from .commit_records import Kept
 from .commits import Run
 from .inputs import Input, examine
 from .lake import Lake, Summary
@@ -21,6 +22,7 @@ from .staging import Attempt, StagedFile, Staging
 __all__ = [
     "Attempt",
     "Input",
+    "Kept",
     "Lake",
     "LakeError",
     "Run",

@@ -18,7 +18,7 @@ from . import validation as valid
 from .inputs import Input
 from .staging import StagedFile
 from .store import Store
-from .validation import Count, Text, Values, printable, shown
+from .validation import Count, Int64, Text, Values, printable, shown
 
 COMMITS = "_commits"
 FORMAT = 1
@@ -27,6 +27,17 @@ MAX_RECORD_BYTES = 64 << 20
 NOT_OURS = "wirelake did not write it: restore it from a backup, or ingest the captures into a new lake"
 _RECORD_NAME = re.compile(r"([0-9]{8,12})\.json")
 _TEMPORARY_NAME = re.compile(r"[0-9]{8,12}\.json\.[0-9a-f]{32}\.tmp")
+
+
+class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The carry of a sensor as a commit left it, kept for a capture that comes late."""
+
+    commit: Count
+    after_us: Int64
+    """The place of the newest capture that had been begun: the time of its first packet, and its name."""
+    after: Text
+    carry: dict[Text, Text]
+    """Name -> path."""
 
 
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -48,6 +59,8 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Paths of carry that this commit replaces."""
     facts: Values
     labels: Values
+    kept: dict[Text, list[Kept]] = {}
+    """Of each sensor of this commit, by its key: the carry of earlier commits that is kept, oldest first."""
     format: int = FORMAT
 
     def moves(self) -> list[tuple[str, str]]:
@@ -86,6 +99,8 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 yield f"the file {shown(carried.path)} as carry"
         yield from (f"the file {shown(path)}" for path in self.removed if not valid.is_table_path(path))
         yield from (f"the file {shown(path)} as carry" for path in self.superseded if not valid.is_carry_path(path))
+        kept = (path for listed in self.kept.values() for one in listed for path in one.carry.values())
+        yield from (f"the file {shown(path)} as carry" for path in kept if not valid.is_carry_path(path))
         staged = (path for path, _ in self.moves())
         yield from (f"the staged file {shown(path)}" for path in staged if not valid.is_staged_path(path, self.run))
 
@@ -113,6 +128,8 @@ class State:
     """name -> path."""
     facts: dict[str, Any] = field(default_factory=dict)
     labels: dict[str, Any] = field(default_factory=dict)
+    kept: dict[str, list[Kept]] = field(default_factory=dict)
+    """key of a sensor -> carry of earlier commits, oldest first."""
 
     def add(self, record: Record) -> None:
         for path in record.removed:
@@ -126,9 +143,10 @@ class State:
                 self.carry.pop(name, None)
             else:
                 self.carry[name] = carried.path
-        self.inputs.update({capture.path: capture for capture in record.inputs})
+        self.inputs.update({capture.key: capture for capture in record.inputs})
         self.facts = add_facts(self.facts, record.facts)
         self.labels.update(record.labels)
+        self.kept.update(record.kept)
         self.number = record.number
         self.last = record
 

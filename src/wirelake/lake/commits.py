@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ import msgspec
 
 from .. import __version__
 from ..errors import LakeError
-from .commit_records import MAX_RECORD_BYTES, Record, record_path, temporary_records
+from .commit_records import MAX_RECORD_BYTES, Kept, Record, record_path, temporary_records
 from .inputs import Input
 from .staging import StagedFile, Staging
 from .store import Store
@@ -67,21 +67,22 @@ class Run:
         carry: Mapping[str, StagedFile | None] | None = None,
         facts: Mapping[str, Any] | None = None,
         labels: Mapping[str, Any] | None = None,
+        kept: Mapping[str, list[Kept]] | None = None,
     ) -> int:
         """Make these files part of the lake, all or none. Return the number of the commit.
 
         ``removed``: committed files (as ``lake.files`` gives them, or their paths) that these replace. ``inputs``: the
         captures that were read, each with its position. ``carry``: staged files for the next commit by name; those of
         other names stay, None drops one. ``facts``: counts, which ``summary`` adds up over commits. ``labels``: small
-        values of which the newest counts, such as the number of a streaming batch.
+        values of which the newest counts, such as the number of a streaming batch. ``kept``: which carry of earlier
+        commits stays, by sensor; what neither this nor the carry names any more is deleted.
 
         After an exception nothing is committed, unless it came while files were moved: then the commit is recorded, and
         the next ``writing`` finishes it. Either way this run cannot commit again.
         """
         if self._is_in_doubt:
             raise LakeError(self.lake.path, f"commit {self.number} failed in this run; start another")
-        carry = carry or {}
-        known = self.lake._state.carry
+        carry, kept = carry or {}, kept or {}
         record = Record(
             number=self.number,
             run=self.staging.run,
@@ -91,9 +92,10 @@ class Run:
             removed=[file if isinstance(file, str) else file.path for file in removed],
             inputs=list(inputs),
             carry={name: file and self._carried(name, file) for name, file in carry.items()},
-            superseded=[known[name] for name in carry if name in known],
+            superseded=self._superseded(carry, kept),
             facts=dict(facts or {}),
             labels=dict(labels or {}),
+            kept=dict(kept),
         )
         self._check(record)
         self._publish(record)
@@ -130,6 +132,13 @@ class Run:
         extension = os.path.splitext(file.name)[1]
         return msgspec.structs.replace(file, table=CARRY, partition="", name=f"{self.number:08d}-{name}{extension}")
 
+    def _superseded(self, carry: Mapping[str, Any], kept: Mapping[str, list[Kept]]) -> list[str]:
+        """Return the paths of carry that nothing names after this commit."""
+        state = self.lake._state
+        later = {**state.kept, **kept}
+        before = {*state.carry.values(), *_paths(state.kept)}
+        return sorted(before - {path for name, path in state.carry.items() if name not in carry} - set(_paths(later)))
+
     def _check(self, record: Record) -> None:
         """Refuse what would make a broken commit, before there is one."""
         store = self.lake.store
@@ -148,6 +157,10 @@ class Run:
                 raise LakeError(store.show(path), reason)
         if store.kind(record_path(record.number)):
             raise LakeError(store.shown, f"commit {record.number} was made by another run meanwhile")
+
+
+def _paths(kept: Mapping[str, list[Kept]]) -> Iterator[str]:
+    return (path for listed in kept.values() for one in listed for path in one.carry.values())
 
 
 def _checked_bytes(record: Record, path: str) -> bytes:

@@ -31,6 +31,19 @@ class Input(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     position: Count = 0
     """How far it was read, in bytes of the uncompressed file. The reader's own count, set with ``read_to``."""
 
+    sensor: Text = ""
+    """The place where it was captured."""
+    first_us: Int64 | None = None
+    """The time of its first packet, which decides its place among the captures of its sensor."""
+
+    part: Text = ""
+    """Tells captures apart that had the same path one after the other, and parts of one that went to two sensors."""
+
+    @property
+    def key(self) -> str:
+        """What it is recorded under."""
+        return f"{self.path}#{self.part}" if self.part else self.path
+
     def read_to(self, position: int) -> Input:
         return msgspec.structs.replace(self, position=position)
 

@@ -32,7 +32,7 @@ from pyarrow import fs
 
 from .. import __version__
 from ..errors import LakeError
-from .commit_records import State, read_new
+from .commit_records import Kept, State, read_new
 from .commits import Run, recover
 from .inputs import Input
 from .lock import locked
@@ -42,7 +42,8 @@ from .validation import Count, Text, Values, printable, shown
 
 ABOUT = "_lake.json"
 MAX_ABOUT_BYTES = 1 << 20
-FORMAT = 1
+FORMAT = 2
+"""Of the files of a lake. Since 2 every table has a column ``sensor``."""
 _TEMPORARY_ABOUT = re.compile(r"_lake\.json\.[0-9a-f]{32}\.tmp")
 DATES = ds.partitioning(pa.schema([("date", pa.date32())]), flavor="hive")
 
@@ -126,8 +127,9 @@ class Lake:
         snapshot = Lake(self.store, self.settings)
         snapshot._is_snapshot = True
         files = {table: dict(listed) for table, listed in state.files.items()}
-        inputs, carry, labels = dict(state.inputs), dict(state.carry), dict(state.labels)
-        snapshot._state = replace(state, files=files, inputs=inputs, carry=carry, labels=labels)
+        inputs, carry = dict(state.inputs), dict(state.carry)
+        labels, kept = dict(state.labels), dict(state.kept)
+        snapshot._state = replace(state, files=files, inputs=inputs, carry=carry, labels=labels, kept=kept)
         return snapshot
 
     def number(self) -> int:
@@ -135,12 +137,16 @@ class Lake:
         return self.refresh().number
 
     def inputs(self) -> dict[str, Input]:
-        """Return the captures that were read, by path, each as its last commit left it."""
+        """Return the captures that were read, by their keys, each as its last commit left it."""
         return dict(self.refresh().inputs)
 
     def carry(self) -> dict[str, str]:
         """Return the carry for the next commit: name -> path in the lake."""
         return dict(self.refresh().carry)
+
+    def kept(self) -> dict[str, list[Kept]]:
+        """Return the carry of earlier commits that is kept, by the key of its sensor, oldest first."""
+        return dict(self.refresh().kept)
 
     def labels(self) -> dict[str, Any]:
         """Return the newest value of each label."""
@@ -242,6 +248,9 @@ def _settings(store: Store) -> Values:
         about = msgspec.json.decode(store.read(ABOUT, MAX_ABOUT_BYTES), type=_About)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise LakeError(store.show(ABOUT), f"does not describe a lake: {error}; restore it from a backup") from error
+    if about.format < FORMAT:
+        reason = f"has format {about.format}, of an older wirelake; ingest the captures into a new lake"
+        raise LakeError(store.shown, reason)
     if about.format > FORMAT:
         maker = printable(about.wirelake)
         reason = f"has format {about.format}, of a newer wirelake ({maker}); this one knows up to {FORMAT}"

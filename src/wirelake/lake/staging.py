@@ -46,11 +46,18 @@ class StagedFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bytes: Count
     min_ts: Int64 | None = None
     max_ts: Int64 | None = None
+    sensor: Text = ""
+    """The sensor whose rows it holds: a file holds those of one."""
 
     @property
     def path(self) -> str:
         """The path in the lake that it gets."""
         return join(self.table, self.partition, self.name)
+
+    @property
+    def commit(self) -> int:
+        """The number of the commit that added it to its table."""
+        return int(self.name.split("-")[1])
 
 
 def join(*parts: str) -> str:
@@ -73,9 +80,12 @@ class Staging:
     def directory(self) -> str:
         return f"{STAGING}/{self.run}"
 
-    def attempt(self, task: str | int) -> Attempt:
-        """Begin an attempt at a task. ``task`` is part of file names: the same for every attempt, unique per task."""
-        return Attempt(self, f"{task:05d}" if isinstance(task, int) else task)
+    def attempt(self, task: str | int, sensor: str = "") -> Attempt:
+        """Begin an attempt at a task. ``task`` is part of file names: the same for every attempt, unique per task.
+
+        With a ``sensor``, every row that the attempt writes to a table gets a first column with its name.
+        """
+        return Attempt(self, f"{task:05d}" if isinstance(task, int) else task, sensor)
 
     def stage_bytes(self, task: str | int, name: str, data: bytes) -> StagedFile:
         """Stage a small file of any content, such as carry of the driver."""
@@ -91,11 +101,12 @@ class Attempt:
     As a context it aborts on an exception, and if ``close`` was not called.
     """
 
-    def __init__(self, staging: Staging, task: str) -> None:
+    def __init__(self, staging: Staging, task: str, sensor: str = "") -> None:
         if not is_name(task):
             raise ValueError(f"a task has a name of up to 100 letters, digits, '_', '.' and '-', not {task!r}")
         self.staging = staging
         self.task = task
+        self.sensor = sensor
         self.directory = f"{staging.directory}/{task}-{uuid.uuid4().hex[:12]}"
         self._tables: dict[str, TableWriter] = {}
         self._streams: dict[str, StreamWriter] = {}

@@ -28,6 +28,9 @@ MAX_OPEN = 8
 MAX_DATES = 256
 """Dates that may wait in memory at once; only clocks gone wild have that many."""
 
+SENSOR = "sensor"
+"""The first column of every table that holds rows of sensors."""
+
 DAY_US = 86_400_000_000
 NO_DATE = -(1 << 62)
 FIRST_DAY = (np.datetime64("0001-01-01", "D") - np.datetime64("1970-01-01", "D")).astype(int)
@@ -79,6 +82,8 @@ class TableWriter:
         self._file_count = 0
         self._files: list[StagedFile] = []
         self._is_closed = False
+        sensor = pa.field(SENSOR, pa.string())
+        self._file_schema = self.schema.insert(0, sensor) if self.attempt.sensor else self.schema
 
     def write(self, batch: pa.RecordBatch | pa.Table) -> None:
         """Add rows; some may stay in memory until more come."""
@@ -146,6 +151,9 @@ class TableWriter:
         if not part.waiting:
             return
         table = pa.Table.from_batches(part.waiting, schema=self.schema)
+        if self.attempt.sensor:
+            sensor = pa.repeat(pa.scalar(self.attempt.sensor, pa.string()), table.num_rows)
+            table = table.add_column(0, self._file_schema.field(0), sensor)
         if part.sink is None:
             part.sink = self._open(part, table)
         part.sink.write(table, self.row_group_rows)
@@ -161,7 +169,7 @@ class TableWriter:
         part.name = f"part-{attempt.staging.number:08d}-{attempt.task}-{self._file_count}.parquet"
         self._file_count += 1
         place = join(attempt.directory, self.table, part.partition, part.name)
-        return Sink(attempt, place, lambda stream: pq.ParquetWriter(stream, self.schema, **encodings(table)))
+        return Sink(attempt, place, lambda stream: pq.ParquetWriter(stream, self._file_schema, **encodings(table)))
 
     def _finish(self, day: int) -> None:
         part = self._parts[day]
@@ -170,7 +178,11 @@ class TableWriter:
         size = part.sink.close()
         del self._parts[day]
         times = part.min_ts, part.max_ts
-        self._files.append(StagedFile(self.table, part.partition, part.sink.staged, part.name, part.rows, size, *times))
+        self._files.append(
+            StagedFile(
+                self.table, part.partition, part.sink.staged, part.name, part.rows, size, *times, self.attempt.sensor
+            )
+        )
 
 
 def partition_of(day: int) -> str:

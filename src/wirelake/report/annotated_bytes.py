@@ -28,6 +28,7 @@ from ..errors import DecodeError, Incomplete, SpecError, WireError
 from ..gold.tables import view_name
 from ..lake.validation import is_protocol
 from ..protocols import known, load
+from ..spec.columns import ENVELOPE
 from ..spec.nodes import Cells
 from ..spec.resolve import Layout
 from .conversation_ids import Spot
@@ -43,9 +44,7 @@ MAX_RANGE_BYTES = 1 << 16
 BATCH_BYTES = 32 << 20
 """Bytes of frames that are read at once."""
 HIDDEN = "; what follows may be a password and is not shown"
-ENVELOPE = frozenset(
-    ("capture", "connection", "direction", "offset", "length", "ts", "message", "code", "notes", "raw_text", "date")
-)
+NO_FIELDS = frozenset({"sensor", "date", *(name for name, _, _ in ENVELOPE)})
 
 Event = dict[str, Any]
 
@@ -133,7 +132,7 @@ def _is_message(annotated: Annotated, row: Row) -> bool:
 def _fields(row: Row, encoded: tuple[bytes, Annotated] | None) -> dict[str, Any]:
     if encoded is not None:
         return short_fields(encoded[1].message.to_json()["fields"])
-    return short_fields({name: value for name, value in row.items() if name not in ENVELOPE and value is not None})
+    return short_fields({name: value for name, value in row.items() if name not in NO_FIELDS and value is not None})
 
 
 def layouts_of(protocol: str) -> tuple[Layout, ...]:

@@ -20,8 +20,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from ..columnar.schema import table_schema
-from ..gold.tables import REPLACED, TABLES, UNDATED, view_name, with_date
+from ..gold.tables import REPLACED, TABLES, UNDATED, protocol_table, view_name, with_date
 from ..lake import Lake, LakeError
 from ..protocols import BUILT_IN, known
 
@@ -136,7 +135,7 @@ def _schema(table: str) -> pa.Schema | None:
     if table in TABLES:
         return TABLES[table]
     name = table.removeprefix("silver/")
-    return next((table_schema(protocol) for protocol in known() if protocol.name == name), None)
+    return next((protocol_table(protocol) for protocol in known() if protocol.name == name), None)
 
 
 def _literal(text: str) -> str:

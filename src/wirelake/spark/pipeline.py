@@ -7,12 +7,10 @@ ingest(spark, ["captures/"], "lake")
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ..capture.settings import ReadSettings
 from ..ingest import run
-from ..ingest.stages import Progress
-from ..ingest.step import Report
+from ..ingest.report import Report
 from ..lake import Lake
 from .runner import SparkRunner
 from .start import SparkStart
@@ -24,34 +22,15 @@ __all__ = ["Report", "ingest"]
 
 
 def ingest(
-    spark: SparkSession | Callable[[], SparkSession],
-    inputs: Iterable[str],
-    lake: str | Lake,
-    *,
-    reading: ReadSettings | None = None,
-    kind: str | None = None,
-    final: bool = False,
-    keep_bytes: bool = False,
-    partition_bytes: int | None = None,
-    progress: Progress | None = None,
+    spark: SparkSession | Callable[[], SparkSession], inputs: Iterable[str], lake: str | Lake, **options: Any
 ) -> Report:
-    """Read captures (files, directories, patterns, URIs) that the lake does not have yet, and commit their tables.
+    """Read captures that the lake does not have yet, and commit their tables: ``wirelake.ingest.run.ingest`` on Spark,
+    with the same options.
 
-    ``spark`` may be a function that makes the session: it is called while the driver plans. ``final`` says that nothing
-    more comes: whatever is open is decided. ``kind`` is that of captures whose bytes do not tell it (``raw``).
+    ``spark`` may be a function that makes the session: it is called while the driver plans.
     """
     start = SparkStart.of(spark)
     try:
-        return run.ingest(
-            SparkRunner(start),
-            inputs,
-            lake,
-            reading=reading,
-            kind=kind,
-            final=final,
-            keep_bytes=keep_bytes,
-            partition_bytes=partition_bytes,
-            progress=progress,
-        )
+        return run.ingest(SparkRunner(start), inputs, lake, **options)
     finally:
         start.wait()

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from ..columnar.schema import table_schema
-from ..gold.tables import TABLES, view_name, with_date
+from ..gold.tables import TABLES, protocol_table, view_name, with_date
 from ..lake import Lake
 from ..protocols import BUILT_IN, load
 
@@ -38,7 +37,7 @@ def views(spark: SparkSession, lake: str | os.PathLike[str] | Lake) -> list[str]
 
 def _schemas(lake: Lake) -> dict[str, pa.Schema]:
     """Return every table with its columns; for users' protocols, as their files have them."""
-    known = TABLES | {f"silver/{name}": table_schema(load(name)) for name in BUILT_IN}
+    known = TABLES | {f"silver/{name}": protocol_table(load(name)) for name in BUILT_IN}
     others = {table: lake.dataset(table).schema for table in lake.tables() if table not in known}
     return {table: with_date(table, schema) for table, schema in (known | others).items()}
 

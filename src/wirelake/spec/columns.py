@@ -23,13 +23,14 @@ ENVELOPE = (
     ("offset", "int64", "first byte of the frame in its stream"),
     ("length", "int32", "bytes of the frame"),
     ("ts", "timestamp", "when the frame was complete"),
+    ("order", "int64", "place in the capture of what completed it: with ts, the order of both directions"),
     ("message", "string", "which message"),
     ("code", "int32", "its code on the wire"),
     ("notes", "list<string>", "tolerated oddities that were seen"),
     ("raw_text", "map<string,binary>", "bytes of texts that are not UTF-8, by path"),
 )
 Options = Mapping[str, Any]
-RESERVED = frozenset(name for name, _, _ in ENVELOPE)
+RESERVED = frozenset({"sensor", *(name for name, _, _ in ENVELOPE)})
 
 Kind = Literal["value", "struct", "list", "cells", "order", "option", "word", "derived"]
 

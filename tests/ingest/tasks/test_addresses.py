@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from wirelake.gold.facts import MESSAGES
+from wirelake.ingest.tasks import StepSettings
 from wirelake.ingest.tasks.addresses import HOUR_US, AddressesTask, address_tasks, hours_of, replaced_by
 from wirelake.lake import Lake, StagedFile
 
@@ -33,13 +34,18 @@ def test_the_hours_of_messages_and_exchanges_count() -> None:
 def test_a_task_gets_the_files_of_its_hours(tmp_path: Path) -> None:
     lake = Lake.open(tmp_path)
     new = [file("silver/messages", 5, 7, "m"), file("gold/exchanges", 6, 6, "e")]
+    kept = [file("silver/messages", 7, 9, "old")]
     with lake.writing() as run:
-        tasks = address_tasks(lake, run.staging, new, hours_of(new), parallelism=4)
+        tasks = address_tasks(StepSettings(run.staging, "s", "k", 1), kept, new, hours_of(new), parallelism=4)
     assert [task.hours for task in tasks] == [
         ((5, ("_staging/m",), ()),),
         ((6, ("_staging/m",), ("_staging/e",)),),
-        ((7, ("_staging/m",), ()),),
+        ((7, ("silver/messages/old", "_staging/m"), ()),),
     ]
+
+
+def test_no_step_goes_through_all_hours_between_wild_clocks() -> None:
+    assert hours_of([file("silver/messages", -(10**9), 10**9)]) == []
 
 
 def test_only_the_minutes_of_the_hour_are_counted_and_replace_those_before(tmp_path: Path) -> None:
@@ -60,13 +66,14 @@ def test_only_the_minutes_of_the_hour_are_counted_and_replace_those_before(tmp_p
             with run.staging.attempt("m") as attempt:
                 attempt.table("silver/messages", MESSAGES).write(pa.RecordBatch.from_arrays(arrays, schema=MESSAGES))
                 messages = attempt.close()
-            (counted,) = AddressesTask(run.staging, ((FIRST, (messages[0].staged,), ()),)).run()
+            settings = StepSettings(run.staging, "here", "k", 1)
+            (counted,) = AddressesTask(settings, ((FIRST, (messages[0].staged,), ()),)).run()
             rows = pq.ParquetFile(lake.store.full(counted.staged)).read().to_pylist()
-            assert [(row["minute"], row["messages"]) for row in rows] == [
-                (datetime.fromtimestamp(FIRST * 3600, UTC), 2)
+            assert [(row["sensor"], row["minute"], row["messages"]) for row in rows] == [
+                ("here", datetime.fromtimestamp(FIRST * 3600, UTC), 2)
             ]
-            before = replaced_by([FIRST], lake)
+            before = replaced_by([FIRST], lake.files("gold/addresses"))
             run.commit([counted], removed=before)
-    assert [file.name for file in before] == [f"part-00000001-a{FIRST:08d}-0.parquet"]
+    assert [file.name for file in before] == [f"part-00000001-k-a{FIRST:08d}-0.parquet"]
     assert len(lake.files("gold/addresses")) == 1
-    assert replaced_by([FIRST + 1], lake) == []
+    assert replaced_by([FIRST + 1], lake.files("gold/addresses")) == []

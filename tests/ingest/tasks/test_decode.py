@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from wirelake.capture.partitions import CaptureRange, plan
+from wirelake.capture.decode import CaptureRange
 from wirelake.generate import generate, write_pcap
 from wirelake.ingest.tasks import StepSettings
 from wirelake.ingest.tasks.decode import DecodeResult, DecodeTask, bucket_of
@@ -30,15 +30,15 @@ def test_messages_are_counted_and_shared_out_by_connection(tmp_path: Path, keep_
     write_pcap(generate(("casual", "mb"), seed=3, messages=300, connections=6), capture)
     lake = Lake.open(tmp_path / "lake", settings={"buckets": BUCKETS}, durable=False)
     with lake.writing() as run:
-        settings = StepSettings(run.staging, BUCKETS, final=True, keep_bytes=keep_bytes)
+        settings = StepSettings(run.staging, "here", "k", BUCKETS, final=True, keep_bytes=keep_bytes)
         piece = CaptureRange(str(capture), "some", "pcap", size=capture.stat().st_size)
-        (partition,) = plan([piece], settings.reading, is_last=True).partitions
-        result: DecodeResult = DecodeTask(settings, partition).run()
+        result: DecodeResult = DecodeTask(settings, 0, (piece,), None, is_last=True, is_only=True).run()
         tables = {file.table: pq.ParquetFile(lake.store.full(file.staged)).read() for file in result.files}
         shared = [
             {row["connection"] for batch in read_ipc(lake.store, file) for row in batch.to_pylist()}
             for file in result.shares["facts"].values()
         ]
+    assert all(set(rows.column("sensor").to_pylist()) == {"here"} for rows in tables.values())
     assert sum(result.messages.values()) == tables["silver/messages"].num_rows > 0
     assert len(set.union(*shared)) == sum(map(len, shared)) == 12
     chunks = tables["bronze/chunks"]

@@ -9,11 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from wirelake.capture.decode import CaptureRange
-from wirelake.capture.partitions import plan
 from wirelake.generate import generate, write_pcap
 from wirelake.ingest.tasks import StepSettings
 from wirelake.ingest.tasks.decode import DecodeTask
-from wirelake.ingest.tasks.gold import GoldTask
+from wirelake.ingest.tasks.gold import Bucket, GoldTask
+from wirelake.ingest.tasks.index import IndexTask
 from wirelake.lake import Lake
 from wirelake.protocols import BUILT_IN
 
@@ -24,19 +24,25 @@ WHOLE = 1 << 30
 def gold_of(place: Path, files: list[Path], partition_bytes: int) -> dict[str, Counter[str]]:
     """The rows of every gold table that a bucket makes."""
     lake = Lake.open(str(place), settings={"buckets": BUCKETS})
-    found: dict[str, Counter[str]] = {}
+    made: dict[str, Counter[str]] = {}
     with lake.writing() as run:
-        settings = StepSettings(run.staging, BUCKETS, final=True)
-        pieces = [CaptureRange(str(path), "all", "pcap", size=path.stat().st_size) for path in files]
-        cut = plan(pieces, settings.reading, partition_bytes=partition_bytes, is_last=True).partitions
-        decoded = [DecodeTask(settings, one).run() for one in cut]
+        settings = StepSettings(run.staging, "here", "k", BUCKETS, final=True)
+        pieces = tuple(CaptureRange(str(path), "all", "pcap", size=path.stat().st_size) for path in files)
+        tasks: list[DecodeTask] = []
+        number, before = 0, None
+        while pieces:
+            found = IndexTask(settings, number, pieces, before, partition_bytes).run()
+            for one in found.partitions:
+                tasks.append(DecodeTask(settings, len(tasks), one.ranges, one.before))
+            number, pieces, before = number + 1, found.rest, found.end.state.staged
+        tasks.append(DecodeTask(settings, len(tasks), (), before, is_last=True))
+        decoded = [task.run() for task in tasks]
         latest = max(one.last_us for one in decoded if one.last_us is not None)
-        for bucket in range(BUCKETS):
-            shares = tuple(one.of_bucket(bucket) for one in decoded)
-            for file in GoldTask(settings, bucket, shares, None, latest).run().files:
-                rows = pq.ParquetFile(lake.store.full(file.staged)).read().to_pylist()
-                found.setdefault(file.table, Counter()).update(map(repr, rows))
-    return found
+        buckets = [Bucket(k, tuple(one.of_bucket(k) for one in decoded), None) for k in range(BUCKETS)]
+        for file in GoldTask(settings, tuple(buckets), latest).run().files:
+            rows = pq.ParquetFile(lake.store.full(file.staged)).read().to_pylist()
+            made.setdefault(file.table, Counter()).update(map(repr, rows))
+    return made
 
 
 @pytest.mark.parametrize("seed", [1, 4, 5, 7])

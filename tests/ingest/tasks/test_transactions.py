@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from wirelake.capture.partitions import CaptureRange, plan
+from wirelake.capture.decode import CaptureRange
 from wirelake.generate import generate, write_pcap
 from wirelake.ingest.tasks import StepSettings
 from wirelake.ingest.tasks.decode import DecodeTask
-from wirelake.ingest.tasks.gold import GoldTask
-from wirelake.ingest.tasks.transactions import TransactionsTask
+from wirelake.ingest.tasks.gold import Bucket, GoldTask
+from wirelake.ingest.tasks.transactions import Part, TransactionsTask
 from wirelake.lake import Lake, read_ipc
 
 PARTS = 2
@@ -21,11 +21,11 @@ def followed(place: Path, capture: Path, final: bool) -> tuple[set[bytes], set[s
     """The transactions that are decided, those that are open, and the outcomes."""
     lake = Lake.open(place, settings={"buckets": PARTS}, durable=False)
     with lake.writing() as run:
-        settings = StepSettings(run.staging, PARTS, final=final)
+        settings = StepSettings(run.staging, "here", "k", PARTS, final=final)
         piece = CaptureRange(str(capture), "all", "pcap", size=capture.stat().st_size)
-        (partition,) = plan([piece], settings.reading, is_last=True).partitions
-        decoded = DecodeTask(settings, partition).run()
-        gold = [GoldTask(settings, k, (decoded.of_bucket(k),), None, decoded.last_us).run() for k in range(PARTS)]
+        decoded = DecodeTask(settings, 0, (piece,), None, is_last=True).run()
+        buckets = [Bucket(k, (decoded.of_bucket(k),), None) for k in range(PARTS)]
+        gold = [GoldTask(settings, (bucket,), decoded.last_us).run() for bucket in buckets]
         decided: set[bytes] = set()
         opened: set[str] = set()
         outcomes: dict[str, int] = {}
@@ -34,8 +34,8 @@ def followed(place: Path, capture: Path, final: bool) -> tuple[set[bytes], set[s
                 tuple(files[part] for result in gold if part in (files := getattr(result, kind)))
                 for kind in ("calls", "moves")
             )
-            result = TransactionsTask(settings, part, calls, moves, None, decoded.last_us).run()
-            assert (result.carry is None) is final
+            result = TransactionsTask(settings, (Part(part, calls, moves, None),), decoded.last_us).run()
+            assert set(result.carry) == (set() if final else {f"transactions-{part:03d}"})
             assert result.open is not None
             for file in result.files:
                 ids = pq.ParquetFile(lake.store.full(file.staged)).read().column("gtrid").to_pylist()

@@ -12,26 +12,29 @@ from ...columnar.schema import TIMESTAMP
 from ...gold.addresses import ADDRESSES, EXCHANGE_COLUMNS, MESSAGE_COLUMNS, TEXTS, addresses
 from ...gold.exchanges import EXCHANGES
 from ...gold.facts import MESSAGES
-from ...lake import Lake, StagedFile, Staging
+from ...lake import StagedFile
 from ...lake.store import Store
+from . import StepSettings
 
 HOUR_US = 3_600_000_000
+DAY_HOURS = 24
 
 
 @dataclass(frozen=True)
 class AddressesTask:
     """Hours (since 1970) of which something new is known, each with the files that may have rows of it."""
 
-    staging: Staging
+    settings: StepSettings
     hours: tuple[tuple[int, tuple[str, ...], tuple[str, ...]], ...]
 
     def run(self) -> list[StagedFile]:
         files = []
+        store = self.settings.staging.store
         for hour, messages, exchanges in self.hours:
-            with self.staging.attempt(f"a{hour:08d}") as attempt:
+            with self.settings.attempt(f"a{hour:08d}") as attempt:
                 rows = addresses(
-                    _rows_of(self.staging.store, messages, MESSAGES, MESSAGE_COLUMNS, "ts", hour),
-                    _rows_of(self.staging.store, exchanges, EXCHANGES, EXCHANGE_COLUMNS, "request_ts", hour),
+                    _rows_of(store, messages, MESSAGES, MESSAGE_COLUMNS, "ts", hour),
+                    _rows_of(store, exchanges, EXCHANGES, EXCHANGE_COLUMNS, "request_ts", hour),
                 )
                 if rows.num_rows:
                     attempt.table("gold/addresses", ADDRESSES, dated_by="minute").write(rows)
@@ -48,38 +51,37 @@ def hours_of(files: Iterable[StagedFile]) -> list[int]:
 
 
 def address_tasks(
-    lake: Lake, staging: Staging, new: Sequence[StagedFile], hours: Sequence[int], parallelism: int
+    settings: StepSettings,
+    committed: Iterable[StagedFile],
+    new: Iterable[StagedFile],
+    hours: Sequence[int],
+    parallelism: int,
 ) -> list[AddressesTask]:
-    """The minutes of these hours are counted anew, from the files that the lake has and the new ones."""
-    messages, exchanges = _by_hour(lake, new, "silver/messages"), _by_hour(lake, new, "gold/exchanges")
+    """The minutes of these hours are counted anew, from the files that the lake has of the sensor and the new ones."""
+    messages: dict[int, tuple[str, ...]] = {}
+    exchanges: dict[int, tuple[str, ...]] = {}
+    wanted = set(hours)
+    for file, path in [*((file, file.path) for file in committed), *((file, file.staged) for file in new)]:
+        places = messages if file.table == "silver/messages" else exchanges
+        for hour in wanted.intersection(_hours(file)):
+            places[hour] = (*places.get(hour, ()), path)
     share = max(1, -(-len(hours) // (4 * parallelism)))
-    return [
-        AddressesTask(
-            staging, tuple((hour, messages.get(hour, ()), exchanges.get(hour, ())) for hour in hours[at : at + share])
-        )
-        for at in range(0, len(hours), share)
-    ]
+    listed = [(hour, messages.get(hour, ()), exchanges.get(hour, ())) for hour in hours]
+    return [AddressesTask(settings, tuple(listed[at : at + share])) for at in range(0, len(listed), share)]
 
 
-def replaced_by(hours: Sequence[int], lake: Lake) -> list[StagedFile]:
-    """The files of earlier commits whose hours are counted anew."""
+def replaced_by(hours: Sequence[int], counted: Iterable[StagedFile]) -> list[StagedFile]:
+    """The files of gold/addresses whose hours are counted anew."""
     again = {f"-a{hour:08d}-" for hour in hours}
-    return [file for file in lake.files("gold/addresses") if any(part in file.name for part in again)]
-
-
-def _by_hour(lake: Lake, new: Sequence[StagedFile], table: str) -> dict[int, tuple[str, ...]]:
-    places: dict[int, list[str]] = {}
-    committed = [(file, file.path) for file in lake.files(table)]
-    for file, path in [*committed, *((file, file.staged) for file in new if file.table == table)]:
-        for hour in _hours(file):
-            places.setdefault(hour, []).append(path)
-    return {hour: tuple(paths) for hour, paths in places.items()}
+    return [file for file in counted if any(part in file.name for part in again)]
 
 
 def _hours(file: StagedFile) -> range:
+    """The hours of a file: it holds one date, so there are 24 at most; rows without a sane time have none."""
     if file.table not in ("silver/messages", "gold/exchanges") or file.min_ts is None or file.max_ts is None:
         return range(0)
-    return range(file.min_ts // HOUR_US, file.max_ts // HOUR_US + 1)
+    first, last = file.min_ts // HOUR_US, file.max_ts // HOUR_US
+    return range(first, last + 1) if last - first < DAY_HOURS else range(0)
 
 
 # --- rows

@@ -11,31 +11,44 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...capture.chunks import DIRECTIONS, SERVER_DIGITS, Chunks, Counts, server_of
-from ...capture.decode import DecodedWindow
+from ...capture.decode import CaptureRange, DecodedWindow
 from ...capture.partitions import Partition, decode_partition
 from ...capture.quarantine import QUARANTINE
-from ...capture.read import ResumePoint
 from ...columnar.schema import TIMESTAMP, table_schema
 from ...gold.connections import connection_rows, endpoint
 from ...gold.facts import FED, MESSAGES, facts
 from ...gold.tables import ACCOUNTING, CHUNK_BYTES, CHUNKS
 from ...lake import Attempt, StagedFile, StreamWriter
 from ...protocols import load
-from ..carry import pack
 from . import StepSettings
 from .gold import SHARES
+from .index import CapturesEnd, end_of_captures, read_state
 
 
 @dataclass(frozen=True)
 class DecodeTask:
-    """One partition of the captures."""
+    """One partition of the captures.
+
+    ``before`` is the path of what is known where it begins; ``is_only``: nobody has indexed it, so that this task
+    returns what is known behind it.
+    """
 
     settings: StepSettings
-    partition: Partition
+    number: int
+    ranges: tuple[CaptureRange, ...]
+    before: str | None
+    is_last: bool = False
+    is_only: bool = False
+
+    @property
+    def size(self) -> int:
+        return sum(captured.size for captured in self.ranges)
 
     def run(self) -> DecodeResult:
-        with self.settings.staging.attempt(f"d{self.partition.number:05d}") as attempt:
-            return _Decode(self.settings, attempt).run(self.partition)
+        with self.settings.attempt(f"d{self.number:05d}") as attempt:
+            before = read_state(attempt.store, self.before)
+            partition = Partition(self.number, self.ranges, before, self.is_last, self.is_only)
+            return _Decode(self.settings, attempt).run(partition)
 
 
 @dataclass
@@ -51,9 +64,8 @@ class DecodeResult:
     bytes_missing: int = 0
     foreign_bytes: int = 0
     last_us: int | None = None
-    state: StagedFile | None = None
-    """What the captures leave open, if the planner has not found it out; likewise ``resume_points``."""
-    resume_points: dict[str, ResumePoint] = field(default_factory=dict)
+    end: CapturesEnd | None = None
+    """What the captures leave open, if nobody has indexed them."""
 
     def of_bucket(self, bucket: int) -> dict[str, StagedFile]:
         return {name: files[bucket] for name, files in self.shares.items() if bucket in files}
@@ -75,8 +87,7 @@ class _Decode:
             self._window(window)
         result = self.result
         if partition.is_only:
-            result.state = self.attempt.stage_bytes("state", pack(decoder.state()))
-            result.resume_points = decoder.resume_points
+            result.end = end_of_captures(self.settings, self.attempt, decoder)
         result.counts = decoder.counts
         result.files = self.attempt.close()
         for (name, bucket), stream in self.shares.items():
@@ -86,8 +97,8 @@ class _Decode:
     def _window(self, window: DecodedWindow) -> None:
         capture = window.range.capture if window.range is not None else None
         output = window.output
-        if capture is not None and len(window.chunks):
-            rows = chunk_rows(window.chunks, capture, self.settings.keep_bytes)
+        if len(window.chunks) and not window.is_end:
+            rows = chunk_rows(window.chunks, window.captures, self.settings.keep_bytes)
             self.attempt.table("bronze/chunks", rows.schema).write(rows)
         for protocol, batches in output.messages.items():
             for batch in batches:
@@ -173,8 +184,11 @@ def bucket_of(connection: str, brokered: bool, buckets: int) -> int:
     return int(digits, 16) % buckets
 
 
-def chunk_rows(chunks: Chunks, capture: str, keep_bytes: bool) -> pa.RecordBatch:
-    """Return a window as rows of ``bronze/chunks``. Gaps are not among them: they are in the quarantine."""
+def chunk_rows(chunks: Chunks, captures: list[str], keep_bytes: bool) -> pa.RecordBatch:
+    """Return a window as rows of ``bronze/chunks``; ``captures`` has the capture of each connection.
+
+    Gaps are not among them: they are in the quarantine.
+    """
     rows = np.flatnonzero(chunks.start >= 0)
     connection = pa.array(chunks.connection[rows])
     connections = chunks.connections
@@ -184,7 +198,7 @@ def chunk_rows(chunks: Chunks, capture: str, keep_bytes: bool) -> pa.RecordBatch
 
     ts = chunks.ts[rows]
     arrays = [
-        pa.array([capture], pa.string()).take(pa.array(np.zeros(len(rows), np.int8))),
+        spread(captures),
         spread([one.id for one in connections]),
         pa.array(DIRECTIONS).take(pa.array(chunks.direction[rows])),
         pa.array(chunks.offset[rows]),

@@ -1,4 +1,4 @@
-"""Derive gold from one bucket of connections: exchanges, sessions, violations, and the steps of transactions."""
+"""Derive gold from buckets of connections: exchanges, sessions, violations, and the steps of transactions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ...gold.sessions import SESSIONS
 from ...gold.steps import GoldCarry, GoldSteps
 from ...gold.tables import ACCOUNTING
 from ...gold.violations import VIOLATIONS
-from ...lake import Attempt, StagedFile, StreamWriter, read_ipc, stage_ipc
+from ...lake import Attempt, StagedFile, StreamWriter, read_ipc
 from ..carry import pack, read
 from . import StepSettings
 from .transactions import count_outcomes
@@ -29,24 +29,40 @@ SHARES = {"facts": FED, "connections": CONNECTIONS, "accounts": ACCOUNTING, "qua
 
 
 @dataclass(frozen=True)
-class GoldTask:
+class Bucket:
     """One bucket of connections: its files of each partition, in their order, and what was undecided before."""
 
-    settings: StepSettings
-    bucket: int
+    number: int
     shares: tuple[dict[str, StagedFile], ...]
     carry: str | None
+
+    @property
+    def rows(self) -> int:
+        return 1 + sum(file.rows for share in self.shares for file in share.values())
+
+
+@dataclass(frozen=True)
+class GoldTask:
+    """Some buckets, one after the other."""
+
+    settings: StepSettings
+    buckets: tuple[Bucket, ...]
     watermark_us: int | None
 
+    @property
+    def rows(self) -> int:
+        return sum(bucket.rows for bucket in self.buckets)
+
     def run(self) -> GoldResult:
-        with self.settings.staging.attempt(f"g{self.bucket:03d}") as attempt:
+        with self.settings.attempt(f"g{self.buckets[0].number:03d}") as attempt:
             return _Gold(self, attempt).run()
 
 
 @dataclass
 class GoldResult:
     files: list[StagedFile] = field(default_factory=list)
-    carry: StagedFile | None = None
+    carry: dict[str, StagedFile] = field(default_factory=dict)
+    """By its name."""
     calls: dict[int, StagedFile] = field(default_factory=dict)
     """By part of the transactions, like ``moves``."""
     moves: dict[int, StagedFile] = field(default_factory=dict)
@@ -55,33 +71,46 @@ class GoldResult:
     outcomes: Counter[str] = field(default_factory=Counter)
 
 
+def carry_name(bucket: int) -> str:
+    return f"gold-{bucket:03d}"
+
+
 class _Gold:
-    """The steps of one bucket, and the files that they fill."""
+    """The steps of each bucket, and the files that they fill."""
 
     def __init__(self, task: GoldTask, attempt: Attempt) -> None:
         self.task = task
         self.attempt = attempt
-        carry = read(attempt.store, task.carry, GoldCarry) if task.carry is not None else None
-        self.steps = GoldSteps(carry, task.settings.load_protocols())
+        self.protocols = task.settings.load_protocols()
         self.calls: dict[int, StreamWriter] = {}
         self.moves: dict[int, StreamWriter] = {}
+        self.open = attempt.stream("open", OPEN)
         self.result = GoldResult()
 
     def run(self) -> GoldResult:
-        for shares in self.task.shares:
+        for bucket in self.task.buckets:
+            self._run(bucket)
+        result = self.result
+        result.open = self.open.close()
+        result.files = self.attempt.close()
+        result.calls = {part: stream.close() for part, stream in self.calls.items()}
+        result.moves = {part: stream.close() for part, stream in self.moves.items()}
+        return result
+
+    def _run(self, bucket: Bucket) -> None:
+        carry = read(self.attempt.store, bucket.carry, GoldCarry) if bucket.carry is not None else None
+        self.steps = GoldSteps(carry, self.protocols)
+        for shares in bucket.shares:
             self._feed(shares)
         final = self.task.settings.final
         if final:
             self._feed({}, final=True)
         self._settle(self.task.watermark_us, final)
-        result, attempt = self.result, self.attempt
-        result.open = stage_ipc(attempt, "open", OPEN, self.steps.open())
+        for rows in self.steps.open():
+            self.open.write(rows)
         if not final:
-            result.carry = attempt.stage_bytes("carry", pack(self.steps.carry()))
-        result.files = attempt.close()
-        result.calls = {part: stream.close() for part, stream in self.calls.items()}
-        result.moves = {part: stream.close() for part, stream in self.moves.items()}
-        return result
+            name = carry_name(bucket.number)
+            self.result.carry[name] = self.attempt.stage_bytes(name, pack(self.steps.carry()))
 
     def _feed(self, shares: dict[str, StagedFile], final: bool = False) -> None:
         """Take what one partition has for this bucket."""

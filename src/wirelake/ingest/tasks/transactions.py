@@ -1,4 +1,4 @@
-"""Follow one part of the transactions, over all connections."""
+"""Follow parts of the transactions, over all connections."""
 
 from __future__ import annotations
 
@@ -11,50 +11,75 @@ import pyarrow.compute as pc
 from ...gold.branch_events import EVENTS
 from ...gold.open import OPEN
 from ...gold.transactions import TRANSACTIONS, Transactions, TransactionsCarry
-from ...lake import Attempt, StagedFile, read_ipc, stage_ipc
+from ...lake import Attempt, StagedFile, read_ipc
 from ..carry import pack, read
 from . import StepSettings
 
 
 @dataclass(frozen=True)
-class TransactionsTask:
-    """A part of the transactions: its calls, and what moves them."""
+class Part:
+    """A part of the transactions: its calls, what moves them, and what was undecided before."""
 
-    settings: StepSettings
-    part: int
+    number: int
     calls: tuple[StagedFile, ...]
     moves: tuple[StagedFile, ...]
     carry: str | None
+
+    @property
+    def rows(self) -> int:
+        return 1 + sum(file.rows for file in (*self.calls, *self.moves))
+
+
+@dataclass(frozen=True)
+class TransactionsTask:
+    """Some parts, one after the other."""
+
+    settings: StepSettings
+    parts: tuple[Part, ...]
     watermark_us: int | None
 
+    @property
+    def rows(self) -> int:
+        return sum(part.rows for part in self.parts)
+
     def run(self) -> TransactionsResult:
-        with self.settings.staging.attempt(f"t{self.part:03d}") as attempt:
-            return _follow(self, attempt)
+        with self.settings.attempt(f"t{self.parts[0].number:03d}") as attempt:
+            result = TransactionsResult()
+            opened = attempt.stream("open", OPEN)
+            for part in self.parts:
+                opened.write(_follow(self, part, attempt, result))
+            result.open = opened.close()
+            result.files = attempt.close()
+            return result
 
 
 @dataclass
 class TransactionsResult:
     files: list[StagedFile] = field(default_factory=list)
-    carry: StagedFile | None = None
+    carry: dict[str, StagedFile] = field(default_factory=dict)
+    """By its name."""
     open: StagedFile | None = None
     outcomes: Counter[str] = field(default_factory=Counter)
 
 
-def _follow(task: TransactionsTask, attempt: Attempt) -> TransactionsResult:
+def carry_name(part: int) -> str:
+    return f"transactions-{part:03d}"
+
+
+def _follow(task: TransactionsTask, part: Part, attempt: Attempt, result: TransactionsResult) -> pa.Table:
+    """Follow one part; return its rows of gold/open."""
     store, final = attempt.store, task.settings.final
-    carry = read(store, task.carry, TransactionsCarry) if task.carry is not None else None
+    carry = read(store, part.carry, TransactionsCarry) if part.carry is not None else None
     step = Transactions(carry, task.settings.load_protocols())
-    moves = pa.Table.from_batches(read_ipc(store, *task.moves), EVENTS)
+    moves = pa.Table.from_batches(read_ipc(store, *part.moves), EVENTS)
     moved = moves.column("gtrid").combine_chunks()
-    calls = [step.count(pa.Table.from_batches([batch], EVENTS), moved) for batch in read_ipc(store, *task.calls)]
-    result = TransactionsResult()
+    calls = [step.count(pa.Table.from_batches([batch], EVENTS), moved) for batch in read_ipc(store, *part.calls)]
     _write_transactions(attempt, step.feed(pa.concat_tables([moves, *calls])), result)
     _write_transactions(attempt, step.settle(task.watermark_us or 0, final), result)
-    result.open = stage_ipc(attempt, "open", OPEN, [step.open()])
     if not final:
-        result.carry = attempt.stage_bytes("carry", pack(step.carry()))
-    result.files = attempt.close()
-    return result
+        name = carry_name(part.number)
+        result.carry[name] = attempt.stage_bytes(name, pack(step.carry()))
+    return step.open()
 
 
 def _write_transactions(attempt: Attempt, rows: pa.Table, result: TransactionsResult) -> None:

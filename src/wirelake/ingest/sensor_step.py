@@ -1,0 +1,222 @@
+"""One sensor in one step: its captures to bronze and silver, those to gold, and what is undecided to its carry.
+
+Index tasks find where captures can be cut; decode tasks write bronze and silver meanwhile; gold tasks match requests
+with replies and judge sequences, some buckets of connections each; then transactions and addresses, which need all
+connections. No byte of a capture passes through here: only descriptions of files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import Any
+
+from ..capture.decode import CaptureRange
+from ..capture.read import ResumePoint
+from ..lake import Lake, StagedFile
+from .groups import grouped
+from .plan import NewCapture, Segment, SensorPlan, partition_bytes
+from .report import Report
+from .sensor_carry import STATE
+from .sensors import place_of
+from .stages import DECODE, GOLD, INDEX, TOTALS, Chain, Stages, Waiting
+from .tasks import StepSettings
+from .tasks import gold as gold_tasks
+from .tasks import transactions as transaction_tasks
+from .tasks.addresses import address_tasks, hours_of, replaced_by
+from .tasks.decode import DecodeResult, DecodeTask
+from .tasks.gold import Bucket, GoldResult, GoldTask
+from .tasks.index import CapturesEnd, IndexResult, IndexTask
+from .tasks.transactions import Part, TransactionsResult, TransactionsTask
+
+AHEAD = 4
+"""How many partitions the index may be ahead of the decoding, for each core."""
+Results = Generator[Waiting, list[Any], Any]
+
+
+class SensorStep:
+    """From the carry of a sensor and its new captures to files for the commit."""
+
+    def __init__(
+        self, lake: Lake, plan: SensorPlan, settings: StepSettings, stages: Stages, wanted_bytes: int | None
+    ) -> None:
+        self.plan = plan
+        self.report = Report(sensors=1)
+        self.files: list[StagedFile] = []
+        self.removed: list[StagedFile] = []
+        self.left_at: dict[str, ResumePoint] = {}
+        self.undecided: list[StagedFile] = []
+        self.watermark = plan.carry.sensor.watermark_us
+        self._lake, self._stages, self._wanted_bytes = lake, stages, wanted_bytes
+        self._settings = settings
+        self._kept = [file for table in lake.tables() for file in lake.files(table) if file.sensor == plan.name]
+        """Files of earlier commits that stay."""
+        self._go_back()
+
+    def _go_back(self) -> None:
+        """What is open is replaced in any case; if an earlier carry is taken up again, so is all that came after it."""
+        since = self.plan.since
+        for file in list(self._kept):
+            is_later = since is not None and file.commit > since and file.table != "gold/addresses"
+            if is_later or _is_open(file):
+                self._kept.remove(file)
+                self.removed.append(file)
+
+    def chain(self) -> Chain:
+        """Run all segments; addresses are counted behind the last one."""
+        for number, segment in enumerate(self.plan.segments):
+            is_last = number == len(self.plan.segments) - 1
+            prefix = f"{self._settings.prefix}.{number}" if number else self._settings.prefix
+            settings = replace(self._settings, final=segment.final, prefix=prefix)
+            known = {} if number else self.plan.carry.known
+            self.plan.carry.next = {}
+            decoded = yield from self._decode(settings, segment, known.get(STATE))
+            gold = yield from self._gold(settings, decoded, known)
+            yield from self._totals(settings, gold, known, is_last)
+        self.report.captures = len(self.plan.captures)
+        report = self.report
+        report.bytes_in = report.bytes_decoded + report.bytes_quarantined + report.bytes_pending
+
+    # --- captures -> silver
+
+    def _decode(self, settings: StepSettings, segment: Segment, before: str | None) -> Results:
+        ranges = tuple(self._piece(capture) for capture in segment.captures)
+        total = sum(captured.size for captured in ranges)
+        size = self._wanted_bytes or partition_bytes(total)
+        if total <= size:
+            decoded = yield from self._decode_only(settings, ranges, before)
+        else:
+            decoded = yield from self._index_and_decode(settings, ranges, before, size)
+        for result in decoded:
+            self._count(result)
+        return decoded
+
+    def _piece(self, capture: NewCapture) -> CaptureRange:
+        """Return what to read of a capture; an earlier segment may have read a part of it."""
+        point = self.left_at.get(capture.piece.path)
+        return capture.piece if point is None else replace(capture.piece, start=point)
+
+    def _decode_only(self, settings: StepSettings, ranges: tuple[CaptureRange, ...], before: str | None) -> Results:
+        task = DecodeTask(settings, 0, ranges, before, is_last=settings.final, is_only=True)
+        (result,) = yield [self._stages.submit(DECODE, task, task.size)]
+        self._end(settings, result.end)
+        return [result]
+
+    def _index_and_decode(
+        self, settings: StepSettings, ranges: tuple[CaptureRange, ...], before: str | None, size: int
+    ) -> Results:
+        """Index captures piece by piece; what is found is decoded while the next piece is indexed."""
+        decoding: list[Future[Any]] = []
+        most_ahead = AHEAD * self._stages.runner.parallelism
+        number = 0
+        while True:
+            task = IndexTask(settings, number, ranges, before, size)
+            indexing = self._stages.submit(INDEX, task)
+            (found,) = yield [indexing]
+            decoding += self._decode_tasks(settings, found, len(decoding))
+            ranges, before, number = found.rest, found.end.state.staged, number + 1
+            if not ranges:
+                break
+            while len(left := [future for future in decoding if not future.done()]) > most_ahead:
+                yield left[: len(left) - most_ahead]
+        if settings.final:
+            decoding.append(self._stages.submit(DECODE, DecodeTask(settings, len(decoding), (), before, True)))
+        self._end(settings, found.end)
+        decoded = yield decoding
+        return decoded
+
+    def _decode_tasks(self, settings: StepSettings, found: IndexResult, first: int) -> list[Future[Any]]:
+        tasks = [
+            DecodeTask(settings, number, one.ranges, one.before) for number, one in enumerate(found.partitions, first)
+        ]
+        return [self._stages.submit(DECODE, task, task.size) for task in tasks]
+
+    def _end(self, settings: StepSettings, end: CapturesEnd) -> None:
+        """Carry on what is open at the end of the captures."""
+        self.left_at |= end.resume_points
+        if not settings.final:
+            self.plan.carry.next[STATE] = end.state
+            self.files += end.accounts
+        self.report.bytes_pending = end.bytes_pending
+        self.report.bytes_held, self.report.holes = end.bytes_held, end.holes
+
+    def _count(self, decoded: DecodeResult) -> None:
+        report = self.report
+        self.files += decoded.files
+        report.messages.update(decoded.messages)
+        report.bytes_decoded += decoded.bytes_decoded
+        report.bytes_quarantined += decoded.bytes_quarantined
+        report.bytes_missing += decoded.bytes_missing
+        report.bytes_foreign += decoded.foreign_bytes
+        report.notes += [f"{name}: {counts.broken}" for name, counts in decoded.counts.items() if counts.broken]
+        times = [time for time in (self.watermark, decoded.last_us) if time is not None]
+        self.watermark = max(times, default=None)
+
+    # --- silver -> gold
+
+    def _gold(self, settings: StepSettings, decoded: list[DecodeResult], known: dict[str, str]) -> Results:
+        buckets = []
+        for number in range(settings.buckets):
+            shares = tuple(share for one in decoded if (share := one.of_bucket(number)))
+            carry = known.get(gold_tasks.carry_name(number))
+            if shares or carry is not None:
+                buckets.append(Bucket(number, shares, carry))
+        tasks = [GoldTask(settings, tuple(group), self.watermark) for group in self._grouped(buckets)]
+        gold: list[GoldResult] = yield self._stages.submit_all(GOLD, tasks, [task.rows for task in tasks])
+        for result in gold:
+            self.files += result.files
+            self.plan.carry.next.update(result.carry)
+            self.report.violations += result.violations
+            self.report.outcomes.update(result.outcomes)
+        self._keep_open(settings, gold)
+        return gold
+
+    def _totals(self, settings: StepSettings, gold: list[GoldResult], known: dict[str, str], is_last: bool) -> Results:
+        """Transactions and addresses need all connections, and not each other."""
+        parts = list(self._parts(settings, gold, known))
+        following = [TransactionsTask(settings, tuple(group), self.watermark) for group in self._grouped(parts)]
+        futures = self._stages.submit_all(TOTALS, following, [task.rows for task in following])
+        counting = self._count_addresses(settings) if is_last else []
+        done = yield [*futures, *counting]
+        followed: list[TransactionsResult] = done[: len(futures)]
+        for result in followed:
+            self.files += result.files
+            self.plan.carry.next.update(result.carry)
+            self.report.transactions.update(result.outcomes)
+        self._keep_open(settings, followed)
+        self.files += [file for files in done[len(futures) :] for file in files]
+
+    def _parts(self, settings: StepSettings, gold: list[GoldResult], known: dict[str, str]) -> Iterable[Part]:
+        for number in range(settings.buckets):
+            calls = tuple(result.calls[number] for result in gold if number in result.calls)
+            moves = tuple(result.moves[number] for result in gold if number in result.moves)
+            carry = known.get(transaction_tasks.carry_name(number))
+            if calls or moves or carry is not None:
+                yield Part(number, calls, moves, carry)
+
+    def _count_addresses(self, settings: StepSettings) -> list[Future[Any]]:
+        """Count the hours again of which there is something new, or of which something was taken away."""
+        hours = hours_of([*self.files, *self.removed])
+        self.removed += replaced_by(hours, (file for file in self._kept if file.table == "gold/addresses"))
+        parallelism = self._stages.runner.parallelism
+        tasks = address_tasks(settings, self._kept, self.files, hours, parallelism)
+        return self._stages.submit_all(TOTALS, tasks, [1] * len(tasks))
+
+    def _grouped(self, units: Sequence[Any]) -> list[list[Any]]:
+        return grouped(units, [unit.rows for unit in units], self._stages.runner.parallelism)
+
+    def _keep_open(self, settings: StepSettings, results: Iterable[GoldResult | TransactionsResult]) -> None:
+        if not settings.final:
+            self.undecided += [result.open for result in results if result.open is not None]
+
+    @property
+    def newest(self) -> NewCapture | None:
+        """The capture with the last place in the order of the sensor, among those that were read."""
+        placed = [capture for capture in self.plan.captures if place_of(capture.input) is not None]
+        return max(placed, key=lambda capture: place_of(capture.input) or (), default=None)
+
+
+def _is_open(file: StagedFile) -> bool:
+    """Tell whether a file says what is open: the next commit replaces it."""
+    return file.table == "gold/open" or (file.table == "accounting" and "-open-" in file.name)
