@@ -29,7 +29,6 @@ from .facts import FACTS
 from .indexed_rows import IndexedRows
 from .match_rows import window_us
 
-NO_REPLY_WANTED = "no reply wanted"
 NO_TIME = int(np.iinfo(np.int64).min)
 NO_END, SOME_END = NO_TIME, NO_TIME + 1
 """In place of the time at which a connection ended: it has not; nobody knows when."""
@@ -53,11 +52,15 @@ EXCHANGES = documented(
     ("replies", pa.int64(), "number of replies: more than one in streams"),
     ("latency_us", pa.int64(), "from the request to the first reply"),
     ("limit_us", pa.int64(), "how long the requester waits; null = no limit"),
-    ("outcome", pa.string(), "ok, error, timeout or unanswered; open in gold/open"),
+    ("outcome", pa.string(), "ok, error, timeout, unanswered or no_reply_wanted; open in gold/open"),
     ("status", pa.string(), "what the first reply says about how it went, as on the wire"),
     ("other_connection", pa.string(), "mb: the connection of the broker's other leg of this exchange"),
     ("other_correlation", pa.string(), "mb: the id that the exchange has there"),
-    ("other_leg_how", pa.string(), "mb: audit = the broker said so, guessed = the oldest of the same topic, version and payload"),
+    (
+        "other_leg_how",
+        pa.string(),
+        "mb: audit = the broker said so, guessed = the oldest of the same topic, version and payload",
+    ),
 )
 """The schema of gold/exchanges and, with the outcome ``open``, of the requests in gold/open."""
 
@@ -341,7 +344,7 @@ def _finished(table: pa.Table, end: Ints) -> pa.Table:
     return _rendered(table, arrays.spread(_OUTCOMES, _outcomes(table, end), pa.string()))
 
 
-_OUTCOMES = ("ok", "error", "timeout", "unanswered")
+_OUTCOMES = ("ok", "error", "timeout", "unanswered", "no_reply_wanted")
 
 
 def _outcomes(table: pa.Table, end: Ints) -> Ints:
@@ -352,14 +355,11 @@ def _outcomes(table: pa.Table, end: Ints) -> Ints:
     until = np.where(silent, end, replied)
     timed = (limits > 0) & (asked != NO_TIME) & (until > SOME_END)
     late = timed & (np.where(timed, until, 0) - np.where(timed, asked, 0) >= limits)
-    return np.where(late, 2, np.where(silent, 3, said))
+    unheard = silent & ~flags(table["wants_reply"])
+    return np.where(unheard, 4, np.where(late, 2, np.where(silent, 3, said)))
 
 
 def _rendered(table: pa.Table, outcome: pa.Array) -> pa.Table:
     latency = pc.subtract(table["reply_ts"].cast(pa.int64()), table["request_ts"].cast(pa.int64()))
     latency = pc.max_element_wise(latency, 0, skip_nulls=False)
-    unheard = ~_is_answerable(table)
-    status = table["status"]
-    if unheard.any():
-        status = pc.if_else(pa.array(unheard), NO_REPLY_WANTED, status)
-    return arrays.table_of(EXCHANGES, {"latency_us": latency, "outcome": outcome, "status": status}, table)
+    return arrays.table_of(EXCHANGES, {"latency_us": latency, "outcome": outcome}, table)
