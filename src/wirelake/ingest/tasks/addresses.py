@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from ...columnar.schema import TIMESTAMP
-from ...gold.addresses import ADDRESSES, EXCHANGE_COLUMNS, MESSAGE_COLUMNS, TEXTS, addresses
+from ...gold.addresses import ADDRESSES, EXCHANGE_COLUMNS, MESSAGE_COLUMNS, TEXTS, count_addresses
 from ...gold.exchanges import EXCHANGES
 from ...gold.facts import MESSAGES
 from ...lake import Lake, StagedFile, Staging
@@ -29,10 +29,10 @@ class AddressesTask:
         files = []
         for hour, messages, exchanges in self.hours:
             with self.staging.attempt(f"a{hour:08d}") as attempt:
-                rows = addresses(
+                rows = count_addresses(
                     _rows_of(self.staging.store, messages, MESSAGES, MESSAGE_COLUMNS, "ts", hour),
                     _rows_of(self.staging.store, exchanges, EXCHANGES, EXCHANGE_COLUMNS, "request_ts", hour),
-                )
+                ).rows
                 if rows.num_rows:
                     attempt.table("gold/addresses", ADDRESSES, dated_by="minute").write(rows)
                 files += attempt.close()
