@@ -8,9 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from wirelake.generate import generate
-from wirelake.gold.addresses import ADDRESSES, EXCHANGE_COLUMNS, MESSAGE_COLUMNS, addresses
+from wirelake.gold.addresses import ADDRESSES, EXCHANGE_COLUMNS, MESSAGE_COLUMNS, count_addresses, slowest
 from wirelake.gold.exchanges import EXCHANGES
 from wirelake.gold.facts import MESSAGES
 
@@ -67,7 +69,7 @@ def test_rows_are_what_counting_by_hand_gives(protocol: str) -> None:
     whole = play(generate(protocol, seed=4, messages=4000, connections=5))
     step = ExchangesOfFacts()
     exchanges = pa.concat_tables([step.feed(whole.facts, whole.ended), *step.settle(whole.end_us, final=True)])
-    table = addresses(whole.facts.to_batches(max_chunksize=700), exchanges.to_batches(max_chunksize=300))
+    table = count_addresses(whole.facts.to_batches(max_chunksize=700), exchanges.to_batches(max_chunksize=300)).rows
     assert table.schema.equals(ADDRESSES)
     rows = {(row.pop("protocol"), row.pop("address"), row.pop("minute")): row for row in in_numbers(table)}
     wanted = by_hand(in_numbers(whole.facts.select(MESSAGE_COLUMNS)), in_numbers(exchanges.select(EXCHANGE_COLUMNS)))
@@ -75,9 +77,9 @@ def test_rows_are_what_counting_by_hand_gives(protocol: str) -> None:
 
 
 def test_nothing_gives_no_rows() -> None:
-    assert addresses([], []).equals(ADDRESSES.empty_table())
+    assert count_addresses([], []).rows.equals(ADDRESSES.empty_table())
     empty = MESSAGES.empty_table().to_batches(), EXCHANGES.empty_table().to_batches()
-    assert addresses(*empty).equals(ADDRESSES.empty_table())
+    assert count_addresses(*empty).rows.equals(ADDRESSES.empty_table())
 
 
 def test_an_exchange_counts_in_the_minute_of_its_request_though_no_message_of_it_is_given() -> None:
@@ -87,6 +89,54 @@ def test_an_exchange_counts_in_the_minute_of_its_request_though_no_message_of_it
         "request_ts": 61_000_000,
         "outcome": "timeout",
     }
-    [found] = in_numbers(addresses([], pa.Table.from_pylist([row], EXCHANGES).to_batches()))
+    [found] = in_numbers(count_addresses([], pa.Table.from_pylist([row], EXCHANGES).to_batches()).rows)
     assert (found["minute"], found["messages"], found["requests"], found["timeouts"]) == (MINUTE, 0, 1, 1)
     assert (found["error_rate"], found["p50_us"]) == (1.0, None)
+
+
+def asked(address: str, latency_us: int | None, second: int = 0) -> dict[str, Any]:
+    times = {"request_ts": second * 1_000_000, "latency_us": latency_us}
+    return {"protocol": "toy", "address": address, "outcome": "ok" if latency_us else "timeout"} | times
+
+
+def latencies(rows: list[dict[str, Any]]) -> pa.Table:
+    return count_addresses([], pa.Table.from_pylist(rows, EXCHANGES).to_batches()).latencies
+
+
+def test_the_percentile_of_an_address_is_that_of_all_its_requests_not_of_its_worst_minute() -> None:
+    rows = [asked("a", 100, second) for second in range(60)] + [asked("a", 200, 60), asked("a", None, 61)]
+    assert slowest([latencies(rows)], 5) == [
+        {"protocol": "toy", "address": "a", "requests": 62, "p50_us": 100, "p95_us": 100}
+    ]
+
+
+def test_the_slowest_come_first_and_those_that_nobody_answered_are_left_out() -> None:
+    rows = [asked(name, latency) for name, latency in (("a", 5), ("b", 7), ("c", None), ("d", 7), ("e", 6))]
+    assert [row["address"] for row in slowest([latencies(rows)], 3)] == ["b", "d", "e"]
+    assert slowest([], 3) == slowest([latencies([])], 3) == []
+
+
+@given(st.lists(st.lists(st.integers(0, 1 << 40), min_size=1, max_size=40), min_size=1, max_size=4))
+def test_counts_of_several_tasks_add_up_and_are_hardly_less_exact_than_all_latencies(parts: list[list[int]]) -> None:
+    counted = [latencies([asked("a", one, hour) for one in part]) for hour, part in enumerate(parts)]
+    [found] = slowest(counted, 5)
+    everything = [one for part in parts for one in part]
+    assert found["requests"] == len(everything)
+    for percent in (50, 95):
+        exact = nearest_rank(everything, percent)
+        assert abs(found[f"p{percent}_us"] - exact) <= exact * 0.004, "and exact if it is small"
+        assert exact >= 256 or found[f"p{percent}_us"] == exact
+
+
+def test_of_too_many_addresses_the_busiest_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wirelake.gold.addresses.MOST_ADDRESSES", 2)
+    table = latencies([asked(name, 5) for name in ("a", "b", "b", "c", "c", "c")])
+    assert set(table["address"].to_pylist()) == {"b", "c"}
+
+
+def test_minutes_of_far_times_are_told_apart() -> None:
+    far = 253_402_300_799  # the last second of the year 9999
+    rows = [asked("a", 1, second) for second in (0, far, far - 60)] + [asked("b", 1, far)]
+    table = count_addresses([], pa.Table.from_pylist(rows, EXCHANGES).to_batches()).rows
+    found = [(row["address"], row["minute"] // MINUTE) for row in in_numbers(table)]
+    assert found == [("a", 0), ("a", far // 60 - 1), ("a", far // 60), ("b", far // 60)]

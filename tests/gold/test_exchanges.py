@@ -274,7 +274,7 @@ def test_the_end_of_a_connection_decides() -> None:
 
 def test_what_wants_no_reply_is_decided_at_once() -> None:
     [row] = fed([fact(1, 1, A, wants_reply=False)], watermark=1, final=False)
-    assert (row["outcome"], row["status"]) == ("unanswered", "no reply wanted")
+    assert (row["outcome"], row["status"]) == ("no_reply_wanted", None)
 
 
 def test_captures_without_times_are_paired_too() -> None:
@@ -366,3 +366,26 @@ def test_feeds_without_facts_are_fine() -> None:
     again = ExchangesOfFacts(step.carry())
     assert in_numbers(again.feed(FACTS.empty_table(), {"c1": 2 * SECOND}))[0]["outcome"] == "unanswered"
     assert sum(map(len, again.open())) == 0
+
+
+@pytest.mark.parametrize(("protocol", "options"), VARIANTS)
+def test_every_protocol_says_which_requests_want_no_reply(protocol: str, options: dict[str, Any]) -> None:
+    """A reply may still come for some: mb errors under made-up ids."""
+    _, whole = played(protocol, tuple(options.items()), 1)
+    requests = whole.facts.filter((pc.field("step") == 1) & pc.field("wants_reply").is_valid())
+    unheard = {
+        (row["connection"], row["direction"], row["offset"])
+        for row in requests.filter(~pc.field("wants_reply")).to_pylist()
+    }
+    rows = by_request(in_numbers(at_once(whole)))
+    found = {place for place, row in rows.items() if row["outcome"] == "no_reply_wanted"}
+    assert found == {place for place in unheard if not rows[place]["replies"]}
+    assert bool(found) == (protocol in ("casual", "mb"))
+
+
+def test_a_request_without_an_id_wants_no_reply_but_may_get_an_error() -> None:
+    asked = fact(1, 1, A, None, wants_reply=False, protocol="mb", place="t 1.0.0")
+    failed = fact(2, 2, B, "made-up", result="error", protocol="mb", place="t 1.0.0", status="NO_ROUTE_FOUND")
+    assert outcomes(fed([asked])) == [("no_reply_wanted", 0, None)]
+    assert outcomes(fed([asked], {"c1": 3 * SECOND})) == [("no_reply_wanted", 0, None)]
+    assert outcomes(fed([asked, failed])) == [("error", 1, SECOND)]

@@ -13,12 +13,13 @@ SECOND = 1_000_000
 
 COLUMNS: dict[str, str] = {
     "overview": "messages connections bytes_in bytes_decoded bytes_quarantined bytes_pending bytes_missing requests ok "
-    "errors timeouts unanswered open_requests transactions committed rolled_back read_only in_doubt open_transactions "
-    "sessions open_sessions violations quarantined_ranges p50_us p95_us p99_us max_us first_us last_us",
+    "errors timeouts unanswered no_reply_wanted open_requests transactions committed rolled_back read_only in_doubt "
+    "open_transactions sessions open_sessions violations quarantined_ranges p50_us p95_us p99_us max_us first_us "
+    "last_us",
     "protocols": "protocol connections messages bytes_decoded bytes_quarantined requests errors timeouts unanswered "
     "violations p50_us p95_us p99_us",
     "traffic": "bucket_us protocol count",
-    "outcomes": "bucket_us ok errors timeouts unanswered",
+    "outcomes": "bucket_us ok errors timeouts unanswered no_reply_wanted",
     "quarantine_over_time": "bucket_us protocol bytes ranges",
     "latency": "bucket_us protocol requests p50_us p95_us p99_us",
     "heat": "bucket_us band_us count",
@@ -215,14 +216,14 @@ def _event(origin: int, to: int, message: str, kind: str, ts: int | None, **more
 
 def _rows(address: str, name: str, detail: str) -> dict[str, list[list[Any]]]:
     return {
-        "overview": [[9_007_199_254_740_991, 2, 12_345_678, 12_345_000, 678, 0, 40, 1200, 1180, 12, 5, 3, 0, 2, 1, 0, 0,
-                      1, 0, 2, 0, 2, 1, 850, 17_300, 1_250_000, 75_000_000, START, START + 60 * SECOND]],
+        "overview": [[9_007_199_254_740_991, 2, 12_345_678, 12_345_000, 678, 0, 40, 1200, 1180, 12, 5, 3, 0, 0, 2, 1, 0,
+                      0, 1, 0, 2, 0, 2, 1, 850, 17_300, 1_250_000, 75_000_000, START, START + 60 * SECOND]],
         "protocols": [
             ["casual", 1, 700, 400_000, 0, 600, 2, 0, 0, 0, 850, 9_000, 20_000],
             ["ceda", 1, 500, 100_000, 678, 600, 10, 5, 3, 2, 700, 17_300, 1_250_000],
         ],
         "traffic": [[START + at * SECOND, name, 10 + at] for at in range(0, 60, 5) for name in ("casual", "ceda")],
-        "outcomes": [[START + at * SECOND, 20, at % 3, 1, 0] for at in range(0, 60, 5)],
+        "outcomes": [[START + at * SECOND, 20, at % 3, 1, 0, 2] for at in range(0, 60, 5)],
         "quarantine_over_time": [[START + 5 * SECOND, "ceda", 678, 1]],
         "latency": [
             [START + at * SECOND, protocol, 20, 800, 9000 + 50 * at, 30_000]

@@ -19,6 +19,7 @@ from wirelake.report import collect
 from wirelake.report.collect import bucket_width
 
 Rows = list[dict[str, Any]]
+FINE = ("ok", "no_reply_wanted")
 
 
 def answers(report: dict[str, Any], name: str) -> Rows:
@@ -106,6 +107,7 @@ def test_what_is_shown_over_time_adds_up_to_all_of_it(report: dict[str, Any], la
     assert {(row["bucket_us"], row["protocol"]): row["count"] for row in answers(report, "traffic")} == asked
     outcomes = Counter((bucket(one), one["outcome"]) for one in exchanges)
     names = {"ok": "ok", "errors": "error", "timeouts": "timeout", "unanswered": "unanswered"}
+    names["no_reply_wanted"] = "no_reply_wanted"
     for row in answers(report, "outcomes"):
         assert {name: row[name] for name in names} == {
             name: outcomes[row["bucket_us"], of] for name, of in names.items()
@@ -166,7 +168,7 @@ def test_the_slowest_and_the_failed_are_named_with_their_conversation(report: di
     assert [row["latency_us"] for row in slow] == latencies[:50]
     assert report["data"]["slow_exchanges"]["total"] == len(latencies)
     names = ("protocol", "address", "outcome", "status")
-    failed = Counter(tuple(one[name] for name in names) for one in exchanges if one["outcome"] != "ok")
+    failed = Counter(tuple(one[name] for name in names) for one in exchanges if one["outcome"] not in FINE)
     found = answers(report, "failures")
     assert report["data"]["failures"]["total"] == len(failed)
     assert [row["count"] for row in found] == [count for _, count in failed.most_common(50)]

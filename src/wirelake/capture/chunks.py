@@ -5,6 +5,7 @@ packets, tap records or bare bytes, its readers give chunks.
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,16 +18,27 @@ SERVER_DIGITS = 4
 
 
 def connection_id(server: str, text: str) -> str:
-    """Return the id of a connection: a few hex digits for its server, 16 for itself.
+    """Return the id of a connection: a few hex digits for its server's host, 16 for itself.
 
-    The id shows what has to be looked at together: a connection, or all legs of an exchange over a broker.
+    The id shows what has to be looked at together: a connection, or all legs of an exchange over a broker, which may
+    listen on several ports.
     """
-    return _hash(server, SERVER_DIGITS // 2) + _hash(text, 8)
+    return _hash(_machine(server), SERVER_DIGITS // 2) + _hash(text, 8)
 
 
 def server_of(connection: str) -> str:
-    """Return what ids of connections with the same server have in common."""
+    """Return what ids of connections with the same server host have in common."""
     return connection[:SERVER_DIGITS]
+
+
+def _machine(host: str) -> str:
+    """Return one name for all addresses that are surely of one machine: those of loopback, IPv4 and IPv4 in IPv6."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host.lower() if host.lower() != "localhost" else "loopback"
+    address = getattr(address, "ipv4_mapped", None) or address
+    return "loopback" if address.is_loopback else str(address)
 
 
 def _hash(text: str, size: int) -> str:

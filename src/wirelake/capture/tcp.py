@@ -204,7 +204,7 @@ class Tracker:
             # A second connection at the same moment, or without times: it has another id.
             text += f"|{before.id}"
         (here, port), (there, other_port) = ends[client], ends[1 - client]
-        identity = connection_id(f"{there}|{other_port}", text)
+        identity = connection_id(there, text)
         return ConnectionName(identity, here, there, port, other_port, _time(first_us))
 
 

@@ -312,7 +312,7 @@ class Link:
             exchange.reply, exchange.reply_us = number, self.simulation.now
             exchange.reply_message = message.__message__["name"]
             exchange.status = status
-        if exchange.outcome == "unanswered":
+        if exchange.outcome in ("unanswered", "no_reply_wanted"):
             exchange.outcome = outcome
 
     def violate(self, rule: Rule, direction: Direction, message: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from .corruption import Corruption
 
 Direction = Literal["to_server", "to_client"]
-Outcome = Literal["ok", "error", "timeout", "unanswered"]
+Outcome = Literal["ok", "error", "timeout", "unanswered", "no_reply_wanted"]
 TransactionOutcome = Literal["committed", "rolled_back", "read_only", "in_doubt", "open"]
 
 
@@ -21,8 +21,9 @@ class Exchange:
     """A request and what became of it. ``request`` and ``reply`` are numbers of events, counted over the whole traffic.
 
     ``timeout``: the requester's own limit passed first (a reply may still have come, late). ``unanswered``: the
-    connection or the traffic ended before. ``replies`` counts all replies, where a request has a stream of them;
-    ``reply`` is the first. A reply in pages is one, and comes with its last page.
+    connection or the traffic ended before. ``no_reply_wanted``: nobody waits for a reply, and none came. ``replies``
+    counts all replies, where a request has a stream of them; ``reply`` is the first. A reply in pages is one, and comes
+    with its last page.
     """
 
     protocol: str

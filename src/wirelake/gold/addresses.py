@@ -7,6 +7,7 @@ them. Messages count in the minute of their ``ts``, exchanges in that of their `
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,18 +45,77 @@ TEXTS = ("protocol", "address", "connection", "outcome")
 """Those of them that may come as dictionaries."""
 _RANKS = {"p50_us": 50, "p95_us": 95, "p99_us": 99, "max_us": 100}
 _OUTCOMES = {"errors": "error", "timeouts": "timeout"}
-_MINUTE_BITS = 26
-"""Enough for the minutes of the next 120 years."""
+_MINUTE_BITS = 32
+"""Enough for the minutes of the next 8000 years."""
 
 
-def addresses(messages: Iterable[pa.RecordBatch], exchanges: Iterable[pa.RecordBatch]) -> pa.Table:
+class Counts(NamedTuple):
+    """Rows of gold/addresses, and how many requests of each address had which latency (LATENCIES)."""
+
+    rows: pa.Table
+    latencies: pa.Table
+
+
+def count_addresses(messages: Iterable[pa.RecordBatch], exchanges: Iterable[pa.RecordBatch]) -> Counts:
     """Return one row per address and minute; read only ``MESSAGE_COLUMNS`` and ``EXCHANGE_COLUMNS``, batch by batch."""
     counted = _Counted()
     for batch in messages:
         counted.add_messages(batch)
     for batch in exchanges:
         counted.add_exchanges(batch)
-    return counted.rows()
+    return Counts(counted.rows(), counted.latencies())
+
+
+# --- latencies of all minutes
+
+LATENCIES = pa.schema(
+    [("protocol", pa.string()), ("address", pa.string()), ("band", pa.int32()), ("requests", pa.int64())]
+)
+"""Bands of latencies: below 256 us each value is one, above there are 128 between a power of two and the next.
+``NO_LATENCY`` are requests without a reply."""
+NO_LATENCY = -1
+_SUB_BITS = 7
+MOST_ADDRESSES = 10_000
+"""Addresses that are looked at together; if there are more, those with the most requests."""
+
+
+def slowest(latencies: Iterable[pa.Table], most: int) -> list[dict[str, Any]]:
+    """Return the addresses with the largest 95th percentile of all their requests, that first.
+
+    Percentiles are those of bands: the nearest rank, and less than 0.4 % from a latency that occurred.
+    """
+    table = pa.concat_tables([LATENCIES.empty_table(), *latencies]).group_by(["protocol", "address", "band"])
+    table = table.aggregate([("requests", "sum")]).sort_by([(name, "ascending") for name in LATENCIES.names[:3]])
+    starts = arrays.run_starts(*(coded(table[name])[1] for name in ("protocol", "address")))
+    bands, counts = integers(table["band"]), integers(table["requests_sum"])
+    found = []
+    for start, stop in pairwise(starts.tolist()):
+        first = start + (bands[start] == NO_LATENCY)
+        if first < stop:
+            ranks = _at_ranks(bands[first:stop], counts[first:stop], (50, 95))
+            found.append((ranks[1], start, ranks[0], int(counts[start:stop].sum())))
+    found.sort(key=lambda one: (-one[0], one[1]))
+    chosen = table.select(["protocol", "address"]).take(pa.array([start for _, start, *_ in found[:most]], pa.int64()))
+    return [
+        {**name, "requests": requests, "p50_us": usual, "p95_us": slow}
+        for name, (slow, _, usual, requests) in zip(chosen.to_pylist(), found, strict=False)
+    ]
+
+
+def _at_ranks(bands: Ints, counts: Ints, percents: Iterable[int]) -> list[int]:
+    total = np.cumsum(counts)
+    places = [int(np.searchsorted(total, -(-total[-1] * percent // 100))) for percent in percents]
+    return [_middle(int(bands[place])) for place in places]
+
+
+def _bands(latencies: Ints) -> Ints:
+    shift = np.maximum(np.frexp(latencies.astype(np.float64))[1] - (_SUB_BITS + 1), 0)
+    return np.asarray((shift << _SUB_BITS) + (latencies >> shift), np.int64)
+
+
+def _middle(band: int) -> int:
+    shift = max((band >> _SUB_BITS) - 1, 0)
+    return ((band - (shift << _SUB_BITS)) << shift) + ((1 << shift) >> 1)
 
 
 class _Places:
@@ -158,6 +218,28 @@ class _Counted:
         found["error_rate"] = pc.divide(failed, requests)
         table = arrays.table_of(ADDRESSES, found | self._percentiles(cells))
         return table.sort_by([(name, "ascending") for name in ("minute", "protocol", "address")])
+
+    def latencies(self) -> pa.Table:
+        """Return LATENCIES of all minutes together."""
+        asked = self._asked.total()
+        requests = np.bincount(asked.cells >> _MINUTE_BITS, asked.rows, len(self._places.names)).astype(np.int64)
+        nothing: Ints = np.zeros(0, np.int64)
+        address = np.concatenate([nothing, *(cells >> _MINUTE_BITS for cells, _ in self._latencies)])
+        latency = np.concatenate([nothing, *(values for _, values in self._latencies)])
+        pairs, counts = np.unique((address << 32) + _bands(latency), return_counts=True)
+        silent = requests - np.bincount(address, minlength=len(requests))
+        some = np.flatnonzero(silent)
+        address = np.concatenate([pairs >> 32, some])
+        made = {
+            "band": np.concatenate([pairs & 0xFFFFFFFF, np.full(len(some), NO_LATENCY)]),
+            "requests": np.concatenate([counts, silent[some]]),
+        }
+        kept = np.isin(address, np.argsort(-requests, kind="stable")[:MOST_ADDRESSES])
+        names = [self._places.names[one] for one in address[kept].tolist()]
+        columns: dict[str, Any] = {name: pa.array(values[kept]) for name, values in made.items()}
+        for place, name in enumerate(("protocol", "address")):
+            columns[name] = pa.array([one[place] for one in names], pa.string())
+        return arrays.table_of(LATENCIES, columns)
 
     def _percentiles(self, cells: Ints) -> dict[str, pa.Array]:
         """Return exact percentiles: of the sorted latencies of a cell, the value at the nearest rank."""

@@ -29,7 +29,6 @@ from .facts import FACTS
 from .indexed_rows import IndexedRows
 from .match_rows import window_us
 
-NO_REPLY_WANTED = "no reply wanted"
 NO_TIME = int(np.iinfo(np.int64).min)
 NO_END, SOME_END = NO_TIME, NO_TIME + 1
 """In place of the time at which a connection ended: it has not; nobody knows when."""
@@ -53,11 +52,15 @@ EXCHANGES = documented(
     ("replies", pa.int64(), "number of replies: more than one in streams"),
     ("latency_us", pa.int64(), "from the request to the first reply"),
     ("limit_us", pa.int64(), "how long the requester waits; null = no limit"),
-    ("outcome", pa.string(), "ok, error, timeout or unanswered; open in gold/open"),
+    ("outcome", pa.string(), "ok, error, timeout, unanswered or no_reply_wanted; open in gold/open"),
     ("status", pa.string(), "what the first reply says about how it went, as on the wire"),
     ("other_connection", pa.string(), "mb: the connection of the broker's other leg of this exchange"),
     ("other_correlation", pa.string(), "mb: the id that the exchange has there"),
-    ("other_leg_how", pa.string(), "mb: audit = the broker said so, guessed = same topic, version, payload and time"),
+    (
+        "other_leg_how",
+        pa.string(),
+        "mb: audit = the broker said so, guessed = the oldest of the same topic, version and payload",
+    ),
 )
 """The schema of gold/exchanges and, with the outcome ``open``, of the requests in gold/open."""
 
@@ -65,8 +68,9 @@ _STATE = ("lane", "wants_reply", "place", "version", "payload_hash", "order", "n
 _OPEN = pa.schema(
     [EXCHANGES.field(i).remove_metadata() for i in range(len(EXCHANGES))]
     + [FACTS.field(name).remove_metadata() for name in _STATE if name != "number"]
-    + [pa.field("number", pa.int64()), pa.field("result", pa.string())]
+    + [pa.field("number", pa.int64()), pa.field("result", pa.string()), pa.field("end_us", pa.int64())]
 )
+"""``end_us``: the request is decided but for its other leg; the time of its connection's end, or ``NO_END``."""
 _SAME = ("capture", "connection", "direction", "protocol", "message", "address", "correlation", "execution", "limit_us")
 _FROM_REQUEST = {
     **{name: name for name in _SAME},
@@ -129,9 +133,21 @@ class Exchanges:
         done[place[(place >= 0) & np.isin(part, (OPENS, LAST, ENDS))]] = True
         over = _ended(table, ended or {})
         done |= (over != NO_END) | ~_is_answerable(table)
-        is_new = np.arange(len(table)) >= len(before)
-        table, self._audits = broker_legs.join(table, is_new, over, matched, self._audits)
+        self._audits = broker_legs.with_copies(self._audits, matched)
+        if len(self._audits) or broker_legs.has_legs(table):
+            now, copied = broker_legs.latest_of(table, self._audits)
+            table, done, over = self._join_legs(table, done, over, now)
+            self._audits = broker_legs.still_needed(self._audits, copied)
         return self._divide(table, done, over)
+
+    def _join_legs(self, table: pa.Table, done: Mask, over: Ints, now: Ints) -> tuple[pa.Table, Mask, Ints]:
+        """Find other legs; requests that are decided but for these are kept, with their ends."""
+        known = valid(table["end_us"])
+        over, done = np.where(known, integers(table["end_us"]), over), done | known
+        table, settled = broker_legs.join(table, over, now, self._audits)
+        held = done & ~settled
+        table = arrays.replaced(table, {"end_us": pa.array(over, mask=~held)})
+        return table, done & settled, over
 
     def _divide(self, table: pa.Table, done: Mask, over: Ints) -> pa.Table:
         """Return the decided rows and keep the others."""
@@ -172,9 +188,26 @@ class Exchanges:
                 done = _has_waited(table, latest, known_until) | final
                 self._put_aside(arrays.where(table, ~done))
                 yield _given_up(arrays.where(table, done), watermark_us)
-        done = _has_waited(at_hand, latest, known_until) | final
-        self._at_hand = arrays.where(at_hand, ~done)
-        yield _given_up(arrays.where(at_hand, done), watermark_us)
+        yield self._settle_at_hand(at_hand, latest, watermark_us, final, known_until)
+
+    def _settle_at_hand(
+        self,
+        table: pa.Table,
+        latest: int,
+        watermark_us: int | None,
+        final: bool,
+        known_until: Callable[[str], int | None] | None,
+    ) -> pa.Table:
+        done = _has_waited(table, latest, known_until) | final
+        end = np.full(len(table), NO_END, np.int64)
+        if broker_legs.has_legs(table):
+            now = np.full(len(table), FOR_EVER, np.int64) if final else _known(table, latest, known_until)
+            table, done, end = self._join_legs(table, done, end, now)
+        if watermark_us is not None:
+            end = np.where(end == NO_END, watermark_us, end)
+        self._audits = broker_legs.still_needed(self._audits, np.full(len(self._audits), latest, np.int64))
+        self._at_hand = arrays.where(table, ~done)
+        return _finished(arrays.where(table, done), end[done])
 
     def open(self) -> Iterator[pa.Table]:
         """Requests that are not decided yet, in parts."""
@@ -311,7 +344,7 @@ def _finished(table: pa.Table, end: Ints) -> pa.Table:
     return _rendered(table, arrays.spread(_OUTCOMES, _outcomes(table, end), pa.string()))
 
 
-_OUTCOMES = ("ok", "error", "timeout", "unanswered")
+_OUTCOMES = ("ok", "error", "timeout", "unanswered", "no_reply_wanted")
 
 
 def _outcomes(table: pa.Table, end: Ints) -> Ints:
@@ -322,14 +355,11 @@ def _outcomes(table: pa.Table, end: Ints) -> Ints:
     until = np.where(silent, end, replied)
     timed = (limits > 0) & (asked != NO_TIME) & (until > SOME_END)
     late = timed & (np.where(timed, until, 0) - np.where(timed, asked, 0) >= limits)
-    return np.where(late, 2, np.where(silent, 3, said))
+    unheard = silent & ~flags(table["wants_reply"])
+    return np.where(unheard, 4, np.where(late, 2, np.where(silent, 3, said)))
 
 
 def _rendered(table: pa.Table, outcome: pa.Array) -> pa.Table:
     latency = pc.subtract(table["reply_ts"].cast(pa.int64()), table["request_ts"].cast(pa.int64()))
     latency = pc.max_element_wise(latency, 0, skip_nulls=False)
-    unheard = ~_is_answerable(table)
-    status = table["status"]
-    if unheard.any():
-        status = pc.if_else(pa.array(unheard), NO_REPLY_WANTED, status)
-    return arrays.table_of(EXCHANGES, {"latency_us": latency, "outcome": outcome, "status": status}, table)
+    return arrays.table_of(EXCHANGES, {"latency_us": latency, "outcome": outcome}, table)

@@ -12,6 +12,8 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
+
 from ..capture.decode import CaptureRange
 from ..capture.read import ResumePoint
 from ..lake import Lake, StagedFile
@@ -47,6 +49,8 @@ class SensorStep:
         self.removed: list[StagedFile] = []
         self.left_at: dict[str, ResumePoint] = {}
         self.undecided: list[StagedFile] = []
+        self.latencies: list[pa.Table] = []
+        """Of the requests of each hour that was counted."""
         self.watermark = plan.carry.sensor.watermark_us
         self._lake, self._stages, self._wanted_bytes = lake, stages, wanted_bytes
         self._settings = settings
@@ -185,7 +189,9 @@ class SensorStep:
             self.plan.carry.next.update(result.carry)
             self.report.transactions.update(result.outcomes)
         self._keep_open(settings, followed)
-        self.files += [file for files in done[len(futures) :] for file in files]
+        for counted in done[len(futures) :]:
+            self.files += counted.files
+            self.latencies += counted.latencies
 
     def _parts(self, settings: StepSettings, gold: list[GoldResult], known: dict[str, str]) -> Iterable[Part]:
         for number in range(settings.buckets):

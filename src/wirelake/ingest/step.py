@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from ..capture.settings import ReadSettings
+from ..gold.addresses import slowest
 from ..gold.open import OPEN
 from ..lake import Kept, Run, read_ipc
 from ..lake.inputs import Input
@@ -20,6 +21,8 @@ from .sensors import place_of, sensor_key
 from .stages import DECODE, Progress, Stages
 from .tasks import StepSettings
 
+SLOWEST = 5
+"""Addresses that a report names."""
 KEPT = 24
 """How much carry of earlier commits is kept for each sensor: a late capture goes back to the last one before it."""
 
@@ -44,6 +47,7 @@ class Step:
             report = Report()
             for sensor in sensors:
                 report.add(sensor.report)
+            report.slowest = slowest((rows for sensor in sensors for rows in sensor.latencies), SLOWEST)
             report.rebuilt = [sensor.plan.name for sensor in sensors if sensor.plan.since is not None]
             report.stages = {
                 name: {"tasks": times.tasks, "seconds": round(times.seconds, 3), "elapsed": round(times.elapsed, 3)}

@@ -54,7 +54,7 @@ def test_calls_end_in_every_way() -> None:
         ("error", 11),
         ("timeout", None),
         ("unanswered", None),
-        ("unanswered", "no reply wanted"),
+        ("no_reply_wanted", None),
     }
     late = [x for x in calls if x.outcome == "timeout" and x.reply is not None]
     assert late and all((x.latency_us or 0) >= x.limit_us for x in late)

@@ -116,7 +116,7 @@ def test_silent_services_are_asked_for_a_heartbeat() -> None:
 
 def test_some_requests_want_no_answer_and_get_none() -> None:
     silent = [x for x in traffic().truth.exchanges if x.correlation == "" and x.reply is None]
-    assert silent and all(x.outcome == "unanswered" for x in silent)
+    assert silent and all(x.outcome == "no_reply_wanted" for x in silent)
 
 
 def test_upstream_peers_write_versions_that_strict_ones_refuse() -> None:

@@ -60,7 +60,7 @@ class TapConnections:
         """Return a connection; one whose open record was not seen is made here, and little is known of it."""
         key = (set_id, number)
         if key not in self._known:
-            self._known[key] = TapConnection(*key, Connection(tap_connection_id("", "", "", *key), "", ""))
+            self._known[key] = TapConnection(*key, Connection(tap_connection_id("", "", "", "", *key), "", ""))
         return self._known[key]
 
     def open(self, set_id: bytes, number: int, connection: Connection) -> None:
@@ -72,8 +72,8 @@ class TapConnections:
         return known.connection if known is not None else None
 
 
-def tap_connection_id(client: str, server: str, first: str, set_id: bytes, number: int) -> str:
-    return connection_id(server, f"{client}|{server}|{first}|{set_id.hex()}|{number}")
+def tap_connection_id(host: str, client: str, server: str, first: str, set_id: bytes, number: int) -> str:
+    return connection_id(host, f"{client}|{server}|{first}|{set_id.hex()}|{number}")
 
 
 class TapReader:
@@ -225,7 +225,7 @@ def _connection(body: bytes, detail: int, set_id: bytes, number: int) -> Connect
     client, server, protocol = texts
     ends = f"{client}:{client_port}", f"{server}:{server_port}"
     made = Connection(
-        tap_connection_id(*ends, str(opened_us), set_id, number), client, server, client_port, server_port
+        tap_connection_id(server, *ends, str(opened_us), set_id, number), client, server, client_port, server_port
     )
     made.first_us, made.is_whole, made.protocol = opened_us, detail == form.BEGINS, protocol or None
     return made

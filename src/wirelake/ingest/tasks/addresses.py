@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 
 from ...columnar.schema import TIMESTAMP
-from ...gold.addresses import ADDRESSES, EXCHANGE_COLUMNS, MESSAGE_COLUMNS, TEXTS, addresses
+from ...gold.addresses import ADDRESSES, EXCHANGE_COLUMNS, MESSAGE_COLUMNS, TEXTS, count_addresses
 from ...gold.exchanges import EXCHANGES
 from ...gold.facts import MESSAGES
 from ...lake import StagedFile
@@ -27,19 +27,27 @@ class AddressesTask:
     settings: StepSettings
     hours: tuple[tuple[int, tuple[str, ...], tuple[str, ...]], ...]
 
-    def run(self) -> list[StagedFile]:
-        files = []
+    def run(self) -> AddressesResult:
+        result = AddressesResult()
         store = self.settings.staging.store
         for hour, messages, exchanges in self.hours:
             with self.settings.attempt(f"a{hour:08d}") as attempt:
-                rows = addresses(
+                counts = count_addresses(
                     _rows_of(store, messages, MESSAGES, MESSAGE_COLUMNS, "ts", hour),
                     _rows_of(store, exchanges, EXCHANGES, EXCHANGE_COLUMNS, "request_ts", hour),
                 )
-                if rows.num_rows:
-                    attempt.table("gold/addresses", ADDRESSES, dated_by="minute").write(rows)
-                files += attempt.close()
-        return files
+                if counts.rows.num_rows:
+                    attempt.table("gold/addresses", ADDRESSES, dated_by="minute").write(counts.rows)
+                result.files += attempt.close()
+                result.latencies.append(counts.latencies)
+        return result
+
+
+@dataclass
+class AddressesResult:
+    files: list[StagedFile] = field(default_factory=list)
+    latencies: list[pa.Table] = field(default_factory=list)
+    """Of each hour; see gold/addresses.py."""
 
 
 # --- which hours are counted anew

@@ -271,7 +271,7 @@ class Play:
             buffer=p.Buffer("NULL", b""),
         )
         exchange = self.ask(link, request, service.name, padded=peer.client.java)
-        exchange.status = "no reply wanted"
+        exchange.outcome = "no_reply_wanted"
 
     def _transaction(self, first: Peer) -> Process:
         """A transaction with this peer, and often with another one of the same caller."""

@@ -164,6 +164,7 @@ class Play:
             payload=payload,
         )
         asked = near.ask("to_server", message, topic, rid or "", limit_us=limit if rid else 0)
+        asked.outcome = "unanswered" if rid else "no_reply_wanted"
         yield stage.delay(350)
         handlers = [link for link in self.handlers[topic] if link.is_open]
         if not handlers:

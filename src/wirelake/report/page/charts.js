@@ -53,13 +53,14 @@ function trafficChart() {
 
 const OUTCOMES = [
   ['errors', 'errors', 'bad'], ['timeouts', 'time-outs', 'warn'],
-  ['unanswered', 'unanswered', 'violet'], ['ok', 'ok', 'calm'],
+  ['unanswered', 'unanswered', 'violet'], ['no_reply_wanted', 'no reply wanted', 'pale'],
+  ['ok', 'ok', 'calm'],
 ];
 
 function outcomesChart() {
   return new Chart({
     query: 'outcomes', title: 'Outcomes of requests', note: 'Failures are at the bottom.',
-    describe: () => 'stacked bars over time: errors, timeouts, unanswered and ok.',
+    describe: () => 'stacked bars over time: errors, timeouts, unanswered, no reply wanted and ok.',
     nothing: 'No requests with times in this lake.',
     build: (theme) => {
       const rows = records('outcomes').filter(({cells}) => cells.bucket_us !== null);

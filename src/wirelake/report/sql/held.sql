@@ -4,7 +4,7 @@ select 'violation' as why, 0 as held, (select count(*) from gold_violations)
 union all select 'in_doubt', 0, count(*) from gold_transactions where outcome = 'in_doubt'
 union all select 'open', 0, count(*) from gold_open where kind = 'transaction'
 union all select 'slow', 0, count(latency_us) from gold_exchanges
-union all select 'failed', 0, count(*) from gold_exchanges where outcome <> 'ok'
+union all select 'failed', 0, count(*) from gold_exchanges where outcome not in ('ok', 'no_reply_wanted')
 union all select 'sample', 0, (select count(distinct connection) from accounting)
                             + (select count(*) from gold_exchanges) + (select count(*) from gold_transactions)
 order by list_position(['violation', 'in_doubt', 'open', 'slow', 'failed', 'sample'], why)

@@ -1,6 +1,6 @@
 -- Totals
 select messages, connections, bytes_in, bytes_decoded, bytes_quarantined, bytes_pending, bytes_missing,
-       requests, ok, errors, timeouts, unanswered, open_requests, transactions, committed, rolled_back,
+       requests, ok, errors, timeouts, unanswered, no_reply_wanted, open_requests, transactions, committed, rolled_back,
        read_only, in_doubt, open_transactions, sessions, open_sessions, violations, quarantined_ranges,
        p50_us, p95_us, p99_us, max_us, first_us, last_us, passed_on
 from (select coalesce(sum(messages), 0)::bigint as messages, count(distinct connection) as connections,
@@ -11,7 +11,8 @@ from (select coalesce(sum(messages), 0)::bigint as messages, count(distinct conn
       from accounting),
      (select count(*) as requests, count(*) filter (outcome = 'ok') as ok,
              count(*) filter (outcome = 'error') as errors, count(*) filter (outcome = 'timeout') as timeouts,
-             count(*) filter (outcome = 'unanswered') as unanswered, count(other_connection) as passed_on,
+             count(*) filter (outcome = 'unanswered') as unanswered,
+             count(*) filter (outcome = 'no_reply_wanted') as no_reply_wanted, count(other_connection) as passed_on,
              quantile_disc(latency_us, 0.50) as p50_us, quantile_disc(latency_us, 0.95) as p95_us,
              quantile_disc(latency_us, 0.99) as p99_us, max(latency_us) as max_us
       from gold_exchanges),
