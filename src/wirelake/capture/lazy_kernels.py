@@ -21,4 +21,4 @@ class _Kernel:
         return value
 
 
-gather, packets, tap, tcp = map(_Kernel, ("gather", "packets", "tap", "tcp"))
+gather, packets, pcapng, tap, tcp = map(_Kernel, ("gather", "packets", "pcapng", "tap", "tcp"))
