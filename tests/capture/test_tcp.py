@@ -25,6 +25,8 @@ from tests.capture.reloading import reloaded
 from tests.needs import require
 from wirelake.capture.read import open_capture
 from wirelake.capture.tcp import Tracker
+from wirelake.capture.tcp_state import TrackerState
+from wirelake.kernels import tcp_rows
 
 S = 1_000_000_000
 """A second in nanoseconds."""
@@ -363,6 +365,92 @@ def test_too_many_held_bytes_give_the_hole_up(tmp_path: Path) -> None:
         talk.send(10 + len(piece) * number, piece, after_ns=1000)
     (one,) = talk.before_finish(tmp_path).all.values()
     assert one.gaps(0) == [(0, 10)] and len(one.stream(0)) == 10 + 70 * len(piece)
+
+
+def test_a_hole_is_given_up_once_both_directions_have_finished_and_acknowledged_beyond_it(tmp_path: Path) -> None:
+    talk = Talk().open().send(0, b"abc").send(6, b"ghi").put(True, ACK | FIN, 9).answer(0, b"x", ack=10)
+    (one,) = talk.before_finish(tmp_path).all.values()
+    assert shown(one) == [(0, b"abc")]
+    talk.put(False, ACK | FIN, 1, ack=10)
+    (one,) = talk.before_finish(tmp_path).all.values()
+    assert shown(one) == [(0, b"abc"), (3, None), (6, b"ghi")]
+    assert (one.connection.ended, one.connection.ended_us) == ("closed", talk.now_us)
+
+
+def test_a_hole_that_was_not_acknowledged_stays_open_though_both_have_finished(tmp_path: Path) -> None:
+    talk = Talk().open().send(0, b"abc").send(6, b"ghi").put(True, ACK | FIN, 9).put(False, ACK | FIN, 0, ack=3)
+    (one,) = talk.before_finish(tmp_path).all.values()
+    assert shown(one) == [(0, b"abc")] and one.connection.ended == ""
+    talk.send(3, b"def")
+    (one,) = talk.before_finish(tmp_path).all.values()
+    assert one.stream(0) == b"abcdefghi" and one.connection.ended == "closed"
+
+
+def test_what_is_held_is_accounted_for_by_connection_and_direction(tmp_path: Path) -> None:
+    talk = Talk().open().send(3, b"def").send(9, b"jkl").send(8, b"ijk").put(True, ACK | FIN, 20).answer(1, b"yz")
+    tracker = Tracker()
+    (chunks,) = open_capture(hostile.write_pcap(tmp_path / "a.pcap", talk.packets), tracker)
+    (connection,) = chunks.connections
+    for known in (tracker, Tracker(reloaded(tracker.state()))):
+        ids, directions, held, holes = known.held_accounts()
+        assert sorted(zip(ids, directions.tolist(), held.tolist(), holes.tolist(), strict=True)) == [
+            (connection.id, 0, 7, 3),
+            (connection.id, 1, 2, 1),
+        ]
+    tracker.finish()
+    assert tracker.held_accounts().connections == []
+
+
+def nearly_full(spare_bytes: int) -> Tracker:
+    """A tracker that believes that connections which it need not know hold almost all that may be held."""
+    state = TrackerState.empty()
+    state.now[tcp_rows.ELSEWHERE_BYTES] = tcp_rows.MOST_HELD_BYTES_OF_ALL - spare_bytes
+    return Tracker(state)
+
+
+def test_of_all_that_is_held_the_longest_waiting_is_given_up_and_acknowledged_holes_first(tmp_path: Path) -> None:
+    talk = Talk()
+    ways = [(f"10.1.0.{number}", 50_000, "10.0.0.2", 7771) for number in range(4)]
+    for way in ways:
+        talk.ts_ns += 1000
+        talk.packets.append(Packet(talk.ts_ns, *way, 999, 0, SYN))
+        talk.packets.append(Packet(talk.ts_ns, *way, 1010, 0, ACK, data=b"x" * 100))
+        if way == ways[2]:
+            talk.packets.append(Packet(talk.ts_ns, *way[2:], *way[:2], 1, 1110, ACK))
+    path = hostile.write_pcap(tmp_path / "a.pcap", talk.packets)
+    for spare, given_up in ((400, []), (399, [2]), (299, [0, 2]), (199, [0, 1, 2]), (99, [0, 1, 2, 3])):
+        tracker = nearly_full(spare)
+        follower = Follower()
+        for chunks in open_capture(path, tracker):
+            follower.add(chunks)
+        found = list(follower.all.values())
+        assert [number for number, one in enumerate(found) if one.gaps(0)] == given_up
+        assert [len(one.stream(0)) for one in found if one.gaps(0)] == [110] * len(given_up)
+
+
+def test_what_is_given_up_does_not_depend_on_which_connections_a_state_has(tmp_path: Path) -> None:
+    talk = Talk()
+    ways = [(f"10.1.0.{number}", 50_000, "10.0.0.2", 7771) for number in range(6)]
+    for way in ways:
+        talk.ts_ns += 1000
+        talk.packets.append(Packet(talk.ts_ns, *way, 999, 0, SYN))
+    for k in range(40):
+        talk.ts_ns += 1000
+        talk.packets.append(Packet(talk.ts_ns, *ways[k * k % 6], 1010 + 200 * k, 0, ACK, data=b"x" * 100))
+    path = hostile.write_pcap(tmp_path / "a.pcap", talk.packets)
+    whole, parts = Follower(), Follower()
+    tracker, before, start = nearly_full(900), nearly_full(900).state(), None
+    reader = open_capture(path, tracker, window=1024)
+    for chunks in reader:
+        whole.add(chunks)
+        known = Tracker(reloaded(before.only({connection.id for connection in chunks.connections})))
+        for part in open_capture(path, known, start=start, stop=reader.position):
+            parts.add(part)
+        before, start = tracker.state(), reader.resume_point()
+    whole.add(tracker.finish())
+    parts.add(Tracker(before).finish())
+    assert streams_of(list(parts.all.values())) == streams_of(list(whole.all.values()))
+    assert sum(len(one.gaps(0)) for one in whole.all.values()) >= 40
 
 
 def test_a_fin_waits_for_the_bytes_before_it(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from wirelake.capture.tcp import Tracker
 from wirelake.capture.tcp_state import TrackerState
 from wirelake.errors import CaptureError, LakeError
 from wirelake.ingest.carry import pack, unpack
-from wirelake.kernels import tcp
+from wirelake.kernels import tcp_rows
 
 
 def damaged(state: TrackerState, name: str, place: int, value: int) -> TrackerState:
@@ -40,19 +40,18 @@ def test_rows_that_name_places_which_do_not_exist_are_refused(open_state: State)
     holding = int(tracker.holding[0])
     damage = partial(damaged, tracker)
     for bad in (
-        damage("streams", holding + tcp.HEAD, 1 << 40),
-        damage("streams", holding + tcp.TAIL, 8),
-        damage("streams", holding + tcp.HELD, 1 << 20),
-        damage("streams", holding + tcp.HELD_BYTES, 0),
-        damage("streams", holding + tcp.LISTED, 0),
-        damage("nodes", tcp.FOLLOWING, 1 << 40),
-        damage("nodes", tcp.PLACE, 1 << 40),
-        damage("nodes", tcp.SIZE, -1),
+        damage("streams", holding + tcp_rows.HEAD, 1 << 40),
+        damage("streams", holding + tcp_rows.TAIL, 8),
+        damage("streams", holding + tcp_rows.HELD, 1 << 20),
+        damage("streams", holding + tcp_rows.HELD_BYTES, 0),
+        damage("nodes", tcp_rows.FOLLOWING, 1 << 40),
+        damage("nodes", tcp_rows.PLACE, 1 << 40),
+        damage("nodes", tcp_rows.SIZE, -1),
         damage("holding", 0, -16),
         damage("holding", 0, holding + 1),
         damage("holding", 0, len(tracker.streams)),
-        damage("now", tcp.HOLDING, 1 << 40),
-        damage("now", tcp.USED, 0),
+        damage("now", tcp_rows.HOLDING, 1 << 40),
+        damage("now", tcp_rows.USED, 0),
         replace(tracker, names=tracker.names[1:]),
         replace(tracker, now=tracker.now[:-1]),
         replace(tracker, held=tracker.held[:-1]),

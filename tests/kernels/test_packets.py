@@ -2,27 +2,9 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
 
 from wirelake.kernels import packets
-
-
-@given(time=st.integers(0, 2**62), digits=st.integers(0, 19))
-def test_decimal_units_of_time_become_microseconds(time: int, digits: int) -> None:
-    exact = Fraction(time, 10**digits) * 10**6
-    if exact < 2**62:
-        assert packets.microseconds(time, digits) == exact // 1
-
-
-@given(time=st.integers(0, 2**62), digits=st.integers(0, 63))
-def test_binary_units_of_time_become_microseconds(time: int, digits: int) -> None:
-    exact = Fraction(time, 2**digits) * 10**6
-    if exact < 2**62:
-        assert exact // 1 - packets.microseconds(time, digits | packets.BINARY) in (0, 1)
 
 
 def test_a_table_made_anew_finds_every_flow() -> None:

@@ -21,4 +21,5 @@ class _Kernel:
         return value
 
 
-gather, packets, tap, tcp = map(_Kernel, ("gather", "packets", "tap", "tcp"))
+gather, packets, pcapng, tap = map(_Kernel, ("gather", "packets", "pcapng", "tap"))
+tcp, tcp_held = map(_Kernel, ("tcp", "tcp_held"))

@@ -4,8 +4,10 @@ What is decided, and when (the kernel in ``kernels/tcp.py`` does it):
 
 * A hole stays open until its bytes come. It is given up, and becomes a gap, when the connection ends, when more than
   4 MiB or 4096 segments are held behind it, when the peer has acknowledged it and two seconds of capture time have
-  passed since the first segment behind it, or when nothing more comes at all. What a packet had on the wire but not in
-  the capture (snap length) is a gap at once, if it is its turn.
+  passed since the first segment behind it or both directions have sent their FIN, or when nothing more comes at all.
+  When more than 64 MiB or 131072 segments are held altogether, the acknowledged hole that has waited longest is given
+  up, else the one that has waited longest. What a packet had on the wire but not in the capture (snap length) is a gap
+  at once, if it is its turn.
 * Of bytes that were captured twice the first ones count.
 * A connection that began before the capture begins with its first segment that carries something. Bytes from before
   that place, which come a little later, are not taken; they are counted as early.
@@ -19,13 +21,14 @@ from __future__ import annotations
 import socket
 from collections.abc import Collection
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..kernels import tcp_rows as rows
 from .chunks import Chunks, Connection, Counts, Ints, connection_id
-from .lazy_kernels import packets, tcp
+from .lazy_kernels import packets, tcp, tcp_held
 from .read.tap import TapConnections
 from .tcp_state import ConnectionName, TrackerState
 
@@ -33,6 +36,15 @@ _FLOWS = 1 << 10
 _NODES = 1 << 10
 _TIDY_FROM = 1 << 13
 ENDED = ("", "", "closed", "reset")
+
+
+class HeldAccounts(NamedTuple):
+    """Directions that hold segments: for each the id of its connection, TO_SERVER or TO_CLIENT, bytes, holes."""
+
+    connections: list[str]
+    directions: Ints
+    bytes: Ints
+    holes: Ints
 
 
 class Tracker:
@@ -53,15 +65,18 @@ class Tracker:
     def _go_on(self, state: TrackerState) -> None:
         self.count = len(state.names)
         self.keys, self._flows, self._streams = state.keys.copy(), state.flows.copy(), state.streams.copy()
-        self._flows[tcp.STAMP :: tcp.FLOW] = 0  # windows are counted anew
+        self._flows[rows.STAMP :: rows.FLOW] = 0  # windows are counted anew
         self._now, self._holding = state.now.copy(), np.append(state.holding, np.zeros(64, np.int64))
-        self._now[tcp.WINDOW] = 0
+        self._now[rows.WINDOW] = 0
         self._names = list(state.names)
         self.held = state.held
         """The bytes of held segments: they belong to the front of the next window."""
         self._nodes = state.nodes.copy()
-        self._now[tcp.FREE] = len(self._nodes)
+        self._now[rows.FREE] = len(self._nodes)
         self._add_nodes(_NODES)
+        self._streams[rows.LISTED :: rows.STREAM] = 0
+        self._streams[rows.EXPRESS :: rows.STREAM] = -1
+        tcp_held.list_all(self._streams, self._nodes, self._holding, len(state.holding), self._now)
         self.table = np.empty(0, np.int32)
         self.grow()
         self._tidy_at = max(_TIDY_FROM, 2 * self.count)
@@ -72,8 +87,8 @@ class Tracker:
         """Make room for more flows."""
         room = max(_FLOWS, 2 * self.count)
         self.keys = _longer(self.keys, room * packets.KEY)
-        self._flows = _longer(self._flows, room * tcp.FLOW)
-        self._streams = _longer(self._streams, room * 2 * tcp.STREAM)
+        self._flows = _longer(self._flows, room * rows.FLOW)
+        self._streams = _longer(self._streams, room * 2 * rows.STREAM)
         slots = 1 << (2 * room - 1).bit_length()
         self.table = np.full(slots, -1, np.int32)
         packets.fill_table(self.keys, self.count, self.table)
@@ -82,10 +97,10 @@ class Tracker:
         """Drop what is forgotten, now and then: between windows, and without any effect on what comes."""
         if self.count < self._tidy_at:
             return
-        flows = self._flows[: self.count * tcp.FLOW].reshape(-1, tcp.FLOW)
-        phase = flows[:, tcp.PHASE]
-        is_old = self._now[tcp.CLOCK] - flows[:, tcp.QUIET_SINCE] > tcp.MEMORY_US
-        is_dropped = (phase == tcp.NONE) | (is_old & ((phase != tcp.OPEN) | (flows[:, tcp.BEYOND_SYN] == 0)))
+        flows = self._flows[: self.count * rows.FLOW].reshape(-1, rows.FLOW)
+        phase = flows[:, rows.PHASE]
+        is_old = self._now[rows.CLOCK] - flows[:, rows.QUIET_SINCE] > rows.MEMORY_US
+        is_dropped = (phase == rows.NONE) | (is_old & ((phase != rows.OPEN) | (flows[:, rows.BEYOND_SYN] == 0)))
         if 4 * int(is_dropped.sum()) > self.count:
             # As if one run had ended and another had gone on.
             self._go_on(self._state().select(np.flatnonzero(~is_dropped)))
@@ -93,7 +108,7 @@ class Tracker:
 
     def begin_file(self) -> None:
         """Begin another file: bytes that are still held have no position in it."""
-        self._nodes[tcp.POSITION :: tcp.NODE] = -1
+        self._nodes[rows.POSITION :: rows.NODE] = -1
 
     def feed(self, data: NDArray[np.uint8], segments: Ints, count: int, shift: int, counts: Counts) -> Chunks:
         """Take the segments of a window. ``data`` is what they lie in, with the held bytes in front; ``shift`` leads
@@ -117,13 +132,24 @@ class Tracker:
         """Release what is held: nothing more comes, and holes become gaps."""
         chunks, seen = self._begin_window(0, 0)
         chunks, seen = self._make_room(chunks, seen)
-        tcp.give_up(self._flows, self._streams, self._nodes, self._holding, chunks, seen, self._now, 0, True)
+        tcp.give_up_all(self._flows, self._streams, self._nodes, self._holding, chunks, seen, self._now)
         return self._end_window(self.held, chunks, seen, Counts())
 
     def state(self) -> TrackerState:
         """Return what is known now; later packets do not change it."""
-        flows = self._flows[: self.count * tcp.FLOW].reshape(-1, tcp.FLOW)
-        return self._state().select(np.flatnonzero(flows[:, tcp.PHASE] != tcp.NONE))
+        flows = self._flows[: self.count * rows.FLOW].reshape(-1, rows.FLOW)
+        return self._state().select(np.flatnonzero(flows[:, rows.PHASE] != rows.NONE))
+
+    def held_accounts(self) -> HeldAccounts:
+        """Return what is held behind holes: no chunk has had these bytes yet."""
+        holding = self._holding[: int(self._now[rows.HOLDING])]
+        holes = np.empty(len(holding), np.int64)
+        tcp_held.count_holes(self._streams, self._nodes, holding, len(holding), holes)
+        sides, flows = holding // rows.STREAM & 1, holding // rows.STREAM >> 1
+        names = [self._names[flow] for flow in flows.tolist()]
+        direction = sides ^ self._flows[flows * rows.FLOW + rows.CLIENT]
+        held = self._streams[holding + rows.HELD_BYTES]
+        return HeldAccounts([name.id for name in names if name is not None], direction, held, holes)
 
     # --- inside
 
@@ -136,51 +162,51 @@ class Tracker:
 
     def _begin_window(self, count: int, shift: int) -> tuple[Ints, Ints]:
         now = self._now
-        now[tcp.WINDOW] += 1
-        now[[tcp.CHUNKS, tcp.SEENS, tcp.REPEATED, tcp.MISSING, tcp.EARLY]] = 0
-        now[tcp.SHIFT] = shift
+        now[rows.WINDOW] += 1
+        now[[rows.CHUNKS, rows.SEENS, rows.REPEATED, rows.MISSING, rows.EARLY]] = 0
+        now[rows.SHIFT] = shift
         self._names.extend([None] * (self.count - len(self._names)))
-        room = count + 4 * int(now[tcp.USED]) + 64
-        return np.empty(room * tcp.CHUNK, np.int64), np.empty((1024 + int(now[tcp.HOLDING])) * tcp.SEEN, np.int64)
+        room = count + 2 * int(now[rows.USED]) + 64
+        return np.empty(room * rows.CHUNK, np.int64), np.empty((1024 + int(now[rows.HOLDING])) * rows.SEEN, np.int64)
 
     def _make_room(self, chunks: Ints, seen: Ints) -> tuple[Ints, Ints]:
         """Enlarge everything that may have become short."""
-        used, holding = int(self._now[tcp.USED]), int(self._now[tcp.HOLDING])
-        if len(self._nodes) // tcp.NODE - used < tcp.MOST_HELD + 16:
-            self._add_nodes(len(self._nodes) // tcp.NODE + tcp.MOST_HELD)
+        used, holding = int(self._now[rows.USED]), int(self._now[rows.HOLDING])
+        if len(self._nodes) // rows.NODE - used < rows.MOST_HELD + 16:
+            self._add_nodes(len(self._nodes) // rows.NODE + rows.MOST_HELD)
         if len(self._holding) - holding < 64:
             self._holding = _longer(self._holding, 2 * len(self._holding))
-        if len(chunks) // tcp.CHUNK - int(self._now[tcp.CHUNKS]) < 8 * used + 64:
-            chunks = _longer(chunks, 2 * len(chunks) + 8 * (used + 64) * tcp.CHUNK)
-        if len(seen) // tcp.SEEN - int(self._now[tcp.SEENS]) < holding + 64:
-            seen = _longer(seen, 2 * len(seen) + (holding + 64) * tcp.SEEN)
+        if len(chunks) // rows.CHUNK - int(self._now[rows.CHUNKS]) < 4 * used + 64:
+            chunks = _longer(chunks, 2 * len(chunks) + 4 * (used + 64) * rows.CHUNK)
+        if len(seen) // rows.SEEN - int(self._now[rows.SEENS]) < holding + 64:
+            seen = _longer(seen, 2 * len(seen) + (holding + 64) * rows.SEEN)
         return chunks, seen
 
     def _add_nodes(self, count: int) -> None:
         """Add unused nodes; they are a list, too, and the new ones come first."""
         begin = len(self._nodes)
-        self._nodes = _longer(self._nodes, begin + count * tcp.NODE)
-        places = np.arange(begin, len(self._nodes), tcp.NODE)
-        self._nodes[places[:-1] + tcp.FOLLOWING] = places[1:]
-        self._nodes[places[-1] + tcp.FOLLOWING] = self._now[tcp.FREE] if self._now[tcp.FREE] < begin else -1
-        self._now[tcp.FREE] = begin
+        self._nodes = _longer(self._nodes, begin + count * rows.NODE)
+        places = np.arange(begin, len(self._nodes), rows.NODE)
+        self._nodes[places[:-1] + rows.FOLLOWING] = places[1:]
+        self._nodes[places[-1] + rows.FOLLOWING] = self._now[rows.FREE] if self._now[rows.FREE] < begin else -1
+        self._now[rows.FREE] = begin
 
     def _end_window(self, data: NDArray[np.uint8], chunks: Ints, seen: Ints, counts: Counts) -> Chunks:
         now = self._now
         tcp.note_connections(self._flows, seen, now)
-        self.held = np.empty(int(now[tcp.HELD_TOTAL]), np.uint8)
-        tcp.keep_held(data, self._streams, self._nodes, self._holding, now, self.held)
-        rows = chunks[: int(now[tcp.CHUNKS]) * tcp.CHUNK].reshape(-1, tcp.CHUNK)
-        counts.repeated_bytes += int(now[tcp.REPEATED])
-        counts.missing_bytes += int(now[tcp.MISSING])
-        counts.early_bytes += int(now[tcp.EARLY])
-        connections = self._connections(seen[: int(now[tcp.SEENS]) * tcp.SEEN].reshape(-1, tcp.SEEN))
-        return Chunks(data, connections, *np.ascontiguousarray(rows[:, : tcp.CHUNK_POSITION + 1].T))
+        self.held = np.empty(int(now[rows.HELD_TOTAL]), np.uint8)
+        tcp_held.keep_held(data, self._streams, self._nodes, self._holding, now, self.held)
+        made = chunks[: int(now[rows.CHUNKS]) * rows.CHUNK].reshape(-1, rows.CHUNK)
+        counts.repeated_bytes += int(now[rows.REPEATED])
+        counts.missing_bytes += int(now[rows.MISSING])
+        counts.early_bytes += int(now[rows.EARLY])
+        connections = self._connections(seen[: int(now[rows.SEENS]) * rows.SEEN].reshape(-1, rows.SEEN))
+        return Chunks(data, connections, *np.ascontiguousarray(made[:, : rows.CHUNK_POSITION + 1].T))
 
     def _connections(self, seen: Ints) -> list[Connection]:
         connections = []
         for flow, before, phase, client, is_whole, first_us, sequence, last_us, ended_us, *_ in seen.tolist():
-            if before == tcp.NEW:
+            if before == rows.NEW:
                 self._names[flow] = self._name(flow, client, first_us, sequence)
             name = self._names[flow]
             assert name is not None
@@ -189,7 +215,7 @@ class Tracker:
             connections.append(
                 Connection(
                     name.id, name.client, name.server, name.client_port, name.server_port, name.first_us,
-                    _time(last_us), bool(is_whole), ended, ended_us, is_over=before == tcp.OVER,
+                    _time(last_us), bool(is_whole), ended, ended_us, is_over=before == rows.OVER,
                 )
             )  # fmt: skip
         return connections

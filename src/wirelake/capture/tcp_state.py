@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..kernels import tcp_rows as rows
 from .chunks import Ints
-from .lazy_kernels import packets, tcp
+from .lazy_kernels import packets, tcp_held
 from .read.tap import TapState
 
 
@@ -47,8 +48,8 @@ class TrackerState:
     @classmethod
     def empty(cls) -> TrackerState:
         nothing = np.empty(0, np.int64)
-        now = np.zeros(tcp.NOW, np.int64)
-        now[tcp.CLOCK], now[tcp.DUE] = -1, tcp.NEVER
+        now = np.zeros(rows.NOW, np.int64)
+        now[rows.CLOCK], now[rows.DUE] = -1, rows.NEVER
         return cls((), np.empty(0, np.uint64), nothing, nothing, nothing, nothing, now, [], np.empty(0, np.uint8))
 
     def only(self, ids: Collection[str]) -> TrackerState:
@@ -60,17 +61,19 @@ class TrackerState:
     def select(self, numbers: Ints) -> TrackerState:
         """Return a copy with these flows only, numbered anew in the same order."""
         count = len(self.names)
-        streams = _rows(self.streams, count, 2 * tcp.STREAM)[numbers].reshape(-1)
+        streams = _rows(self.streams, count, 2 * rows.STREAM)[numbers].reshape(-1)
         holding = self._holding_of(numbers)
-        nodes = np.empty(int(streams[holding + tcp.HELD].sum()) * tcp.NODE, np.int64)
-        held = np.empty(int(streams[holding + tcp.HELD_BYTES].sum()), np.uint8)
-        tcp.copy_held(self.held, streams, self.nodes, holding, len(holding), nodes, held)
+        nodes = np.empty(int(streams[holding + rows.HELD].sum()) * rows.NODE, np.int64)
+        held = np.empty(int(streams[holding + rows.HELD_BYTES].sum()), np.uint8)
+        tcp_held.copy_held(self.held, streams, self.nodes, holding, len(holding), nodes, held)
         now = self.now.copy()
-        now[tcp.HOLDING], now[tcp.USED], now[tcp.HELD_TOTAL] = len(holding), len(nodes) // tcp.NODE, len(held)
+        now[rows.ELSEWHERE] += int(now[rows.USED]) - len(nodes) // rows.NODE
+        now[rows.ELSEWHERE_BYTES] += int(now[rows.HELD_TOTAL]) - len(held)
+        now[rows.HOLDING], now[rows.USED], now[rows.HELD_TOTAL] = len(holding), len(nodes) // rows.NODE, len(held)
         return replace(
             self,
             keys=_rows(self.keys, count, packets.KEY)[numbers].reshape(-1),
-            flows=_rows(self.flows, count, tcp.FLOW)[numbers].reshape(-1),
+            flows=_rows(self.flows, count, rows.FLOW)[numbers].reshape(-1),
             streams=streams,
             nodes=nodes,
             holding=holding,
@@ -81,10 +84,10 @@ class TrackerState:
 
     def _holding_of(self, numbers: Ints) -> Ints:
         """Return the streams of these flows that hold segments, by their new place."""
-        row = 2 * tcp.STREAM
+        row = 2 * rows.STREAM
         new_number = np.full(len(self.names), -1, np.int64)
         new_number[numbers] = np.arange(len(numbers))
-        holding = self.holding[: int(self.now[tcp.HOLDING])]
+        holding = self.holding[: int(self.now[rows.HOLDING])]
         holding = holding[new_number[holding // row] >= 0]
         moved: Ints = new_number[holding // row] * row + holding % row
         return moved
@@ -94,48 +97,47 @@ class TrackerState:
         count = len(self.names)
         sizes = (
             len(self.keys) == count * packets.KEY
-            and len(self.flows) == count * tcp.FLOW
-            and len(self.streams) == 2 * count * tcp.STREAM
-            and len(self.now) == tcp.NOW
-            and len(self.holding) == len(np.unique(self.holding)) == self.now[tcp.HOLDING]
-            and len(self.nodes) == self.now[tcp.USED] * tcp.NODE
-            and len(self.held) == self.now[tcp.HELD_TOTAL]
+            and len(self.flows) == count * rows.FLOW
+            and len(self.streams) == 2 * count * rows.STREAM
+            and len(self.now) == rows.NOW
+            and len(self.holding) == len(np.unique(self.holding)) == self.now[rows.HOLDING]
+            and len(self.nodes) == self.now[rows.USED] * rows.NODE
+            and len(self.held) == self.now[rows.HELD_TOTAL]
         )
         holding = self.holding
-        is_stream = (holding >= 0) & (holding < len(self.streams)) & (holding % tcp.STREAM == 0)
+        is_stream = (holding >= 0) & (holding < len(self.streams)) & (holding % rows.STREAM == 0)
         if not sizes or not is_stream.all() or not self._nodes_fit():
             raise ValueError("the state of TCP connections does not fit together")
 
     def _nodes_fit(self) -> bool:
         """Return whether the lists of held segments lie one after the other, in order, and their bytes in ``held``."""
-        streams, nodes = self.streams.reshape(-1, tcp.STREAM), self.nodes.reshape(-1, tcp.NODE)
-        which = self.holding // tcp.STREAM
-        held = streams[which, tcp.HELD]
-        if (held < 0).any() or (held > len(nodes)).any() or int(held.sum()) != len(nodes):
+        streams, nodes = self.streams.reshape(-1, rows.STREAM), self.nodes.reshape(-1, rows.NODE)
+        which = self.holding // rows.STREAM
+        held = streams[which, rows.HELD]
+        if (held <= 0).any() or (held > len(nodes)).any() or int(held.sum()) != len(nodes):
             return False
         behind = np.cumsum(held)
-        first, is_empty = behind - held, held == 0
-        bytes_before = np.append(0, np.cumsum(nodes[:, tcp.SIZE]))
+        first = behind - held
+        bytes_before = np.append(0, np.cumsum(nodes[:, rows.SIZE]))
         expected = np.zeros_like(streams)
-        expected[:, [tcp.HEAD, tcp.TAIL]] = -1
-        expected[which, tcp.HEAD] = np.where(is_empty, -1, first * tcp.NODE)
-        expected[which, tcp.TAIL] = np.where(is_empty, -1, (behind - 1) * tcp.NODE)
-        expected[which, tcp.HELD] = held
-        expected[which, tcp.HELD_BYTES] = bytes_before[behind] - bytes_before[first]
-        expected[which, tcp.LISTED] = 1
-        following = np.arange(1, len(nodes) + 1) * tcp.NODE
-        following[behind[~is_empty] - 1] = -1
-        lists = [tcp.HEAD, tcp.TAIL, tcp.HELD, tcp.HELD_BYTES, tcp.LISTED]
+        expected[:, [rows.HEAD, rows.TAIL]] = -1
+        expected[which, rows.HEAD] = first * rows.NODE
+        expected[which, rows.TAIL] = (behind - 1) * rows.NODE
+        expected[which, rows.HELD] = held
+        expected[which, rows.HELD_BYTES] = bytes_before[behind] - bytes_before[first]
+        following = np.arange(1, len(nodes) + 1) * rows.NODE
+        following[behind - 1] = -1
+        lists = [rows.HEAD, rows.TAIL, rows.HELD, rows.HELD_BYTES]
         return bool(
             (streams[:, lists] == expected[:, lists]).all()
-            and (nodes[:, tcp.FOLLOWING] == following).all()
+            and (nodes[:, rows.FOLLOWING] == following).all()
             and self._held_fits(nodes)
         )
 
     def _held_fits(self, nodes: Ints) -> bool:
-        size, place, offset = nodes[:, tcp.SIZE], nodes[:, tcp.PLACE], nodes[:, tcp.OFFSET]
+        size, place, offset = nodes[:, rows.SIZE], nodes[:, rows.PLACE], nodes[:, rows.OFFSET]
         is_within = (size == 0) | ((place >= 0) & (place <= len(self.held) - size))
-        is_ordered = (nodes[:-1, tcp.FOLLOWING] < 0) | (offset[:-1] + size[:-1] <= offset[1:])
+        is_ordered = (nodes[:-1, rows.FOLLOWING] < 0) | (offset[:-1] + size[:-1] <= offset[1:])
         return bool((size >= 0).all() and is_within.all() and is_ordered.all() and int(size.sum()) == len(self.held))
 
 

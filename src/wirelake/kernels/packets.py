@@ -1,4 +1,4 @@
-"""The packet kernel: walks the packets of a pcap or pcapng file and finds their TCP segments.
+"""The packet kernel: walks the packets of a pcap file and finds their TCP segments; ``pcapng.py`` walks pcapng files.
 
 Nothing is copied: a segment is a row of numbers, and its payload stays where it is. Packets of one connection share a
 flow number, found by a hash table over both ends; the lower end is side 0.
@@ -25,24 +25,20 @@ IPV6 = 1 << 32
 
 # What is counted on the way.
 PACKETS, BYTES, FOREIGN, FOREIGN_BYTES, CUT, FLOWS, SEGMENTS, LAST_US, UNKNOWN_LINK, STRAY, TORN = range(11)
+IS_BIG, INTERFACES, LOST_INTERFACES = range(11, 14)
+"""STRAY: packets of interfaces that are not described; IS_BIG, INTERFACES: what is known of a section of pcapng;
+LOST_INTERFACES: those for which there was no room."""
 COUNTERS = 16
 
 # Why the walk ended.
-SHORT, NEW_FLOWS, SPECIAL, BROKEN = range(4)
-"""SHORT: more bytes are needed; NEW_FLOWS: more room for flows; SPECIAL: a block changes how later ones are read."""
+SHORT, NEW_FLOWS, NEW_INTERFACES, BROKEN = range(4)
+"""SHORT: more bytes are needed; NEW_FLOWS, NEW_INTERFACES: more room for them."""
 
 PCAP_HEAD = 16
 FAR_AHEAD = 1024
 
 NULL, ETHERNET, BSD_RAW, OTHER_RAW, RAW, LOOP, SLL, IPV4, IPV6_LINK, SLL2 = 0, 1, 12, 14, 101, 108, 113, 228, 229, 276
 LINKS = frozenset({NULL, ETHERNET, BSD_RAW, OTHER_RAW, RAW, LOOP, SLL, IPV4, IPV6_LINK, SLL2})
-
-SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, PACKET = 0x0A0D0D0A, 1, 2, 3, 6
-
-# An interface of a pcapng section: link type, snap length, unit of time (see ``microseconds``) and seconds to add.
-INTERFACE_LINK, INTERFACE_SNAP, INTERFACE_UNIT, INTERFACE_OFFSET = range(4)
-INTERFACE_ROW = 4
-BINARY = 1 << 8
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -96,89 +92,6 @@ def walk_pcap(data, begin, end, is_end, is_big, is_nano, link, largest, keys, ta
         take_packet(bytes_, body, there, full, link, ts, keys_, table_, slots, segments_, counters_)
         place = body + there
     return place, SHORT
-
-
-@njit(cache=True, nogil=True)
-def walk_pcapng(data, begin, end, is_end, is_big, largest, interfaces, keys, table, segments, counters):
-    """Do the same for the blocks of one section of a pcapng file. Sections and interfaces end the walk, too."""
-    bytes_ = pointer(data)
-    keys_, table_, segments_, counters_ = pointer(keys), pointer(table), pointer(segments), pointer(counters)
-    faces, n_faces = pointer(interfaces), np.int64(interfaces.shape[0] // INTERFACE_ROW)
-    most_flows, slots = np.int64(keys.shape[0] // KEY), np.int64(table.shape[0])
-    place = np.int64(begin)
-    while place + 12 <= end:
-        kind = file32(bytes_, place, is_big)
-        if kind in (SECTION, INTERFACE):
-            return place, SPECIAL
-        length = file32(bytes_, place + 4, is_big)
-        if length < 12 or length > largest or length & 3:
-            return place, BROKEN
-        is_whole = place + length <= end
-        if not is_whole and not is_end:
-            return place, SHORT
-        if is_whole and file32(bytes_, place + length - 4, is_big) != length:
-            return place, BROKEN
-        if at(counters_, FLOWS) >= most_flows:
-            return place, NEW_FLOWS
-        stop = place + length - 4 if is_whole else end
-        if not is_whole:
-            store(counters_, TORN, 1)
-        if kind in (PACKET, OLD_PACKET, SIMPLE_PACKET):
-            take_block(bytes_, place, stop, kind, is_big, faces, n_faces, keys_, table_, slots, segments_, counters_)
-        place = place + length if is_whole else end
-    return place, SHORT
-
-
-@njit(cache=True, nogil=True)
-def take_block(data, place, stop, kind, is_big, faces, n_faces, keys, table, slots, segments, counters):
-    """Take a packet block whose body ends at ``stop``."""
-    body = place + (12 if kind == SIMPLE_PACKET else 28)
-    if body > stop:
-        return
-    face = np.int64(0)
-    if kind == PACKET:
-        face = file32(data, place + 8, is_big)
-    elif kind == OLD_PACKET:
-        face = big16(data, place + 8) if is_big else np.int64(at(data, place + 8)) | np.int64(at(data, place + 9)) << 8
-    if face >= n_faces:
-        store(counters, STRAY, at(counters, STRAY) + 1)
-        store(counters, PACKETS, at(counters, PACKETS) + 1)
-        store(counters, BYTES, at(counters, BYTES) + stop - body)
-        foreign(counters, stop - body)
-        return
-    face *= INTERFACE_ROW
-    if kind == SIMPLE_PACKET:
-        full = file32(data, place + 8, is_big)
-        snap = at(faces, face + INTERFACE_SNAP)
-        captured = min(full, snap) if snap > 0 else full
-        ts = at(counters, LAST_US)
-    else:
-        captured = file32(data, place + 20, is_big)
-        full = file32(data, place + 24, is_big)
-        time = file32(data, place + 12, is_big) << 32 | file32(data, place + 16, is_big)
-        ts = microseconds(time, at(faces, face + INTERFACE_UNIT)) + at(faces, face + INTERFACE_OFFSET) * 1_000_000
-    there, link = min(captured, stop - body), at(faces, face + INTERFACE_LINK)
-    take_packet(data, body, there, max(full, captured), link, ts, keys, table, slots, segments, counters)
-
-
-@njit(cache=True, nogil=True)
-def microseconds(time, unit):
-    """Return a time in microseconds. Units: 10 to the minus n, or (with ``BINARY``) 2 to the minus n."""
-    if unit & BINARY:
-        digits = np.int64(unit & 0x7F)
-        whole = np.int64(np.uint64(time) >> np.uint64(digits)) if digits < 64 else np.int64(0)
-        part = np.uint64(time) & ((np.uint64(1) << np.uint64(min(digits, 63))) - np.uint64(1))
-        # Forty bits of a second are finer than a microsecond, and do not overflow.
-        if digits > 40:
-            part = part >> np.uint64(digits - 40)
-            digits = np.int64(40)
-        return whole * 1_000_000 + np.int64((part * np.uint64(1_000_000)) >> np.uint64(digits))
-    scale = np.uint64(1)
-    for _ in range(min(abs(unit - 6), 19)):
-        scale *= np.uint64(10)
-    if unit <= 6:
-        return np.int64(np.uint64(time) * scale)
-    return np.int64(np.uint64(time) // scale)
 
 
 @njit(cache=True, nogil=True, inline="always")

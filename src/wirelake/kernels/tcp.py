@@ -14,62 +14,78 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .memory import at, copy, pointer, store
+from .memory import at, pointer, store
 from .packets import ACKNOWLEDGED, DIRECTION, FLAGS, FULL, KEY, KEY_PORTS, LENGTH, SEGMENT, SEQUENCE, START, TS
+from .tcp_held import emit, flow_of, hold, list_stream, put, release, skip_hole
+from .tcp_rows import (
+    ACKED,
+    BEGAN_CLOCK,
+    BEGAN_SEQUENCE,
+    BEGAN_US,
+    BEYOND_SYN,
+    CARRIED,
+    CHUNK,
+    CHUNKS,
+    CLIENT,
+    CLOCK,
+    CLOSED,
+    DUE,
+    EARLY,
+    ENDED_US,
+    EXPRESS,
+    FINISH,
+    FIRST,
+    FLOW,
+    GOING_ON,
+    GUESSED,
+    HEAD,
+    HELD,
+    HELD_BYTES,
+    HOLDING,
+    INITIAL,
+    IS_FINISHED,
+    KNOWN,
+    LAST_US,
+    LOCAL,
+    MEMORY_US,
+    MOST_HELD,
+    MOST_HELD_BYTES,
+    NEW,
+    NEXT,
+    NODE,
+    NONE,
+    OFFSET,
+    OPEN,
+    OVER,
+    PATIENCE_US,
+    PHASE,
+    QUIET_SINCE,
+    REPEATED,
+    RESET,
+    SEEN,
+    SEEN_BEFORE,
+    SEEN_FLOW,
+    SEEN_ROW,
+    SEENS,
+    SHIFT,
+    SIZE,
+    STAMP,
+    STREAM,
+    SURE,
+    TAIL,
+    UNKNOWN,
+    USED,
+    WHOLE,
+    WINDOW,
+)
 
 FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
 LOW32 = 0xFFFFFFFF
 BEHIND = 1 << 30
 """How far a segment may lie behind the expected offset; one that seems further back lies ahead, behind a long gap."""
-
-PATIENCE_US = 2_000_000
-"""How long a hole stays open after the first segment behind it, if the peer has acknowledged the missing bytes."""
-MEMORY_US = 120_000_000
-"""How long an ended connection is remembered, and one that never got beyond its SYN."""
-MOST_HELD, MOST_HELD_BYTES = 4096, 4 << 20
-"""The most that is held per direction; beyond that, a hole is given up."""
 LATE_BYTES = 1 << 20
 """A SYN after data begins another connection only if its sequence number is further away than this."""
 FARTHEST_RESET = 1 << 24
-
-# A connection.
-PHASE, CLIENT, WHOLE, BEGAN_US, BEGAN_SEQUENCE, LAST_US, ENDED_US, QUIET_SINCE = range(8)
-STAMP, LOCAL, BEYOND_SYN, CARRIED, BEGAN_CLOCK = range(8, 13)
-"""CLIENT: its side; QUIET_SINCE: the clock at the last packet or at the end; STAMP: the window that saw it last, and
-LOCAL its number there; CARRIED: it had payload."""
-FLOW = 16
-NONE, OPEN, CLOSED, RESET = range(4)
-
-# A direction.
-FIRST, KNOWN, NEXT, FINISH, ACKED, HEAD, TAIL, HELD = range(8)
-HELD_BYTES, HELD_SINCE, INITIAL, LISTED, IS_FINISHED = range(8, 13)
-"""FIRST: sequence number of offset 0; NEXT: the offset that is expected; FINISH: that of the FIN; ACKED: that up to
-which the peer acknowledged; INITIAL: the sequence number of the SYN; LISTED: it is among those that hold segments."""
-STREAM = 16
-UNKNOWN, GUESSED, SURE = range(3)
-"""GUESSED: from a packet without payload; payload that comes first from before that place moves it there."""
-
-# A held segment. A FIN is held, too, as one without bytes.
-FOLLOWING, OFFSET, SIZE, PLACE, POSITION, HELD_AT = range(6)
-NODE = 8
-
-# A chunk.
-CHUNK_CONNECTION, CHUNK_DIRECTION, CHUNK_OFFSET, CHUNK_LENGTH, CHUNK_TS, CHUNK_START, CHUNK_POSITION = range(7)
-CHUNK = 8
-
-# A connection that was seen in this window: its flow, what it was before (GOING_ON, NEW or OVER), its row as it is now.
-SEEN_FLOW, SEEN_BEFORE, SEEN_ROW = 0, 1, 2
-GOING_ON, NEW, OVER = 0, 1, 2
-SEEN = 16
-
-# What belongs to no connection.
-CLOCK, DUE, HOLDING, FREE, USED, CHUNKS, SEENS, WINDOW, SHIFT = range(9)
-REPEATED, MISSING, EARLY, HELD_TOTAL = range(9, 13)
-"""CLOCK: the latest time so far; DUE: when the next hole may be given up; FREE: the first unused node; SHIFT: from a
-place in the buffer to the position in the file; EARLY: bytes before the first segment of a connection that began before
-the capture."""
-NOW = 16
-NEVER = 1 << 62
 
 
 @njit(cache=True, nogil=True)
@@ -86,7 +102,7 @@ def track(segments, first, count, keys, is_server, flows, streams, nodes, holdin
         used = at(now_, USED)
         held = at(streams_, stream + HELD)
         if (
-            most_nodes - used < held + 4 or most_chunks - at(now_, CHUNKS) < 4 * used + 16
+            most_nodes - used < held + 4 or most_chunks - at(now_, CHUNKS) < 2 * used + 16
             or most_seen - at(now_, SEENS) < 4 + at(now_, HOLDING) or most_holding - at(now_, HOLDING) < 4
         ):  # fmt: skip
             return i
@@ -97,7 +113,7 @@ def track(segments, first, count, keys, is_server, flows, streams, nodes, holdin
             segments_, row, stream, keys_, is_server_, flows_, streams_, nodes_, holding_, chunks_, seen_, now_
         )
         if at(now_, CLOCK) >= at(now_, DUE):
-            give_up(flows_, streams_, nodes_, holding_, chunks_, seen_, now_, ts, False)
+            give_up(flows_, streams_, nodes_, holding_, chunks_, seen_, now_, ts)
     return count
 
 
@@ -117,9 +133,9 @@ def take_segment(segments, row, stream, keys, is_server, flows, streams, nodes, 
         # resets of others are none. A single byte without PSH is how some systems ask whether the peer is still there.
         is_new = phase == NONE and flags & RST == 0 and full > 0 and (full > 1 or flags & PSH != 0)
     if is_new:
-        if phase == OPEN:
+        if at(flows, flow + PHASE) == OPEN:
             touch(flows, seen, now, flow)
-            end_connection(flows, streams, nodes, chunks, now, flow, CLOSED, ts)
+            end_connection(flows, streams, nodes, holding, chunks, now, flow, CLOSED, ts)
         open_connection(flows, streams, seen, now, keys, is_server, flow, stream, ts, sequence, flags)
         phase = np.int64(OPEN)
     elif phase == NONE:
@@ -142,10 +158,10 @@ def take_segment(segments, row, stream, keys, is_server, flows, streams, nodes, 
         store(flows, flow + BEYOND_SYN, 1)
     if flags & RST:
         if at(streams, stream + KNOWN) == UNKNOWN or is_near(streams, stream, sequence):
-            end_connection(flows, streams, nodes, chunks, now, flow, RESET, ts)
+            end_connection(flows, streams, nodes, holding, chunks, now, flow, RESET, ts)
         return
     if flags & ACK:
-        take_acknowledgement(flows, streams, nodes, now, flow, other, acknowledged)
+        take_acknowledgement(flows, streams, nodes, holding, now, flow, other, acknowledged)
     if full > 0:
         store(flows, flow + CARRIED, 1)
         take_payload(
@@ -155,12 +171,7 @@ def take_segment(segments, row, stream, keys, is_server, flows, streams, nodes, 
         settle(streams, stream, sequence, GUESSED)
     if flags & FIN:
         take_finish(streams, nodes, holding, now, stream, sequence + full & LOW32)
-    end_if_finished(flows, streams, nodes, chunks, now, flow, ts)
-
-
-@njit(cache=True, nogil=True, inline="always")
-def flow_of(stream):
-    return (stream >> 5) << 4
+    end_if_finished(flows, streams, nodes, holding, chunks, now, flow, ts)
 
 
 # --- connections
@@ -211,11 +222,9 @@ def open_connection(flows, streams, seen, now, keys, is_server, flow, stream, ts
     store(flows, flow + LAST_US, ts)
     first = flow * 2
     for direction in (first, first + STREAM):
-        listed = at(streams, direction + LISTED)
         for k in range(STREAM):
             store(streams, direction + k, 0)
-        store(streams, direction + LISTED, listed)
-        for k in (FINISH, ACKED, HEAD, TAIL, INITIAL):
+        for k in (FINISH, ACKED, HEAD, TAIL, INITIAL, EXPRESS):
             store(streams, direction + k, -1)
     see(flows, seen, now, flow, NEW)
 
@@ -237,23 +246,23 @@ def client_side(keys, is_server, flow, stream, flags):
 
 
 @njit(cache=True, nogil=True)
-def end_connection(flows, streams, nodes, chunks, now, flow, phase, ts):
+def end_connection(flows, streams, nodes, holding, chunks, now, flow, phase, ts):
     """End a connection: emit held segments; the holes that are left become gaps."""
     first = flow * 2
     for stream in (first, first + STREAM):
         while at(streams, stream + HEAD) >= 0:
-            skip_hole(flows, streams, nodes, chunks, now, stream, ts)
+            skip_hole(flows, streams, nodes, holding, chunks, now, stream, ts)
     store(flows, flow + PHASE, phase)
     store(flows, flow + ENDED_US, ts)
     store(flows, flow + QUIET_SINCE, at(now, CLOCK))
 
 
 @njit(cache=True, nogil=True)
-def end_if_finished(flows, streams, nodes, chunks, now, flow, ts):
+def end_if_finished(flows, streams, nodes, holding, chunks, now, flow, ts):
     first = flow * 2
     is_finished = at(streams, first + IS_FINISHED) and at(streams, first + STREAM + IS_FINISHED)
     if is_finished and at(flows, flow + PHASE) == OPEN:
-        end_connection(flows, streams, nodes, chunks, now, flow, CLOSED, ts)
+        end_connection(flows, streams, nodes, holding, chunks, now, flow, CLOSED, ts)
 
 
 @njit(cache=True, nogil=True)
@@ -336,7 +345,7 @@ def settle_by_payload(streams, stream, sequence):
 
 
 @njit(cache=True, nogil=True)
-def take_acknowledgement(flows, streams, nodes, now, flow, stream, acknowledged):
+def take_acknowledgement(flows, streams, nodes, holding, now, flow, stream, acknowledged):
     """Note how far the bytes of ``stream`` are acknowledged. That alone gives up no hole."""
     if at(streams, stream + KNOWN) == UNKNOWN:
         if at(flows, flow + WHOLE):
@@ -348,40 +357,10 @@ def take_acknowledgement(flows, streams, nodes, now, flow, stream, acknowledged)
     if offset > at(streams, stream + ACKED):
         store(streams, stream + ACKED, offset)
         if at(streams, stream + HEAD) >= 0:
-            set_alarm(streams, nodes, now, stream)
-
-
-@njit(cache=True, nogil=True)
-def set_alarm(streams, nodes, now, stream):
-    if at(streams, stream + ACKED) >= at(nodes, at(streams, stream + HEAD) + OFFSET):
-        due = at(streams, stream + HELD_SINCE) + PATIENCE_US
-        if due < at(now, DUE):
-            store(now, DUE, due)
+            list_stream(streams, nodes, holding, now, stream)
 
 
 # --- bytes
-
-
-@njit(cache=True, nogil=True)
-def emit(flows, streams, chunks, now, stream, length, ts, start, position):
-    """Write the next bytes of a direction as a chunk; with ``start`` -1 they were not captured."""
-    if length == 0:
-        return
-    flow = flow_of(stream)
-    number = at(now, CHUNKS)
-    store(now, CHUNKS, number + 1)
-    row = number * CHUNK
-    offset = at(streams, stream + NEXT)
-    store(chunks, row + CHUNK_CONNECTION, at(flows, flow + LOCAL))
-    store(chunks, row + CHUNK_DIRECTION, (stream // STREAM & 1) ^ at(flows, flow + CLIENT))
-    store(chunks, row + CHUNK_OFFSET, offset)
-    store(chunks, row + CHUNK_LENGTH, length)
-    store(chunks, row + CHUNK_TS, ts)
-    store(chunks, row + CHUNK_START, start)
-    store(chunks, row + CHUNK_POSITION, position)
-    store(streams, stream + NEXT, offset + length)
-    if start < 0:
-        store(now, MISSING, at(now, MISSING) + length)
 
 
 @njit(cache=True, nogil=True)
@@ -408,7 +387,7 @@ def take_payload(flows, streams, nodes, holding, chunks, now, stream, sequence, 
     if offset > expected:
         hold(streams, nodes, holding, now, stream, offset, length, start, position)
         while at(streams, stream + HELD) > MOST_HELD or at(streams, stream + HELD_BYTES) > MOST_HELD_BYTES:
-            skip_hole(flows, streams, nodes, chunks, now, stream, ts)
+            skip_hole(flows, streams, nodes, holding, chunks, now, stream, ts)
         return
     if at(streams, stream + HEAD) < 0:
         emit(flows, streams, chunks, now, stream, length, ts, start, position)
@@ -416,94 +395,14 @@ def take_payload(flows, streams, nodes, holding, chunks, now, stream, sequence, 
             emit(flows, streams, chunks, now, stream, full - length, ts, np.int64(-1), position + length)
         return
     hold(streams, nodes, holding, now, stream, offset, length, start, position)
-    release(flows, streams, nodes, chunks, now, stream, ts)
+    release(flows, streams, nodes, holding, chunks, now, stream, ts)
     missing = offset + full - at(streams, stream + NEXT)
     if full > length and missing > 0:
         # The rest of this packet was not captured: there is nothing to wait for.
         if at(streams, stream + HEAD) >= 0:
             missing = min(missing, at(nodes, at(streams, stream + HEAD) + OFFSET) - at(streams, stream + NEXT))
         emit(flows, streams, chunks, now, stream, missing, ts, np.int64(-1), position + length)
-        release(flows, streams, nodes, chunks, now, stream, ts)
-
-
-@njit(cache=True, nogil=True)
-def hold(streams, nodes, holding, now, stream, offset, length, start, position):
-    """Hold those of these bytes that are not held yet."""
-    before, node = np.int64(-1), at(streams, stream + HEAD)
-    tail = at(streams, stream + TAIL)
-    if tail >= 0 and offset >= at(nodes, tail + OFFSET) + at(nodes, tail + SIZE):
-        before, node = tail, np.int64(-1)
-    while length > 0:
-        begin = at(nodes, node + OFFSET) if node >= 0 else offset + length
-        if offset < begin:
-            piece = min(length, begin - offset)
-            before = put(streams, nodes, holding, now, stream, before, node, offset, piece, start, position)
-        else:
-            piece = max(min(length, begin + at(nodes, node + SIZE) - offset), np.int64(0))
-            store(now, REPEATED, at(now, REPEATED) + piece)
-            before, node = node, at(nodes, node + FOLLOWING)
-        offset, start, position, length = offset + piece, start + piece, position + piece, length - piece
-    if at(streams, stream + HEAD) >= 0:
-        set_alarm(streams, nodes, now, stream)
-
-
-@njit(cache=True, nogil=True)
-def put(streams, nodes, holding, now, stream, before, following, offset, length, start, position):
-    """Put a new node between two others. Its numbers are written in their order: FOLLOWING, OFFSET and so on."""
-    node = at(now, FREE)
-    store(now, FREE, at(nodes, node + FOLLOWING))
-    store(now, USED, at(now, USED) + 1)
-    store(now, HELD_TOTAL, at(now, HELD_TOTAL) + length)
-    for k, value in enumerate((following, offset, length, start, position, at(now, CLOCK))):
-        store(nodes, node + k, value)
-    if at(streams, stream + HEAD) < 0:
-        store(streams, stream + HELD_SINCE, at(now, CLOCK))
-    if before < 0:
-        store(streams, stream + HEAD, node)
-    else:
-        store(nodes, before + FOLLOWING, node)
-    if following < 0:
-        store(streams, stream + TAIL, node)
-    store(streams, stream + HELD, at(streams, stream + HELD) + 1)
-    store(streams, stream + HELD_BYTES, at(streams, stream + HELD_BYTES) + length)
-    if at(streams, stream + LISTED) == 0:
-        store(streams, stream + LISTED, 1)
-        store(holding, at(now, HOLDING), stream)
-        store(now, HOLDING, at(now, HOLDING) + 1)
-    return node
-
-
-@njit(cache=True, nogil=True)
-def release(flows, streams, nodes, chunks, now, stream, ts):
-    """Emit held segments that no longer have a hole before them."""
-    node = at(streams, stream + HEAD)
-    while node >= 0 and at(nodes, node + OFFSET) == at(streams, stream + NEXT):
-        following, length = at(nodes, node + FOLLOWING), at(nodes, node + SIZE)
-        emit(flows, streams, chunks, now, stream, length, ts, at(nodes, node + PLACE), at(nodes, node + POSITION))
-        if at(streams, stream + FINISH) == at(streams, stream + NEXT) and length == 0:
-            store(streams, stream + IS_FINISHED, 1)
-        store(streams, stream + HEAD, following)
-        store(streams, stream + HELD, at(streams, stream + HELD) - 1)
-        store(streams, stream + HELD_BYTES, at(streams, stream + HELD_BYTES) - length)
-        store(now, HELD_TOTAL, at(now, HELD_TOTAL) - length)
-        store(nodes, node + FOLLOWING, at(now, FREE))
-        store(now, FREE, node)
-        store(now, USED, at(now, USED) - 1)
-        node = following
-    if node < 0:
-        store(streams, stream + TAIL, -1)
-    else:
-        store(streams, stream + HELD_SINCE, at(nodes, node + HELD_AT))
-        set_alarm(streams, nodes, now, stream)
-
-
-@njit(cache=True, nogil=True)
-def skip_hole(flows, streams, nodes, chunks, now, stream, ts):
-    """Give up the first hole."""
-    node = at(streams, stream + HEAD)
-    missing = at(nodes, node + OFFSET) - at(streams, stream + NEXT)
-    emit(flows, streams, chunks, now, stream, missing, ts, np.int64(-1), at(nodes, node + POSITION))
-    release(flows, streams, nodes, chunks, now, stream, ts)
+        release(flows, streams, nodes, holding, chunks, now, stream, ts)
 
 
 @njit(cache=True, nogil=True)
@@ -518,79 +417,31 @@ def take_finish(streams, nodes, holding, now, stream, sequence):
     if is_behind or (tail >= 0 and offset < at(nodes, tail + OFFSET) + at(nodes, tail + SIZE)):
         return
     store(streams, stream + FINISH, offset)
+    if at(streams, (stream ^ STREAM) + HEAD) >= 0:
+        list_stream(streams, nodes, holding, now, stream ^ STREAM)
     if offset == at(streams, stream + NEXT):
         store(streams, stream + IS_FINISHED, 1)
         return
-    put(streams, nodes, holding, now, stream, tail, np.int64(-1), offset, np.int64(0), np.int64(-1), np.int64(-1))
-    set_alarm(streams, nodes, now, stream)
+    put(streams, nodes, now, stream, tail, np.int64(-1), offset, np.int64(0), np.int64(-1), np.int64(-1))
+    list_stream(streams, nodes, holding, now, stream)
 
 
 @njit(cache=True, nogil=True)
-def give_up(flows, streams, nodes, holding, chunks, seen, now, ts, is_end):
-    """Give up holes that the peer has acknowledged, once their time is over; all of them if nothing more comes."""
-    store(now, DUE, NEVER)
-    left = np.int64(0)
-    for k in range(at(now, HOLDING)):
-        stream = at(holding, k)
+def give_up(flows, streams, nodes, holding, chunks, seen, now, ts):
+    """Give up the holes whose time is over."""
+    while at(now, CLOCK) >= at(now, DUE):
+        stream = at(holding, 0)
+        touch(flows, seen, now, flow_of(stream))
+        skip_hole(flows, streams, nodes, holding, chunks, now, stream, ts)
+        end_if_finished(flows, streams, nodes, holding, chunks, now, flow_of(stream), ts)
+
+
+@njit(cache=True, nogil=True)
+def give_up_all(flows, streams, nodes, holding, chunks, seen, now):
+    """Give up all holes: nothing more comes."""
+    while at(now, HOLDING) > 0:
+        stream = at(holding, 0)
         flow = flow_of(stream)
-        at_us = at(flows, flow + LAST_US) if is_end else ts
-        while at(streams, stream + HEAD) >= 0 and (is_end or is_due(streams, nodes, now, stream)):
-            touch(flows, seen, now, flow)
-            skip_hole(flows, streams, nodes, chunks, now, stream, at_us)
-        end_if_finished(flows, streams, nodes, chunks, now, flow, at_us)
-        if at(streams, stream + HEAD) < 0:
-            store(streams, stream + LISTED, 0)
-        else:
-            set_alarm(streams, nodes, now, stream)
-            store(holding, left, stream)
-            left += 1
-    store(now, HOLDING, left)
-
-
-@njit(cache=True, nogil=True)
-def is_due(streams, nodes, now, stream):
-    is_acknowledged = at(streams, stream + ACKED) >= at(nodes, at(streams, stream + HEAD) + OFFSET)
-    return is_acknowledged and at(now, CLOCK) - at(streams, stream + HELD_SINCE) >= PATIENCE_US
-
-
-@njit(cache=True, nogil=True)
-def keep_held(data, streams, nodes, holding, now, kept):
-    """Move the held bytes out of a window, one after the other, to their new place."""
-    place = np.int64(0)
-    for k in range(at(now, HOLDING)):
-        node = at(streams, at(holding, k) + HEAD)
-        while node >= 0:
-            length = at(nodes, node + SIZE)
-            if length > 0:
-                copy(kept, place, data, at(nodes, node + PLACE), length)
-                store(nodes, node + PLACE, place)
-                place += length
-            node = at(nodes, node + FOLLOWING)
-
-
-@njit(cache=True, nogil=True)
-def copy_held(data, streams, nodes, holding, count, new_nodes, kept):
-    """Copy the lists of some directions to ``new_nodes``, one node after the other; heads and tails move with them.
-
-    Unlike ``keep_held``, it leaves the old nodes as they are.
-    """
-    place, made = np.int64(0), np.int64(0)
-    for k in range(count):
-        stream = at(holding, k)
-        node = at(streams, stream + HEAD)
-        if node >= 0:
-            store(streams, stream + HEAD, made * NODE)
-        while node >= 0:
-            new = made * NODE
-            made += 1
-            following, length = at(nodes, node + FOLLOWING), at(nodes, node + SIZE)
-            for part in range(NODE):
-                store(new_nodes, new + part, at(nodes, node + part))
-            store(new_nodes, new + FOLLOWING, made * NODE if following >= 0 else -1)
-            if length > 0:
-                copy(kept, place, data, at(nodes, node + PLACE), length)
-                store(new_nodes, new + PLACE, place)
-                place += length
-            if following < 0:
-                store(streams, stream + TAIL, new)
-            node = following
+        touch(flows, seen, now, flow)
+        skip_hole(flows, streams, nodes, holding, chunks, now, stream, at(flows, flow + LAST_US))
+        end_if_finished(flows, streams, nodes, holding, chunks, now, flow, at(flows, flow + LAST_US))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import time
 from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 
 from tests.capture import hostile
 from tests.capture.following import Followed, Follower, follow, plain
+from tests.capture.hostile import LOW32
+from tests.capture.reloading import reloaded
 from wirelake.capture.read import open_capture
 from wirelake.capture.tcp import Tracker
 from wirelake.generate import generate, write_pcap
@@ -330,6 +333,65 @@ def test_packets_of_unknown_interfaces_are_noted(tmp_path: Path) -> None:
     _, (counts,) = follow(path)
     assert counts.packets == counts.foreign_packets == 1
     assert counts.notes == ["there are packets of interfaces that are not described"]
+
+
+def flood_of_interfaces(path: Path, count: int, packets: list[hostile.Packet]) -> Path:
+    """A pcapng file with many interfaces, the last of which has the packets."""
+    plain, last = block(1, struct.pack("<HHI", 147, 0, 0)), block(1, struct.pack("<HHI", 101, 0, 0))
+    section = block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1))
+    blocks = []
+    for packet in packets:
+        data, time = hostile.link_packet(packet, "raw"), packet.ts_ns // 1000
+        blocks.append(block(6, struct.pack("<IIIII", count - 1, time >> 32, time & LOW32, len(data), len(data)) + data))
+    path.write_bytes(section + plain * (count - 1) + last + b"".join(blocks))
+    return path
+
+
+@pytest.mark.parametrize("window", [1 << 20, 100_000])
+def test_sixteen_thousand_interfaces_are_read(window: int, packets: list[hostile.Packet], tmp_path: Path) -> None:
+    path = flood_of_interfaces(tmp_path / "a.pcapng", 16_000, packets)
+    found, (counts,) = follow(path, window=window)
+    assert told(found) == sent(packets) and not counts.notes
+
+
+def test_interfaces_take_time_in_proportion(tmp_path: Path) -> None:
+    few, many = (flood_of_interfaces(tmp_path / f"{count}.pcapng", count, []) for count in (6000, 60_000))
+    follow(few)
+    assert seconds_to_read(many) < 40 * max(seconds_to_read(few), 0.001)
+
+
+def seconds_to_read(path: Path) -> float:
+    def once() -> float:
+        begin = time.perf_counter()
+        follow(path)
+        return time.perf_counter() - begin
+
+    return min(once() for _ in range(3))
+
+
+def test_a_million_interfaces_are_refused_by_name_and_the_state_stays_small(
+    packets: list[hostile.Packet], tmp_path: Path
+) -> None:
+    path = flood_of_interfaces(tmp_path / "a.pcapng", 1_000_000, packets)
+    reader = open_capture(path, Tracker())
+    assert sum(map(len, reader)) == 0
+    known = reader.resume_point().packets
+    assert known is not None and len(known.interfaces) == 1 << 16
+    assert reader.counts.packets == reader.counts.foreign_packets == len(packets)
+    assert "a section describes more than 65536 interfaces; the others are not read" in reader.counts.notes
+
+
+def test_interfaces_are_known_where_reading_goes_on(packets: list[hostile.Packet], tmp_path: Path) -> None:
+    path = flood_of_interfaces(tmp_path / "a.pcapng", 100, packets)
+    tracker, follower, start = Tracker(), Follower(), None
+    while True:
+        reader = open_capture(path, tracker, start=start, window=1000)
+        chunks = next(iter(reader), None)
+        if chunks is None:
+            break
+        follower.add(chunks)
+        start = reloaded(reader.resume_point())
+    assert told(list(follower.all.values())) == sent(packets)
 
 
 def test_positions_are_those_of_the_file(packets: list[hostile.Packet], tmp_path: Path) -> None:

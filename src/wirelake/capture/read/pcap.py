@@ -1,7 +1,7 @@
 """Read pcap and pcapng files in windows, each as Chunks.
 
-The kernel in ``kernels/packets.py`` walks the packets. Here are the parts of a file that are no packets: its head, and
-the sections and interfaces of pcapng. Reading ends at the first fault, and ``counts.broken`` says what it is.
+The kernels in ``kernels/packets.py`` and ``kernels/pcapng.py`` walk the packets. Reading ends at the first fault, and
+``counts.broken`` says what it is.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..chunks import Chunks, Counts
-from ..lazy_kernels import packets
+from ..lazy_kernels import packets, pcapng
 from ..tcp import Tracker
-from . import LARGEST_BLOCK, Interface, PacketFormat, ResumePoint
+from . import PacketFormat, ResumePoint
 from .files import CaptureFile
 
 SPARE = 16
@@ -31,10 +31,8 @@ PCAP = {
 }
 """Byte order, and whether times have nanoseconds."""
 PCAPNG = b"\x0a\x0d\x0d\x0a"
-_ORDERS = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
-_RESOLUTION, _OFFSET = 9, 14
-"""Options of an interface."""
 _MICROSECONDS = 6
+_INTERFACES = 16
 
 LARGEST_PACKET = 1 << 18
 """The most that tools write, whatever the head of a file says."""
@@ -60,11 +58,20 @@ class PacketReader:
         else:
             tracker.begin_file()
             self._format = self._read_head() if kind == "pcap" else PacketFormat()
+        self._counters[packets.IS_BIG] = self._format.is_big
+        self._counters[packets.INTERFACES] = len(self._format.interfaces)
+        self._interfaces = np.array(self._format.interfaces, np.int64).reshape(-1)
+        self._make_room_for_interfaces()
 
     def resume_point(self) -> ResumePoint:
         """Return where a later reader goes on: at the beginning, if the head of the file is not all there."""
-        has_head = self.kind == "pcapng" or bool(self._format.interfaces)
-        return ResumePoint(self.position, packets=self._format) if has_head else ResumePoint(0)
+        if self.kind == "pcap":
+            has_head = bool(self._format.interfaces)
+            return ResumePoint(self.position, packets=self._format) if has_head else ResumePoint(0)
+        rows = self._interfaces.reshape(-1, pcapng.INTERFACE_ROW)[: self._counters[packets.INTERFACES]].tolist()
+        interfaces = tuple((link, snap, unit, offset) for link, snap, unit, offset in rows)
+        known = replace(self._format, is_big=bool(self._counters[packets.IS_BIG]), interfaces=interfaces)
+        return ResumePoint(self.position, packets=known)
 
     def __iter__(self) -> Iterator[Chunks]:
         rest, source = np.empty(0, np.uint8), self._source
@@ -98,38 +105,12 @@ class PacketReader:
         interface = (link & 0xFFFF, snap, _MICROSECONDS, 0)
         return PacketFormat(order == ">", is_nano, largest, (interface,))
 
-    def _special(self, walk: _Walk) -> bool:
-        """Take a block that says something about later ones; return False if it is not all there."""
-        block = walk.data[walk.place : walk.place + 12].tobytes()
-        is_section = block[:4] == PCAPNG
-        order = ">" if self._format.is_big else "<"
-        if is_section:
-            if len(block) < 12:
-                return False
-            if block[8:12] not in _ORDERS:
-                self._break("a section without byte order", walk.place + walk.shift)
-                return False
-            order = _ORDERS[block[8:12]]
-        (length,) = struct.unpack(order + "I", block[4:8])
-        if length % 4 or not (28 if is_section else 20) <= length <= LARGEST_BLOCK:
-            self._break(f"a block of {length} bytes", walk.place + walk.shift)
-            return False
-        if walk.place + length > len(walk.data):
-            return False
-        if is_section:
-            self._format = replace(self._format, is_big=order == ">", interfaces=())
-        else:
-            body = walk.data[walk.place + 8 : walk.place + length - 4].tobytes()
-            self._format = replace(self._format, interfaces=(*self._format.interfaces, _interface(body, order)))
-        walk.place += length
-        return True
-
     # --- packets
 
     def _walk(self, walk: _Walk) -> None:
         """Take all packets that are there."""
         counters = self._counters
-        counters[:] = 0
+        counters[: packets.IS_BIG] = 0
         counters[packets.LAST_US] = self._format.last_us
         outcome = packets.NEW_FLOWS
         while outcome != packets.SHORT:
@@ -138,10 +119,10 @@ class PacketReader:
             self.tracker.count = int(counters[packets.FLOWS])
             if outcome == packets.NEW_FLOWS:
                 self.tracker.grow()
+            elif outcome == packets.NEW_INTERFACES:
+                self._make_room_for_interfaces()
             elif outcome == packets.BROKEN:
                 self._break("not a packet", walk.place + walk.shift)
-                break
-            elif outcome == packets.SPECIAL and not self._special(walk):
                 break
         walk.count = int(counters[packets.SEGMENTS])
         self._format = replace(self._format, last_us=int(counters[packets.LAST_US]))
@@ -151,15 +132,19 @@ class PacketReader:
 
     def _run(self, walk: _Walk) -> int:
         form = self._format
-        window = (walk.data, walk.place, len(walk.data), walk.is_end, form.is_big)
+        window = (walk.data, walk.place, len(walk.data), walk.is_end)
         filled = (self.tracker.keys, self.tracker.table, walk.segments, self._counters)
         if self.kind == "pcap":
             link = form.interfaces[0][0]
-            walk.place, outcome = packets.walk_pcap(*window, form.is_nano, link, form.largest, *filled)
+            walk.place, outcome = packets.walk_pcap(*window, form.is_big, form.is_nano, link, form.largest, *filled)
         else:
-            interfaces = np.array(form.interfaces, np.int64).reshape(-1)
-            walk.place, outcome = packets.walk_pcapng(*window, form.largest, interfaces, *filled)
+            walk.place, outcome = pcapng.walk_pcapng(*window, form.largest, self._interfaces, *filled)
         return int(outcome)
+
+    def _make_room_for_interfaces(self) -> None:
+        known = len(self._interfaces)
+        room = min(max(_INTERFACES, 2 * known // pcapng.INTERFACE_ROW), pcapng.MOST_INTERFACES) * pcapng.INTERFACE_ROW
+        self._interfaces = np.pad(self._interfaces, (0, max(room - known, 0)))
 
     def _note_end(self, walk: _Walk) -> None:
         if self._source.broken:
@@ -180,10 +165,12 @@ class PacketReader:
         counts.foreign_bytes += counters[packets.FOREIGN_BYTES]
         counts.cut_packets += counters[packets.CUT]
         if counters[packets.UNKNOWN_LINK]:
-            links = {face[0] for face in self._format.interfaces} - packets.LINKS
+            links = set(self._interfaces[pcapng.INTERFACE_LINK :: pcapng.INTERFACE_ROW].tolist()) - packets.LINKS
             self._note(f"packets of link type {', '.join(map(str, sorted(links)))} are not understood")
         if counters[packets.STRAY]:
             self._note("there are packets of interfaces that are not described")
+        if counters[packets.LOST_INTERFACES]:
+            self._note(f"a section describes more than {pcapng.MOST_INTERFACES} interfaces; the others are not read")
 
     def _note(self, text: str) -> None:
         if text not in self.counts.notes:
@@ -198,20 +185,3 @@ class _Walk:
         self.end = len(data) + shift
         self.segments = np.empty(((len(data) - place) // packets.SMALLEST + 1) * packets.SEGMENT, np.int64)
         self.count = 0
-
-
-def _interface(body: bytes, order: str) -> Interface:
-    """Return what an interface description says; units and offsets of time are among its options."""
-    link, _, snap = struct.unpack_from(order + "HHI", body)
-    unit, offset, at = _MICROSECONDS, 0, 8
-    while at + 4 <= len(body):
-        code, length = struct.unpack_from(order + "HH", body, at)
-        value = body[at + 4 : at + 4 + length]
-        if code == 0 or len(value) < length:
-            break
-        if code == _RESOLUTION and length >= 1:
-            unit = value[0] & 0x7F | (value[0] & 0x80) << 1
-        elif code == _OFFSET and length >= 8:
-            (offset,) = struct.unpack_from(order + "q", value)
-        at += 4 + length + -length % 4
-    return link, snap, unit, offset

@@ -1,0 +1,357 @@
+"""Bytes of a direction on their way out: chunks in order, and the segments that are held behind holes.
+
+Held segments are a list per direction, in order and without overlap. The directions that hold some are a heap, the one
+whose first hole is given up next on top; ties are broken by the number of the direction, so that what is given up does
+not depend on how the heap was built.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from .memory import at, copy, store
+from .tcp_rows import (
+    ACKED,
+    AT_ONCE,
+    CHUNK,
+    CHUNK_CONNECTION,
+    CHUNK_DIRECTION,
+    CHUNK_LENGTH,
+    CHUNK_OFFSET,
+    CHUNK_POSITION,
+    CHUNK_START,
+    CHUNK_TS,
+    CHUNKS,
+    CLIENT,
+    CLOCK,
+    DUE,
+    DUE_AT,
+    ELSEWHERE,
+    ELSEWHERE_BYTES,
+    EXPRESS,
+    EXPRESS_EVERY,
+    FINISH,
+    FOLLOWING,
+    FREE,
+    HEAD,
+    HELD,
+    HELD_AT,
+    HELD_BYTES,
+    HELD_SINCE,
+    HELD_TOTAL,
+    HOLDING,
+    IS_FINISHED,
+    LISTED,
+    LOCAL,
+    MISSING,
+    MOST_HELD_BYTES_OF_ALL,
+    MOST_HELD_OF_ALL,
+    NEVER,
+    NEXT,
+    NEXT_EXPRESS,
+    NO_EXPRESS,
+    NODE,
+    OFFSET,
+    PATIENCE_US,
+    PLACE,
+    POSITION,
+    REPEATED,
+    SIZE,
+    STREAM,
+    TAIL,
+    UNACKNOWLEDGED,
+    USED,
+)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def flow_of(stream):
+    return (stream >> 5) << 4
+
+
+@njit(cache=True, nogil=True)
+def emit(flows, streams, chunks, now, stream, length, ts, start, position):
+    """Write the next bytes of a direction as a chunk; with ``start`` -1 they were not captured."""
+    if length == 0:
+        return
+    flow = flow_of(stream)
+    number = at(now, CHUNKS)
+    store(now, CHUNKS, number + 1)
+    row = number * CHUNK
+    offset = at(streams, stream + NEXT)
+    store(chunks, row + CHUNK_CONNECTION, at(flows, flow + LOCAL))
+    store(chunks, row + CHUNK_DIRECTION, (stream // STREAM & 1) ^ at(flows, flow + CLIENT))
+    store(chunks, row + CHUNK_OFFSET, offset)
+    store(chunks, row + CHUNK_LENGTH, length)
+    store(chunks, row + CHUNK_TS, ts)
+    store(chunks, row + CHUNK_START, start)
+    store(chunks, row + CHUNK_POSITION, position)
+    store(streams, stream + NEXT, offset + length)
+    if start < 0:
+        store(now, MISSING, at(now, MISSING) + length)
+
+
+# --- the list of a direction
+
+
+@njit(cache=True, nogil=True)
+def hold(streams, nodes, holding, now, stream, offset, length, start, position):
+    """Hold those of these bytes that are not held yet."""
+    before, node = np.int64(-1), at(streams, stream + HEAD)
+    tail = at(streams, stream + TAIL)
+    if tail >= 0 and offset >= at(nodes, tail + OFFSET) + at(nodes, tail + SIZE):
+        before, node = tail, np.int64(-1)
+    else:
+        express = last_express(streams, nodes, stream, offset)
+        node = express if express >= 0 else node
+    while length > 0:
+        begin = at(nodes, node + OFFSET) if node >= 0 else offset + length
+        if offset < begin:
+            piece = min(length, begin - offset)
+            before = put(streams, nodes, now, stream, before, node, offset, piece, start, position)
+        else:
+            piece = max(min(length, begin + at(nodes, node + SIZE) - offset), np.int64(0))
+            store(now, REPEATED, at(now, REPEATED) + piece)
+            before, node = node, at(nodes, node + FOLLOWING)
+        offset, start, position, length = offset + piece, start + piece, position + piece, length - piece
+    list_stream(streams, nodes, holding, now, stream)
+
+
+@njit(cache=True, nogil=True)
+def last_express(streams, nodes, stream, offset):
+    """Return the last node with an express link that begins at an offset or before it, -1 if there is none."""
+    before, node = np.int64(-1), at(streams, stream + EXPRESS)
+    while node >= 0 and at(nodes, node + OFFSET) <= offset:
+        before, node = node, at(nodes, node + NEXT_EXPRESS)
+    return before
+
+
+@njit(cache=True, nogil=True)
+def put(streams, nodes, now, stream, before, following, offset, length, start, position):
+    """Put a new node between two others. Its numbers are written in their order: FOLLOWING, OFFSET and so on."""
+    node = at(now, FREE)
+    store(now, FREE, at(nodes, node + FOLLOWING))
+    store(now, USED, at(now, USED) + 1)
+    store(now, HELD_TOTAL, at(now, HELD_TOTAL) + length)
+    for k, value in enumerate((following, offset, length, start, position, at(now, CLOCK), np.int64(NO_EXPRESS))):
+        store(nodes, node + k, value)
+    if at(streams, stream + HEAD) < 0:
+        store(streams, stream + HELD_SINCE, at(now, CLOCK))
+    if before < 0:
+        store(streams, stream + HEAD, node)
+    else:
+        store(nodes, before + FOLLOWING, node)
+    if following < 0:
+        store(streams, stream + TAIL, node)
+    store(streams, stream + HELD, at(streams, stream + HELD) + 1)
+    store(streams, stream + HELD_BYTES, at(streams, stream + HELD_BYTES) + length)
+    if at(streams, stream + HELD) % EXPRESS_EVERY == 0:
+        link_express(streams, nodes, stream, node)
+    return node
+
+
+@njit(cache=True, nogil=True)
+def link_express(streams, nodes, stream, node):
+    before = last_express(streams, nodes, stream, at(nodes, node + OFFSET))
+    if before < 0:
+        store(nodes, node + NEXT_EXPRESS, at(streams, stream + EXPRESS))
+        store(streams, stream + EXPRESS, node)
+    else:
+        store(nodes, node + NEXT_EXPRESS, at(nodes, before + NEXT_EXPRESS))
+        store(nodes, before + NEXT_EXPRESS, node)
+
+
+@njit(cache=True, nogil=True)
+def release(flows, streams, nodes, holding, chunks, now, stream, ts):
+    """Emit held segments that no longer have a hole before them."""
+    node = at(streams, stream + HEAD)
+    while node >= 0 and at(nodes, node + OFFSET) == at(streams, stream + NEXT):
+        following, length = at(nodes, node + FOLLOWING), at(nodes, node + SIZE)
+        emit(flows, streams, chunks, now, stream, length, ts, at(nodes, node + PLACE), at(nodes, node + POSITION))
+        if at(streams, stream + FINISH) == at(streams, stream + NEXT) and length == 0:
+            store(streams, stream + IS_FINISHED, 1)
+        if at(streams, stream + EXPRESS) == node:
+            store(streams, stream + EXPRESS, at(nodes, node + NEXT_EXPRESS))
+        store(streams, stream + HEAD, following)
+        store(streams, stream + HELD, at(streams, stream + HELD) - 1)
+        store(streams, stream + HELD_BYTES, at(streams, stream + HELD_BYTES) - length)
+        store(now, HELD_TOTAL, at(now, HELD_TOTAL) - length)
+        store(nodes, node + FOLLOWING, at(now, FREE))
+        store(now, FREE, node)
+        store(now, USED, at(now, USED) - 1)
+        node = following
+    if node < 0:
+        store(streams, stream + TAIL, -1)
+    else:
+        store(streams, stream + HELD_SINCE, at(nodes, node + HELD_AT))
+    list_stream(streams, nodes, holding, now, stream)
+
+
+@njit(cache=True, nogil=True)
+def skip_hole(flows, streams, nodes, holding, chunks, now, stream, ts):
+    """Give up the first hole."""
+    node = at(streams, stream + HEAD)
+    missing = at(nodes, node + OFFSET) - at(streams, stream + NEXT)
+    emit(flows, streams, chunks, now, stream, missing, ts, np.int64(-1), at(nodes, node + POSITION))
+    release(flows, streams, nodes, holding, chunks, now, stream, ts)
+
+
+# --- the heap of directions
+
+
+@njit(cache=True, nogil=True)
+def due_at(streams, nodes, stream):
+    """Return when the first hole of a direction is given up: never before the peer has acknowledged its bytes; then
+    after some time, or at once if both directions have finished.
+    """
+    if at(streams, stream + ACKED) < at(nodes, at(streams, stream + HEAD) + OFFSET):
+        return at(streams, stream + HELD_SINCE) + UNACKNOWLEDGED
+    if at(streams, stream + FINISH) >= 0 and at(streams, (stream ^ STREAM) + FINISH) >= 0:
+        return np.int64(AT_ONCE)
+    return at(streams, stream + HELD_SINCE) + PATIENCE_US
+
+
+@njit(cache=True, nogil=True)
+def list_stream(streams, nodes, holding, now, stream):
+    """Bring a direction to its place in the heap, or out of it if it holds nothing."""
+    listed = at(streams, stream + LISTED)
+    if at(streams, stream + HEAD) >= 0:
+        store(streams, stream + DUE_AT, due_at(streams, nodes, stream))
+        if listed == 0:
+            listed = at(now, HOLDING) + 1
+            store(now, HOLDING, listed)
+        seat(streams, holding, listed - 1, stream)
+        sift(streams, holding, at(now, HOLDING), listed - 1)
+    elif listed > 0:
+        last = at(now, HOLDING) - 1
+        store(now, HOLDING, last)
+        store(streams, stream + LISTED, 0)
+        if listed - 1 < last:
+            seat(streams, holding, listed - 1, at(holding, last))
+            sift(streams, holding, last, listed - 1)
+    store(now, DUE, next_due(streams, holding, now))
+
+
+@njit(cache=True, nogil=True)
+def next_due(streams, holding, now):
+    """Return when the next hole is given up: at once while too much is held."""
+    if at(now, HOLDING) == 0:
+        return np.int64(NEVER)
+    return np.int64(AT_ONCE) if holds_too_much(now) else at(streams, at(holding, 0) + DUE_AT)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def holds_too_much(now):
+    count, total = at(now, USED) + at(now, ELSEWHERE), at(now, HELD_TOTAL) + at(now, ELSEWHERE_BYTES)
+    return count > MOST_HELD_OF_ALL or total > MOST_HELD_BYTES_OF_ALL
+
+
+@njit(cache=True, nogil=True, inline="always")
+def seat(streams, holding, place, stream):
+    store(holding, place, stream)
+    store(streams, stream + LISTED, place + 1)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def is_sooner(streams, stream, other):
+    due, other_due = at(streams, stream + DUE_AT), at(streams, other + DUE_AT)
+    return due < other_due or (due == other_due and stream < other)
+
+
+@njit(cache=True, nogil=True)
+def sift(streams, holding, count, place):
+    """Move a direction up or down to where the heap is in order again."""
+    stream = at(holding, place)
+    while place > 0 and is_sooner(streams, stream, at(holding, (place - 1) // 2)):
+        seat(streams, holding, place, at(holding, (place - 1) // 2))
+        place = (place - 1) // 2
+    while 2 * place + 1 < count:
+        child = 2 * place + 1
+        if child + 1 < count and is_sooner(streams, at(holding, child + 1), at(holding, child)):
+            child += 1
+        if not is_sooner(streams, at(holding, child), stream):
+            break
+        seat(streams, holding, place, at(holding, child))
+        place = child
+    seat(streams, holding, place, stream)
+
+
+# --- between windows
+
+
+@njit(cache=True, nogil=True)
+def list_all(streams, nodes, holding, count, now):
+    """Build the heap of ``count`` directions, and the express links of their lists, from nothing."""
+    store(now, HOLDING, 0)
+    store(now, DUE, NEVER)
+    wanted = holding[:count].copy()
+    for k in range(count):
+        stream = wanted[k]
+        node, number, last = at(streams, stream + HEAD), np.int64(1), np.int64(-1)
+        while node >= 0:
+            is_express = number % EXPRESS_EVERY == 0
+            store(nodes, node + NEXT_EXPRESS, np.int64(-1 if is_express else NO_EXPRESS))
+            if is_express and last < 0:
+                store(streams, stream + EXPRESS, node)
+            elif is_express:
+                store(nodes, last + NEXT_EXPRESS, node)
+            last, number = node if is_express else last, number + 1
+            node = at(nodes, node + FOLLOWING)
+        list_stream(streams, nodes, holding, now, stream)
+
+
+@njit(cache=True, nogil=True)
+def count_holes(streams, nodes, holding, count, holes):
+    """Write down how many holes there are in each of the directions that hold segments."""
+    for k in range(count):
+        stream = at(holding, k)
+        expected, node, found = at(streams, stream + NEXT), at(streams, stream + HEAD), np.int64(0)
+        while node >= 0:
+            found += at(nodes, node + OFFSET) > expected
+            expected = at(nodes, node + OFFSET) + at(nodes, node + SIZE)
+            node = at(nodes, node + FOLLOWING)
+        store(holes, k, found)
+
+
+@njit(cache=True, nogil=True)
+def keep_held(data, streams, nodes, holding, now, kept):
+    """Move the held bytes out of a window, one after the other, to their new place."""
+    place = np.int64(0)
+    for k in range(at(now, HOLDING)):
+        node = at(streams, at(holding, k) + HEAD)
+        while node >= 0:
+            length = at(nodes, node + SIZE)
+            if length > 0:
+                copy(kept, place, data, at(nodes, node + PLACE), length)
+                store(nodes, node + PLACE, place)
+                place += length
+            node = at(nodes, node + FOLLOWING)
+
+
+@njit(cache=True, nogil=True)
+def copy_held(data, streams, nodes, holding, count, new_nodes, kept):
+    """Copy the lists of some directions to ``new_nodes``, one node after the other; heads and tails move with them.
+
+    Unlike ``keep_held``, it leaves the old nodes as they are.
+    """
+    place, made = np.int64(0), np.int64(0)
+    for k in range(count):
+        stream = at(holding, k)
+        node = at(streams, stream + HEAD)
+        if node >= 0:
+            store(streams, stream + HEAD, made * NODE)
+        while node >= 0:
+            new = made * NODE
+            made += 1
+            following, length = at(nodes, node + FOLLOWING), at(nodes, node + SIZE)
+            for part in range(NODE):
+                store(new_nodes, new + part, at(nodes, node + part))
+            store(new_nodes, new + FOLLOWING, made * NODE if following >= 0 else -1)
+            if length > 0:
+                copy(kept, place, data, at(nodes, node + PLACE), length)
+                store(new_nodes, new + PLACE, place)
+                place += length
+            if following < 0:
+                store(streams, stream + TAIL, new)
+            node = following

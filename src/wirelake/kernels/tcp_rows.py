@@ -1,0 +1,60 @@
+"""The rows of the TCP kernels: what each number of a connection, a direction, a held segment and a chunk is."""
+
+from __future__ import annotations
+
+PATIENCE_US = 2_000_000
+"""How long a hole stays open after the first segment behind it, if the peer has acknowledged the missing bytes."""
+MEMORY_US = 120_000_000
+"""How long an ended connection is remembered, and one that never got beyond its SYN."""
+MOST_HELD, MOST_HELD_BYTES = 4096, 4 << 20
+"""The most that is held per direction; beyond that, its first hole is given up."""
+MOST_HELD_OF_ALL, MOST_HELD_BYTES_OF_ALL = 1 << 17, 64 << 20
+"""The most that is held of all directions; beyond that, the hole is given up whose turn would come first."""
+
+# A connection.
+PHASE, CLIENT, WHOLE, BEGAN_US, BEGAN_SEQUENCE, LAST_US, ENDED_US, QUIET_SINCE = range(8)
+STAMP, LOCAL, BEYOND_SYN, CARRIED, BEGAN_CLOCK = range(8, 13)
+"""CLIENT: its side; QUIET_SINCE: the clock at the last packet or at the end; STAMP: the window that saw it last, and
+LOCAL its number there; CARRIED: it had payload."""
+FLOW = 16
+NONE, OPEN, CLOSED, RESET = range(4)
+
+# A direction.
+FIRST, KNOWN, NEXT, FINISH, ACKED, HEAD, TAIL, HELD = range(8)
+HELD_BYTES, HELD_SINCE, INITIAL, LISTED, IS_FINISHED, DUE_AT, EXPRESS = range(8, 15)
+"""FIRST: sequence number of offset 0; NEXT: the offset that is expected; FINISH: that of the FIN; ACKED: that up to
+which the peer acknowledged; INITIAL: the sequence number of the SYN; LISTED: one more than its place in the heap of
+directions that hold segments, 0 if it is not there; DUE_AT: when its first hole is given up; EXPRESS: see NODE."""
+STREAM = 16
+UNKNOWN, GUESSED, SURE = range(3)
+"""GUESSED: from a packet without payload; payload that comes first from before that place moves it there."""
+UNACKNOWLEDGED = 1 << 60
+"""Added to DUE_AT while the peer has not acknowledged the missing bytes: they may still come."""
+AT_ONCE = -1
+"""DUE_AT of a hole that nobody will fill."""
+
+# A held segment. A FIN is held, too, as one without bytes. Some have an EXPRESS link to the next that has one: so a
+# place in a long list is found in few steps.
+FOLLOWING, OFFSET, SIZE, PLACE, POSITION, HELD_AT, NEXT_EXPRESS = range(7)
+NODE = 8
+NO_EXPRESS = -2
+EXPRESS_EVERY = 64
+
+# A chunk.
+CHUNK_CONNECTION, CHUNK_DIRECTION, CHUNK_OFFSET, CHUNK_LENGTH, CHUNK_TS, CHUNK_START, CHUNK_POSITION = range(7)
+CHUNK = 8
+
+# A connection that was seen in this window: its flow, what it was before (GOING_ON, NEW or OVER), its row as it is now.
+SEEN_FLOW, SEEN_BEFORE, SEEN_ROW = 0, 1, 2
+GOING_ON, NEW, OVER = 0, 1, 2
+SEEN = 16
+
+# What belongs to no connection.
+CLOCK, DUE, HOLDING, FREE, USED, CHUNKS, SEENS, WINDOW, SHIFT = range(9)
+REPEATED, MISSING, EARLY, HELD_TOTAL, ELSEWHERE, ELSEWHERE_BYTES = range(9, 15)
+"""CLOCK: the latest time so far; DUE: when the next hole may be given up; HOLDING: how many directions hold segments;
+FREE: the first unused node; SHIFT: from a place in the buffer to the position in the file; EARLY: bytes before the
+first segment of a connection that began before the capture; ELSEWHERE: segments that are held by connections which a
+part of the state leaves out."""
+NOW = 16
+NEVER = 1 << 62
