@@ -12,8 +12,10 @@ import time
 from collections.abc import Iterable
 
 from ..capture.settings import ReadSettings
-from ..lake import Lake
-from .plan import choose_new, find_captures
+from ..errors import LakeError
+from ..lake import Input, Lake
+from .known import recognise
+from .plan import choose_new, find_captures, refuse_shrunk
 from .runner import Runner
 from .stages import NoProgress, Progress
 from .step import Report, Step
@@ -39,13 +41,24 @@ def ingest(
     not tell it (``raw``).
     """
     began = time.monotonic()
-    captures, notes = find_captures(list(inputs), kind)  # before there is a lake: a refused input leaves none
+    inputs = list(inputs)
+    captures, notes = find_captures(inputs, kind, _known(lake))  # before there is a lake: a refused input leaves none
     lake = lake if isinstance(lake, Lake) else Lake.open(lake, settings={"buckets": BUCKETS})
     with lake.writing() as run:
         step = Step(run, runner, reading or ReadSettings(), final, keep_bytes, progress or NoProgress())
-        new = choose_new(captures, lake.inputs(), step.carry.positions(), final)
-        step.report.notes += notes
+        found = recognise(captures, lake.inputs())
+        refuse_shrunk(found, inputs)
+        new = choose_new(found, step.carry.positions(), final)
+        step.report.notes += [*notes, *(one.note for one in found if one.note)]
         step.report.skipped = len(captures) - len(new)
-        report = step.run(new, partition_bytes)
+        report = step.run(new, found, partition_bytes)
     report.seconds = time.monotonic() - began
     return report
+
+
+def _known(lake: str | Lake) -> dict[str, Input]:
+    """Return the captures that the lake has, if there is one."""
+    try:
+        return (lake if isinstance(lake, Lake) else Lake.open(lake, create=False)).inputs()
+    except LakeError:
+        return {}

@@ -26,6 +26,7 @@ from ..lake import Run, StagedFile, read_ipc
 from ..protocols import BUILT_IN
 from .carry import POSITIONS, STATE, Positions, StepCarry, read
 from .declared import Declared, for_workers
+from .known import Known, beside
 from .plan import NewCapture, partition_bytes
 from .runner import Runner
 from .stages import Progress, Stages
@@ -81,7 +82,11 @@ class Step:
         self._files: list[StagedFile] = []
         self._removed: list[StagedFile] = []
 
-    def run(self, captures: Sequence[NewCapture], wanted_bytes: int | None = None) -> Report:
+    def run(
+        self, captures: Sequence[NewCapture], found: Sequence[Known] = (), wanted_bytes: int | None = None
+    ) -> Report:
+        """Read captures; ``found`` are those and all others that the inputs hold."""
+        self._found = found
         if captures or (self._settings.final and self.carry.is_open):
             with self._stages:
                 self._advance(captures, wanted_bytes)
@@ -233,7 +238,8 @@ class Step:
         report.bytes_in = report.bytes_decoded + report.bytes_quarantined
         left_at = planned.resume_points
         inputs = [one.input.read_to(getattr(left_at.get(one.piece.path), "position", 0)) for one in captures]
-        self.carry.put(POSITIONS, Positions(self.carry.positions() | left_at))
+        others, places = beside(self._found, self.carry.positions())
+        self.carry.put(POSITIONS, Positions(self.carry.positions() | places | left_at))
         facts = {
             "captures": len(captures),
             "messages": sum(report.messages.values()),
@@ -244,7 +250,7 @@ class Step:
         report.commit = self._run.commit(
             self._files,
             removed=self._removed,
-            inputs=inputs,
+            inputs=[*others, *inputs],
             carry=self.carry.next,
             facts=facts,
             labels={"watermark_us": watermark},

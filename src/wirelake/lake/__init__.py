@@ -14,7 +14,7 @@ from __future__ import annotations
 from ..errors import LakeError
 from .arrow_files import StreamWriter, read_ipc, stage_ipc
 from .commits import Run
-from .inputs import Input, examine
+from .inputs import Input
 from .lake import Lake, Summary
 from .staging import Attempt, StagedFile, Staging
 
@@ -28,7 +28,6 @@ __all__ = [
     "Staging",
     "StreamWriter",
     "Summary",
-    "examine",
     "read_ipc",
     "stage_ipc",
 ]

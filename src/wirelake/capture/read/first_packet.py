@@ -96,7 +96,8 @@ def _pcapng_time(kind: int, body: bytes, order: str, units: list[tuple[int, int]
     unit, offset = units[face]
     time: int = high << 32 | low
     per_second: int = 1 << (unit & 0x7F) if unit & _BINARY else 10**unit
-    return time * 1_000_000 // per_second + offset * 1_000_000
+    us: int = time * 1_000_000 // per_second + offset * 1_000_000
+    return us
 
 
 def _tap_times(beginning: Beginning) -> Iterator[int | None]:
