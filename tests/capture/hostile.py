@@ -9,7 +9,6 @@ takes and gives lists of packets, so that mischief can be combined:
 
 from __future__ import annotations
 
-import gzip
 import ipaddress
 import struct
 from collections import defaultdict
@@ -19,6 +18,7 @@ from pathlib import Path
 from random import Random
 from typing import Literal
 
+from tests.capture.packing import PACK
 from wirelake.capture.write.tcp import checksum
 
 FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
@@ -514,9 +514,9 @@ def _option(order: str, code: int, value: bytes) -> bytes:
 
 
 def _write(path: str | Path, content: bytes) -> Path:
-    """A name that ends in .gz is compressed."""
+    """A name that ends in .gz, .zst or .xz is compressed."""
     path = Path(path)
-    path.write_bytes(gzip.compress(content, 1, mtime=0) if path.suffix == ".gz" else content)
+    path.write_bytes(PACK[path.suffix](content) if path.suffix in PACK else content)
     return path
 
 

@@ -60,7 +60,10 @@ def test_what_cannot_be_exported_is_said_in_one_line_and_no_file_is_touched(taps
     there = tmp_path / "there"
     there.write_bytes(b"of somebody")
     for arguments, said in (
-        ([str(tmp_path / "empty"), "-o", str(there)], "the directory has no files *.tap or *.tap.gz"),
+        (
+            [str(tmp_path / "empty"), "-o", str(there)],
+            "no files *.tap, *.tap.gz, *.tap.zst, *.tap.xz",
+        ),
         ([str(tmp_path / "missing.tap"), "-o", str(there)], "No such file or directory"),
         ([str(taps), "-o", str(tmp_path / "no" / "x")], f"cannot write {tmp_path}/no/x: No such file or directory"),
     ):

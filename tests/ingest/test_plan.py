@@ -9,7 +9,8 @@ import pytest
 
 from wirelake.generate import generate, write_pcap
 from wirelake.ingest.inline_runner import InlineRunner
-from wirelake.ingest.plan import Choice, Late, SensorPlan, find_captures, partition_bytes, recognise
+from wirelake.ingest.known import recognise
+from wirelake.ingest.plan import Choice, Found, Late, SensorPlan, find_captures, partition_bytes
 from wirelake.ingest.run import ingest
 from wirelake.ingest.runner import IngestError
 from wirelake.ingest.sensor_carry import CarryOf
@@ -31,14 +32,15 @@ def lake_of(paths: list[Path], place: Path, **options: bool) -> Lake:
 
 
 def plans(paths: list[Path], lake: Lake, late: Late = "refuse", final: bool = False) -> list[SensorPlan]:
-    found, notes = find_captures([str(path) for path in paths], None)
+    seen, notes = find_captures([str(path) for path in paths], None, lake.inputs())
     assert notes == []
+    found = [Found.of(one, None) for one in recognise(seen, lake.inputs())]
     with lake.writing() as run:
 
         def carry_of(sensor: str, known: Mapping[str, str]) -> CarryOf:
             return CarryOf(lake.store, run.staging, sensor, known)
 
-        return Choice(lake, carry_of, late, final).plans(recognise(found, lake.inputs()))
+        return Choice(lake, carry_of, late, final).plans(found)
 
 
 def chosen(plan: SensorPlan) -> list[tuple[str, int]]:
@@ -102,7 +104,7 @@ def test_to_rebuild_reads_again_what_lies_behind_the_late_capture(captures: list
 def test_to_rebuild_without_the_captures_is_refused_by_name(captures: list[Path], tmp_path: Path) -> None:
     lake = lake_of([captures[0], captures[2]], tmp_path / "lake")
     captures[2].unlink()
-    with pytest.raises(IngestError, match=r"cannot rebuild: .*part-0002.pcap is gone"):
+    with pytest.raises(IngestError, match=r"cannot rebuild .*/here: its capture .*part-0002.pcap is gone"):
         plans([captures[1]], lake, "rebuild")
 
 

@@ -6,7 +6,10 @@ that were given up and begun again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import gzip
+import lzma
+import shutil
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +29,7 @@ CUT = 1 << 15
 BUCKETS = 3
 LEAVE_OUT = {"date", "capture"}
 """A capture has another path once it is compressed or moved."""
-PACKED = {}
+PACKED: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.compress, ".xz": lzma.compress}
 
 
 @dataclass

@@ -1,70 +1,30 @@
-"""Captures are known again: the same, grown, or another under an old name."""
+"""What a lake remembers of a capture."""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from wirelake.errors import LakeError
-from wirelake.lake import examine
-from wirelake.lake.inputs import HEAD_BYTES
-
-
-def test_a_file_that_nobody_saw_is_new(tmp_path: Path) -> None:
-    (tmp_path / "a.pcap").write_bytes(b"abc")
-    found, change = examine(tmp_path / "a.pcap")
-    assert change == "new"
-    assert (found.path, found.size, found.head_bytes, found.position) == (str(tmp_path / "a.pcap"), 3, 3, 0)
-    assert found.mtime_us == (tmp_path / "a.pcap").stat().st_mtime_ns // 1000
+from wirelake.lake import Input
+from wirelake.lake.inputs import HEAD_BYTES, SMALLEST_MARK, head_hash, marks
 
 
-@pytest.mark.parametrize("size", [10, HEAD_BYTES - 1, HEAD_BYTES, HEAD_BYTES + 10])
-def test_a_file_that_grew_is_known_again_with_its_position(tmp_path: Path, size: int) -> None:
-    path = tmp_path / "a.pcap"
-    data = os.urandom(size)
-    path.write_bytes(data)
-    before = examine(path)[0].read_to(size - 3)
-    assert examine(path, before) == (before, "same")
-    path.write_bytes(data + b"more")
-    now, change = examine(path, before)
-    assert change == "grown"
-    assert (now.size, now.position) == (size + 4, size - 3)
-    os.utime(path, (1, 1))
-    assert examine(path, now)[1] == "same"
+def test_a_record_of_an_earlier_wirelake_is_read() -> None:
+    old = b'{"path": "a", "size": 3, "mtime_us": null, "head": "00", "head_bytes": 3, "position": 2}'
+    assert msgspec.json.decode(old, type=Input) == Input("a", 3, None, "00", 3, 2)
 
 
-@pytest.mark.parametrize("other", [b"shorter", b"another beginning", b"the first file under this na"])
-def test_another_file_under_that_name_has_changed_and_starts_over(tmp_path: Path, other: bytes) -> None:
-    path = tmp_path / "a.pcap"
-    path.write_bytes(b"the first file under this name")
-    before = examine(path)[0].read_to(9)
-    path.write_bytes(other)
-    now, change = examine(path, before)
-    assert change == "changed"
-    assert now.position == 0
+@pytest.mark.parametrize(
+    ("size", "count"), [(0, 0), (SMALLEST_MARK, 0), (SMALLEST_MARK + 1, 1), (1000, 4), (HEAD_BYTES, 10)]
+)
+def test_marks_are_of_ever_twice_as_many_bytes_and_of_fewer_than_there_are(size: int, count: int) -> None:
+    assert len(marks(bytes(size))) == count
 
 
-def test_a_moved_file_has_the_same_identity(tmp_path: Path) -> None:
-    path = tmp_path / "a.pcap"
-    path.write_bytes(b"something")
-    before, _ = examine(path)
-    path.rename(tmp_path / "b.pcap")
-    assert examine(tmp_path / "b.pcap")[0].identity == before.identity
-
-
-def test_a_uri_works_as_well(tmp_path: Path) -> None:
-    (tmp_path / "a b.pcap").write_bytes(b"abc")
-    uri = (tmp_path / "a b.pcap").as_uri()
-    found, change = examine(uri)
-    assert (found.path, found.size, change) == (uri, 3, "new")
-
-
-def test_what_is_no_file_is_said_in_one_line(tmp_path: Path) -> None:
-    with pytest.raises(LakeError, match=r"missing: there is no such file$"):
-        examine(tmp_path / "missing")
-    with pytest.raises(LakeError, match=r": is not a file$"):
-        examine(tmp_path)
-    with pytest.raises(LakeError, match=r"nonsense://x: cannot be read: [^\n]+$"):
-        examine("nonsense://x")
+@given(content=st.binary(max_size=2000), more=st.binary(min_size=1, max_size=2000))
+def test_the_marks_of_a_part_are_the_first_of_the_whole(content: bytes, more: bytes) -> None:
+    part, whole = marks(content), marks(content + more)
+    assert whole[: len(part)] == part
+    assert len(set(whole)) == len(whole) and head_hash(content) != head_hash(content + more)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..errors import CaptureError
-from .chunks import Chunks, Counts
+from .chunks import DIRECTIONS, Chunks, Counts
 from .messages import Output
 from .read import Reader, ResumePoint, open_capture
 from .read.files import WINDOW_BYTES
@@ -46,6 +49,14 @@ class DecodedWindow:
     consumed: int = 0
     is_end: bool = False
     """Nothing more comes: every connection has ended."""
+
+
+class OpenAccounts(NamedTuple):
+    """Accounts of connections that have not ended; bytes that are held behind holes, and how many holes there are."""
+
+    rows: pa.RecordBatch
+    held: int
+    holes: int
 
 
 class CaptureDecoder:
@@ -102,13 +113,24 @@ class CaptureDecoder:
         yield DecodedWindow(chunks, self.streams.feed(chunks, ""), None, captures)
         yield DecodedWindow(chunks, self.streams.finish(), None, captures, is_end=True)
 
-    @property
-    def held(self) -> tuple[int, int]:
-        return 0, 0
+    def open_accounts(self) -> OpenAccounts:
+        """Return what became of the bytes of all connections that have not ended.
 
-    def open_accounts(self) -> pa.RecordBatch:
-        """Return what became of the bytes of all connections that have not ended."""
-        return self.streams.accounts()
+        Bytes behind holes have come, too, and are pending.
+        """
+        rows, held = self.streams.accounts(), self.tracker.held_accounts()
+        ends = zip(rows.column("connection").to_pylist(), rows.column("direction").to_pylist(), strict=True)
+        places = {end: place for place, end in enumerate(ends)}
+        extra = np.zeros(len(rows), np.int64)
+        holes = 0
+        for connection, direction, count, between in zip(*held, strict=True):
+            place = places.get((connection, DIRECTIONS[direction]))
+            if place is not None:  # bytes of other protocols are not accounted for
+                extra[place], holes = count, holes + int(between)
+        for name in ("bytes_in", "bytes_pending"):
+            number = rows.schema.get_field_index(name)
+            rows = rows.set_column(number, rows.schema.field(name), pc.add(rows.column(name), pa.array(extra)))
+        return OpenAccounts(rows, int(extra.sum()), holes)
 
     def state(self) -> State:
         return State(self.tracker.state(), self.streams.state())

@@ -1,9 +1,9 @@
-"""Which captures are new, to which sensor each belongs, in which order they are read, and what to do with late ones."""
+"""Which captures are read, sensor by sensor: new ones in their order, and what to do with late ones."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -11,15 +11,18 @@ import msgspec
 
 from ..capture.decode import CaptureRange
 from ..capture.partitions import PARTITION_BYTES
-from ..capture.read.listing import Listing, Peek, find, peek
-from ..errors import CaptureError
-from ..lake import Input, Kept, Lake, examine
+from ..capture.read.listing import Listing, Peek, find
+from ..errors import CaptureError, OptionError
+from ..lake import Input, Lake
+from .known import Known, Seen, look, recognise
 from .runner import IngestError
 from .sensor_carry import CarryOf, Closing
-from .sensors import Place, base_name, default_sensor, place_of, sensor_key, separate_sensor
+from .sensors import Place, default_sensor, place_of, sensor_key, separate_sensor
 
 Late = Literal["refuse", "rebuild", "separate"]
 SMALLEST_PARTITION = 16 << 20
+SUFFIXES = (".gz", ".zst", ".xz")
+"""A capture that was read may be compressed by now."""
 
 
 @dataclass(frozen=True)
@@ -28,10 +31,6 @@ class NewCapture:
 
     piece: CaptureRange
     input: Input
-
-    @property
-    def place(self) -> Place | None:
-        return place_of(self.input)
 
 
 @dataclass
@@ -62,51 +61,69 @@ class SensorPlan:
 # --- what there is
 
 
-def find_captures(inputs: Sequence[str], kind: str | None) -> tuple[list[Peek], list[str]]:
-    """Return the captures among the inputs, and notes on other files in directories and patterns."""
-    named = {path if "://" in path else os.path.abspath(path) for path in inputs}
-    captures: list[Peek] = []
+def find_captures(inputs: Sequence[str], kind: str | None, known: Mapping[str, Input]) -> tuple[list[Seen], list[str]]:
+    """Return the captures among the inputs, and notes on other files in directories and patterns.
+
+    ``known`` spares opening files that did not change.
+    """
+    captures: list[Seen] = []
     notes: list[str] = []
     for file in find(Listing(paths=tuple(inputs), recursive=True)):
         try:
             if not file.is_file:
                 raise CaptureError("it is not a file", path=file.path)
-            captures.append(peek(file.path, kind))
+            captures.append(look(file, known.get(file.path), kind))
         except CaptureError as error:
-            if file.path in named:
+            if file.path in _named(inputs):
                 raise
             notes.append(f"{error}; left out")
     return captures, notes
 
 
+def _named(inputs: Sequence[str]) -> set[str]:
+    return {path if "://" in path else os.path.abspath(path) for path in inputs}
+
+
+def refuse_shrunk(found: Sequence[Known], inputs: Sequence[str]) -> None:
+    """Refuse a capture that has fewer bytes than were read of it, if it was named; others are left out with a note."""
+    for one in found:
+        if one.change == "shrunk" and one.now.path in _named(inputs):
+            raise CaptureError(one.note.removeprefix(f"{one.now.path}: "), path=one.now.path)
+
+
 @dataclass(frozen=True)
 class Found:
-    """A capture, as it is now and as the lake knows it."""
+    """A capture of a sensor, as it is now and as the lake knows it."""
 
     capture: Peek
     now: Input
     before: Input | None
     is_news: bool
-    """There is something to read."""
+    """There is, or may be, something to read."""
+
+    @classmethod
+    def of(cls, one: Known, sensor: str | None) -> Found:
+        """A capture that is known keeps its sensor, wherever it lies now; ``sensor`` is that of new ones."""
+        before = one.before
+        given = sensor or default_sensor(one.now.path, one.capture.kind)
+        name, part = (before.sensor, before.part) if before is not None else (given, "")
+        now = msgspec.structs.replace(one.now, sensor=name, part=part)
+        return cls(one.capture, now, before, one.change in ("new", "grown", "changed"))
+
+    @property
+    def place(self) -> Place | None:
+        return place_of(self.now)
 
 
-def recognise(captures: Iterable[Peek], known: Mapping[str, Input], sensor: str | None = None) -> list[Found]:
-    """Look captures up among those that the lake knows. A known one keeps its sensor, wherever it lies now."""
-    by_content = {capture.identity: capture for capture in known.values()}
-    by_path = {capture.path: capture for capture in known.values()}
-    found = []
-    for capture in captures:
-        before = by_path.get(capture.path)
-        now, change = examine(capture.path, before)
-        if change == "new" and capture.kind != "raw" and now.identity in by_content:
-            before = by_content[now.identity]
-            change = "grown" if now.size > before.size else "same"
-        if change in ("new", "changed"):
-            before = None
-        name = before.sensor if before is not None else sensor or default_sensor(capture.path, capture.kind)
-        now = msgspec.structs.replace(now, sensor=name, first_us=capture.first_us)
-        found.append(Found(capture, now, before, change != "same"))
-    return found
+def records_beside(found: Iterable[Known]) -> Iterator[Input]:
+    """Yield what a commit records beside the captures that it reads: other names of known ones, and those whose name
+    another capture took.
+    """
+    for one in found:
+        if one.change == "same" and one.is_recorded and one.before is not None:
+            yield Found.of(one, None).now
+        if one.displaced is not None:
+            yield one.displaced
 
 
 # --- what to do with it
@@ -121,61 +138,63 @@ class Choice:
     """Makes the carry of a sensor out of that of all sensors."""
     late: Late = "refuse"
     final: bool = False
-    refused: list[str] = field(default_factory=list)
 
     def plans(self, found: Sequence[Found]) -> list[SensorPlan]:
         """Return what to do with each sensor to which these captures belong, if there is anything to do."""
         by_sensor: dict[str, list[Found]] = {}
         for one in found:
             by_sensor.setdefault(one.now.sensor, []).append(one)
-        plans = [plan for name, captures in by_sensor.items() for plan in self._plans(name, captures)]
-        if self.refused:
-            raise IngestError(_refusal(self.refused))
-        return [plan for plan in plans if plan.captures or any(segment.final for segment in plan.segments)]
+        late = {name: self._late(name, captures) for name, captures in by_sensor.items()}
+        if any(late.values()) and self.late == "refuse":
+            raise IngestError(_refusal([one.capture.path for captures in late.values() for one in captures]))
+        plans = [plan for name, captures in by_sensor.items() for plan in self._plans(name, captures, late[name])]
+        return [plan for plan in plans if plan.segments]
 
-    def _plans(self, name: str, found: list[Found]) -> list[SensorPlan]:
-        plan = self._continued(name)
-        news = sorted((one for one in found if one.is_news), key=_order)
-        late = self._late(name, news)
-        on_time = [one for one in news if one not in late]
+    def _late(self, name: str, found: Sequence[Found]) -> list[Found]:
+        newest = max((place for one in self._read(name) if (place := place_of(one))), default=None)
+        placed = [(one, place) for one in found if one.is_news and (place := one.place) is not None]
+        return [one for one, place in placed if newest is not None and place < newest]
+
+    def _read(self, name: str) -> list[Input]:
+        """Return the captures that were read of a sensor, each once: with the record that says the most."""
+        by_origin: dict[str, Input] = {}
+        for one in self.lake.inputs().values():
+            known = by_origin.get(one.origin)
+            if one.sensor == name and one.origin and (known is None or one.position >= known.position):
+                by_origin[one.origin] = one
+        return list(by_origin.values())
+
+    def _plans(self, name: str, found: list[Found], late: list[Found]) -> list[SensorPlan]:
         if late and self.late == "rebuild":
             return [self._rebuilt(name, found, late)]
-        if late and self.late == "refuse":
-            self.refused += [one.capture.path for one in late]
-        plan.segments = [Segment([self._capture(one, plan.carry) for one in on_time], self.final)]
-        if self.final and not on_time and not plan.carry.is_open:
-            plan.segments = []
-        return [plan, *(self._separated(one, plan.carry) for one in late if self.late == "separate")]
+        plan = self._continued(name)
+        news = sorted((one for one in found if one.is_news and one not in late), key=_order)
+        if news or (self.final and plan.carry.is_open):
+            plan.segments = [Segment([self._capture(one, plan.carry) for one in news], self.final)]
+        return [plan, *(self._separated(one, plan.carry) for one in late)]
 
     def _continued(self, name: str) -> SensorPlan:
         """Return a plan without captures that goes on from the last commit."""
         carry = self.carry_of(name, self.lake.carry())
         return SensorPlan(name, carry, [], totals_before=carry.sensor.totals)
 
-    def _late(self, name: str, news: list[Found]) -> list[Found]:
-        places = [place for one in self.lake.inputs().values() if one.sensor == name and (place := place_of(one))]
-        newest = max(places, default=None)
-        return [one for one in news if newest is not None and (place := place_of(one.now)) and place < newest]
-
-    def _capture(self, one: Found, carry: CarryOf) -> NewCapture:
-        """Return a capture to read, from its beginning or from where it was left."""
-        start, size = None, one.now.size
-        if one.before is not None:
-            start = carry.sensor.positions.get(one.before.path)
-            size = max(0, size - one.before.size)
-        piece = CaptureRange(
-            one.capture.path, one.capture.path, one.capture.kind, start, is_growing=not self.final, size=size
-        )
-        return NewCapture(piece, one.now)
+    def _capture(self, one: Found, carry: CarryOf, stop: int | None = None) -> NewCapture:
+        """Return a capture to read, from its beginning or from where this carry says that it was left."""
+        start = carry.sensor.positions.get(one.now.origin) if one.before is not None else None
+        size, path = one.now.size, one.capture.path
+        if start is not None and not one.capture.compression:
+            size = max(0, size - start.position)
+        return NewCapture(CaptureRange(path, path, one.capture.kind, start, stop, not self.final, size), one.now)
 
     def _separated(self, one: Found, carry: CarryOf) -> SensorPlan:
-        """Return the plan for a late capture as a sensor of its own."""
+        """Return the plan for a late capture, or for what is new in it, as a sensor of its own."""
         made = self._capture(one, carry)
-        if one.before is not None and made.piece.start is None:
-            reason = "nobody knows any more where it was left, so that it cannot be a sensor of its own"
-            raise IngestError(f"{one.capture.path} has grown, but {reason}; --late rebuild reads it again")
+        start = made.piece.start
+        if one.before is not None and start is None:
+            reason = "the lake does not know any more where it was left"
+            raise IngestError(f"{one.capture.path} has grown, and {reason}; --late rebuild reads it again")
         plan = self._continued(separate_sensor(one.now.sensor, one.capture.path))
-        part = f"{made.piece.start.position}" if made.piece.start is not None else one.now.part
+        part = str(start.position) if start is not None else ""
         made = replace(made, input=msgspec.structs.replace(made.input, sensor=plan.name, part=part))
         plan.segments = [Segment([made], self.final)]
         return plan
@@ -184,71 +203,63 @@ class Choice:
 
     def _rebuilt(self, name: str, found: list[Found], late: list[Found]) -> SensorPlan:
         """Go back to the last kept carry before the late captures, and read everything behind it."""
-        first = min(place for one in late if (place := place_of(one.now)))
-        kept = [one for one in self.lake.kept().get(sensor_key(name), []) if Place(one.after_us, one.after) <= first]
-        back: Kept | None = kept[-1] if kept else None
         newest = self.carry_of(name, self.lake.carry())
-        carry = self.carry_of(name, back.carry if back is not None else {})
-        after = Place(back.after_us, back.after) if back is not None else None
-        captures = self._later_than(after, name, found, carry)
-        segments = _segments(captures, newest.sensor.closings, self.final)
+        first = min(place for one in late if (place := one.place) is not None)
+        kept = [one for one in self.lake.kept().get(sensor_key(name), []) if Place(one.after_us, one.after) <= first]
+        after = Place(kept[-1].after_us, kept[-1].after) if kept else None
+        carry = self.carry_of(name, kept[-1].carry if kept else {})
+        captures = [
+            (one, self._capture(one, carry, self._end_of(one.now)))
+            for one in sorted(self._later_than(after, name, found), key=_order)
+        ]
         carry.sensor.closings = newest.sensor.closings
-        since = back.commit if back is not None else 0
-        return SensorPlan(name, carry, segments, since, newest.sensor.totals)
+        segments = _segments(captures, carry.sensor.closings, self.final)
+        return SensorPlan(name, carry, segments, kept[-1].commit if kept else 0, newest.sensor.totals)
 
-    def _later_than(
-        self, after: Place | None, name: str, found: list[Found], carry: CarryOf
-    ) -> list[tuple[Place, NewCapture]]:
-        """Return the captures of a sensor that were not read to their end when this carry was left, in order."""
-        given = {one.before.key: one for one in found if one.before is not None}
-        chosen = [one for one in found if one.before is None]
-        for key, known in self.lake.inputs().items():
+    def _later_than(self, after: Place | None, name: str, found: list[Found]) -> Iterator[Found]:
+        """Yield the captures of a sensor that were not read to their end when the newest was that ``after`` this."""
+        given = {one.now.origin: one for one in found if one.before is not None}
+        yield from (one for one in found if one.before is None)
+        for known in self._read(name):
             place = place_of(known)
-            if known.sensor == name and (after is None or place is None or place >= after):
-                chosen.append(given.get(key) or self._known(known))
-        made = []
-        for one in chosen:
-            start = carry.sensor.positions.get(one.before.path) if one.before is not None else None
-            size = max(0, one.now.size - (start.position if start is not None else 0))
-            piece = CaptureRange(
-                one.capture.path, one.capture.path, one.capture.kind, start, self._end_of(one.now),
-                is_growing=not self.final, size=size,
-            )  # fmt: skip
-            last = Place(1 << 62, base_name(one.capture.path))
-            made.append((place_of(one.now) or last, NewCapture(piece, one.now)))
-        return sorted(made, key=lambda pair: pair[0])
-
-    def _end_of(self, capture: Input) -> int | None:
-        """Return where the part of a capture ends that is its sensor's: another part may be another's."""
-        inputs = self.lake.inputs().values()
-        later = [one for one in inputs if one.path == capture.path and one.head == capture.head and one.part.isdigit()]
-        begins = [int(one.part) for one in later if one.sensor != capture.sensor]
-        return min(begins, default=None)
+            if after is None or place is None or place >= after:
+                yield given.get(known.origin) or self._known(known)
 
     def _known(self, known: Input) -> Found:
         """Find a capture of the lake again; refuse if it is gone."""
+        names = [one.path for one in self.lake.inputs().values() if one.origin == known.origin][::-1]
+        unpacked = {name.removesuffix(suffix) for name in names for suffix in SUFFIXES}
+        others = [f"{name}{suffix}" for name in unpacked for suffix in ("", *SUFFIXES)]
+        for path in dict.fromkeys([*names, *others]):
+            if (there := self._at(path, known)) is not None:
+                return there
+        raise IngestError(f"cannot rebuild {known.sensor}: its capture {known.path} is gone")
+
+    def _at(self, path: str, known: Input) -> Found | None:
+        """Return what lies at a path, if it has the content of a known capture."""
         try:
-            capture = peek(known.path)
-            now, change = examine(known.path, known)
-        except (CaptureError, OSError) as error:
-            raise IngestError(f"cannot rebuild: {known.path} is gone ({error})") from None
-        if change == "changed":
-            raise IngestError(f"cannot rebuild: {known.path} is not the capture any more that the lake has read")
-        now = msgspec.structs.replace(now, sensor=known.sensor, first_us=known.first_us)
-        return Found(capture, now, known, True)
+            (file,) = find(Listing(paths=(path,)))
+            (one,) = recognise([look(file, None, known.kind or None)], {known.key: known})
+        except (CaptureError, OptionError, ValueError):
+            return None
+        return Found.of(one, None) if one.before is not None and one.change != "shrunk" else None
+
+    def _end_of(self, capture: Input) -> int | None:
+        """Return where the part of a capture ends that is its sensor's: the rest may be another's."""
+        others = [one for one in self.lake.inputs().values() if one.origin == capture.origin and one.part]
+        return min((int(one.part) for one in others if one.sensor != capture.sensor), default=None)
 
 
 def _order(one: Found) -> tuple[bool, Place | None, str]:
-    place = place_of(one.now)
-    return place is None, place, one.capture.path
+    return one.place is None, one.place, one.capture.path
 
 
-def _segments(captures: list[tuple[Place, NewCapture]], closings: list[Closing], final: bool) -> list[Segment]:
+def _segments(captures: list[tuple[Found, NewCapture]], closings: list[Closing], final: bool) -> list[Segment]:
     """Divide captures where nothing more was to come."""
-    ends = sorted((Place(one.first_us, one.name), one.position) for one in closings)
-    segments = [Segment([], False)]
-    for place, capture in captures:
-        for position in [position for where, position in ends if where == place]:
+    segments = [Segment([])]
+    for one, capture in captures:
+        ends = sorted(closing.position for closing in closings if Place(closing.first_us, closing.name) == one.place)
+        for position in ends:
             segments[-1].captures.append(replace(capture, piece=replace(capture.piece, stop=position)))
             segments[-1].final = True
             segments.append(Segment([]))
@@ -261,8 +272,8 @@ def _refusal(paths: list[str]) -> str:
     named = ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
     be = "belongs" if len(paths) == 1 else "belong"
     return (
-        f"{named} {be} before captures of the same sensor that the lake has read already; --late rebuild puts things in"
-        " order, --late separate takes a late capture as a sensor of its own. Nothing was read"
+        f"{named} {be} before captures of the same sensor that the lake has read already; --late rebuild puts them in "
+        "order, --late separate takes each as a sensor of its own. Nothing was read"
     )
 
 

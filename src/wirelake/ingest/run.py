@@ -12,11 +12,11 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..capture.read.listing import Peek
 from ..capture.settings import ReadSettings
-from ..errors import OptionError
-from ..lake import Lake, Run
-from .plan import Choice, Late, find_captures, recognise
+from ..errors import LakeError, OptionError
+from ..lake import Input, Lake, Run
+from .known import Known, recognise
+from .plan import Choice, Found, Late, find_captures, records_beside, refuse_shrunk
 from .report import Report
 from .runner import CaptureFailed, Runner
 from .sensor_carry import CarryOf
@@ -48,14 +48,25 @@ def ingest(
     open is decided. ``kind`` is that of captures whose bytes do not tell it (``raw``).
     """
     began = time.monotonic()
-    captures, notes = find_captures(list(inputs), kind)  # before there is a lake: a refused input leaves none
+    inputs = list(inputs)
+    captures, notes = find_captures(inputs, kind, _known(lake))  # before there is a lake: a refused input leaves none
     lake = _opened(lake, buckets)
     with lake.writing() as run:
+        found = recognise(captures, lake.inputs())
+        refuse_shrunk(found, inputs)
         wanted = _Ingest(run, runner, reading or ReadSettings(), sensor, late, final, keep_bytes, partition_bytes)
-        report = wanted.run(captures, progress or NoProgress())
-    report.notes = notes + report.notes
+        report = wanted.run(found, progress or NoProgress())
+    report.notes = [*notes, *(one.note for one in found if one.note), *report.notes]
     report.seconds = time.monotonic() - began
     return report
+
+
+def _known(lake: str | Lake) -> dict[str, Input]:
+    """Return the captures that the lake has, if there is one."""
+    try:
+        return (lake if isinstance(lake, Lake) else Lake.open(lake, create=False)).inputs()
+    except LakeError:
+        return {}
 
 
 def _opened(lake: str | Lake, buckets: int | None) -> Lake:
@@ -80,28 +91,28 @@ class _Ingest:
     partition_bytes: int | None
     set_aside: dict[str, str] = field(default_factory=dict)
 
-    def run(self, captures: Sequence[Peek], progress: Progress) -> Report:
+    def run(self, found: Sequence[Known], progress: Progress) -> Report:
         while True:
-            left = [capture for capture in captures if capture.path not in self.set_aside]
+            left = [one for one in found if one.now.path not in self.set_aside]
             try:
                 report = self._attempt(left, progress)
             except CaptureFailed as error:
-                if error.capture not in {capture.path for capture in left} or len(left) == 1:
+                if error.capture not in {one.now.path for one in left} or len(left) == 1:
                     raise
                 self.set_aside[error.capture] = str(error)
                 continue
             report.set_aside = self.set_aside
             return report
 
-    def _attempt(self, captures: Sequence[Peek], progress: Progress) -> Report:
+    def _attempt(self, found: Sequence[Known], progress: Progress) -> Report:
         run, lake = self.lake_run, self.lake_run.lake
-        found = recognise(captures, lake.inputs(), self.sensor)
 
         def carry_of(sensor: str, known: Mapping[str, str]) -> CarryOf:
             return CarryOf(lake.store, run.staging, sensor, known)
 
-        plans = Choice(lake, carry_of, self.late, self.final).plans(found)
+        captures = [Found.of(one, self.sensor) for one in found]
+        plans = Choice(lake, carry_of, self.late, self.final).plans(captures)
         step = Step(run, self.runner, self.reading, self.keep_bytes, progress)
-        report = step.run(plans, self.partition_bytes) if plans else Report()
-        report.skipped = len(captures) - report.captures
+        report = step.run(plans, records_beside(found), self.partition_bytes) if plans else Report()
+        report.skipped = sum(not one.is_news for one in captures)
         return report

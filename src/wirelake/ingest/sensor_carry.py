@@ -25,7 +25,6 @@ class Closing:
 
     first_us: int
     name: str
-    path: str
     position: int
 
 
@@ -35,7 +34,7 @@ class SensorCarry:
 
     name: str = ""
     positions: dict[str, ResumePoint] = field(default_factory=dict)
-    """Where captures were left, by path; the newest last."""
+    """Where captures were left, by their origin; the newest last."""
     watermark_us: int | None = None
     """The latest time so far: whatever waited until then in vain is over."""
     closings: list[Closing] = field(default_factory=list)
@@ -44,7 +43,7 @@ class SensorCarry:
 
     def left_at(self, points: dict[str, ResumePoint]) -> dict[str, ResumePoint]:
         """Return where captures were left now that these were read."""
-        known = {path: point for path, point in self.positions.items() if path not in points} | points
+        known = {origin: point for origin, point in self.positions.items() if origin not in points} | points
         return dict(list(known.items())[-MOST_POSITIONS:])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ..capture.settings import ReadSettings
 from ..gold.addresses import slowest
@@ -38,7 +38,8 @@ class Step:
         self._reading = for_workers(reading, self._declared)
         self._stages = Stages(runner, progress)
 
-    def run(self, plans: Sequence[SensorPlan], wanted_bytes: int | None = None) -> Report:
+    def run(self, plans: Sequence[SensorPlan], beside: Iterable[Input] = (), wanted_bytes: int | None = None) -> Report:
+        """Run the plans; ``beside`` are captures to record that are not read."""
         sensors = [SensorStep(self.lake, plan, self._settings(plan), self._stages, wanted_bytes) for plan in plans]
         with self._stages:
             sizes = (capture.piece.size for sensor in sensors for capture in sensor.plan.captures)
@@ -55,7 +56,7 @@ class Step:
             }
             for sensor in sensors:
                 self._write_open(sensor)
-            report.commit = self._commit(sensors)
+            report.commit = self._commit(sensors, beside)
         return report
 
     def _settings(self, plan: SensorPlan) -> StepSettings:
@@ -79,9 +80,9 @@ class Step:
                 writer.write(batch)
             sensor.files += attempt.close()
 
-    def _commit(self, sensors: Sequence[SensorStep]) -> int:
+    def _commit(self, sensors: Sequence[SensorStep], beside: Iterable[Input]) -> int:
         facts: Counter[str] = Counter()
-        inputs: list[Input] = []
+        inputs = list(beside)
         kept = {}
         for sensor in sensors:
             read = _inputs(sensor)
@@ -105,7 +106,8 @@ class Step:
         plan, carry = sensor.plan, sensor.plan.carry.sensor
         before, added = carry.totals, sensor.report.totals()
         carry.totals = {name: before.get(name, 0) + count for name, count in added.items()}
-        carry.positions = carry.left_at(sensor.left_at)
+        origins = {capture.piece.path: capture.input.origin for capture in plan.captures}
+        carry.positions = carry.left_at({origins[path]: point for path, point in sensor.left_at.items()})
         carry.watermark_us = sensor.watermark
         if plan.segments and plan.segments[-1].final:
             self._close(sensor, read)
@@ -120,7 +122,7 @@ class Step:
         if not placed:
             return
         place, newest = max(placed, key=lambda pair: (pair[0], pair[1].position))
-        closing = Closing(*place, newest.path, newest.position)
+        closing = Closing(*place, newest.position)
         if closing not in sensor.plan.carry.sensor.closings:
             sensor.plan.carry.sensor.closings.append(closing)
 
@@ -131,8 +133,8 @@ class Step:
         if plan.since is not None:
             return [one for one in kept if one.commit <= plan.since]
         inputs = [one for one in self.lake.inputs().values() if one.sensor == plan.name]
-        known = {one.key: place for one in inputs if (place := place_of(one)) is not None}
-        begun = [one for one in read if one.key not in known and place_of(one) is not None]
+        known = {one.origin: place for one in inputs if (place := place_of(one)) is not None}
+        begun = [one for one in read if one.origin not in known and place_of(one) is not None]
         if begun and known:
             after = max(known.values())
             carry = {name: path for name, path in self.lake.carry().items() if name.startswith(f"{key}.")}

@@ -15,7 +15,7 @@ from ..errors import LakeError
 from .arrow_files import StreamWriter, read_ipc, stage_ipc
 from .commit_records import Kept
 from .commits import Run
-from .inputs import Input, examine
+from .inputs import Input
 from .lake import Lake, Summary
 from .staging import Attempt, StagedFile, Staging
 
@@ -30,7 +30,6 @@ __all__ = [
     "Staging",
     "StreamWriter",
     "Summary",
-    "examine",
     "read_ipc",
     "stage_ipc",
 ]

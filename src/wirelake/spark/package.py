@@ -28,7 +28,8 @@ ENDINGS = (".tar.gz", ".tgz")
 """Spark decides by the ending how to unpack an archive."""
 STAMP = 1_577_836_800
 """The time of every file, 2020-01-01: the same input gives the same archive."""
-LIBRARIES = ("click", "msgpack", "msgspec", "numba", "numpy", "pyarrow")
+ZSTD = () if sys.version_info >= (3, 14) else ("backports.zstd",)
+LIBRARIES = (*ZSTD, "click", "msgpack", "msgspec", "numba", "numpy", "pyarrow")
 """What executors need besides PySpark, which comes with Spark itself."""
 CACHE = (".nbi", ".nbc")
 ADDRESS = re.compile(rb"(?<= at 0x)[0-9a-f]+")

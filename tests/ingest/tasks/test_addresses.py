@@ -67,7 +67,7 @@ def test_only_the_minutes_of_the_hour_are_counted_and_replace_those_before(tmp_p
                 attempt.table("silver/messages", MESSAGES).write(pa.RecordBatch.from_arrays(arrays, schema=MESSAGES))
                 messages = attempt.close()
             settings = StepSettings(run.staging, "here", "k", 1)
-            (counted,) = AddressesTask(settings, ((FIRST, (messages[0].staged,), ()),)).run()
+            (counted,) = AddressesTask(settings, ((FIRST, (messages[0].staged,), ()),)).run().files
             rows = pq.ParquetFile(lake.store.full(counted.staged)).read().to_pylist()
             assert [(row["sensor"], row["minute"], row["messages"]) for row in rows] == [
                 ("here", datetime.fromtimestamp(FIRST * 3600, UTC), 2)

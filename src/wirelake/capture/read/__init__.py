@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ...errors import CaptureError
 from .files import WINDOW_BYTES, CaptureFile, open_binary
+from .unpack import without_suffix
 
 if TYPE_CHECKING:
     from ..chunks import Chunks, Counts
@@ -90,18 +91,14 @@ def open_capture(
     growing: bool = False,
 ) -> Reader:
     """Return a Reader of a capture. Its first bytes say of which ``kind`` it is; raw files must be named so, or end in
-    .bin or .raw. The file may be compressed by gzip; ``path`` may be a URI that pyarrow knows. In a ``growing`` file,
-    an incomplete last packet is left for later; otherwise it is taken for what there is of it.
+    .bin or .raw. The file may be compressed by gzip, zstd or xz; ``path`` may be a URI that pyarrow knows. In a
+    ``growing`` file, an incomplete last packet is left for later; otherwise it is taken for what there is of it.
     """
     source = CaptureFile(open_binary(path), os.fspath(path), stop=stop, window=window)
-    head = source.head(_HEAD_BYTES)
-    source.seek(0)
-    kind = kind or _kind(source.path, head)
+    kind = kind_at(source, kind)
     try:
         match kind:
             case "pcap" | "pcapng":
-                if kind != _kind_by_magic(head):
-                    raise _not_a_capture(source.path, head, kind)
                 from .pcap import PacketReader
 
                 return PacketReader(source, kind, tracker, start, growing)
@@ -114,7 +111,7 @@ def open_capture(
 
                 return RawReader(source, start)
             case _:
-                raise CaptureError(f"{kind!r} is not a kind of captures; choose {', '.join(KINDS)}", path=source.path)
+                raise AssertionError(kind)
     except ValueError as error:
         raise CaptureError(str(error), path=source.path) from error
 
@@ -122,16 +119,21 @@ def open_capture(
 def kind_of(path: str) -> str:
     """Return the kind of a capture by its first bytes, else by its name; raise CaptureError if it is none."""
     with open_binary(path) as file:
-        return _kind(path, CaptureFile(file, path).head(_HEAD_BYTES))
+        return kind_at(CaptureFile(file, path))
 
 
-def _kind(path: str, head: bytes) -> str:
-    kind = _kind_by_magic(head)
-    if kind is None and path.removesuffix(".gz").endswith(RAW_NAMES):
-        return "raw"
-    if kind is None:
-        raise _not_a_capture(path, head)
-    return kind
+def kind_at(source: CaptureFile, kind: str | None = None) -> str:
+    """Return the kind of a capture that was just opened, and check the one that is given."""
+    if kind is not None and kind not in KINDS:
+        raise CaptureError(f"{kind!r} is not a kind of captures; choose {', '.join(KINDS)}", path=source.path)
+    head = source.head(_HEAD_BYTES)
+    found = _kind_by_magic(head)
+    if found is None and without_suffix(source.path).endswith(RAW_NAMES):
+        found = "raw"
+    if (kind in ("pcap", "pcapng") and kind != found) or (kind is None and found is None):
+        raise _not_a_capture(source, head, kind)
+    source.seek(0)
+    return kind or found or ""
 
 
 def _kind_by_magic(head: bytes) -> str | None:
@@ -145,7 +147,7 @@ def _kind_by_magic(head: bytes) -> str | None:
     return "tap" if head[: len(MAGIC)] == MAGIC[:_HEAD_BYTES] else None
 
 
-def _not_a_capture(path: str, head: bytes, kind: str | None = None) -> CaptureError:
+def _not_a_capture(source: CaptureFile, head: bytes, kind: str | None) -> CaptureError:
     wanted = f"not a {kind} file" if kind else "not a pcap, pcapng or tap file"
-    reason = f"it begins with {head.hex(' ')}" if head else "it is empty"
-    return CaptureError(f"{wanted}: {reason}", path=path)
+    reason = f"it begins with {head.hex(' ')}" if head else source.broken or "it is empty"
+    return CaptureError(f"{wanted}: {reason}", path=source.path)

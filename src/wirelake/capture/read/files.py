@@ -1,24 +1,22 @@
 """Open capture files, wherever they are: local paths, and URIs that pyarrow knows (s3://, hdfs://, file:// ...).
 
-Compressed files are unpacked on the way; positions are always those of the unpacked bytes.
+Compressed files (gzip, zstd, xz) are unpacked on the way; positions are always those of the unpacked bytes.
 """
 
 from __future__ import annotations
 
 import io
 import os
-import zlib
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import CaptureError
+from .unpack import LONGEST_MAGIC, Unpacked, codec_of
 
-GZIP = b"\x1f\x8b"
-_READ_BYTES = 1 << 18
 WINDOW_BYTES = 16 << 20
 
 
@@ -26,11 +24,17 @@ def open_binary(path: str | os.PathLike[str]) -> BinaryIO:
     """Open a file, unpacked if its first bytes say that it is compressed; a compressed one is sought by reading on."""
     try:
         file = _open(path)
-        head = file.read(len(GZIP))
+        codec = codec_of(file.read(LONGEST_MAGIC))
         file.seek(0)
     except OSError as error:
         raise _unreadable(path, error) from error
-    return Gunzip(file) if head == GZIP else file  # type: ignore[return-value]
+    return Unpacked(file, codec) if codec is not None else file  # type: ignore[return-value]
+
+
+def compression_of(path: str | os.PathLike[str]) -> str:
+    """Return ``gzip``, ``zstd`` or ``xz``; nothing for a file that is not compressed."""
+    with open_binary(path) as file:
+        return file.codec.name if isinstance(file, Unpacked) else ""
 
 
 def _open(path: str | os.PathLike[str]) -> BinaryIO:
@@ -77,14 +81,22 @@ class CaptureFile:
         """The file has no more bytes; ``is_over``: or no more are to be read."""
         self.is_over = False
         self._file, self._window = file, max(window, 1)
+        self._too_short = ""
 
     @property
     def broken(self) -> str:
         """Why a compressed file could not be unpacked to its end; empty if it could."""
-        return getattr(self._file, "broken", "")
+        return getattr(self._file, "broken", "") or self._too_short
+
+    @property
+    def compression(self) -> str:
+        """``gzip``, ``zstd`` or ``xz``; nothing for a file that is not compressed."""
+        return self._file.codec.name if isinstance(self._file, Unpacked) else ""
 
     def seek(self, position: int) -> None:
-        self._file.seek(position)
+        reached = self._file.seek(position)
+        if reached < position:
+            self._too_short = f"it ends at byte {reached}, before byte {position}, up to which it was read"
         self.position = position
 
     def head(self, size: int) -> bytes:
@@ -114,74 +126,3 @@ class CaptureFile:
             raise _unreadable(self.path, error, self.position + done) from error
         self.position += done
         return done
-
-
-class Gunzip(io.RawIOBase):
-    """A gzip file, unpacked while it is read. It ends where it is damaged or cut, and ``broken`` says so."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self._rewind()
-
-    def _rewind(self) -> None:
-        self._file.seek(0)
-        self._unpacker = zlib.decompressobj(wbits=31)
-        self._packed = b""
-        self._is_between = True
-        """Between two members, a file may hold several."""
-        self._position = 0
-        self.broken = ""
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._position
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to a place counted from the beginning; backwards by unpacking again."""
-        if whence != io.SEEK_SET:
-            raise io.UnsupportedOperation("a compressed file can only be sought from its beginning")
-        if offset < self._position:
-            self._rewind()
-        while self._position < offset and self.read(min(_READ_BYTES, offset - self._position)):
-            pass
-        return self._position
-
-    def readinto(self, target: Any, /) -> int:
-        view = memoryview(target).cast("B")
-        data = self._unpack(len(view)) if len(view) else b""
-        view[: len(data)] = data
-        self._position += len(data)
-        return len(data)
-
-    def _unpack(self, most: int) -> bytes:
-        while not self.broken:
-            if not self._packed:
-                self._packed = self._file.read(_READ_BYTES)
-                if not self._packed:
-                    if not self._is_between:
-                        self.broken = "the compressed file ends early"
-                    break
-            try:
-                data = self._unpacker.decompress(self._packed, most)
-            except zlib.error as error:
-                self.broken = f"the compressed file is damaged behind byte {self._position}: {error}"
-                break
-            self._is_between = False
-            self._packed = self._unpacker.unconsumed_tail
-            if self._unpacker.eof:
-                # Some writers fill the last block with zeros.
-                self._packed = self._unpacker.unused_data.lstrip(b"\0")
-                self._unpacker = zlib.decompressobj(wbits=31)
-                self._is_between = True
-            if data:
-                return data
-        return b""
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()

@@ -15,10 +15,10 @@ from typing import Any
 from pyarrow import fs
 
 from ...errors import OptionError
-from . import kind_of, open_capture
+from . import kind_at
+from .files import CaptureFile, open_binary
 
 _GLOB = re.compile(r"[*?\[{]")
-_PEEK_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,8 @@ class ListedFile:
     size: int
     is_file: bool = True
     """False for pipes, sockets and broken links: they are listed, but cannot be read."""
+    mtime_us: int | None = None
+    """When it was last changed; None where the store does not say."""
 
 
 def find(options: Listing) -> list[ListedFile]:
@@ -64,7 +66,8 @@ def _listed(path: str, options: Listing) -> Iterator[ListedFile]:
     store, inner, prefix = _store(path)
     for info in _infos(store, inner, options):
         if _wanted(info, options):
-            yield ListedFile(prefix + info.path, info.size or 0, info.type == fs.FileType.File)
+            changed = None if info.mtime_ns is None else info.mtime_ns // 1000
+            yield ListedFile(prefix + info.path, info.size or 0, info.type == fs.FileType.File, changed)
 
 
 def _store(path: str) -> tuple[Any, str, str]:
@@ -184,22 +187,34 @@ class Peek:
     path: str
     kind: str
     first_us: int | None
-    """The time of its first packet of a connection, if it has one near its beginning."""
+    """The time of its first packet, if one near its beginning has a believable time. Raw files have none."""
+    is_bare: bool = False
+    """It holds nothing but its head."""
+    compression: str = ""
+    """``gzip``, ``zstd``, ``xz``, or nothing. A reader that begins inside a compressed capture unpacks all before."""
 
 
 def peek(path: str, kind: str | None = None) -> Peek:
     """Look at the beginning of a capture; raise CaptureError if it is none."""
-    from ..tcp import Tracker
+    from .first_packet import first_packet
+    from .tap import TapConnections, TapReader
 
-    kind = kind or kind_of(path)
-    if kind == "raw":
-        return Peek(path, kind, None)
-    for chunks in open_capture(path, Tracker(), kind=kind, window=_PEEK_BYTES):
-        known = [connection.first_us for connection in chunks.connections if connection.first_us is not None]
-        return Peek(path, kind, min(known, default=None))
-    return Peek(path, kind, None)
+    with open_binary(path) as file:
+        source = CaptureFile(file, path)
+        kind = kind_at(source, kind)
+        if kind == "raw":
+            return Peek(path, kind, None, compression=source.compression)
+        if kind == "tap":
+            TapReader(source, TapConnections())  # refuses a head that is damaged, or of another version
+            source.seek(0)
+        return Peek(path, kind, *first_packet(source, kind), source.compression)
 
 
 def in_order(peeks: list[Peek]) -> list[Peek]:
     """Return the captures in the order in which they were taken: a connection may go on in the next file."""
-    return sorted(peeks, key=lambda peek: (peek.first_us is None, peek.first_us or 0, peek.path))
+    return sorted(peeks, key=place_in_order)
+
+
+def place_in_order(peek: Peek) -> tuple[bool, int, str]:
+    """Return the key of that order: the first packet, then the name; captures without times come last."""
+    return peek.first_us is None, peek.first_us or 0, peek.path

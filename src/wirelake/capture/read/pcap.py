@@ -86,6 +86,7 @@ class PacketReader:
             rest = data[walk.place :]
             if walk.place > held:
                 yield chunks
+        self.counts.broken = self.counts.broken or source.broken
 
     def _break(self, what: str, position: int) -> None:
         self.counts.broken = self.counts.broken or f"{what} at byte {position}"

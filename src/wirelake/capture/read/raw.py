@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ..chunks import DIRECTIONS, TO_SERVER, Chunks, Connection, Counts, connection_id
 from . import ResumePoint
 from .files import CaptureFile
+from .unpack import without_suffix
 
 NO_TIME = -1
 _DIRECTION = re.compile(r"(?:^|[-_.])(to_server|to_client)(?=$|[-_.])")
@@ -23,7 +24,7 @@ _DIRECTION = re.compile(r"(?:^|[-_.])(to_server|to_client)(?=$|[-_.])")
 
 def stream_of(path: str) -> tuple[Connection, int]:
     """Return the connection and the direction that the name of a raw file says."""
-    name = PurePosixPath(path.replace("\\", "/")).name.removesuffix(".gz")
+    name = without_suffix(PurePosixPath(path.replace("\\", "/")).name)
     match = _DIRECTION.search(name)
     direction = DIRECTIONS.index(match[1]) if match else TO_SERVER
     pair = name[: match.start()] + name[match.end() :] if match else name

@@ -21,6 +21,7 @@ import numpy as np
 from ... import __version__
 from ...errors import CaptureError
 from ..chunks import TO_SERVER, Chunks, Connection
+from ..read import unpack
 from ..read.files import CaptureFile, open_binary
 from ..read.tap import TapConnections, TapReader
 from ..tap_format import FILE_HEAD, FILE_HEAD_BYTES, MAGIC
@@ -30,7 +31,7 @@ from .tcp import Address, TcpWriter
 WINDOW = 4 << 20
 CLOCK_US = 1_000_000
 """Times that go back by less are made equal; a clock that was set back further is followed."""
-SUFFIXES = (".tap", ".tap.gz")
+SUFFIXES = (".tap", *(f".tap{packed}" for packed in unpack.SUFFIXES))
 UNKNOWN = ("192.0.2.1", "192.0.2.2")
 """Client and server whose addresses are not known: addresses that are nobody's (RFC 5737)."""
 
@@ -109,8 +110,7 @@ def _paths(given: str) -> list[str]:
         return [given]
     paths = sorted(str(file) for file in path.iterdir() if file.name.endswith(SUFFIXES))
     if not paths:
-        patterns = " or ".join("*" + suffix for suffix in SUFFIXES)
-        raise CaptureError(f"the directory has no files {patterns}", path=given)
+        raise CaptureError(f"the directory has no files {', '.join('*' + suffix for suffix in SUFFIXES)}", path=given)
     return paths
 
 

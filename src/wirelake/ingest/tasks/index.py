@@ -94,9 +94,9 @@ def end_of_captures(settings: StepSettings, attempt: Attempt, decoder: CaptureDe
     if settings.final:
         return end
     accounts = decoder.open_accounts()
-    end.bytes_pending = sum(accounts.column("bytes_pending").to_pylist())
-    end.bytes_held, end.holes = decoder.held
+    end.bytes_pending = sum(accounts.rows.column("bytes_pending").to_pylist())
+    end.bytes_held, end.holes = accounts.held, accounts.holes
     with settings.attempt("open") as open_attempt:
-        open_attempt.table("accounting", ACCOUNTING, dated_by=None).write(accounts)
+        open_attempt.table("accounting", ACCOUNTING, dated_by=None).write(accounts.rows)
         end.accounts = open_attempt.close()
     return end
