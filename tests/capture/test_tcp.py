@@ -288,10 +288,34 @@ def test_a_held_segment_has_the_time_of_the_packet_that_filled_the_hole(tmp_path
     assert [piece.ts for piece in one.pieces[0]] == [talk.now_us, talk.now_us]
 
 
-def test_of_bytes_that_were_captured_twice_the_first_count(tmp_path: Path) -> None:
-    talk = Talk().open().send(0, b"aaaa").send(2, b"bbbb").send(8, b"cccc").send(4, b"dddddddddd").send(0, b"ee")
+def test_of_two_segments_that_overlap_the_one_that_begins_first_counts(tmp_path: Path) -> None:
+    """Bytes that were given out stay; among held ones, tshark decides in the same way."""
+    talk = Talk().open().send(0, b"aaaa").send(2, b"bbbb").send(10, b"cccc").send(8, b"dddddddd").send(12, b"eeeeee")
+    talk.send(0, b"ff").send(6, b"gg")
     (one,) = talk.follow(tmp_path)
-    assert one.stream(0) == b"aaaabbddccccdd"
+    assert one.stream(0) == b"aaaabbggddddddddee"
+
+
+class Model:
+    """The same with lists."""
+
+    def __init__(self) -> None:
+        self.given, self.held = bytearray(), list[tuple[int, bytes]]()
+
+    def take(self, offset: int, data: bytes) -> None:
+        for begin, content in [(0, bytes(self.given)), *self.held]:
+            if begin <= offset:
+                known = max(begin + len(content) - offset, 0)
+                offset, data = offset + min(known, len(data)), data[known:]
+        end = offset + len(data)
+        if data:
+            later = [
+                (max(begin, end), content[max(end - begin, 0) :]) for begin, content in self.held if begin > offset
+            ]
+            before = [piece for piece in self.held if piece[0] <= offset]
+            self.held = [*before, (offset, data), *(piece for piece in later if piece[1])]
+        while self.held and self.held[0][0] == len(self.given):
+            self.given += self.held.pop(0)[1]
 
 
 SEGMENTS = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 12)), max_size=25)
@@ -301,15 +325,17 @@ SEGMENTS = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 12)), max_size=
 def test_any_segments_give_what_a_plain_model_gives(
     segments: list[tuple[int, int]], window: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    talk, first = Talk((LOW32 - 30, 0)).open(), dict[int, int]()
+    talk, model = Talk((LOW32 - 30, 0)).open(), Model()
     for number, (offset, length) in enumerate(segments):
         talk.send(offset, bytes([number + 1]) * length)
-        for place in range(offset, offset + length):
-            first.setdefault(place, number + 1)
+        model.take(offset, bytes([number + 1]) * length)
     (one,) = talk.follow(tmp_path_factory.getbasetemp(), window=window)
-    assert one.stream(0) == bytes(first.get(place, 0) for place in range(max(first, default=-1) + 1))
-    missing = set(range(max(first, default=-1) + 1)) - set(first)
-    assert {place for offset, length in one.gaps(0) for place in range(offset, offset + length)} == missing
+    expected = bytes(model.given)
+    for offset, data in model.held:
+        expected = expected.ljust(offset, b"\0") + data
+    assert one.stream(0) == expected
+    places = {place for offset, length in one.gaps(0) for place in range(offset, offset + length)}
+    assert places == {place for place, value in enumerate(expected) if value == 0}
 
 
 def test_acknowledged_bytes_are_waited_for_and_then_given_up(tmp_path: Path) -> None:
@@ -475,9 +501,10 @@ def test_bytes_missing_before_a_fin_are_a_gap_in_the_end(tmp_path: Path) -> None
 def test_a_reset_ends_the_connection_and_gives_out_what_is_held(tmp_path: Path) -> None:
     talk = Talk().open().send(3, b"def").put(False, RST | ACK, 0, ack=0).send(6, b"ghi")
     path = hostile.write_pcap(tmp_path / "a.pcap", talk.packets)
-    (one,), (counts,) = follow(path)
+    (one, later), (counts,) = follow(path)
     assert shown(one) == [(0, None), (3, b"def")]
-    assert one.connection.ended == "reset" and counts.repeated_bytes == 3
+    assert one.connection.ended == "reset" and counts.repeated_bytes == 0
+    assert shown(later) == [(0, b"ghi")] and later.connection.ended == "" and not later.connection.is_whole
 
 
 def test_a_reset_with_a_number_from_elsewhere_is_none(tmp_path: Path) -> None:

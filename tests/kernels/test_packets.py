@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wirelake.kernels import packets
+from wirelake.kernels import layers, packets
 
 
 def test_a_table_made_anew_finds_every_flow() -> None:
@@ -20,6 +20,7 @@ def test_a_table_made_anew_finds_every_flow() -> None:
     data = np.frombuffer(bytes(frames) + bytes(16), np.uint8)
     keys = np.zeros(2000 * packets.KEY, np.uint64)
     counters = np.zeros(packets.COUNTERS, np.int64)
+    places = np.zeros(layers.PLACES, np.int64)
     found = []
     for slots in (1 << 11, 1 << 13):
         segments = np.zeros(2000 * packets.SEGMENT, np.int64)
@@ -27,7 +28,7 @@ def test_a_table_made_anew_finds_every_flow() -> None:
         packets.fill_table(keys, counters[packets.FLOWS], table)
         counters[packets.SEGMENTS] = 0
         place, why = packets.walk_pcap(
-            data, 0, len(frames), True, False, False, 101, 1000, keys, table, segments, counters
+            data, 0, len(frames), True, False, False, 101, 1000, keys, table, segments, places, counters
         )
         assert (place, why) == (len(frames), packets.SHORT)
         found.append(segments.reshape(-1, packets.SEGMENT)[:, packets.DIRECTION].tolist())

@@ -74,7 +74,8 @@ class Chunks:
     """Chunks as arrays, one entry each. Those of one direction are in the order of their offsets and without overlap.
 
     ``start`` is the place of a chunk's bytes in ``data``; -1 marks a gap: ``length`` bytes that were never captured.
-    ``ts`` is -1 where a capture has no times. ``position`` is their place in the (uncompressed) capture file.
+    ``ts`` is -1 where a capture has no times, and STRANGE where a time stamp is outside the range of times: these bytes
+    are quarantined. ``position`` is their place in the (uncompressed) capture file.
     ``connection`` counts within ``connections``: all that were seen since the Chunks before, also those that only began
     or ended.
     """
@@ -102,11 +103,20 @@ class Counts:
 
     packets: int = 0
     bytes: int = 0
-    foreign_packets: int = 0
-    """Packets without TCP, or fragments of such."""
+    foreign: dict[str, int] = field(default_factory=dict)
+    """Packets without TCP that can be read, by what they are: ``link`` (the link type is not known), ``interface`` (it
+    is not described), ``ethertype`` (not IP), ``udp``, ``protocol`` (another one than TCP), ``header`` (cut off or
+    contradicting itself), ``layers`` (too many)."""
     foreign_bytes: int = 0
+    fragments: int = 0
+    """IP fragments, and how many of them became part of a whole packet; the others wait, or were given up."""
+    joined_fragments: int = 0
+    strange_times: int = 0
+    """Packets whose time stamp lies before 1970 or behind 2099."""
     repeated_bytes: int = 0
-    """Stream bytes that were captured more than once, or behind the end of their connection."""
+    """Stream bytes that were captured more than once."""
+    outside_bytes: int = 0
+    """Bytes that no receiver takes: behind the end of their connection, or in a reset outside of the window."""
     early_bytes: int = 0
     """Bytes from before the first segment that was seen of a connection that began before the capture."""
     missing_bytes: int = 0
@@ -115,3 +125,7 @@ class Counts:
     broken: str = ""
     """Why the rest of the file could not be read; empty if it could."""
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def foreign_packets(self) -> int:
+        return sum(self.foreign.values())

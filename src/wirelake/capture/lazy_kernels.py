@@ -21,5 +21,5 @@ class _Kernel:
         return value
 
 
-gather, packets, pcapng, tap = map(_Kernel, ("gather", "packets", "pcapng", "tap"))
+gather, layers, packets, pcapng, tap = map(_Kernel, ("gather", "layers", "packets", "pcapng", "tap"))
 tcp, tcp_held = map(_Kernel, ("tcp", "tcp_held"))

@@ -19,11 +19,15 @@ from .protocol_reader import ENVELOPE_TYPES, ProtocolReader, ProtocolReaders
 from .quarantine import RangeFault, Row, quarantine_batch, quarantine_gap, quarantine_range, times
 from .redact import redacted
 from .state import CAPTURE, NO_ARRIVALS, POSITION, TS, LooseChunk
-from .stream_buffer import GAP, Gathered
+from .stream_buffer import GAP, STRANGE_TIME, Gathered
 from .stream_table import StreamTable
 
 Bools = NDArray[np.bool_]
 _DIRECTIONS = pa.array(DIRECTIONS)
+_DETAILS = {
+    "websocket": "no WebSocket frame begins here",
+    STRANGE_TIME: "the time stamp of the packet lies before 1970 or behind 2099",
+}
 
 
 @dataclass(slots=True)
@@ -171,7 +175,7 @@ class MessageDecoder:
         if chunk.rule == GAP:
             row = quarantine_gap(table, stream, length, ts, capture, protocol)
         else:
-            fault = RangeFault("websocket", "", "no WebSocket frame begins here", chunk.data, protocol)
+            fault = RangeFault(chunk.rule, "", _DETAILS[chunk.rule], chunk.data, protocol)
             offset = int(table.numbers["next_offset"][stream])
             row = quarantine_range(table, stream, offset, length, ts, capture, fault)
             table.numbers["next_offset"][stream] += length

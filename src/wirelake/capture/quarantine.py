@@ -73,7 +73,7 @@ def _row(table: StreamTable, stream: int, offset: int, length: int, ts: int, cap
 def add_encrypted(table: StreamTable, chunk: LooseChunk) -> Iterator[Row]:
     """Take a chunk or a gap of an encrypted stream; yield the rows of the ranges that it completes."""
     stream, numbers = chunk.stream, table.numbers
-    if chunk.rule:
+    if chunk.rule == "gap":
         yield from end_encrypted(table, stream)
         yield quarantine_gap(table, stream, chunk.length, chunk.ts, chunk.capture, None)
         return

@@ -44,7 +44,9 @@ class State:
 
 
 class LooseChunk(NamedTuple):
-    """A chunk outside the arrays. ``rule`` is empty for bytes of the stream, else it says why they are none."""
+    """A chunk outside the arrays. ``rule`` is empty for bytes of the stream, else it says why they are none: GAP,
+    "websocket" or STRANGE_TIME.
+    """
 
     stream: int
     data: bytes

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from ..kernels.times import STRANGE
 from .chunks import Chunks, Ints
 from .lazy_kernels import gather as kernel
 from .state import ARRIVAL, END, LooseChunk
 from .stream_table import StreamTable
 
-GAP = "gap"
+GAP, STRANGE_TIME = "gap", "time_range"
 
 
 @dataclass(slots=True)
@@ -59,7 +60,7 @@ class _Incoming:
             self.order = order = np.argsort(self.streams, kind="stable")
             self.streams, self.lengths = self.streams[order], self.lengths[order]
             self.sources, self.arrivals = self.sources[order], self.arrivals[order]
-        self.has_bytes = self.sources >= 0
+        self.has_bytes = (self.sources >= 0) & (self.arrivals[:, 0] != STRANGE)
         self.sizes = np.where(self.has_bytes, self.lengths, 0)
 
     def _put_in_front(self, loose: Sequence[LooseChunk]) -> None:
@@ -96,7 +97,7 @@ def gather(
     arrivals = _arrivals(table, touched, pending_sizes, bounds, ends, incoming)
     borders = _borders(loose, incoming.order, ends)
     made = Gathered(buf, touched, bounds[:-1], bounds[1:], pending_sizes, added, arrivals, borders)
-    _interrupt(made, incoming, which, places, loose)
+    _interrupt(made, incoming, which, places, chunks, loose)
     return made
 
 
@@ -151,14 +152,17 @@ def _borders(loose: Sequence[LooseChunk], order: Ints, ends: Ints) -> Ints:
     return ends[is_border[order]]
 
 
-def _interrupt(made: Gathered, incoming: _Incoming, which: Ints, places: Ints, loose: Sequence[LooseChunk]) -> None:
+def _interrupt(
+    made: Gathered, incoming: _Incoming, which: Ints, places: Ints, chunks: Chunks, loose: Sequence[LooseChunk]
+) -> None:
     for i in np.flatnonzero(~incoming.has_bytes).tolist():
         number, length = int(incoming.order[i]), int(incoming.lengths[i])
         if number < len(loose):
             chunk = loose[number]
         else:
-            ts, position, capture = incoming.arrivals[i].tolist()
-            chunk = LooseChunk(int(incoming.streams[i]), b"", length, ts, position, capture, rule=GAP)
+            start, (ts, position, capture) = int(incoming.sources[i]), incoming.arrivals[i].tolist()
+            data, rule = (chunks.data[start : start + length].tobytes(), STRANGE_TIME) if start >= 0 else (b"", GAP)
+            chunk = LooseChunk(int(incoming.streams[i]), data, length, ts, position, capture, rule=rule)
         made.interruptions.setdefault(int(which[i]), []).append((int(places[i]), chunk))
         if chunk.rule != GAP:
             made.added[which[i]] += length

@@ -98,7 +98,7 @@ class StreamTable:
     def _set_aside(self, stream: int) -> int:
         encrypted = self.encrypted.get(stream)
         waiting = self.waiting.get(stream // 2, ())
-        size = sum(chunk.length for chunk in waiting if chunk.stream == stream and not chunk.rule)
+        size = sum(chunk.length for chunk in waiting if chunk.stream == stream and chunk.rule != "gap")
         return size + (encrypted.length if encrypted is not None else 0)
 
     # --- state

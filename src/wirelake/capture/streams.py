@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..codec.stream import torn
+from ..kernels.times import STRANGE
 from ..protocols import load
 from .accounts import AccountsError, account_rows
 from .chunks import Chunks, Connection, Ints
@@ -25,7 +26,7 @@ from .protocol_reader import ProtocolReaders
 from .quarantine import add_encrypted, end_encrypted
 from .settings import ReadSettings
 from .state import LooseChunk, StreamsState
-from .stream_buffer import GAP, gather
+from .stream_buffer import GAP, STRANGE_TIME, gather
 from .stream_table import StreamTable, streams_of
 from .websocket import Unwrapper, UnwrapperState
 
@@ -197,7 +198,9 @@ class Streams:
         """Return whether the first byte settles what a connection is: most are what their port says."""
         identifier = self._table.identifiers.get(slot)
         start = chunks.start[i]
-        if identifier is None or start < 0 or not chunks.length[i] or not identifier.is_plain(chunks.data[start]):
+        if identifier is None or start < 0 or not chunks.length[i] or chunks.ts[i] == STRANGE:
+            return False
+        if not identifier.is_plain(chunks.data[start]):
             return False
         self._settle(slot, Decision(Kind.PLAIN, identifier.assigned), identifier)
         return True
@@ -229,7 +232,7 @@ class Streams:
             self._unwrap(chunk, loose, out)
         elif kind == Kind.ENCRYPTED:
             out.quarantined += add_encrypted(self._table, chunk)
-        elif not chunk.rule:
+        elif chunk.rule != GAP:
             out.foreign_bytes += chunk.length
 
     def _wait(self, slot: int, chunk: LooseChunk, loose: list[LooseChunk], out: Output) -> None:
@@ -238,8 +241,8 @@ class Streams:
         if not numbers["bytes_in"][stream] and not numbers["bytes_missing"][stream]:
             numbers["next_offset"][stream] = chunk.offset
         table.waiting.setdefault(slot, []).append(chunk)
-        numbers["bytes_missing" if chunk.rule else "bytes_in"][stream] += chunk.length
-        data = None if chunk.rule else chunk.data
+        numbers["bytes_missing" if chunk.rule == GAP else "bytes_in"][stream] += chunk.length
+        data = None if chunk.rule == GAP else chunk.data
         decision = table.identifiers[slot].add(stream % 2, data, self._candidates)
         if decision is not None:
             self._decided(slot, decision, loose, out)
@@ -281,7 +284,8 @@ def _loose_chunk(chunks: Chunks, i: int, stream: int, capture: int) -> LooseChun
     start, length = int(chunks.start[i]), int(chunks.length[i])
     data = chunks.data[start : start + length].tobytes() if start >= 0 else b""
     ts, position, offset = int(chunks.ts[i]), int(chunks.position[i]), int(chunks.offset[i])
-    return LooseChunk(stream, data, length, ts, position, capture, offset, rule="" if start >= 0 else GAP)
+    rule = GAP if start < 0 else STRANGE_TIME if ts == STRANGE else ""
+    return LooseChunk(stream, data, length, ts, position, capture, offset, rule=rule)
 
 
 def _parts(chunks: Chunks) -> Iterator[Chunks]:

@@ -8,12 +8,16 @@ What is decided, and when (the kernel in ``kernels/tcp.py`` does it):
   When more than 64 MiB or 131072 segments are held altogether, the acknowledged hole that has waited longest is given
   up, else the one that has waited longest. What a packet had on the wire but not in the capture (snap length) is a gap
   at once, if it is its turn.
-* Of bytes that were captured twice the first ones count.
+* Of two segments that overlap, the one that begins first counts, else the one that came first; bytes that a chunk had
+  stay. Bytes behind a FIN are taken: it was not the end.
 * A connection that began before the capture begins with its first segment that carries something. Bytes from before
   that place, which come a little later, are not taken; they are counted as early.
 * A SYN with another number begins another connection, a repeated or late one does not. An end is remembered for two
-  minutes; what comes until then without a SYN belongs to the old connection and is counted as repeated.
-* The time of a chunk is that of the packet that made it readable.
+  minutes; what comes until then without a SYN is counted as repeated, or as outside if it lies behind the end.
+* A RST counts if its number lies in the window of its receiver. New bytes behind it are a connection of their own that
+  begins there; RSTs end that one only when both directions have carried something.
+* The time of a chunk is that of the packet that made it readable. A time stamp before 1970 or behind 2099 moves no
+  clock: the chunk of such a packet has the time STRANGE, or that of the clock if it fills a hole.
 """
 
 from __future__ import annotations
@@ -28,6 +32,7 @@ from numpy.typing import NDArray
 
 from ..kernels import tcp_rows as rows
 from .chunks import Chunks, Connection, Counts, Ints, connection_id
+from .fragments import Fragments
 from .lazy_kernels import packets, tcp, tcp_held
 from .read.tap import TapConnections
 from .tcp_state import ConnectionName, TrackerState
@@ -60,6 +65,7 @@ class Tracker:
         self._is_server[[port for port in self.ports if 0 <= port < 1 << 16]] = 1
         self.taps = TapConnections(state.taps)
         """The same for tap files, which are no packets."""
+        self.fragments = Fragments(state.fragments)
         self._go_on(state)
 
     def _go_on(self, state: TrackerState) -> None:
@@ -133,6 +139,7 @@ class Tracker:
         chunks, seen = self._begin_window(0, 0)
         chunks, seen = self._make_room(chunks, seen)
         tcp.give_up_all(self._flows, self._streams, self._nodes, self._holding, chunks, seen, self._now)
+        self.fragments.clear()
         return self._end_window(self.held, chunks, seen, Counts())
 
     def state(self) -> TrackerState:
@@ -157,13 +164,13 @@ class Tracker:
         """Return the present arrays, not copied."""
         return TrackerState(
             tuple(sorted(self.ports)), self.keys, self._flows, self._streams, self._nodes, self._holding, self._now,
-            self._names, self.held, self.taps.state(),
+            self._names, self.held, self.taps.state(), self.fragments.state(),
         )  # fmt: skip
 
     def _begin_window(self, count: int, shift: int) -> tuple[Ints, Ints]:
         now = self._now
         now[rows.WINDOW] += 1
-        now[[rows.CHUNKS, rows.SEENS, rows.REPEATED, rows.MISSING, rows.EARLY]] = 0
+        now[[rows.CHUNKS, rows.SEENS, rows.REPEATED, rows.MISSING, rows.EARLY, rows.OUTSIDE]] = 0
         now[rows.SHIFT] = shift
         self._names.extend([None] * (self.count - len(self._names)))
         room = count + 2 * int(now[rows.USED]) + 64
@@ -200,6 +207,7 @@ class Tracker:
         counts.repeated_bytes += int(now[rows.REPEATED])
         counts.missing_bytes += int(now[rows.MISSING])
         counts.early_bytes += int(now[rows.EARLY])
+        counts.outside_bytes += int(now[rows.OUTSIDE])
         connections = self._connections(seen[: int(now[rows.SEENS]) * rows.SEEN].reshape(-1, rows.SEEN))
         return Chunks(data, connections, *np.ascontiguousarray(made[:, : rows.CHUNK_POSITION + 1].T))
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ..kernels import tcp_rows as rows
 from .chunks import Ints
+from .fragments import FragmentsState
 from .lazy_kernels import packets, tcp_held
 from .read.tap import TapState
 
@@ -44,6 +45,7 @@ class TrackerState:
     names: list[ConnectionName | None]
     held: NDArray[np.uint8]
     taps: TapState = field(default_factory=TapState)
+    fragments: FragmentsState = field(default_factory=FragmentsState)
 
     @classmethod
     def empty(cls) -> TrackerState:

@@ -9,7 +9,29 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from .layers import (
+    BODY_AT,
+    BSD_RAW,
+    END_AT,
+    ETHERNET,
+    FOUND,
+    FRAGMENT,
+    HEADER,
+    IP_AT,
+    IPV4,
+    IS_SIX,
+    LINK,
+    LOOP,
+    NULL,
+    OTHER_RAW,
+    RAW,
+    TCP,
+    big16,
+    big32,
+    dig,
+)
 from .memory import at, load_little, pointer, prefetch, store, swapped
+from .times import LATEST_US, STRANGE
 
 # A segment: one row.
 TS, START, LENGTH, FULL, SEQUENCE, ACKNOWLEDGED, FLAGS, DIRECTION = range(8)
@@ -18,37 +40,35 @@ SEGMENT = 8
 SMALLEST = 56
 """The fewest bytes of a file that a TCP packet takes."""
 
+# What FLAGS holds besides the flags of TCP.
+WINDOW_BITS, SCALE_BITS, ORIGIN_BITS = 8, 24, 32
+"""The receive window; of a SYN the code of its scale; one more than the place of the packet whose fragment completed
+the segment, 0 if its payload lies in the packet itself."""
+NO_SCALE, SCALE = 1, 2
+"""Codes: the SYN offers no scale, or this plus the scale; 0 where there is no SYN."""
+MOST_SCALE = 14
+SYN = 0x02
+
 # A flow: addresses of side 0 and of side 1 (two words each, as they lie in memory), ports with the family, hash.
 KEY = 8
 KEY_PORTS, KEY_HASH = 4, 5
 IPV6 = 1 << 32
 
 # What is counted on the way.
-PACKETS, BYTES, FOREIGN, FOREIGN_BYTES, CUT, FLOWS, SEGMENTS, LAST_US, UNKNOWN_LINK, STRAY, TORN = range(11)
-IS_BIG, INTERFACES, LOST_INTERFACES = range(11, 14)
-"""STRAY: packets of interfaces that are not described; IS_BIG, INTERFACES: what is known of a section of pcapng;
-LOST_INTERFACES: those for which there was no room."""
-COUNTERS = 16
+PACKETS, BYTES, FOREIGN_BYTES, CUT, FLOWS, SEGMENTS, LAST_US, TORN, STRANGE_TIMES, FRAGMENTS, FOREIGN = range(11)
+"""FOREIGN: the first of some counters, see ``layers.FOREIGN_KINDS``; STRANGE_TIMES: packets whose time stamp is outside
+the range of times."""
+IS_BIG, INTERFACES, LOST_INTERFACES = range(20, 23)
+"""What is known of a section of pcapng; LOST_INTERFACES: those for which there was no room."""
+COUNTERS = 24
 
 # Why the walk ended.
-SHORT, NEW_FLOWS, NEW_INTERFACES, BROKEN = range(4)
-"""SHORT: more bytes are needed; NEW_FLOWS, NEW_INTERFACES: more room for them."""
+SHORT, NEW_FLOWS, NEW_INTERFACES, BROKEN, FRAGMENTED = range(5)
+"""SHORT: more bytes are needed; NEW_FLOWS, NEW_INTERFACES: more room for them; FRAGMENTED: behind a fragment, which
+``places`` describes."""
 
 PCAP_HEAD = 16
 FAR_AHEAD = 1024
-
-NULL, ETHERNET, BSD_RAW, OTHER_RAW, RAW, LOOP, SLL, IPV4, IPV6_LINK, SLL2 = 0, 1, 12, 14, 101, 108, 113, 228, 229, 276
-LINKS = frozenset({NULL, ETHERNET, BSD_RAW, OTHER_RAW, RAW, LOOP, SLL, IPV4, IPV6_LINK, SLL2})
-
-
-@njit(cache=True, nogil=True, inline="always")
-def big16(data, place):
-    return np.int64(at(data, place)) << 8 | np.int64(at(data, place + 1))
-
-
-@njit(cache=True, nogil=True, inline="always")
-def big32(data, place):
-    return np.int64(swapped(load_little(data, place)) >> np.uint64(32))
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -61,13 +81,13 @@ def file32(data, place, is_big):
 
 
 @njit(cache=True, nogil=True)
-def walk_pcap(data, begin, end, is_end, is_big, is_nano, link, largest, keys, table, segments, counters):
+def walk_pcap(data, begin, end, is_end, is_big, is_nano, link, largest, keys, table, segments, places, counters):
     """Take packets from ``begin`` on. Return the place behind the last one, and why the walk ended there.
 
     ``is_end``: nothing comes behind ``end``, so an incomplete packet is taken for what there is of it. ``data`` has at
     least 16 more bytes behind ``end``.
     """
-    bytes_ = pointer(data)
+    bytes_, places_ = pointer(data), pointer(places)
     keys_, table_, segments_, counters_ = pointer(keys), pointer(table), pointer(segments), pointer(counters)
     most_flows, slots = np.int64(keys.shape[0] // KEY), np.int64(table.shape[0])
     place = np.int64(begin)
@@ -89,46 +109,72 @@ def walk_pcap(data, begin, end, is_end, is_big, is_nano, link, largest, keys, ta
         if there < captured:
             store(counters_, TORN, 1)
         full = max(captured, file32(bytes_, place + 12, is_big))
-        take_packet(bytes_, body, there, full, link, ts, keys_, table_, slots, segments_, counters_)
         place = body + there
+        if take_packet(bytes_, body, there, full, link, ts, keys_, table_, slots, segments_, places_, counters_):
+            return place, FRAGMENTED
     return place, SHORT
 
 
-@njit(cache=True, nogil=True, inline="always")
-def foreign(counters, length):
-    store(counters, FOREIGN, at(counters, FOREIGN) + 1)
+@njit(cache=True, nogil=True)
+def walk_datagram(data, end, ts, keys, table, segments, places, counters):
+    """Take an IP packet that was put together from fragments; return whether it is itself a fragment."""
+    return take_ip(
+        pointer(data), 0, end, end, RAW, ts, pointer(keys), pointer(table), np.int64(table.shape[0]), pointer(segments),
+        pointer(places), pointer(counters),
+    )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def foreign(counters, length, kind):
+    store(counters, FOREIGN + kind - LINK, at(counters, FOREIGN + kind - LINK) + 1)
     store(counters, FOREIGN_BYTES, at(counters, FOREIGN_BYTES) + length)
 
 
 @njit(cache=True, nogil=True)
-def take_packet(data, place, captured, full, link, ts, keys, table, slots, segments, counters):
-    """Count a packet; if it is TCP, write down its segment."""
+def take_packet(data, place, captured, full, link, ts, keys, table, slots, segments, places, counters):
+    """Count a packet; if it is TCP, write down its segment. Return whether it is a fragment."""
     store(counters, PACKETS, at(counters, PACKETS) + 1)
     store(counters, BYTES, at(counters, BYTES) + captured)
-    store(counters, LAST_US, ts)
+    if ts >= LATEST_US or ts == STRANGE:
+        ts = np.int64(STRANGE)
+        store(counters, STRANGE_TIMES, at(counters, STRANGE_TIMES) + 1)
+    else:
+        store(counters, LAST_US, ts)
     if captured < full:
         store(counters, CUT, at(counters, CUT) + 1)
-    end = place + captured
-    full_end = place + full
-    ip = network(data, place, end, link)
-    if ip < 0:
-        if ip == UNKNOWN:
-            store(counters, UNKNOWN_LINK, at(counters, UNKNOWN_LINK) + 1)
-        foreign(counters, captured)
-        return
-    is_six = at(data, ip) >> 4 == 6
-    if is_six:
-        tcp, full_end = behind_ipv6(data, ip, end, full_end)
+    end, full_end = place + captured, place + full
+    return take_ip(data, place, end, full_end, link, ts, keys, table, slots, segments, places, counters)
+
+
+@njit(cache=True, nogil=True)
+def take_ip(data, place, end, full_end, link, ts, keys, table, slots, segments, places, counters):
+    ip = plain_ip(data, place, end, link)
+    if ip >= 0:
+        tcp, is_six = ip + np.int64(at(data, ip) & 0x0F) * 4, False
+        length = big16(data, ip + 2)
+        if length:
+            # Ethernet pads short packets, offloading leaves the length at 0.
+            full_end = min(full_end, ip + length)
     else:
-        tcp, full_end = behind_ipv4(data, ip, end, full_end)
-    if tcp < 0 or tcp + 20 > end or tcp + 20 > full_end:
-        foreign(counters, captured)
-        return
+        kind = dig(data, place, end, full_end, link, places)
+        if kind == FRAGMENT:
+            store(counters, FRAGMENTS, at(counters, FRAGMENTS) + 1)
+            return True
+        if kind != FOUND:
+            foreign(counters, end - place, kind)
+            return False
+        ip, tcp, full_end, is_six = at(places, IP_AT), at(places, BODY_AT), at(places, END_AT), at(places, IS_SIX) != 0
+    if tcp + 20 > end or tcp + 20 > full_end:
+        foreign(counters, end - place, HEADER)
+        return False
     head = np.int64(at(data, tcp + 12) >> 4) * 4
     payload = tcp + head
     if head < 20 or payload > full_end:
-        foreign(counters, captured)
-        return
+        foreign(counters, end - place, HEADER)
+        return False
+    flags = np.int64(at(data, tcp + 13))
+    if flags & SYN:
+        flags |= scale_code(data, tcp + 20, min(payload, end)) << SCALE_BITS
     row = at(counters, SEGMENTS) * SEGMENT
     store(counters, SEGMENTS, at(counters, SEGMENTS) + 1)
     store(segments, row + TS, ts)
@@ -137,88 +183,40 @@ def take_packet(data, place, captured, full, link, ts, keys, table, slots, segme
     store(segments, row + FULL, full_end - payload)
     store(segments, row + SEQUENCE, big32(data, tcp + 4))
     store(segments, row + ACKNOWLEDGED, big32(data, tcp + 8))
-    store(segments, row + FLAGS, np.int64(at(data, tcp + 13)))
+    store(segments, row + FLAGS, flags | big16(data, tcp + 14) << WINDOW_BITS)
     store(segments, row + DIRECTION, direction_of(data, ip, tcp, is_six, keys, table, slots, counters))
-
-
-NO_IP, UNKNOWN = -1, -2
+    return False
 
 
 @njit(cache=True, nogil=True)
-def network(data, place, end, link):
-    """Return where the IP header begins, if its first byte is there and says 4 or 6."""
-    ip = np.int64(NO_IP)
+def plain_ip(data, place, end, link):
+    """Return where IPv4 begins if nothing is special about the packet: a plain link, TCP, no fragment; else -1."""
     if link == ETHERNET:
-        if place + 14 <= end:
-            ip = behind_ethertype(data, place + 12, place + 14, end)
-    elif link == SLL:
-        if place + 16 <= end:
-            ip = behind_ethertype(data, place + 14, place + 16, end)
-    elif link == SLL2:
-        if place + 20 <= end:
-            ip = behind_ethertype(data, place, place + 20, end)
-    elif link in (NULL, LOOP):
-        # The address family is in the byte order of the capturing host and IPv6 has many numbers: the IP header says.
-        ip = place + 4
-    elif link in (RAW, BSD_RAW, OTHER_RAW, IPV4, IPV6_LINK):
+        if place + 34 > end or big16(data, place + 12) != 0x0800:
+            return np.int64(-1)
+        ip = place + 14
+    elif link in (RAW, IPV4, BSD_RAW, OTHER_RAW):
         ip = place
+    elif link in (NULL, LOOP):
+        ip = place + 4
     else:
-        return np.int64(UNKNOWN)
-    if ip < 0 or ip >= end or at(data, ip) >> 4 not in (4, 6):
-        return np.int64(NO_IP)
-    return ip
+        return np.int64(-1)
+    if ip + 20 > end or at(data, ip) < 0x45 or at(data, ip) > 0x4F:
+        return np.int64(-1)
+    return np.int64(-1) if at(data, ip + 9) != TCP or big16(data, ip + 6) & 0x3FFF else ip
 
 
 @njit(cache=True, nogil=True)
-def behind_ethertype(data, place, body, end):
-    """Return where IP begins: an ethertype is at ``place``, what it announces at ``body``, and VLAN tags may follow."""
-    kind = big16(data, place)
-    while kind in (0x8100, 0x88A8, 0x9100, 0x9200):
-        if body + 4 > end:
-            return np.int64(NO_IP)
-        kind = big16(data, body + 2)
-        body += 4
-    if kind in (0x0800, 0x86DD):
-        return np.int64(body)
-    return np.int64(NO_IP)
-
-
-@njit(cache=True, nogil=True)
-def behind_ipv4(data, ip, end, full_end):
-    """Return where TCP begins and the packet ends: Ethernet pads short ones, offloading leaves the length at 0."""
-    head = np.int64(at(data, ip) & 0x0F) * 4
-    if ip + 20 > end or at(data, ip + 9) != 6 or big16(data, ip + 6) & 0x3FFF or head < 20:
-        return np.int64(-1), full_end
-    length = big16(data, ip + 2)
-    if length:
-        full_end = ip + length
-    return ip + head, full_end
-
-
-@njit(cache=True, nogil=True)
-def behind_ipv6(data, ip, end, full_end):
-    nothing = np.int64(-1)
-    if ip + 40 > end:
-        return nothing, full_end
-    length = big16(data, ip + 4)
-    if length:
-        full_end = ip + 40 + length
-    kind = at(data, ip + 6)
-    place = ip + 40
-    while kind != 6:
-        if place + 8 > end:
-            return nothing, full_end
-        following = at(data, place)
-        if kind in (0, 43, 60, 135):
-            place += (np.int64(at(data, place + 1)) + 1) * 8
-        elif kind == 51:
-            place += (np.int64(at(data, place + 1)) + 2) * 4
-        elif kind == 44 and big16(data, place + 2) & 0xFFF9 == 0:
-            place += 8
-        else:
-            return nothing, full_end
-        kind = following
-    return place, full_end
+def scale_code(data, place, end):
+    """Return what the options of a SYN say about the scale of its windows."""
+    while place + 3 <= end:
+        kind = at(data, place)
+        if kind == 0:
+            break
+        if kind == 3:
+            return SCALE + min(np.int64(at(data, place + 2)), np.int64(MOST_SCALE))
+        place += 1 if kind == 1 else max(np.int64(at(data, place + 1)), np.int64(2))
+    return np.int64(NO_SCALE)
 
 
 # --- flows

@@ -5,11 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from .layers import INTERFACE as STRAY
+from .layers import big16
 from .memory import at, pointer, store
 from .packets import (
     BROKEN,
     BYTES,
     FLOWS,
+    FRAGMENTED,
     INTERFACES,
     IS_BIG,
     KEY,
@@ -19,13 +22,12 @@ from .packets import (
     NEW_INTERFACES,
     PACKETS,
     SHORT,
-    STRAY,
     TORN,
-    big16,
     file32,
     foreign,
     take_packet,
 )
+from .times import STRANGE
 
 SECTION, INTERFACE, OLD_PACKET, SIMPLE_PACKET, PACKET = 0x0A0D0D0A, 1, 2, 3, 6
 LITTLE_MAGIC, BIG_MAGIC = 0x1A2B3C4D, 0x4D3C2B1A
@@ -39,15 +41,16 @@ MOST_INTERFACES = 1 << 16
 """Of a section; those behind them are not remembered."""
 BINARY = 1 << 8
 MICROSECONDS = 6
+FAR = 1 << 60
 RESOLUTION_OPTION, OFFSET_OPTION = 9, 14
 
 
 @njit(cache=True, nogil=True)
-def walk_pcapng(data, begin, end, is_end, largest, interfaces, keys, table, segments, counters):
+def walk_pcapng(data, begin, end, is_end, largest, interfaces, keys, table, segments, places, counters):
     """Do what ``walk_pcap`` does for the blocks of a pcapng file. What is known of the section is in ``counters`` and
     ``interfaces``.
     """
-    bytes_ = pointer(data)
+    bytes_, places_ = pointer(data), pointer(places)
     keys_, table_, segments_, counters_ = pointer(keys), pointer(table), pointer(segments), pointer(counters)
     faces, most_faces = pointer(interfaces), np.int64(interfaces.shape[0] // INTERFACE_ROW)
     most_flows, slots = np.int64(keys.shape[0] // KEY), np.int64(table.shape[0])
@@ -74,7 +77,11 @@ def walk_pcapng(data, begin, end, is_end, largest, interfaces, keys, table, segm
         if not is_whole:
             store(counters_, TORN, 1)
         if kind in (PACKET, OLD_PACKET, SIMPLE_PACKET):
-            take_block(bytes_, place, stop, kind, is_big, faces, keys_, table_, slots, segments_, counters_)
+            is_fragment = take_block(
+                bytes_, place, stop, kind, is_big, faces, keys_, table_, slots, segments_, places_, counters_
+            )
+            if is_fragment:
+                return place + length if is_whole else end, FRAGMENTED
         elif kind == SECTION:
             store(counters_, IS_BIG, is_big)
             store(counters_, INTERFACES, 0)
@@ -128,22 +135,21 @@ def take_interface(data, place, stop, is_big, faces, most_faces, counters):
 
 
 @njit(cache=True, nogil=True)
-def take_block(data, place, stop, kind, is_big, faces, keys, table, slots, segments, counters):
-    """Take a packet block whose body ends at ``stop``."""
+def take_block(data, place, stop, kind, is_big, faces, keys, table, slots, segments, places, counters):
+    """Take a packet block whose body ends at ``stop``; return whether it is a fragment."""
     body = place + (12 if kind == SIMPLE_PACKET else 28)
     if body > stop:
-        return
+        return False
     face = np.int64(0)
     if kind == PACKET:
         face = file32(data, place + 8, is_big)
     elif kind == OLD_PACKET:
         face = file16(data, place + 8, is_big)
     if face >= at(counters, INTERFACES):
-        store(counters, STRAY, at(counters, STRAY) + 1)
         store(counters, PACKETS, at(counters, PACKETS) + 1)
         store(counters, BYTES, at(counters, BYTES) + stop - body)
-        foreign(counters, stop - body)
-        return
+        foreign(counters, stop - body, STRAY)
+        return False
     face *= INTERFACE_ROW
     if kind == SIMPLE_PACKET:
         full = file32(data, place + 8, is_big)
@@ -154,26 +160,42 @@ def take_block(data, place, stop, kind, is_big, faces, keys, table, slots, segme
         captured = file32(data, place + 20, is_big)
         full = file32(data, place + 24, is_big)
         time = file32(data, place + 12, is_big) << 32 | file32(data, place + 16, is_big)
-        ts = microseconds(time, at(faces, face + INTERFACE_UNIT)) + at(faces, face + INTERFACE_OFFSET) * 1_000_000
+        ts = time_of(time, at(faces, face + INTERFACE_UNIT), at(faces, face + INTERFACE_OFFSET))
     there, link = min(captured, stop - body), at(faces, face + INTERFACE_LINK)
-    take_packet(data, body, there, max(full, captured), link, ts, keys, table, slots, segments, counters)
+    full = max(full, captured)
+    return take_packet(data, body, there, full, link, ts, keys, table, slots, segments, places, counters)
+
+
+@njit(cache=True, nogil=True)
+def time_of(time, unit, offset_s):
+    """Return a time in microseconds since 1970, STRANGE if it lies before that or behind any year."""
+    since = microseconds(time, unit)
+    if since < 0 or since >= FAR or abs(offset_s) >= FAR // 1_000_000:
+        return np.int64(STRANGE)
+    ts = since + offset_s * 1_000_000
+    return ts if ts >= 0 else np.int64(STRANGE)
 
 
 @njit(cache=True, nogil=True)
 def microseconds(time, unit):
-    """Return a time in microseconds. Units: 10 to the minus n, or (with ``BINARY``) 2 to the minus n."""
+    """Return a time in microseconds. Units: 10 to the minus n, or (with ``BINARY``) 2 to the minus n.
+
+    Of times that are too far away it returns FAR.
+    """
     if unit & BINARY:
         digits = np.int64(unit & 0x7F)
-        whole = np.int64(np.uint64(time) >> np.uint64(digits)) if digits < 64 else np.int64(0)
+        whole = np.uint64(time) >> np.uint64(digits) if digits < 64 else np.uint64(0)
+        if whole >= np.uint64(FAR // 1_000_000):
+            return np.int64(FAR)
         part = np.uint64(time) & ((np.uint64(1) << np.uint64(min(digits, 63))) - np.uint64(1))
         # Forty bits of a second are finer than a microsecond, and do not overflow.
         if digits > 40:
             part = part >> np.uint64(digits - 40)
             digits = np.int64(40)
-        return whole * 1_000_000 + np.int64((part * np.uint64(1_000_000)) >> np.uint64(digits))
+        return np.int64(whole) * 1_000_000 + np.int64((part * np.uint64(1_000_000)) >> np.uint64(digits))
     scale = np.uint64(1)
     for _ in range(min(abs(unit - 6), 19)):
         scale *= np.uint64(10)
     if unit <= 6:
-        return np.int64(np.uint64(time) * scale)
-    return np.int64(np.uint64(time) // scale)
+        return np.int64(FAR) if np.uint64(time) >= np.uint64(FAR) // scale else np.int64(np.uint64(time) * scale)
+    return np.int64(min(np.uint64(time) // scale, np.uint64(FAR)))

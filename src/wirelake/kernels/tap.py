@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit
 
 from .memory import at, load_little, store
+from .times import LATEST_US, STRANGE
 
 HEAD = 16
 MARK = 0x7EA9
@@ -140,7 +141,8 @@ def order(buf, base, kinds, details, connections, starts, lengths, count, ends, 
     """Turn records into chunks: missing bytes become gaps, and bytes that were there before are left out.
 
     ``ends`` is how far each direction of each connection is known, two to a connection, -1 if it is not known at all;
-    ``last`` the last time of each connection. Return the number of chunks, of missing and of repeated bytes.
+    ``last`` the last time of each connection. Times outside the range of times are STRANGE. Return the number of
+    chunks, of missing and of repeated bytes.
     """
     made, missing, repeated = 0, np.int64(0), np.int64(0)
     for i in range(count):
@@ -149,6 +151,8 @@ def order(buf, base, kinds, details, connections, starts, lengths, count, ends, 
             continue
         connection, start = np.int64(at(connections, i)), at(starts, i)
         ts = np.int64(load_little(buf, start))
+        if ts < 0 or ts >= LATEST_US:
+            ts = np.int64(STRANGE)
         store(last, connection, max(at(last, connection), ts))
         sides = 1 if kind == DATA else 2
         for side in range(sides):

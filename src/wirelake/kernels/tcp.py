@@ -15,7 +15,24 @@ import numpy as np
 from numba import njit
 
 from .memory import at, pointer, store
-from .packets import ACKNOWLEDGED, DIRECTION, FLAGS, FULL, KEY, KEY_PORTS, LENGTH, SEGMENT, SEQUENCE, START, TS
+from .packets import (
+    ACKNOWLEDGED,
+    DIRECTION,
+    FLAGS,
+    FULL,
+    KEY,
+    KEY_PORTS,
+    LENGTH,
+    NO_SCALE,
+    ORIGIN_BITS,
+    SCALE,
+    SCALE_BITS,
+    SEGMENT,
+    SEQUENCE,
+    START,
+    TS,
+    WINDOW_BITS,
+)
 from .tcp_held import emit, flow_of, hold, list_stream, put, release, skip_hole
 from .tcp_rows import (
     ACKED,
@@ -31,11 +48,13 @@ from .tcp_rows import (
     CLOSED,
     DUE,
     EARLY,
+    EDGE,
     ENDED_US,
     EXPRESS,
     FINISH,
     FIRST,
     FLOW,
+    GOES_ON,
     GOING_ON,
     GUESSED,
     HEAD,
@@ -56,12 +75,14 @@ from .tcp_rows import (
     NONE,
     OFFSET,
     OPEN,
+    OUTSIDE,
     OVER,
     PATIENCE_US,
     PHASE,
     QUIET_SINCE,
     REPEATED,
     RESET,
+    SCALES,
     SEEN,
     SEEN_BEFORE,
     SEEN_FLOW,
@@ -78,6 +99,7 @@ from .tcp_rows import (
     WHOLE,
     WINDOW,
 )
+from .times import STRANGE
 
 FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
 LOW32 = 0xFFFFFFFF
@@ -85,7 +107,9 @@ BEHIND = 1 << 30
 """How far a segment may lie behind the expected offset; one that seems further back lies ahead, behind a long gap."""
 LATE_BYTES = 1 << 20
 """A SYN after data begins another connection only if its sequence number is further away than this."""
-FARTHEST_RESET = 1 << 24
+FARTHEST = 1 << 24
+"""How far ahead the peer is believed to receive where its windows are not known, and how far from the end of a
+connection its late packets may lie."""
 
 
 @njit(cache=True, nogil=True)
@@ -109,8 +133,10 @@ def track(segments, first, count, keys, is_server, flows, streams, nodes, holdin
         ts = at(segments_, row + TS)
         if ts > at(now_, CLOCK):
             store(now_, CLOCK, ts)
+        elif ts == STRANGE:
+            ts = at(now_, CLOCK)
         take_segment(
-            segments_, row, stream, keys_, is_server_, flows_, streams_, nodes_, holding_, chunks_, seen_, now_
+            segments_, row, stream, ts, keys_, is_server_, flows_, streams_, nodes_, holding_, chunks_, seen_, now_
         )
         if at(now_, CLOCK) >= at(now_, DUE):
             give_up(flows_, streams_, nodes_, holding_, chunks_, seen_, now_, ts)
@@ -118,8 +144,9 @@ def track(segments, first, count, keys, is_server, flows, streams, nodes, holdin
 
 
 @njit(cache=True, nogil=True)
-def take_segment(segments, row, stream, keys, is_server, flows, streams, nodes, holding, chunks, seen, now):
-    ts, flags = at(segments, row + TS), at(segments, row + FLAGS)
+def take_segment(segments, row, stream, ts, keys, is_server, flows, streams, nodes, holding, chunks, seen, now):
+    """Take a segment at a time; that in its row may be STRANGE."""
+    flags = at(segments, row + FLAGS)
     sequence, acknowledged = at(segments, row + SEQUENCE), at(segments, row + ACKNOWLEDGED)
     length, full = at(segments, row + LENGTH), at(segments, row + FULL)
     flow, other, clock = flow_of(stream), stream ^ STREAM, at(now, CLOCK)
@@ -127,11 +154,9 @@ def take_segment(segments, row, stream, keys, is_server, flows, streams, nodes, 
     if phase != NONE and is_forgotten(flows, flow, clock):
         phase = np.int64(NONE)
     if flags & SYN:
-        is_new = begins(flows, streams, flow, stream, phase, sequence, acknowledged, flags, clock)
+        is_new = begins(flows, streams, nodes, flow, stream, phase, sequence, acknowledged, flags, clock)
     else:
-        # A connection that began before the capture is one as soon as it carries something: late acknowledgements and
-        # resets of others are none. A single byte without PSH is how some systems ask whether the peer is still there.
-        is_new = phase == NONE and flags & RST == 0 and full > 0 and (full > 1 or flags & PSH != 0)
+        is_new = phase == NONE and carries(flags, full)
     if is_new:
         if at(flows, flow + PHASE) == OPEN:
             touch(flows, seen, now, flow)
@@ -141,37 +166,52 @@ def take_segment(segments, row, stream, keys, is_server, flows, streams, nodes, 
     elif phase == NONE:
         store(now, REPEATED, at(now, REPEATED) + length)
         return
+    elif phase != OPEN and flags & SYN == 0 and carries(flags, full):
+        if goes_on(flows, streams, flow, stream, phase, sequence, full):
+            go_on(flows, streams, seen, now, keys, is_server, flow, stream, ts, sequence, flags)
+            phase = np.int64(OPEN)
+        else:
+            touch(flows, seen, now, flow)
     else:
         touch(flows, seen, now, flow)
     if ts > at(flows, flow + LAST_US):
         store(flows, flow + LAST_US, ts)
     if phase != OPEN:
-        store(now, REPEATED, at(now, REPEATED) + length)
+        take_late(streams, now, stream, sequence, length, full)
         return
     store(flows, flow + QUIET_SINCE, clock)
     if flags & SYN:
         know_beginning(flows, streams, flow, stream, sequence)
+        note_scale(flows, flow, stream, flags)
         if is_new and flags & ACK:
             know_beginning(flows, streams, flow, other, acknowledged - 1 & LOW32)
         sequence = sequence + 1 & LOW32
     else:
         store(flows, flow + BEYOND_SYN, 1)
-    if flags & RST:
-        if at(streams, stream + KNOWN) == UNKNOWN or is_near(streams, stream, sequence):
-            end_connection(flows, streams, nodes, holding, chunks, now, flow, RESET, ts)
+    if flags & RST and not resets(flows, streams, nodes, flow, stream, sequence, acknowledged, flags):
+        store(now, OUTSIDE, at(now, OUTSIDE) + length)
         return
-    if flags & ACK:
-        take_acknowledgement(flows, streams, nodes, holding, now, flow, other, acknowledged)
+    if flags & ACK and flags & RST == 0:
+        take_acknowledgement(flows, streams, nodes, holding, now, flow, other, acknowledged, flags)
     if full > 0:
         store(flows, flow + CARRIED, 1)
-        take_payload(
-            flows, streams, nodes, holding, chunks, now, stream, sequence, length, full, at(segments, row + START), ts
-        )
-    elif at(streams, stream + KNOWN) == UNKNOWN:
+        take_payload(flows, streams, nodes, holding, chunks, now, stream, sequence, segments, row, ts)
+    elif at(streams, stream + KNOWN) == UNKNOWN and flags & RST == 0:
         settle(streams, stream, sequence, GUESSED)
+    if flags & RST:
+        end_connection(flows, streams, nodes, holding, chunks, now, flow, RESET, ts)
+        return
     if flags & FIN:
         take_finish(streams, nodes, holding, now, stream, sequence + full & LOW32)
     end_if_finished(flows, streams, nodes, holding, chunks, now, flow, ts)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def carries(flags, full):
+    """Return whether a segment shows by itself that there is a connection: late acknowledgements and resets do not. A
+    single byte without PSH is how some systems ask whether the peer is still there.
+    """
+    return flags & RST == 0 and full > 0 and (full > 1 or flags & PSH != 0)
 
 
 # --- connections
@@ -186,7 +226,7 @@ def is_forgotten(flows, flow, clock):
 
 
 @njit(cache=True, nogil=True)
-def begins(flows, streams, flow, stream, phase, sequence, acknowledged, flags, clock):
+def begins(flows, streams, nodes, flow, stream, phase, sequence, acknowledged, flags, clock):
     """Return whether a SYN begins another connection; otherwise it is a repeated or late one of this connection."""
     if phase == NONE:
         return True
@@ -195,7 +235,8 @@ def begins(flows, streams, flow, stream, phase, sequence, acknowledged, flags, c
         if initial >= 0:
             return initial != sequence
         if theirs >= 0:
-            return theirs + 1 & LOW32 != acknowledged
+            # With Fast Open it acknowledges what came with the SYN and behind it, or some of that.
+            return (acknowledged - theirs - 1 & LOW32) > sent_of(streams, nodes, stream ^ STREAM)
     elif initial >= 0:
         # The same number again: refused and tried once more, or a copy.
         return initial != sequence or (phase == RESET and at(flows, flow + CARRIED) == 0)
@@ -224,9 +265,106 @@ def open_connection(flows, streams, seen, now, keys, is_server, flow, stream, ts
     for direction in (first, first + STREAM):
         for k in range(STREAM):
             store(streams, direction + k, 0)
-        for k in (FINISH, ACKED, HEAD, TAIL, INITIAL, EXPRESS):
+        for k in (FINISH, ACKED, HEAD, TAIL, INITIAL, EXPRESS, EDGE):
             store(streams, direction + k, -1)
     see(flows, seen, now, flow, NEW)
+
+
+@njit(cache=True, nogil=True)
+def goes_on(flows, streams, flow, stream, phase, sequence, full):
+    """Return whether payload behind the end of a connection is new: anything behind a reset that was not there before,
+    and anything that lies far away, of a connection whose SYN was not captured.
+    """
+    if at(streams, stream + KNOWN) == UNKNOWN:
+        return True
+    ahead = offset_of(streams, stream, sequence) - at(streams, stream + NEXT)
+    return abs(ahead) >= FARTHEST or (phase == RESET and ahead + full > 0)
+
+
+@njit(cache=True, nogil=True)
+def go_on(flows, streams, seen, now, keys, is_server, flow, stream, ts, sequence, flags):
+    """Open a connection for what comes behind a reset. Both directions go on where they were, if that is near."""
+    client, scales, first = at(flows, flow + CLIENT), at(flows, flow + SCALES), flow * 2
+    ahead = offset_of(streams, stream, sequence) - at(streams, stream + NEXT)
+    is_far = at(streams, stream + KNOWN) != UNKNOWN and abs(ahead) >= FARTHEST
+    known_0, known_1 = at(streams, first + KNOWN), at(streams, first + STREAM + KNOWN)
+    initial_0, initial_1 = at(streams, first + INITIAL), at(streams, first + STREAM + INITIAL)
+    next_0, next_1 = next_sequence(streams, first), next_sequence(streams, first + STREAM)
+    open_connection(flows, streams, seen, now, keys, is_server, flow, stream, ts, sequence, flags)
+    if is_far:
+        return
+    store(flows, flow + CLIENT, client)
+    store(flows, flow + SCALES, scales)
+    store(flows, flow + GOES_ON, 1)
+    for direction, known, initial, following in (
+        (first, known_0, initial_0, next_0), (first + STREAM, known_1, initial_1, next_1),
+    ):  # fmt: skip
+        store(streams, direction + INITIAL, initial)
+        if known != UNKNOWN:
+            settle(streams, direction, following, SURE)
+
+
+@njit(cache=True, nogil=True)
+def next_sequence(streams, stream):
+    """Return the sequence number that is expected; a FIN has one, too."""
+    return at(streams, stream + FIRST) + at(streams, stream + NEXT) + at(streams, stream + IS_FINISHED) & LOW32
+
+
+@njit(cache=True, nogil=True)
+def take_late(streams, now, stream, sequence, length, full):
+    """Count payload behind the end of a connection: it was there before, or lies behind the FIN."""
+    behind = np.int64(0)
+    if full > 0 and at(streams, stream + KNOWN) != UNKNOWN:
+        ahead = offset_of(streams, stream, sequence) + full - at(streams, stream + NEXT)
+        behind = min(max(ahead - (full - length), np.int64(0)), length)
+    store(now, OUTSIDE, at(now, OUTSIDE) + behind)
+    store(now, REPEATED, at(now, REPEATED) + length - behind)
+
+
+@njit(cache=True, nogil=True)
+def resets(flows, streams, nodes, flow, stream, sequence, acknowledged, flags):
+    """Return whether a RST counts: its number must be one that the peer may receive next. Behind a reset none counts
+    before both directions have carried something: resets and bytes on their way cross each other.
+    """
+    first = flow * 2
+    if at(flows, flow + GOES_ON) and (at(streams, first + NEXT) == 0 or at(streams, first + STREAM + NEXT) == 0):
+        return False
+    other = stream ^ STREAM
+    if at(streams, stream + KNOWN) == UNKNOWN:
+        if flags & ACK == 0 or at(streams, other + KNOWN) == UNKNOWN:
+            return True
+        return 0 <= offset_of(streams, other, acknowledged) <= sent_of(streams, nodes, other) + 1
+    offset, edge = offset_of(streams, stream, sequence), at(streams, stream + EDGE)
+    lowest = min(at(streams, stream + ACKED), at(streams, stream + NEXT))
+    highest = edge if edge >= 0 else at(streams, stream + NEXT) + FARTHEST
+    return lowest <= offset <= max(highest, sent_of(streams, nodes, stream) + 1)
+
+
+@njit(cache=True, nogil=True)
+def sent_of(streams, nodes, stream):
+    """Return the offset behind all that was captured of a direction."""
+    tail = at(streams, stream + TAIL)
+    return at(streams, stream + NEXT) if tail < 0 else at(nodes, tail + OFFSET) + at(nodes, tail + SIZE)
+
+
+@njit(cache=True, nogil=True)
+def note_scale(flows, flow, stream, flags):
+    shift = 8 * (stream // STREAM & 1)
+    scales = at(flows, flow + SCALES) & ~(0xFF << shift)
+    store(flows, flow + SCALES, scales | (flags >> SCALE_BITS & 0xFF) << shift)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def window_of(flows, flow, stream, flags):
+    """Return how many bytes the sender of a segment is ready to receive. Windows are scaled if both SYN offer it."""
+    window = flags >> WINDOW_BITS & 0xFFFF
+    if flags & SYN:
+        return window
+    scales, shift = at(flows, flow + SCALES), 8 * (stream // STREAM & 1)
+    ours, theirs = scales >> shift & 0xFF, scales >> (8 - shift) & 0xFF
+    if ours == 0:
+        return np.int64(FARTHEST)
+    return window if ours == NO_SCALE or theirs == NO_SCALE else window << ours - SCALE
 
 
 @njit(cache=True, nogil=True)
@@ -309,11 +447,6 @@ def offset_of(streams, stream, sequence):
 
 
 @njit(cache=True, nogil=True)
-def is_near(streams, stream, sequence):
-    return abs(offset_of(streams, stream, sequence) - at(streams, stream + NEXT)) < FARTHEST_RESET
-
-
-@njit(cache=True, nogil=True)
 def know_beginning(flows, streams, flow, stream, initial):
     """Learn the sequence number of the SYN. A direction that has begun stays where it is."""
     store(streams, stream + INITIAL, initial)
@@ -330,6 +463,7 @@ def settle(streams, stream, first, how):
     if at(streams, stream + ACKED) >= 0:
         moved = (first - at(streams, stream + FIRST) + (1 << 31) & LOW32) - (1 << 31)
         store(streams, stream + ACKED, max(at(streams, stream + ACKED) - moved, np.int64(-1)))
+        store(streams, stream + EDGE, max(at(streams, stream + EDGE) - moved, np.int64(-1)))
     store(streams, stream + FIRST, first)
     store(streams, stream + KNOWN, how)
 
@@ -345,8 +479,10 @@ def settle_by_payload(streams, stream, sequence):
 
 
 @njit(cache=True, nogil=True)
-def take_acknowledgement(flows, streams, nodes, holding, now, flow, stream, acknowledged):
-    """Note how far the bytes of ``stream`` are acknowledged. That alone gives up no hole."""
+def take_acknowledgement(flows, streams, nodes, holding, now, flow, stream, acknowledged, flags):
+    """Note how far the bytes of ``stream`` are acknowledged, and how far the peer is ready to receive. That alone gives
+    up no hole.
+    """
     if at(streams, stream + KNOWN) == UNKNOWN:
         if at(flows, flow + WHOLE):
             # The reply to the SYN was not captured, but this is its number.
@@ -354,6 +490,9 @@ def take_acknowledgement(flows, streams, nodes, holding, now, flow, stream, ackn
             store(streams, stream + ACKED, 0)
         return
     offset = offset_of(streams, stream, acknowledged)
+    edge = offset + window_of(flows, flow, stream ^ STREAM, flags)
+    if edge > at(streams, stream + EDGE):
+        store(streams, stream + EDGE, edge)
     if offset > at(streams, stream + ACKED):
         store(streams, stream + ACKED, offset)
         if at(streams, stream + HEAD) >= 0:
@@ -364,33 +503,38 @@ def take_acknowledgement(flows, streams, nodes, holding, now, flow, stream, ackn
 
 
 @njit(cache=True, nogil=True)
-def take_payload(flows, streams, nodes, holding, chunks, now, stream, sequence, length, full, start, ts):
-    """Take payload, of which ``length`` of ``full`` bytes were captured."""
+def take_payload(flows, streams, nodes, holding, chunks, now, stream, sequence, segments, row, ts):
+    """Take the payload of a segment, of which LENGTH of FULL bytes were captured."""
+    length, full, start = at(segments, row + LENGTH), at(segments, row + FULL), at(segments, row + START)
+    position = position_of(segments, row, start, now)
     if at(streams, stream + KNOWN) != SURE:
         settle_by_payload(streams, stream, sequence)
     offset, expected = offset_of(streams, stream, sequence), at(streams, stream + NEXT)
     finish = at(streams, stream + FINISH)
     if finish >= 0 and offset + full > finish:
-        kept = max(finish - offset, np.int64(0))
-        store(now, REPEATED, at(now, REPEATED) + max(length - kept, np.int64(0)))
-        length, full = min(length, kept), kept
+        if not carries(at(segments, row + FLAGS), full):
+            store(now, OUTSIDE, at(now, OUTSIDE) + length)
+            return
+        # The FIN was not the end: tshark, too, shows what comes behind it.
+        store(streams, stream + FINISH, -1)
+        store(streams, stream + IS_FINISHED, 0)
     if offset < expected:
         known = min(expected - offset, full)
-        early = min(max(-offset, np.int64(0)), known)
+        early = min(max(-offset, np.int64(0)), known) if at(flows, flow_of(stream) + GOES_ON) == 0 else np.int64(0)
         store(now, EARLY, at(now, EARLY) + min(early, length))
         store(now, REPEATED, at(now, REPEATED) + min(known, length) - min(early, length))
-        offset, start, full = offset + known, start + known, full - known
+        offset, start, position, full = offset + known, start + known, position + known, full - known
         length = max(length - known, np.int64(0))
     if full == 0:
         return
-    position = start + at(now, SHIFT)
     if offset > expected:
         hold(streams, nodes, holding, now, stream, offset, length, start, position)
         while at(streams, stream + HELD) > MOST_HELD or at(streams, stream + HELD_BYTES) > MOST_HELD_BYTES:
             skip_hole(flows, streams, nodes, holding, chunks, now, stream, ts)
         return
     if at(streams, stream + HEAD) < 0:
-        emit(flows, streams, chunks, now, stream, length, ts, start, position)
+        # A strange time stays one: its bytes are quarantined. Bytes that fill a hole have the time of the clock.
+        emit(flows, streams, chunks, now, stream, length, at(segments, row + TS), start, position)
         if full > length:
             emit(flows, streams, chunks, now, stream, full - length, ts, np.int64(-1), position + length)
         return
@@ -403,6 +547,13 @@ def take_payload(flows, streams, nodes, holding, chunks, now, stream, sequence, 
             missing = min(missing, at(nodes, at(streams, stream + HEAD) + OFFSET) - at(streams, stream + NEXT))
         emit(flows, streams, chunks, now, stream, missing, ts, np.int64(-1), position + length)
         release(flows, streams, nodes, holding, chunks, now, stream, ts)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def position_of(segments, row, start, now):
+    """Return the position of payload in the file: that of the last fragment if it was put together from fragments."""
+    origin = at(segments, row + FLAGS) >> ORIGIN_BITS
+    return (start if origin == 0 else origin - 1) + at(now, SHIFT)
 
 
 @njit(cache=True, nogil=True)

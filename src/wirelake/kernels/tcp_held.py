@@ -97,25 +97,63 @@ def emit(flows, streams, chunks, now, stream, length, ts, start, position):
 
 @njit(cache=True, nogil=True)
 def hold(streams, nodes, holding, now, stream, offset, length, start, position):
-    """Hold those of these bytes that are not held yet."""
-    before, node = np.int64(-1), at(streams, stream + HEAD)
-    tail = at(streams, stream + TAIL)
+    """Hold a segment. Of two that overlap, the one that begins first counts, else the one that came first."""
+    node, tail = at(streams, stream + HEAD), at(streams, stream + TAIL)
+    before = np.int64(-1)
     if tail >= 0 and offset >= at(nodes, tail + OFFSET) + at(nodes, tail + SIZE):
         before, node = tail, np.int64(-1)
     else:
         express = last_express(streams, nodes, stream, offset)
         node = express if express >= 0 else node
-    while length > 0:
-        begin = at(nodes, node + OFFSET) if node >= 0 else offset + length
-        if offset < begin:
-            piece = min(length, begin - offset)
-            before = put(streams, nodes, now, stream, before, node, offset, piece, start, position)
-        else:
-            piece = max(min(length, begin + at(nodes, node + SIZE) - offset), np.int64(0))
-            store(now, REPEATED, at(now, REPEATED) + piece)
-            before, node = node, at(nodes, node + FOLLOWING)
-        offset, start, position, length = offset + piece, start + piece, position + piece, length - piece
+    while node >= 0 and at(nodes, node + OFFSET) <= offset:
+        known = max(min(length, at(nodes, node + OFFSET) + at(nodes, node + SIZE) - offset), np.int64(0))
+        store(now, REPEATED, at(now, REPEATED) + known)
+        offset, start, position, length = offset + known, start + known, position + known, length - known
+        before, node = node, at(nodes, node + FOLLOWING)
+    if length > 0:
+        node = cut_covered(streams, nodes, now, stream, node, offset, length)
+        put(streams, nodes, now, stream, before, node, offset, length, start, position)
     list_stream(streams, nodes, holding, now, stream)
+
+
+@njit(cache=True, nogil=True)
+def cut_covered(streams, nodes, now, stream, node, offset, length):
+    """Take the bytes of a new segment out of those that begin behind its beginning; return the first that is left."""
+    while node >= 0 and at(nodes, node + OFFSET) < offset + length:
+        known = min(offset + length - at(nodes, node + OFFSET), at(nodes, node + SIZE))
+        store(now, REPEATED, at(now, REPEATED) + known)
+        store(now, HELD_TOTAL, at(now, HELD_TOTAL) - known)
+        store(streams, stream + HELD_BYTES, at(streams, stream + HELD_BYTES) - known)
+        for k, value in ((OFFSET, known), (SIZE, -known), (PLACE, known)):
+            store(nodes, node + k, at(nodes, node + k) + value)
+        if at(nodes, node + POSITION) >= 0:
+            store(nodes, node + POSITION, at(nodes, node + POSITION) + known)
+        if at(nodes, node + SIZE) > 0:
+            break
+        if at(nodes, node + NEXT_EXPRESS) != NO_EXPRESS:
+            unlink_express(streams, nodes, stream, node, offset)
+        following = at(nodes, node + FOLLOWING)
+        free(nodes, now, node)
+        store(streams, stream + HELD, at(streams, stream + HELD) - 1)
+        node = following
+    return node
+
+
+@njit(cache=True, nogil=True)
+def unlink_express(streams, nodes, stream, node, offset):
+    """Take a node out of the express links; it is the first of them behind an offset."""
+    before = last_express(streams, nodes, stream, offset)
+    if before < 0:
+        store(streams, stream + EXPRESS, at(nodes, node + NEXT_EXPRESS))
+    else:
+        store(nodes, before + NEXT_EXPRESS, at(nodes, node + NEXT_EXPRESS))
+
+
+@njit(cache=True, nogil=True)
+def free(nodes, now, node):
+    store(nodes, node + FOLLOWING, at(now, FREE))
+    store(now, FREE, node)
+    store(now, USED, at(now, USED) - 1)
 
 
 @njit(cache=True, nogil=True)
@@ -177,9 +215,7 @@ def release(flows, streams, nodes, holding, chunks, now, stream, ts):
         store(streams, stream + HELD, at(streams, stream + HELD) - 1)
         store(streams, stream + HELD_BYTES, at(streams, stream + HELD_BYTES) - length)
         store(now, HELD_TOTAL, at(now, HELD_TOTAL) - length)
-        store(nodes, node + FOLLOWING, at(now, FREE))
-        store(now, FREE, node)
-        store(now, USED, at(now, USED) - 1)
+        free(nodes, now, node)
         node = following
     if node < 0:
         store(streams, stream + TAIL, -1)

@@ -13,18 +13,20 @@ MOST_HELD_OF_ALL, MOST_HELD_BYTES_OF_ALL = 1 << 17, 64 << 20
 
 # A connection.
 PHASE, CLIENT, WHOLE, BEGAN_US, BEGAN_SEQUENCE, LAST_US, ENDED_US, QUIET_SINCE = range(8)
-STAMP, LOCAL, BEYOND_SYN, CARRIED, BEGAN_CLOCK = range(8, 13)
+STAMP, LOCAL, BEYOND_SYN, CARRIED, BEGAN_CLOCK, SCALES, GOES_ON = range(8, 15)
 """CLIENT: its side; QUIET_SINCE: the clock at the last packet or at the end; STAMP: the window that saw it last, and
-LOCAL its number there; CARRIED: it had payload."""
+LOCAL its number there; CARRIED: it had payload; SCALES: a byte for each side, the code of the scale in its SYN, 0 if
+that was not seen; GOES_ON: it is what came behind a reset."""
 FLOW = 16
 NONE, OPEN, CLOSED, RESET = range(4)
 
 # A direction.
 FIRST, KNOWN, NEXT, FINISH, ACKED, HEAD, TAIL, HELD = range(8)
-HELD_BYTES, HELD_SINCE, INITIAL, LISTED, IS_FINISHED, DUE_AT, EXPRESS = range(8, 15)
+HELD_BYTES, HELD_SINCE, INITIAL, LISTED, IS_FINISHED, DUE_AT, EXPRESS, EDGE = range(8, 16)
 """FIRST: sequence number of offset 0; NEXT: the offset that is expected; FINISH: that of the FIN; ACKED: that up to
 which the peer acknowledged; INITIAL: the sequence number of the SYN; LISTED: one more than its place in the heap of
-directions that hold segments, 0 if it is not there; DUE_AT: when its first hole is given up; EXPRESS: see NODE."""
+directions that hold segments, 0 if it is not there; DUE_AT: when its first hole is given up; EXPRESS: see NODE; EDGE:
+the offset up to which the peer was ready to receive."""
 STREAM = 16
 UNKNOWN, GUESSED, SURE = range(3)
 """GUESSED: from a packet without payload; payload that comes first from before that place moves it there."""
@@ -51,10 +53,10 @@ SEEN = 16
 
 # What belongs to no connection.
 CLOCK, DUE, HOLDING, FREE, USED, CHUNKS, SEENS, WINDOW, SHIFT = range(9)
-REPEATED, MISSING, EARLY, HELD_TOTAL, ELSEWHERE, ELSEWHERE_BYTES = range(9, 15)
+REPEATED, MISSING, EARLY, HELD_TOTAL, ELSEWHERE, ELSEWHERE_BYTES, OUTSIDE = range(9, 16)
 """CLOCK: the latest time so far; DUE: when the next hole may be given up; HOLDING: how many directions hold segments;
 FREE: the first unused node; SHIFT: from a place in the buffer to the position in the file; EARLY: bytes before the
 first segment of a connection that began before the capture; ELSEWHERE: segments that are held by connections which a
-part of the state leaves out."""
+part of the state leaves out; OUTSIDE: bytes that no receiver takes."""
 NOW = 16
 NEVER = 1 << 62

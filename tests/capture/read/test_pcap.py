@@ -201,27 +201,28 @@ def test_ip_options_fragments_and_lengths_of_offloading_are_understood(
             ip[2:4] = (len(ip) + 8).to_bytes(2, "big")
             ip[20:20] = b"\x01" * 8
         changed.append((packet, bytes(ip)))
-        for fragment in (0x2000, 0x0010):
+        for fragment in (0x2000, 0x2010):
+            ip[4:6] = number.to_bytes(2, "big")
             ip[6:8] = fragment.to_bytes(2, "big")
             changed.append((packet, bytes(ip)))
     found, (counts,) = follow(raw_packets(tmp_path / "a.pcap", changed))
     assert told(found) == sent(packets)
-    assert counts.foreign_packets == 2 * len(packets)
+    assert (counts.fragments, counts.joined_fragments, counts.foreign) == (2 * len(packets), 0, {})
 
 
 def test_an_ipv6_fragment_is_set_aside_unless_it_is_the_whole(packets: list[hostile.Packet], tmp_path: Path) -> None:
     packets = hostile.ipv6(packets)
     changed = []
-    for packet in packets:
+    for number, packet in enumerate(packets):
         ip = bytearray(hostile.link_packet(packet, "raw"))
         ip[4:6] = (len(ip) - 40 + 8).to_bytes(2, "big")
         ip[6] = 44
-        for offset in (0, 1, 0x0100):
-            head = bytes([6, 0]) + offset.to_bytes(2, "big") + b"\0\0\0\1"
+        for offset in (0, 1, 0x0101):
+            head = bytes([6, 0]) + offset.to_bytes(2, "big") + number.to_bytes(4, "big")
             changed.append((packet, bytes(ip[:40]) + head + bytes(ip[40:])))
     found, (counts,) = follow(raw_packets(tmp_path / "a.pcap", changed))
     assert told(found) == sent(packets)
-    assert counts.foreign_packets == 2 * len(packets)
+    assert (counts.fragments, counts.joined_fragments, counts.foreign) == (2 * len(packets), 0, {})
 
 
 def test_headers_that_claim_too_much_are_foreign_and_do_no_harm(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..chunks import Chunks, Counts
-from ..lazy_kernels import packets, pcapng
+from ..fragments import Fragment
+from ..lazy_kernels import layers, packets, pcapng
 from ..tcp import Tracker
 from . import PacketFormat, ResumePoint
 from .files import CaptureFile
@@ -33,6 +34,8 @@ PCAP = {
 PCAPNG = b"\x0a\x0d\x0d\x0a"
 _MICROSECONDS = 6
 _INTERFACES = 16
+_MOST_NESTED = 8
+"""Fragments in tunnels whose packets were fragments."""
 
 LARGEST_PACKET = 1 << 18
 """The most that tools write, whatever the head of a file says."""
@@ -52,6 +55,7 @@ class PacketReader:
         self._source = source
         self._is_growing = growing
         self._counters = np.zeros(packets.COUNTERS, np.int64)
+        self._places = np.zeros(layers.PLACES, np.int64)
         if start is not None and start.packets is not None:
             self._format, self.position = start.packets, start.position
             source.seek(start.position)
@@ -81,7 +85,7 @@ class PacketReader:
             data = source.more(self.tracker.held, rest, spare=SPARE)
             walk = _Walk(data, held, source.is_end and not self._is_growing, self.position - held)
             self._walk(walk)
-            chunks = self.tracker.feed(data, walk.segments, walk.count, walk.shift, self.counts)
+            chunks = self.tracker.feed(walk.all_data(), walk.segments, walk.count, walk.shift, self.counts)
             self.position = walk.place + walk.shift
             rest = data[walk.place :]
             if walk.place > held:
@@ -122,6 +126,8 @@ class PacketReader:
                 self.tracker.grow()
             elif outcome == packets.NEW_INTERFACES:
                 self._make_room_for_interfaces()
+            elif outcome == packets.FRAGMENTED:
+                self._take_fragment(walk)
             elif outcome == packets.BROKEN:
                 self._break("not a packet", walk.place + walk.shift)
                 break
@@ -134,7 +140,7 @@ class PacketReader:
     def _run(self, walk: _Walk) -> int:
         form = self._format
         window = (walk.data, walk.place, len(walk.data), walk.is_end)
-        filled = (self.tracker.keys, self.tracker.table, walk.segments, self._counters)
+        filled = (self.tracker.keys, self.tracker.table, walk.segments, self._places, self._counters)
         if self.kind == "pcap":
             link = form.interfaces[0][0]
             walk.place, outcome = packets.walk_pcap(*window, form.is_big, form.is_nano, link, form.largest, *filled)
@@ -157,18 +163,63 @@ class PacketReader:
             self.counts.broken = f"the last {rest} bytes, up to {walk.end}, are an incomplete packet"
         walk.place = len(walk.data)
 
+    def _take_fragment(self, walk: _Walk) -> None:
+        """Take the fragment that the walk has come to. What it completes may be a fragment itself, of a tunnel."""
+        data, origin = walk.data, int(self._places[layers.BODY_AT])
+        for _ in range(_MOST_NESTED):
+            fragment = self._fragment(data)
+            if fragment is None or (done := self.tracker.fragments.add(fragment)) is None:
+                return
+            packet, count = done
+            self.counts.joined_fragments += count
+            data = np.frombuffer(packet + bytes(SPARE), np.uint8)
+            if not self._take_datagram(walk, data, len(packet), fragment.ts, origin):
+                return
+
+    def _fragment(self, data: NDArray[np.uint8]) -> Fragment | None:
+        """Return the fragment that the kernel found; None if not all of it was captured."""
+        ip, body, end, offset, identification, protocol, is_last, is_six, cut = self._places.tolist()
+        if not body < end <= cut:
+            return None
+        head = data[ip : ip + (40 if is_six else 20)].tobytes()
+        if is_six:
+            ends, whole = head[8:40], b"\x60" + bytes(5) + bytes([protocol]) + head[7:]
+        else:
+            ends, whole = head[12:20], b"\x45\0\0\0" + head[4:6] + bytes(2) + head[8:]
+        ts = int(self._counters[packets.LAST_US])
+        content = data[body:end].tobytes()
+        return Fragment(ends, identification, protocol, offset, bool(is_last), ts, b"" if offset else whole, content)
+
+    def _take_datagram(self, walk: _Walk, data: NDArray[np.uint8], size: int, ts: int, origin: int) -> bool:
+        """Take a packet that was put together; return whether it is a fragment."""
+        counters, tracker = self._counters, self.tracker
+        before = int(counters[packets.SEGMENTS])
+        if tracker.count >= len(tracker.keys) // packets.KEY:
+            tracker.grow()
+        filled = (tracker.keys, tracker.table, walk.segments, self._places, counters)
+        is_fragment = bool(packets.walk_datagram(data, size, ts, *filled))
+        tracker.count = int(counters[packets.FLOWS])
+        if counters[packets.SEGMENTS] > before:
+            row = before * packets.SEGMENT
+            walk.segments[row + packets.START] += walk.add(data)
+            walk.segments[row + packets.FLAGS] |= origin + 1 << packets.ORIGIN_BITS
+        return is_fragment
+
     def _count(self, walk: _Walk) -> None:
-        counts = self.counts
-        counters = self._counters.tolist()
+        counts, counters = self.counts, self._counters.tolist()
         counts.packets += counters[packets.PACKETS]
         counts.bytes += counters[packets.BYTES]
-        counts.foreign_packets += counters[packets.FOREIGN]
+        for kind, count in zip(layers.FOREIGN_KINDS, counters[packets.FOREIGN :], strict=False):
+            if count:
+                counts.foreign[kind] = counts.foreign.get(kind, 0) + count
         counts.foreign_bytes += counters[packets.FOREIGN_BYTES]
+        counts.fragments += counters[packets.FRAGMENTS]
+        counts.strange_times += counters[packets.STRANGE_TIMES]
         counts.cut_packets += counters[packets.CUT]
-        if counters[packets.UNKNOWN_LINK]:
-            links = set(self._interfaces[pcapng.INTERFACE_LINK :: pcapng.INTERFACE_ROW].tolist()) - packets.LINKS
+        if "link" in counts.foreign:
+            links = set(self._interfaces[pcapng.INTERFACE_LINK :: pcapng.INTERFACE_ROW].tolist()) - layers.LINKS
             self._note(f"packets of link type {', '.join(map(str, sorted(links)))} are not understood")
-        if counters[packets.STRAY]:
+        if "interface" in counts.foreign:
             self._note("there are packets of interfaces that are not described")
         if counters[packets.LOST_INTERFACES]:
             self._note(f"a section describes more than {pcapng.MOST_INTERFACES} interfaces; the others are not read")
@@ -186,3 +237,14 @@ class _Walk:
         self.end = len(data) + shift
         self.segments = np.empty(((len(data) - place) // packets.SMALLEST + 1) * packets.SEGMENT, np.int64)
         self.count = 0
+        self._added: list[NDArray[np.uint8]] = []
+        self._size = len(data)
+
+    def add(self, data: NDArray[np.uint8]) -> int:
+        """Add bytes that are not in the file as they are; return where they begin."""
+        self._added.append(data)
+        self._size += len(data)
+        return self._size - len(data)
+
+    def all_data(self) -> NDArray[np.uint8]:
+        return np.concatenate([self.data, *self._added]) if self._added else self.data

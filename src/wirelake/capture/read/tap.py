@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import CaptureError
+from ...kernels.times import LATEST_US, STRANGE
 from .. import tap_format as form
 from ..chunks import Chunks, Connection, Counts, connection_id
 from ..lazy_kernels import tap as kernel
@@ -20,6 +21,8 @@ from . import ResumePoint, TapHead
 from .files import CaptureFile
 
 MOST_NOTES = 20
+_TS = 4
+"""Of the columns of chunks."""
 _UNKNOWN = -1
 
 
@@ -70,6 +73,11 @@ class TapConnections:
         """Forget a connection: its number is not used again."""
         known = self._known.pop((set_id, number), None)
         return known.connection if known is not None else None
+
+
+def believed(ts: int) -> int | None:
+    """Return a time, None if it is outside the range of times."""
+    return ts if 0 <= ts < LATEST_US else None
 
 
 def tap_connection_id(host: str, client: str, server: str, first: str, set_id: bytes, number: int) -> str:
@@ -162,11 +170,12 @@ class TapReader:
             records.buffer, base, records.kinds, records.details, local, records.starts, records.lengths,
             len(records.kinds), ends, last, columns,
         )  # fmt: skip
+        self.counts.strange_times += int((columns[_TS, :made] == STRANGE).sum())
         self.counts.missing_bytes += int(missing)
         self.counts.repeated_bytes += int(repeated)
         for index, tap in enumerate(known):
             tap.ends = (int(ends[2 * index]), int(ends[2 * index + 1]))
-            tap.connection.last_us = int(last[index])
+            tap.connection.last_us = believed(int(last[index]))
         _date_beginnings(known, local, records, is_record)
         self._close(records, set_id)
         return Chunks(records.buffer, [tap.connection for tap in known], *columns[:, :made])
@@ -183,7 +192,7 @@ class TapReader:
             if connection is not None:
                 detail = int(records.details[i])
                 connection.ended = form.ENDED[detail] if detail < len(form.ENDED) else form.ENDED[0]
-                connection.ended_us = form.CLOSE_BODY.unpack(records.body(int(i)))[0]
+                connection.ended_us = believed(form.CLOSE_BODY.unpack(records.body(int(i)))[0])
 
     def _note(self, position: int, count: int) -> None:
         notes = self.counts.notes
@@ -227,7 +236,7 @@ def _connection(body: bytes, detail: int, set_id: bytes, number: int) -> Connect
     made = Connection(
         tap_connection_id(server, *ends, str(opened_us), set_id, number), client, server, client_port, server_port
     )
-    made.first_us, made.is_whole, made.protocol = opened_us, detail == form.BEGINS, protocol or None
+    made.first_us, made.is_whole, made.protocol = believed(opened_us), detail == form.BEGINS, protocol or None
     return made
 
 
@@ -238,4 +247,4 @@ def _date_beginnings(
     for index, tap in enumerate(known):
         if tap.connection.first_us is None:
             first = int(np.flatnonzero(is_record & (local == index))[0])
-            tap.connection.first_us = int.from_bytes(records.body(first)[:8], "little", signed=True)
+            tap.connection.first_us = believed(int.from_bytes(records.body(first)[:8], "little", signed=True))
