@@ -125,7 +125,7 @@ def test_a_small_compressed_file_is_the_same_without_being_read(world: World) ->
     assert world.decide(world.see("a.zst", A[:5001], size=50)) == [("a.zst", "grown", 5000)]
 
 
-@pytest.mark.parametrize("part", [65, 3000, 66_000])
+@pytest.mark.parametrize("part", [40, 3000, 66_000])
 def test_a_copy_or_archive_that_is_being_written_is_not_read_twice(world: World, part: int) -> None:
     world.ingest(world.see("a", A))
     assert world.ingest(world.see("b", A[:part])) == [("b", "same", 100_000)]
@@ -275,12 +275,14 @@ def _do_something(data: st.DataObject, files: dict[str, tuple[int, int, bool]], 
     files_of = {path: file for path, file in files.items() if file[0] == number}
     if not files_of:
         if lengths[number] == 0:
-            lengths[number] = data.draw(st.sampled_from([31, 200, 70_000]))
+            lengths[number] = data.draw(st.sampled_from([40, 200, 70_000]))
             files[name] = (number, lengths[number], False)
         return
     path, (_, length, is_packed) = max(files_of.items(), key=lambda item: item[1][1])
     match data.draw(st.sampled_from(["grow", "move", "copy", "pack", "unpack"])):
         case "grow" if not is_packed:
+            for copy in files_of:  # else a shorter one could take the place of the longest
+                del files[copy]
             lengths[number] = length + data.draw(st.sampled_from([7, 300, 66_000]))
             files[path] = (number, lengths[number], False)
         case "move":
