@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.capture import hostile
+from tests.capture.packing import PACK, in_members
 from tests.capture.reloading import reloaded
 from wirelake.capture.decode import CaptureDecoder, CaptureRange, DecodedWindow
 from wirelake.capture.partitions import Plan, decode_partition, plan
@@ -116,3 +118,33 @@ def test_the_planner_says_how_far_it_is_and_where_it_left_each_capture(captured:
     assert {path: point.position for path, point in planned.resume_points.items()} == {
         each.path: each.size for each in captured["pcap"]
     }
+
+
+@pytest.mark.parametrize("suffix", PACK)
+def test_partitions_of_a_compressed_capture_double_and_give_the_same_rows(suffix: str, tmp_path: Path) -> None:
+    write_pcap(generate(BUILT_IN, seed=11, messages=1500, connections=2, corrupt=0.04), tmp_path / "a.pcap")
+    content = (tmp_path / "a.pcap").read_bytes()
+    packed = tmp_path / f"a.pcap{suffix}"
+    packed.write_bytes(PACK[suffix](content))
+    each = CaptureRange(str(packed), "a.pcap", "pcap", size=packed.stat().st_size)
+    planned = plan([each], ReadSettings(), partition_bytes=20_000, is_last=True)
+    ranges = [one for partition in planned.partitions for one in partition.ranges]
+    unpacked_before = sum(one.start.position for one in ranges if one.start is not None)
+    assert len(ranges) > 3 and unpacked_before < 2 * len(content)
+    assert all(one.start is None or one.size >= one.start.position for one in ranges[:-1])
+    plain = CaptureRange(str(tmp_path / "a.pcap"), "a.pcap", "pcap", size=len(content))
+    assert of_plan(planned) == in_one_go([plain])
+    assert len(plan([plain], ReadSettings(), partition_bytes=20_000).partitions) > len(content) // 30_000
+
+
+@pytest.mark.parametrize("suffix", PACK)
+def test_a_damaged_compressed_capture_gives_the_same_rows_in_partitions(suffix: str, tmp_path: Path) -> None:
+    write_pcap(generate(BUILT_IN, seed=11, messages=1500, connections=2), tmp_path / "a.pcap")
+    content = bytearray(in_members(suffix, (tmp_path / "a.pcap").read_bytes(), 60_000, 120_000))
+    content[len(content) * 2 // 3 : len(content) * 2 // 3 + 9] = b"\xff" * 9
+    packed = tmp_path / f"a.pcap{suffix}"
+    packed.write_bytes(content)
+    each = CaptureRange(str(packed), "a.pcap", "pcap", size=len(content))
+    planned = plan([each], ReadSettings(), partition_bytes=10_000, is_last=True)
+    assert len(planned.partitions) > 2
+    assert of_plan(planned) == in_one_go([each])

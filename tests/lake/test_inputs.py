@@ -17,7 +17,7 @@ def test_a_record_of_an_earlier_wirelake_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "count"), [(0, 0), (SMALLEST_MARK, 0), (SMALLEST_MARK + 1, 1), (1000, 4), (HEAD_BYTES, 10)]
+    ("size", "count"), [(0, 0), (SMALLEST_MARK, 0), (SMALLEST_MARK + 1, 1), (1000, 5), (HEAD_BYTES, 11)]
 )
 def test_marks_are_of_ever_twice_as_many_bytes_and_of_fewer_than_there_are(size: int, count: int) -> None:
     assert len(marks(bytes(size))) == count

@@ -1,6 +1,10 @@
 """Cut captures into partitions that can be decoded side by side, with the result of decoding them in sequence.
 
 To find out what is known where a partition begins, the planner decodes the captures itself, without columns.
+
+A task that begins inside a compressed capture has to unpack all that comes before. So its partition is at least as
+large as that: partitions of a compressed capture double in size, and all tasks together unpack at most three times
+what it holds.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from .decode import CaptureDecoder, CaptureRange, DecodedWindow
 from .read import ResumePoint
-from .read.files import WINDOW_BYTES
+from .read.files import WINDOW_BYTES, compression_of
 from .settings import ReadSettings
 from .state import State
 
@@ -123,12 +127,13 @@ class _Cutter:
 
     def begin(self, captured: CaptureRange) -> None:
         self.captured, self.captured_size = captured, 0
+        self.is_compressed = bool(compression_of(captured.path))
 
     def add(self, decoded: DecodedWindow) -> None:
         self.touched.update(connection.id for connection in decoded.chunks.connections)
         self.captured_size += decoded.consumed
         reader = self.decoder.reader
-        if reader is not None and self.size + self.captured_size >= self.partition_bytes:
+        if reader is not None and self.size + self.captured_size >= self._enough():
             left = max(0, self.captured.size - self.captured_size)
             self.ranges.append(replace(self.captured, stop=reader.position, size=self.captured_size))
             self.cut()
@@ -137,6 +142,11 @@ class _Cutter:
     @property
     def has_just_cut(self) -> bool:
         return not self.ranges and not self.captured_size
+
+    def _enough(self) -> int:
+        start = self.captured.start
+        unpacked_before = start.position if start is not None and self.is_compressed else 0
+        return max(self.partition_bytes, unpacked_before)
 
     def end(self) -> None:
         if self.captured_size or self.captured.start is None:

@@ -9,7 +9,8 @@ import msgspec
 from .validation import Count, Int64, Text
 
 HEAD_BYTES = 1 << 16
-SMALLEST_MARK = 64
+SMALLEST_MARK = 32
+"""A pcap file with the head of one packet has 40 bytes."""
 
 
 class Input(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -30,7 +31,7 @@ class Input(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     is_bare: bool = False
     """It held nothing but its head, which is the same in many files."""
     marks: tuple[Text, ...] = ()
-    """Hashes of its first 64, 128, 256 … bytes, while these are fewer than ``head_bytes``: a file that has only a part
+    """Hashes of its first 32, 64, 128 … bytes, while these are fewer than ``head_bytes``: a file that has only a part
     of this content is told by them.
     """
     origin: Text = ""
