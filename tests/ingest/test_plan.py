@@ -40,7 +40,7 @@ def plans(paths: list[Path], lake: Lake, late: Late = "refuse", final: bool = Fa
         def carry_of(sensor: str, known: Mapping[str, str]) -> CarryOf:
             return CarryOf(lake.store, run.staging, sensor, known)
 
-        return Choice(lake, carry_of, late, final).plans(found)
+        return Choice(lake, carry_of, lambda lengths: [True] * len(lengths), late, final).plans(found)
 
 
 def chosen(plan: SensorPlan) -> list[tuple[str, int]]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gzip
 import lzma
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field

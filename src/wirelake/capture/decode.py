@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -92,7 +92,7 @@ class CaptureDecoder:
             # Whatever a capture does to its readers: its name tells which one to set aside.
             raise CaptureError(f"cannot be decoded: {error}", path=captured.path) from error
         self.counts[captured.capture] = reader.counts
-        self.resume_points[captured.path] = reader.resume_point()
+        self.resume_points[captured.path] = replace(reader.resume_point(), seen=reader.source.position)
 
     def _windows(self, reader: Reader, captured: CaptureRange) -> Iterator[DecodedWindow]:
         before = reader.position

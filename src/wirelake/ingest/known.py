@@ -139,7 +139,8 @@ def _compared(one: Seen, known: Mapping[str, Input], records: Mapping[_Key, list
         now = msgspec.structs.replace(now, origin=_origin(now))
         return Known(one.capture, now, None, *_under_this_name(now, here))
     before = max(same, key=lambda record: record.position)
-    now = msgspec.structs.replace(now, position=before.position, origin=before.origin or _origin(now))
+    origin = before.origin or _origin(now)
+    now = msgspec.structs.replace(now, position=before.position, length=before.length, origin=origin)
     if here in same and _is_shorter(one, here):
         return Known(one.capture, now, before, "shrunk", _TOO_SHORT.format(here), is_recorded=False)
     return Known(one.capture, now, before, "grown" if _may_have_more(one, before, same) else "same")
@@ -174,7 +175,7 @@ def _is_shorter(one: Seen, here: Input) -> bool:
 def _may_have_more(one: Seen, before: Input, same: list[Input]) -> bool:
     length = _length(one)
     if length is not None:
-        return length > before.position
+        return length > max(before.position, before.length)
     stored = one.now.size, one.now.mtime_us
     return all((record.size, record.mtime_us) != stored for record in same)
 

@@ -17,12 +17,10 @@ from ..lake import Input, Lake
 from .known import Known, Seen, look, recognise
 from .runner import IngestError
 from .sensor_carry import CarryOf, Closing
-from .sensors import Place, default_sensor, place_of, sensor_key, separate_sensor
+from .sensors import COMPRESSED, Place, base_name, default_sensor, place_of, sensor_key, separate_sensor
 
 Late = Literal["refuse", "rebuild", "separate"]
 SMALLEST_PARTITION = 16 << 20
-SUFFIXES = (".gz", ".zst", ".xz")
-"""A capture that was read may be compressed by now."""
 
 
 @dataclass(frozen=True)
@@ -104,10 +102,12 @@ class Found:
     @classmethod
     def of(cls, one: Known, sensor: str | None) -> Found:
         """A capture that is known keeps its sensor, wherever it lies now; ``sensor`` is that of new ones."""
-        before = one.before
-        given = sensor or default_sensor(one.now.path, one.capture.kind)
-        name, part = (before.sensor, before.part) if before is not None else (given, "")
-        now = msgspec.structs.replace(one.now, sensor=name, part=part)
+        before, now = one.before, one.now
+        if before is None:
+            name = sensor or default_sensor(now.path, one.capture.kind)
+            now = msgspec.structs.replace(now, sensor=name, name=base_name(now.path))
+        else:
+            now = msgspec.structs.replace(now, sensor=before.sensor, name=before.name, part=before.part)
         return cls(one.capture, now, before, one.change in ("new", "grown", "changed"))
 
     @property
@@ -136,8 +136,13 @@ class Choice:
     lake: Lake
     carry_of: Callable[[str, Mapping[str, str]], CarryOf]
     """Makes the carry of a sensor out of that of all sensors."""
+    have_more: Callable[[Sequence[tuple[str, int]]], Sequence[bool]]
+    """Says of compressed files whether their content has more than so many bytes."""
     late: Late = "refuse"
     final: bool = False
+
+    unchanged: list[Found] = field(default_factory=list)
+    """Captures that turned out to hold nothing new."""
 
     def plans(self, found: Sequence[Found]) -> list[SensorPlan]:
         """Return what to do with each sensor to which these captures belong, if there is anything to do."""
@@ -153,7 +158,17 @@ class Choice:
     def _late(self, name: str, found: Sequence[Found]) -> list[Found]:
         newest = max((place for one in self._read(name) if (place := place_of(one))), default=None)
         placed = [(one, place) for one in found if one.is_news and (place := one.place) is not None]
-        return [one for one, place in placed if newest is not None and place < newest]
+        return self._with_more([one for one, place in placed if newest is not None and place < newest])
+
+    def _with_more(self, late: Sequence[Found]) -> list[Found]:
+        """Leave out captures that were only compressed since they were read: how much they hold shows when unpacked."""
+        packed = [(one, one.before) for one in late if one.capture.compression and one.before is not None]
+        if not packed:
+            return list(late)
+        more = self.have_more([(one.capture.path, max(before.position, before.length)) for one, before in packed])
+        without = [one for (one, _), has_more in zip(packed, more, strict=True) if not has_more]
+        self.unchanged += without
+        return [one for one in late if one not in without]
 
     def _read(self, name: str) -> list[Input]:
         """Return the captures that were read of a sensor, each once: with the record that says the most."""
@@ -168,7 +183,7 @@ class Choice:
         if late and self.late == "rebuild":
             return [self._rebuilt(name, found, late)]
         plan = self._continued(name)
-        news = sorted((one for one in found if one.is_news and one not in late), key=_order)
+        news = sorted((one for one in found if one.is_news and one not in [*late, *self.unchanged]), key=_order)
         if news or (self.final and plan.carry.is_open):
             plan.segments = [Segment([self._capture(one, plan.carry) for one in news], self.final)]
         return [plan, *(self._separated(one, plan.carry) for one in late)]
@@ -228,8 +243,8 @@ class Choice:
     def _known(self, known: Input) -> Found:
         """Find a capture of the lake again; refuse if it is gone."""
         names = [one.path for one in self.lake.inputs().values() if one.origin == known.origin][::-1]
-        unpacked = {name.removesuffix(suffix) for name in names for suffix in SUFFIXES}
-        others = [f"{name}{suffix}" for name in unpacked for suffix in ("", *SUFFIXES)]
+        unpacked = {name.removesuffix(suffix) for name in names for suffix in COMPRESSED}
+        others = [f"{name}{suffix}" for name in unpacked for suffix in ("", *COMPRESSED)]
         for path in dict.fromkeys([*names, *others]):
             if (there := self._at(path, known)) is not None:
                 return there

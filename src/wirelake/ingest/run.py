@@ -22,6 +22,7 @@ from .runner import CaptureFailed, Runner
 from .sensor_carry import CarryOf
 from .stages import NoProgress, Progress
 from .step import Step
+from .tasks.has_more import HasMoreTask
 
 BUCKETS = 8
 
@@ -111,8 +112,14 @@ class _Ingest:
             return CarryOf(lake.store, run.staging, sensor, known)
 
         captures = [Found.of(one, self.sensor) for one in found]
-        plans = Choice(lake, carry_of, self.late, self.final).plans(captures)
+        choice = Choice(lake, carry_of, self._have_more, self.late, self.final)
+        plans = choice.plans(captures)
+        beside = [*records_beside(found), *(one.now for one in choice.unchanged)]
         step = Step(run, self.runner, self.reading, self.keep_bytes, progress)
-        report = step.run(plans, records_beside(found), self.partition_bytes) if plans else Report()
-        report.skipped = sum(not one.is_news for one in captures)
+        report = step.run(plans, beside, self.partition_bytes) if plans or choice.unchanged else Report()
+        report.skipped = sum(not one.is_news for one in captures) + len(choice.unchanged)
         return report
+
+    def _have_more(self, lengths: Sequence[tuple[str, int]]) -> list[bool]:
+        futures = [self.runner.submit(HasMoreTask(path, length)) for path, length in lengths]
+        return [future.result() for future in futures]

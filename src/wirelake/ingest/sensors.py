@@ -16,6 +16,9 @@ _TAP = re.compile(r"(?:-\d{6})?\.tap(?:\.\w+)?$")
 """What the name of a tap's file has behind the name of the tap."""
 
 
+COMPRESSED = (".gz", ".zst", ".xz")
+
+
 class Place(NamedTuple):
     """The place of a capture in the order of its sensor."""
 
@@ -25,11 +28,13 @@ class Place(NamedTuple):
 
 def place_of(capture: Input) -> Place | None:
     """Return the place of a capture; None if it has no packet yet, or no times."""
-    return None if capture.first_us is None else Place(capture.first_us, base_name(capture.path))
+    return None if capture.first_us is None else Place(capture.first_us, capture.name)
 
 
 def base_name(path: str) -> str:
-    return path.rpartition("/")[2]
+    """Return the name of a file, without what compression adds to it."""
+    name = path.rpartition("/")[2]
+    return next((name.removesuffix(suffix) for suffix in COMPRESSED if name.endswith(suffix)), name)
 
 
 def default_sensor(path: str, kind: str) -> str:

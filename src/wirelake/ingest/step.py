@@ -150,8 +150,5 @@ class Step:
 def _inputs(sensor: SensorStep) -> list[Input]:
     """Return the captures of a sensor with the places where they were left."""
     listed = {capture.input.key: capture for capture in sensor.plan.captures}
-    points = {key: sensor.left_at.get(capture.piece.path) for key, capture in listed.items()}
-    return [
-        capture.input.read_to(point.position if (point := points[key]) is not None else capture.input.position)
-        for key, capture in listed.items()
-    ]
+    points = ((capture.input, sensor.left_at.get(capture.piece.path)) for capture in listed.values())
+    return [one if point is None else one.read_to(point.position, point.seen) for one, point in points]

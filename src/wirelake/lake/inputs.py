@@ -25,6 +25,8 @@ class Input(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     head_bytes: Count
     position: Count = 0
     """How far its content was read. The reader's own count, set with ``read_to``."""
+    length: Count = 0
+    """How many bytes its content had then: behind the position, an incomplete packet may wait for its rest."""
     kind: Text = ""
     first_us: Int64 | None = None
     """The time of its first packet: captures are read in this order."""
@@ -39,6 +41,8 @@ class Input(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     sensor: Text = ""
     """The place where it was captured."""
+    name: Text = ""
+    """What it was called when it was first read: with ``first_us``, its place in the order of its sensor."""
     part: Text = ""
     """Where this part of the capture begins, if what is before it went to another sensor."""
 
@@ -47,8 +51,8 @@ class Input(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """What it is recorded under."""
         return f"{self.path}#{self.part}" if self.part else self.path
 
-    def read_to(self, position: int) -> Input:
-        return msgspec.structs.replace(self, position=position)
+    def read_to(self, position: int, length: int = 0) -> Input:
+        return msgspec.structs.replace(self, position=position, length=max(position, length))
 
 
 def head_hash(content: bytes) -> str:

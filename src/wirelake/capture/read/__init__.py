@@ -64,6 +64,8 @@ class ResumePoint:
     position: int
     packets: PacketFormat | None = None
     tap: TapHead | None = None
+    seen: int = 0
+    """How many bytes of the file there were: behind the position, an incomplete packet may wait for its rest."""
 
 
 class Reader(Protocol):
@@ -73,6 +75,7 @@ class Reader(Protocol):
     position: int
     """How far it was read, in bytes of the unpacked file."""
     counts: Counts
+    source: CaptureFile
 
     def __iter__(self) -> Iterator[Chunks]: ...
 

@@ -52,7 +52,7 @@ class PacketReader:
         self.tracker = tracker
         self.counts = Counts()
         self.position = 0
-        self._source = source
+        self.source = source
         self._is_growing = growing
         self._counters = np.zeros(packets.COUNTERS, np.int64)
         self._places = np.zeros(layers.PLACES, np.int64)
@@ -78,7 +78,7 @@ class PacketReader:
         return ResumePoint(self.position, packets=known)
 
     def __iter__(self) -> Iterator[Chunks]:
-        rest, source = np.empty(0, np.uint8), self._source
+        rest, source = np.empty(0, np.uint8), self.source
         while not (source.is_over or self.counts.broken):
             self.tracker.tidy()
             held = len(self.tracker.held)
@@ -98,7 +98,7 @@ class PacketReader:
     # --- heads
 
     def _read_head(self) -> PacketFormat:
-        head = self._source.head(PCAP_HEAD)
+        head = self.source.head(PCAP_HEAD)
         self.position = len(head)
         if self.position < PCAP_HEAD:
             self._break("the head of the file is cut", self.position)
@@ -154,8 +154,8 @@ class PacketReader:
         self._interfaces = np.pad(self._interfaces, (0, max(room - known, 0)))
 
     def _note_end(self, walk: _Walk) -> None:
-        if self._source.broken:
-            self.counts.broken = self._source.broken
+        if self.source.broken:
+            self.counts.broken = self.source.broken
         elif self._counters[packets.TORN]:
             self.counts.broken = f"the last packet is cut at byte {walk.end}"
         elif walk.place < len(walk.data):

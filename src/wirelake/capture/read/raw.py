@@ -41,7 +41,7 @@ class RawReader:
         self.connection, self.direction = stream_of(source.path)
         self.counts = Counts()
         self.position = start.position if start is not None else 0
-        self._source = source
+        self.source = source
         if self.position:
             source.seek(self.position)
 
@@ -49,11 +49,11 @@ class RawReader:
         return ResumePoint(self.position)
 
     def __iter__(self) -> Iterator[Chunks]:
-        while len(data := self._source.more()):
+        while len(data := self.source.more()):
             position, self.position = self.position, self.position + len(data)
             self.counts.bytes += len(data)
             yield self._chunk(data, position)
-        self.counts.broken = self._source.broken
+        self.counts.broken = self.source.broken
 
     def _chunk(self, data: NDArray[np.uint8], position: int) -> Chunks:
         row = (0, self.direction, position, len(data), NO_TIME, 0, position)

@@ -95,7 +95,7 @@ class TapReader:
         self.connections = connections
         self.path = source.path
         self.counts = Counts()
-        self._source = source
+        self.source = source
         self._damaged_from = -1
         if start is not None and start.tap is not None:
             self._head: TapHead | None = start.tap
@@ -107,7 +107,7 @@ class TapReader:
 
     def _read_head(self) -> TapHead | None:
         """Return the head of the file; None if it is not all there (yet)."""
-        head = self._source.head(form.FILE_HEAD_BYTES)
+        head = self.source.head(form.FILE_HEAD_BYTES)
         self.counts.bytes += len(head)
         if head[: len(form.MAGIC)] != form.MAGIC[: len(head)]:
             raise CaptureError("not a tap file", path=self.path)
@@ -132,7 +132,7 @@ class TapReader:
         if self._head is None:
             return
         rest = np.empty(0, np.uint8)
-        while len(buffer := self._source.more(rest)) > len(rest):
+        while len(buffer := self.source.more(rest)) > len(rest):
             base = self.position
             self.counts.bytes += len(buffer) - len(rest)
             chunks, used = self._take(buffer, base, self._head)
@@ -202,10 +202,10 @@ class TapReader:
             notes.append("there are more such places")
 
     def _note_end(self, rest: int) -> None:
-        self.counts.broken = self._source.broken
+        self.counts.broken = self.source.broken
         if self._damaged_from >= 0:
             self._note(self._damaged_from, self.position + rest - self._damaged_from)
-        elif rest and self._source.stop is None and not self.counts.broken:
+        elif rest and self.source.stop is None and not self.counts.broken:
             self.counts.broken = f"the last record is incomplete: {rest} bytes at {self.position}"
 
 
