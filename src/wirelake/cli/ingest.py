@@ -90,8 +90,8 @@ def ingest(
 
     IN are capture files (pcap, pcapng, tap; gzip, zstd and xz too), directories, patterns or URIs; LAKE is a directory
     or a URI. Captures that the lake already has are skipped, those that have grown are continued, and a connection may
-    go on in the next file. The tables are Parquet: read them with Spark, DuckDB, pandas or anything else. One commit makes
-    everything visible, or nothing.
+    go on in the next file. The tables are Parquet: read them with Spark, DuckDB, pandas or anything else. One commit
+    makes everything visible, or nothing.
 
     \b
     wirelake generate -p casual -p mb -n 20000 -o monday.pcap
