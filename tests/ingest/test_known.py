@@ -175,6 +175,13 @@ def test_a_ring_of_files_loses_nothing_that_it_overwrites(world: World) -> None:
     assert world.ingest(world.see("other", C)) == [("other", "same", 100_000)]
 
 
+def test_the_furthest_record_of_a_capture_is_kept_when_another_takes_its_name(world: World) -> None:
+    world.ingest(world.see("a", A[:70_000]))
+    world.ingest(world.see("b", A))
+    world.ingest(world.see("b", C))
+    assert world.ingest(world.see("c", A)) == [("c", "same", 100_000)], "not read on from the record of a"
+
+
 def test_rotation_by_renaming_shifts_every_name(world: World) -> None:
     contents = [content(number) for number in range(5)]
     for step, newest in enumerate(contents):

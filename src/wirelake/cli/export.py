@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 def export(inputs: tuple[str, ...], output: str) -> None:
     """Export what a tap recorded to a pcapng file, for Wireshark, tshark and other tools.
 
-    IN are tap files (.gz too) or directories of them. Several files of one tap are one capture; several taps are merged
-    in time order. Every connection becomes a TCP connection with handshake, sequence numbers and end; bytes and times
-    are those of the tap. Bytes that were not recorded become missing segments.
+    IN are tap files (gzip, zstd and xz too) or directories of them. Several files of one tap are one capture; several
+    taps are merged in time order. Every connection becomes a TCP connection with handshake, sequence numbers and end;
+    bytes and times are those of the tap. Bytes that were not recorded become missing segments.
 
     \b
     wirelake export captures/ -o today.pcapng

@@ -115,10 +115,10 @@ def ingest(
 ) -> None:
     """Turn captures into the tables of a lake: messages, exchanges, sessions, transactions, violations.
 
-    IN are capture files (pcap, pcapng, tap; .gz too), directories, patterns or URIs; LAKE is a directory or a URI.
-    Captures that the lake already has are skipped, those that have grown are continued, and a connection may go on in
-    the next file. The tables are Parquet: read them with Spark, DuckDB, pandas or anything else. One commit makes
-    everything visible, or nothing.
+    IN are capture files (pcap, pcapng, tap; gzip, zstd and xz too), directories, patterns or URIs; LAKE is a directory
+    or a URI. Captures that the lake already has are skipped, those that have grown are continued, and a connection may
+    go on in the next file. The tables are Parquet: read them with Spark, DuckDB, pandas or anything else. One commit
+    makes everything visible, or nothing.
 
     The captures of a sensor are read in the order of their first packets, as one. Sensors are independent: the column
     sensor of every table tells them apart. A capture that cannot be decoded is set aside by name, and the others are

@@ -212,11 +212,14 @@ def _has_content_of(one: Seen, other: Seen) -> bool:
 
 
 def _with_displaced(decided: list[Known], known: Mapping[str, Input]) -> list[Known]:
-    """Keep what is known of captures whose names others took, unless they are known by another name too."""
+    """Keep what is known of captures whose names others took, unless another record says as much of them."""
     displaced = {one.now.path: here for one in decided if (here := _displaced_by(one, known)) is not None}
-    kept = {record.origin for path, record in known.items() if path not in displaced}
-    kept |= {one.now.origin for one in decided if one.is_recorded}
-    aside = {path: here for path, here in displaced.items() if here.origin not in kept}
+    kept = [record for path, record in known.items() if path not in displaced]
+    kept += [one.now for one in decided if one.is_recorded]
+    read_to: dict[str, int] = {}
+    for record in kept:
+        read_to[record.origin] = max(record.position, read_to.get(record.origin, 0))
+    aside = {path: here for path, here in displaced.items() if read_to.get(here.origin, -1) < here.position}
     return [replace(one, displaced=_aside(aside[one.now.path])) if one.now.path in aside else one for one in decided]
 
 

@@ -15,6 +15,8 @@ from wirelake.capture.read.raw import NO_TIME, RawReader, stream_of
         ("0000-casual-to_server.bin", TO_SERVER),
         ("0000-casual-to_client.bin", TO_CLIENT),
         ("x_to_client.raw.gz", TO_CLIENT),
+        ("x_to_client.raw.zst", TO_CLIENT),
+        ("x_to_client.raw.xz", TO_CLIENT),
         ("to_client.bin", TO_CLIENT),
         ("anything.bin", TO_SERVER),
         ("goto_client.bin", TO_SERVER),
@@ -25,7 +27,10 @@ def test_the_name_tells_the_direction(name: str, direction: int) -> None:
 
 
 def test_two_directions_are_one_connection_wherever_the_files_are() -> None:
-    pair = {stream_of(name)[0].id for name in ("a/x-to_server.bin", "s3://b/c/x-to_client.bin", "x-to_client.bin.gz")}
+    pair = {
+        stream_of(name)[0].id
+        for name in ("a/x-to_server.bin", "s3://b/c/x-to_client.bin", "x-to_client.bin.gz", "x-to_server.bin.zst")
+    }
     assert len(pair) == 1
     assert stream_of("y-to_server.bin")[0].id not in pair
 

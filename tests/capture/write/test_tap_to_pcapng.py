@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import os
 import subprocess
@@ -15,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.capture.packing import PACK
 from tests.needs import require
 from wirelake.capture.chunks import TO_CLIENT, TO_SERVER
 from wirelake.capture.decode import CaptureDecoder, CaptureRange
@@ -186,9 +186,9 @@ def test_rotated_sets_and_several_taps_are_put_together_in_the_order_of_time(tmp
     for one in writers:
         one.end()
     (directory / "notes.txt").write_text("no tap")
-    last = writers[0].paths[-1]
-    (directory / (last.name + ".gz")).write_bytes(gzip.compress(last.read_bytes()))
-    last.unlink()
+    for suffix, path in zip(PACK, writers[0].paths, strict=False):
+        (directory / (path.name + suffix)).write_bytes(PACK[suffix](path.read_bytes()))
+        path.unlink()
     told = exported(tmp_path / "a.pcapng", directory, writers[1].paths[0])
     assert told.files == sum(len(one.paths) for one in writers) > 20
     found = Streams(tmp_path / "a.pcapng")
