@@ -22,11 +22,11 @@ NONE, OPEN, CLOSED, RESET = range(4)
 
 # A direction.
 FIRST, KNOWN, NEXT, FINISH, ACKED, HEAD, TAIL, HELD = range(8)
-HELD_BYTES, HELD_SINCE, INITIAL, LISTED, IS_FINISHED, DUE_AT, EXPRESS, EDGE = range(8, 16)
+HELD_BYTES, HELD_SINCE, INITIAL, LISTED, IS_FINISHED, DUE_AT, EXPRESS, OFFERED = range(8, 16)
 """FIRST: sequence number of offset 0; NEXT: the offset that is expected; FINISH: that of the FIN; ACKED: that up to
 which the peer acknowledged; INITIAL: the sequence number of the SYN; LISTED: one more than its place in the heap of
-directions that hold segments, 0 if it is not there; DUE_AT: when its first hole is given up; EXPRESS: see NODE; EDGE:
-the offset up to which the peer was ready to receive."""
+directions that hold segments, 0 if it is not there; DUE_AT: when its first hole is given up; EXPRESS: see NODE;
+OFFERED: FLAGS of the segment that acknowledged last, with its window; -1 if there was none."""
 STREAM = 16
 UNKNOWN, GUESSED, SURE = range(3)
 """GUESSED: from a packet without payload; payload that comes first from before that place moves it there."""
