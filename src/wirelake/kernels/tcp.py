@@ -57,7 +57,6 @@ from .tcp_rows import (
     GOING_ON,
     GUESSED,
     HEAD,
-    HELD,
     HELD_BYTES,
     HOLDING,
     INITIAL,
@@ -66,7 +65,6 @@ from .tcp_rows import (
     LAST_US,
     LOCAL,
     MEMORY_US,
-    MOST_HELD,
     MOST_HELD_BYTES,
     NEW,
     NEXT,
@@ -124,9 +122,8 @@ def track(segments, first, count, keys, is_server, flows, streams, nodes, holdin
         row = i * SEGMENT
         stream = at(segments_, row + DIRECTION) * STREAM
         used = at(now_, USED)
-        held = at(streams_, stream + HELD)
         if (
-            most_nodes - used < held + 4 or most_chunks - at(now_, CHUNKS) < 2 * used + 16
+            most_nodes - used < 4 or most_chunks - at(now_, CHUNKS) < 2 * used + 16
             or most_seen - at(now_, SEENS) < 4 + at(now_, HOLDING) or most_holding - at(now_, HOLDING) < 4
         ):  # fmt: skip
             return i
@@ -532,7 +529,7 @@ def take_payload(flows, streams, nodes, holding, chunks, now, stream, sequence, 
         return
     if offset > expected:
         hold(streams, nodes, holding, now, stream, offset, length, start, position)
-        while at(streams, stream + HELD) > MOST_HELD or at(streams, stream + HELD_BYTES) > MOST_HELD_BYTES:
+        while at(streams, stream + HELD_BYTES) > MOST_HELD_BYTES:
             skip_hole(flows, streams, nodes, holding, chunks, now, stream, ts)
         return
     if at(streams, stream + HEAD) < 0:
