@@ -83,6 +83,7 @@ docs: $(STAMP) ## build the documentation site, in site/
 
 soak: setup ## run tests that take minutes
 	@$(BIN)/python -m benchmarks.soak
+	@$(BIN)/python -m benchmarks.floods
 	@$(BIN)/python -m benchmarks.crowd
 	@WIRELAKE_KILLS=25 $(BIN)/python -m pytest tests/spark/test_kill.py
 

@@ -374,23 +374,41 @@ def test_an_acknowledgement_alone_makes_no_gap(tmp_path: Path) -> None:
     assert shown(one) == [(0, b"abcdef")]
 
 
-def test_too_many_held_segments_give_the_hole_up(tmp_path: Path) -> None:
+def test_a_hole_stays_open_however_many_segments_are_held_behind_it(tmp_path: Path) -> None:
     talk = Talk().open()
-    for number in range(4097):
+    for number in range(5000):
         talk.send(10 + 2 * number, b"x", after_ns=1000)
     (one,) = talk.before_finish(tmp_path).all.values()
-    assert shown(one) == [(0, None), (10, b"x")]
+    assert shown(one) == []
+    talk.send(0, b"y" * 10)
+    (one,) = talk.before_finish(tmp_path).all.values()
+    assert shown(one) == [(0, b"y" * 10), (10, b"x")]
     (one,) = talk.follow(tmp_path)
-    assert len(one.gaps(0)) == 4097 and one.stream(0).count(b"x") == 4097
+    assert len(one.gaps(0)) == 4999 and one.stream(0).count(b"x") == 5000
 
 
 def test_too_many_held_bytes_give_the_hole_up(tmp_path: Path) -> None:
     talk = Talk().open()
-    piece = bytes(60_000)
-    for number in range(70):
+    piece, most = bytes(60_000), tcp_rows.MOST_HELD_BYTES
+    count = most // len(piece) + 1
+    for number in range(count):
         talk.send(10 + len(piece) * number, piece, after_ns=1000)
     (one,) = talk.before_finish(tmp_path).all.values()
-    assert one.gaps(0) == [(0, 10)] and len(one.stream(0)) == 10 + 70 * len(piece)
+    assert one.gaps(0) == [(0, 10)] and len(one.stream(0)) == 10 + count * len(piece)
+    talk.packets.pop()
+    (one,) = talk.before_finish(tmp_path).all.values()
+    assert shown(one) == []
+
+
+def test_too_many_held_segments_of_all_give_a_hole_up(tmp_path: Path) -> None:
+    state = TrackerState.empty()
+    state.now[tcp_rows.ELSEWHERE] = tcp_rows.MOST_HELD_OF_ALL - 10
+    talk = Talk().open()
+    for number in range(11):
+        talk.send(10 + 2 * number, b"x", after_ns=1000)
+    path = hostile.write_pcap(tmp_path / "a.pcap", talk.packets)
+    (chunks,) = open_capture(path, Tracker(state))
+    assert chunks.length.tolist() == [10, 1]
 
 
 def test_a_hole_is_given_up_once_both_directions_have_finished_and_acknowledged_beyond_it(tmp_path: Path) -> None:

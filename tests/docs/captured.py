@@ -1,7 +1,8 @@
 """Small captures in one line, for the examples of docs/rules.md: what of them is quarantined, noted, a violation.
 
 ``ceda >820101 >+2 <820101`` is a connection of ceda: three bytes to the server, two more that were not captured, three
-bytes to the client. Bytes are hex or text in quotes. With ``...`` in front, its beginning was not captured.
+bytes to the client. Bytes are hex or text in quotes. With ``...`` in front, its beginning was not captured; with ``!``
+before bytes, they have a time of the year 10000.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from wirelake.gold.matching import Matching
 from wirelake.gold.violations import Violations
 from wirelake.protocols import load
 
-START_US = 1_700_000_000_000_000
-PART = re.compile(r'([<>])(?:\+(\d+)|((?:"(?:[^"\\]|\\.)*"|[0-9a-f×\s]+?|\s)+?))(?=\s*(?:[<>]|$))')
+START_US, YEAR_10000_US = 1_700_000_000_000_000, 253_402_300_800_000_000
+PART = re.compile(r'([<>]!?)(?:\+(\d+)|((?:"(?:[^"\\]|\\.)*"|[0-9a-f×\s]+?|\s)+?))(?=\s*(?:[<>]|$))')
 SPREAD = re.compile(r"([0-9a-f]{2})×([0-9]+)")
 
 
@@ -52,11 +53,12 @@ def _write(path: Path, protocol: str, rest: str) -> None:
     with TapWriter(path) as tap:
         number = tap.open(("c", 1), ("s", 2), START_US, protocol, is_whole=not rest.startswith("..."))
         for at, part in enumerate(parts):
-            direction = TO_SERVER if part[1] == ">" else TO_CLIENT
+            direction = TO_SERVER if part[1][0] == ">" else TO_CLIENT
+            begin_us = START_US if part[1][1:] != "!" else YEAR_10000_US
             if part[2]:
                 tap.skip(number, direction, int(part[2]))
             else:
-                tap.data(number, direction, START_US + 1000 * (at + 1), _bytes(part[3]))
+                tap.data(number, direction, begin_us + 1000 * (at + 1), _bytes(part[3]))
 
 
 def _bytes(text: str) -> bytes:

@@ -114,7 +114,7 @@ class Counts:
     strange_times: int = 0
     """Packets whose time stamp lies before 1970 or behind 2099."""
     repeated_bytes: int = 0
-    """Stream bytes that were captured more than once."""
+    """Stream bytes that were captured more than once, or only after their hole had been given up."""
     outside_bytes: int = 0
     """Bytes that no receiver takes: behind the end of their connection, or in a reset outside of the window."""
     early_bytes: int = 0

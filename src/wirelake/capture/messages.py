@@ -24,10 +24,6 @@ from .stream_table import StreamTable
 
 Bools = NDArray[np.bool_]
 _DIRECTIONS = pa.array(DIRECTIONS)
-_DETAILS = {
-    "websocket": "no WebSocket frame begins here",
-    STRANGE_TIME: "the time stamp of the packet lies before 1970 or behind 2099",
-}
 
 
 @dataclass(slots=True)
@@ -175,7 +171,11 @@ class MessageDecoder:
         if chunk.rule == GAP:
             row = quarantine_gap(table, stream, length, ts, capture, protocol)
         else:
-            fault = RangeFault(chunk.rule, "", _DETAILS[chunk.rule], chunk.data, protocol)
+            if chunk.rule == STRANGE_TIME:
+                detail = "the time stamp of the packet lies before 1970 or behind 2099"
+                fault = RangeFault("time_range", "", detail, chunk.data, protocol)
+            else:
+                fault = RangeFault("websocket", "", "no WebSocket frame begins here", chunk.data, protocol)
             offset = int(table.numbers["next_offset"][stream])
             row = quarantine_range(table, stream, offset, length, ts, capture, fault)
             table.numbers["next_offset"][stream] += length

@@ -3,9 +3,9 @@
 What is decided, and when (the kernel in ``kernels/tcp.py`` does it):
 
 * A hole stays open until its bytes come. It is given up, and becomes a gap, when the connection ends, when more than
-  4 MiB or 4096 segments are held behind it, when the peer has acknowledged it and two seconds of capture time have
+  16 MiB are held behind it, when the peer has acknowledged it and two seconds of capture time have
   passed since the first segment behind it or both directions have sent their FIN, or when nothing more comes at all.
-  When more than 64 MiB or 131072 segments are held altogether, the acknowledged hole that has waited longest is given
+  When more than 64 MiB or 1048576 segments are held altogether, the acknowledged hole that has waited longest is given
   up, else the one that has waited longest. What a packet had on the wire but not in the capture (snap length) is a gap
   at once, if it is its turn.
 * Of two segments that overlap, the one that begins first counts, else the one that came first; bytes that a chunk had
@@ -179,12 +179,12 @@ class Tracker:
     def _make_room(self, chunks: Ints, seen: Ints) -> tuple[Ints, Ints]:
         """Enlarge everything that may have become short."""
         used, holding = int(self._now[rows.USED]), int(self._now[rows.HOLDING])
-        if len(self._nodes) // rows.NODE - used < rows.MOST_HELD + 16:
-            self._add_nodes(len(self._nodes) // rows.NODE + rows.MOST_HELD)
+        if len(self._nodes) // rows.NODE - used < 64:
+            self._add_nodes(len(self._nodes) // rows.NODE)
         if len(self._holding) - holding < 64:
             self._holding = _longer(self._holding, 2 * len(self._holding))
-        if len(chunks) // rows.CHUNK - int(self._now[rows.CHUNKS]) < 4 * used + 64:
-            chunks = _longer(chunks, 2 * len(chunks) + 4 * (used + 64) * rows.CHUNK)
+        if len(chunks) // rows.CHUNK - int(self._now[rows.CHUNKS]) < 2 * used + 64:
+            chunks = _longer(chunks, len(chunks) + len(chunks) // 2 + 2 * (used + 64) * rows.CHUNK)
         if len(seen) // rows.SEEN - int(self._now[rows.SEENS]) < holding + 64:
             seen = _longer(seen, 2 * len(seen) + (holding + 64) * rows.SEEN)
         return chunks, seen

@@ -170,7 +170,7 @@ def take_block(data, place, stop, kind, is_big, faces, keys, table, slots, segme
 def time_of(time, unit, offset_s):
     """Return a time in microseconds since 1970, STRANGE if it lies before that or behind any year."""
     since = microseconds(time, unit)
-    if since < 0 or since >= FAR or abs(offset_s) >= FAR // 1_000_000:
+    if not (0 <= since < FAR and -FAR < offset_s * 1.0e6 < FAR):
         return np.int64(STRANGE)
     ts = since + offset_s * 1_000_000
     return ts if ts >= 0 else np.int64(STRANGE)

@@ -48,7 +48,6 @@ from .tcp_rows import (
     CLOSED,
     DUE,
     EARLY,
-    EDGE,
     ENDED_US,
     EXPRESS,
     FINISH,
@@ -58,7 +57,6 @@ from .tcp_rows import (
     GOING_ON,
     GUESSED,
     HEAD,
-    HELD,
     HELD_BYTES,
     HOLDING,
     INITIAL,
@@ -67,12 +65,12 @@ from .tcp_rows import (
     LAST_US,
     LOCAL,
     MEMORY_US,
-    MOST_HELD,
     MOST_HELD_BYTES,
     NEW,
     NEXT,
     NODE,
     NONE,
+    OFFERED,
     OFFSET,
     OPEN,
     OUTSIDE,
@@ -124,9 +122,8 @@ def track(segments, first, count, keys, is_server, flows, streams, nodes, holdin
         row = i * SEGMENT
         stream = at(segments_, row + DIRECTION) * STREAM
         used = at(now_, USED)
-        held = at(streams_, stream + HELD)
         if (
-            most_nodes - used < held + 4 or most_chunks - at(now_, CHUNKS) < 2 * used + 16
+            most_nodes - used < 4 or most_chunks - at(now_, CHUNKS) < 2 * used + 16
             or most_seen - at(now_, SEENS) < 4 + at(now_, HOLDING) or most_holding - at(now_, HOLDING) < 4
         ):  # fmt: skip
             return i
@@ -265,7 +262,7 @@ def open_connection(flows, streams, seen, now, keys, is_server, flow, stream, ts
     for direction in (first, first + STREAM):
         for k in range(STREAM):
             store(streams, direction + k, 0)
-        for k in (FINISH, ACKED, HEAD, TAIL, INITIAL, EXPRESS, EDGE):
+        for k in (FINISH, ACKED, HEAD, TAIL, INITIAL, EXPRESS, OFFERED):
             store(streams, direction + k, -1)
     see(flows, seen, now, flow, NEW)
 
@@ -334,10 +331,11 @@ def resets(flows, streams, nodes, flow, stream, sequence, acknowledged, flags):
         if flags & ACK == 0 or at(streams, other + KNOWN) == UNKNOWN:
             return True
         return 0 <= offset_of(streams, other, acknowledged) <= sent_of(streams, nodes, other) + 1
-    offset, edge = offset_of(streams, stream, sequence), at(streams, stream + EDGE)
     lowest = min(at(streams, stream + ACKED), at(streams, stream + NEXT))
-    highest = edge if edge >= 0 else at(streams, stream + NEXT) + FARTHEST
-    return lowest <= offset <= max(highest, sent_of(streams, nodes, stream) + 1)
+    highest = max(
+        lowest + window_of(flows, flow, other, at(streams, stream + OFFERED)), sent_of(streams, nodes, stream) + 1
+    )
+    return lowest <= offset_of(streams, stream, sequence) <= highest
 
 
 @njit(cache=True, nogil=True)
@@ -354,9 +352,14 @@ def note_scale(flows, flow, stream, flags):
     store(flows, flow + SCALES, scales | (flags >> SCALE_BITS & 0xFF) << shift)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def window_of(flows, flow, stream, flags):
-    """Return how many bytes the sender of a segment is ready to receive. Windows are scaled if both SYN offer it."""
+    """Return how many bytes the sender of a segment with these FLAGS is ready to receive.
+
+    Windows are scaled if both SYN offer it.
+    """
+    if flags < 0:
+        return np.int64(FARTHEST)
     window = flags >> WINDOW_BITS & 0xFFFF
     if flags & SYN:
         return window
@@ -463,7 +466,6 @@ def settle(streams, stream, first, how):
     if at(streams, stream + ACKED) >= 0:
         moved = (first - at(streams, stream + FIRST) + (1 << 31) & LOW32) - (1 << 31)
         store(streams, stream + ACKED, max(at(streams, stream + ACKED) - moved, np.int64(-1)))
-        store(streams, stream + EDGE, max(at(streams, stream + EDGE) - moved, np.int64(-1)))
     store(streams, stream + FIRST, first)
     store(streams, stream + KNOWN, how)
 
@@ -490,9 +492,7 @@ def take_acknowledgement(flows, streams, nodes, holding, now, flow, stream, ackn
             store(streams, stream + ACKED, 0)
         return
     offset = offset_of(streams, stream, acknowledged)
-    edge = offset + window_of(flows, flow, stream ^ STREAM, flags)
-    if edge > at(streams, stream + EDGE):
-        store(streams, stream + EDGE, edge)
+    store(streams, stream + OFFERED, flags)
     if offset > at(streams, stream + ACKED):
         store(streams, stream + ACKED, offset)
         if at(streams, stream + HEAD) >= 0:
@@ -529,7 +529,7 @@ def take_payload(flows, streams, nodes, holding, chunks, now, stream, sequence, 
         return
     if offset > expected:
         hold(streams, nodes, holding, now, stream, offset, length, start, position)
-        while at(streams, stream + HELD) > MOST_HELD or at(streams, stream + HELD_BYTES) > MOST_HELD_BYTES:
+        while at(streams, stream + HELD_BYTES) > MOST_HELD_BYTES:
             skip_hole(flows, streams, nodes, holding, chunks, now, stream, ts)
         return
     if at(streams, stream + HEAD) < 0:

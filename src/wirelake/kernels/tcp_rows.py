@@ -6,10 +6,12 @@ PATIENCE_US = 2_000_000
 """How long a hole stays open after the first segment behind it, if the peer has acknowledged the missing bytes."""
 MEMORY_US = 120_000_000
 """How long an ended connection is remembered, and one that never got beyond its SYN."""
-MOST_HELD, MOST_HELD_BYTES = 4096, 4 << 20
-"""The most that is held per direction; beyond that, its first hole is given up."""
-MOST_HELD_OF_ALL, MOST_HELD_BYTES_OF_ALL = 1 << 17, 64 << 20
-"""The most that is held of all directions; beyond that, the hole is given up whose turn would come first."""
+MOST_HELD_BYTES = 16 << 20
+"""The most that is held of a direction; beyond that, its first hole is given up. No receiver has a window so large that
+missing bytes could still come."""
+MOST_HELD_OF_ALL, MOST_HELD_BYTES_OF_ALL = 1 << 20, 64 << 20
+"""The most segments and bytes that are held of all directions; beyond that, the hole is given up whose turn would come
+first."""
 
 # A connection.
 PHASE, CLIENT, WHOLE, BEGAN_US, BEGAN_SEQUENCE, LAST_US, ENDED_US, QUIET_SINCE = range(8)
@@ -22,11 +24,11 @@ NONE, OPEN, CLOSED, RESET = range(4)
 
 # A direction.
 FIRST, KNOWN, NEXT, FINISH, ACKED, HEAD, TAIL, HELD = range(8)
-HELD_BYTES, HELD_SINCE, INITIAL, LISTED, IS_FINISHED, DUE_AT, EXPRESS, EDGE = range(8, 16)
+HELD_BYTES, HELD_SINCE, INITIAL, LISTED, IS_FINISHED, DUE_AT, EXPRESS, OFFERED = range(8, 16)
 """FIRST: sequence number of offset 0; NEXT: the offset that is expected; FINISH: that of the FIN; ACKED: that up to
 which the peer acknowledged; INITIAL: the sequence number of the SYN; LISTED: one more than its place in the heap of
-directions that hold segments, 0 if it is not there; DUE_AT: when its first hole is given up; EXPRESS: see NODE; EDGE:
-the offset up to which the peer was ready to receive."""
+directions that hold segments, 0 if it is not there; DUE_AT: when its first hole is given up; EXPRESS: see NODE;
+OFFERED: FLAGS of the segment that acknowledged last, with its window; -1 if there was none."""
 STREAM = 16
 UNKNOWN, GUESSED, SURE = range(3)
 """GUESSED: from a packet without payload; payload that comes first from before that place moves it there."""
@@ -40,7 +42,7 @@ AT_ONCE = -1
 FOLLOWING, OFFSET, SIZE, PLACE, POSITION, HELD_AT, NEXT_EXPRESS = range(7)
 NODE = 8
 NO_EXPRESS = -2
-EXPRESS_EVERY = 64
+EXPRESS_EVERY = 512
 
 # A chunk.
 CHUNK_CONNECTION, CHUNK_DIRECTION, CHUNK_OFFSET, CHUNK_LENGTH, CHUNK_TS, CHUNK_START, CHUNK_POSITION = range(7)
