@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -194,3 +195,32 @@ def test_no_page_and_no_example_names_a_place_on_somebodys_machine():
     examples = [path for ending in ("py", "sql") for path in (ROOT / "examples").rglob(f"*.{ending}")]
     for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *examples):
         assert MACHINE_PATH.search(path.read_text(encoding="utf-8")) is None, path
+
+
+# --- time limits
+
+LIMITS = re.findall(r"^\| [^|]+ \| (\d+) s \| `([\w.]+)` \|$", LAKE.partition("## Time limits")[2], re.MULTILINE)
+UNITS = {"SECOND_US", "MINUTE_US"}
+
+
+@pytest.mark.parametrize(("seconds", "constant"), LIMITS)
+def test_a_documented_time_limit_is_that_of_the_code(seconds: str, constant: str) -> None:
+    module, _, name = constant.rpartition(".")
+    assert getattr(import_module(f"wirelake.{module}"), name) == int(seconds) * 1_000_000
+
+
+def test_every_time_limit_of_gold_and_of_a_protocol_is_documented() -> None:
+    documented = {constant for _, constant in LIMITS}
+    places = [ROOT / "src" / "wirelake" / "kernels" / name for name in ("match_codes.py", "piece_codes.py")]
+    places += sorted((ROOT / "src" / "wirelake" / "gold").glob("*.py"))
+    places += sorted((ROOT / "src" / "wirelake" / "protocols").glob("*/conduct.py"))
+    for path in places:
+        module = ".".join(path.relative_to(ROOT / "src" / "wirelake").with_suffix("").parts)
+        declared = re.findall(r"^([A-Z][A-Z_]*_US) = ", path.read_text(encoding="utf-8"), re.MULTILINE)
+        assert {f"{module}.{name}" for name in declared if name not in UNITS} <= documented
+
+
+def test_the_limits_that_protocols_declare_are_the_documented_ones() -> None:
+    documented = {int(seconds) * 1_000_000 for seconds, constant in LIMITS if constant.startswith("protocols.")}
+    declared = {limit.limit_us for name in BUILT_IN for limit in load(name).conduct.limits}
+    assert declared - {0} == documented

@@ -84,7 +84,7 @@ def slowest(latencies: Iterable[pa.Table], most: int) -> list[dict[str, Any]]:
 
     Percentiles are those of bands: the nearest rank, and less than 0.4 % from a latency that occurred.
     """
-    table = pa.concat_tables([LATENCIES.empty_table(), *latencies]).group_by(["protocol", "address", "band"])
+    table = pa.concat_tables([arrays.empty(LATENCIES), *latencies]).group_by(["protocol", "address", "band"])
     table = table.aggregate([("requests", "sum")]).sort_by([(name, "ascending") for name in LATENCIES.names[:3]])
     starts = arrays.run_starts(*(coded(table[name])[1] for name in ("protocol", "address")))
     bands, counts = integers(table["band"]), integers(table["requests_sum"])

@@ -63,7 +63,7 @@ _READ += ("number", "part", "request", "at")
 class BranchEventsCarry:
     """Requests that want something to become of a branch, and whose replies may still come."""
 
-    asked: pa.Table = field(default_factory=_ASKED.empty_table)
+    asked: pa.Table = field(default_factory=lambda: arrays.empty(_ASKED))
 
 
 class BranchEvents:
@@ -71,14 +71,14 @@ class BranchEvents:
 
     def __init__(self, carry: BranchEventsCarry | None = None, protocols: Declarations | None = None) -> None:
         self._protocols = protocols or Declarations()
-        self._asked = carry.asked if carry is not None else _ASKED.empty_table()
+        self._asked = carry.asked if carry is not None else arrays.empty(_ASKED)
 
     def carry(self) -> BranchEventsCarry:
         return BranchEventsCarry(self._asked)
 
     def feed(self, matched: pa.Table, ended: Iterable[str] = ()) -> pa.Table:
         """Return the events (EVENTS) of what was matched (MATCHED). Protocols without transactions have none."""
-        events, matched = [EVENTS.empty_table()], matched.select(_READ)
+        events, matched = [arrays.empty(EVENTS)], matched.select(_READ)
         names = pc.unique(matched.column("protocol")).to_pylist()
         for name in names:
             branches = self._protocols.conduct(name).branches

@@ -27,7 +27,6 @@ from .arrays import FOR_EVER, Ints, Mask, coded, flags, integers, valid
 WINDOW_US = 5_000_000
 """A broker sends on at once, and copies at once; after this time it is another message."""
 AUDITS = pa.schema([(name, pa.string()) for name in ("server", "audit_id", "masked_id")] + [("ts", pa.int64())])
-NO_AUDITS = AUDITS.empty_table()
 _NO_TIME = -(1 << 60)
 """Far from all times, and no difference to it overflows."""
 OTHER = ("other_connection", "other_correlation", "other_leg_how")

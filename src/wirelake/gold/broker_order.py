@@ -32,7 +32,7 @@ Ended = dict[str, int | None]
 class BrokerOrderCarry:
     """What waits for other connections with the same server."""
 
-    rows: pa.Table = field(default_factory=MATCHED.empty_table)
+    rows: pa.Table = field(default_factory=lambda: arrays.empty(MATCHED))
     ended: dict[str, int | None] = field(default_factory=dict)
     heard: dict[str, int] = field(default_factory=dict)
     """When the undecided connections with brokers were last heard of."""

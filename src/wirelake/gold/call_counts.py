@@ -40,7 +40,7 @@ class CallCounts:
     """What was counted. ``carry`` is what an earlier one gave by ``counted()``."""
 
     def __init__(self, carry: pa.Table | None = None) -> None:
-        self._counted = CALLS.empty_table() if carry is None else carry
+        self._counted = arrays.empty(CALLS) if carry is None else carry
         self._loose: list[pa.Table] = []
         self._loose_rows = 0
 
@@ -67,14 +67,14 @@ class CallCounts:
     def take(self, gtrids: pa.Array) -> pa.Table:
         """Take out the calls of transactions with these ids, in the order of time."""
         if not len(gtrids) or not len(self):
-            return CALLS.empty_table()
+            return arrays.empty(CALLS)
         table = self.counted()
         wanted = flags(pc.is_in(table["gtrid"], value_set=gtrids))
         self._counted = arrays.where(table, ~wanted)
         return arrays.where(table, wanted).sort_by([("first", "ascending"), ("order", "ascending")])
 
     def take_all(self) -> pa.Table:
-        table, self._counted = self.counted(), CALLS.empty_table()
+        table, self._counted = self.counted(), arrays.empty(CALLS)
         return table
 
 

@@ -104,9 +104,9 @@ _PART_ROWS = 1 << 16
 class ExchangesCarry:
     """Open requests, those that only wait apart, and audit copies whose messages may still come."""
 
-    open: pa.Table = field(default_factory=_OPEN.empty_table)
-    waiting: pa.Table = field(default_factory=lambda: _packed(_OPEN.empty_table(), _WAITING))
-    audits: pa.Table = field(default_factory=broker_legs.AUDITS.empty_table)
+    open: pa.Table = field(default_factory=lambda: arrays.empty(_OPEN))
+    waiting: pa.Table = field(default_factory=lambda: _packed(arrays.empty(_OPEN), _WAITING))
+    audits: pa.Table = field(default_factory=lambda: arrays.empty(broker_legs.AUDITS))
 
 
 class Exchanges:
@@ -180,7 +180,7 @@ class Exchanges:
         ``known_until`` tells of a connection whether only what is older was fed: its replies may be held back. Rows
         come in parts: there may be millions of them.
         """
-        at_hand, self._at_hand = self._at_hand, _OPEN.empty_table()
+        at_hand, self._at_hand = self._at_hand, arrays.empty(_OPEN)
         aside = self._aside.take_all()
         latest = FOR_EVER if watermark_us is None and final else NO_TIME if watermark_us is None else watermark_us
         while aside:
@@ -216,8 +216,8 @@ class Exchanges:
 
     def carry(self) -> ExchangesCarry:
         there = [name for name in _OPEN.names if self._at_hand[name].null_count < len(self._at_hand)]
-        waiting = pa.concat_tables([_packed(_OPEN.empty_table(), _WAITING), *self._aside.all()]).combine_chunks()
-        at_hand = _packed(self._at_hand, there) if there else _OPEN.empty_table()
+        waiting = pa.concat_tables([_packed(arrays.empty(_OPEN), _WAITING), *self._aside.all()]).combine_chunks()
+        at_hand = _packed(self._at_hand, there) if there else arrays.empty(_OPEN)
         return ExchangesCarry(at_hand, waiting.unify_dictionaries(), self._audits)
 
 

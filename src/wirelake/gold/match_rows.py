@@ -71,10 +71,20 @@ def walk(before: MatchRows, new: MatchRows, matching: Matching) -> tuple[MatchRo
     instead = np.array(sorted(matching.instead), np.int64).reshape(-1, 2)
     closing = np.array(sorted(matching.closed_by_replier), np.int64)
     match(rows, np.full((len(keys), codes.KEY_LISTS), -1, np.int32), instead, closing, found)
-    live = np.flatnonzero(found.live)
+    live = np.flatnonzero((found.live != codes.NOBODY) & ~_is_long_past(rows, found))
     kept, ended = rows.take(live), found.take(live)
     kept.role, kept.done_us, kept.ordinal = ended.live, ended.done_us, ended.done_ordinal
     return found, kept
+
+
+def _is_long_past(rows: MatchRows, found: MatchRows) -> Mask:
+    """Say which requests ended more than RECENT replies ago: most of those that a large feed answers."""
+    edges = arrays.run_starts(rows.connection)
+    if not len(rows):
+        return np.zeros(0, np.bool_)
+    last = np.repeat(np.maximum.reduceat(rows.ordinal, edges[:-1]), np.diff(edges))
+    has_ended = (found.live == codes.ANSWERED) | (found.live == codes.CLOSED)
+    return np.asarray(has_ended & (last - found.done_ordinal >= codes.RECENT), np.bool_)
 
 
 class FactColumns:

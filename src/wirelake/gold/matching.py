@@ -69,9 +69,9 @@ class Followed:
 @dataclass
 class MatchingCarry:
     connections: dict[str, Followed] = field(default_factory=dict)
-    remembered: pa.Table = field(default_factory=match_rows.REMEMBERED.empty_table)
-    early: pa.Table = field(default_factory=MATCHED.empty_table)
-    pieces: pa.Table = field(default_factory=OPEN_GROUPS.empty_table)
+    remembered: pa.Table = field(default_factory=lambda: arrays.empty(match_rows.REMEMBERED))
+    early: pa.Table = field(default_factory=lambda: arrays.empty(MATCHED))
+    pieces: pa.Table = field(default_factory=lambda: arrays.empty(OPEN_GROUPS))
     next_connection: int = 0
     next_number: int = 0
 
@@ -93,7 +93,7 @@ class Matched:
         self.since: Ints = np.zeros(size, np.int64)
         self.pieces: dict[str, PieceFaults] = {}
         """By protocol; their rows are those of the protocol's facts."""
-        self.late = MATCHED.empty_table()
+        self.late = arrays.empty(MATCHED)
         """Early replies of earlier feeds whose requests have come now."""
 
     def rows(self) -> pa.Table:

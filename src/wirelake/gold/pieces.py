@@ -71,7 +71,7 @@ class Assembler:
     """Puts pieces together. Feeding it in parts gives the same result."""
 
     def __init__(self, carry: pa.Table | None = None) -> None:
-        self._open = OPEN_GROUPS.empty_table() if carry is None else carry
+        self._open = arrays.empty(OPEN_GROUPS) if carry is None else carry
 
     def carry(self) -> pa.Table:
         return self._open

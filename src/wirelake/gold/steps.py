@@ -12,6 +12,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from . import arrays
 from .branch_events import BranchEvents, BranchEventsCarry
 from .broker_order import BrokerOrder, BrokerOrderCarry
 from .connections import CONNECTIONS
@@ -89,7 +90,7 @@ class GoldSteps:
     def settle_violations(self, watermark: int | None, final: bool = False) -> pa.Table:
         """Return the violations that are decided now that everything up to ``watermark`` (microseconds) was fed."""
         violations = self._violations.settle(watermark or 0, final)
-        self._sessions.feed(FED.empty_table(), CONNECTIONS.empty_table(), violations=violations)
+        self._sessions.feed(arrays.empty(FED), arrays.empty(CONNECTIONS), violations=violations)
         return violations
 
     def settle_exchanges(self, watermark: int | None, final: bool = False) -> Iterator[pa.Table]:

@@ -9,7 +9,7 @@ directions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -18,11 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from . import arrays
-from .arrays import Ints, Mask, integers
+from .arrays import FOR_EVER, Ints, Mask, integers
 from .fact_groups import runs_of, to_client
 from .facts import FED
 
-_ORDER = [("connection", "ascending"), ("ts", "ascending"), ("order", "ascending")]
+_ORDER = ("connection", "ts", "order")
 
 Stream = tuple[str, str]
 """Connection and direction."""
@@ -37,7 +37,7 @@ class Ready(NamedTuple):
 
 @dataclass
 class TimeOrderCarry:
-    facts: pa.Table = field(default_factory=FED.empty_table)
+    facts: pa.Table = field(default_factory=lambda: arrays.empty(FED))
     quarantined: pa.Table | None = None
     decided: dict[Stream, int] = field(default_factory=dict)
     """Until when the streams are known that have bytes pending."""
@@ -98,12 +98,26 @@ def in_order(facts: pa.Table) -> pa.Table:
             sent = rows[np.argsort(offset[rows], kind="stable")]
             order[sent] = np.maximum.accumulate(order[sent])
     facts = arrays.replaced(facts, {"order": pa.array(order)})
-    return _sorted(facts, [*_ORDER, ("direction", "ascending"), ("offset", "ascending")])
+    return _sorted(facts, (*_ORDER, "direction", "offset"))
 
 
-def _sorted(facts: pa.Table, order: list[tuple[str, str]]) -> pa.Table:
-    by = facts.select([name for name, _ in order]).combine_chunks()
-    return arrays.taken(facts, pc.sort_indices(by, order).to_numpy().astype(np.int64))
+def _sorted(facts: pa.Table, order: Sequence[str]) -> pa.Table:
+    if not facts.num_rows:
+        return facts
+    keys = [
+        _ranks(facts[name]) if pa.types.is_string(facts[name].type) else integers(facts[name], FOR_EVER)
+        for name in order
+    ]
+    return arrays.taken(facts, np.lexsort(keys[::-1]))
+
+
+def _ranks(texts: pa.ChunkedArray) -> Ints:
+    """Return numbers that sort as the texts do, of which there are few."""
+    names, place = arrays.coded(texts)
+    ranks = np.empty(len(names) + 1, np.int64)
+    ranks[pc.sort_indices(names).to_numpy()] = np.arange(len(names))
+    ranks[-1] = FOR_EVER
+    return ranks[place]
 
 
 def _decided(known: dict[Stream, int], facts: pa.Table, quarantined: pa.Table, accounts: pa.Table) -> dict[Stream, int]:

@@ -187,7 +187,7 @@ class TransactionsCarry:
     """Transactions of which something is decided, and the calls of those of which nothing is."""
 
     known: list[Transaction] = field(default_factory=list)
-    calls: pa.Table = field(default_factory=CALLS.empty_table)
+    calls: pa.Table = field(default_factory=lambda: arrays.empty(CALLS))
 
 
 class Transactions:
@@ -213,7 +213,7 @@ class Transactions:
             self._calls.add(arrays.where(calls, ~moves))
             return arrays.where(calls, moves)
         self._calls.add(calls)
-        return EVENTS.empty_table()
+        return arrays.empty(EVENTS)
 
     def feed(self, events: pa.Table) -> pa.Table:
         """Take events of all connections since the feed before. Return rows for those whose id was used again."""
@@ -365,7 +365,7 @@ def _rows_of_calls(calls: pa.Table) -> pa.Table:
 
 def _open_calls(calls: pa.Table) -> pa.Table:
     if not len(calls):
-        return OPEN.empty_table()
+        return arrays.empty(OPEN)
     found = _timed(undecided(calls))
     branches = found["branches"]
     few = pc.list_value_length(branches).dictionary_encode()

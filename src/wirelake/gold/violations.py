@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from ..columnar.schema import TIMESTAMP, documented
 from ..kernels.match_codes import EARLY_US, LATE_US
 from ..kernels.piece_codes import FIRST_IS_MISSING
+from . import arrays
 from . import violation_rows as rules
 from .arrays import Ints, Mask, integers, joined
 from .declarations import Declarations
@@ -277,6 +278,6 @@ def _bad_ranges(quarantined: pa.Table) -> Iterator[tuple[str, int, int, int]]:
 
 def _decided(rows: pa.Table | None) -> pa.Table:
     if rows is None:
-        return VIOLATIONS.empty_table()
+        return arrays.empty(VIOLATIONS)
     plain = pa.table([rows.column(field.name).cast(field.type) for field in VIOLATIONS], VIOLATIONS)
     return plain.sort_by([("ts", "ascending"), ("connection", "ascending"), ("offset", "ascending")])
