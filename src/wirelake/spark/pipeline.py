@@ -18,13 +18,14 @@ from .runner import SparkRunner
 from .start import SparkStart
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 __all__ = ["Report", "ingest"]
 
 
 def ingest(
-    spark: SparkSession | Callable[[], SparkSession],
+    spark: SparkSession | SparkContext | Callable[[], SparkSession | SparkContext],
     inputs: Iterable[str],
     lake: str | Lake,
     *,
@@ -37,7 +38,8 @@ def ingest(
 ) -> Report:
     """Read captures (files, directories, patterns, URIs) that the lake does not have yet, and commit their tables.
 
-    ``spark`` may be a function that makes the session: it is called while the driver plans. ``final`` says that nothing
+    ``spark`` is a session that is not of Spark Connect, its context, or a function that makes one of them: it is called
+    while the driver plans. ``final`` says that nothing
     more comes: whatever is open is decided. ``kind`` is that of captures whose bytes do not tell it (``raw``).
     """
     start = SparkStart.of(spark)
