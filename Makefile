@@ -73,6 +73,7 @@ check: $(STAMP) ## check lint, formatting, types and generated documents
 bench: setup ## run the benchmarks: decoders, Spark formats, ingest, hub, report (some minutes, some GB of disk)
 	@$(BIN)/python -m benchmarks
 	@$(BIN)/python -m benchmarks.worst
+	@$(BIN)/python -m benchmarks.start
 	@$(BIN)/python -m benchmarks.spark
 	@$(BIN)/python -m benchmarks.ingest
 	@$(BIN)/python -m benchmarks.live

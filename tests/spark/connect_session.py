@@ -15,6 +15,7 @@ from tests.differential import valid_frames
 from tests.spark.captured import hostile_frames, write_one_connection
 from wirelake.spark import register
 from wirelake.spark.functions import from_casual, from_wire, to_casual
+from wirelake.spark.pipeline import ingest
 
 BULLETIN = f"{Path(__file__).resolve().parents[2] / 'examples' / 'bulletin.py'}:PROTOCOL"
 
@@ -51,6 +52,7 @@ def found(spark: SparkSession, folder: Path) -> dict[str, Any]:
         "format": spark.read.format("casual").load(str(folder)).where("flags < 10").count(),
         "schema": spark.read.format("casual").schema("flags bigint").load(str(folder)).columns,
         "error": error(df.selectExpr("substring(value, 1, 40) v").select(from_casual("v"))),
+        "ingest": error_of(lambda: ingest(spark, [str(folder)], str(folder / "lake"))),
         "no path": error_of(lambda: spark.read.format("casual").load("/nowhere").count()),
     }
 

@@ -68,7 +68,7 @@ class Ingest:
     def python_workers(self) -> list[int]:
         """Those that do the work of tasks: children of the daemon that the JVM has started."""
         members = self.members()
-        daemons = {number for number, (_, command) in members.items() if "pyspark.daemon" in command}
+        daemons = {number for number, (_, command) in members.items() if "daemon\0pyspark.worker" in command}
         return sorted(number for number in daemons if members[number][0] in daemons)
 
     def clean_up(self) -> None:

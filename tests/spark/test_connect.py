@@ -43,3 +43,5 @@ def test_formats_and_functions_work_in_a_connect_session(tmp_path: Path) -> None
     assert found["schema"] == ["flags"]
     assert "[frame_incomplete]" in found["error"] and "Traceback" not in found["error"]
     assert "path does not exist: /nowhere" in found["no path"]
+    assert found["ingest"].startswith("Spark Connect cannot run an ingest: ") and "\n" not in found["ingest"]
+    assert not (tmp_path / "lake").exists()

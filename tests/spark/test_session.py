@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.needs import require
-from wirelake.spark.session import SETTINGS, session
+from wirelake.spark.session import SETTINGS, _runs_this_python, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,6 +51,47 @@ def test_nothing_is_said_and_nothing_is_left(tmp_path: Path) -> None:
     done = run(script, TMPDIR=str(tmp_path))
     assert (done.stdout, done.stderr, done.returncode) == ("True\n", "", 0)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_context_has_no_sql_and_its_workers_begin_warm() -> None:
+    require("java")
+    script = (
+        "import json\n"
+        "from wirelake.spark.session import context\n"
+        "def look(_):\n"
+        "    import gc, sys, pyspark\n"
+        "    return 'wirelake.ingest.tasks.gold' in sys.modules, gc.get_freeze_count() > 0, pyspark.__file__\n"
+        "sc = context('local[1]')\n"
+        "assert context() is sc\n"
+        "seen = sc.parallelize([0], 1).map(look).collect()[0]\n"
+        "has_sql = sc._jvm.org.apache.spark.sql.classic.SparkSession.getDefaultSession().isDefined()\n"
+        "print(json.dumps([*seen, has_sql]))\n"
+        "sc.stop()\n"
+    )
+    done = run(script)
+    assert done.returncode == 0, done.stderr
+    is_loaded, is_frozen, pyspark, has_sql = json.loads(done.stdout)
+    assert is_loaded and is_frozen and not has_sql
+    assert ".zip" not in pyspark  # the copy that Spark brings has no byte code
+
+
+def test_another_python_has_sparks_own_daemon() -> None:
+    wanted = {"spark.master": "local[2]", "spark.pyspark.python": "/usr/bin/python3"}
+    assert not _runs_this_python(wanted)
+    assert not _runs_this_python({"spark.master": "local-cluster[2,1,1024]"})
+    assert not _runs_this_python({"spark.master": "spark://host:7077"})
+
+
+@pytest.mark.parametrize("how", ["'sc://localhost'", ""])
+def test_spark_connect_has_no_context(how: str) -> None:
+    require("java")
+    script = (
+        "from wirelake.spark.session import SparkStartError, context\n"
+        f"try:\n    context({how})\nexcept SparkStartError as error:\n    print(error)\n"
+    )
+    done = run(script, **({} if how else {"SPARK_REMOTE": "sc://localhost"}))
+    assert done.stdout.startswith("Spark Connect cannot run an ingest: ")
+    assert (len(done.stdout.splitlines()), done.stderr) == (1, "")
 
 
 @pytest.mark.parametrize(

@@ -68,3 +68,29 @@ def test_what_changes_the_type_is_refused_in_sql(registered: SparkSession) -> No
 def test_a_protocol_of_ones_own_has_functions_in_sql(registered: SparkSession) -> None:
     query = "select from_bulletin(to_bulletin(named_struct('message', 'clear', 'board', 'a.b'))) m"
     assert registered.sql(query).collect()[0].m.board == "a.b"
+
+
+def test_try_from_takes_options_too(registered: SparkSession) -> None:
+    query = "select try_from_mb(cast('publish:a.b:1.0.0\n' as binary), map('profile', 'upstream')) m"
+    row = registered.sql(query).collect()[0]
+    assert (row.m.topic, row.m._corrupt_record) == ("a.b", None)
+    assert registered.sql("select try_from_mb(null) m").collect()[0].m is None
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("try_from_casual(x'00', map('mode', 'FAILFAST'))", "try_from_casual has no option mode"),
+        ("try_from_casual(x'00', map('profile', 'x'))", "profile"),
+        ("try_from_casual(1)", "from_casual reads binary values, not int32"),
+        ("try_from_casual()", r"try_from_casual takes 1 to 2 arguments \(frames, options\), not 0"),
+        ("from_wire(x'00')", r"from_wire takes 2 to 3 arguments \(frames, protocol, options\), not 1"),
+        ("to_casual(named_struct('a', 1), map('a', 'b'), 2)", "to_casual takes 1 to 2 arguments"),
+    ],
+)
+def test_a_wrong_call_is_refused_in_one_line(registered: SparkSession, call: str, said: str) -> None:
+    from pyspark.errors import PythonException
+
+    with pytest.raises(PythonException, match=said) as caught:
+        registered.sql(f"select {call}").collect()
+    assert "Traceback" not in str(caught.value)

@@ -16,7 +16,7 @@ def test_a_session_that_was_there_before_is_used_and_not_ended(spark: SparkSessi
     background = SparkStart(lambda: spark)
     background.start()
     background.wait_until_up()
-    assert background.session() is spark
+    assert background.context() is spark.sparkContext
     background.end()
     background.kill()
     assert spark.range(3).count() == 3
@@ -29,7 +29,7 @@ def test_what_goes_wrong_is_told_to_whoever_waits(spark: SparkSession) -> None:
     background = SparkStart(fail)
     background.start()
     with pytest.raises(RuntimeError, match="no Spark today"):
-        background.session()
+        background.context()
     with pytest.raises(RuntimeError, match="no Spark today"):
         background.wait_until_up()
     background.end()

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import UserDict
 from importlib import import_module
 
 import click
@@ -18,7 +19,20 @@ VERBS = (
 )
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+class _Verbs(UserDict[str, click.Command]):
+    """The verbs by name; a file is imported when somebody asks for its verb."""
+
+    def __getitem__(self, verb: str) -> click.Command:
+        if verb not in self.data:
+            raise KeyError(verb)
+        command: click.Command = getattr(import_module(f".{verb}", __name__), verb)
+        return command
+
+
+@click.group(
+    commands=_Verbs(dict.fromkeys(VERBS, click.Command(None))),
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
 @click.version_option(__version__, prog_name="wirelake")
 def cli() -> None:
     """Speak, inspect and analyse message-middleware protocols.
@@ -41,9 +55,6 @@ def cli() -> None:
     Everything at once     wirelake demo
     """
 
-
-for verb in VERBS:
-    cli.add_command(getattr(import_module(f".{verb}", __name__), verb))
 
 EXTRAS = {
     "pyarrow": "columnar",

@@ -176,10 +176,10 @@ def _ended_by_signals() -> Iterator[_Stopping]:
 
 @contextmanager
 def _engine(stopping: _Stopping) -> Iterator[SparkStart]:
-    from ..spark.session import session
+    from ..spark.session import context
     from ..spark.start import SparkStart
 
-    engine = SparkStart(lambda: session(default_master()), warm=True)
+    engine = SparkStart(lambda: context(default_master()), warm=True)
     stopping.at_once.append(engine.kill)
     try:
         yield engine

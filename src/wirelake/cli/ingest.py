@@ -168,8 +168,8 @@ def _chosen(engine: str | None, master: str | None, settings: dict[str, str]) ->
         return _ingest_here(missing if engine is None else "")
     with needs_spark():
         from ..spark.pipeline import ingest
-        from ..spark.session import session
-    return partial(ingest, lambda: session(master or default_master(), **settings))
+        from ..spark.session import context
+    return partial(ingest, lambda: context(master or default_master(), **settings))
 
 
 def _ingest_here(missing: str) -> Callable[..., Any]:

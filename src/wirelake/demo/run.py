@@ -104,7 +104,7 @@ def run(
         _generate(capture, size, seed, played, show)
         show.step(4, "turn the capture into tables with Spark")
         _wait_for(engine, show)
-        ingested = ingest(engine.session(), [str(capture)], str(lake), final=True, progress=show)
+        ingested = ingest(engine.context(), [str(capture)], str(lake), final=True, progress=show)
     show.step(5, "write the report from the tables")
     made = Lake.open(lake, create=False)
     look_at = sentences(made)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
+from .cache_place import find_place
+
 
 def _drop_stale_cache(room: Path) -> None:
     newest = max((source.stat().st_mtime for source in room.glob("*.py")), default=0.0)
@@ -20,3 +22,4 @@ def _drop_stale_cache(room: Path) -> None:
 
 
 _drop_stale_cache(Path(__file__).parent)
+find_place(Path(__file__).parent)

@@ -22,11 +22,13 @@ once more for a select on the same result.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from ..errors import OptionError
 from ..ingest.declared import Declared
 from ..ingest.warm_up import warm_up
 from .options import Decoding, Encoding
@@ -44,7 +46,10 @@ if TYPE_CHECKING:
 
 def from_wire(data: ColumnOrName, protocol: str, options: Options = None) -> Column:
     """Decode frames of a protocol, built in or ``path/to/file.py:NAME``, into structs."""
-    column: Column = decoder(Declared.named(protocol), options)(data)
+    declared = Declared.named(protocol)
+    name = f"from_{declared.load().name}"
+    decoding = Decoding.of(declared, options, name)
+    column: Column = function(lambda frames: decode_column(decoding, frames), name, struct_type(decoding))(data)
     return column
 
 
@@ -63,13 +68,6 @@ def schema_of_wire(protocol: str, options: Options = None) -> StructType:
     return struct_type(Decoding.of(declared, options, f"schema_of_{declared.load().name}"))
 
 
-def decoder(declared: Declared, options: Options = None, prefix: str = "from") -> Any:
-    """Return the function itself: call it with columns, or register it under a name."""
-    name = f"{prefix}_{declared.load().name}"
-    decoding = Decoding.of(declared, options, name)
-    return function(lambda frames: decode_column(decoding, frames), name, struct_type(decoding))
-
-
 def struct_type(decoding: Decoding) -> StructType:
     return in_spark(pa.schema(struct_fields(decoding)))
 
@@ -80,12 +78,22 @@ def function(convert: Callable[..., pa.Array], name: str, returns: Any) -> Any:
 
     def run(*columns: pa.Array) -> pa.Array:
         with user_errors():
+            _check_count(convert, name, len(columns))
             warm_up()
             return convert(*columns)
 
     run.__name__ = run.__qualname__ = name
     made: Any = arrow_udf(run, returns)  # type: ignore[call-overload]
     return made.asNondeterministic()
+
+
+def _check_count(convert: Callable[..., pa.Array], name: str, given: int) -> None:
+    """SQL calls a function with any number of arguments."""
+    parameters = inspect.signature(convert).parameters.values()
+    needed = sum(parameter.default is parameter.empty for parameter in parameters)
+    if not needed <= given <= len(parameters):
+        wanted = ", ".join(parameter.name for parameter in parameters)
+        raise OptionError(f"{name} takes {needed} to {len(parameters)} arguments ({wanted}), not {given}")
 
 
 def _functions(protocol: str) -> tuple[Callable[..., Column], Callable[..., Column], Callable[..., StructType]]:

@@ -16,18 +16,23 @@ from .runner import SparkRunner
 from .start import SparkStart
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 __all__ = ["Report", "ingest"]
 
 
 def ingest(
-    spark: SparkSession | Callable[[], SparkSession], inputs: Iterable[str], lake: str | Lake, **options: Any
+    spark: SparkSession | SparkContext | Callable[[], SparkSession | SparkContext],
+    inputs: Iterable[str],
+    lake: str | Lake,
+    **options: Any,
 ) -> Report:
     """Read captures that the lake does not have yet, and commit their tables: ``wirelake.ingest.run.ingest`` on Spark,
     with the same options.
 
-    ``spark`` may be a function that makes the session: it is called while the driver plans.
+    ``spark`` is a session that is not of Spark Connect, its context, or a function that makes one of them: it is called
+    while the driver plans.
     """
     start = SparkStart.of(spark)
     try:

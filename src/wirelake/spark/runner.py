@@ -78,7 +78,7 @@ class SparkRunner:
                 self._changed.wait(POLL_SECONDS)
 
     def _context(self) -> SparkContext:
-        return self._spark.session().sparkContext
+        return self._spark.context()
 
     # --- which task is next
 

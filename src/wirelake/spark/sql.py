@@ -14,7 +14,7 @@ from ..errors import OptionError
 from ..gold.facts import MESSAGES, facts, needed_columns
 from ..ingest.declared import Declared
 from ..protocols import BUILT_IN
-from .functions import decoder, function, struct_type
+from .functions import function, struct_type
 from .options import CORRUPT_RECORD, Decoding, Encoding
 from .schema import ORIGIN, in_spark
 from .structs import Ints, decode_column, encode_column, spread, struct_fields
@@ -36,32 +36,35 @@ def register_all(spark: SparkSession, protocols: Sequence[str] = ()) -> None:
         spark.dataSource.register(source)
     for declared in (*map(Declared, BUILT_IN), *map(Declared.named, protocols)):
         name = declared.load().name
-        spark.udf.register(f"from_{name}", _reader(declared))
-        spark.udf.register(f"try_from_{name}", decoder(declared, _TRY, "try_from"))
+        spark.udf.register(f"from_{name}", _reader(declared, f"from_{name}", {}))
+        spark.udf.register(f"try_from_{name}", _reader(declared, f"try_from_{name}", _TRY))
         spark.udf.register(f"to_{name}", _writer(declared))
     spark.udf.register("from_wire", function(common_column, "from_wire", in_spark(COMMON)))
     spark.udf.register("to_wire", function(_wire_column, "to_wire", "binary"))
 
 
-def _reader(declared: Declared) -> Any:
-    name = f"from_{declared.load().name}"
+def _reader(declared: Declared, name: str, fixed: dict[str, str]) -> Any:
+    """Return the function that decodes; ``fixed`` are the options that its name stands for."""
 
-    def read(frames: pa.Array, *options: pa.Array) -> pa.Array:
-        return decode_column(Decoding.of(declared, _sql_options(options), name), frames)
+    def read(frames: pa.Array, options: pa.Array | None = None) -> pa.Array:
+        given = _sql_options(options)
+        if fixed and "mode" in map(str.lower, given):
+            raise OptionError(f"{name} has no option mode: it always fills {CORRUPT_RECORD}")
+        return decode_column(Decoding.of(declared, given | fixed, name), frames)
 
-    return function(read, name, struct_type(Decoding(declared)))
+    return function(read, name, struct_type(Decoding.of(declared, fixed, name)))
 
 
 def _writer(declared: Declared) -> Any:
     name = f"to_{declared.load().name}"
 
-    def write(structs: pa.Array, *options: pa.Array) -> pa.Array:
+    def write(structs: pa.Array, options: pa.Array | None = None) -> pa.Array:
         return encode_column(Encoding.of(declared, _sql_options(options), name), structs)
 
     return function(write, name, "binary")
 
 
-def _wire_column(structs: pa.Array, protocol: pa.Array, *options: pa.Array) -> pa.Array:
+def _wire_column(structs: pa.Array, protocol: pa.Array, options: pa.Array | None = None) -> pa.Array:
     """Encode structs as frames of the protocols that are named beside them."""
     given = _sql_options(options)
 
@@ -71,13 +74,13 @@ def _wire_column(structs: pa.Array, protocol: pa.Array, *options: pa.Array) -> p
     return _by_protocol(structs, protocol, pa.binary(), write)
 
 
-def _sql_options(given: Sequence[pa.Array]) -> dict[str, str]:
+def _sql_options(given: pa.Array | None) -> dict[str, str]:
     """Return the map that is the last argument: a literal, the same in every row."""
-    if not given or not len(given[0]):
+    if given is None or not len(given):
         return {}
-    if not pa.types.is_map(given[0].type):
-        raise OptionError(f"options must be a map of strings, such as map('mode', 'PERMISSIVE'), not {given[0].type}")
-    options = dict(given[0][0].as_py() or ())
+    if not pa.types.is_map(given.type):
+        raise OptionError(f"options must be a map of strings, such as map('mode', 'PERMISSIVE'), not {given.type}")
+    options = dict(given[0].as_py() or ())
     for name in options:
         if name.lower() in ("columns", "columnnameofcorruptrecord"):
             raise OptionError(
@@ -94,7 +97,7 @@ def _installed(name: str) -> Declared:
     return Declared.named(name)
 
 
-def common_column(frames: pa.Array, protocol: pa.Array, *options: pa.Array) -> pa.Array:
+def common_column(frames: pa.Array, protocol: pa.Array, options: pa.Array | None = None) -> pa.Array:
     """Decode frames of one protocol or of several into the common view."""
     given = _sql_options(options)
 

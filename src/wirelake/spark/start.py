@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..ingest.compile_kernels import compile_kernels
 from ..ingest.warm_up import warm_up
-from .session import is_ours_to_start
+from .session import context_of, is_ours_to_start
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 POLL_SECONDS = 0.05
@@ -30,15 +31,15 @@ KNOWN_SECONDS = 3.0
 
 
 class SparkStart:
-    """A session that a function makes, in a thread from ``start`` on. A session that was there before is used as it
-    is, and not ended. With ``warm`` its workers load and compile what tasks need before it counts as ready.
+    """A context, or a session, that a function makes, in a thread from ``start`` on. One that was there before is used
+    as it is, and not ended. With ``warm`` its workers load and compile what tasks need before it counts as ready.
     """
 
-    def __init__(self, make: Callable[[], SparkSession], *, warm: bool = False) -> None:
+    def __init__(self, make: Callable[[], SparkSession | SparkContext], *, warm: bool = False) -> None:
         self._make = make
         self._warm = warm
         self._is_ours = is_ours_to_start()
-        self._session: SparkSession | None = None
+        self._context: SparkContext | None = None
         self._error: BaseException | None = None
         self._is_started = False
         self._begun, self._ended = Event(), Event()
@@ -47,12 +48,12 @@ class SparkStart:
         self._thread = Thread(target=self._run, name="wirelake-spark", daemon=True)
 
     @classmethod
-    def of(cls, spark: SparkSession | Callable[[], SparkSession]) -> SparkStart:
-        """For a session that runs already, or a function that makes one."""
+    def of(cls, spark: SparkSession | SparkContext | Callable[[], SparkSession | SparkContext]) -> SparkStart:
+        """For a Spark that runs already, or a function that starts one."""
         if callable(spark):
             return cls(spark)
         made = cls(lambda: spark)
-        made._is_started, made._session = True, spark
+        made._is_started, made._context = True, context_of(spark)
         made._begun.set()
         made._ended.set()
         return made
@@ -65,7 +66,7 @@ class SparkStart:
 
     @property
     def is_ready(self) -> bool:
-        return self._session is not None
+        return self._context is not None
 
     @property
     def error(self) -> BaseException | None:
@@ -91,14 +92,14 @@ class SparkStart:
         """Whether it is ready, or has failed, after this time at most."""
         return not self._is_busy() or self._ended.wait(seconds)
 
-    def session(self) -> SparkSession:
-        """The session; starts it if need be, and waits for it."""
+    def context(self) -> SparkContext:
+        """The context; starts it if need be, and waits for it."""
         self.start()
         self._ended.wait()
         if self._error is not None:
             raise self._error
-        assert self._session is not None
-        return self._session
+        assert self._context is not None
+        return self._context
 
     def end(self) -> None:
         """End Spark, in whatever state it is, and wait for that."""
@@ -106,9 +107,9 @@ class SparkStart:
             self.wait()
             return
         self._wait_for_process(math.inf)
-        if self._session is not None:
+        if self._context is not None:
             with suppress(Exception):  # it may have failed itself
-                self._session.stop()
+                self._context.stop()
         process = _process()
         if process is not None:
             process.terminate()
@@ -144,10 +145,10 @@ class SparkStart:
     def _run(self) -> None:
         self._begun.set()
         try:
-            session = self._make()
+            context = context_of(self._make())
             if self._warm:
-                _warm_workers(session)
-            self._session = session
+                _warm_workers(context)
+            self._context = context
         except BaseException as error:
             self._error = error
         finally:
@@ -157,9 +158,8 @@ class SparkStart:
                 callback()
 
 
-def _warm_workers(spark: SparkSession) -> None:
+def _warm_workers(context: SparkContext) -> None:
     """One worker compiles what is not compiled yet, then all load it, so that the first ingest need not."""
-    context = spark.sparkContext
     context.parallelize([0], 1).map(lambda _: compile_kernels()).count()
     cores = context.defaultParallelism
     context.parallelize(range(cores), cores).foreach(lambda _: warm_up())

@@ -37,6 +37,8 @@ def struct_fields(decoding: Decoding) -> tuple[pa.Field, ...]:
 def decode_column(decoding: Decoding, frames: pa.Array) -> pa.StructArray:
     """Return one struct per frame. A null frame gives null; for an undecodable one, the mode decides."""
     protocol = decoding.declared.load()
+    if pa.types.is_null(frames.type):
+        frames = frames.cast(pa.binary())
     if not (pa.types.is_binary(frames.type) or pa.types.is_large_binary(frames.type)):
         raise OptionError(f"from_{protocol.name} reads binary values, not {frames.type}; cast the column to binary")
     fields = struct_fields(decoding)

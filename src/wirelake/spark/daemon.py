@@ -1,0 +1,46 @@
+"""The process from which Spark forks its Python workers, with all that they need in it already.
+
+    spark.python.daemon.module = wirelake.spark.daemon
+
+Spark's own daemon imports next to nothing: every worker then spends a second or more on its imports. This one imports
+them once, and its workers begin warm.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import PurePath
+
+
+def main() -> None:
+    _prefer_installed_pyspark()
+    from pyspark.daemon import manager
+
+    _load()
+    manager()
+
+
+def _prefer_installed_pyspark() -> None:
+    """Import PySpark from where it is installed, not from the copy that Spark puts before it: an archive without byte
+    code, which is compiled each time.
+    """
+    for archive in [path for path in sys.path if path.endswith("pyspark.zip")]:
+        if str(PurePath(archive).parents[3]) in sys.path:
+            sys.path.remove(archive)
+            sys.path.append(archive)
+
+
+def _load() -> None:
+    """Load all that tasks use. A library that starts threads for its computations must not: they would not survive."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    import pyspark.worker  # noqa: F401
+
+    from ..ingest.tasks import addresses, decode, gold, transactions  # noqa: F401
+    from ..ingest.warm_up import warm_up
+
+    warm_up()
+
+
+if __name__ == "__main__":
+    main()
