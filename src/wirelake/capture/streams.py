@@ -30,6 +30,8 @@ from .stream_buffer import GAP, STRANGE_TIME, gather
 from .stream_table import StreamTable, streams_of
 from .websocket import Unwrapper, UnwrapperState
 
+_PLAIN = int(Kind.PLAIN)
+"""For loops over chunks: looking up a member of an enumeration takes longer than all the rest."""
 MAX_BYTES = 64 << 20
 """More is taken in steps, so that memory stays bounded."""
 
@@ -186,12 +188,18 @@ class Streams:
         if is_plain.all():
             return is_plain
         out.foreign_bytes += int(chunks.length[(kinds == Kind.FOREIGN) & (chunks.start >= 0)].sum())
-        for i in np.flatnonzero(~is_plain & (kinds != Kind.FOREIGN)).tolist():
-            each = int(slot[i])
-            if table.kind[each] == Kind.PLAIN or self._is_plain(each, chunks, i):
-                is_plain[i] = True  # an earlier chunk, or this one, has decided it
+        others = np.flatnonzero(~is_plain & (kinds != Kind.FOREIGN))
+        decided: set[int] = set()
+        plain: list[int] = []
+        for i, each in zip(others.tolist(), slot[others].tolist(), strict=True):
+            # An earlier chunk, or this one, decides it for all that follow.
+            if each not in decided and (table.kind[each] == _PLAIN or self._is_plain(each, chunks, i)):
+                decided.add(each)
+            if each in decided:
+                plain.append(i)
             else:
                 self._route(each, _loose_chunk(chunks, i, int(streams[i]), int(captures[i])), loose, out)
+        is_plain[plain] = True
         return is_plain
 
     def _is_plain(self, slot: int, chunks: Chunks, i: int) -> bool:

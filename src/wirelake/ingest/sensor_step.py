@@ -21,7 +21,6 @@ from .groups import grouped
 from .plan import NewCapture, Segment, SensorPlan, partition_bytes
 from .report import Report
 from .sensor_carry import STATE
-from .sensors import place_of
 from .stages import DECODE, GOLD, INDEX, TOTALS, Chain, Stages, Waiting
 from .tasks import StepSettings
 from .tasks import gold as gold_tasks
@@ -48,7 +47,6 @@ class SensorStep:
         self.files: list[StagedFile] = []
         self.removed: list[StagedFile] = []
         self.left_at: dict[str, ResumePoint] = {}
-        self.undecided: list[StagedFile] = []
         self.latencies: list[pa.Table] = []
         """Of the requests of each hour that was counted."""
         self.watermark = plan.carry.sensor.watermark_us
@@ -173,7 +171,6 @@ class SensorStep:
             self.plan.carry.next.update(result.carry)
             self.report.violations += result.violations
             self.report.outcomes.update(result.outcomes)
-        self._keep_open(settings, gold)
         return gold
 
     def _totals(self, settings: StepSettings, gold: list[GoldResult], known: dict[str, str], is_last: bool) -> Results:
@@ -188,7 +185,6 @@ class SensorStep:
             self.files += result.files
             self.plan.carry.next.update(result.carry)
             self.report.transactions.update(result.outcomes)
-        self._keep_open(settings, followed)
         for counted in done[len(futures) :]:
             self.files += counted.files
             self.latencies += counted.latencies
@@ -211,16 +207,6 @@ class SensorStep:
 
     def _grouped(self, units: Sequence[Any]) -> list[list[Any]]:
         return grouped(units, [unit.rows for unit in units], self._stages.runner.parallelism)
-
-    def _keep_open(self, settings: StepSettings, results: Iterable[GoldResult | TransactionsResult]) -> None:
-        if not settings.final:
-            self.undecided += [result.open for result in results if result.open is not None]
-
-    @property
-    def newest(self) -> NewCapture | None:
-        """The capture with the last place in the order of the sensor, among those that were read."""
-        placed = [capture for capture in self.plan.captures if place_of(capture.input) is not None]
-        return max(placed, key=lambda capture: place_of(capture.input) or (), default=None)
 
 
 def _is_open(file: StagedFile) -> bool:

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from ..capture.settings import ReadSettings
 from ..gold.addresses import slowest
-from ..gold.open import OPEN
-from ..lake import Kept, Run, read_ipc
+from ..lake import Kept, Run
 from ..lake.inputs import Input
 from ..protocols import BUILT_IN
 from .declared import Declared, for_workers
@@ -54,8 +53,6 @@ class Step:
                 name: {"tasks": times.tasks, "seconds": round(times.seconds, 3), "elapsed": round(times.elapsed, 3)}
                 for name, times in self._stages.times.items()
             }
-            for sensor in sensors:
-                self._write_open(sensor)
             report.commit = self._commit(sensors, beside)
         return report
 
@@ -71,14 +68,6 @@ class Step:
         )
 
     # --- the end
-
-    def _write_open(self, sensor: SensorStep) -> None:
-        """What is open now replaces what was open before."""
-        with self._settings(sensor.plan).attempt("open-gold") as attempt:
-            writer = attempt.table("gold/open", OPEN, dated_by=None)
-            for batch in read_ipc(self.lake.store, *sensor.undecided):
-                writer.write(batch)
-            sensor.files += attempt.close()
 
     def _commit(self, sensors: Sequence[SensorStep], beside: Iterable[Input]) -> int:
         facts: Counter[str] = Counter()

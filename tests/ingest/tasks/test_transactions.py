@@ -12,7 +12,7 @@ from wirelake.ingest.tasks import StepSettings
 from wirelake.ingest.tasks.decode import DecodeTask
 from wirelake.ingest.tasks.gold import Bucket, GoldTask
 from wirelake.ingest.tasks.transactions import Part, TransactionsTask
-from wirelake.lake import Lake, read_ipc
+from wirelake.lake import Lake
 
 PARTS = 2
 
@@ -36,12 +36,14 @@ def followed(place: Path, capture: Path, final: bool) -> tuple[set[bytes], set[s
             )
             result = TransactionsTask(settings, (Part(part, calls, moves, None),), decoded.last_us).run()
             assert set(result.carry) == (set() if final else {f"transactions-{part:03d}"})
-            assert result.open is not None
             for file in result.files:
+                if file.table == "gold/open":
+                    rows = pq.ParquetFile(lake.store.full(file.staged)).read()
+                    opened |= set(rows.column("correlation").to_pylist())
+                    continue
                 ids = pq.ParquetFile(lake.store.full(file.staged)).read().column("gtrid").to_pylist()
                 assert not decided & set(ids)
                 decided |= set(ids)
-            opened |= {row["correlation"] for batch in read_ipc(lake.store, result.open) for row in batch.to_pylist()}
             outcomes = {name: outcomes.get(name, 0) + result.outcomes[name] for name in {*outcomes, *result.outcomes}}
     return decided, opened, outcomes
 

@@ -71,7 +71,6 @@ class GoldResult:
     calls: dict[int, StagedFile] = field(default_factory=dict)
     """By part of the transactions, like ``moves``."""
     moves: dict[int, StagedFile] = field(default_factory=dict)
-    open: StagedFile | None = None
     violations: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
 
@@ -89,14 +88,12 @@ class _Gold:
         self.protocols = task.settings.load_protocols()
         self.calls: dict[int, StreamWriter] = {}
         self.moves: dict[int, StreamWriter] = {}
-        self.open = attempt.stream("open", OPEN)
         self.result = GoldResult()
 
     def run(self) -> GoldResult:
         for bucket in self.task.buckets:
             self._run(bucket)
         result = self.result
-        result.open = self.open.close()
         result.files = self.attempt.close()
         result.calls = {part: stream.close() for part, stream in self.calls.items()}
         result.moves = {part: stream.close() for part, stream in self.moves.items()}
@@ -111,9 +108,9 @@ class _Gold:
         if final:
             self._feed([], final=True)
         self._settle(self.task.watermark_us, final)
-        for rows in self.steps.open():
-            self.open.write(rows)
         if not final:
+            for rows in self.steps.open():
+                self.attempt.table("gold/open", OPEN, dated_by=None).write(rows)
             name = carry_name(bucket.number)
             self.result.carry[name] = self.attempt.stage_bytes(name, pack(self.steps.carry()))
 

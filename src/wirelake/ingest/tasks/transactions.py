@@ -45,10 +45,8 @@ class TransactionsTask:
     def run(self) -> TransactionsResult:
         with self.settings.attempt(f"t{self.parts[0].number:03d}") as attempt:
             result = TransactionsResult()
-            opened = attempt.stream("open", OPEN)
             for part in self.parts:
-                opened.write(_follow(self, part, attempt, result))
-            result.open = opened.close()
+                _follow(self, part, attempt, result)
             result.files = attempt.close()
             return result
 
@@ -58,7 +56,6 @@ class TransactionsResult:
     files: list[StagedFile] = field(default_factory=list)
     carry: dict[str, StagedFile] = field(default_factory=dict)
     """By its name."""
-    open: StagedFile | None = None
     outcomes: Counter[str] = field(default_factory=Counter)
 
 
@@ -66,8 +63,7 @@ def carry_name(part: int) -> str:
     return f"transactions-{part:03d}"
 
 
-def _follow(task: TransactionsTask, part: Part, attempt: Attempt, result: TransactionsResult) -> pa.Table:
-    """Follow one part; return its rows of gold/open."""
+def _follow(task: TransactionsTask, part: Part, attempt: Attempt, result: TransactionsResult) -> None:
     store, final = attempt.store, task.settings.final
     carry = read(store, part.carry, TransactionsCarry) if part.carry is not None else None
     step = Transactions(carry, task.settings.load_protocols())
@@ -77,9 +73,9 @@ def _follow(task: TransactionsTask, part: Part, attempt: Attempt, result: Transa
     _write_transactions(attempt, step.feed(pa.concat_tables([moves, *calls])), result)
     _write_transactions(attempt, step.settle(task.watermark_us or 0, final), result)
     if not final:
+        attempt.table("gold/open", OPEN, dated_by=None).write(step.open())
         name = carry_name(part.number)
         result.carry[name] = attempt.stage_bytes(name, pack(step.carry()))
-    return step.open()
 
 
 def _write_transactions(attempt: Attempt, rows: pa.Table, result: TransactionsResult) -> None:
