@@ -256,4 +256,6 @@ def _time(ts: int) -> int | None:
 
 
 def _longer(array: NDArray[Any], length: int) -> NDArray[Any]:
-    return np.pad(array, (0, length - len(array)))
+    longer = np.zeros(length, array.dtype)  # takes no memory before it is used
+    longer[: len(array)] = array
+    return longer
