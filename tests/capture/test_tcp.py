@@ -338,6 +338,40 @@ def test_any_segments_give_what_a_plain_model_gives(
     assert places == {place for place, value in enumerate(expected) if value == 0}
 
 
+@settings(max_examples=6, deadline=None)
+@given(data=st.data(), seed=st.integers(0, 1000))
+def test_thousands_of_held_segments_give_what_a_plain_model_gives(
+    data: st.DataObject, seed: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Long lists: links over many segments, segments that cover many others, and state put away in between."""
+    rng, talk, model = Random(seed), Talk().open(), Model()
+    longest = data.draw(st.sampled_from([3, 40, 2000]))
+    for number in range(1500):
+        offset, length = 10 + rng.randrange(6000), rng.randint(1, longest if rng.random() < 0.05 else 3)
+        content = bytes([number % 255 + 1]) * length
+        talk.send(offset, content, after_ns=1000)
+        model.take(offset, content)
+    talk.send(0, b"z" * 10, after_ns=1000)
+    model.take(0, b"z" * 10)
+    path = hostile.write_pcap(tmp_path_factory.getbasetemp() / "many.pcap", talk.packets)
+    tracker, follower, start = Tracker(), Follower(), None
+    while True:
+        reader = open_capture(path, tracker, start=start, window=data.draw(st.sampled_from([8000, 40_000])))
+        chunks = next(iter(reader), None)
+        if chunks is None:
+            break
+        follower.add(chunks)
+        start, tracker = reader.resume_point(), Tracker(reloaded(tracker.state()))
+    (one,) = follower.all.values()
+    assert one.stream(0) == bytes(model.given)
+    assert int(tracker.held_accounts().bytes.sum()) == sum(len(content) for _, content in model.held)
+    follower.add(tracker.finish())
+    expected = bytes(model.given)
+    for offset, content in model.held:
+        expected = expected.ljust(offset, b"\0") + content
+    assert one.stream(0) == expected
+
+
 def test_acknowledged_bytes_are_waited_for_and_then_given_up(tmp_path: Path) -> None:
     talk = Talk().open().send(3, b"def").answer(ack=6)
     (one,) = talk.before_finish(tmp_path).all.values()

@@ -175,6 +175,13 @@ def test_bytes_behind_the_number_of_a_fin_leave_a_gap_of_one_byte(tmp_path: Path
     assert tshark_streams(tmp_path / "a.pcap", 1) == [(b"abc" + GAP % 1 + b"def", b"xyz")]
 
 
+def test_a_fin_that_is_held_and_was_not_the_end_is_forgotten(tmp_path: Path) -> None:
+    made = talk().send(3, b"def").put(True, FIN | ACK, 6).send(6, b"ghi").put(True, FIN | ACK, 9).send(1, b"bc")
+    made.put(False, FIN | ACK, 0, ack=0).send(0, b"a")
+    (one,), counts = seen(tmp_path, made.packets)
+    assert both([one]) == (b"abcdefghi", b"") and one.connection.ended == "closed" and counts.outside_bytes == 0
+
+
 def test_ports_that_are_used_again_without_a_syn_are_another_connection(tmp_path: Path) -> None:
     """tshark believes that 1.5 GB are missing."""
     made = talk().send(0, b"abc").put(True, FIN | ACK, 3).put(False, FIN | ACK, 0, ack=4).put(True, ACK, 4, ack=1)

@@ -15,7 +15,6 @@ from tests.capture.hostile import Packet
 from tests.capture.reloading import reloaded
 from tests.capture.test_tcp import sent, streams_of, told, tshark_streams
 from tests.capture.wrapping import WRAPPINGS, ethernet, fragments, in_fragments, ip_of
-from wirelake.capture import fragments as datagrams
 from wirelake.capture.read import open_capture
 from wirelake.capture.tcp import Tracker
 
@@ -120,28 +119,6 @@ def test_a_fragment_that_was_not_captured_whole_is_not_used(packets: list[Packet
     frames = [(packet, ethernet(part)) for part in fragments(ip_of(packet), 7, 512)]
     _, (counts,) = follow(write(tmp_path / "a.pcap", frames, snap=500))
     assert (counts.fragments, counts.joined_fragments) == (3, 0)
-
-
-def test_fragments_of_half_a_minute_ago_belong_to_another_packet() -> None:
-    known = datagrams.Fragments(datagrams.FragmentsState())
-    first = datagrams.Fragment(b"12345678", 1, 6, 0, False, 0, b"head", b"old12345")
-    assert known.add(first) is None
-    later = first._replace(offset=8, is_last=True, ts=datagrams.TIMEOUT_US + 1, head=b"", data=b"new")
-    assert known.add(later) is None
-    assert known.add(first._replace(ts=later.ts, data=b"new12345")) == (b"headnew12345new", 2)
-
-
-def test_fragments_that_are_waited_for_are_bounded() -> None:
-    known = datagrams.Fragments(datagrams.FragmentsState())
-    for number in range(10_000):
-        part = datagrams.Fragment(b"12345678", number, 6, 0, False, number, b"head", bytes(1000))
-        assert known.add(part) is None
-    waiting = known.state().datagrams
-    assert sum(one.cost for one in waiting) <= datagrams.MOST_BYTES
-    assert [one.identification for one in waiting] == list(range(10_000 - len(waiting), 10_000))
-    for number in range(5000):
-        known.add(part._replace(offset=8 * number, data=b"8 bytes."))
-    assert max(len(one.pieces) for one in known.state().datagrams) < datagrams.MOST_PIECES
 
 
 def test_what_is_foreign_is_counted_by_what_it_is(packets: list[Packet], tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ What is decided, and when (the kernel in ``kernels/tcp.py`` does it):
 
 from __future__ import annotations
 
+import secrets
 import socket
 from collections.abc import Collection
 from functools import lru_cache
@@ -74,6 +75,7 @@ class Tracker:
         self._flows[rows.STAMP :: rows.FLOW] = 0  # windows are counted anew
         self._now, self._holding = state.now.copy(), np.append(state.holding, np.zeros(64, np.int64))
         self._now[rows.WINDOW] = 0
+        self._now[rows.SEED] = secrets.randbits(62)
         self._names = list(state.names)
         self.held = state.held
         """The bytes of held segments: they belong to the front of the next window."""
@@ -81,7 +83,6 @@ class Tracker:
         self._now[rows.FREE] = len(self._nodes)
         self._add_nodes(_NODES)
         self._streams[rows.LISTED :: rows.STREAM] = 0
-        self._streams[rows.EXPRESS :: rows.STREAM] = -1
         tcp_held.list_all(self._streams, self._nodes, self._holding, len(state.holding), self._now)
         self.table = np.empty(0, np.int32)
         self.grow()
@@ -255,4 +256,6 @@ def _time(ts: int) -> int | None:
 
 
 def _longer(array: NDArray[Any], length: int) -> NDArray[Any]:
-    return np.pad(array, (0, length - len(array)))
+    longer = np.zeros(length, array.dtype)  # takes no memory before it is used
+    longer[: len(array)] = array
+    return longer

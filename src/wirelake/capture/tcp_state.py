@@ -69,6 +69,7 @@ class TrackerState:
         held = np.empty(int(streams[holding + rows.HELD_BYTES].sum()), np.uint8)
         tcp_held.copy_held(self.held, streams, self.nodes, holding, len(holding), nodes, held)
         now = self.now.copy()
+        now[rows.SEED] = 0
         now[rows.ELSEWHERE] += int(now[rows.USED]) - len(nodes) // rows.NODE
         now[rows.ELSEWHERE_BYTES] += int(now[rows.HELD_TOTAL]) - len(held)
         now[rows.HOLDING], now[rows.USED], now[rows.HELD_TOTAL] = len(holding), len(nodes) // rows.NODE, len(held)
@@ -139,7 +140,8 @@ class TrackerState:
     def _held_fits(self, nodes: Ints) -> bool:
         size, place, offset = nodes[:, rows.SIZE], nodes[:, rows.PLACE], nodes[:, rows.OFFSET]
         is_within = (size == 0) | ((place >= 0) & (place <= len(self.held) - size))
-        is_ordered = (nodes[:-1, rows.FOLLOWING] < 0) | (offset[:-1] + size[:-1] <= offset[1:])
+        # Only a FIN has no bytes, and it is the last of its list.
+        is_ordered = (nodes[:-1, rows.FOLLOWING] < 0) | ((size[:-1] > 0) & (offset[:-1] + size[:-1] <= offset[1:]))
         return bool((size >= 0).all() and is_within.all() and is_ordered.all() and int(size.sum()) == len(self.held))
 
 

@@ -33,7 +33,7 @@ from .packets import (
     TS,
     WINDOW_BITS,
 )
-from .tcp_held import emit, flow_of, hold, list_stream, put, release, skip_hole
+from .tcp_held import emit, flow_of, hold, list_stream, put, release, remove_finish, skip_hole
 from .tcp_rows import (
     ACKED,
     BEGAN_CLOCK,
@@ -49,7 +49,6 @@ from .tcp_rows import (
     DUE,
     EARLY,
     ENDED_US,
-    EXPRESS,
     FINISH,
     FIRST,
     FLOW,
@@ -262,7 +261,7 @@ def open_connection(flows, streams, seen, now, keys, is_server, flow, stream, ts
     for direction in (first, first + STREAM):
         for k in range(STREAM):
             store(streams, direction + k, 0)
-        for k in (FINISH, ACKED, HEAD, TAIL, INITIAL, EXPRESS, OFFERED):
+        for k in (FINISH, ACKED, HEAD, TAIL, INITIAL, OFFERED):
             store(streams, direction + k, -1)
     see(flows, seen, now, flow, NEW)
 
@@ -516,6 +515,7 @@ def take_payload(flows, streams, nodes, holding, chunks, now, stream, sequence, 
             store(now, OUTSIDE, at(now, OUTSIDE) + length)
             return
         # The FIN was not the end: tshark, too, shows what comes behind it.
+        remove_finish(streams, nodes, holding, now, stream)
         store(streams, stream + FINISH, -1)
         store(streams, stream + IS_FINISHED, 0)
     if offset < expected:
@@ -573,7 +573,7 @@ def take_finish(streams, nodes, holding, now, stream, sequence):
     if offset == at(streams, stream + NEXT):
         store(streams, stream + IS_FINISHED, 1)
         return
-    put(streams, nodes, now, stream, tail, np.int64(-1), offset, np.int64(0), np.int64(-1), np.int64(-1))
+    put(streams, nodes, now, stream, tail, offset, np.int64(0), np.int64(-1), np.int64(-1))
     list_stream(streams, nodes, holding, now, stream)
 
 

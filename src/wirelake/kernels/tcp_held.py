@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .memory import at, copy, store
+from .memory import at, copy, lowest_bit, store
+from .packets import mixed
 from .tcp_rows import (
     ACKED,
     AT_ONCE,
@@ -29,8 +30,6 @@ from .tcp_rows import (
     DUE_AT,
     ELSEWHERE,
     ELSEWHERE_BYTES,
-    EXPRESS,
-    EXPRESS_EVERY,
     FINISH,
     FOLLOWING,
     FREE,
@@ -42,6 +41,10 @@ from .tcp_rows import (
     HELD_TOTAL,
     HOLDING,
     IS_FINISHED,
+    LEVEL,
+    LEVEL_BITS,
+    LEVELS,
+    LINKS,
     LISTED,
     LOCAL,
     MISSING,
@@ -49,14 +52,13 @@ from .tcp_rows import (
     MOST_HELD_OF_ALL,
     NEVER,
     NEXT,
-    NEXT_EXPRESS,
-    NO_EXPRESS,
     NODE,
     OFFSET,
     PATIENCE_US,
     PLACE,
     POSITION,
     REPEATED,
+    SEED,
     SIZE,
     STREAM,
     TAIL,
@@ -98,106 +100,156 @@ def emit(flows, streams, chunks, now, stream, length, ts, start, position):
 @njit(cache=True, nogil=True)
 def hold(streams, nodes, holding, now, stream, offset, length, start, position):
     """Hold a segment. Of two that overlap, the one that begins first counts, else the one that came first."""
-    node, tail = at(streams, stream + HEAD), at(streams, stream + TAIL)
-    before = np.int64(-1)
-    if tail >= 0 and offset >= at(nodes, tail + OFFSET) + at(nodes, tail + SIZE):
-        before, node = tail, np.int64(-1)
-    else:
-        express = last_express(streams, nodes, stream, offset)
-        node = express if express >= 0 else node
+    before = last_at(streams, nodes, stream, offset)
+    node = at(streams, stream + HEAD) if before < 0 else before
     while node >= 0 and at(nodes, node + OFFSET) <= offset:
         known = max(min(length, at(nodes, node + OFFSET) + at(nodes, node + SIZE) - offset), np.int64(0))
         store(now, REPEATED, at(now, REPEATED) + known)
         offset, start, position, length = offset + known, start + known, position + known, length - known
         before, node = node, at(nodes, node + FOLLOWING)
     if length > 0:
-        node = cut_covered(streams, nodes, now, stream, node, offset, length)
-        put(streams, nodes, now, stream, before, node, offset, length, start, position)
+        cut_covered(streams, nodes, now, stream, before, offset, length)
+        put(streams, nodes, now, stream, before, offset, length, start, position)
     list_stream(streams, nodes, holding, now, stream)
 
 
 @njit(cache=True, nogil=True)
-def cut_covered(streams, nodes, now, stream, node, offset, length):
-    """Take the bytes of a new segment out of those that begin behind its beginning; return the first that is left."""
-    while node >= 0 and at(nodes, node + OFFSET) < offset + length:
-        known = min(offset + length - at(nodes, node + OFFSET), at(nodes, node + SIZE))
-        store(now, REPEATED, at(now, REPEATED) + known)
-        store(now, HELD_TOTAL, at(now, HELD_TOTAL) - known)
-        store(streams, stream + HELD_BYTES, at(streams, stream + HELD_BYTES) - known)
-        for k, value in ((OFFSET, known), (SIZE, -known), (PLACE, known)):
-            store(nodes, node + k, at(nodes, node + k) + value)
-        if at(nodes, node + POSITION) >= 0:
-            store(nodes, node + POSITION, at(nodes, node + POSITION) + known)
-        if at(nodes, node + SIZE) > 0:
-            break
-        if at(nodes, node + NEXT_EXPRESS) != NO_EXPRESS:
-            unlink_express(streams, nodes, stream, node, offset)
-        following = at(nodes, node + FOLLOWING)
-        free(nodes, now, node)
-        store(streams, stream + HELD, at(streams, stream + HELD) - 1)
-        node = following
+def last_at(streams, nodes, stream, offset):
+    """Return the last node that begins at an offset or before it, -1 if there is none."""
+    node, tail = at(streams, stream + HEAD), at(streams, stream + TAIL)
+    if node < 0 or at(nodes, node + OFFSET) > offset:
+        return np.int64(-1)
+    if at(nodes, tail + OFFSET) <= offset:
+        return tail
+    for level in range(LEVELS - 1, -1, -1):
+        following = at(nodes, node + LINKS + level)
+        while following >= 0 and at(nodes, following + OFFSET) <= offset:
+            node, following = following, at(nodes, following + LINKS + level)
+    following = at(nodes, node + FOLLOWING)
+    while following >= 0 and at(nodes, following + OFFSET) <= offset:
+        node, following = following, at(nodes, following + FOLLOWING)
     return node
 
 
 @njit(cache=True, nogil=True)
-def unlink_express(streams, nodes, stream, node, offset):
-    """Take a node out of the express links; it is the first of them behind an offset."""
-    before = last_express(streams, nodes, stream, offset)
-    if before < 0:
-        store(streams, stream + EXPRESS, at(nodes, node + NEXT_EXPRESS))
-    else:
-        store(nodes, before + NEXT_EXPRESS, at(nodes, node + NEXT_EXPRESS))
+def cut_covered(streams, nodes, now, stream, before, offset, length):
+    """Take the bytes of a new segment out of those behind ``before``, which begin later."""
+    while True:
+        node = at(nodes, before + FOLLOWING) if before >= 0 else at(streams, stream + HEAD)
+        if node < 0 or at(nodes, node + OFFSET) >= offset + length:
+            return
+        known = min(offset + length - at(nodes, node + OFFSET), at(nodes, node + SIZE))
+        store(now, REPEATED, at(now, REPEATED) + known)
+        store(now, HELD_TOTAL, at(now, HELD_TOTAL) - known)
+        store(streams, stream + HELD_BYTES, at(streams, stream + HELD_BYTES) - known)
+        if known == at(nodes, node + SIZE):
+            remove(streams, nodes, now, stream, before, node)
+            continue
+        for k, value in ((OFFSET, known), (SIZE, -known), (PLACE, known)):
+            store(nodes, node + k, at(nodes, node + k) + value)
+        if at(nodes, node + POSITION) >= 0:
+            store(nodes, node + POSITION, at(nodes, node + POSITION) + known)
+        return
 
 
 @njit(cache=True, nogil=True)
-def free(nodes, now, node):
+def remove(streams, nodes, now, stream, before, node):
+    """Take a node out of its list; ``before`` is the one before it, -1 if it is the first."""
+    following = at(nodes, node + FOLLOWING)
+    if before < 0:
+        store(streams, stream + HEAD, following)
+        for level in range(LEVELS):
+            link = at(nodes, node + LINKS + level)
+            if following >= 0 and link != following:
+                store(nodes, following + LINKS + level, link)
+    else:
+        store(nodes, before + FOLLOWING, following)
+        if at(nodes, node + LEVEL) > 0:
+            unlink(streams, nodes, stream, node)
+    if following < 0:
+        store(streams, stream + TAIL, before)
+    store(streams, stream + HELD, at(streams, stream + HELD) - 1)
     store(nodes, node + FOLLOWING, at(now, FREE))
     store(now, FREE, node)
     store(now, USED, at(now, USED) - 1)
 
 
 @njit(cache=True, nogil=True)
-def last_express(streams, nodes, stream, offset):
-    """Return the last node with an express link that begins at an offset or before it, -1 if there is none."""
-    before, node = np.int64(-1), at(streams, stream + EXPRESS)
-    while node >= 0 and at(nodes, node + OFFSET) <= offset:
-        before, node = node, at(nodes, node + NEXT_EXPRESS)
-    return before
+def remove_finish(streams, nodes, holding, now, stream):
+    """Take a FIN out that is held."""
+    node = at(streams, stream + TAIL)
+    if node >= 0 and at(nodes, node + SIZE) == 0:
+        before = last_at(streams, nodes, stream, at(nodes, node + OFFSET) - 1)
+        remove(streams, nodes, now, stream, before, node)
+        list_stream(streams, nodes, holding, now, stream)
 
 
 @njit(cache=True, nogil=True)
-def put(streams, nodes, now, stream, before, following, offset, length, start, position):
-    """Put a new node between two others. Its numbers are written in their order: FOLLOWING, OFFSET and so on."""
-    node = at(now, FREE)
+def unlink(streams, nodes, stream, node):
+    before, offset = at(streams, stream + HEAD), at(nodes, node + OFFSET)
+    for level in range(LEVELS - 1, -1, -1):
+        following = at(nodes, before + LINKS + level)
+        while following >= 0 and following != node and at(nodes, following + OFFSET) < offset:
+            before, following = following, at(nodes, following + LINKS + level)
+        if following == node:
+            store(nodes, before + LINKS + level, at(nodes, node + LINKS + level))
+
+
+@njit(cache=True, nogil=True)
+def put(streams, nodes, now, stream, before, offset, length, start, position):
+    """Put a new node behind another, -1 for the beginning of the list."""
+    head = at(streams, stream + HEAD)
+    node, following = at(now, FREE), at(nodes, before + FOLLOWING) if before >= 0 else head
     store(now, FREE, at(nodes, node + FOLLOWING))
     store(now, USED, at(now, USED) + 1)
     store(now, HELD_TOTAL, at(now, HELD_TOTAL) + length)
-    for k, value in enumerate((following, offset, length, start, position, at(now, CLOCK), np.int64(NO_EXPRESS))):
+    numbers = (following, offset, length, start, position, at(now, CLOCK), level_of(offset, at(now, SEED)))
+    for k, value in enumerate(numbers):
         store(nodes, node + k, value)
-    if at(streams, stream + HEAD) < 0:
+    if head < 0:
         store(streams, stream + HELD_SINCE, at(now, CLOCK))
     if before < 0:
+        lead(nodes, node, head)
         store(streams, stream + HEAD, node)
     else:
         store(nodes, before + FOLLOWING, node)
+        link(nodes, head, node)
     if following < 0:
         store(streams, stream + TAIL, node)
     store(streams, stream + HELD, at(streams, stream + HELD) + 1)
     store(streams, stream + HELD_BYTES, at(streams, stream + HELD_BYTES) + length)
-    if at(streams, stream + HELD) % EXPRESS_EVERY == 0:
-        link_express(streams, nodes, stream, node)
-    return node
 
 
 @njit(cache=True, nogil=True)
-def link_express(streams, nodes, stream, node):
-    before = last_express(streams, nodes, stream, at(nodes, node + OFFSET))
-    if before < 0:
-        store(nodes, node + NEXT_EXPRESS, at(streams, stream + EXPRESS))
-        store(streams, stream + EXPRESS, node)
-    else:
-        store(nodes, node + NEXT_EXPRESS, at(nodes, before + NEXT_EXPRESS))
-        store(nodes, before + NEXT_EXPRESS, node)
+def level_of(offset, seed):
+    """Return the level of a node: by chance, so that no capture can make a list slow."""
+    value = mixed(np.uint64(offset) ^ np.uint64(seed)) | np.uint64(1) << np.uint64(63)
+    return min(lowest_bit(value) // LEVEL_BITS, np.int64(LEVELS))
+
+
+@njit(cache=True, nogil=True)
+def lead(nodes, node, head):
+    """Give a new first node its links, those of the one that was first before it."""
+    for level in range(LEVELS):
+        following = np.int64(-1)
+        if head >= 0:
+            following = head if at(nodes, head + LEVEL) > level else at(nodes, head + LINKS + level)
+        store(nodes, node + LINKS + level, following)
+
+
+@njit(cache=True, nogil=True)
+def link(nodes, head, node):
+    """Add a node, which is not the first, to the links of its levels."""
+    before, offset, levels = head, at(nodes, node + OFFSET), at(nodes, node + LEVEL)
+    if levels == 0:
+        return
+    for level in range(LEVELS - 1, -1, -1):
+        following = at(nodes, before + LINKS + level)
+        while following >= 0 and at(nodes, following + OFFSET) < offset:
+            before, following = following, at(nodes, following + LINKS + level)
+        if level < levels:
+            store(nodes, node + LINKS + level, following)
+            store(nodes, before + LINKS + level, node)
 
 
 @njit(cache=True, nogil=True)
@@ -209,17 +261,11 @@ def release(flows, streams, nodes, holding, chunks, now, stream, ts):
         emit(flows, streams, chunks, now, stream, length, ts, at(nodes, node + PLACE), at(nodes, node + POSITION))
         if at(streams, stream + FINISH) == at(streams, stream + NEXT) and length == 0:
             store(streams, stream + IS_FINISHED, 1)
-        if at(streams, stream + EXPRESS) == node:
-            store(streams, stream + EXPRESS, at(nodes, node + NEXT_EXPRESS))
-        store(streams, stream + HEAD, following)
-        store(streams, stream + HELD, at(streams, stream + HELD) - 1)
         store(streams, stream + HELD_BYTES, at(streams, stream + HELD_BYTES) - length)
         store(now, HELD_TOTAL, at(now, HELD_TOTAL) - length)
-        free(nodes, now, node)
+        remove(streams, nodes, now, stream, np.int64(-1), node)
         node = following
-    if node < 0:
-        store(streams, stream + TAIL, -1)
-    else:
+    if node >= 0:
         store(streams, stream + HELD_SINCE, at(nodes, node + HELD_AT))
     list_stream(streams, nodes, holding, now, stream)
 
@@ -318,21 +364,22 @@ def sift(streams, holding, count, place):
 
 @njit(cache=True, nogil=True)
 def list_all(streams, nodes, holding, count, now):
-    """Build the heap of ``count`` directions, and the express links of their lists, from nothing."""
+    """Build the heap of ``count`` directions, and the links of their lists, from nothing."""
     store(now, HOLDING, 0)
     store(now, DUE, NEVER)
-    wanted = holding[:count].copy()
+    wanted, last = holding[:count].copy(), np.empty(LEVELS, np.int64)
     for k in range(count):
         stream = wanted[k]
-        node, number, last = at(streams, stream + HEAD), np.int64(1), np.int64(-1)
+        node = head = at(streams, stream + HEAD)
+        last[:] = head
         while node >= 0:
-            is_express = number % EXPRESS_EVERY == 0
-            store(nodes, node + NEXT_EXPRESS, np.int64(-1 if is_express else NO_EXPRESS))
-            if is_express and last < 0:
-                store(streams, stream + EXPRESS, node)
-            elif is_express:
-                store(nodes, last + NEXT_EXPRESS, node)
-            last, number = node if is_express else last, number + 1
+            levels = level_of(at(nodes, node + OFFSET), at(now, SEED))
+            store(nodes, node + LEVEL, levels)
+            for level in range(LEVELS):
+                store(nodes, node + LINKS + level, -1)
+                if node != head and level < levels:
+                    store(nodes, last[level] + LINKS + level, node)
+                    last[level] = node
             node = at(nodes, node + FOLLOWING)
         list_stream(streams, nodes, holding, now, stream)
 

@@ -24,11 +24,11 @@ NONE, OPEN, CLOSED, RESET = range(4)
 
 # A direction.
 FIRST, KNOWN, NEXT, FINISH, ACKED, HEAD, TAIL, HELD = range(8)
-HELD_BYTES, HELD_SINCE, INITIAL, LISTED, IS_FINISHED, DUE_AT, EXPRESS, OFFERED = range(8, 16)
+HELD_BYTES, HELD_SINCE, INITIAL, LISTED, IS_FINISHED, DUE_AT, OFFERED = range(8, 15)
 """FIRST: sequence number of offset 0; NEXT: the offset that is expected; FINISH: that of the FIN; ACKED: that up to
 which the peer acknowledged; INITIAL: the sequence number of the SYN; LISTED: one more than its place in the heap of
-directions that hold segments, 0 if it is not there; DUE_AT: when its first hole is given up; EXPRESS: see NODE;
-OFFERED: FLAGS of the segment that acknowledged last, with its window; -1 if there was none."""
+directions that hold segments, 0 if it is not there; DUE_AT: when its first hole is given up; OFFERED: FLAGS
+of the segment that acknowledged last, with its window; -1 if there was none."""
 STREAM = 16
 UNKNOWN, GUESSED, SURE = range(3)
 """GUESSED: from a packet without payload; payload that comes first from before that place moves it there."""
@@ -37,12 +37,13 @@ UNACKNOWLEDGED = 1 << 60
 AT_ONCE = -1
 """DUE_AT of a hole that nobody will fill."""
 
-# A held segment. A FIN is held, too, as one without bytes. Some have an EXPRESS link to the next that has one: so a
-# place in a long list is found in few steps.
-FOLLOWING, OFFSET, SIZE, PLACE, POSITION, HELD_AT, NEXT_EXPRESS = range(7)
-NODE = 8
-NO_EXPRESS = -2
-EXPRESS_EVERY = 512
+# A held segment. A FIN is held, too, as one without bytes, the last of its list. A list is a skip list: a node of level
+# n has links 1 to n, each to the next node of at least that level; the first of the list has all.
+FOLLOWING, OFFSET, SIZE, PLACE, POSITION, HELD_AT, LEVEL, LINKS = range(8)
+LEVELS = 5
+NODE = 12
+LEVEL_BITS = 4
+"""One node in 16 has the next level."""
 
 # A chunk.
 CHUNK_CONNECTION, CHUNK_DIRECTION, CHUNK_OFFSET, CHUNK_LENGTH, CHUNK_TS, CHUNK_START, CHUNK_POSITION = range(7)
@@ -55,10 +56,11 @@ SEEN = 16
 
 # What belongs to no connection.
 CLOCK, DUE, HOLDING, FREE, USED, CHUNKS, SEENS, WINDOW, SHIFT = range(9)
-REPEATED, MISSING, EARLY, HELD_TOTAL, ELSEWHERE, ELSEWHERE_BYTES, OUTSIDE = range(9, 16)
+REPEATED, MISSING, EARLY, HELD_TOTAL, ELSEWHERE, ELSEWHERE_BYTES, OUTSIDE, SEED = range(9, 17)
 """CLOCK: the latest time so far; DUE: when the next hole may be given up; HOLDING: how many directions hold segments;
 FREE: the first unused node; SHIFT: from a place in the buffer to the position in the file; EARLY: bytes before the
 first segment of a connection that began before the capture; ELSEWHERE: segments that are held by connections which a
-part of the state leaves out; OUTSIDE: bytes that no receiver takes."""
-NOW = 16
+part of the state leaves out; OUTSIDE: bytes that no receiver takes; SEED: a number that no capture knows,
+for the levels of nodes."""
+NOW = 24
 NEVER = 1 << 62
