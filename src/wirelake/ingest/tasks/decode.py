@@ -14,6 +14,7 @@ from ...capture.chunks import DIRECTIONS, SERVER_DIGITS, Chunks, Counts, server_
 from ...capture.decode import CaptureRange, DecodedWindow
 from ...capture.partitions import Partition, decode_partition
 from ...capture.quarantine import QUARANTINE
+from ...columnar.body_copies import without_copies
 from ...columnar.schema import TIMESTAMP, table_schema
 from ...gold.connections import connection_rows, endpoint
 from ...gold.facts import FED, MESSAGES, facts
@@ -133,8 +134,11 @@ class _Decode:
         reading = self.settings.reading
         name = reading.named(protocol) or protocol
         declared = load(name)
-        self.attempt.table(f"silver/{protocol}", table_schema(declared)).write(batch)
-        made = facts(declared, batch, **(reading.about(reading.options, name) or {}))
+        options = reading.about(reading.options, name) or {}
+        self.attempt.table(f"silver/{protocol}", table_schema(declared)).write(
+            without_copies(declared, batch, **options)
+        )
+        made = facts(declared, batch, **options)
         self.attempt.table("silver/messages", MESSAGES).write(made)
         self._share("facts", made.select(FED.names), lambda _: protocol)
         result = self.result
