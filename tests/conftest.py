@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +15,9 @@ from tests.needs import require
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+CACHE = tempfile.TemporaryDirectory(prefix="wirelake-tests-")
+os.environ["WIRELAKE_CACHE_DIR"] = CACHE.name  # plans that formats keep are not the user's
 
 settings.register_profile("wirelake", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("wirelake")

@@ -22,7 +22,7 @@ def test_formats_and_functions_work_in_a_connect_session(tmp_path: Path) -> None
     require("java")
     for needed in ("grpc", "grpc_status", "google.rpc", "pandas", "zstandard"):
         pytest.importorskip(needed)
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     done = subprocess.run(
         [sys.executable, "-m", "tests.spark.connect_session", str(tmp_path)],
         cwd=ROOT,

@@ -8,16 +8,20 @@ them once, and its workers begin warm.
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from pathlib import PurePath
+
+WORKERS = ("pyspark.worker",)
+PLANNERS = ("pyspark.sql.worker.plan_data_source_read", "pyspark.sql.worker.data_source_pushdown_filters")
 
 
 def main() -> None:
     _prefer_installed_pyspark()
     from pyspark.daemon import manager
 
-    _load()
+    _load(sys.argv[1])
     manager()
 
 
@@ -31,15 +35,21 @@ def _prefer_installed_pyspark() -> None:
             sys.path.append(archive)
 
 
-def _load() -> None:
-    """Load all that tasks use. A library that starts threads for its computations must not: they would not survive."""
+def _load(module: str) -> None:
+    """Load what workers of this module use: Spark has a daemon for each, and those that look for formats use little.
+
+    Libraries must not start threads for their computations here: threads do not survive a fork.
+    """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    import pyspark.worker  # noqa: F401
+    importlib.import_module(module)
+    if module in PLANNERS:
+        from . import reading  # noqa: F401
+    if module in WORKERS:
+        from ..ingest.tasks import addresses, decode, gold, transactions  # noqa: F401
+    if module in (*PLANNERS, *WORKERS):
+        from ..ingest.warm_up import warm_up
 
-    from ..ingest.tasks import addresses, decode, gold, transactions  # noqa: F401
-    from ..ingest.warm_up import warm_up
-
-    warm_up()
+        warm_up()
 
 
 if __name__ == "__main__":

@@ -188,6 +188,8 @@ class ReadOptions(Listing):
     rotated: bool = False
     kind: str | None = None
     push_filters: Literal["auto", "true", "false"] = "auto"
+    index_cache: bool = True
+    """Whether to keep where files are cut for the next action."""
     shows_corrupt: bool = False
     """Whether the user named the column for corrupt records, and so wants it."""
 
@@ -219,6 +221,7 @@ def read_options(name: str, options: Mapping[str, Any]) -> ReadOptions:
         partition_bytes=given.size("maxPartitionBytes", PARTITION_BYTES),
         rotated=given.flag("rotated"),
         kind=given.choice("kind", (*KINDS, "auto"), "auto").replace("auto", "") or None,
+        index_cache=given.flag("indexCache", default=True),
         push_filters=cast(Any, given.choice("pushFilters", ("auto", "true", "false"), "auto")),
     )
     given.finish()

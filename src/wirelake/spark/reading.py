@@ -19,6 +19,7 @@ from ..capture.settings import ReadSettings
 from ..errors import CaptureError, DecodeError, OptionError
 from ..gold.facts import ENVELOPE, MESSAGES, facts, needed_columns
 from ..spec.nodes import Protocol
+from . import index_cache
 from . import schema as s
 from .filters import Filters
 from .options import ReadOptions
@@ -176,7 +177,14 @@ def _planned(table: Table, pieces: list[CaptureRange], kind: str) -> list[Partit
     """Cut captures that belong together into partitions of equal size, none above the limit."""
     size, most = sum(piece.size for piece in pieces), table.options.partition_bytes
     even = -(-size // -(-size // most))
-    return plan(pieces, table.reading(kind), partition_bytes=even, is_last=True).partitions
+    reading = table.reading(kind)
+    key = index_cache.key_of(pieces, reading, even) if table.options.index_cache and size > even else None
+    if key is not None and (kept := index_cache.get(key, pieces)) is not None:
+        return kept
+    planned = plan(pieces, reading, partition_bytes=even, is_last=True).partitions
+    if key is not None:
+        index_cache.put(key, planned)
+    return planned
 
 
 def _shares(planned: list[Partition], kind: str) -> list[Share]:
