@@ -281,6 +281,8 @@ def totals(report: Any) -> Iterator[str]:
     parts += [f"{size(report.bytes_missing)} missing"] if report.bytes_missing else []
     parts += [f"{size(report.bytes_foreign)} of other protocols"] if report.bytes_foreign else []
     yield "  bytes         " + ", ".join(parts)
+    if report.not_read:
+        yield f"  not read      {sum(report.not_read.values()):,} packets ({_counts(report.not_read)})"
     if report.holes:
         waits = f"{size(report.bytes_held)} held behind {report.holes:,} holes"
         yield f"  waiting       {waits}; add --final if nothing more comes"

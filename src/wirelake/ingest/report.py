@@ -6,6 +6,19 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..capture.chunks import Counts
+
+CAPTURED = (
+    "packets",
+    "cut_packets",
+    "fragments",
+    "joined_fragments",
+    "strange_times",
+    "repeated_bytes",
+    "outside_bytes",
+    "early_bytes",
+)
+"""What is counted of captures; see ``Counts``."""
 FACTS = ("captures", "messages", "violations", "bytes_decoded", "bytes_quarantined")
 """Numbers that a lake adds up over its commits."""
 
@@ -39,6 +52,10 @@ class Report:
     holes: int = 0
     bytes_missing: int = 0
     bytes_foreign: int = 0
+    captured: Counter[str] = field(default_factory=Counter)
+    """What captures hold beside stream bytes that count once: packets, fragments, repeated bytes and so on."""
+    not_read: Counter[str] = field(default_factory=Counter)
+    """Packets that carry nothing for the tables, by what they are: ``udp``, ``ethertype`` and so on."""
     slowest: list[dict[str, Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     stages: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -55,6 +72,13 @@ class Report:
                     mine.extend(value)
                 case int() if name != "commit":
                     setattr(self, name, mine + value)
+
+    def count(self, name: str, counts: Counts) -> None:
+        """Add what a capture, or a part of it, holds beside stream bytes."""
+        self.captured.update({each: count for each in CAPTURED if (count := getattr(counts, each))})
+        self.not_read.update(counts.foreign)
+        notes = [counts.broken, *counts.notes] if counts.broken else counts.notes
+        self.notes += [note for text in notes if (note := f"{name}: {text}") not in self.notes]
 
     def totals(self) -> dict[str, int]:
         """Return the numbers that a lake adds up."""

@@ -151,7 +151,8 @@ class SensorStep:
         report.bytes_quarantined += decoded.bytes_quarantined
         report.bytes_missing += decoded.bytes_missing
         report.bytes_foreign += decoded.foreign_bytes
-        report.notes += [f"{name}: {counts.broken}" for name, counts in decoded.counts.items() if counts.broken]
+        for name, counts in decoded.counts.items():
+            report.count(name, counts)
         times = [time for time in (self.watermark, decoded.last_us) if time is not None]
         self.watermark = max(times, default=None)
 
