@@ -166,6 +166,7 @@ SPECULATION = {
     "spark.speculation.minTaskRuntime": "0ms",
     "spark.speculation.multiplier": "0",
     "spark.speculation.quantile": "0",
+    "spark.speculation.task.duration.threshold": "5ms",
     "spark.eventLog.enabled": "true",
     "spark.eventLog.compress": "false",
     "spark.eventLog.rolling.enabled": "false",
