@@ -63,7 +63,8 @@ def contents(place: Path) -> dict[str, Any]:
     for table in lake.tables():
         listed = [path for path in tree(lake.store, table) if path.endswith(".parquet")]
         assert listed == sorted(file.path for file in lake.files(table)), table
-    assert sorted(tree(lake.store, "_carry")) == sorted(lake.carry().values())
+    kept = {path for listed in lake.kept().values() for one in listed for path in one.carry.values()}
+    assert sorted(tree(lake.store, "_carry")) == sorted({*lake.carry().values(), *kept})
     inputs = {path: (one.size, one.position) for path, one in lake.inputs().items()}
     return {"tables": tables(lake), "commits": lake.number(), "inputs": inputs, "carry": sorted(lake.carry())}
 
