@@ -6,6 +6,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from wirelake.generate.truth import Truth
 from wirelake.lake import Lake
 
@@ -51,3 +54,52 @@ def connections(lake: Lake | Path, truth: Truth) -> dict[int, str]:
 
 def micros(time: Any) -> int | None:
     return None if time is None else round(time.timestamp() * 1_000_000)
+
+
+class Content:
+    """All tables of a lake, each sorted: cheap to compare with those of many others.
+
+    ``names`` are those by which the sensors of the lake are to be called.
+    """
+
+    def __init__(self, lake: Lake, leave_out: set[str], names: dict[str, str] | None = None) -> None:
+        self.tables: dict[str, pa.Table] = {}
+        for name in lake.tables():
+            rows = lake.dataset(name).to_table()
+            rows = rows.select([column for column in rows.column_names if column not in leave_out])
+            if names:
+                sensors = [names[sensor] for sensor in rows.column("sensor").to_pylist()]
+                rows = rows.set_column(rows.column_names.index("sensor"), "sensor", pa.array(sensors, pa.string()))
+            if rows.num_rows:
+                self.tables[name] = _sorted(rows)
+
+    def joined(self, other: Content) -> Content:
+        """Return the rows of both."""
+        both = Content.__new__(Content)
+        both.tables = {}
+        for name in {*self.tables, *other.tables}:
+            parts = [content.tables[name] for content in (self, other) if name in content.tables]
+            both.tables[name] = _sorted(pa.concat_tables(parts, promote_options="default"))
+        return both
+
+    def differences(self, other: Content) -> list[str]:
+        """Return what is only here, and only there; nothing if both are equal."""
+        found = []
+        for name in sorted({*self.tables, *other.tables}):
+            here, there = self.tables.get(name), other.tables.get(name)
+            if here is not None and there is not None and here.equals(there):
+                continue
+            ours, others = _counted(here), _counted(there)
+            found += [f"{name}: only here {row}" for row in (ours - others)]
+            found += [f"{name}: only there {row}" for row in (others - ours)]
+        return found
+
+
+def _sorted(rows: pa.Table) -> pa.Table:
+    """Sort by all columns that can be; rows that differ in the others alone make a comparison slower, not wrong."""
+    by = [(field.name, "ascending") for field in rows.schema if not pa.types.is_nested(field.type)]
+    return rows.take(pc.sort_indices(rows, sort_keys=by)).combine_chunks()
+
+
+def _counted(rows: pa.Table | None) -> Counter[Any]:
+    return Counter(repr(sorted(row.items())) for row in rows.to_pylist()) if rows is not None else Counter()

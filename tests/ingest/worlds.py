@@ -1,143 +1,214 @@
-"""Generated worlds: what several sensors captured, in rotated files with damage, and histories of how it was ingested.
+"""Generated worlds: what several sensors captured, in rotated files with damage.
 
-Any history of one world ends in the same lake: files in any order, cut while they grew, moved and compressed, ingests
-that were given up and begun again.
+A seed makes a world. Each sensor has at least three files and a fault, and its own clock: sensors lie hours apart or on
+top of each other.
 """
 
 from __future__ import annotations
 
-import gzip
-import lzma
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import BinaryIO, NamedTuple
 
-from tests.ingest.lakes import tables
-from wirelake.generate import generate, write_pcap
-from wirelake.ingest.inline_runner import InlineRunner
-from wirelake.ingest.run import ingest
-from wirelake.ingest.runner import IngestError, Runner
-from wirelake.lake import Lake
+from tests.capture.test_websocket import PORTS, RESPONSE, frame, request
+from wirelake.capture.read.listing import peek
+from wirelake.capture.write.pcap import PcapngWriter, PcapWriter
+from wirelake.capture.write.tcp import TcpWriter
+from wirelake.generate import Closed, Event, Opened, Traffic, generate, write_raw, write_tap
+from wirelake.generate.line import Line
 from wirelake.protocols import BUILT_IN
 
-FILES = 3
-CUT = 1 << 15
-BUCKETS = 3
-LEAVE_OUT = {"date", "capture"}
-"""A capture has another path once it is compressed or moved."""
-PACKED: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.compress, ".xz": lzma.compress}
+START_US, HOUR_US = 1_704_067_200_000_000, 3_600_000_000
+YEAR_2106_US = 4_294_967_295_000_000
+LEAST_SENSORS, LEAST_FILES = 2, 3
+
+TRAFFIC_FAULTS = {"corrupt": 0.03, "gaps": 0.04, "disorder": 0.1, "violations": 0.1}
+FILE_FAULTS = ("torn", "junk", "time", "lost_file")
+"""Of packets: a file ends inside a packet, or with bytes that are no packet; a packet has an absurd time; a file of the
+set is missing.
+"""
+KINDS = ("pcap", "pcap", "pcap", "pcapng", "websocket", "tap", "mixed", "raw")
+WRITERS: dict[str, Callable[[BinaryIO], PcapWriter | PcapngWriter]] = {
+    "pcap": PcapWriter, "websocket": PcapWriter, "mixed": PcapWriter, "pcapng": PcapngWriter
+}  # fmt: skip
+
+
+class Packet(NamedTuple):
+    ts_us: int
+    data: bytes
+
+
+@dataclass
+class Packets:
+    """A capture that is a list."""
+
+    listed: list[Packet] = field(default_factory=list)
+
+    def packet(self, ts_us: int, data: bytes) -> None:
+        self.listed.append(Packet(ts_us, data))
+
+
+@dataclass(frozen=True)
+class Sensor:
+    """What a sensor captured: its files in their order.
+
+    ``closed_behind``: the number of the file behind which somebody once said that nothing more comes.
+    """
+
+    name: str
+    kind: str
+    files: tuple[Path, ...]
+    faults: frozenset[str]
+    closed_behind: int | None = None
+
+    @property
+    def parts(self) -> dict[str, list[Path]]:
+        """What by default is a sensor, by name."""
+        taps = [path for path in self.files if path.suffix == ".tap"] if self.kind == "mixed" else []
+        packets = [path for path in self.files if path not in taps]
+        return {self.name: packets} | ({f"{self.name}/tap": taps} if taps else {})
+
+    @property
+    def is_raw(self) -> bool:
+        return self.kind == "raw"
 
 
 @dataclass
 class World:
-    """What sensors captured: for each of them its files, in their order."""
+    """What sensors captured, drawn from a seed."""
 
     seed: int
     folder: Path
-    files: dict[str, list[Path]] = field(default_factory=dict)
+    kinds: Sequence[str] = KINDS
+    sensors: dict[str, Sensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        draw = Random(self.seed)
-        for number in range(draw.choice((2, 2, 3))):
-            sensor = f"sensor-{number}"
-            place = self.folder / sensor
-            place.mkdir(parents=True)
-            faults = {"corrupt": 0.01, "gaps": 0.02, "disorder": 0.05, "violations": 0.05, "cut": 0.0}
-            faults = {name: share for name, share in faults.items() if share and draw.random() < 0.6}
-            traffic = generate(
-                draw.sample(BUILT_IN, draw.choice((1, 2, 4))),
-                seed=draw.randrange(1 << 30),
-                messages=draw.choice((150, 300)),
-                connections=2,
-                start_us=1_704_067_200_000_000 + draw.randrange(90_000_000),
-                **faults,
-            )
-            write_pcap(traffic, place / "part.pcap", files=draw.choice((FILES, FILES + 2)))
-            self.files[sensor] = sorted(place.glob("part-*.pcap"))
+        draw = Random(f"{self.seed} world")
+        for number in range(draw.choice((2, 2, 2, 3))):
+            sensor = _sensor(draw, f"sensor-{number}", self.folder / f"sensor-{number}", self.kinds)
+            assert len(sensor.files) >= LEAST_FILES and sensor.faults, sensor
+            self.sensors[sensor.name] = sensor
+        assert len(self.sensors) >= LEAST_SENSORS
 
-    def reference(self) -> dict[str, Any]:
-        """The tables of a lake that saw everything at once, in order."""
-        place = self.folder / "reference"
-        for sensor, files in self.files.items():
-            feed(InlineRunner(), [str(path) for path in files], place, sensor=sensor, final=True)
-        return contents(place)
+    @property
+    def is_mixed(self) -> bool:
+        """Whether a directory has packets and taps: by default these are two sensors, for they overlap in time."""
+        return any(sensor.kind == "mixed" for sensor in self.sensors.values())
 
 
-def feed(runner: Runner, paths: list[str], place: Path, **options: Any) -> Any:
-    """Ingest captures. A loss of power is not tested here, so the lake need not wait for the disk."""
-    lake = Lake.open(place, settings={"buckets": BUCKETS}, durable=False)
-    return ingest(runner, paths, lake, partition_bytes=CUT, keep_bytes=True, **options)
+def _sensor(draw: Random, name: str, place: Path, kinds: Sequence[str]) -> Sensor:
+    place.mkdir(parents=True)
+    kind = draw.choice(kinds)
+    chosen = {fault for fault in TRAFFIC_FAULTS if draw.random() < 0.5}
+    if kind in WRITERS:
+        chosen |= {fault for fault in FILE_FAULTS if draw.random() < 0.15}
+    if kind == "raw":
+        chosen -= {"gaps", "disorder"}  # of these, bare bytes show nothing
+    faults = frozenset(chosen or {"corrupt"})
+    files = _write(draw, kind, place, faults)
+    last = len(files) - 1
+    closed_behind = draw.randrange(last) if kind not in ("raw", "mixed") and draw.random() < 0.25 else None
+    return Sensor(name, kind, files, faults, closed_behind)
 
 
-def contents(place: Path) -> dict[str, Any]:
-    check_ledger(place)
-    return tables(place, LEAVE_OUT)
+def _traffic(draw: Random, kind: str, faults: frozenset[str], start_us: int) -> Traffic:
+    names = ["mb", "dsa"] if kind == "websocket" else draw.sample(BUILT_IN, draw.choice((1, 1, 2, 4)))
+    pace = draw.choice((1.0, 1.0, 0.01, 0.0005))  # so slow that time limits pass, and days
+    return generate(
+        names,
+        seed=draw.randrange(1 << 30),
+        messages=draw.choice((40, 80, 160)),
+        connections=draw.choice((2, 3)),
+        start_us=start_us,
+        pace=pace,
+        seconds=draw.choice((None, None, 10.0 / pace)),
+        **{name: share for name, share in TRAFFIC_FAULTS.items() if name in faults},
+    )
 
 
-def check_ledger(place: Path) -> None:
-    """Every byte that entered is in exactly one place."""
-    lake = Lake.open(place, create=False)
-    for row in lake.dataset("accounting").to_table().to_pylist():
-        assert row["bytes_in"] == row["bytes_decoded"] + row["bytes_quarantined"] + row["bytes_pending"], row
+def _write(draw: Random, kind: str, place: Path, faults: frozenset[str]) -> tuple[Path, ...]:
+    start_us = START_US + draw.randrange(24 * HOUR_US)
+    traffic = _traffic(draw, kind, faults, start_us)
+    if kind == "raw":
+        return tuple(write_raw(traffic, place))
+    if kind == "tap":
+        return _rotated_tap(traffic, place)
+    files = _write_packets(draw, kind, place, packets_of(traffic, is_websocket=kind == "websocket"), faults)
+    if kind == "mixed":
+        files += _rotated_tap(_traffic(draw, kind, faults, start_us), place)
+    return tuple(sorted(files, key=lambda path: (peek(str(path)).first_us, path.name)))
 
 
-class History:
-    """One way in which a world reaches a lake, drawn from a seed."""
+def _rotated_tap(traffic: Traffic, place: Path) -> tuple[Path, ...]:
+    (whole,) = write_tap(traffic, place / "whole.tap")
+    size = whole.stat().st_size
+    whole.unlink()
+    return tuple(write_tap(traffic, place, rotate_bytes=max(size // 4, 256)))
 
-    def __init__(self, world: World, seed: int, place: Path) -> None:
-        self.world, self.draw, self.place = world, Random(seed), place
-        self.folder = place.with_name(f"{place.name}-captures")
-        self.lake = place
-        self.told: list[str] = []
-        """What was done, for whoever has to find out what went wrong."""
 
-    def run(self) -> dict[str, Any]:
-        """Let all events happen; then nothing more comes."""
-        for sensor, path, part in self._events():
-            self._happen(sensor, path, part)
-        for sensor in self.world.files:
-            self._ingest(sensor, [str(self.folder / sensor)], final=True)
-        return contents(self.lake)
+# --- packets
 
-    def _events(self) -> Iterator[tuple[str, Path, float]]:
-        """Yield which file has grown to which part of its size; every file becomes whole, in any order."""
-        events = []
-        for sensor, files in self.world.files.items():
-            for path in files:
-                parts = [1.0] if self.draw.random() < 0.6 else [self.draw.random(), 1.0]
-                events.append([(sensor, path, part) for part in parts])
-        while events:
-            chosen = self.draw.choice(events) if self.draw.random() < 0.7 else events[0]
-            yield chosen.pop(0)
-            events = [left for left in events if left]
 
-    def _happen(self, sensor: str, path: Path, part: float) -> None:
-        place = self.folder / sensor
-        place.mkdir(parents=True, exist_ok=True)
-        for old in place.glob(f"{path.name}*"):
-            old.unlink()
-        whole = path.read_bytes()
-        data = whole[: max(24, int(len(whole) * part))]
-        suffix = self.draw.choice(["", "", *PACKED]) if part == 1.0 else ""
-        (place / f"{path.name}{suffix}").write_bytes(PACKED[suffix](data) if suffix else data)
-        self.told.append(f"{sensor}: {path.name}{suffix} has {len(data)} of {len(whole)} bytes")
-        if self.draw.random() < 0.8:
-            self._ingest(sensor, [str(place)], final=False)
+def packets_of(traffic: Traffic, is_websocket: bool = False) -> list[Packet]:
+    """Return the packets of a capture. A broker then listens on two ports, and every second client uses WebSocket."""
+    found, dials = Packets(), traffic.dials
+    line = Line(found, Random(f"{traffic.seed} line"), dials.disorder, dials.gaps, None)  # type: ignore[arg-type]
+    tcp = TcpWriter(found, line)  # type: ignore[arg-type]
+    keys = Random(f"{traffic.seed} masks")
+    for item in traffic.timeline():
+        key, wrapped = item.connection.number, is_websocket and item.connection.number % 2 == 1
+        match item:
+            case Opened():
+                host, port = item.connection.server
+                port = PORTS[item.connection.protocol.name] if wrapped else port
+                tcp.open(key, item.connection.client, (host, port), item.ts_us)
+                if wrapped:
+                    tcp.send(key, True, request(), item.ts_us)
+                    tcp.send(key, False, RESPONSE, item.ts_us)
+            case Event():
+                tcp.send(key, item.direction == "to_server", _framed(item, keys) if wrapped else item.frame, item.ts_us)
+            case Closed():
+                tcp.close(key, item.by == "client", item.how == "reset", item.ts_us)
+    tcp.finish()
+    line.finish()
+    return found.listed
 
-    def _ingest(self, sensor: str, paths: list[str], *, final: bool) -> None:
-        """Ingest, perhaps given up some times before it succeeds."""
-        while True:
-            seed = self.draw.randrange(1 << 30)
-            failing = self.draw.choice((0.0, 0.0, 0.05))
-            self.told.append(f"ingest {sensor}{' --final' if final else ''} (seed {seed}, failing {failing})")
-            with suppress(IngestError):
-                feed(
-                    InlineRunner(seed, failing=failing, attempts=1), paths, self.lake,
-                    sensor=sensor, late="rebuild", final=final,
-                )  # fmt: skip
-                return
-            if not failing:
-                raise AssertionError(self.told)
+
+def _framed(event: Event, keys: Random) -> bytes:
+    """Return a message as WebSocket carries it."""
+    key = keys.randbytes(4) if event.direction == "to_server" else b""
+    if event.connection.protocol.name == "mb":
+        return frame(event.frame[4:], opcode=1, key=key)
+    return frame(event.frame, key=key)
+
+
+def _write_packets(draw: Random, kind: str, place: Path, packets: list[Packet], faults: frozenset[str]) -> list[Path]:
+    if "time" in faults:
+        which = draw.randrange(1, len(packets))
+        packets[which] = packets[which]._replace(ts_us=YEAR_2106_US)
+    count = draw.choice((3, 3, 4, 5)) + ("lost_file" in faults)
+    suffix = "pcapng" if kind == "pcapng" else "pcap"
+    edges = [len(packets) * number // count for number in range(count + 1)]
+    shares = [packets[begin:end] for begin, end in pairwise(edges)]
+    if "lost_file" in faults:
+        del shares[draw.randrange(1, count - 1)]
+    paths = [place / f"part-{number:04d}.{suffix}" for number in range(len(shares))]
+    for path, share in zip(paths, shares, strict=True):
+        with path.open("wb") as file:
+            writer = WRITERS[kind](file)
+            for packet in share:
+                writer.packet(*packet)
+    _spoil(draw, paths, faults)
+    return paths
+
+
+def _spoil(draw: Random, paths: list[Path], faults: Iterable[str]) -> None:
+    if "torn" in faults:
+        path = draw.choice(paths)
+        path.write_bytes(path.read_bytes()[: -draw.randrange(1, 60)])
+    if "junk" in faults:
+        path = draw.choice(paths)
+        path.write_bytes(path.read_bytes() + b"\xee" * draw.randrange(1, 90))

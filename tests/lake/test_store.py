@@ -117,3 +117,20 @@ def test_what_is_gone_already_is_deleted(tmp_path: Path) -> None:
     store.delete("a/b")
     store.delete_tree("nowhere")
     assert (store.kind("a"), store.kind("a/b"), store.names("a"), store.names("nowhere")) == ("directory", "", [], [])
+
+
+def test_a_lake_that_need_not_survive_a_loss_of_power_waits_for_no_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(number: int) -> None:
+        raise AssertionError("fsync")
+
+    monkeypatch.setattr("os.fsync", refuse)
+    lake = Lake.open(tmp_path / "lake", durable=False)
+    with lake.writing() as run:
+        carry = run.staging.stage_bytes("driver", "x.bin", b"abc")
+        run.commit(stage(run, "silver/x", 1), carry={"driver": carry})
+        run.commit(stage(run, "silver/x", 2), removed=lake.files("silver/x"))
+    assert numbers(lake, "silver/x") == [2]
+    with pytest.raises(AssertionError, match="fsync"):
+        Lake.open(tmp_path / "durable")

@@ -49,6 +49,8 @@ class Plan:
     """Where each capture was left, by path."""
     rest: tuple[CaptureRange, ...] = ()
     """What was not read, because there are partitions enough."""
+    notes: list[str] = field(default_factory=list)
+    """Why compressed captures could not be unpacked to their ends: whoever decodes the partitions stops before."""
 
 
 def plan(
@@ -94,17 +96,22 @@ def index(
     window = min(WINDOW_BYTES, max(partition_bytes // 8, 1 << 10))  # cuts fall between windows
     decoder = CaptureDecoder(replace(settings, columns={}, counts_only=True), before, window)
     cutter = _Cutter(decoder, partition_bytes, on_partition)
+    notes: list[str] = []
     for number, captured in enumerate(ranges):
         cutter.begin(captured)
         for decoded in decoder.run(captured):
             cutter.add(decoded)
             progress(decoded.consumed)
-            if cutter.has_just_cut and len(cutter.partitions) == most:
+            if cutter.is_full(most) and not cutter.is_at_end:
                 rest = (cutter.captured, *ranges[number + 1 :])
-                return Plan(cutter.partitions, decoder.state(), decoder.resume_points, rest)
+                return Plan(cutter.partitions, decoder.state(), decoder.resume_points, rest, notes)
         cutter.end()
+        if decoder.reader is not None and (broken := decoder.reader.source.broken):
+            notes.append(f"{captured.capture}: {broken}")
+        if cutter.is_full(most):
+            return Plan(cutter.partitions, decoder.state(), decoder.resume_points, tuple(ranges[number + 1 :]), notes)
     cutter.cut()
-    return Plan(cutter.partitions, decoder.state(), decoder.resume_points)
+    return Plan(cutter.partitions, decoder.state(), decoder.resume_points, notes=notes)
 
 
 class _Cutter:
@@ -137,11 +144,16 @@ class _Cutter:
             left = max(0, self.captured.size - self.captured_size)
             self.ranges.append(replace(self.captured, stop=reader.position, size=self.captured_size))
             self.cut()
-            self.captured, self.captured_size = replace(self.captured, start=reader.resume_point(), size=left), 0
+            start = replace(reader.resume_point(), position=reader.position)
+            self.captured, self.captured_size = replace(self.captured, start=start, size=left), 0
+
+    def is_full(self, most: int | None) -> bool:
+        """Tell whether there are partitions enough, and nothing was read behind them."""
+        return len(self.partitions) == most and not self.ranges and not self.captured_size
 
     @property
-    def has_just_cut(self) -> bool:
-        return not self.ranges and not self.captured_size
+    def is_at_end(self) -> bool:
+        return self.decoder.reader is not None and self.decoder.reader.source.is_over
 
     def _enough(self) -> int:
         start = self.captured.start
@@ -149,8 +161,10 @@ class _Cutter:
         return max(self.partition_bytes, unpacked_before)
 
     def end(self) -> None:
-        if self.captured_size or self.captured.start is None:
-            self.ranges.append(replace(self.captured, size=self.captured_size))
+        """End a range where its capture ended when it was read: meanwhile it may have grown."""
+        reader = self.decoder.reader
+        if reader is not None and (self.captured_size or self.captured.start is None):
+            self.ranges.append(replace(self.captured, stop=reader.source.position, size=self.captured_size))
             self.size += self.captured_size
 
     def cut(self) -> None:

@@ -143,6 +143,7 @@ class Choice:
 
     unchanged: list[Found] = field(default_factory=list)
     """Captures that turned out to hold nothing new."""
+    notes: list[str] = field(default_factory=list)
 
     def plans(self, found: Sequence[Found]) -> list[SensorPlan]:
         """Return what to do with each sensor to which these captures belong, if there is anything to do."""
@@ -185,8 +186,30 @@ class Choice:
         plan = self._continued(name)
         news = sorted((one for one in found if one.is_news and one not in [*late, *self.unchanged]), key=_order)
         if news or (self.final and plan.carry.is_open):
-            plan.segments = [Segment([self._capture(one, plan.carry) for one in news], self.final)]
+            captures = [self._capture(one, plan.carry) for one in (*self._torn(name, found, news), *news)]
+            plan.segments = [Segment(self._complete(captures), self.final)]
         return [plan, *(self._separated(one, plan.carry) for one in late)]
+
+    def _torn(self, name: str, found: Sequence[Found], news: Sequence[Found]) -> Iterator[Found]:
+        """Yield the newest capture that was read, if its last packet waits for a rest that does not come any more."""
+        placed = [one for one in self._read(name) if place_of(one) is not None]
+        newest = max(placed, key=lambda one: place_of(one) or (), default=None)
+        is_over = self.final or any(one.place is not None for one in news)
+        if newest is None or not is_over or newest.length <= newest.position:
+            return
+        given = {one.now.origin: one for one in found if one.before is not None}
+        try:
+            torn = given.get(newest.origin) or self._known(newest)
+        except IngestError:
+            self.notes.append(f"{newest.path}: it is gone, and with it what there was of its last packet")
+            return
+        if torn not in news:
+            yield torn
+
+    def _complete(self, captures: list[NewCapture]) -> list[NewCapture]:
+        """Say that all captures but the last one are complete: if one of them grows, it is late."""
+        placed = [capture for capture in captures if place_of(capture.input) is not None][:-1]
+        return [replace(one, piece=replace(one.piece, is_growing=False)) if one in placed else one for one in captures]
 
     def _continued(self, name: str) -> SensorPlan:
         """Return a plan without captures that goes on from the last commit."""
@@ -223,10 +246,9 @@ class Choice:
         kept = [one for one in self.lake.kept().get(sensor_key(name), []) if Place(one.after_us, one.after) <= first]
         after = Place(kept[-1].after_us, kept[-1].after) if kept else None
         carry = self.carry_of(name, kept[-1].carry if kept else {})
-        captures = [
-            (one, self._capture(one, carry, self._end_of(one.now)))
-            for one in sorted(self._later_than(after, name, found), key=_order)
-        ]
+        listed = sorted(self._later_than(after, name, found), key=_order)
+        made = self._complete([self._capture(one, carry, self._end_of(one.now)) for one in listed])
+        captures = list(zip(listed, made, strict=True))
         carry.sensor.closings = newest.sensor.closings
         segments = _segments(captures, carry.sensor.closings, self.final)
         return SensorPlan(name, carry, segments, kept[-1].commit if kept else 0, newest.sensor.totals)
@@ -275,7 +297,8 @@ def _segments(captures: list[tuple[Found, NewCapture]], closings: list[Closing],
     for one, capture in captures:
         ends = sorted(closing.position for closing in closings if Place(closing.first_us, closing.name) == one.place)
         for position in ends:
-            segments[-1].captures.append(replace(capture, piece=replace(capture.piece, stop=position)))
+            piece = replace(capture.piece, stop=position, is_growing=False)
+            segments[-1].captures.append(replace(capture, piece=piece))
             segments[-1].final = True
             segments.append(Segment([]))
         segments[-1].captures.append(capture)

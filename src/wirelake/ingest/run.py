@@ -117,6 +117,7 @@ class _Ingest:
         beside = [*records_beside(found), *(one.now for one in choice.unchanged)]
         step = Step(run, self.runner, self.reading, self.keep_bytes, progress)
         report = step.run(plans, beside, self.partition_bytes) if plans or choice.unchanged else Report()
+        report.notes += choice.notes
         report.skipped = sum(not one.is_news for one in captures) + len(choice.unchanged)
         return report
 

@@ -117,6 +117,7 @@ class SensorStep:
             indexing = self._stages.submit(INDEX, task)
             (found,) = yield [indexing]
             decoding += self._decode_tasks(settings, found, len(decoding))
+            self.report.notes += found.notes
             ranges, before, number = found.rest, found.end.state.staged, number + 1
             if not ranges:
                 break

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from ..capture.read import ResumePoint
 from ..capture.settings import ReadSettings
 from ..gold.addresses import slowest
 from ..lake import Kept, Run
@@ -140,4 +141,9 @@ def _inputs(sensor: SensorStep) -> list[Input]:
     """Return the captures of a sensor with the places where they were left."""
     listed = {capture.input.key: capture for capture in sensor.plan.captures}
     points = ((capture.input, sensor.left_at.get(capture.piece.path)) for capture in listed.values())
-    return [one if point is None else one.read_to(point.position, point.seen) for one, point in points]
+    return [one if point is None else one.read_to(_end(point), point.seen) for one, point in points]
+
+
+def _end(point: ResumePoint) -> int:
+    """Return how far a capture was read; if it grows, an incomplete packet at its end is read again."""
+    return point.seen if point.is_torn else point.position

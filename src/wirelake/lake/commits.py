@@ -105,9 +105,8 @@ class Run:
         """Record the commit, move its files to their places, and get ready for the next one."""
         store = self.lake.store
         data = _checked_bytes(record, store.show(record_path(record.number)))
-        if self.lake.durable:  # workers have synced the files of tables
-            store.sync(file.staged for file in record.carry.values() if file is not None)
-            store.sync_directories(source for source, _ in record.moves())
+        store.sync(file.staged for file in record.carry.values() if file is not None)  # workers have synced the others
+        store.sync_directories(source for source, _ in record.moves())
         self._is_in_doubt = True
         store.publish(record_path(record.number), data)
         finish(store, record)

@@ -97,7 +97,7 @@ class Lake:
         an existing lake keeps its own, see ``lake.settings``. ``durable=False`` writes without fsync: a kill is still
         harmless, a loss of power is not.
         """
-        store = Store.at(place, filesystem)
+        store = replace(Store.at(place, filesystem), durable=durable)
         match store.kind(""):
             case "file":
                 raise LakeError(store.shown, "is a file, not a lake")

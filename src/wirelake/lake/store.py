@@ -19,7 +19,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar
 
@@ -46,6 +46,8 @@ class Store:
     root: str
     shown: str
     """The place as the user wrote it, for error messages."""
+    durable: bool = True
+    """Whether anything is synced to the disk."""
 
     @classmethod
     def at(cls, place: str | os.PathLike[str], files: fs.FileSystem | None = None) -> Store:
@@ -233,14 +235,18 @@ class Store:
 
     # --- surviving a loss of power; other stores than the local file system take care of that themselves
 
+    @property
+    def _is_synced(self) -> bool:
+        return self.is_local and self.durable
+
     def sync(self, paths: Iterable[str]) -> None:
-        if self.is_local:
+        if self._is_synced:
             for path in paths:
                 self._fsync(path)
 
     def sync_directories(self, paths: Iterable[str]) -> None:
         """Make the names of these files durable, and those of the directories above them up to the lake."""
-        if self.is_local:
+        if self._is_synced:
             above: set[str] = set()
             for path in paths:
                 while path:
@@ -251,8 +257,8 @@ class Store:
 
     def sync_root(self) -> None:
         """Make the name of the lake itself durable."""
-        if self.is_local:
-            Store(self.files, os.path.dirname(self.root), self.shown)._fsync("")
+        if self._is_synced:
+            replace(self, root=os.path.dirname(self.root))._fsync("")
 
     def _fsync(self, path: str) -> None:
         with errors(self.show(path), "cannot be written"):

@@ -59,13 +59,17 @@ class TapHead:
 
 @dataclass(frozen=True, slots=True)
 class ResumePoint:
-    """A place in a capture file between two packets or records. Raw files need no more than the position."""
+    """A place in a capture file between two packets or records. Raw files need no more than the position.
+
+    ``is_torn``: the packet here is incomplete, and was taken for what there was of it.
+    """
 
     position: int
     packets: PacketFormat | None = None
     tap: TapHead | None = None
     seen: int = 0
     """How many bytes of the file there were: behind the position, an incomplete packet may wait for its rest."""
+    is_torn: bool = False
 
 
 class Reader(Protocol):
@@ -95,7 +99,8 @@ def open_capture(
 ) -> Reader:
     """Return a Reader of a capture. Its first bytes say of which ``kind`` it is; raw files must be named so, or end in
     .bin or .raw. The file may be compressed by gzip, zstd or xz; ``path`` may be a URI that pyarrow knows. In a
-    ``growing`` file, an incomplete last packet is left for later; otherwise it is taken for what there is of it.
+    ``growing`` file, an incomplete last packet is left for later; otherwise it is taken for what there is of it, up to
+    ``stop``. A reader that goes on after all begins with that packet.
     """
     source = CaptureFile(open_binary(path), os.fspath(path), stop=stop, window=window)
     kind = kind_at(source, kind)

@@ -54,6 +54,8 @@ class PacketReader:
         self.position = 0
         self.source = source
         self._is_growing = growing
+        self._torn_at: int | None = None
+        """Where an incomplete packet begins that was taken."""
         self._counters = np.zeros(packets.COUNTERS, np.int64)
         self._places = np.zeros(layers.PLACES, np.int64)
         if start is not None and start.packets is not None:
@@ -69,13 +71,15 @@ class PacketReader:
 
     def resume_point(self) -> ResumePoint:
         """Return where a later reader goes on: at the beginning, if the head of the file is not all there."""
+        is_torn = self._torn_at is not None
+        position = self.position if self._torn_at is None else self._torn_at
         if self.kind == "pcap":
             has_head = bool(self._format.interfaces)
-            return ResumePoint(self.position, packets=self._format) if has_head else ResumePoint(0)
+            return ResumePoint(position, packets=self._format, is_torn=is_torn) if has_head else ResumePoint(0)
         rows = self._interfaces.reshape(-1, pcapng.INTERFACE_ROW)[: self._counters[packets.INTERFACES]].tolist()
         interfaces = tuple((link, snap, unit, offset) for link, snap, unit, offset in rows)
         known = replace(self._format, is_big=bool(self._counters[packets.IS_BIG]), interfaces=interfaces)
-        return ResumePoint(self.position, packets=known)
+        return ResumePoint(position, packets=known, is_torn=is_torn)
 
     def __iter__(self) -> Iterator[Chunks]:
         rest, source = np.empty(0, np.uint8), self.source
@@ -83,7 +87,7 @@ class PacketReader:
             self.tracker.tidy()
             held = len(self.tracker.held)
             data = source.more(self.tracker.held, rest, spare=SPARE)
-            walk = _Walk(data, held, source.is_end and not self._is_growing, self.position - held)
+            walk = _Walk(data, held, source.is_over and not self._is_growing, self.position - held)
             self._walk(walk)
             chunks = self.tracker.feed(walk.all_data(), walk.segments, walk.count, walk.shift, self.counts)
             self.position = walk.place + walk.shift
@@ -113,14 +117,25 @@ class PacketReader:
     # --- packets
 
     def _walk(self, walk: _Walk) -> None:
-        """Take all packets that are there."""
+        """Take all packets that are there; at the end of the file also one that is incomplete."""
         counters = self._counters
         counters[: packets.IS_BIG] = 0
         counters[packets.LAST_US] = self._format.last_us
-        outcome = packets.NEW_FLOWS
+        self._take_packets(walk, is_end=False)
+        if walk.is_end and walk.place < len(walk.data) and not self.counts.broken:
+            self._torn_at = walk.place + walk.shift
+            self._take_packets(walk, is_end=True)
+        walk.count = int(counters[packets.SEGMENTS])
+        self._format = replace(self._format, last_us=int(counters[packets.LAST_US]))
+        self._count(walk)
+        if walk.is_end and not self.counts.broken:
+            self._note_end(walk)
+
+    def _take_packets(self, walk: _Walk, is_end: bool) -> None:
+        counters, outcome = self._counters, packets.NEW_FLOWS
         while outcome != packets.SHORT:
             counters[packets.FLOWS] = self.tracker.count
-            outcome = self._run(walk)
+            outcome = self._run(walk, is_end)
             self.tracker.count = int(counters[packets.FLOWS])
             if outcome == packets.NEW_FLOWS:
                 self.tracker.grow()
@@ -131,15 +146,10 @@ class PacketReader:
             elif outcome == packets.BROKEN:
                 self._break("not a packet", walk.place + walk.shift)
                 break
-        walk.count = int(counters[packets.SEGMENTS])
-        self._format = replace(self._format, last_us=int(counters[packets.LAST_US]))
-        self._count(walk)
-        if walk.is_end and not self.counts.broken:
-            self._note_end(walk)
 
-    def _run(self, walk: _Walk) -> int:
+    def _run(self, walk: _Walk, is_end: bool) -> int:
         form = self._format
-        window = (walk.data, walk.place, len(walk.data), walk.is_end)
+        window = (walk.data, walk.place, len(walk.data), is_end)
         filled = (self.tracker.keys, self.tracker.table, walk.segments, self._places, self._counters)
         if self.kind == "pcap":
             link = form.interfaces[0][0]

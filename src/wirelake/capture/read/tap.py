@@ -205,7 +205,7 @@ class TapReader:
         self.counts.broken = self.source.broken
         if self._damaged_from >= 0:
             self._note(self._damaged_from, self.position + rest - self._damaged_from)
-        elif rest and self.source.stop is None and not self.counts.broken:
+        elif rest and not self.counts.broken:
             self.counts.broken = f"the last record is incomplete: {rest} bytes at {self.position}"
 
 

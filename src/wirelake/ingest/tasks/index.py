@@ -49,6 +49,7 @@ class IndexResult:
     rest: tuple[CaptureRange, ...]
     """Where the next task goes on; then ``end`` has the state there."""
     end: CapturesEnd
+    notes: list[str]
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class IndexTask:
                 decoder.resume_points = planned.resume_points
                 end = end_of_captures(self.settings, attempt, decoder)
             attempt.close()
-            return IndexResult(partitions, planned.rest, end)
+            return IndexResult(partitions, planned.rest, end, planned.notes)
 
 
 def read_state(store: Store, path: str | None) -> State:
