@@ -11,7 +11,7 @@ import pytest
 from tests.report.made import account, message, write
 from wirelake.codec.encoder import encode_frame
 from wirelake.codec.json import from_json
-from wirelake.columnar.schema import table_schema
+from wirelake.gold.tables import protocol_table
 from wirelake.protocols import load
 from wirelake.report import collect, find_conversation
 from wirelake.report.annotated_bytes import layouts_of
@@ -34,7 +34,7 @@ def test_the_bytes_of_a_declared_protocol_are_re_encoded_once_its_declaration_is
     own["place"] = {"latitude": 1.0, "longitude": 2.0}
     table = f"silver/{protocol.name}"
     rows = {"silver/messages": [common], table: [own], "accounting": [account(1)]}
-    found = find_conversation(write(tmp_path / "lake", rows, {table: table_schema(protocol)}), "c:c1")
+    found = find_conversation(write(tmp_path / "lake", rows, {table: protocol_table(protocol)}), "c:c1")
     assert found is not None
     (event,) = found["events"]
     assert (event["bytes"]["from"], event["bytes"]["hex"]) == ("fields", frame.hex())

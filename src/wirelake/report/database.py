@@ -27,7 +27,7 @@ from ..protocols import BUILT_IN, known
 Tables = duckdb.DuckDBPyConnection
 Row = dict[str, Any]
 TEXT, NUMBER = pa.string(), pa.int64()
-SPOT = {"connection": TEXT, "direction": TEXT, "offset": NUMBER}
+SPOT = {"sensor": TEXT, "connection": TEXT, "direction": TEXT, "offset": NUMBER}
 """The columns that tell a message or a quarantined range."""
 MEMORY = "2GB"
 THREADS = 4
@@ -159,3 +159,9 @@ def rows(tables: Tables, sql: str) -> list[Row]:
     result = tables.execute(sql)
     names = [column[0] for column in result.description or ()]
     return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
+
+
+def read_sensors(tables: Tables) -> list[str]:
+    """Return the names of the sensors whose connections the lake has, in their order."""
+    found = tables.execute("select distinct sensor from accounting where sensor is not null order by sensor")
+    return [name for (name,) in found.fetchall()]
