@@ -199,7 +199,8 @@ def _add_to_ranges(tables: Tables, events: Sequence[Event]) -> None:
     quarantined = rows(
         tables,
         f"""
-select sensor, connection, direction, "offset", length, rule, path, detail, protocol, bytes[1:{MAX_RANGE_BYTES}] as bytes
+select sensor, connection, direction, "offset", length, rule, path, detail, protocol,
+       bytes[1:{MAX_RANGE_BYTES}] as bytes
 from silver_quarantine semi join wanted_spots using (sensor, connection, direction, "offset")
 where bytes is not null""",
     )

@@ -57,7 +57,8 @@ create or replace temp table slots as
 select sensor, connection, lane, slot,
        sum(size) over (partition by sensor, connection, lane order by slot)::bigint as "last",
        "last" - size + 1 as "first"
-from (select sensor, connection, lane, slot, count(*) as size from {IN_SLOTS} group by sensor, connection, lane, slot)"""
+from (select sensor, connection, lane, slot, count(*) as size
+      from {IN_SLOTS} group by sensor, connection, lane, slot)"""
 """Slots with the places of their first and last row, counted from 1."""
 WINDOWS = f"""
 with ends as (
@@ -81,7 +82,8 @@ listed as materialized (
     select stream.*, "first" - 1 + row_number() over (partition by sensor, connection, lane, slot
                                                           order by {ORDER}) as place
     from {IN_SLOTS} as stream
-    join (select distinct sensor, connection, lane, slot, "first" from wanted_slots) using (sensor, connection, lane, slot)),
+    join (select distinct sensor, connection, lane, slot, "first" from wanted_slots)
+    using (sensor, connection, lane, slot)),
 windows as (
     from ends
     union all
