@@ -42,7 +42,8 @@ def test_the_bytes_of_a_declared_protocol_are_re_encoded_once_its_declaration_is
 
 
 def test_a_message_of_a_protocol_that_is_unknown_here_has_the_fields_of_its_row_and_kept_bytes(tmp_path: Path) -> None:
-    envelope = [("connection", pa.string()), ("direction", pa.string()), ("offset", pa.int64()), ("length", pa.int32())]
+    texts = [(name, pa.string()) for name in ("sensor", "connection", "direction")]
+    envelope = [*texts, ("offset", pa.int64()), ("length", pa.int32())]
     kinds = [*envelope, ("ts", pa.timestamp("us", "UTC")), ("message", pa.string()), ("notes", pa.list_(pa.string()))]
     schema = pa.schema([*kinds, ("text", pa.binary()), ("nested", pa.list_(pa.struct([("number", pa.int64())])))])
     common = message(100, protocol="leaflet", message="post")
