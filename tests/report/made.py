@@ -7,12 +7,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from wirelake.columnar.schema import table_schema
-from wirelake.gold.tables import TABLES, UNDATED
+from wirelake.gold.tables import TABLES, UNDATED, protocol_table
 from wirelake.lake import Lake
 from wirelake.protocols import BUILT_IN, load
 from wirelake.report.packing import json_size, packed
 
+SENSOR = "s1"
+"""Of rows that do not say theirs."""
 DATED_BY = {
     "gold/addresses": "minute",
     "gold/exchanges": "request_ts",
@@ -26,12 +27,12 @@ def write(
 ) -> Lake:
     """One commit with these rows; what they do not say is null. ``replace`` names a table whose files go."""
     lake = Lake.open(path)
-    known = TABLES | {f"silver/{name}": table_schema(load(name)) for name in BUILT_IN} | (schemas or {})
+    known = TABLES | {f"silver/{name}": protocol_table(load(name)) for name in BUILT_IN} | (schemas or {})
     with lake.writing() as run:
         with run.staging.attempt("t") as attempt:
             for table, listed in rows.items():
                 dated_by = None if table in UNDATED else DATED_BY.get(table, "ts")
-                batch = pa.RecordBatch.from_pylist(listed, known[table])
+                batch = pa.RecordBatch.from_pylist([{"sensor": SENSOR, **row} for row in listed], known[table])
                 attempt.table(table, known[table], dated_by=dated_by).write(batch)
             files = attempt.close()
         run.commit(files, removed=lake.files(replace) if replace else ())

@@ -25,17 +25,18 @@ COLUMNS: dict[str, str] = {
     "heat": "bucket_us band_us count",
     "slow_addresses": "protocol address requests errors timeouts error_rate p50_us p95_us p99_us max_us",
     "busy_addresses": "protocol address messages bytes requests",
-    "slow_exchanges": "request_us protocol address message latency_us outcome status connection conversation",
+    "slow_exchanges": "request_us sensor protocol address message latency_us outcome status connection conversation",
     "failures": "protocol address outcome status count last_us conversation",
     "topology": "client server protocol connections messages_to_server messages_to_client bytes violations "
     "quarantined_bytes",
-    "sessions": "connection protocol client server handshake ended first_us duration_us messages_to_server "
+    "sessions": "sensor connection protocol client server handshake ended first_us duration_us messages_to_server "
     "messages_to_client bytes_to_server bytes_to_client violations quarantined_bytes facts conversation",
     "session_ends": "protocol handshake ended count",
-    "transactions": "gtrid outcome first_us duration_us calls branches prepare_us commit_us connections conversation",
+    "transactions": "sensor gtrid outcome first_us duration_us calls branches prepare_us commit_us connections "
+    "conversation",
     "transaction_outcomes": "outcome count",
     "rules": "source protocol rule count bytes",
-    "violations": "source ts_us protocol rule message path state detail direction offset length connection "
+    "violations": "source ts_us protocol rule message path state detail direction offset length sensor connection "
     "conversation event",
     "open": "kind protocol count oldest_us",
     "held": "why held of",
@@ -55,6 +56,8 @@ def empty() -> dict[str, Any]:
             "commit": 0,
             "commit_at": None,
             "captures": 0,
+            "sensors": [],
+            "sensor_count": 0,
             "first_us": None,
             "last_us": None,
             "bucket_us": SECOND,
@@ -71,6 +74,7 @@ def sample(address: str = "orders.place", name: str = "orders", detail: str = "i
     """A little of everything; the texts are where a peer decides what stands there."""
     report = empty()
     report["about"] |= {"lake": "captures/lake", "commit": 3, "commit_at": "2024-01-02T03:00:00+00:00", "captures": 2}
+    report["about"] |= {"sensors": ["eth0"], "sensor_count": 1}
     report["about"] |= {"first_us": START, "last_us": START + 60 * SECOND}
     rows = _rows(address, name, detail)
     report["data"] |= {query: _data(query, listed) for query, listed in rows.items()}
@@ -204,6 +208,7 @@ def _event(origin: int, to: int, message: str, kind: str, ts: int | None, **more
         "length": 16,
         "direction": "to_server" if origin == 0 else "to_client",
         "offset": 0,
+        "sensor": "eth0",
         "connection": "1",
         "mark": "",
         "rule": None,
@@ -233,23 +238,26 @@ def _rows(address: str, name: str, detail: str) -> dict[str, list[list[Any]]]:
         "slow_addresses": [["ceda", address, 600, 10, 5, 0.025, 700, 17_300, 1_250_000, 75_000_000],
                            ["casual", "customer.get", 600, 2, 0, 0.0033, 850, 9_000, 20_000, 21_000]],
         "busy_addresses": [["ceda", address, 500, 100_000, 600]],
-        "slow_exchanges": [[START + 7, "ceda", address, "request", 75_000_000, "error", "busy", "1", "c:1"],
-                           [START + 9, "casual", "customer.get", "service_call", 21_000, "ok", None, "2", "x:2:s:1"]],
+        "slow_exchanges": [[START + 7, "eth0", "ceda", address, "request", 75_000_000, "error", "busy", "1", "c:1"],
+                           [START + 9, "eth0", "casual", "customer.get", "service_call", 21_000, "ok", None, "2",
+                            "x:2:s:1"]],
         "failures": [["ceda", address, "timeout", None, 5, START + 9, "x:1:s:7"]],
         "topology": [[name, "10.0.0.2:8088", "ceda", 1, 300, 200, 100_000, 2, 678],
                      ["stock", "10.0.0.3:7771", "casual", 1, 350, 350, 400_000, 0, 0]],
-        "sessions": [["1", "ceda", "10.0.0.1:5000", "10.0.0.2:8088", "complete", "reset", START, 60 * SECOND, 300, 200,
-                      60_000, 40_000, 2, 678, '{"user": "orders", "masked": "false"}', "c:1"]],
+        "sessions": [["eth0", "1", "ceda", "10.0.0.1:5000", "10.0.0.2:8088", "complete", "reset", START,
+                      60 * SECOND, 300, 200, 60_000, 40_000, 2, 678, '{"user": "orders", "masked": "false"}', "c:1"]],
         "session_ends": [["ceda", "complete", "reset", 1], ["casual", "complete", "closed", 1]],
-        "transactions": [["aed97ae490bb4ac2bca477700fd4e0", "in_doubt", START, None, 4, 2, 800, None, 2, "t:42:aed9"],
-                         ["4d57dabb7c2043a492d02fdcdd", "committed", START, 40_857, 4, 2, 1964, 4607, 2, "t:42:4d57"]],
+        "transactions": [["eth0", "aed97ae490bb4ac2bca477700fd4e0", "in_doubt", START, None, 4, 2, 800, None, 2,
+                          "t:42:aed9"],
+                         ["eth0", "4d57dabb7c2043a492d02fdcdd", "committed", START, 40_857, 4, 2, 1964, 4607, 2,
+                          "t:42:4d57"]],
         "transaction_outcomes": [["committed", 1], ["in_doubt", 1]],
         "rules": [["bytes", "ceda", "text_utf8", 1, 678], ["state", "ceda", "state", 1, 16]],
         "violations": [
-            ["bytes", START + 902_000, "ceda", "text_utf8", None, "signal_id", None, detail, "to_server", 120, 16, "1",
-             "c:1", 4],
-            ["state", START + 901_000, "ceda", "state", "logout", None, "ready", detail, "to_client", 0, 16, "1", "c:1",
-             3],
+            ["bytes", START + 902_000, "ceda", "text_utf8", None, "signal_id", None, detail, "to_server", 120, 16,
+             "eth0", "1", "c:1", 4],
+            ["state", START + 901_000, "ceda", "state", "logout", None, "ready", detail, "to_client", 0, 16,
+             "eth0", "1", "c:1", 3],
         ],
         "open": [["request", "ceda", 1, START]],
         "held": [["violation", 1, 2], ["sample", 1, 2]],

@@ -11,7 +11,7 @@ import pytest
 from tests.report.made import account, message, write
 from wirelake.codec.encoder import encode_frame
 from wirelake.codec.json import from_json
-from wirelake.columnar.schema import table_schema
+from wirelake.gold.tables import protocol_table
 from wirelake.protocols import load
 from wirelake.report import collect, find_conversation
 from wirelake.report.annotated_bytes import layouts_of
@@ -34,7 +34,7 @@ def test_the_bytes_of_a_declared_protocol_are_re_encoded_once_its_declaration_is
     own["place"] = {"latitude": 1.0, "longitude": 2.0}
     table = f"silver/{protocol.name}"
     rows = {"silver/messages": [common], table: [own], "accounting": [account(1)]}
-    found = find_conversation(write(tmp_path / "lake", rows, {table: table_schema(protocol)}), "c:c1")
+    found = find_conversation(write(tmp_path / "lake", rows, {table: protocol_table(protocol)}), "c:c1")
     assert found is not None
     (event,) = found["events"]
     assert (event["bytes"]["from"], event["bytes"]["hex"]) == ("fields", frame.hex())
@@ -42,7 +42,8 @@ def test_the_bytes_of_a_declared_protocol_are_re_encoded_once_its_declaration_is
 
 
 def test_a_message_of_a_protocol_that_is_unknown_here_has_the_fields_of_its_row_and_kept_bytes(tmp_path: Path) -> None:
-    envelope = [("connection", pa.string()), ("direction", pa.string()), ("offset", pa.int64()), ("length", pa.int32())]
+    texts = [(name, pa.string()) for name in ("sensor", "connection", "direction")]
+    envelope = [*texts, ("offset", pa.int64()), ("length", pa.int32())]
     kinds = [*envelope, ("ts", pa.timestamp("us", "UTC")), ("message", pa.string()), ("notes", pa.list_(pa.string()))]
     schema = pa.schema([*kinds, ("text", pa.binary()), ("nested", pa.list_(pa.struct([("number", pa.int64())])))])
     common = message(100, protocol="leaflet", message="post")

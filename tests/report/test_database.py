@@ -64,7 +64,7 @@ def test_no_query_reads_another_file_or_changes_that(tmp_path: Path) -> None:
 
 def test_rows_become_a_table_each_once(tmp_path: Path) -> None:
     with open_tables(Lake.open(tmp_path / "lake")) as tables:
-        register(tables, "several", SPOT, [("c", "to_server", 2), ("c", "to_server", 1), ("c", "to_server", 2)])
+        register(tables, "several", SPOT, [("s", "c", "to_server", at) for at in (2, 1, 2)])
         assert [row["offset"] for row in rows(tables, 'from several order by "offset"')] == [1, 2]
         register(tables, "nothing", {"name": TEXT, "number": NUMBER}, [])
         assert rows(tables, "select name || 'x', number + 1 from nothing") == []

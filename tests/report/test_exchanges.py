@@ -8,6 +8,7 @@ from typing import Any
 from tests.ingest.lakes import table
 from tests.report.lookup import exchange_of, spot
 from wirelake.lake import Lake
+from wirelake.report.conversation_ids import Spot
 
 
 def test_an_exchange_is_its_request_its_replies_and_what_is_beside_them(lake: Lake) -> None:
@@ -20,7 +21,7 @@ def test_an_exchange_is_its_request_its_replies_and_what_is_beside_them(lake: La
         one = exchange_of(lake, row)
         focused = {spot(event) for event in one["events"] if event["mark"] in ("focus", "violation")}
         own = by_pair.get((row["connection"], row["correlation"]), [])
-        assert (row["connection"], row["direction"], row["request_offset"]) in focused
+        assert (row["sensor"], row["connection"], row["direction"], row["request_offset"]) in focused
         if len(own) <= 24:
             assert {spot(message) for message in own} <= focused
             assert one["left_out"]["after"] == 0
@@ -51,4 +52,4 @@ def test_an_exchange_shows_the_chain_of_calls_it_belongs_to(lake: Lake) -> None:
         row = rows[0]
         one = exchange_of(lake, row)
         shown = {spot(event) for event in one["events"]}
-        assert {(other["connection"], other["direction"], other["request_offset"]) for other in rows} <= shown
+        assert {Spot.of(other | {"offset": other["request_offset"]}) for other in rows} <= shown

@@ -27,10 +27,10 @@ def test_lifelines_bear_the_names_that_peers_gave_themselves(report: dict[str, A
 def test_ends_of_one_host_and_name_share_a_lifeline() -> None:
     one, other = Peers("10.0.0.1:5000", "10.0.0.2:80", "shop", ""), Peers("10.0.0.1:5001", "10.0.0.2:80", "shop", "")
     stranger = Peers("10.0.0.1:5002", "10.0.0.2:80")
-    lifelines = Lifelines({"a": one, "b": other, "c": stranger})
-    assert lifelines.ends("a", "to_server") == (0, 1)
-    assert lifelines.ends("b", "to_client") == (1, 0)
-    assert lifelines.ends("c", "to_server") == (2, 1)
+    lifelines = Lifelines({("s", "a"): one, ("s", "b"): other, ("s", "c"): stranger})
+    assert lifelines.ends(("s", "a"), "to_server") == (0, 1)
+    assert lifelines.ends(("s", "b"), "to_client") == (1, 0)
+    assert lifelines.ends(("s", "c"), "to_server") == (2, 1)
     assert lifelines.shown() == [
         {"name": "10.0.0.1", "label": "shop"},
         {"name": "10.0.0.2:80", "label": ""},
@@ -40,5 +40,5 @@ def test_ends_of_one_host_and_name_share_a_lifeline() -> None:
 
 def test_a_connection_that_nobody_knows_has_two_lifelines_of_its_own() -> None:
     lifelines = Lifelines({})
-    assert lifelines.ends("a", "to_client") == (1, 0) and lifelines.ends("b", "to_server") == (2, 3)
+    assert lifelines.ends(("s", "a"), "to_client") == (1, 0) and lifelines.ends(("s", "b"), "to_server") == (2, 3)
     assert [line["name"] for line in lifelines.shown()][:2] == ["client of a", "server of a"]

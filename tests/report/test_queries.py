@@ -23,19 +23,19 @@ def test_every_file_is_a_query_or_a_part_of_one() -> None:
 @pytest.mark.parametrize("traffic_of", ["messages", "requests"])
 def test_every_query_runs_and_so_does_its_count(tmp_path: Path, traffic_of: str) -> None:
     with open_tables(Lake.open(tmp_path / "lake")) as tables:
-        for query in all_queries(1_000_000, traffic_of).values():
+        for query in all_queries(1_000_000, traffic_of, has_sensors=True).values():
             assert query.title and not query.title.startswith("--")
             tables.execute(query.sql).fetchall()
             assert len(tables.execute(query.total).fetchall()) == 1
 
 
 def test_a_limit_can_be_another() -> None:
-    query = all_queries(1, "requests")["violations"]
+    query = all_queries(1, "requests", has_sensors=False)["violations"]
     assert query.sql.endswith("\nlimit 300") and query.up_to(7).sql.endswith("\nlimit 7")
     assert "limit" not in query.total
 
 
 def test_clients_are_named_by_the_same_facts_everywhere() -> None:
-    sql = all_queries(1, "requests")["topology"].sql
+    sql = all_queries(1, "requests", has_sensors=False)["topology"].sql
     places = [sql.index(f"facts['{name}']") for name in CLIENT_NAMES]
     assert places == sorted(places)

@@ -8,7 +8,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from tests.report.made import message, write
+from tests.report.made import SENSOR, message, write
 from wirelake.report.conversation_ids import Spot
 from wirelake.report.database import open_tables
 from wirelake.report.windows import Around, Ends, Want, read_windows
@@ -43,9 +43,10 @@ def rows() -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def tables(rows: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory) -> duckdb.DuckDBPyConnection:
-    """Every fifth row is no message."""
+    """Every fifth row is no message. Another sensor saw some of the same."""
     broken = [row | {"rule": "bad"} for row in rows[::5]]
     good = [row for i, row in enumerate(rows) if i % 5]
+    good += [row | {"sensor": "other"} for row in rows[::3]]
     lake = write(tmp_path_factory.mktemp("windows") / "lake", {"silver/messages": good, "silver/quarantine": broken})
     return open_tables(lake)
 
@@ -58,7 +59,7 @@ def lanes(rows: list[dict[str, Any]], name: str) -> list[list[Spot]]:
     )
     return [
         [
-            Spot(name, r["direction"], r["offset"])
+            Spot(SENSOR, name, r["direction"], r["offset"])
             for r in sorted(group, key=lambda r: (r["ts"] or 0, r["direction"] == "to_client", r["offset"]))
         ]
         for group in groups
@@ -66,14 +67,18 @@ def lanes(rows: list[dict[str, Any]], name: str) -> list[list[Spot]]:
 
 
 def spots(found: list[dict[str, Any]]) -> list[Spot]:
-    return [Spot(row["connection"], row["direction"], row["offset"]) for row in found]
+    return [Spot.of(row) for row in found]
 
 
 def test_around_a_row_are_its_neighbours(rows: list[dict[str, Any]], tables: duckdb.DuckDBPyConnection) -> None:
     chance = random.Random(8)
     chosen = chance.sample(rows, 150)
     wants: list[Want] = [
-        Around(Spot(row["connection"], row["direction"], row["offset"]), chance.randint(0, 30), chance.randint(0, 30))
+        Around(
+            Spot(SENSOR, row["connection"], row["direction"], row["offset"]),
+            chance.randint(0, 30),
+            chance.randint(0, 30),
+        )
         for row in chosen
     ]
     found = read_windows(tables, wants)
@@ -92,7 +97,7 @@ def test_around_a_row_are_its_neighbours(rows: list[dict[str, Any]], tables: duc
 def test_of_a_connection_all_or_both_ends_are_read(
     rows: list[dict[str, Any]], tables: duckdb.DuckDBPyConnection
 ) -> None:
-    wants: list[Want] = [Ends(name, 80, 50, 30) for name in sorted({row["connection"] for row in rows})]
+    wants: list[Want] = [Ends(SENSOR, name, 80, 50, 30) for name in sorted({row["connection"] for row in rows})]
     found = read_windows(tables, wants)
     for want in wants:
         assert isinstance(want, Ends)
@@ -103,7 +108,7 @@ def test_of_a_connection_all_or_both_ends_are_read(
 
 
 def test_what_does_not_exist_is_not_found(tables: duckdb.DuckDBPyConnection) -> None:
-    want = Around(Spot("t3", "to_server", 10**9), 5, 5)
-    other = Ends("nobody", 80, 50, 30)
+    want = Around(Spot(SENSOR, "t3", "to_server", 10**9), 5, 5)
+    other = Ends(SENSOR, "nobody", 80, 50, 30)
     found = read_windows(tables, [want, other])
     assert found[want] == [] and found[other] == []

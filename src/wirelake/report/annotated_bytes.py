@@ -97,7 +97,7 @@ def _add_to_messages(tables: Tables, table: str, events: Sequence[Event], has_ch
     by_spot = _by_spot(tables, events)
     layouts = layouts_of(table.removeprefix("silver/"))
     view = quoted(view_name(table))
-    for row in rows(tables, f'from {view} semi join wanted_spots using (connection, direction, "offset")'):
+    for row in rows(tables, f'from {view} semi join wanted_spots using (sensor, connection, direction, "offset")'):
         spot = Spot.of(row)
         is_redacted = REDACTED in (row["notes"] or ())
         encoded = None if is_redacted else _reencode(layouts, row)
@@ -178,9 +178,9 @@ def _captured_bytes(tables: Tables, spot: Spot, length: int) -> bytes | None:
     chunks = tables.execute(
         """
 select "offset", bytes from bronze_chunks
-where connection = ? and direction = ? and "offset" < ? and "offset" + length > ? and bytes is not null
+where sensor = ? and connection = ? and direction = ? and "offset" < ? and "offset" + length > ? and bytes is not null
 order by "offset" """,
-        [spot.connection, spot.direction, spot.offset + length, spot.offset],
+        [spot.sensor, spot.connection, spot.direction, spot.offset + length, spot.offset],
     )
     joined = b""
     for offset, data in chunks.fetchall():
@@ -199,8 +199,9 @@ def _add_to_ranges(tables: Tables, events: Sequence[Event]) -> None:
     quarantined = rows(
         tables,
         f"""
-select connection, direction, "offset", length, rule, path, detail, protocol, bytes[1:{MAX_RANGE_BYTES}] as bytes
-from silver_quarantine semi join wanted_spots using (connection, direction, "offset")
+select sensor, connection, direction, "offset", length, rule, path, detail, protocol,
+       bytes[1:{MAX_RANGE_BYTES}] as bytes
+from silver_quarantine semi join wanted_spots using (sensor, connection, direction, "offset")
 where bytes is not null""",
     )
     for row in quarantined:

@@ -19,14 +19,16 @@ from . import queries
 from .annotated_bytes import add_bytes
 from .conversation_ids import Spot
 from .conversations import read_conversations
-from .database import Tables, open_tables, rows
+from .database import Tables, open_tables, read_sensors, rows
 from .packing import json_size
-from .page_values import cell
+from .page_values import cell, cut
 from .selection import Selection
 
 MAX_DATA_BYTES = 4_600_000
 """Limit for the data of a page, conversations packed: with the chart library the page is then below 10 MB."""
 MAX_BUCKETS = 120
+MAX_SENSORS = 50
+"""Sensors that a page names."""
 TRAFFIC_BY_MINUTES_US = 20 * 60_000_000
 ATTEMPTS = 5
 _SECOND = 1_000_000
@@ -94,7 +96,8 @@ def _collect(lake: Lake, tables: Tables, max_bytes: int, say: Progress) -> dict[
     about = _about(lake, tables)
     described: dict[str, dict[str, str]] = {}
     data: dict[str, dict[str, Any]] = {}
-    by_name = queries.all_queries(about["bucket_us"], about["traffic_of"])
+    has_sensors = about["sensor_count"] > 1
+    by_name = queries.all_queries(about["bucket_us"], about["traffic_of"], has_sensors)
     for query in by_name.values():
         say(query.title)
         described[query.name] = {"title": query.title, "sql": query.sql}
@@ -103,7 +106,7 @@ def _collect(lake: Lake, tables: Tables, max_bytes: int, say: Progress) -> dict[
             described[query.name]["total"] = query.total
     report: dict[str, Any] = {"about": about, "queries": described, "data": data, "conversations": {}, "held": []}
     say("conversations")
-    selection = Selection(tables, lake.tables(), max_bytes - json_size(report))
+    selection = Selection(tables, lake.tables(), max_bytes - json_size(report), has_sensors)
     selection.choose(by_name)
     report["conversations"] = selection.conversations()
     report["held"] = _fill_in_counts(data["held"], selection.counts())
@@ -145,7 +148,7 @@ def run_query(tables: Tables, query: queries.Query) -> dict[str, Any]:
 
 
 def _about(lake: Lake, tables: Tables) -> dict[str, Any]:
-    summary = lake.summary()
+    summary, sensors = lake.summary(), read_sensors(tables)
     (span,) = rows(tables, queries.read_sql("_span"))
     first, last = span["first_us"], span["last_us"]
     length = last - first if first is not None else 0
@@ -157,6 +160,8 @@ def _about(lake: Lake, tables: Tables) -> dict[str, Any]:
         "commit": summary.commits,
         "commit_at": summary.last_at,
         "captures": summary.inputs,
+        "sensors": [cut(name, 200) for name in sensors[:MAX_SENSORS]],
+        "sensor_count": len(sensors),
         "first_us": first,
         "last_us": last,
         "bucket_us": bucket_width(length, 60 * _SECOND if by_minutes else 0),

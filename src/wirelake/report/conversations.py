@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .conversation_ids import ConnectionId, ExchangeId, Id, Spot, TransactionId, parse
-from .database import SPOT, Row, Tables, register, rows
+from .conversation_ids import ConnectionId, ExchangeId, Id, Spot, TransactionId, located, parse, sensor_hash
+from .database import SPOT, Row, Tables, read_sensors, register, rows
 from .exchanges import Exchange, Pair, read_exchanges, read_pairs
-from .lifelines import Lifelines, Peers, read_peers
+from .lifelines import Lifelines, Peers, SeenConnection, read_peers
 from .page_values import cut
 from .queries import MAX_WHOLE
 from .transactions import Transaction, branches, read_transactions
@@ -45,9 +45,15 @@ class Draft:
 
 def read_conversations(tables: Tables, ids: Iterable[str]) -> dict[str, Draft]:
     """Return the conversations with these ids, in this order, as far as the lake has them."""
+    sensors = {sensor_hash(name): name for name in read_sensors(tables)}
     parsed = [id_ for text in dict.fromkeys(ids) if (id_ := parse(text)) is not None]
-    read = _read(tables, parsed)
-    drafts = {id_.id: draft for id_ in parsed if (draft := _draft(id_, read)) is not None}
+    wanted = [one for id_ in parsed for one in located(id_, sensors)]
+    read = _read(tables, wanted)
+    drafts: dict[str, Draft] = {}
+    for id_ in wanted:
+        if id_.id not in drafts and (draft := _draft(id_, read)) is not None:
+            draft.title += f", seen at {cut(id_.sensor, 60)}" if len(sensors) > 1 else ""
+            drafts[id_.id] = draft
     violations = _violations(tables, (row for draft in drafts.values() for row in draft.rows))
     for draft in drafts.values():
         draft.shown = _shown(draft, read.peers, violations)
@@ -60,11 +66,11 @@ def read_conversations(tables: Tables, ids: Iterable[str]) -> dict[str, Draft]:
 class _Read:
     """Everything that was read from the lake."""
 
-    exchanges: dict[str, Exchange]
-    transactions: dict[str, Transaction]
+    exchanges: dict[ExchangeId, Exchange]
+    transactions: dict[TransactionId, Transaction]
     windows: dict[Want, list[Row]]
     pairs: dict[Pair, list[Row]]
-    peers: dict[str, Peers]
+    peers: dict[SeenConnection, Peers]
 
 
 def _read(tables: Tables, ids: Sequence[Id]) -> _Read:
@@ -75,22 +81,28 @@ def _read(tables: Tables, ids: Sequence[Id]) -> _Read:
     wanted = [pair for exchange in exchanges.values() for pair in exchange.pairs]
     wanted += [pair for transaction in transactions.values() for pair in transaction.pairs()]
     pairs = read_pairs(tables, wanted)
-    connections = {row["connection"] for listed in (*windows.values(), *pairs.values()) for row in listed}
+    connections = {_seen(row) for listed in (*windows.values(), *pairs.values()) for row in listed}
     return _Read(exchanges, transactions, windows, pairs, read_peers(tables, connections))
 
 
+def _seen(row: Row) -> SeenConnection:
+    return row["sensor"], row["connection"]
+
+
 def _want(id_: ConnectionId) -> Want:
-    return Ends(id_.connection, MAX_WHOLE, HEAD, TAIL) if id_.focus is None else Around(id_.focus, BEFORE, AFTER)
+    if id_.focus is None:
+        return Ends(id_.sensor, id_.connection, MAX_WHOLE, HEAD, TAIL)
+    return Around(id_.focus, BEFORE, AFTER)
 
 
 def _draft(id_: Id, read: _Read) -> Draft | None:
     match id_:
         case ConnectionId():
             return _connection(id_, read)
-        case ExchangeId() if id_.id in read.exchanges:
-            return _exchange(id_.id, read.exchanges[id_.id], read)
-        case TransactionId() if id_.id in read.transactions:
-            return _transaction(id_.id, read.transactions[id_.id], read)
+        case ExchangeId() if id_ in read.exchanges:
+            return _exchange(id_.id, read.exchanges[id_], read)
+        case TransactionId() if id_ in read.transactions:
+            return _transaction(id_, read.transactions[id_], read)
         case _:
             return None
 
@@ -99,7 +111,7 @@ def _connection(id_: ConnectionId, read: _Read) -> Draft | None:
     listed = read.windows[_want(id_)]
     if not listed:
         return None
-    peers = read.peers.get(id_.connection, Peers())
+    peers = read.peers.get((id_.sensor, id_.connection), Peers())
     client, server = peers.client_name or peers.client or "client", peers.server_name or peers.server or "server"
     title = f"{peers.protocol or 'unknown protocol'}: {client} → {server}"
     focus = set()
@@ -131,16 +143,17 @@ def _exchange(id_: str, exchange: Exchange, read: _Read) -> Draft:
     return Draft(id_, "exchange", title, row["protocol"] or "", _in_order(listed), focus, (0, 0, left))
 
 
-def _transaction(id_: str, transaction: Transaction, read: _Read) -> Draft:
+def _transaction(id_: TransactionId, transaction: Transaction, read: _Read) -> Draft:
     listed = [message for pair in transaction.pairs() for message in read.pairs.get(pair, ())]
     outcome = transaction.outcome.replace("_", " ")
     title = f"{transaction.protocol}: transaction {cut(transaction.gtrid, 40)}, {outcome}"
     replied = transaction.with_replies(read.pairs)
     focus = {Spot.of(request) for request, reply in replied if reply is None}
     left = (0, 0, max(0, transaction.requests_left_out))
-    labels = {name: peers.server_name or peers.server for name, peers in read.peers.items()}
+    names = {seen: peers.server_name or peers.server for seen, peers in read.peers.items()}
+    labels = {connection: name for (sensor, connection), name in names.items() if sensor == id_.sensor}
     bars = branches(transaction, replied, labels)
-    return Draft(id_, "transaction", title, transaction.protocol, _in_order(listed), focus, left, bars)
+    return Draft(id_.id, "transaction", title, transaction.protocol, _in_order(listed), focus, left, bars)
 
 
 def _in_order(listed: Iterable[Row]) -> list[Row]:
@@ -168,8 +181,8 @@ def _violations(tables: Tables, listed: Iterable[Row]) -> dict[Spot, list[Row]]:
     violations = rows(
         tables,
         """
-select connection, direction, "offset", rule, detail
-from gold_violations semi join wanted_spots using (connection, direction, "offset")
+select sensor, connection, direction, "offset", rule, detail
+from gold_violations semi join wanted_spots using (sensor, connection, direction, "offset")
 order by all""",
     )
     by_spot: dict[Spot, list[Row]] = defaultdict(list)
@@ -178,7 +191,7 @@ order by all""",
     return by_spot
 
 
-def _shown(draft: Draft, peers: Mapping[str, Peers], violations: Mapping[Spot, list[Row]]) -> dict[str, Any]:
+def _shown(draft: Draft, peers: Mapping[SeenConnection, Peers], violations: Mapping[Spot, list[Row]]) -> dict[str, Any]:
     lifelines = Lifelines(peers)
     events = [_event(row, lifelines, violations.get(Spot.of(row)), Spot.of(row) in draft.focus) for row in draft.rows]
     before, between, after = draft.left_out
@@ -196,7 +209,7 @@ def _shown(draft: Draft, peers: Mapping[str, Peers], violations: Mapping[Spot, l
 
 
 def _event(row: Row, lifelines: Lifelines, violations: list[Row] | None, is_focus: bool) -> dict[str, Any]:
-    start, end = lifelines.ends(row["connection"], row["direction"])
+    start, end = lifelines.ends(_seen(row), row["direction"])
     mark, rule, detail = "focus" if is_focus else "", row["rule"], row["detail"]
     message = row["message"]
     if violations:
@@ -218,6 +231,7 @@ def _event(row: Row, lifelines: Lifelines, violations: list[Row] | None, is_focu
         "length": row["length"],
         "direction": row["direction"],
         "offset": row["offset"],
+        "sensor": row["sensor"],
         "connection": row["connection"],
         "mark": mark,
         "rule": rule,

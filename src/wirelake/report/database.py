@@ -1,4 +1,5 @@
 """The tables of a lake as views of DuckDB: ``gold/exchanges`` is ``gold_exchanges``, also where it has no rows.
+``transactions`` and ``addresses`` are views over all sensors.
 
     tables = open_tables(Lake.open("lake", create=False))
     tables.sql("select outcome, count(*) from gold_exchanges group by all").fetchall()
@@ -20,6 +21,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from ..gold.across_sensors import ACROSS_SENSORS, view_sql
 from ..gold.tables import REPLACED, TABLES, UNDATED, protocol_table, view_name, with_date
 from ..lake import Lake, LakeError
 from ..protocols import BUILT_IN, known
@@ -27,7 +29,7 @@ from ..protocols import BUILT_IN, known
 Tables = duckdb.DuckDBPyConnection
 Row = dict[str, Any]
 TEXT, NUMBER = pa.string(), pa.int64()
-SPOT = {"connection": TEXT, "direction": TEXT, "offset": NUMBER}
+SPOT = {"sensor": TEXT, "connection": TEXT, "direction": TEXT, "offset": NUMBER}
 """The columns that tell a message or a quarantined range."""
 MEMORY = "2GB"
 THREADS = 4
@@ -40,7 +42,7 @@ _NUMBERS = {*_SIGNED, *(f"U{name}" for name in _SIGNED)}
 
 
 def open_tables(lake: Lake) -> Tables:
-    """Return a connection in memory with a view for each table; the caller closes it."""
+    """Return a connection in memory with views of all tables, and across sensors; the caller closes it."""
     connection = duckdb.connect(
         ":memory:",
         config={
@@ -61,6 +63,8 @@ def open_tables(lake: Lake) -> Tables:
         _create_view(connection, lake, table, paths)
         if table in REPLACED and paths:
             _load(connection, view_name(table))
+    for name in ACROSS_SENSORS:
+        connection.execute(f"create view {name} as {view_sql(name)}")
     return connection
 
 
@@ -159,3 +163,9 @@ def rows(tables: Tables, sql: str) -> list[Row]:
     result = tables.execute(sql)
     names = [column[0] for column in result.description or ()]
     return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
+
+
+def read_sensors(tables: Tables) -> list[str]:
+    """Return the names of the sensors whose connections the lake has, in their order."""
+    found = tables.execute("select distinct sensor from accounting where sensor is not null order by sensor")
+    return [name for (name,) in found.fetchall()]

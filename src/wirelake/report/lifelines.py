@@ -9,18 +9,20 @@ from dataclasses import dataclass, field
 from .database import TEXT, Row, Tables, register, rows
 from .page_values import cut
 
+SeenConnection = tuple[str, str]
+"""A sensor and a connection that it saw."""
 CLIENT_NAMES = ("client_domain", "name", "user", "path", "client_dsid")
 """Facts of a session that name its client, the best one first."""
 _SERVER_NAMES = ("server_domain", "server_dsid")
 _PEERS = """
-select connection, client, server, protocol, facts
-from gold_sessions semi join wanted_connections using (connection)
+select sensor, connection, client, server, protocol, facts
+from gold_sessions semi join wanted_connections using (sensor, connection)
 union all
-select connection, min(client), min(server), any_value(accounting.protocol), null
+select sensor, connection, min(client), min(server), any_value(accounting.protocol), null
 from bronze_chunks
-semi join (from wanted_connections anti join gold_sessions using (connection)) using (connection)
-left join accounting using (connection)
-group by connection"""
+semi join (from wanted_connections anti join gold_sessions using (sensor, connection)) using (sensor, connection)
+left join accounting using (sensor, connection)
+group by sensor, connection"""
 """Chunks tell the ends of connections that are still open."""
 
 
@@ -35,10 +37,10 @@ class Peers:
     protocol: str = ""
 
 
-def read_peers(tables: Tables, connections: Iterable[str]) -> dict[str, Peers]:
+def read_peers(tables: Tables, connections: Iterable[SeenConnection]) -> dict[SeenConnection, Peers]:
     """Return the ends of these connections."""
-    register(tables, "wanted_connections", {"connection": TEXT}, zip(connections, strict=True))
-    return {row["connection"]: _peers(row) for row in rows(tables, _PEERS)}
+    register(tables, "wanted_connections", {"sensor": TEXT, "connection": TEXT}, connections)
+    return {(row["sensor"], row["connection"]): _peers(row) for row in rows(tables, _PEERS)}
 
 
 def _peers(row: Row) -> Peers:
@@ -52,15 +54,15 @@ def _peers(row: Row) -> Peers:
 class Lifelines:
     """The lifelines of one diagram. Ends with the same host and the same name share one."""
 
-    peers: Mapping[str, Peers]
+    peers: Mapping[SeenConnection, Peers]
     addresses: dict[tuple[str, str], dict[str, None]] = field(default_factory=dict)
     """The addresses of each lifeline, by host and name, or by address where there is no name."""
 
-    def ends(self, connection: str, direction: str) -> tuple[int, int]:
+    def ends(self, seen: SeenConnection, direction: str) -> tuple[int, int]:
         """Return the lifelines from and to which a message goes."""
-        peers = self.peers.get(connection, Peers())
-        client = self._number(peers.client or f"client of {connection}", peers.client_name)
-        server = self._number(peers.server or f"server of {connection}", peers.server_name)
+        peers = self.peers.get(seen, Peers())
+        client = self._number(peers.client or f"client of {seen[1]}", peers.client_name)
+        server = self._number(peers.server or f"server of {seen[1]}", peers.server_name)
         return (client, server) if direction == "to_server" else (server, client)
 
     def _number(self, address: str, name: str) -> int:

@@ -1,7 +1,8 @@
 """The queries of the report: SQL for DuckDB on the views of a lake, one file each in ``sql``.
 
 The first line of a file is its title. Names in braces are replaced before the query runs and is shown: the width of
-buckets, the facts that name a client, and parts that several queries share (``_links``, ``_span``). A time is a number
+buckets, the facts that name a client, parts that several queries share (``_links``, ``_span``), and the
+sensor in the id of a conversation (``at``), if the lake has several. A time is a number
 of microseconds since 1970, UTC; rows without one are left out only where time matters. Percentiles are those of gold:
 values at the nearest rank.
 """
@@ -12,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.resources import files
 
+from .conversation_ids import AT_SENSOR
 from .lifelines import CLIENT_NAMES
 
 MAX_WHOLE = 80
@@ -70,9 +72,13 @@ class Query:
         return replace(self, limit=limit)
 
 
-def all_queries(bucket_us: int, traffic_of: str) -> dict[str, Query]:
-    """Return all queries by name, with the names in braces replaced."""
+def all_queries(bucket_us: int, traffic_of: str, has_sensors: bool) -> dict[str, Query]:
+    """Return all queries by name, with the names in braces replaced.
+
+    ``has_sensors``: the lake has more than one sensor, so ids of conversations name theirs.
+    """
     parameters = {
+        "at": AT_SENSOR if has_sensors else "",
         "bucket_us": str(bucket_us),
         "whole": str(MAX_WHOLE),
         "most": str(MAX_CANDIDATES),
@@ -81,6 +87,11 @@ def all_queries(bucket_us: int, traffic_of: str) -> dict[str, Query]:
         "client_names": ", ".join(f"nullif(facts['{name}'], '')" for name in CLIENT_NAMES),
     }
     return {name: _query(name, f"traffic_{traffic_of}" if name == "traffic" else name, parameters) for name in NAMES}
+
+
+def sample(has_sensors: bool) -> str:
+    """Return SQL for ids of a few conversations of everything."""
+    return _filled(read_sql("_sample"), {"at": AT_SENSOR if has_sensors else ""})
 
 
 def read_sql(name: str) -> str:
@@ -95,10 +106,15 @@ def _read(name: str) -> tuple[str, str]:
     return title.removeprefix("-- "), sql.strip()
 
 
-def _query(name: str, file: str, parameters: dict[str, str]) -> Query:
-    title, sql = _read(file)
+def _filled(sql: str, parameters: dict[str, str]) -> str:
     for key, value in parameters.items():
         sql = sql.replace(f"{{{key}}}", value)
+    return sql
+
+
+def _query(name: str, file: str, parameters: dict[str, str]) -> Query:
+    title, sql = _read(file)
+    sql = _filled(sql, parameters)
     rows, _, rest = sql.rpartition("\norder by ")
     if not rows:
         return Query(name, title, sql, "", None)

@@ -18,7 +18,7 @@ from .conversation_ids import Spot
 from .conversations import Draft, read_conversations
 from .database import Tables
 from .packing import json_size, packed_size
-from .queries import MAX_CANDIDATES, Query, read_sql
+from .queries import MAX_CANDIDATES, Query, sample
 
 REASONS = ("violation", "in_doubt", "open", "slow", "failed", "sample")
 LISTED = ("transactions", "sessions")
@@ -36,9 +36,10 @@ MAX_UNPACKED_BYTES = 45_000_000
 class Selection:
     """The conversations of a page. ``filled``: the tables of the lake that have rows."""
 
-    def __init__(self, tables: Tables, filled: Iterable[str], max_bytes: int) -> None:
+    def __init__(self, tables: Tables, filled: Iterable[str], max_bytes: int, has_sensors: bool) -> None:
         self.tables = tables
         self.filled = tuple(filled)
+        self.has_sensors = has_sensors
         self.room = max_bytes
         self.unpacked_room = MAX_UNPACKED_BYTES
         self.reasons: dict[str, list[str]] = defaultdict(list)
@@ -91,7 +92,7 @@ class Selection:
             "open": self._ids(f"from ({transactions}) where outcome = 'open'"),
             "slow": self._ids(queries["slow_exchanges"].sql),
             "failed": self._ids(queries["failures"].sql),
-            "sample": self._ids(read_sql("_sample")),
+            "sample": self._ids(sample(self.has_sensors)),
         }
 
     def _ids(self, sql: str) -> list[str]:

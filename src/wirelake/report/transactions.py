@@ -47,7 +47,7 @@ class Transaction:
 
 
 def _pair(request: Row) -> Pair:
-    return request["connection"], request["correlation"]
+    return request["sensor"], request["connection"], request["correlation"]
 
 
 def _reply(request: Row, messages: Sequence[Row]) -> Row | None:
@@ -58,19 +58,20 @@ def _reply(request: Row, messages: Sequence[Row]) -> Row | None:
     return None
 
 
-def read_transactions(tables: Tables, ids: Sequence[TransactionId]) -> dict[str, Transaction]:
+def read_transactions(tables: Tables, ids: Sequence[TransactionId]) -> dict[TransactionId, Transaction]:
     """Return the transactions with these ids, as far as the lake has them."""
     if not ids:
         return {}
-    register(tables, "wanted_gtrids", {"gtrid": TEXT}, ((id_.gtrid,) for id_ in ids))
-    decided, requests = defaultdict[str, list[Row]](list), defaultdict[str, list[Row]](list)
-    for row in rows(tables, "from gold_transactions semi join wanted_gtrids using (gtrid)"):
-        decided[row["gtrid"]].append(row)
+    register(tables, "wanted_gtrids", {"sensor": TEXT, "gtrid": TEXT}, ((id_.sensor, id_.gtrid) for id_ in ids))
+    decided, requests = (defaultdict[tuple[str, str], list[Row]](list) for _ in range(2))
+    for row in rows(tables, "from gold_transactions semi join wanted_gtrids using (sensor, gtrid)"):
+        decided[row["sensor"], row["gtrid"]].append(row)
     for protocol in _with_branches(tables):
         for row in _requests(tables, protocol):
-            requests[row["gtrid"]].append(row)
-    transactions = ((id_.id, _transaction(id_, decided[id_.gtrid], requests[id_.gtrid])) for id_ in ids)
-    return {name: transaction for name, transaction in transactions if transaction is not None}
+            requests[row["sensor"], row["gtrid"]].append(row)
+    seen = ((id_, (id_.sensor, id_.gtrid)) for id_ in ids)
+    transactions = ((id_, _transaction(id_, decided[key], requests[key])) for id_, key in seen)
+    return {id_: transaction for id_, transaction in transactions if transaction is not None}
 
 
 def _transaction(id_: TransactionId, decided: Iterable[Row], requests: Iterable[Row]) -> Transaction | None:
@@ -110,12 +111,12 @@ def _requests(tables: Tables, protocol: Protocol) -> list[Row]:
     requests = rows(
         tables,
         f"""
-select connection, direction, "offset", epoch_us(ts) as ts, message, coalesce({correlation}) as correlation,
+select sensor, connection, direction, "offset", epoch_us(ts) as ts, message, coalesce({correlation}) as correlation,
        {number} as xid_format, lower(hex({gtrid})) as gtrid, lower(hex({bqual})) as bqual,
-       count(*) over (partition by {number}, {gtrid}) as size
+       count(*) over (partition by sensor, {number}, {gtrid}) as size
 from {quoted(view_name(f"silver/{protocol.name}"))}
-where {gtrid} in (select unhex(gtrid) from wanted_gtrids) and message in ({names})
-qualify row_number() over (partition by {number}, {gtrid}
+where (sensor, {gtrid}) in (select (sensor, unhex(gtrid)) from wanted_gtrids) and message in ({names})
+qualify row_number() over (partition by sensor, {number}, {gtrid}
                            order by ts, connection, direction, "offset") <= {MAX_REQUESTS}
 order by ts, connection, direction, "offset" """,
     )

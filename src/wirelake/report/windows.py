@@ -26,68 +26,74 @@ def shortened(column: str) -> str:
     return f"if(length({column}) > 1000, left({column}, 700) || '…' || right({column}, 200), {column}) as {column}"
 
 
-MESSAGE = f"""connection, direction, "offset", epoch_us(ts) as ts, length::bigint as length, protocol, message, kind,
-        {shortened("address")}, {shortened("status")}, correlation, null as rule, null as path, null as detail"""
+MESSAGE = f"""sensor, connection, direction, "offset", epoch_us(ts) as ts, length::bigint as length, protocol, message,
+        kind, {shortened("address")}, {shortened("status")}, correlation, null as rule, null as path, null as detail"""
 """The columns of a message as an event."""
 STREAM = f"""
 (select {MESSAGE}, {KEYS}
  from silver_messages
  union all
- select connection, direction, "offset", epoch_us(ts), length, protocol, null, null,
+ select sensor, connection, direction, "offset", epoch_us(ts), length, protocol, null, null,
         null, null, null, rule, path, {shortened("detail")}, {KEYS}
  from silver_quarantine)
 """
 ORDER = 'moment, direction desc, "offset", rule is not null'
 LANES = f"""
 create or replace temp table lanes as
-select connection, lane, count(*) as size, min(moment) as low, sum(count(*)) over (partition by connection) as total,
+select sensor, connection, lane, count(*) as size, min(moment) as low,
+       sum(count(*)) over (partition by sensor, connection) as total,
        greatest((max(moment) - min(moment)) // greatest(count(*) // {PER_SLOT}, 1) + 1, 1) as width
 from {STREAM}
-semi join (select connection from wanted_around union select connection from wanted_ends) using (connection)
-group by connection, lane"""
+semi join (select sensor, connection from wanted_around union select sensor, connection from wanted_ends)
+using (sensor, connection)
+group by sensor, connection, lane"""
 """Connections, or without times their directions; ``total`` is the number of rows of the connection."""
 IN_SLOTS = f"""
 (select stream.*, total, (moment - low) // width as slot
- from {STREAM} as stream join lanes using (connection, lane))
+ from {STREAM} as stream join lanes using (sensor, connection, lane))
 """
 SLOTS = f"""
 create or replace temp table slots as
-select connection, lane, slot, sum(size) over (partition by connection, lane order by slot)::bigint as "last",
+select sensor, connection, lane, slot,
+       sum(size) over (partition by sensor, connection, lane order by slot)::bigint as "last",
        "last" - size + 1 as "first"
-from (select connection, lane, slot, count(*) as size from {IN_SLOTS} group by connection, lane, slot)"""
+from (select sensor, connection, lane, slot, count(*) as size
+      from {IN_SLOTS} group by sensor, connection, lane, slot)"""
 """Slots with the places of their first and last row, counted from 1."""
 WINDOWS = f"""
 with ends as (
-    select number, connection, lane, 1 as "first", if(total <= whole, size, head) as "last"
-    from wanted_ends join lanes using (connection)
+    select number, sensor, connection, lane, 1 as "first", if(total <= whole, size, head) as "last"
+    from wanted_ends join lanes using (sensor, connection)
     union all
-    select number, connection, lane, greatest(head, size - tail) + 1, size
-    from wanted_ends join lanes using (connection)
+    select number, sensor, connection, lane, greatest(head, size - tail) + 1, size
+    from wanted_ends join lanes using (sensor, connection)
     where total > whole),
 wanted_slots as materialized (
-    select distinct number, connection, lane, slot, slots."first"
+    select distinct number, sensor, connection, lane, slot, slots."first"
     from slots
     join (from ends
           union all
-          select number, connection, lane, "first" - "before", "last" + "after"
+          select number, sensor, connection, lane, "first" - "before", "last" + "after"
           from {IN_SLOTS}
-          join wanted_around using (connection, direction, "offset")
-          join slots using (connection, lane, slot)) as near using (connection, lane)
+          join wanted_around using (sensor, connection, direction, "offset")
+          join slots using (sensor, connection, lane, slot)) as near using (sensor, connection, lane)
     where near."first" <= slots."last" and near."last" >= slots."first"),
 listed as materialized (
-    select stream.*, "first" - 1 + row_number() over (partition by connection, lane, slot order by {ORDER}) as place
+    select stream.*, "first" - 1 + row_number() over (partition by sensor, connection, lane, slot
+                                                          order by {ORDER}) as place
     from {IN_SLOTS} as stream
-    join (select distinct connection, lane, slot, "first" from wanted_slots) using (connection, lane, slot)),
+    join (select distinct sensor, connection, lane, slot, "first" from wanted_slots)
+    using (sensor, connection, lane, slot)),
 windows as (
     from ends
     union all
-    select number, connection, lane, min(place) - "before", min(place) + "after"
-    from listed join wanted_around using (connection, direction, "offset")
-    group by number, connection, lane, "before", "after")
+    select number, sensor, connection, lane, min(place) - "before", min(place) + "after"
+    from listed join wanted_around using (sensor, connection, direction, "offset")
+    group by number, sensor, connection, lane, "before", "after")
 select listed.*, number
 from listed
-join wanted_slots using (connection, lane, slot)
-join windows using (connection, lane, number)
+join wanted_slots using (sensor, connection, lane, slot)
+join windows using (sensor, connection, lane, number)
 where place between windows."first" and windows."last"
 order by number, lane = 'to_client', place"""
 """The rows of all windows. A slot is read if the window of any row in the slot of a wanted row could reach it."""
@@ -106,6 +112,7 @@ class Around:
 class Ends:
     """A whole connection if it is small, otherwise its first and last rows."""
 
+    sensor: str
     connection: str
     whole: int
     head: int
@@ -123,13 +130,13 @@ def read_windows(tables: Tables, wants: Iterable[Want]) -> dict[Want, list[Row]]
     numbered = list(windows)
     around = [(i, *want.spot, want.before, want.after) for i, want in enumerate(numbered) if isinstance(want, Around)]
     ends = [
-        (i, want.connection, want.whole, want.head, want.tail)
+        (i, want.sensor, want.connection, want.whole, want.head, want.tail)
         for i, want in enumerate(numbered)
         if isinstance(want, Ends)
     ]
     register(tables, "wanted_around", {"number": NUMBER, **SPOT, "before": NUMBER, "after": NUMBER}, around)
     sizes = dict.fromkeys(("whole", "head", "tail"), NUMBER)
-    register(tables, "wanted_ends", {"number": NUMBER, "connection": TEXT, **sizes}, ends)
+    register(tables, "wanted_ends", {"number": NUMBER, "sensor": TEXT, "connection": TEXT, **sizes}, ends)
     tables.execute(LANES)
     tables.execute(SLOTS)
     for row in rows(tables, WINDOWS):

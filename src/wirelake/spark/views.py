@@ -4,6 +4,8 @@ from wirelake.spark.views import views
 
 views(spark, "lake")
 spark.sql("select address, outcome, count(*) from gold_exchanges group by all").show()
+
+Tables are per sensor. Two more views put the sensors together: ``transactions`` and ``addresses``.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from ..gold.across_sensors import ACROSS_SENSORS, spark_sql
 from ..gold.tables import TABLES, protocol_table, view_name, with_date
 from ..lake import Lake
 from ..protocols import BUILT_IN, load
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def views(spark: SparkSession, lake: str | os.PathLike[str] | Lake) -> list[str]:
-    """Make every table of a lake a temporary view; return their names.
+    """Make every table of a lake, and what is known across its sensors, a temporary view; return their names.
 
     A table without rows is a view without rows. Call it again to see what later commits add.
     """
@@ -32,7 +35,9 @@ def views(spark: SparkSession, lake: str | os.PathLike[str] | Lake) -> list[str]
         name = view_name(table)
         _frame(spark, lake, table, schema).createOrReplaceTempView(name)
         made.append(name)
-    return made
+    for name in ACROSS_SENSORS:
+        spark.sql(spark_sql(name)).createOrReplaceTempView(name)
+    return [*made, *ACROSS_SENSORS]
 
 
 def _schemas(lake: Lake) -> dict[str, pa.Schema]:

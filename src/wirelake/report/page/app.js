@@ -5,12 +5,19 @@ function showMasthead() {
   const {lake, commit, commit_at: committed, captures, made, wirelake} = report.about;
   byId('lake-name').replaceChildren(...lakeName(visible(lake)));
   const facts = [
-    ['traffic', spanWords()], ['captures', asCount(captures)],
+    ['traffic', spanWords()], ['captures', asCount(captures)], ...(hasSensors() ? [['sensors', sensorNames()]] : []),
     ['commit', committed ? `${asCount(commit)}, ${isoMinute(committed)}` : asCount(commit)],
     ['made', `${isoMinute(made)} by wirelake ${visible(wirelake)}`],
   ];
   byId('lake-facts').replaceChildren(...facts.map(([name, value]) =>
     make('div', {}, make('dt', {text: name}), make('dd', {}, value))));
+}
+
+/** How many sensors there are, and which. */
+function sensorNames() {
+  const {sensors, sensor_count: count} = report.about;
+  const more = count > sensors.length ? ', …' : '';
+  return longText(visible(`${asCount(count)}: ${sensors.join(', ')}${more}`));
 }
 
 /** The path of a lake, in which its own name stands out. */

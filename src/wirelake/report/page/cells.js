@@ -9,6 +9,7 @@ const TONES = {
 };
 const CODE_COLUMNS = new Set([
   'address', 'message', 'connection', 'gtrid', 'rule', 'path', 'client', 'server', 'state', 'status', 'conversation',
+  'sensor',
 ]);
 
 /** Marks an element as the place of one value. */
@@ -33,6 +34,11 @@ function exactly(value, how) {
   if (how === 'duration') return `${asCount(value)} µs`;
   if (how === 'bytes') return `${asCount(value)} bytes`;
   return how === 'percent' ? String(value) : null;
+}
+
+/** Whether the lake has several sensors: then the page names them. */
+function hasSensors() {
+  return report.about.sensor_count > 1;
 }
 
 /** Whether all of the report lies on one day, so that rows need not repeat it. */

@@ -50,7 +50,7 @@ function eventFacts(event, first) {
     ['correlation', event.correlation],
     ['bytes', Number.isInteger(event.length) ? asCount(event.length) : null],
     ['offset', Number.isInteger(event.offset) ? `${asCount(event.offset)} ${direction}` : null],
-    ['connection', event.connection],
+    ['connection', event.connection], ['sensor', hasSensors() ? event.sensor : null],
   ].filter(([, value]) => value !== null && value !== undefined && value !== '');
   return make('dl', {class: 'event-facts'}, ...facts.map(([name, value]) =>
     make('div', {}, make('dt', {text: name}), make('dd', {}, longText(visible(value), 'code')))));

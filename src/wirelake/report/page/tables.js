@@ -41,10 +41,12 @@ class ResultTable {
     if (focus !== null) this.table.querySelector(`[data-row="${focus}"] .open`)?.focus({preventScroll: true});
   }
 
-  /** Those that come first, then all others; where a row goes is not shown but followed. */
+  /** Those that come first, then all others; where a row goes is not shown but followed. A sensor is shown if the lake
+      has several. */
   shownColumns(columns) {
-    const first = this.order.filter((name) => columns.includes(name));
-    const ordered = [...first, ...columns.filter((name) => !first.includes(name))];
+    const all = columns.filter((name) => name !== 'sensor' || hasSensors());
+    const first = this.order.filter((name) => all.includes(name));
+    const ordered = [...first, ...all.filter((name) => !first.includes(name))];
     return this.opens ? ordered.filter((name) => name !== 'conversation' && name !== 'event') : ordered;
   }
 

@@ -3,7 +3,7 @@ select messages, connections, bytes_in, bytes_decoded, bytes_quarantined, bytes_
        requests, ok, errors, timeouts, unanswered, no_reply_wanted, open_requests, transactions, committed, rolled_back,
        read_only, in_doubt, open_transactions, sessions, open_sessions, violations, quarantined_ranges,
        p50_us, p95_us, p99_us, max_us, first_us, last_us, passed_on
-from (select coalesce(sum(messages), 0)::bigint as messages, count(distinct connection) as connections,
+from (select coalesce(sum(messages), 0)::bigint as messages, count(distinct (sensor, connection)) as connections,
              coalesce(sum(bytes_in), 0)::bigint as bytes_in, coalesce(sum(bytes_decoded), 0)::bigint as bytes_decoded,
              coalesce(sum(bytes_quarantined), 0)::bigint as bytes_quarantined,
              coalesce(sum(bytes_pending), 0)::bigint as bytes_pending,

@@ -2,7 +2,7 @@
 select protocol, connections, messages, bytes_decoded, bytes_quarantined, coalesce(requests, 0) as requests,
        coalesce(errors, 0) as errors, coalesce(timeouts, 0) as timeouts, coalesce(unanswered, 0) as unanswered,
        coalesce(violations, 0) as violations, p50_us, p95_us, p99_us
-from (select coalesce(protocol, 'unknown') as protocol, count(distinct connection) as connections,
+from (select coalesce(protocol, 'unknown') as protocol, count(distinct (sensor, connection)) as connections,
              sum(messages)::bigint as messages, sum(bytes_decoded)::bigint as bytes_decoded,
              sum(bytes_quarantined)::bigint as bytes_quarantined
       from accounting group by all)
