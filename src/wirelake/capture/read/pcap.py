@@ -87,7 +87,7 @@ class PacketReader:
             self.tracker.tidy()
             held = len(self.tracker.held)
             data = source.more(self.tracker.held, rest, spare=SPARE)
-            walk = _Walk(data, held, source.is_over and not self._is_growing, self.position - held)
+            walk = _Walk(data, held, self.source.is_over and not self._is_growing, self.position - held)
             self._walk(walk)
             chunks = self.tracker.feed(walk.all_data(), walk.segments, walk.count, walk.shift, self.counts)
             self.position = walk.place + walk.shift
