@@ -77,7 +77,7 @@ class Welcome(SensorMessage, code=2, kind="control", sent_by="server"):
 class Ask(SensorMessage, code=3, kind="request", answer=4, sent_by="server"):
     """Asks for samples."""
 
-    sensor: str = field(text(be.u8), role="address")
+    station: str = field(text(be.u8), role="address")
     from_place: Place = field(nested(Place))
 
 

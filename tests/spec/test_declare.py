@@ -54,11 +54,11 @@ class Place(Struct):
 class Measured(Message, code=1, kind="event"):
     """One measurement."""
 
-    sensor: str = field(text(u8), "which sensor", role="address")
+    station: str = field(text(u8), "which station", role="address")
     place: Place = field(nested(Place), "where it hangs")
     values: tuple[float, ...] = field(many(be.f64, u8), "what it measured")
     note: str | None = optional(text(u8), "a remark", when=IfLeft())
-    loudness = derived(LengthOf("sensor"), "how much it says")
+    loudness = derived(LengthOf("station"), "how much it says")
 
 
 class Reset(Message, code=2, kind="control", as_name="sensor_reset"):
@@ -69,19 +69,19 @@ SENSOR = declare(protocol(Measured, Reset))
 
 
 def test_the_class_is_the_record() -> None:
-    frame = wirelake.encode(Measured(sensor="t1", place=Place("hall", -1), values=(1.5, 2.5)))
+    frame = wirelake.encode(Measured(station="t1", place=Place("hall", -1), values=(1.5, 2.5)))
     assert (
         frame.hex() == "001c" + "01" + "027431" + "0468616c6c" + "ffff" + "02" + "3ff8000000000000" + "4004000000000000"
     )
     message = wirelake.decode(SENSOR, frame)
     assert type(message) is Measured
-    assert (message.sensor, message.place.room, message.place.floor, message.values) == ("t1", "hall", -1, (1.5, 2.5))
+    assert (message.station, message.place.room, message.place.floor, message.values) == ("t1", "hall", -1, (1.5, 2.5))
     assert message.note is None
-    assert message == Measured(sensor="t1", place=Place("hall", -1), values=(1.5, 2.5))
+    assert message == Measured(station="t1", place=Place("hall", -1), values=(1.5, 2.5))
 
 
 def test_field_order_is_wire_order_and_names_come_from_the_class() -> None:
-    assert [f.name for f in Measured.__wire_fields__] == ["sensor", "place", "values", "note"]
+    assert [f.name for f in Measured.__wire_fields__] == ["station", "place", "values", "note"]
     assert Measured.__message__["name"] == "measured"
     assert Reset.__message__["name"] == "sensor_reset"
     assert Measured.__protocol__ is SENSOR
@@ -95,16 +95,16 @@ def test_a_derived_value_is_computed_and_shown() -> None:
 
 
 def test_records_are_immutable() -> None:
-    message = Measured(sensor="t1", place=Place("hall", 1), values=())
-    for target, name in ((message, "sensor"), (message.place, "room"), (message, "layout")):
+    message = Measured(station="t1", place=Place("hall", 1), values=())
+    for target, name in ((message, "station"), (message.place, "room"), (message, "layout")):
         with pytest.raises(AttributeError, match="immutable"):
             setattr(target, name, None)
-    assert msgspec.structs.replace(message, sensor="t2").sensor == "t2"
-    assert message.sensor == "t1"
+    assert msgspec.structs.replace(message, station="t2").station == "t2"
+    assert message.station == "t1"
 
 
 def test_how_a_message_was_framed_does_not_count_when_it_is_compared() -> None:
-    made_one = Measured(sensor="t1", place=Place("hall", 1), values=())
+    made_one = Measured(station="t1", place=Place("hall", 1), values=())
     decoded = wirelake.decode(SENSOR, wirelake.encode(made_one))
     assert decoded.wire_length > 0 == made_one.wire_length
     assert decoded == made_one
@@ -113,8 +113,8 @@ def test_how_a_message_was_framed_does_not_count_when_it_is_compared() -> None:
 
 
 def test_a_message_shows_its_fields() -> None:
-    shown = repr(Measured(sensor="t1", place=Place("hall", 1), values=(1.0,)))
-    assert shown == "Measured(sensor='t1', place=Place(room='hall', floor=1), values=(1.0,), note=None)"
+    shown = repr(Measured(station="t1", place=Place("hall", 1), values=(1.0,)))
+    assert shown == "Measured(station='t1', place=Place(room='hall', floor=1), values=(1.0,), note=None)"
 
 
 def test_a_decoded_message_survives_copying_and_pickling() -> None:

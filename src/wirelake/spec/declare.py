@@ -2,7 +2,7 @@
 
     class Reading(Message, code=1, kind="event"):
         '''One measurement.'''
-        sensor: str = field(text(be.u8), "which sensor")
+        station: str = field(text(be.u8), "which station")
         value: float = field(be.f64, "what it measured")
 
 ``field(Wire[T]) -> T`` lets a type checker see that annotation and wire type agree.
