@@ -125,6 +125,21 @@ def test_the_keyboard_alone_goes_the_same_way_and_back(browser: Browser, file: P
         expect(page.locator("#conversation")).to_be_visible()
 
 
+@pytest.mark.parametrize("names", [["eth0"], ["eth0", "eth1"]])
+def test_sensors_are_named_if_there_are_several(browser: Browser, tmp_path: Path, names: list[str]) -> None:
+    report = sample()
+    report["about"] |= {"sensors": names, "sensor_count": len(names)}
+    with opened(browser, written(tmp_path, report)) as watched:
+        page = watched.page
+        shown = len(names) - 1
+        assert page.locator("#lake-facts", has_text="2: eth0, eth1").count() == shown
+        for table in ("sessions", "transactions", "violations", "slow_exchanges"):
+            assert page.locator(f"#table-{table} thead [data-column=sensor]").count() == shown, table
+        page.locator(VIOLATION).click()
+        expect(page.locator(".event-facts")).to_contain_text("connection")
+        assert page.locator(".event-facts dt", has_text="sensor").count() == shown
+
+
 def test_a_part_and_its_bytes_point_at_each_other(browser: Browser, file: Path) -> None:
     with opened(browser, file, "#conversation=c:1&event=4") as watched:
         watched.page.locator(".part-row[data-part='4']").hover()

@@ -106,7 +106,7 @@ function buildTransactions() {
       query: 'transaction_outcomes', column: 'count', title: 'Outcomes', nothing,
       tone: (cells) => toneOf(cells.outcome), label: (cells) => asWords(cells.outcome),
     }),
-    new ResultTable({query: 'transactions', title: 'Transactions', nothing}),
+    new ResultTable({query: 'transactions', title: 'Transactions', order: ['gtrid'], nothing}),
   ];
 }
 
