@@ -160,7 +160,8 @@ class History:
 
     def _is_last(self, sensor: Sensor, path: Path) -> bool:
         """Tell whether a file is the last of its sensor: without any, nobody could say that nothing more comes."""
-        return any(path == paths[-1] for paths in sensor.parts.values())
+        is_closing = sensor.closed_behind is not None and path == sensor.files[sensor.closed_behind]
+        return is_closing or any(path == paths[-1] for paths in sensor.parts.values())
 
     def _may_pack(self, copies: Copies) -> bool:
         return copies.is_whole and self.tidying != "ring"
@@ -264,7 +265,9 @@ class History:
         assert not report.set_aside, report.set_aside
         assert report.bytes_in == report.bytes_decoded + report.bytes_quarantined + report.bytes_pending
         for copies in self.copies.values():
-            copies.is_known |= any(path.parts[len(self.folder.parts)] in names for path in copies.paths)
+            copies.is_known |= copies.is_whole and any(
+                path.parts[len(self.folder.parts)] in names for path in copies.paths
+            )
         if report.commit is None or not report.sensors:
             return
         lake = Lake.open(self.lake, create=False)
