@@ -87,7 +87,7 @@ class PacketReader:
             self.tracker.tidy()
             held = len(self.tracker.held)
             data = source.more(self.tracker.held, rest, spare=SPARE)
-            walk = _Walk(data, held, source.is_over and not self._is_growing, self.position - held)
+            walk = _Walk(data, held, self._is_at_end(), self.position - held)
             self._walk(walk)
             chunks = self.tracker.feed(walk.all_data(), walk.segments, walk.count, walk.shift, self.counts)
             self.position = walk.place + walk.shift
@@ -95,6 +95,10 @@ class PacketReader:
             if walk.place > held:
                 yield chunks
         self.counts.broken = self.counts.broken or source.broken
+
+    def _is_at_end(self) -> bool:
+        """Tell whether nothing comes behind the bytes at hand."""
+        return self.source.is_over and not self._is_growing
 
     def _break(self, what: str, position: int) -> None:
         self.counts.broken = self.counts.broken or f"{what} at byte {position}"
