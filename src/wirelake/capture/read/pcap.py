@@ -56,6 +56,8 @@ class PacketReader:
         self._is_growing = growing
         self._torn_at: int | None = None
         """Where an incomplete packet begins that was taken."""
+        self._taken_to = start.seen if start is not None and start.is_torn else 0
+        """Where it ended: it is taken again only if there is more of it."""
         self._counters = np.zeros(packets.COUNTERS, np.int64)
         self._places = np.zeros(layers.PLACES, np.int64)
         if start is not None and start.packets is not None:
@@ -128,7 +130,8 @@ class PacketReader:
         self._take_packets(walk, is_end=False)
         if walk.is_end and walk.place < len(walk.data) and not self.counts.broken:
             self._torn_at = walk.place + walk.shift
-            self._take_packets(walk, is_end=True)
+            if walk.end > self._taken_to:
+                self._take_packets(walk, is_end=True)
         walk.count = int(counters[packets.SEGMENTS])
         self._format = replace(self._format, last_us=int(counters[packets.LAST_US]))
         self._count(walk)
