@@ -86,6 +86,7 @@ soak: setup ## run tests that take minutes
 	@$(BIN)/python -m benchmarks.soak
 	@$(BIN)/python -m benchmarks.floods
 	@$(BIN)/python -m benchmarks.crowd
+	@$(BIN)/python -m benchmarks.metamorphic
 	@WIRELAKE_KILLS=25 $(BIN)/python -m pytest tests/spark/test_kill.py
 
 # The lock is universal (every platform, Python 3.11 and newer), has hashes, and

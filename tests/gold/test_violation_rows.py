@@ -42,7 +42,7 @@ def is_excused(row: Row, one: Excuse) -> bool:
 
 
 def left_in(waiting: Waiting) -> list[int]:
-    found = waiting.take_before(None)
+    found = waiting.take_all()
     return [] if found is None else sorted(found.column("number").to_pylist())
 
 
@@ -69,7 +69,7 @@ def test_what_waits_survives_a_carry_and_is_given_out_once() -> None:
         waiting.add(table([row]))
     waiting.drop(np.array([3, 4, 99], np.int64))
     waiting = Waiting(pickle.loads(pickle.dumps(waiting.table)))
-    ended, early = waiting.take_of(["a"]), waiting.take_before(50)
+    ended, early = waiting.take_of(["a"]), waiting.take_before(50, {}, 0)
     assert ended is not None and early is not None
     kept = [row for row in rows if row[0] not in (3, 4)]
     assert ended.column("number").to_pylist() == [row[0] for row in kept if row[1] == "a"]
@@ -85,3 +85,12 @@ def test_times_in_sentences_are_seconds_with_six_digits() -> None:
     found.add(np.arange(len(times)), DUPLICATE_REQUEST, np.array(times, np.int64))
     said = found.details(found.rows, None, np.zeros(len(times), np.int8)).to_pylist()
     assert said == [f"a request with this correlation has been open for {us / 1e6:.6f} s" for us in times]
+
+
+def test_a_row_waits_while_something_may_be_lost_that_nobody_knows_of_yet() -> None:
+    waiting = Waiting(table([(0, "a", "to_server", RULES[1], 10), (1, "b", "to_server", RULES[1], 10)]))
+    given = waiting.take_before(50, {"a": 11, "b": 10}, 5)
+    assert given is not None and given.column("number").to_pylist() == [0]
+    assert waiting.take_before(50, {"b": 10}, 10) is None
+    given = waiting.take_before(50, {"b": 10}, 11)
+    assert given is not None and given.column("number").to_pylist() == [1]

@@ -11,6 +11,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import reduce
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -39,18 +40,21 @@ def feed(runner: Runner, paths: list[str], place: Path, **options: Any) -> Repor
     return ingest(runner, paths, lake, keep_bytes=True, **options)
 
 
-def reference(world: World, place: Path, sensors: list[str] | None = None) -> Content:
-    """Return the lake that saw everything at once, in order."""
-    for name in sensors or list(world.sensors):
-        closed_behind = world.sensors[name].closed_behind
-        for part, paths in world.sensors[name].parts.items():
-            files = [str(path) for path in paths]
-            if closed_behind is not None:
-                feed(InlineRunner(), files[: closed_behind + 1], place, sensor=part, final=True)
-            feed(InlineRunner(), files, place, sensor=part, final=True)
+def reference(world: World, place: Path) -> Content:
+    """Return the rows of lakes that saw one sensor each, everything at once and in order."""
+    found = [_alone(sensor, place / name) for name, sensor in world.sensors.items()]
+    return reduce(Content.joined, found)
+
+
+def _alone(sensor: Sensor, place: Path) -> Content:
+    for part, paths in sensor.parts.items():
+        files = [str(path) for path in paths]
+        if sensor.closed_behind is not None:
+            feed(InlineRunner(), files[: sensor.closed_behind + 1], place, sensor=part, final=True)
+        feed(InlineRunner(), files, place, sensor=part, final=True)
     lake = Lake.open(place, create=False)
     check_ledger(lake, is_final=True)
-    return Content(lake, LEAVE_OUT, {one.sensor: one.sensor.partition("/")[0] for one in lake.inputs().values()})
+    return Content(lake, LEAVE_OUT, dict.fromkeys(sensor.parts, sensor.name))
 
 
 @dataclass
@@ -71,9 +75,9 @@ class History:
         self.draw = draw = Random(f"{world.seed} {seed} history")
         self.folder = place.with_name(f"{place.name}-captures")
         self.is_orderly = draw.random() < 0.35
-        self.tidying = draw.choice(("", "delete", "ring")) if self.is_orderly else ""
+        self.tidying = draw.choice(("", "", "delete", "ring")) if self.is_orderly else ""
         self.is_named = not world.is_mixed and draw.random() < 0.5
-        self.eagerness = draw.choice((0.15, 0.3, 0.6, 1.0))
+        self.eagerness = draw.choice((0.1, 0.1, 0.25, 0.25, 0.5, 1.0))
         self.copies: dict[Path, Copies] = {}
         self.held: dict[str, int | None] = dict.fromkeys(world.sensors, 0)
         self.told = [f"world {world.seed}, history {seed}"]
@@ -152,7 +156,7 @@ class History:
         suffix = self.draw.choice(["", "", *PACK]) if self._may_pack(copies) else ""
         copies.paths = [_written(target.with_name(f"{target.name}{suffix}"), PACK[suffix](data) if suffix else data)]
         self.told.append(f"{sensor.name}: {copies.paths[0].name} has {len(data)} of {len(whole)} bytes")
-        if self.draw.random() < self.eagerness or self.tidying:
+        if self.draw.random() < self.eagerness or (self.tidying and copies.is_whole):
             self._ingest(self._some(sensor))
         may_delete = "torn" not in sensor.faults  # else the rest of a packet goes with it
         if copies.is_whole and self.tidying == "delete" and may_delete and not self._is_last(sensor, path):
@@ -160,7 +164,8 @@ class History:
 
     def _is_last(self, sensor: Sensor, path: Path) -> bool:
         """Tell whether a file is the last of its sensor: without any, nobody could say that nothing more comes."""
-        return any(path == paths[-1] for paths in sensor.parts.values())
+        is_closing = sensor.closed_behind is not None and path == sensor.files[sensor.closed_behind]
+        return is_closing or any(path == paths[-1] for paths in sensor.parts.values())
 
     def _may_pack(self, copies: Copies) -> bool:
         return copies.is_whole and self.tidying != "ring"
@@ -247,7 +252,7 @@ class History:
         if self.is_named:
             options["sensor"] = names[0]
         while True:
-            seed, failing = self.draw.randrange(1 << 30), self.draw.choice((0.0, 0.0, 0.08))
+            seed, failing = self.draw.randrange(1 << 30), self.draw.choice((0.0, 0.0, 0.0, 0.08))
             has_raw = any(self.world.sensors[name].is_raw for name in names)
             options["partition_bytes"] = None if has_raw else self.draw.choice(CUTS)
             self.told.append(f"ingest {' '.join(names)} (seed {seed}, failing {failing}, {options})")
@@ -264,15 +269,17 @@ class History:
         assert not report.set_aside, report.set_aside
         assert report.bytes_in == report.bytes_decoded + report.bytes_quarantined + report.bytes_pending
         for copies in self.copies.values():
-            copies.is_known |= any(path.parts[len(self.folder.parts)] in names for path in copies.paths)
+            copies.is_known |= copies.is_whole and any(
+                path.parts[len(self.folder.parts)] in names for path in copies.paths
+            )
         if report.commit is None or not report.sensors:
             return
         lake = Lake.open(self.lake, create=False)
         is_all = report.sensors == sum(len(self.world.sensors[name].parts) for name in names)
         if is_all:
             assert report.bytes_pending == self._pending(lake, names)
-        self.held |= dict.fromkeys(names, 0 if is_all else None)
-        self.held[names[0]] = report.bytes_held if is_all else None
+        is_told = is_all and (len(names) == 1 or not report.bytes_held)
+        self.held |= dict.fromkeys(names, report.bytes_held if is_told else None)
         held = list(self.held.values())
         check_ledger(lake, is_final=False, held=None if None in held else sum(filter(None, held)))
 

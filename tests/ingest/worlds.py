@@ -115,12 +115,12 @@ def _sensor(draw: Random, name: str, place: Path, kinds: Sequence[str]) -> Senso
 
 
 def _traffic(draw: Random, kind: str, faults: frozenset[str], start_us: int) -> Traffic:
-    names = ["mb", "dsa"] if kind == "websocket" else draw.sample(BUILT_IN, draw.choice((1, 1, 2, 4)))
+    names = ["mb", "dsa"] if kind == "websocket" else draw.sample(BUILT_IN, draw.choice((1, 1, 1, 2)))
     pace = draw.choice((1.0, 1.0, 0.01, 0.0005))  # so slow that time limits pass, and days
     return generate(
         names,
         seed=draw.randrange(1 << 30),
-        messages=draw.choice((40, 80, 160)),
+        messages=draw.choice((30, 60, 120)),
         connections=draw.choice((2, 3)),
         start_us=start_us,
         pace=pace,
@@ -146,7 +146,13 @@ def _rotated_tap(traffic: Traffic, place: Path) -> tuple[Path, ...]:
     (whole,) = write_tap(traffic, place / "whole.tap")
     size = whole.stat().st_size
     whole.unlink()
-    return tuple(write_tap(traffic, place, rotate_bytes=max(size // 4, 256)))
+    paths: list[Path] = []
+    while len(paths) < LEAST_FILES:
+        for path in paths:
+            path.unlink()
+        size //= 3
+        paths = write_tap(traffic, place, rotate_bytes=size)
+    return tuple(paths)
 
 
 # --- packets
@@ -189,7 +195,7 @@ def _write_packets(draw: Random, kind: str, place: Path, packets: list[Packet], 
     if "time" in faults:
         which = draw.randrange(1, len(packets))
         packets[which] = packets[which]._replace(ts_us=YEAR_2106_US)
-    count = draw.choice((3, 3, 4, 5)) + ("lost_file" in faults)
+    count = draw.choice((3, 3, 3, 4)) + ("lost_file" in faults)
     suffix = "pcapng" if kind == "pcapng" else "pcap"
     edges = [len(packets) * number // count for number in range(count + 1)]
     shares = [packets[begin:end] for begin, end in pairwise(edges)]

@@ -75,16 +75,16 @@ class CaptureDecoder:
 
     def run(self, captured: CaptureRange) -> Iterator[DecodedWindow]:
         """Decode a range of a capture."""
-        self.reader = reader = open_capture(
-            captured.path,
-            self.tracker,
-            kind=captured.kind,
-            start=captured.start,
-            stop=captured.stop,
-            window=self.window,
-            growing=captured.is_growing,
-        )
         try:
+            self.reader = reader = open_capture(
+                captured.path,
+                self.tracker,
+                kind=captured.kind,
+                start=captured.start,
+                stop=captured.stop,
+                window=self.window,
+                growing=captured.is_growing,
+            )
             yield from self._windows(reader, captured)
         except CaptureError:
             raise

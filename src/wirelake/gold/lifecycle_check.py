@@ -31,10 +31,15 @@ class Watch:
     """It was fed before."""
     ended_us: int | None = None
     heard_us: list[list[int]] = field(default_factory=lambda: [[0, 0], [0, 0]])
-    """Times of the last two messages of each side."""
+    """Times of the last two messages of each side: a loss that is not known yet began behind the first of them."""
     losses: tuple[Losses, Losses] = field(default_factory=lambda: (Losses(), Losses()))
     losing: list[int] = field(default_factory=list)
     """Ends of losses that no message has passed yet."""
+
+    @property
+    def known_us(self) -> int:
+        """Up to when nothing can be lost that is not known."""
+        return min(times[0] for times in self.heard_us)
 
 
 class StateCheck:

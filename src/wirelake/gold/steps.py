@@ -87,6 +87,10 @@ class GoldSteps:
         self._sessions.feed(ready.facts, connections, accounts, ready.quarantined, violations)
         return GoldRows(self._exchanges.feed(exchanged, over), violations, events)
 
+    def known_until(self) -> int | None:
+        """Return until when all connections are known; None: none has anything pending."""
+        return min(self._time_order.undecided().values(), default=None)
+
     def settle_violations(self, watermark: int | None, final: bool = False) -> pa.Table:
         """Return the violations that are decided now that everything up to ``watermark`` (microseconds) was fed."""
         violations = self._violations.settle(watermark or 0, final)

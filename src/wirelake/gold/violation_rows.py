@@ -6,7 +6,7 @@ rows at once. ``Waiting`` are the violations that are not given out yet.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from .arrays import Ints, Mask, integers
+from .arrays import FOR_EVER, Ints, Mask, integers
 from .lifecycle import Automaton
 from .losses import Excuse, excused
 
@@ -184,11 +184,18 @@ class Waiting:
         names = list(connections)
         return self._taken(self._codes("connection", names) >= 0) if names and len(self) else None
 
-    def take_before(self, ts: int | None) -> pa.Table | None:
-        """Take out the rows before this time; None: all."""
+    def take_all(self) -> pa.Table | None:
+        return self._taken(np.ones(len(self), np.bool_)) if len(self) else None
+
+    def take_before(self, ts: int, heard: Mapping[str, int], unheard: int) -> pa.Table | None:
+        """Take out the rows before this time whose connections are known up to them: ``heard`` says of some up to when
+        nothing can be lost that is not known; those before ``unheard`` wait no longer.
+        """
         if not len(self):
             return None
-        return self._taken(np.ones(len(self), np.bool_) if ts is None else self._integers("ts") < ts)
+        times, names = self._integers("ts"), list(heard)
+        known = np.append(np.array(list(heard.values()), np.int64), FOR_EVER)[self._codes("connection", names)]
+        return self._taken((times < ts) & ((times < known) | (times < unheard)))
 
     def _taken(self, mask: Mask) -> pa.Table | None:
         table = self._table

@@ -11,7 +11,7 @@ lasts from the last messages before it to its last byte. While it lasts nothing 
 the state is unknown until messages make it certain. A reply to a request of a direction that has lost something is
 never unexpected any more; a second reply, or a request made twice, is reported only if nothing was lost between the
 two; of pieces likewise. A loss may be known a while after what came meanwhile the other way: so a row is given out when
-its connection has ended or EARLY_US have passed.
+its connection has ended, or both sides have sent two messages since and EARLY_US have passed, or UNHEARD_US have.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ from .pieces import PieceFaults
 from .violation_rows import Found, Waiting
 
 UNHEARD_US = 3_600_000_000
-"""How long a connection that was opened and says nothing is remembered as one whose beginning was captured."""
+"""How long a connection that was opened and says nothing is remembered as one whose beginning was captured, and how
+long a row waits for a loss that could excuse it."""
 
 VIOLATIONS = documented(
     ("capture", pa.string(), "the file or tap it came from"),
@@ -117,7 +118,10 @@ class Violations:
         self._unheard = {
             name: seen for name, seen in self._unheard.items() if not final and seen + UNHEARD_US >= watermark
         }
-        return _decided(self._waiting.take_before(None if final else watermark - EARLY_US))
+        if final:
+            return _decided(self._waiting.take_all())
+        heard = {name: watch.known_us for name, watch in self._watches.items() if watch.ended_us is None}
+        return _decided(self._waiting.take_before(watermark - EARLY_US, heard, watermark - UNHEARD_US))
 
     # --- one protocol's share of the facts
 
@@ -165,6 +169,7 @@ class Violations:
             own = np.flatnonzero(facts.side[rows] == side) + rows.start
             before = facts.ts[own[: int(np.searchsorted(offset[own], at))][-2:]].tolist()
             since = [*watches[i].heard_us[side], *before][-2]
+            since = max(since, ts - UNHEARD_US)
             watches[i].losses[side].add(since, ts)
             excuses.append(Excuse(name, side, since, ts))
         self._waiting.excuse(excuses)
@@ -176,8 +181,9 @@ class Violations:
         for name, side, _, ts in _bad_ranges(quarantined):
             watch = self._watches.get(name)
             if watch is not None and name not in heard:
-                watch.losses[side].add(watch.heard_us[side][0], ts)
-                excuses.append(Excuse(name, side, watch.heard_us[side][0], ts))
+                since = max(watch.heard_us[side][0], ts - UNHEARD_US)
+                watch.losses[side].add(since, ts)
+                excuses.append(Excuse(name, side, since, ts))
         self._waiting.excuse(excuses)
 
 

@@ -256,8 +256,10 @@ class Choice:
     def _later_than(self, after: Place | None, name: str, found: list[Found]) -> Iterator[Found]:
         """Yield the captures of a sensor that were not read to their end when the newest was that ``after`` this."""
         given = {one.now.origin: one for one in found if one.before is not None}
-        yield from (one for one in found if one.before is None)
-        for known in self._read(name):
+        read = self._read(name)
+        origins = {one.origin for one in read}
+        yield from (one for one in found if one.is_news and one.now.origin not in origins)
+        for known in read:
             place = place_of(known)
             if after is None or place is None or place >= after:
                 yield given.get(known.origin) or self._known(known)

@@ -33,6 +33,8 @@ from .tasks.transactions import Part, TransactionsResult, TransactionsTask
 
 AHEAD = 4
 """How many partitions the index may be ahead of the decoding, for each core."""
+MOST_PENDING_US = 3_600_000_000
+"""How long transactions wait for pending bytes of a connection."""
 Results = Generator[Waiting, list[Any], Any]
 
 
@@ -178,7 +180,8 @@ class SensorStep:
     def _totals(self, settings: StepSettings, gold: list[GoldResult], known: dict[str, str], is_last: bool) -> Results:
         """Transactions and addresses need all connections, and not each other."""
         parts = list(self._parts(settings, gold, known))
-        following = [TransactionsTask(settings, tuple(group), self.watermark) for group in self._grouped(parts)]
+        known_until = self._known_until(gold)
+        following = [TransactionsTask(settings, tuple(group), known_until) for group in self._grouped(parts)]
         futures = self._stages.submit_all(TOTALS, following, [task.rows for task in following])
         counting = self._count_addresses(settings) if is_last else []
         done = yield [*futures, *counting]
@@ -190,6 +193,13 @@ class SensorStep:
         for counted in done[len(futures) :]:
             self.files += counted.files
             self.latencies += counted.latencies
+
+    def _known_until(self, gold: list[GoldResult]) -> int | None:
+        """Return until when all connections are known: one whose bytes are pending may take part in any transaction."""
+        times = [result.known_until_us for result in gold if result.known_until_us is not None]
+        if self.watermark is None or not times:
+            return self.watermark
+        return min(self.watermark, max(min(times), self.watermark - MOST_PENDING_US))
 
     def _parts(self, settings: StepSettings, gold: list[GoldResult], known: dict[str, str]) -> Iterable[Part]:
         for number in range(settings.buckets):

@@ -56,6 +56,8 @@ class PacketReader:
         self._is_growing = growing
         self._torn_at: int | None = None
         """Where an incomplete packet begins that was taken."""
+        self._taken_to = start.seen if start is not None and start.is_torn else 0
+        """Where it ended: it is taken again only if there is more of it."""
         self._counters = np.zeros(packets.COUNTERS, np.int64)
         self._places = np.zeros(layers.PLACES, np.int64)
         if start is not None and start.packets is not None:
@@ -87,7 +89,7 @@ class PacketReader:
             self.tracker.tidy()
             held = len(self.tracker.held)
             data = source.more(self.tracker.held, rest, spare=SPARE)
-            walk = _Walk(data, held, self.source.is_over and not self._is_growing, self.position - held)
+            walk = _Walk(data, held, self._is_at_end(), self.position - held)
             self._walk(walk)
             chunks = self.tracker.feed(walk.all_data(), walk.segments, walk.count, walk.shift, self.counts)
             self.position = walk.place + walk.shift
@@ -95,6 +97,10 @@ class PacketReader:
             if walk.place > held:
                 yield chunks
         self.counts.broken = self.counts.broken or source.broken
+
+    def _is_at_end(self) -> bool:
+        """Tell whether nothing comes behind the bytes at hand."""
+        return self.source.is_over and not self._is_growing
 
     def _break(self, what: str, position: int) -> None:
         self.counts.broken = self.counts.broken or f"{what} at byte {position}"
@@ -124,7 +130,8 @@ class PacketReader:
         self._take_packets(walk, is_end=False)
         if walk.is_end and walk.place < len(walk.data) and not self.counts.broken:
             self._torn_at = walk.place + walk.shift
-            self._take_packets(walk, is_end=True)
+            if walk.end > self._taken_to:
+                self._take_packets(walk, is_end=True)
         walk.count = int(counters[packets.SEGMENTS])
         self._format = replace(self._format, last_us=int(counters[packets.LAST_US]))
         self._count(walk)

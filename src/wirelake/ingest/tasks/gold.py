@@ -71,6 +71,8 @@ class GoldResult:
     calls: dict[int, StagedFile] = field(default_factory=dict)
     """By part of the transactions, like ``moves``."""
     moves: dict[int, StagedFile] = field(default_factory=dict)
+    known_until_us: int | None = None
+    """Until when all connections are known; None: to the end."""
     violations: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
 
@@ -111,8 +113,13 @@ class _Gold:
         if not final:
             for rows in self.steps.open():
                 self.attempt.table("gold/open", OPEN, dated_by=None).write(rows)
+            self._know_until(self.steps.known_until())
             name = carry_name(bucket.number)
             self.result.carry[name] = self.attempt.stage_bytes(name, pack(self.steps.carry()))
+
+    def _know_until(self, until: int | None) -> None:
+        times = [time for time in (until, self.result.known_until_us) if time is not None]
+        self.result.known_until_us = min(times, default=None)
 
     def _feed(self, shares: list[dict[str, StagedFile]], final: bool = False) -> None:
         """Take what some partitions have for this bucket."""
