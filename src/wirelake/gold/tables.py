@@ -37,7 +37,7 @@ ACCOUNTING = documented(
     ("bytes_in", pa.int64(), "stream bytes that came: decoded + quarantined + pending"),
     ("bytes_decoded", pa.int64(), "bytes of messages"),
     ("bytes_quarantined", pa.int64(), "bytes in `silver/quarantine`"),
-    ("bytes_pending", pa.int64(), "bytes of a message that is not complete yet"),
+    ("bytes_pending", pa.int64(), "bytes that wait: for the rest of a message, or behind bytes that have not come yet"),
     ("bytes_missing", pa.int64(), "bytes that were never captured"),
     ("messages", pa.int64(), "number of messages"),
     ("protocol", pa.string(), "what is spoken; null if that is not known"),
