@@ -31,7 +31,7 @@ LEAVE_OUT = {"date", "capture"}
 """A capture has another path once it is compressed or moved."""
 CHECKED = 0.4
 """Share of the commits at which the ledger is looked at, beside the last."""
-CUTS = (None, None, None, 1 << 13, 1 << 15)
+CUTS = (None, None, 1 << 12, 1 << 14)
 SMALLEST = 24
 """Less is no capture yet."""
 
@@ -79,7 +79,7 @@ class History:
         self.is_orderly = draw.random() < 0.35
         self.tidying = draw.choice(("", "", "delete", "ring")) if self.is_orderly else ""
         self.is_named = not world.is_mixed and draw.random() < 0.5
-        self.eagerness = draw.choice((0.05, 0.1, 0.1, 0.2, 0.3, 0.7))
+        self.eagerness = draw.choice((0.05, 0.1, 0.2, 0.2, 0.4, 0.8))
         self.copies: dict[Path, Copies] = {}
         self.held: dict[str, int | None] = dict.fromkeys(world.sensors, 0)
         self.told = [f"world {world.seed}, history {seed}"]
@@ -100,7 +100,7 @@ class History:
     def _end(self) -> None:
         names = list(self.world.sensors)
         self.draw.shuffle(names)
-        if not self.is_named and self.draw.random() < 0.8:
+        if not self.is_named and self.draw.random() < 0.5:
             self._ingest(names, final=True)
             return
         for name in names:

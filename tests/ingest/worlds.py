@@ -122,7 +122,7 @@ def _traffic(draw: Random, kind: str, faults: frozenset[str], start_us: int) -> 
     return generate(
         names,
         seed=draw.randrange(1 << 30),
-        messages=draw.choice((30, 60, 90)),
+        messages=draw.choice((30, 60, 120)),
         connections=draw.choice((2, 3)),
         start_us=start_us,
         pace=pace,
