@@ -66,10 +66,10 @@ class Note(Message, code=1, kind="event"):
 
 def test_claims_are_remembered_by_all_bytes_that_decide_them() -> None:
     """A header whose length lies far behind its first bytes: the same beginning claims another length each time."""
-    order = Option(("auto", "big", "little"), "auto", "byte order of lengths", auto="big")
-    size = Size("length", choose("order", big=be.u32, little=le.u32), counts="after", most=1000)
+    endian = Option(("auto", "big", "little"), "auto", "byte order of lengths", auto="big")
+    size = Size("length", choose("endian", big=be.u32, little=le.u32), counts="after", most=1000)
     frame = Frame((Magic(b"a long beginning"), size, Code("type", u8)))
-    toy = declare(Protocol("toy", "Toy", frame, (Note,), {"order": order}))
+    toy = declare(Protocol("toy", "Toy", frame, (Note,), {"endian": endian}))
     outlines = Outlines(candidates(toy))
     for length in (40, 30, 600):
         data = b"a long beginning" + struct.pack(">I", length) + b"\1" + bytes(1000)

@@ -36,6 +36,7 @@ ELSEWHERE = (
         "frame_torn": "tests/capture/test_messages.py",
         "gap": "tests/capture/test_streams.py",
         "redacted": "tests/capture/test_redact.py",
+        "time_range": "tests/capture/test_strange_times.py",
         "upstream": "tests/capture/test_protocol_reader.py",
         "websocket": "tests/capture/test_websocket.py",
     }

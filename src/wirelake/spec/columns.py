@@ -106,9 +106,8 @@ def _of_class(cls: Any, options: Options) -> Iterator[Column]:
 
 def _add(known: dict[str, Column], made: Column, protocol: n.Protocol, message: str) -> None:
     if made.name in RESERVED:
-        raise SpecError(
-            f"{message}: the column {made.name!r} is part of every table; give the field another with column="
-        )
+        where, remedy = (message, "give the field another with column=") if message else (made.name, "rename it")
+        raise SpecError(f"{where}: the column {made.name!r} is part of every table; {remedy}")
     if made.name in known:
         _merge(known[made.name], made, f"{protocol.name} {message} {made.name}")
     else:
