@@ -40,7 +40,9 @@ def test_what_repeats_gets_a_dictionary_and_what_does_not_shrink_is_left_alone(t
     assert {path for path, codec in chosen["compression"].items() if codec == "none"} == {
         "nested.id",
         "mapped.key_value.value",
+        "counted",
     }
+    assert set(chosen["column_encoding"]) == {"counted"}
     assert "nested.id" not in chosen["write_statistics"]
     assert "counted" in chosen["write_statistics"]
 
@@ -66,4 +68,5 @@ def test_the_file_is_laid_out_as_chosen(tmp_path: Path) -> None:
     assert not about["nested.id"].has_dictionary_page
     assert about["nested.kind"].compression == "ZSTD"
     assert about["nested.kind"].has_dictionary_page
+    assert about["counted"].encodings == ("RLE", "DELTA_BINARY_PACKED")
     assert read.read().equals(table)

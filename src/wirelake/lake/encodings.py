@@ -21,26 +21,38 @@ MIN_REPEATS = 4
 """A dictionary pays if a value occurs this often on average."""
 MAX_COMPRESSED = 0.9
 """Compression pays if it leaves less than this share."""
+DELTA_BITS, DELTA_RUN = 24, 32
+"""Numbers whose steps differ by no more bits than this are packed as steps: smaller than zstd makes them, in a third of
+the time. Steps are packed in runs of so many.
+"""
+BATCH_ROWS = 1 << 16
+"""Rows that the writer takes at once; with the usual 1024, columns of nulls cost twice as much."""
 
 
 def encodings(table: pa.Table) -> dict[str, Any]:
     """Return the arguments of a ``ParquetWriter`` for rows like these."""
     codecs: dict[str, str] = {}
     dictionaries: list[str] = []
+    steps: list[str] = []
     statistics: list[str] = []
     for path, values in leaves(_sample(table)):
         repeats = _repeats(values)
-        compresses = repeats or _compresses(values)
+        is_stepwise = not repeats and _is_stepwise(values)
+        compresses = repeats or (not is_stepwise and _compresses(values))
         codecs[path] = COMPRESSION if compresses else "none"
         if repeats:
             dictionaries.append(path)
+        if is_stepwise:
+            steps.append(path)
         if compresses or not _is_text(values.type):
             statistics.append(path)
     return {
         "compression": codecs,
         "compression_level": {path: LEVEL for path, codec in codecs.items() if codec != "none"},
         "use_dictionary": dictionaries or False,
+        "column_encoding": dict.fromkeys(steps, "DELTA_BINARY_PACKED") or None,
         "write_statistics": statistics or False,
+        "write_batch_size": BATCH_ROWS,
     }
 
 
@@ -83,6 +95,16 @@ def _repeats(values: pa.Array) -> bool:
         return False
     distinct = int(pc.count_distinct(values, mode="only_valid").as_py())
     return distinct * MIN_REPEATS <= valid
+
+
+def _is_stepwise(values: pa.Array) -> bool:
+    """Tell whether numbers follow one another in even steps, as offsets and times do."""
+    if not (pa.types.is_int64(values.type) or pa.types.is_timestamp(values.type)):
+        return False
+    steps = np.diff(values.drop_null().view(pa.int64()).to_numpy())
+    runs = steps[: len(steps) // DELTA_RUN * DELTA_RUN].reshape(-1, DELTA_RUN)
+    spreads = runs.max(axis=1).astype(np.float64) - runs.min(axis=1)
+    return len(spreads) > 0 and float(np.median(spreads)) < 1 << DELTA_BITS
 
 
 def _compresses(values: pa.Array) -> bool:
