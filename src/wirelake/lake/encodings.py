@@ -44,7 +44,7 @@ def encodings(table: pa.Table) -> dict[str, Any]:
             dictionaries.append(path)
         if is_stepwise:
             steps.append(path)
-        if compresses or not _is_text(values.type):
+        if repeats or not _is_text(values.type):
             statistics.append(path)
     return {
         "compression": codecs,

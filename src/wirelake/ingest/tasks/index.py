@@ -18,8 +18,8 @@ from ...lake.store import Store
 from ..carry import pack, read
 from . import StepSettings
 
-PARTITIONS = 8
-"""How many partitions a task finds."""
+FIRST_PARTITIONS, PARTITIONS = 2, 8
+"""How many partitions a task finds; the first task fewer, since everybody waits for it."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,8 @@ class IndexTask:
     def run(self) -> IndexResult:
         with self.settings.attempt(f"i{self.number:05d}") as attempt:
             before = read_state(attempt.store, self.before)
-            planned = index(self.ranges, self.settings.reading, before, self.partition_bytes, PARTITIONS)
+            most = PARTITIONS if self.number else FIRST_PARTITIONS
+            planned = index(self.ranges, self.settings.reading, before, self.partition_bytes, most)
             assert planned.after is not None
             partitions = [
                 IndexedPartition(one.ranges, attempt.stage_bytes(f"state-{one.number}", pack(one.before)).staged)
