@@ -601,7 +601,7 @@ def _peak(process: int) -> int:
 
 def file_limit(size: Size) -> str:
     """Raises the limit of open files; why that is not enough, if it is not."""
-    from wirelake.net.hub import raise_file_limit
+    from wirelake.live.hub.hub import raise_file_limit
 
     found = raise_file_limit()
     wanted = size.idle + size.slow + 3 * size.half_open + 2 * size.dribblers + 20 * size.offenders + 200

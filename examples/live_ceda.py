@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from wirelake.net.ceda import Blob, CedaClient, Cell, Request, connect
-from wirelake.net.hub import Hub, read_settings
+from wirelake.live.ceda import Blob, CedaClient, Cell, Request, connect
+from wirelake.live.hub.hub import Hub, read_settings
 
 USERS = {"source": "s3cret", "screen": "0pen"}
 SETTINGS = read_settings({"ceda": {"tcp": "127.0.0.1:0", "users": USERS}}, "example", Path())

@@ -9,9 +9,9 @@ import asyncio
 from pathlib import Path
 
 import wirelake
-from wirelake.net import AnswerError
-from wirelake.net.hub import Hub, read_settings
-from wirelake.net.mb import Request
+from wirelake.live import AnswerError
+from wirelake.live.hub.hub import Hub, read_settings
+from wirelake.live.mb import Request
 
 SETTINGS = read_settings({"mb": {"tcp": "127.0.0.1:0"}}, "example", Path())
 

@@ -24,8 +24,7 @@ MAY_IMPORT = {
     "kernels": set(),
     "columnar": {"errors", "spec", "protocols", "codec", "kernels"},
     "capture": {"errors", "spec", "protocols", "codec", "kernels", "columnar"},
-    "sessions": {"errors", "spec", "protocols", "codec"},
-    "net": {"errors", "spec", "protocols", "codec", "sessions", "capture"},
+    "live": {"errors", "spec", "protocols", "codec", "capture"},
     "facts": {"errors", "spec"},
     "traffic": {"errors", "spec", "protocols", "codec", "generate"},
     "generate": {"errors", "spec", "protocols", "codec", "capture"},
@@ -46,7 +45,19 @@ MAY_IMPORT = {
         "ingest",
     },
     "report": {"errors", "spec", "protocols", "codec", "columnar", "capture", "gold", "lake"},
-    "demo": {"errors", "spec", "protocols", "codec", "capture", "net", "generate", "lake", "ingest", "spark", "report"},
+    "demo": {
+        "errors",
+        "spec",
+        "protocols",
+        "codec",
+        "capture",
+        "live",
+        "generate",
+        "lake",
+        "ingest",
+        "spark",
+        "report",
+    },
     "cli": {
         "errors",
         "spec",
@@ -54,8 +65,7 @@ MAY_IMPORT = {
         "codec",
         "columnar",
         "capture",
-        "sessions",
-        "net",
+        "live",
         "generate",
         "lake",
         "ingest",
@@ -160,9 +170,30 @@ def test_spec_protocols_and_codec_need_no_arrow_and_no_numpy() -> None:
             assert not {"numpy", "pyarrow", "numba", "pyspark", "asyncio", "click"} & third_party(path), path
 
 
-def test_only_what_is_live_knows_the_event_loop() -> None:
-    users = {room_of(path) for path in modules() if "asyncio" in third_party(path)}
-    assert users <= {"net", "cli", "demo"}
+LIVE = SOURCE / "live"
+AROUND_SESSIONS = ("api", "service", "message_json")
+"""Modules of a live protocol that are not its session: what a user awaits, what a hub serves, what a verb prints."""
+
+
+def sessions() -> list[Path]:
+    """The modules that make up the sessions of live protocols."""
+    protocols = [path for name in BUILT_IN for path in (LIVE / name).glob("*.py") if path.stem not in AROUND_SESSIONS]
+    return [*(LIVE / "core").glob("*.py"), *protocols]
+
+
+def test_only_what_drives_sessions_knows_the_event_loop() -> None:
+    users = {path for path in modules() if "asyncio" in third_party(path)}
+    assert {room_of(path) for path in users} <= {"live", "cli", "demo"}
+    assert not users & set(sessions())
+
+
+def test_sessions_know_nothing_but_the_core_and_themselves() -> None:
+    for path in sessions():
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        ignored = for_type_checkers(tree)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.level == 2 and node not in ignored:
+                assert (node.module or "").startswith("core"), f"{path} line {node.lineno}"
 
 
 OUTSIDE = {"asyncio", "os", "secrets", "select", "signal", "socket", "ssl", "subprocess", "threading", "time"}
@@ -170,7 +201,7 @@ UNFORESEEN = {"urandom", "uuid1", "uuid4", "SystemRandom", "utcnow"}
 
 
 def test_sessions_know_no_clock_no_socket_and_no_chance_of_their_own() -> None:
-    for path in (SOURCE / "sessions").glob("*.py"):
+    for path in sessions():
         assert not OUTSIDE & third_party(path), path
         tree = ast.parse(path.read_text(encoding="utf-8"))
         used = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
@@ -215,7 +246,7 @@ def test_the_report_needs_no_spark() -> None:
 
 
 def test_what_records_needs_no_columns() -> None:
-    assert not {"numba", "numpy", "pyarrow", "pyspark"} & loaded_by("import wirelake.net.proxy")
+    assert not {"numba", "numpy", "pyarrow", "pyspark"} & loaded_by("import wirelake.live.tap.proxy")
 
 
 def test_import_wirelake_is_quick() -> None:

@@ -9,9 +9,10 @@ from pathlib import Path
 from wirelake.protocols import BUILT_IN
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "wirelake"
-OWN_ROOMS = ("protocols", "sessions", "net", "demo/scenes")
+OWN_ROOMS = ("protocols", "live/mb", "live/ceda", "demo/scenes")
 """The protocols' own packages, and their live code."""
 REGISTRIES = {
+    "live/records.py": "the list of live protocols",
     "spark/functions.py": "the functions that users import, one set per built-in protocol",
 }
 OTHER_MEANINGS = {("spark/options.py", "mb"): "megabytes"}

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from . import columnar
     from .codec import decode, encode
     from .codec.stream import StreamDecoder
-    from .net.client import connect
+    from .live.drive.client import connect
     from .protocols import load
 
 __all__ = ["StreamDecoder", "__version__", "columnar", "connect", "decode", "encode", "load"]
@@ -24,7 +24,7 @@ _HOME = {
     "decode": ".codec",
     "encode": ".codec",
     "StreamDecoder": ".codec.stream",
-    "connect": ".net.client",
+    "connect": ".live.drive.client",
     "load": ".protocols",
 }
 
@@ -35,7 +35,7 @@ def __getattr__(name: str) -> Any:
 
     if name in _HOME:
         value = getattr(importlib.import_module(_HOME[name], __name__), name)
-    elif name in ("columnar", "net", "spark", "protocols"):
+    elif name in ("columnar", "live", "spark", "protocols"):
         value = importlib.import_module(f".{name}", __name__)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

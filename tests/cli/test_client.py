@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.cli.verbs import SECONDS, done, verb
-from tests.net.live import broker, ceda_server, run
+from tests.live.live import broker, ceda_server, run
 from tests.waiting import until
 from wirelake.cli import cli
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.cli.verbs import done, place, verb
-from tests.net.live import broker, ceda_server, run
-from wirelake.net import mb
+from tests.live.live import broker, ceda_server, run
+from wirelake.live.mb import api as mb
 
 
 def test_what_is_published_is_printed_and_can_be_published_again():

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tests.cli.verbs import done, place
-from tests.net.live import broker, ceda_server, run
-from wirelake.net import AnswerError, mb
+from tests.live.live import broker, ceda_server, run
+from wirelake.live import AnswerError, mb
 
 
 def test_a_request_prints_its_answer():

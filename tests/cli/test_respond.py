@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from tests.cli.verbs import verb
-from tests.net.live import broker, ceda_server, run
-from wirelake.net import AnswerError, mb
-from wirelake.net import ceda as ceda_net
+from tests.live.live import broker, ceda_server, run
+from wirelake.live import AnswerError, mb
+from wirelake.live.ceda import api as ceda_net
 
 
 def test_requests_are_answered_by_a_command():

@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from tests.net.certificates import Authority, common_name
-from tests.net.plainly import GREETING, LOGIN, get, mb_frame, mb_request, split_address
+from tests.live.certificates import Authority, common_name
+from tests.live.plainly import GREETING, LOGIN, get, mb_frame, mb_request, split_address
 from tests.waiting import wait_until
 from wirelake.cli import cli
-from wirelake.net.live import LIVE
+from wirelake.live.records import LIVE
 
 COMMAND = [sys.executable, "-c", "from wirelake.cli import main; main()", "serve"]
 SECONDS = 30.0

@@ -9,9 +9,9 @@ import signal
 import pytest
 
 from tests.cli.verbs import PROGRAM, SECONDS, done, verb
-from tests.net.live import broker, run
+from tests.live.live import broker, run
 from tests.waiting import POLL_SECONDS
-from wirelake.net import mb
+from wirelake.live.mb import api as mb
 
 
 def test_subscribing_ends_when_the_time_is_over():

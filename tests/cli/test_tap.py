@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from tests.net.tapping import by_client, recorded
+from tests.live.tapping import by_client, recorded
 from tests.waiting import until
 from wirelake.capture.chunks import TO_CLIENT, TO_SERVER
 from wirelake.cli import cli

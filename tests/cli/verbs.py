@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tests.net.live import Live
+from tests.live.live import Live
 
 PROGRAM = (sys.executable, "-W", "error", "-c", "from wirelake.cli import main; main()")
 SECONDS = 20.0

@@ -12,8 +12,8 @@ from wirelake.demo import live as played_live
 from wirelake.demo.live import Live, Played
 from wirelake.demo.scenes import SCENES
 from wirelake.demo.stage import Scene
-from wirelake.net import Refused
-from wirelake.net.proxy import Proxy
+from wirelake.live import Refused
+from wirelake.live.tap.proxy import Proxy
 
 MESSAGES = 500
 SECONDS = 4.0

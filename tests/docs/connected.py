@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 import wirelake
-from tests.net.live import broker, ceda_server
+from tests.live.live import broker, ceda_server
 from wirelake.errors import WireError
 
 

@@ -18,7 +18,7 @@ from wirelake.errors import OptionError
 from wirelake.gold.transactions import LINGER_US
 from wirelake.ingest.run import BUCKETS
 from wirelake.kernels.match_codes import EARLY_US, LATE_US, RECENT
-from wirelake.net.live import LIVE
+from wirelake.live.records import LIVE
 from wirelake.protocols import BUILT_IN, casual, load
 from wirelake.report.annotated_bytes import MAX_HEX_BYTES
 from wirelake.report.collect import TRAFFIC_BY_MINUTES_US
@@ -126,7 +126,7 @@ def test_the_page_of_the_report_lists_the_sections_of_the_page():
 
 def test_the_page_of_operations_names_metrics_that_there_are():
     operations = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
-    source = (ROOT / "src" / "wirelake" / "net" / "metrics.py").read_text(encoding="utf-8")
+    source = (ROOT / "src" / "wirelake" / "live" / "hub" / "metrics.py").read_text(encoding="utf-8")
     told = set(re.findall(r"`((?:wirelake|process)_[a-z_]+)`", operations))
     assert len(told) > 8
     for name in told:

@@ -12,12 +12,11 @@ from typing import Any
 from wirelake.capture.settings import ReadSettings
 from wirelake.ingest.inline_runner import InlineRunner
 from wirelake.ingest.run import ingest
-from wirelake.net.endpoint import show_address
-from wirelake.net.hub import Hub, read_settings
-from wirelake.net.mb import MbClient, Request, connect
-from wirelake.net.proxy import Proxy
-from wirelake.net.recorder import Recorder
-from wirelake.net.settings import parse_address
+from wirelake.live.core.address import parse_address, show_address
+from wirelake.live.hub.hub import Hub, read_settings
+from wirelake.live.mb import MbClient, Request, connect
+from wirelake.live.tap.proxy import Proxy
+from wirelake.live.tap.recorder import Recorder
 
 from .lakes import table
 

@@ -46,7 +46,7 @@ ELSEWHERE = (
     )
     | dict.fromkeys(
         ("answer_error", "connection_failed", "connection_lost", "refused", "request_timeout"),
-        "tests/net/test_errors.py",
+        "tests/live/core/test_errors.py",
     )
 )
 """Broken only by what no vector can hold: Python objects of the wrong type, a line that is not hex, whole captures and

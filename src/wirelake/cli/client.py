@@ -16,14 +16,14 @@ import click
 from click.core import ParameterSource
 
 from ..errors import WireError
-from ..net.live import LIVE, Live, VerbOption
+from ..live.records import LIVE, Live, VerbOption
 from .inputs import CHUNK
 from .options import usage_errors
 
 if TYPE_CHECKING:
-    from ..net.client import Client, Opening
-    from ..net.message_json import MessageJson, Outgoing
-    from ..net.urls import Target
+    from ..live.core.message_json import MessageJson, Outgoing
+    from ..live.drive.client import Client, Opening
+    from ..live.drive.urls import Target
 
 F = TypeVar("F", bound=Callable[..., Any])
 INTERRUPTED = 130
@@ -104,7 +104,7 @@ def live_of(given: dict[str, Any]) -> Live:
 
 
 def target_of(given: dict[str, Any]) -> Target:
-    from ..net.urls import parse_url
+    from ..live.drive.urls import parse_url
 
     with usage_errors(ValueError):
         return parse_url(given["url"], given["protocol"])
@@ -127,7 +127,7 @@ def payload_argument(given: dict[str, Any], text: str) -> Any:
 
 def single_message(given: dict[str, Any], topic: str | None, payload: str | None) -> Outgoing | None:
     """Return the message of the command line; None if messages come from standard input."""
-    from ..net.message_json import Outgoing
+    from ..live.core.message_json import Outgoing
 
     if payload is None or payload == "-":
         return None
@@ -191,7 +191,7 @@ def _read_some() -> bytes:
 
 
 def _parsed(shape: MessageJson, line: bytes, topic: str | None) -> Outgoing:
-    from ..net.message_json import parse_line
+    from ..live.core.message_json import parse_line
 
     message = parse_line(shape, line.decode("utf-8", "replace"))
     message.topic = message.topic or topic or ""

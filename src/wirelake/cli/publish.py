@@ -9,8 +9,8 @@ import click
 from .client import connecting, each_message, protocol_values, run, single_message
 
 if TYPE_CHECKING:
-    from ..net.client import Client
-    from ..net.message_json import MessageJson, Outgoing
+    from ..live.core.message_json import MessageJson, Outgoing
+    from ..live.drive.client import Client
 
 
 @click.command()

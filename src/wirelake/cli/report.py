@@ -234,7 +234,7 @@ def _steps(quiet: bool) -> Iterator[Say]:
 
 def _serve(place: str, listen: str, token: str, is_opened: bool, quiet: bool) -> bool:
     """Serve the report of a lake until Ctrl-C or SIGTERM. False: a query still runs, see ``_leave``."""
-    from ..net.settings import parse_address
+    from ..live.core.address import parse_address
 
     with usage_errors(ValueError, about="--listen: "):
         address = parse_address(listen)

@@ -10,8 +10,8 @@ from .client import connecting, each_message, live_of, protocol_values, run, sin
 from .output import emit_now
 
 if TYPE_CHECKING:
-    from ..net.client import Client
-    from ..net.message_json import MessageJson, Outgoing
+    from ..live.core.message_json import MessageJson, Outgoing
+    from ..live.drive.client import Client
 
 
 @click.command()
@@ -42,7 +42,7 @@ def request(topic: str | None, payload: str | None, timeout: float | None, **giv
     single = single_message(given, topic, payload)
 
     async def send(client: Client[Any, Any], shape: MessageJson) -> int:
-        from ..net.errors import AnswerError
+        from ..live.core.errors import AnswerError
 
         failed = 0
 

@@ -12,8 +12,8 @@ from .client import connecting, first_of, payload_argument, protocol_values, run
 from .output import emit_now
 
 if TYPE_CHECKING:
-    from ..net.client import Client
-    from ..net.message_json import MessageJson
+    from ..live.core.message_json import MessageJson
+    from ..live.drive.client import Client
 
 COMMAND_FAILED = "COMMAND_FAILED"
 COMMANDS, REPLIES = 16, 100
@@ -72,7 +72,7 @@ def respond(pattern: str, shell: str | None, reply: str | None, echo: bool, coun
 
 async def _ask_command(shell: str, asked: Any, shape: MessageJson) -> Any:
     """Return the reply of the command; raise AnswerError, which is an error reply, if the command fails."""
-    from ..net.errors import AnswerError
+    from ..live.core.errors import AnswerError
 
     process = await asyncio.create_subprocess_shell(
         shell, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ..net.live import LIVE
+from ..live.records import LIVE
 from .logs import ThreadedHandler, show_logs
 from .options import usage_errors
 from .output import announce
 
 if TYPE_CHECKING:
-    from ..net.hub import HubSettings
+    from ..live.hub.hub import HubSettings
 
 F = TypeVar("F", bound=Callable[..., Any])
 _ABOUT = {"tcp": "TCP", "tls": "TLS", "ws": "WebSocket", "wss": "WebSocket over TLS"}
@@ -87,8 +87,8 @@ def serve(**given: Any) -> None:
     a second signal ends at once. SIGHUP reloads certificates and users. Any user may log in to CEDA unless the settings
     restrict it ([ceda] users, users_file or authenticator).
     """
-    from ..net.hub import HubError, SettingsError
-    from ..net.hub import serve as run
+    from ..live.hub.hub import HubError, SettingsError
+    from ..live.hub.hub import serve as run
 
     with usage_errors(HubError, SettingsError):
         settings = _settings(given)
@@ -99,8 +99,8 @@ def serve(**given: Any) -> None:
 
 def _settings(given: dict[str, Any]) -> HubSettings:
     """Return the settings of the file, with those of the flags in their place."""
-    from ..net.hub import default_settings, load_settings, with_listeners
-    from ..net.hub_settings import LogSettings, MetricsSettings
+    from ..live.hub.hub import default_settings, load_settings, with_listeners
+    from ..live.hub.settings import LogSettings, MetricsSettings
 
     settings = default_settings() if given["config"] is None else load_settings(given["config"])
     files = {"certificate": given["cert"], "key": given["key"], "client_ca": given["client_ca"]}
@@ -142,7 +142,7 @@ def _listeners(given: dict[str, Any]) -> dict[str, dict[str, tuple[str, int]]]:
 
 
 def _address(flag: str, value: str) -> tuple[str, int]:
-    from ..net.settings import parse_address
+    from ..live.core.address import parse_address
 
     with usage_errors(ValueError, about=f"--{flag}: "):
         return parse_address(value)

@@ -12,8 +12,8 @@ from .client import connecting, protocol_values, run
 from .output import emit_now
 
 if TYPE_CHECKING:
-    from ..net.client import Client
-    from ..net.message_json import MessageJson
+    from ..live.core.message_json import MessageJson
+    from ..live.drive.client import Client
 
 
 @click.command()

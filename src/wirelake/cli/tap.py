@@ -16,8 +16,8 @@ from .options import ProtocolName
 from .output import announce
 
 if TYPE_CHECKING:
-    from ..net.proxy import Proxy
-    from ..net.recorder import Recorder
+    from ..live.tap.proxy import Proxy
+    from ..live.tap.recorder import Recorder
 
 Address = tuple[str, int]
 
@@ -127,8 +127,8 @@ def tap(
     """
     import asyncio
 
-    from ..net.proxy import Proxy
-    from ..net.recorder import Recorder
+    from ..live.tap.proxy import Proxy
+    from ..live.tap.recorder import Recorder
 
     with closing(ThreadedHandler()) as handler:
         log = show_logs(handler, level=logging.DEBUG if verbose else logging.INFO)
@@ -156,9 +156,9 @@ async def _run(proxy: Proxy, recorder: Recorder, drain_seconds: float) -> None:
     import asyncio
     import signal
 
-    from ..net.endpoint import show_address
-    from ..net.hub import explain
-    from ..net.machine import raise_file_limit
+    from ..live.core.address import show_address
+    from ..live.hub.hub import explain
+    from ..live.hub.machine import raise_file_limit
 
     raise_file_limit()
     try:

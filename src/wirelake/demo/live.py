@@ -16,11 +16,10 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any, NamedTuple
 
-from ..net.endpoint import show_address
-from ..net.hub import Hub, HubSettings, read_settings
-from ..net.proxy import Proxy
-from ..net.recorder import Recorder
-from ..net.settings import parse_address
+from ..live.core.address import parse_address, show_address
+from ..live.hub.hub import Hub, HubSettings, read_settings
+from ..live.tap.proxy import Proxy
+from ..live.tap.recorder import Recorder
 from .scenes import SCENES
 from .stage import Stage
 

@@ -13,8 +13,8 @@ from random import Random
 from typing import Any
 
 from ...codec import encode
-from ...net import AnswerError, Refused, RequestTimeout
-from ...net.ceda import Blob, CedaClient, Request, connect
+from ...live import AnswerError, Refused, RequestTimeout
+from ...live.ceda.api import Blob, CedaClient, Request, connect
 from ...protocols.ceda import messages
 from ...spec import Cell
 from ..stage import Crowd, RawConnection, Scene, Stage, drop_messages, raw_connection, slowness

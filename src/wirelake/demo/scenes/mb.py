@@ -16,8 +16,8 @@ from typing import Any
 from uuid import UUID
 
 from ...codec import encode
-from ...net import AnswerError, RequestTimeout
-from ...net.mb import MbClient, Request, connect
+from ...live import AnswerError, RequestTimeout
+from ...live.mb.api import MbClient, Request, connect
 from ...protocols.mb import messages
 from ..stage import Crowd, RawConnection, Scene, Stage, drop_messages, raw_connection, slowness
 

@@ -1,0 +1,355 @@
+"""Clients of CEDA servers.
+
+>>> from wirelake.live import ceda
+>>> async def main():
+...     async with ceda.connect("ceda://me:secret@127.0.0.1:8088") as client:
+...         async with client.subscribe("FX.SPOT.*") as messages:
+...             async for message in messages:
+...                 print(message.topic, message.record[1])
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import secrets
+from collections import deque
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...codec.records import by_id
+from ...errors import DecodeError
+from ...protocols.ceda import MAX_PAYLOAD
+from ...spec.declare import Cell
+from ..core.errors import AnswerError, ConnectionLost, LiveError, Refused, RequestTimeout
+from ..drive.client import Client, Opening, Subscription, dial
+from ..drive.connection import Dial, Reconnect
+from ..drive.inbox import MOST
+from ..drive.urls import Target
+from . import events as event
+from .client import SESSION
+from .client import CedaClient as CedaSession
+from .data import Blob, Data
+from .login import CedaLogin
+from .options import CedaClientOptions
+from .records import Record
+from .wire import CEDA_TCP
+
+log = logging.getLogger("wirelake.live")
+
+RECONNECT = Reconnect(seconds=5.0, most_seconds=5.0, attempts=3)
+REQUEST_SECONDS = 30.0
+ECHO_SECONDS = 5.0
+"""How long we wait for a server to show that it has read a subscription."""
+OK: dict[int, Any] = {1: 1}
+"""What is replied for a handler that gives nothing."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Message:
+    """A message that came. ``is_image`` if it tells how things were before we came."""
+
+    data: Data
+    is_image: bool = False
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(topic={self.topic!r}, record={self.record!r})"
+
+    @property
+    def topic(self) -> str:
+        return self.data.topic
+
+    @property
+    def record(self) -> dict[int, Any]:
+        """The values by number; of equal numbers the last one counts. A blob is among them."""
+        return by_id(self.data.record)
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """The typed values in the order in which they came."""
+        return self.data.record
+
+    @property
+    def error(self) -> DecodeError | None:
+        """What is wrong with the record, if it could not be read."""
+        return self.data.error
+
+    @property
+    def kind(self) -> str:
+        """publish, request, reply, p2p or group_pub."""
+        return self.data.kind
+
+    @property
+    def connection_id(self) -> int:
+        return self.data.connection_id
+
+    @property
+    def server_id(self) -> str:
+        return self.data.server_id
+
+    @property
+    def signal_id(self) -> str:
+        return self.data.signal_id
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Request(Message):
+    """A received request: the argument of a handler. ``generation`` says on which of our connections it came."""
+
+    generation: int = 0
+
+
+class CedaClient(Client[Message, Request]):
+    """A client that is logged in to a server. ``wirelake.connect("ceda://…")`` returns one."""
+
+    protocol = "ceda"
+    framing = CEDA_TCP
+    is_text = False
+    max_message = MAX_PAYLOAD
+
+    def __init__(self, dial: Dial, login: CedaLogin, options: CedaClientOptions) -> None:
+        self._session = _Session(self, login, options)
+        super().__init__(dial, self._session)
+        self._echoes: deque[asyncio.Future[None]] = deque()
+
+    @property
+    def connection_id(self) -> int:
+        """What the server calls this connection; another one after each loss."""
+        return self._session.connection_id
+
+    def _farewell(self) -> None:
+        self._connection.do(self._session.logout)
+
+    async def publish(self, topic: str, record: Record, *, blob: Blob | None = None) -> None:
+        """Send to all subscribers of the topic. Waits while the connection is full.
+
+        The record is values by number, or cells where the exact types matter. A ``blob`` is one field of up to
+        10 240 000 bytes.
+        """
+        await self._connection.send(lambda now: self._session.publish(topic, record, now, blob=blob))
+
+    async def request(
+        self,
+        topic: str,
+        record: Record | None = None,
+        *,
+        timeout: float | None = REQUEST_SECONDS,
+        server_id: str = "MQ",
+        signal_id: str = "",
+        blob: Blob | None = None,
+    ) -> Message:
+        """Send a request, and return its reply. ``server_id`` is the name of the service to ask; MQ is any.
+
+        Raises RequestTimeout if no reply comes in time, also when nobody serves the topic: servers do not report it.
+        There are no error replies either: errors are in the record, as the application writes them.
+        """
+        await self._connection.usable()
+        token = self._connection.do(
+            lambda now: self._session.request(
+                topic, {} if record is None else record, now,
+                timeout=timeout, server_id=server_id, signal_id=signal_id, blob=blob,
+            )
+        )  # fmt: skip
+        reply_topic = self._session.last_reply_topic
+        data = await self._answer_to(token, lambda _: self._session.forget(reply_topic))
+        return Message(data)
+
+    async def p2p(
+        self, topic: str, record: Record, *, server_id: str, signal_id: str = "", blob: Blob | None = None
+    ) -> None:
+        """Send to one service, by its name."""
+        await self._connection.send(
+            lambda now: self._session.p2p(topic, record, now, server_id=server_id, signal_id=signal_id, blob=blob)
+        )
+
+    async def reply(self, message: Message, record: Record, *, blob: Blob | None = None) -> None:
+        """Reply to a p2p that came with another one."""
+        delivered = event.Delivered(message.data)
+        await self._connection.send(lambda now: self._session.reply(delivered, record, now, blob=blob))
+
+    def _handle(self, events: list[Any]) -> None:
+        for happened in events:
+            match happened:
+                case event.Asked(message=message):
+                    self._asked(Request(message, False, self._connection.generation))
+                case event.Delivered(message=message, is_image=is_image):
+                    self._deliver(message.topic, Message(message, is_image), _size(message))
+                case event.Answered(token=token, reply=reply, error=error):
+                    self._settle(token, reply, to_exception(error) if error else None)
+                case event.Ready():
+                    self._connection.ready()
+                case event.Refused(reason=reason):
+                    self._connection.fail(Refused(f"{self.target} refused the login: {reason}"))
+                case event.SubscriptionResult():
+                    self._subscription_result(happened)
+                case _:
+                    pass
+
+    def _subscription_result(self, result: event.SubscriptionResult) -> None:
+        """Few servers tell."""
+        if not result.ok and not result.is_unsubscribe:
+            error = Refused(f"the subscription of {result.topics} was refused: {result.reason}")
+            log.warning(error.detail)
+            for subscription in self._subscriptions:
+                if set(subscription.patterns) & {result.topics, *result.topics.split("|")}:
+                    subscription._inbox.end(error)
+
+    def _echoed(self, count: int) -> None:
+        for _ in range(min(count, len(self._echoes))):
+            waiting = self._echoes.popleft()
+            if not waiting.done():
+                waiting.set_result(None)
+
+    def _lost(self, reason: str) -> None:
+        super()._lost(reason)
+        self._echoed(len(self._echoes))
+
+    def subscribe(
+        self, *patterns: str, limit: int = MOST, overflow: str = "wait", image: bool = False
+    ) -> Subscription[Message]:
+        """Subscribe to topics or patterns, from the beginning of the ``async with`` block to its end.
+
+        With ``image``, ask the server for the last values first, if it keeps them.
+        """
+        return Subscription(self, patterns, limit, overflow, image=image)
+
+    async def _subscribe(self, patterns: tuple[str, ...], image: bool = False) -> None:
+        await self._connection.usable()
+        self._connection.do(lambda now: self._session.subscribe(patterns, now, image=image))
+        await self._read_by_server()
+
+    async def _read_by_server(self) -> None:
+        """Servers do not answer subscriptions, but heartbeats, and everything in turn: so we know when it holds."""
+        echo: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._echoes.append(echo)
+        self._connection.do(self._session.beat)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ECHO_SECONDS):
+                await echo
+
+    def _unsubscribe(self, patterns: tuple[str, ...]) -> None:
+        left = [pattern for pattern in patterns if all(pattern != responder.pattern for responder in self._responders)]
+        if left:
+            self._connection.do(lambda now: self._session.unsubscribe(left, now))
+
+    async def _serve(self, pattern: str, priority: float) -> None:
+        if priority:
+            raise ValueError("ceda has no priorities")
+        await self._subscribe((pattern,))
+
+    def _unserve(self, pattern: str) -> None:
+        if not any(pattern in subscription.patterns for subscription in self._subscriptions):
+            self._connection.do(lambda now: self._session.unsubscribe([pattern], now))
+
+    def _asked(self, asked: Request) -> None:
+        responder = self._responder_for(asked.topic)
+        if responder is not None:
+            responder.take(asked, _size(asked.data))
+        else:
+            self.unclaimed += 1
+
+    def _answer(self, asked: Request, result: Any, error: Exception | None) -> None:
+        record, blob = _answer_record(asked, result, error)
+        if self._connection.is_ready and asked.generation == self._connection.generation:
+            self._connection.do(lambda now: self._session.reply(event.Asked(asked.data), record, now, blob=blob))
+
+
+class _Session(CedaSession):
+    """What a client with an application adds: that may give up waiting, and may be too slow to read."""
+
+    def __init__(self, client: CedaClient, login: CedaLogin, options: CedaClientOptions) -> None:
+        super().__init__(login, options, chance=random.Random(secrets.randbits(256)))
+        self._client = client
+
+    @property
+    def last_reply_topic(self) -> str:
+        return f"{self.connection_id}.{SESSION}.{self._counter}"
+
+    def forget(self, reply_topic: str) -> None:
+        """Nobody waits for this reply any more."""
+        self._requests.close(reply_topic)
+
+    def beat(self, now: float) -> None:
+        """Send a heartbeat out of turn."""
+        if self.is_ready:
+            self._beat()
+
+    def _echoed(self) -> None:
+        super()._echoed()
+        self._client._echoed(1)
+
+    def tick(self, now: float) -> None:
+        """While nothing is read, nothing can be heard: that is no sign of death. Heartbeats show that we live."""
+        if self._client._connection.flow.is_stopped:
+            self._missed = 0
+        super().tick(now)
+
+
+def _size(data: Data) -> int:
+    return len(data.body) + (len(data.blob.data) if data.blob is not None else 0)
+
+
+def _answer_record(asked: Request, result: Any, error: Exception | None) -> tuple[Record, Blob | None]:
+    """What a handler gave: a record, or a record and a blob. An error is said as servers refuse a login: 1 is 0, and 4
+    is the reason.
+    """
+    if isinstance(error, AnswerError):
+        return {1: 0, 4: error.detail}, None
+    if error is not None:
+        log.error("a handler failed", exc_info=error, extra={"fields": {"topic": asked.topic}})
+        return {1: 0, 4: f"the handler failed: {type(error).__name__}: {error}"[:1000]}, None
+    if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], Blob):
+        return result
+    if result is None:
+        return OK, None
+    if not isinstance(result, Mapping | Iterable) or isinstance(result, str | bytes):
+        raise TypeError(f"a handler of ceda gives a record, not {type(result).__name__}")
+    return result, None
+
+
+def to_exception(error: str) -> LiveError:
+    """What is raised for an error of the session's."""
+    if error == "connection lost":
+        return ConnectionLost("the connection was lost before the reply came")
+    if error == "no reply in time":
+        return RequestTimeout(error)
+    return AnswerError("BAD_REPLY", error)
+
+
+def connect(
+    url: str | Target,
+    *,
+    user: str | None = None,
+    password: str | None = None,
+    client_id: str = "",
+    dialect: str = "ceda4-ws",
+    charset: str = "utf-8",
+    ca: str | Path | None = None,
+    cert: str | Path | None = None,
+    key: str | Path | None = None,
+    verify: bool = True,
+    timeout: float = 15.0,
+    reconnect: bool | Reconnect = True,
+) -> Opening[CedaClient]:
+    """Connect to the server at ``ceda://user:password@host:port``; ``ceda+tls``, ``ceda+ws`` and ``ceda+wss`` are the
+    other transports.
+
+    ``user`` and ``password`` may be given here instead. The client writes ``dialect`` until the server shows another
+    one: ``ceda4-ws`` as deployed, ``ceda4`` as in the document. TLS: ``ca`` are the authorities to trust instead of the
+    system's, ``cert`` and ``key`` the client's own. ``timeout``: seconds to connect and log in, and to wait for a lost
+    connection to come back. ``reconnect``: how to reconnect (three attempts, 5 s apart), or False.
+    """
+    where = dial(
+        "ceda", url, timeout=timeout, reconnect=reconnect, usual=RECONNECT, verify=verify, ca=ca, cert=cert, key=key
+    )
+    user = where.target.user if user is None else user
+    login = CedaLogin(user, where.target.password if password is None else password, client_id)
+    options = CedaClientOptions(dialect=dialect, charset=charset, login_seconds=timeout)
+    return Opening(lambda: CedaClient(where, login, options))
+
+
+__all__ = ["Blob", "CedaClient", "Cell", "Message", "Request", "connect"]

@@ -1,0 +1,213 @@
+"""Data messages of CEDA as sessions handle them: the header in parts, the record as bytes, a blob beside it.
+
+A blob is cut into pieces when it is written and put together again by ``ceda_groups``; everything between sees one
+message.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from ...codec.records import by_id
+from ...errors import DecodeError, EncodeError
+from ...protocols.ceda import EXTENDED, PIECE, UNASSIGNED
+from ...spec.declare import Cell
+from .records import bytes_cell, without
+from .wire import CEDA4_WS, GROUP_PUB, NAMES, PUBLISH, REQUEST, check_sendable, decode_payload
+
+MAX_BLOB = 10_240_000
+MAX_KEY = 200
+MAX_KEYS = 500_000
+MAX_NAME_BYTES = 255
+_FIRST = struct.Struct("<BhhihI").pack
+_NEXT = struct.Struct("<BhI").pack
+
+
+class Blob(msgspec.Struct, frozen=True):
+    """Bytes that are too long for a record, with the number of their field."""
+
+    position: int
+    data: bytes
+
+
+class Data(msgspec.Struct, frozen=True, dict=True):
+    """A data message. ``body`` is its record as it came, less what belongs to the blob; ``pieces`` says from how many
+    messages it was put together; ``is_bad`` that the record is wrong, ``error`` how.
+    """
+
+    code: int
+    topic: str
+    body: bytes
+    connection_id: int = UNASSIGNED
+    server_id: str = ""
+    signal_id: str = ""
+    reply_topic: str = ""
+    blob: Blob | None = None
+    pieces: int = 1
+    is_bad: bool = False
+    charset: str = "utf-8"
+    errors: str = "strict"
+
+    @property
+    def kind(self) -> str:
+        return NAMES[self.code]
+
+    @cached_property
+    def record(self) -> tuple[Cell, ...]:
+        """The typed, numbered values; none where the record is wrong."""
+        if self.is_bad:
+            return ()
+        message = self._decoded()
+        blob = () if self.blob is None else (Cell(self.blob.position, "BYTES", self.blob.data),)
+        return (*message.record, *blob)
+
+    @property
+    def values(self) -> dict[int, Any]:
+        """The values by number."""
+        return by_id(self.record)
+
+    @cached_property
+    def error(self) -> DecodeError | None:
+        """What is wrong with the record; its offset counts from the start of the body."""
+        if self.is_bad:
+            try:
+                self._decoded()
+            except DecodeError as error:
+                if error.offset is not None:
+                    error.offset -= 4 if len(self.body) + 2 < EXTENDED else 6
+                return error
+        return None
+
+    def _decoded(self) -> Any:
+        return decode_payload(b"\x61\x00" + self.body, CEDA4_WS, self.charset, self.errors)
+
+
+class BadMessage(Exception):
+    """The part before the record is wrong; the record codec knows how."""
+
+
+def read_data(payload: bytes, has_key: bool, charset: str = "utf-8", errors: str = "strict") -> Data:
+    """The message in the payload of a data type. ``has_key``: a group_pub has a reply topic. The record is not looked
+    at.
+    """
+    code = payload[0]
+    try:
+        topic, at = _name(payload, 1)
+        if code == PUBLISH:
+            return Data(code, topic, payload[at:], charset=charset, errors=errors)
+        number = payload[at] | payload[at + 1] << 8 | payload[at + 2] << 16
+        server_id, at = _name(payload, at + 3)
+        signal_id, at = _name(payload, at)
+        reply_topic = ""
+        if code == REQUEST or (code == GROUP_PUB and has_key):
+            reply_topic, at = _name(payload, at)
+    except (IndexError, UnicodeDecodeError):
+        raise BadMessage from None
+    return Data(code, topic, payload[at:], number, server_id, signal_id, reply_topic, charset=charset, errors=errors)
+
+
+def _name(payload: bytes, at: int) -> tuple[str, int]:
+    start = at + 1
+    stop = start + payload[at]
+    if stop > len(payload):
+        raise IndexError
+    return payload[start:stop].decode(), stop
+
+
+def names(message: Data) -> tuple[bytes, ...]:
+    """The names in the header of a message, in wire order."""
+    found = [message.topic]
+    if message.code != PUBLISH:
+        found += [message.server_id, message.signal_id]
+        if message.reply_topic:
+            found.append(message.reply_topic)
+    return tuple(name.encode() for name in found)
+
+
+def write_data(message: Data, dialect: str) -> bytes:
+    """The payload of a message without a blob."""
+    parts = [bytes((message.code,)), _written(message.topic, "topic")]
+    if message.code != PUBLISH:
+        parts += [
+            message.connection_id.to_bytes(3, "little"),
+            _written(message.server_id, "server_id"),
+            _written(message.signal_id, "signal_id"),
+        ]
+        if message.code == REQUEST or (message.code == GROUP_PUB and dialect == CEDA4_WS):
+            parts.append(_written(message.reply_topic, "reply_topic"))
+    parts.append(message.body)
+    payload = b"".join(parts)
+    check_sendable(payload, dialect)
+    return payload
+
+
+def _written(name: str, path: str) -> bytes:
+    try:
+        raw = name.encode()
+    except UnicodeEncodeError:
+        raise EncodeError("is not UTF-8", rule="text_utf8", path=path) from None
+    if len(raw) > MAX_NAME_BYTES:
+        raise EncodeError(f"{len(raw)} bytes, at most {MAX_NAME_BYTES}", rule="int_range", path=path)
+    return bytes((len(raw),)) + raw
+
+
+class Keys:
+    """Keys for the groups of published blobs: in the deployed dialect the reply topic is one."""
+
+    def __init__(self, process: int) -> None:
+        self._process = f"{process:08x}"
+        self._count = 0
+
+    def next(self, topic: str) -> str:
+        self._count = self._count % MAX_KEYS + 1
+        key = f"{topic}.{self._process}.{self._count}"
+        if len(key) > MAX_KEY:
+            raise EncodeError(
+                f"the topic is too long for a blob: its key {key!r} has more than {MAX_KEY} characters",
+                rule="int_range",
+                path="reply_topic",
+            )
+        return key
+
+
+def payloads(message: Data, dialect: str, key: str = "", piece: int = PIECE) -> list[bytes]:
+    """What is written for a message: one payload, or one for each piece of its blob. ``key`` is that of a published
+    blob.
+    """
+    if message.blob is None:
+        return [write_data(message, dialect)]
+    return [write_data(part, dialect) for part in _split(message, message.blob, key, piece)]
+
+
+def check_blob(blob: Blob, most: int = MAX_BLOB) -> None:
+    if not 1 <= blob.position <= 4094:
+        raise EncodeError(f"a blob is field 1..4094, not {blob.position}", rule="cell_id", path="blob.position")
+    if len(blob.data) > most:
+        raise EncodeError(f"{len(blob.data)} bytes, at most {most}", rule="cell_limit", path="blob")
+
+
+def _split(message: Data, blob: Blob, key: str, size: int) -> Iterator[Data]:
+    check_blob(blob)
+    others = without(message.body, blob.position)
+    if not blob.data:
+        yield replace(message, blob=None, body=others + bytes_cell(blob.position, b""))
+        return
+    total, position = len(blob.data), blob.position
+    count = -(-total // size)
+    if message.code in (PUBLISH, GROUP_PUB):
+        message = Data(GROUP_PUB, message.topic, message.body, reply_topic=key)
+    for index in range(count):
+        data = blob.data[index * size : (index + 1) * size]
+        written = bytes_cell(position, data)
+        if index == 0:
+            signature = _FIRST(1, 0, count, total, position, len(data))
+            yield replace(message, blob=None, body=others + written + bytes_cell(0, signature))
+        else:
+            signature = _NEXT(1, index, len(data))
+            yield replace(message, blob=None, signal_id="", body=written + bytes_cell(0, signature))

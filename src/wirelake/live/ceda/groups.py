@@ -1,0 +1,152 @@
+"""Puts the pieces of split messages together, those of one connection and direction; all that can grow is bounded."""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from .data import MAX_BLOB, Blob, Data
+from .records import octets, without
+from .wire import CEDA4_WS, GROUP_PUB, PUBLISH
+
+_FIRST = struct.Struct("<Bhhihi").unpack
+_NEXT = struct.Struct("<Bhi").unpack
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLimits:
+    blob: int = MAX_BLOB
+    groups: int = 256
+    held: int = 64 << 20
+    quiet_seconds: float = 60.0
+
+
+@dataclass(slots=True)
+class Group:
+    """A message of which some pieces have come."""
+
+    first: Data
+    count: int
+    total: int
+    position: int
+    pieces: list[bytes] = field(default_factory=list)
+    held: int = 0
+    last: float = 0.0
+
+
+class Merger:
+    """One message after the other goes in; whole ones come out. ``counts`` is told what is dropped."""
+
+    __slots__ = ("_counts", "_limits", "held", "open")
+
+    def __init__(self, limits: GroupLimits, counts: Counter[str]) -> None:
+        self._limits = limits
+        self._counts = counts
+        self.open: dict[tuple[int, str], Group] = {}
+        self.held = 0
+
+    def take(self, message: Data, dialect: str, now: float) -> Data | None:
+        """The message itself if it is no piece; the whole one if this was its last piece; else None."""
+        body = message.body
+        if message.is_bad or (message.code == PUBLISH and not self.open):
+            return message
+        if b"\x0e\0" not in body and b"\x0f\0" not in body:
+            return message
+        signature = octets(body, 0)
+        if signature is None or not signature or signature[0] != 1:
+            return message
+        if len(signature) == 15 and signature[1:3] == b"\0\0" and message.code != PUBLISH:
+            return self._begin(message, signature, _key(message, dialect), now)
+        if len(signature) == 7:
+            _, index, length = _NEXT(signature)
+            if index > 0:
+                key = _key(message, dialect)
+                if message.code == PUBLISH:
+                    borrowed = self._published(message.topic, index)
+                    if borrowed is None:
+                        return message
+                    key = borrowed
+                return self._go_on(message, index, length, key, now)
+        return message
+
+    def expire(self, now: float) -> float | None:
+        """Drops groups that got nothing for too long; gives when to look again."""
+        quiet = self._limits.quiet_seconds
+        for key, group in list(self.open.items()):
+            if now - group.last >= quiet:
+                self._drop(key, "groups_expired")
+        return min(group.last for group in self.open.values()) + quiet if self.open else None
+
+    def _published(self, topic: str, index: int) -> tuple[int, str] | None:
+        """The group that a Java client goes on with by plain publishes: it does so after the first piece."""
+        found = [
+            key for key, group in self.open.items() if group.first.code == GROUP_PUB and group.first.topic == topic
+        ]
+        return next(
+            (key for key in reversed(found) if len(self.open[key].pieces) == index), found[-1] if found else None
+        )
+
+    def _begin(self, message: Data, signature: bytes, key: tuple[int, str], now: float) -> Data | None:
+        if key in self.open:
+            self._drop(key, "groups_restarted")
+        _, _, count, total, position, length = _FIRST(signature)
+        limits = self._limits
+        if count < 1 or not 0 <= total <= limits.blob or not 1 <= position <= 4094:
+            self._counts["groups_refused"] += 1
+            return None
+        if len(self.open) >= limits.groups:
+            self.expire(now)
+        if len(self.open) >= limits.groups:
+            self._counts["groups_refused"] += 1
+            return None
+        first = replace(message, body=without(message.body, 0, position))
+        self.open[key] = Group(first, count, total, position)
+        return self._add(key, octets(message.body, position), length, now)
+
+    def _go_on(self, message: Data, index: int, length: int, key: tuple[int, str], now: float) -> Data | None:
+        group = self.open.get(key)
+        if group is not None and now - group.last >= self._limits.quiet_seconds:
+            self._drop(key, "groups_expired")
+            group = None
+        if group is None or index != len(group.pieces):
+            if group is not None:
+                self._drop(key, "groups_out_of_order")
+            self._counts["pieces_dropped"] += 1
+            return None
+        return self._add(key, octets(message.body, group.position), length, now)
+
+    def _add(self, key: tuple[int, str], data: bytes | None, length: int, now: float) -> Data | None:
+        group = self.open[key]
+        if data is None or len(data) != length or group.held + length > group.total:
+            self._drop(key, "groups_broken")
+            return None
+        if self.held + length > self._limits.held:
+            self._drop(key, "groups_refused")
+            return None
+        group.pieces.append(data)
+        group.held += length
+        group.last = now
+        self.held += length
+        if len(group.pieces) < group.count:
+            return None
+        if group.held != group.total:
+            self._drop(key, "groups_broken")
+            return None
+        del self.open[key]
+        self.held -= group.held
+        self._counts["groups_merged"] += 1
+        whole = Blob(group.position, b"".join(group.pieces))
+        return replace(group.first, blob=whole, pieces=group.count)
+
+    def _drop(self, key: tuple[int, str], why: str) -> None:
+        self.held -= self.open.pop(key).held
+        self._counts[why] += 1
+
+
+def _key(message: Data, dialect: str) -> tuple[int, str]:
+    """What the pieces of one message share. The type too, so that a reply never goes on with a request."""
+    is_keyed = message.code == GROUP_PUB and dialect == CEDA4_WS
+    return message.code, message.reply_topic if is_keyed else message.topic

@@ -1,0 +1,169 @@
+"""Images: the last state of each topic.
+
+A server keeps them for those who subscribe later: cached messages are laid over each other, field by field. A client
+may also ask a service for them by request and reply: the service subscribes the client itself, and its reply holds a
+JSON object topic -> value, in one of four ways.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from ...errors import EncodeError
+from .data import Blob, Data
+from .records import raw_cells, write_record
+from .wire import CEDA4_WS, MAX_PAYLOAD, PUBLISH
+
+IMAGE_TOPIC = "API.REQUESTIMAGE"
+MAX_TEXT = 64 << 20
+"""What a compressed image may become."""
+_TEXT, _REFUSED, _MODE = 3, 9, 5
+_PLAIN, _GZIP, _BLOB, _GZIP_BLOB = range(4)
+_ROOM = MAX_PAYLOAD[CEDA4_WS] - 2
+_OVERHEAD = 256
+"""What a topic costs beside its bytes, roughly."""
+
+
+class Image(msgspec.Struct):
+    cells: dict[int, bytes]
+    blob: Blob | None = None
+    size: int = 0
+
+
+class Images:
+    """One image for each topic, at most ``most`` of them, in at most ``most_bytes``; what does not fit is counted."""
+
+    def __init__(self, most: int, most_bytes: int, counts: Counter[str]) -> None:
+        self._most = most
+        self._most_bytes = most_bytes
+        self._counts = counts
+        self._images: dict[str, Image] = {}
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._images)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._images)
+
+    def keep(self, message: Data) -> None:
+        if message.is_bad:
+            return
+        topic = message.topic
+        before = self._images.get(topic)
+        image = _merged(before, message)
+        room = _ROOM - len(topic.encode())
+        if sum(map(len, image.cells.values())) > room:
+            self._counts["images_restarted"] += 1
+            image = _merged(None, message)
+        image.size = _OVERHEAD + len(topic) + sum(map(len, image.cells.values()))
+        image.size += len(image.blob.data) if image.blob is not None else 0
+        held = self._bytes + image.size - (before.size if before is not None else 0)
+        if held > self._most_bytes or (before is None and len(self._images) >= self._most):
+            self._counts["images_refused"] += 1
+            return
+        self._bytes = held
+        self._images[topic] = image
+
+    def message(self, topic: str) -> Data:
+        """The image of a topic as a publish."""
+        image = self._images[topic]
+        return Data(PUBLISH, topic, b"".join(image.cells.values()), blob=image.blob)
+
+
+def _merged(before: Image | None, message: Data) -> Image:
+    cells = dict(raw_cells(message.body))
+    blob = message.blob
+    if before is not None:
+        if blob is None and before.blob is not None and before.blob.position not in cells:
+            blob = before.blob
+        cells = before.cells | cells
+    if blob is not None:
+        cells.pop(blob.position, None)
+    return Image(cells, blob)
+
+
+class BadImage(Exception):
+    """The reply to an image request cannot be read."""
+
+
+def image_request(topics: tuple[str, ...]) -> bytes:
+    """The record of a request."""
+    return write_record({_MODE: 0, _TEXT: _dump(topics)})
+
+
+def refused_topics(reply: Data) -> tuple[str, ...]:
+    """The topics that the service does not give to this client."""
+    text = reply.values.get(_REFUSED)
+    if not isinstance(text, str) or not text:
+        return ()
+    found = _parse(text)
+    if not isinstance(found, list):
+        raise BadImage("the refused topics are no list")
+    return tuple(topic for topic in found if isinstance(topic, str))
+
+
+def image_messages(reply: Data) -> list[Data]:
+    """The image as one publish for each topic; none if the reply has none."""
+    values = reply.values
+    if _MODE not in values:
+        return []
+    found = _parse(_text(reply, values))
+    if not isinstance(found, dict):
+        raise BadImage("the image is no object")
+    is_json = found.pop("SRL", "1") == "1"
+    return [_message(topic, _dump(value) if is_json else value) for topic, value in found.items()]
+
+
+def _text(reply: Data, values: dict[int, Any]) -> str:
+    mode, value = values[_MODE], values.get(_TEXT)
+    if mode in (_BLOB, _GZIP_BLOB) and reply.blob is not None:
+        value = reply.blob.data
+    if mode in (_GZIP, _GZIP_BLOB) and isinstance(value, bytes):
+        value = _unzip(value)
+    if isinstance(value, bytes) and mode in (_GZIP, _BLOB, _GZIP_BLOB):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            raise BadImage("the image is not UTF-8") from None
+    if not isinstance(value, str):
+        raise BadImage("the image has no text")
+    return value
+
+
+def _unzip(data: bytes) -> bytes:
+    unzipped = zlib.decompressobj(wbits=47)
+    try:
+        text = unzipped.decompress(data, MAX_TEXT)
+    except zlib.error as error:
+        raise BadImage(f"the image cannot be unpacked: {error}") from None
+    if not unzipped.eof:
+        raise BadImage("the packed image is cut off or too long")
+    return text
+
+
+def _parse(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BadImage(f"no JSON: {error}") from None
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _message(topic: str, value: Any) -> Data:
+    if not isinstance(value, str):
+        raise BadImage(f"the value of {topic!r} is no text")
+    try:
+        return Data(PUBLISH, topic, write_record({_MODE: _PLAIN, _TEXT: value}))
+    except EncodeError:
+        raw = value.encode("utf-8", "replace")
+        return Data(PUBLISH, topic, write_record({_MODE: _BLOB}), blob=Blob(_TEXT, raw))

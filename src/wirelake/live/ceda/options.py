@@ -1,0 +1,74 @@
+"""How a CEDA session is set up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ...protocols.ceda.conduct import LOGIN_LIMIT_US
+from ...spec.conduct import SECOND_US
+from ..core.link import Framing
+from .groups import GroupLimits
+from .wire import AUTO, CEDA4_WS, FRAMINGS
+
+
+@dataclass(frozen=True, slots=True)
+class CedaLimits:
+    """Per connection: literal ``topics`` and wildcard ``patterns`` it may subscribe, ``segments`` of a pattern,
+    ``unsent`` bytes, ``groups`` of pieces. Per session: open ``requests`` of the application, ``images`` and
+    ``image_bytes``.
+    """
+
+    topics: int = 10_000
+    patterns: int = 2_000
+    segments: int = 64
+    unsent: int = 16 << 20
+    groups: GroupLimits = field(default_factory=GroupLimits)
+    requests: int = 65_536
+    images: int = 10_000
+    image_bytes: int = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class CedaOptions:
+    """``dialect`` is written until a connection shows another one; ``reads`` may fix the one that is read. ``charset``
+    and ``errors`` are those of texts in records.
+    """
+
+    dialect: str = CEDA4_WS
+    reads: str = AUTO
+    strict_topics: bool = False
+    charset: str = "utf-8"
+    errors: str = "strict"
+    limits: CedaLimits = field(default_factory=CedaLimits)
+
+    def __post_init__(self) -> None:
+        if self.dialect not in FRAMINGS or self.reads not in (AUTO, *FRAMINGS):
+            raise ValueError(f"a dialect is one of {', '.join(FRAMINGS)}, not {self.dialect!r}, {self.reads!r}")
+        "".encode(self.charset)
+
+    @property
+    def framing(self) -> Framing:
+        """That of new connections over TCP."""
+        return FRAMINGS[self.dialect if self.reads == AUTO else self.reads]
+
+
+@dataclass(frozen=True, slots=True)
+class CedaServerOptions(CedaOptions):
+    """``broker`` off: what clients send only goes to the application. ``sub_results``: subscriptions are answered.
+    ``cache`` keeps the image of every topic that is published; ``image_on_subscribe`` off sends images only to who asks
+    for them. ``name`` is the server id of the application. ``idle_seconds`` 0: nobody is closed for being silent.
+    """
+
+    broker: bool = True
+    sub_results: bool = False
+    cache: bool = False
+    image_on_subscribe: bool = True
+    name: str = ""
+    heartbeat_seconds: float = 40.0
+    idle_seconds: float = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class CedaClientOptions(CedaOptions):
+    heartbeat_seconds: float = 15.0
+    login_seconds: float = LOGIN_LIMIT_US / SECOND_US

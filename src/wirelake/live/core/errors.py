@@ -1,0 +1,61 @@
+"""Errors of clients. Each is a ProtocolError, and so a WireError, with a stable ``rule``, and also Python's own error
+where there is one: a lost connection is a ConnectionError, a request without a reply a TimeoutError.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...errors import ProtocolError
+
+
+class LiveError(ProtocolError):
+    """An error between us and a peer. Each class has its rule."""
+
+    usual_rule: str
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail, rule=self.usual_rule)
+
+
+class ConnectionFailed(LiveError, ConnectionError):
+    """No connection: no server listens there, its certificate is not trusted, or it does not respond in time."""
+
+    usual_rule = "connection_failed"
+
+
+class ConnectionLost(LiveError, ConnectionError):
+    """The connection is lost. Open requests may have been carried out or not."""
+
+    usual_rule = "connection_lost"
+
+
+class Refused(LiveError):
+    """The peer refused a login, a name or a subscription."""
+
+    usual_rule = "refused"
+
+
+class RequestTimeout(LiveError, TimeoutError):
+    """No reply came in time. The request may have been carried out or not."""
+
+    usual_rule = "request_timeout"
+
+
+class AnswerError(LiveError):
+    """The reply is an error: ``code`` and ``message`` are the peer's, ``details`` an object or None.
+
+    A handler raises it to reply with this error.
+    """
+
+    usual_rule = "answer_error"
+
+    def __init__(self, code: str, message: str = "", details: dict[str, Any] | None = None) -> None:
+        detail = f"{code}: {message}" if message else code
+        super().__init__(detail)
+        self.code = code
+        self.message = message
+        self.details = details
+
+    def __str__(self) -> str:
+        return f"{self.detail} [{self.rule}]"

@@ -1,0 +1,98 @@
+"""What all sessions have in common."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...errors import LocalProtocolError, RemoteProtocolError
+from ...spec.nodes import LifeCycle
+from .link import Link
+
+CLIENT, SERVER = "client", "server"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something worth telling to who runs this: goes to the log. ``level`` is debug, info, warn or error."""
+
+    level: str
+    text: str
+    fields: dict[str, Any] = field(default_factory=dict)
+
+
+class Session:
+    """One end: a client with one link, or a server with many.
+
+    ``now`` is always monotonic seconds; ``epoch`` added to it is the time of day. All chance comes from ``chance``.
+    After each call the owner looks at ``changed`` (links with something to write, or to be closed), ``events`` (for the
+    application) and ``notes``, and empties them; it calls ``tick`` when ``deadline`` has come.
+    """
+
+    def __init__(self, *, epoch: float = 0.0, chance: random.Random | None = None) -> None:
+        self.epoch = epoch
+        self.chance = chance or random.Random(0)
+        self.changed: list[Link] = []
+        self.events: list[Any] = []
+        self.notes: list[Note] = []
+        self.counts: Counter[str] = Counter()
+        """For metrics: what happened how often, by name."""
+
+    @property
+    def deadline(self) -> float | None:
+        return None
+
+    def connected(self, link: Link, now: float) -> None:
+        """A connection was made, or accepted."""
+        raise NotImplementedError
+
+    def receive(self, link: Link, data: bytes, now: float) -> None:
+        """Bytes of a stream came, cut anywhere."""
+        raise NotImplementedError
+
+    def receive_messages(self, link: Link, bodies: Iterable[bytes], now: float) -> None:
+        """Whole messages came, of a transport that keeps them apart."""
+        raise NotImplementedError
+
+    def disconnected(self, link: Link, now: float) -> None:
+        """A connection is gone, however that came about."""
+        raise NotImplementedError
+
+    def tick(self, now: float) -> None:
+        """Time has passed."""
+
+    def note(self, level: str, text: str, **fields: Any) -> None:
+        self.notes.append(Note(level, text, fields))
+
+
+class States:
+    """Where a conversation is in its declared life cycle, and what each side may send there."""
+
+    __slots__ = ("_cycle", "_tables", "state")
+
+    def __init__(self, cycle: LifeCycle) -> None:
+        self._cycle = cycle
+        self._tables = {CLIENT: cycle.client, SERVER: cycle.server}
+        self.state = cycle.initial
+
+    def may(self, side: str, message: str) -> bool:
+        return message in self._tables[side].get(self.state, ())
+
+    def move(self, side: str, message: str) -> bool:
+        """This side sends this message: goes on to the next state, or stays and says that it is forbidden."""
+        to = self._tables[side].get(self.state, {}).get(message)
+        if to is None:
+            return False
+        self.state = to
+        return True
+
+    def sends(self, side: str, message: str, *, is_us: bool) -> None:
+        """The same, but what is forbidden is an error."""
+        state = self.state
+        if not self.move(side, message):
+            allowed = ", ".join(sorted(self._tables[side].get(state, ()))) or "nothing"
+            kind: Callable[..., Exception] = LocalProtocolError if is_us else RemoteProtocolError
+            raise kind(f"a {side} may not send {message} when {state}; it may send {allowed}", rule="state")

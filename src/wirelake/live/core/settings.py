@@ -1,0 +1,148 @@
+"""Settings that people write: a table of TOML becomes one frozen dataclass, checked once.
+
+The dataclass is the description: its fields are the keys, their types what is allowed, their defaults what holds where
+nothing is said. What is wrong is refused with the file, the key, and what would be right.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import tomllib
+import types
+import typing
+from pathlib import Path
+from typing import Any, TypeVar
+
+from .address import Address, parse_address
+
+T = TypeVar("T")
+_NAMES: dict[Any, str] = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+    Path: "a path, as a text",
+    Address: "HOST:PORT, as a text",
+    tuple[str, ...]: "a list of texts",
+    dict[str, str]: "a table of texts",
+}
+"""The kinds of values that there are."""
+
+
+class SettingsError(ValueError):
+    """Something in the settings is wrong: where, and what is allowed, in one line."""
+
+
+def rules(*, among: tuple[str, ...] = (), least: float = 0, without: tuple[str, ...] = ()) -> dict[str, Any]:
+    """What a field allows. ``among``: these words; ``least``: numbers from this one on; ``without``: not these fields
+    of its dataclass, which are no business of who writes the settings.
+    """
+    return {"among": among, "least": least, "without": without}
+
+
+def setting(default: Any, **allowed: Any) -> Any:
+    """A field of settings."""
+    return dataclasses.field(default=default, metadata=rules(**allowed))
+
+
+def load_toml(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            return tomllib.load(file)
+    except OSError as error:
+        raise SettingsError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise SettingsError(f"{path}: not a text in UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{path}: {error}") from None
+
+
+class Reader:
+    """Reads tables of one file. Paths in it are relative to where the file is."""
+
+    def __init__(self, name: str, directory: Path) -> None:
+        self.name = name
+        self.directory = directory
+
+    def fail(self, key: str, detail: str) -> typing.NoReturn:
+        raise SettingsError(f"{self.name}: {key}: {detail}" if key else f"{self.name}: {detail}")
+
+    def refuse_unknown(self, table: dict[str, Any], known: list[str], key: str) -> None:
+        for name in table:
+            if name not in known:
+                where = f"{key}.{name}" if key else name
+                self.fail(where, f"no such key; there are {', '.join(sorted(known))}")
+
+    def read(self, kind: type[T], table: Any, key: str = "", without: tuple[str, ...] = ()) -> T:
+        """The dataclass that a table describes."""
+        if not isinstance(table, dict):
+            self.fail(key, f"has to be a table, not {_shown(table)}")
+        fields = {field.name: field for field in dataclasses.fields(kind) if field.name not in without}  # type: ignore[arg-type]
+        self.refuse_unknown(table, list(fields), key)
+        hints = typing.get_type_hints(kind)
+        values = {
+            name: self.value(hints[name], value, f"{key}.{name}" if key else name, fields[name].metadata)
+            for name, value in table.items()
+        }
+        try:
+            return kind(**values)
+        except (ValueError, LookupError) as error:
+            self.fail(key, str(error))
+
+    def value(self, kind: Any, value: Any, key: str, allowed: typing.Mapping[str, Any]) -> Any:
+        """A value of that kind."""
+        kind = _plain(kind)
+        if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+            return self.read(kind, value, key, tuple(allowed.get("without", ())))
+        if kind == Address and isinstance(value, str):
+            return self.address(value, key)
+        if kind == tuple[str, ...] and isinstance(value, list):
+            return tuple(self.value(str, one, f"{key}[{n}]", allowed) for n, one in enumerate(value))
+        if kind == dict[str, str] and isinstance(value, dict):
+            return {name: self.value(str, one, f"{key}.{name}", {}) for name, one in value.items()}
+        if kind is Path and isinstance(value, str):
+            return self.directory / Path(value).expanduser()
+        if kind is str and isinstance(value, str):
+            return self.word(value, key, allowed)
+        if kind is bool and isinstance(value, bool):
+            return value
+        if not isinstance(value, bool) and isinstance(value, {int: int, float: int | float}.get(kind, ())):
+            return self.number(kind(value), key, allowed)
+        self.fail(key, f"has to be {_NAMES[kind]}, not {_shown(value)}")
+
+    def number(self, value: float, key: str, allowed: typing.Mapping[str, Any]) -> float:
+        least = allowed.get("least", 0)
+        if not math.isfinite(value) or value < least:
+            self.fail(key, f"has to be {least:g} or more, not {value:g}")
+        return value
+
+    def word(self, value: str, key: str, allowed: typing.Mapping[str, Any]) -> str:
+        among = allowed.get("among", ())
+        if among and value not in among:
+            self.fail(key, f"has to be {' or '.join(among)}, not {value!r}")
+        return value
+
+    def address(self, value: str, key: str) -> Address:
+        try:
+            return parse_address(value)
+        except ValueError as error:
+            self.fail(key, str(error))
+
+
+def _plain(kind: Any) -> Any:
+    """The one kind that is allowed besides None."""
+    if isinstance(kind, types.UnionType) or typing.get_origin(kind) is typing.Union:
+        (kind,) = (one for one in typing.get_args(kind) if one is not types.NoneType)
+    return kind
+
+
+def _shown(value: Any) -> str:
+    match value:
+        case dict():
+            return "a table"
+        case list():
+            return "a list"
+        case bool():
+            return "true" if value else "false"
+    return repr(value)

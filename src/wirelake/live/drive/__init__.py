@@ -1,0 +1,1 @@
+"""Sessions on an event loop: sockets, TLS, WebSocket, clients that await."""

@@ -1,0 +1,525 @@
+"""Puts a session on an event loop: connections become links, time becomes ticks, and what the session leaves is done.
+
+Everything that one read brings is handled in one call of the session, and goes out in one write per connection.
+What a slow reader has not taken yet waits in a queue that shares its messages with those of other slow readers.
+Reading from who sends too much is paused while those who should get it do not read, if that is the policy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import struct
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..core.address import Address, show_address
+from ..core.link import Framing, Link
+from ..core.session import Session
+
+if TYPE_CHECKING:
+    from ..tap.recorder import Recorder
+
+log = logging.getLogger("wirelake.live")
+LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
+TO_SERVER, TO_CLIENT = 0, 1
+READ_BYTES, FIRST_READ_BYTES, LEAST_READ_BYTES = 1 << 18, 1 << 14, 1 << 12
+"""What one read may bring: less from who brings what takes long, so that nobody else has to wait long."""
+LONG_SECONDS = 0.002
+""""Long" in that sense."""
+HIGH_WATER = 1 << 18
+"""Unsent bytes of a transport above which its connection counts as slow, and the rest waits in its queue."""
+WATCH_SECONDS = 0.5
+"""How often slow readers are looked at."""
+LINGER_SECONDS = 1.0
+"""A connection that is to be closed and takes nothing for so long is cut off."""
+CLOSE_SECONDS = 15.0
+"""So is one that takes so long altogether."""
+NOTES_PER_SECOND = 50
+"""What a session tells beyond that is only counted: who floods us must not flood the log."""
+NO_LINGER = struct.pack("ii", 1, 0)
+"""Closing a socket with this is a reset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """``slow_reader``: ``drop`` lets the session's limit of unsent bytes decide; ``slow`` also pauses reading from
+    those whose messages go to a slow reader, which is dropped if it takes nothing for ``stall_seconds``.
+    """
+
+    slow_reader: str = "drop"
+    stall_seconds: float = 30.0
+
+
+class Pipe(asyncio.BufferedProtocol):
+    """One connection of an endpoint: bytes from and to a transport. Subclasses know what the bytes are.
+
+    All connections of an endpoint read into the same buffer, one after the other: a buffer of its own for each read
+    would cost more than everything else that is done with a short message.
+    """
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self.transport: Any = None
+        self.link: Link
+        self.is_paused = False
+        """Whether the transport has more unsent than it likes."""
+        self.paused_at = 0.0
+        self.holds: set[Pipe] = set()
+        """Those that are not read from because of this one."""
+        self.held_by: set[Pipe] = set()
+        self.received = self.sent = 0
+        self.is_known = False
+        self.is_ending = False
+        """Whether it is to be closed; what still comes is not looked at."""
+        self._is_eof = self._is_finished = False
+        self._buffer = endpoint.buffer[:FIRST_READ_BYTES]
+        self._queue: deque[bytes] = deque()
+        self._queued = 0
+        self._recording: int | None = None
+        self._linger: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+        self.transport.set_write_buffer_limits(HIGH_WATER)
+        self.endpoint._made(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.data_received(bytes(self._buffer[:nbytes]))
+
+    def data_received(self, data: bytes) -> None:
+        self.received += len(data)
+        if self._recording is not None:
+            self.endpoint._record(self, data, is_in=True)
+        if not self.is_ending:
+            self.endpoint._received(self, data)
+
+    def eof_received(self) -> bool:
+        """The peer says no more. It still gets what is said already, which a TLS transport sees to alone."""
+        self._is_eof = True
+        self.link.close("the peer closed")
+        self.endpoint.settle(self)
+        if not self.is_paused and not self.transport.is_closing():
+            self.transport.close()
+        return bool(self.transport.can_write_eof()) and not self.transport.is_closing()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._linger is not None:
+            self._linger.cancel()
+        self.endpoint._lost(self, error)
+
+    def pause_writing(self) -> None:
+        self.is_paused = True
+        self.paused_at = self.endpoint.loop.time()
+        self.endpoint._slow_down(self)
+
+    def resume_writing(self) -> None:
+        self.is_paused = False
+        while self._queue and not self.is_paused:
+            self._put(self._next())
+        self.link.unsent = self.unsent
+        if not self.is_paused:
+            self.endpoint._speed_up(self)
+            self.release()
+            if self.is_ending:
+                self.finish()
+
+    def begin(self, now: float) -> None:
+        """The connection is there."""
+        self.announce(now)
+
+    def announce(self, now: float) -> None:
+        """Tells the session of the connection."""
+        self.is_known = True
+        self.endpoint.session.connected(self.link, now)
+
+    def take(self, data: bytes, now: float) -> None:
+        self.endpoint.session.receive(self.link, data, now)
+
+    def flush(self) -> None:
+        """Writes what the session has for it."""
+        link = self.link
+        if link.out:
+            if self.is_paused:
+                self._queue.extend(link.out)
+                self._queued += sum(map(len, link.out))
+                link.out.clear()
+            else:
+                self._put(link.take())
+            link.unsent = self.unsent
+
+    def write(self, data: bytes) -> None:
+        """Writes something of its own."""
+        if self.is_paused:
+            self._queue.append(data)
+            self._queued += len(data)
+        else:
+            self._put(data)
+
+    def end(self, reason: str, code: int, at_once: bool) -> None:
+        """The session wants it closed."""
+        if at_once:
+            self.abort()
+        else:
+            self.linger()
+            if not self.is_paused:
+                self.finish()
+
+    def abort(self) -> None:
+        """Ends it at once. What the peer does not read must not stay in the system's memory either."""
+        if self.is_paused:
+            with suppress(OSError, AttributeError):
+                self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGER)
+        self.transport.abort()
+
+    def finish(self) -> None:
+        """Everything is written. Closing while the peer still sends would be a reset, and might cost it what we wrote:
+        so we say that we say no more, and wait a little for the peer to do the same.
+        """
+        transport = self.transport
+        if transport.is_closing() or self._is_finished:
+            return
+        if self._is_eof or not transport.can_write_eof():
+            self._is_finished = True
+            transport.close()
+        elif transport.get_write_buffer_size():
+            transport.set_write_buffer_limits(0)  # we are told when all of it is written
+        else:
+            self._is_finished = True
+            try:
+                transport.write_eof()
+            except OSError:  # the peer is gone already
+                transport.abort()
+
+    def linger(self) -> None:
+        """Sees to it that closing comes to an end."""
+        if self._linger is None:
+            until = self.endpoint.loop.time() + CLOSE_SECONDS
+            self._linger = self.endpoint.loop.call_later(LINGER_SECONDS, self._cut, self.unsent, until)
+
+    def _cut(self, before: int, until: float) -> None:
+        left = self.unsent
+        if left in (0, before) or self.endpoint.loop.time() > until:
+            self.abort()
+        else:
+            self._linger = self.endpoint.loop.call_later(LINGER_SECONDS, self._cut, left, until)
+
+    def adapt(self, took: float, count: int) -> None:
+        """So many bytes took so long: reads less at a time if that was long, and more if it was not."""
+        size = len(self._buffer)
+        if took > LONG_SECONDS:
+            self._buffer = self.endpoint.buffer[: max(size // 2, LEAST_READ_BYTES)]
+        elif took < LONG_SECONDS / 3 and count == size < READ_BYTES:
+            self._buffer = self.endpoint.buffer[: size * 2]
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that the operating system has not taken yet."""
+        return self._queued + int(self.transport.get_write_buffer_size())
+
+    def _next(self) -> bytes:
+        """What comes next in the queue, about as much as a transport likes."""
+        parts, size = [], 0
+        while self._queue and size < HIGH_WATER:
+            part = self._queue.popleft()
+            size += len(part)
+            parts.append(part)
+        self._queued -= size
+        return b"".join(parts)
+
+    def _put(self, data: bytes) -> None:
+        if self._is_finished or self.transport.is_closing():
+            return
+        if self._recording is not None:
+            self.endpoint._record(self, data, is_in=False)
+        self.sent += len(data)
+        self.transport.write(data)
+
+    def hold(self, source: Pipe) -> None:
+        """The source sends what this one is too slow to take."""
+        if source not in self.holds:
+            self.holds.add(source)
+            source.held_by.add(self)
+            source.transport.pause_reading()
+
+    def release(self) -> None:
+        for source in self.holds:
+            source.held_by.discard(self)
+            if not source.held_by and not source.transport.is_closing():
+                source.transport.resume_reading()
+        self.holds.clear()
+
+    @property
+    def peer(self) -> str:
+        return show_address(self.transport.get_extra_info("peername"))
+
+
+class Endpoint:
+    """Drives one session. ``framing`` is that of its connections; ``on_events`` is given what the session tells,
+    ``on_room`` whether a connection takes more.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        framing: Framing,
+        *,
+        is_server: bool,
+        protocol: str = "",
+        policy: Policy | None = None,
+        recorder: Recorder | None = None,
+        on_events: Callable[[list[Any]], None] | None = None,
+        on_lost: Callable[[Pipe, Exception | None], None] | None = None,
+        on_room: Callable[[bool], None] | None = None,
+    ) -> None:
+        self.session = session
+        self.framing = framing
+        self.is_server = is_server
+        self.protocol = protocol
+        self.policy = policy or Policy()
+        self.recorder = recorder
+        self.on_events = on_events
+        self.on_lost = on_lost
+        self.on_room = on_room
+        self.loop = asyncio.get_running_loop()
+        self.buffer = memoryview(bytearray(READ_BYTES))
+        self.pipes: dict[int, Pipe] = {}
+        self.accepted = 0
+        self.errors = 0
+        """Mistakes of ours: a session raised what it should not."""
+        self.stalled = 0
+        """Slow readers that were dropped because others waited for them."""
+        self.is_closing = False
+        self._gone_received = self._gone_sent = 0
+        self._numbers = 0
+        self._congested: set[Pipe] = set()
+        self._watch: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
+        self._empty: asyncio.Event | None = None
+        self._notes_until, self._notes_told, self._notes_kept = 0.0, 0, 0
+        session.epoch = time.time() - self.loop.time()
+
+    def _made(self, pipe: Pipe) -> None:
+        self._numbers += 1
+        self.accepted += 1
+        framing = getattr(pipe, "framing", None) or self.framing
+        pipe.link = Link(self._numbers, framing, self.session.changed, pipe.peer)
+        self.pipes[pipe.link.number] = pipe
+        if self.is_closing:
+            pipe.transport.abort()
+            return
+        if self.recorder is not None:
+            ours, theirs = (_address(pipe.transport.get_extra_info(name)) for name in ("sockname", "peername"))
+            client, server = (theirs, ours) if self.is_server else (ours, theirs)
+            pipe._recording = self.recorder.opened(client, server, self.protocol or None)
+        if log.isEnabledFor(logging.DEBUG):
+            log.debug("connection opened", extra={"fields": {"protocol": self.protocol, "peer": pipe.link.peer}})
+        try:
+            pipe.begin(self.loop.time())
+        except Exception:
+            self._failed(pipe)
+        self.settle(pipe)
+
+    def _received(self, pipe: Pipe, data: bytes) -> None:
+        now = self.loop.time()
+        try:
+            pipe.take(data, now)
+        except Exception:
+            self._failed(pipe)
+        self.settle(pipe)
+        if len(data) >= LEAST_READ_BYTES:
+            pipe.adapt(self.loop.time() - now, len(data))
+
+    def _lost(self, pipe: Pipe, error: Exception | None) -> None:
+        self.pipes.pop(pipe.link.number, None)
+        self._congested.discard(pipe)
+        self._gone_received += pipe.received
+        self._gone_sent += pipe.sent
+        if log.isEnabledFor(logging.DEBUG):
+            self._tell_end(pipe, error)
+        pipe.release()
+        for other in pipe.held_by:
+            other.holds.discard(pipe)
+        if pipe._recording is not None and self.recorder is not None:
+            self.recorder.closed(pipe._recording, "closed" if error is None else "reset")
+            pipe._recording = None
+        if pipe.is_known:
+            try:
+                self.session.disconnected(pipe.link, self.loop.time())
+            except Exception:
+                self._failed(pipe)
+            self.settle()
+        if self._empty is not None and not self.pipes:
+            self._empty.set()
+        if self.on_lost is not None:
+            self.on_lost(pipe, error)
+
+    def _tell_end(self, pipe: Pipe, error: Exception | None) -> None:
+        closing = pipe.link.closing
+        reason = closing.reason if closing is not None else str(error or "cut off")
+        fields = {"protocol": self.protocol, "peer": pipe.link.peer, "reason": reason}
+        log.debug("connection closed", extra={"fields": {**fields, "received": pipe.received, "sent": pipe.sent}})
+
+    def _failed(self, pipe: Pipe | None) -> None:
+        """A mistake of ours costs one connection, and never the others."""
+        self.errors += 1
+        fields = {"protocol": self.protocol, "peer": pipe.link.peer if pipe is not None else ""}
+        log.exception("a mistake in the session; the connection is closed", extra={"fields": fields})
+        if pipe is not None:
+            pipe.transport.abort()
+
+    def _record(self, pipe: Pipe, data: bytes, *, is_in: bool) -> None:
+        assert self.recorder is not None and pipe._recording is not None
+        self.recorder.data(pipe._recording, TO_SERVER if is_in == self.is_server else TO_CLIENT, data)
+
+    def run(self, call: Callable[[float], Any], source: Pipe | None = None) -> Any:
+        """Calls the session, and does what it leaves."""
+        try:
+            return call(self.loop.time())
+        finally:
+            self.settle(source)
+
+    def settle(self, source: Pipe | None = None) -> None:
+        session = self.session
+        while session.changed:
+            links = session.changed[:]
+            session.changed.clear()
+            for link in links:
+                pipe = self.pipes.get(link.number)
+                if pipe is None:
+                    link.out.clear()
+                else:
+                    self._flush(pipe, source)
+        if session.notes:
+            self._tell()
+        if session.events:
+            events = session.events[:]
+            session.events.clear()
+            if self.on_events is not None:
+                self.on_events(events)
+        deadline = session.deadline
+        if deadline is not None and (self._timer is None or deadline < self._timer_at):
+            self._schedule(deadline)
+
+    def _flush(self, pipe: Pipe, source: Pipe | None) -> None:
+        link = pipe.link
+        if link.out:
+            pipe.flush()
+            if pipe.is_paused and source is not None and self.policy.slow_reader == "slow":
+                pipe.hold(source)
+        if link.closing is not None and not pipe.is_ending:
+            pipe.is_ending = True
+            pipe.end(link.closing.reason, link.closing.code, link.closing.at_once)
+
+    def _tell(self) -> None:
+        notes = self.session.notes[:]
+        self.session.notes.clear()
+        now = self.loop.time()
+        if now >= self._notes_until:
+            if self._notes_kept:
+                fields = {"protocol": self.protocol, "count": self._notes_kept}
+                log.warning("notes that came too fast were left out", extra={"fields": fields})
+            self._notes_until, self._notes_told, self._notes_kept = now + 1.0, 0, 0
+        for note in notes:
+            if log.isEnabledFor(LEVELS[note.level]):
+                if self._notes_told < NOTES_PER_SECOND:
+                    self._notes_told += 1
+                    log.log(LEVELS[note.level], note.text, extra={"fields": {"protocol": self.protocol, **note.fields}})
+                else:
+                    self._notes_kept += 1
+
+    def _speed_up(self, pipe: Pipe) -> None:
+        self._congested.discard(pipe)
+        if self.on_room is not None:
+            self.on_room(True)
+
+    def _slow_down(self, pipe: Pipe) -> None:
+        self._congested.add(pipe)
+        if self.on_room is not None:
+            self.on_room(False)
+        if self._watch is None:
+            self._watch = self.loop.call_later(WATCH_SECONDS, self._look_at_slow)
+
+    def _look_at_slow(self) -> None:
+        """What slow readers have not taken yet; those that stall while others wait for them are dropped."""
+        self._watch = None
+        now = self.loop.time()
+        for pipe in list(self._congested):
+            pipe.link.unsent = pipe.unsent
+            if pipe.holds and now - pipe.paused_at > self.policy.stall_seconds:
+                self.stalled += 1
+                fields = {"protocol": self.protocol, "peer": pipe.link.peer, "unsent": pipe.link.unsent}
+                log.warning("dropped a reader that stalled", extra={"fields": fields})
+                pipe.abort()
+        if self._congested:
+            self._watch = self.loop.call_later(WATCH_SECONDS, self._look_at_slow)
+
+    @property
+    def received(self) -> int:
+        """Bytes that came, of all connections ever."""
+        return self._gone_received + sum(pipe.received for pipe in self.pipes.values())
+
+    @property
+    def sent(self) -> int:
+        return self._gone_sent + sum(pipe.sent for pipe in self.pipes.values())
+
+    @property
+    def unsent(self) -> int:
+        return sum(pipe.unsent for pipe in self.pipes.values())
+
+    @property
+    def slow(self) -> int:
+        """Connections that do not take what we send as fast as we send it."""
+        return len(self._congested)
+
+    def _schedule(self, when: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self.loop.call_at(when, self._tick)
+        self._timer_at = when
+
+    def _tick(self) -> None:
+        self._timer = None
+        now = self.loop.time()
+        try:
+            self.session.tick(now)
+        except Exception:
+            self._failed(None)
+            self._schedule(now + 1.0)
+        self.settle()
+
+    async def close(self, drain_seconds: float = 5.0) -> None:
+        """Lets every connection write what it has, then closes it; what takes too long is cut off."""
+        self.is_closing = True
+        for pipe in list(self.pipes.values()):
+            pipe.link.close("shutting down", 1001)
+        self.settle()
+        if not await self._emptied(drain_seconds):
+            for pipe in list(self.pipes.values()):
+                pipe.abort()
+            await self._emptied(LINGER_SECONDS)
+        for timer in (self._timer, self._watch):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._watch = None
+
+    async def _emptied(self, seconds: float) -> bool:
+        """Whether all connections are gone before so much time has passed."""
+        if self.pipes:
+            self._empty = asyncio.Event()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._empty.wait(), seconds)
+        return not self.pipes
+
+
+def _address(name: Any) -> Address:
+    return (str(name[0]), int(name[1])) if isinstance(name, tuple) and len(name) > 1 else (str(name or ""), 0)

@@ -1,0 +1,133 @@
+"""A session that is served: listeners on TCP, TLS and WebSocket, limits, and an end that lets everybody finish."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from contextlib import suppress
+from dataclasses import dataclass
+
+from ..core.address import Address
+from ..core.link import Framing
+from ..core.session import Session
+from ..tap.recorder import Recorder
+from .endpoint import Endpoint, Pipe, Policy
+from .listeners import address_of, listen
+from .tls import Certificate, TlsDoor
+from .websocket import ServerWebSocketPipe, WebSocketFraming
+
+__all__ = ["Certificate", "Limits", "Server"]
+
+log = logging.getLogger("wirelake.live")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """``connections`` of all listeners of a server together; 0 is no limit."""
+
+    connections: int = 10_000
+    handshake_seconds: float = 10.0
+    """For TLS, and for the upgrade to WebSocket."""
+    websocket_bytes: int | None = 1 << 20
+    """The longest message that a client may send over WebSocket."""
+    origins: tuple[str, ...] = ()
+    """Web pages whose scripts may connect over WebSocket; empty is any."""
+
+
+class Server:
+    """One session on any number of listeners."""
+
+    def __init__(
+        self,
+        protocol: str,
+        session: Session,
+        framing: Framing,
+        *,
+        is_text: bool = False,
+        limits: Limits | None = None,
+        policy: Policy | None = None,
+        recorder: Recorder | None = None,
+    ) -> None:
+        self.protocol = protocol
+        self.session = session
+        self.limits = limits or Limits()
+        self.endpoint = Endpoint(session, framing, is_server=True, protocol=protocol, policy=policy, recorder=recorder)
+        self.refused = 0
+        """Connections beyond the limit."""
+        self.tls_failures = 0
+        self._websocket = WebSocketFraming(is_text)
+        self._listeners: list[asyncio.Server] = []
+        self._contexts: dict[Certificate, ssl.SSLContext] = {}
+        """As the files were read last: new connections get these."""
+        self._doors: set[TlsDoor] = set()
+        self._coming = 0
+        """Pipes that were made, ever; their connections are told to the endpoint a little later."""
+
+    async def listen(
+        self, address: Address, *, websocket: bool = False, certificate: Certificate | None = None
+    ) -> Address:
+        """Begin to listen; return the address, with the port that was picked if 0 was asked for."""
+        if certificate is not None:
+            self._contexts[certificate] = certificate.context()
+        servers = await listen(address, lambda: self._enter(websocket, certificate))
+        self._listeners += servers
+        return address_of(servers[0])
+
+    @property
+    def connections(self) -> int:
+        """How many there are, with those that have just come or are still in their TLS handshake."""
+        return len(self.endpoint.pipes) + len(self._doors) + self._coming - self.endpoint.accepted
+
+    def _enter(self, websocket: bool, certificate: Certificate | None) -> asyncio.BaseProtocol:
+        if self.limits.connections and self.connections >= self.limits.connections:
+            self.refused += 1
+            return _Refused()
+        if certificate is None:
+            return self._pipe(websocket)
+        context = self._contexts[certificate]
+        door = TlsDoor(context, lambda: self._pipe(websocket), self.limits.handshake_seconds, self._entered)
+        self._doors.add(door)
+        return door
+
+    def _entered(self, door: TlsDoor, is_done: bool) -> None:
+        self._doors.discard(door)
+        self.tls_failures += not is_done
+
+    def _pipe(self, websocket: bool) -> Pipe:
+        self._coming += 1
+        if not websocket:
+            return Pipe(self.endpoint)
+        limits = self.limits
+        return ServerWebSocketPipe(
+            self.endpoint, self._websocket, limits.websocket_bytes, limits.handshake_seconds, limits.origins
+        )
+
+    def reload_certificates(self) -> None:
+        """New connections get what the files say now. OSError or ValueError if they make no sense; then all that was
+        read before stays in use.
+        """
+        self._contexts = {certificate: certificate.context() for certificate in self._contexts}
+
+    async def close(self, drain_seconds: float = 5.0) -> None:
+        """Accepts nobody any more, and lets those who are here finish."""
+        for listener in self._listeners:
+            listener.close()
+        for door in list(self._doors):
+            door.cut()
+        await self.endpoint.close(drain_seconds)
+        for listener in self._listeners:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(listener.wait_closed(), 1.0)
+
+    def cut(self) -> None:
+        """Ends all connections at once."""
+        for pipe in list(self.endpoint.pipes.values()):
+            pipe.abort()
+
+
+class _Refused(asyncio.Protocol):
+    """One connection too many: closed before anything is said."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport.close()

@@ -1,0 +1,234 @@
+"""WebSocket connections of an endpoint: the upgrade and the frames are those of the library, messages those of the
+session. Nothing of a session's is known here but whether its messages are text.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from typing import Any
+
+from websockets.client import ClientProtocol
+from websockets.frames import CloseCode, Frame, Opcode
+from websockets.http11 import Request, Response
+from websockets.protocol import State
+from websockets.server import ServerProtocol
+from websockets.uri import parse_uri
+
+from .endpoint import Endpoint, Pipe
+
+HANDSHAKE_SECONDS = 10.0
+MAX_UPGRADE = 1 << 14
+"""Bytes that an upgrade may have."""
+MAX_REASON = 123
+"""Bytes that the reason of a Close may have."""
+_LONG, _LONGER = struct.Struct("!BBH"), struct.Struct("!BBQ")
+_PONG = 0x80 | Opcode.PONG
+
+library_log = logging.getLogger("wirelake.live.drive.websocket")
+library_log.setLevel(logging.WARNING)
+
+
+class WebSocketFraming:
+    """Messages as frames of a server, which are the same for all its clients."""
+
+    def __init__(self, is_text: bool) -> None:
+        self.name = "websocket"
+        self.is_text = is_text
+
+    def opcode(self, body: bytes) -> Opcode:
+        if not self.is_text:
+            return Opcode.BINARY
+        if not body.isascii():
+            try:
+                body.decode()
+            except UnicodeDecodeError:
+                return Opcode.BINARY
+        return Opcode.TEXT
+
+    def wrap(self, body: bytes) -> bytes:
+        first, length = 0x80 | self.opcode(body), len(body)
+        if length < 126:
+            return bytes((first, length)) + body
+        if length < 1 << 16:
+            return _LONG.pack(first, 126, length) + body
+        return _LONGER.pack(first, 127, length) + body
+
+
+class MaskedFraming(WebSocketFraming):
+    """Messages as frames of a client."""
+
+    def wrap(self, body: bytes) -> bytes:
+        return Frame(self.opcode(body), body).serialize(mask=True)
+
+
+class WebSocketPipe(Pipe):
+    """Begins with the upgrade; the session hears of the connection when that is done."""
+
+    protocol: Any
+
+    def __init__(
+        self, endpoint: Endpoint, framing: WebSocketFraming, handshake_seconds: float = HANDSHAKE_SECONDS
+    ) -> None:
+        super().__init__(endpoint)
+        self.framing = framing
+        self.is_open = False
+        self._handshake_seconds = handshake_seconds
+        self._message = bytearray()
+        self._is_text = False
+        self._limit: Any = None
+
+    def begin(self, now: float) -> None:
+        self._limit = self.endpoint.loop.call_later(self._handshake_seconds, self._give_up)
+
+    def _give_up(self) -> None:
+        if not self.is_open:
+            self.transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        was_ending = self.is_ending
+        super().data_received(data)
+        if was_ending and not self._is_finished:
+            self._await_close(data)
+
+    def eof_received(self) -> bool:
+        self.protocol.receive_eof()
+        return super().eof_received()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._limit is not None:
+            self._limit.cancel()
+        super().connection_lost(error)
+
+    def take(self, data: bytes, now: float) -> None:
+        self.protocol.receive_data(data)
+        messages: list[bytes] = []
+        for event in self.protocol.events_received():
+            if not isinstance(event, Frame):
+                self.upgraded(event, now)
+            elif not self._frame(event, messages):
+                break
+        if messages and self.link.closing is None:
+            self.endpoint.session.receive_messages(self.link, messages, now)
+        self.flush()  # before a Close that answers what came behind these messages
+        self._send()
+        if self.protocol.close_expected():
+            self.leave()
+        elif not self.is_open and self.received > MAX_UPGRADE:
+            self.transport.abort()
+
+    def _await_close(self, data: bytes) -> None:
+        """We have said that we close; all that matters is that the peer agrees."""
+        if self.protocol.state in (State.OPEN, State.CLOSING) and not self._is_eof:
+            self.protocol.receive_data(data)
+            self.protocol.events_received()
+            self._send()
+            if self.protocol.close_rcvd is not None and not self.is_paused:
+                self.finish()
+
+    def upgraded(self, event: Any, now: float) -> None:
+        raise NotImplementedError
+
+    def opened(self, now: float) -> None:
+        self.is_open = True
+        if self._limit is not None:
+            self._limit.cancel()
+        self._send()
+        self.announce(now)
+
+    def _frame(self, frame: Frame, messages: list[bytes]) -> bool:
+        """Puts fragments together; whether to go on. Text has to be UTF-8."""
+        if frame.opcode in (Opcode.TEXT, Opcode.BINARY):
+            self._is_text = frame.opcode is Opcode.TEXT
+            if frame.fin:
+                return self._complete(bytes(frame.data), messages)
+            self._message = bytearray(frame.data)
+        elif frame.opcode is Opcode.CONT:
+            self._message += frame.data
+            if frame.fin:
+                body, self._message = bytes(self._message), bytearray()
+                return self._complete(body, messages)
+        return True
+
+    def _complete(self, body: bytes, messages: list[bytes]) -> bool:
+        if self._is_text and not body.isascii():
+            try:
+                body.decode()
+            except UnicodeDecodeError:
+                if self.protocol.state is State.OPEN:
+                    self.protocol.fail(CloseCode.INVALID_DATA)
+                return False
+        messages.append(body)
+        return True
+
+    def _send(self) -> None:
+        """Writes what the library has. A peer that does not read gets no answers to its pings: they would pile up."""
+        for data in self.protocol.data_to_send():
+            if data and not (self.is_paused and data[0] == _PONG):
+                self.write(data)
+
+    def leave(self) -> None:
+        """The library closes: because the peer does, or because of what the peer sent."""
+        self.link.close("the WebSocket is closed")
+        self.is_ending = True
+        self.linger()
+        if not self.is_paused:
+            self.finish()
+
+    def end(self, reason: str, code: int, at_once: bool) -> None:
+        if at_once or self.protocol.state is not State.OPEN:
+            super().end(reason, code, at_once)
+        else:
+            self.protocol.send_close(code, reason.encode()[:MAX_REASON].decode(errors="ignore"))
+            self._send()
+            self.linger()
+
+    def finish(self) -> None:
+        if self.protocol.state is not State.CLOSING or self.protocol.close_rcvd is not None or self.protocol.eof_sent:
+            super().finish()
+
+
+class _Server(ServerProtocol):
+    """Closes without telling more than the code."""
+
+    def fail(self, code: CloseCode | int, reason: str = "") -> None:
+        super().fail(code)
+
+
+class ServerWebSocketPipe(WebSocketPipe):
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        framing: WebSocketFraming,
+        max_size: int | None,
+        handshake_seconds: float,
+        origins: tuple[str, ...],
+    ) -> None:
+        super().__init__(endpoint, framing, handshake_seconds)
+        allowed: Any = list(origins) or None
+        self.protocol = _Server(max_size=max_size, origins=allowed, logger=library_log)
+
+    def upgraded(self, event: Any, now: float) -> None:
+        if isinstance(event, Request):
+            response = self.protocol.accept(event)
+            self.protocol.send_response(response)
+            if response.status_code == 101:
+                self.opened(now)
+
+
+class ClientWebSocketPipe(WebSocketPipe):
+    def __init__(self, endpoint: Endpoint, framing: WebSocketFraming, url: str, max_size: int) -> None:
+        super().__init__(endpoint, framing)
+        self.protocol = ClientProtocol(parse_uri(url), max_size=max_size, logger=library_log)
+
+    def begin(self, now: float) -> None:
+        super().begin(now)
+        self.protocol.send_request(self.protocol.connect())
+        self._send()
+
+    def upgraded(self, event: Any, now: float) -> None:
+        if isinstance(event, Response):
+            if self.protocol.handshake_exc is None:
+                self.opened(now)
+            else:
+                self.link.close(f"the WebSocket upgrade failed: {self.protocol.handshake_exc}", at_once=True)

@@ -1,0 +1,1 @@
+"""One process that serves several protocols."""

@@ -1,0 +1,278 @@
+"""A hub: any set of protocols on any of their transports in one process, until it is stopped.
+
+>>> from wirelake.live.hub.hub import Hub, default_settings
+>>> async def main():
+...     async with Hub(default_settings()) as hub:
+...         print(hub.listening)
+...         await hub.until_stopped()
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import importlib
+import ipaddress
+import json
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from ..core.address import Address, show_address
+from ..core.settings import SettingsError
+from ..drive.endpoint import Policy
+from ..drive.http import Pages
+from ..drive.patience import new_event_loop
+from ..drive.server import Limits, Server
+from ..tap.recorder import Recorder
+from .machine import raise_file_limit
+from .metrics import LagMeter, show_metrics
+from .settings import HubSettings, Served, default_settings, load_settings, read_settings, with_listeners
+from .users import Gate
+
+__all__ = [
+    "Hub",
+    "HubError",
+    "HubSettings",
+    "SettingsError",
+    "default_settings",
+    "load_settings",
+    "read_settings",
+    "serve",
+    "with_listeners",
+]
+
+log = logging.getLogger("wirelake.live")
+COLLECT_AFTER = (10_000, 50, 100)
+SPARE_FILES = 64
+"""Descriptors that a hub needs besides its connections."""
+
+
+class HubError(Exception):
+    """The hub cannot begin: why, in one line."""
+
+
+class Hub:
+    """A hub. Once it has started, ``listening`` has its addresses, by protocol and transport: ``mb``, ``mb-ws``, …"""
+
+    def __init__(self, settings: HubSettings) -> None:
+        self.settings = settings
+        self.servers: dict[str, Server] = {}
+        self.listening: dict[str, str] = {}
+        self.recorder: Recorder | None = None
+        self.is_draining = False
+        self.started = 0.0
+        self.lag: LagMeter
+        self._gates: list[Gate] = []
+        self._pages: Pages | None = None
+        self._stopped: asyncio.Event
+        self._cut: asyncio.Event
+
+    async def __aenter__(self) -> Hub:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def start(self) -> None:
+        """Listens everywhere, or nowhere: HubError says why."""
+        self._stopped, self._cut = asyncio.Event(), asyncio.Event()
+        self.started = time.time()
+        self.lag = LagMeter()
+        try:
+            self._begin_to_record()
+            for name in self.settings.services:
+                await self._serve(name)
+            await self._begin_to_tell()
+        except BaseException:
+            await self.close(0)
+            raise
+        for name, address in self.listening.items():
+            log.info("listening", extra={"fields": {"name": name, "address": address}})
+
+    async def _serve(self, name: str) -> None:
+        settings = self.settings.services[name]
+        served = settings.serve(self.settings.directory)
+        server = self.servers[name] = Server(
+            name,
+            served.session,
+            served.framing,
+            is_text=served.is_text,
+            limits=Limits(settings.connections, settings.handshake_seconds, served.max_message, settings.origins),
+            policy=Policy(settings.slow_reader, settings.stall_seconds),
+            recorder=self.recorder,
+        )
+        self._open_gate(name, served, server)
+        for transport, address in settings.listeners.items():
+            await self._listen(server, name, transport, address)
+
+    def _open_gate(self, name: str, served: Served, server: Server) -> None:
+        if served.gate is not None:
+            served.gate.endpoint = server.endpoint
+            self._gates.append(served.gate)
+            if served.gate.is_open:
+                log.warning("every user may log in, with any password", extra={"fields": {"protocol": name}})
+
+    async def _listen(self, server: Server, name: str, transport: str, address: Address) -> None:
+        label = name if transport == "tcp" else f"{name}-{transport}"
+        certificate = self.settings.tls.files if transport in ("tls", "wss") else None
+        try:
+            bound = await server.listen(address, websocket=transport in ("ws", "wss"), certificate=certificate)
+        except ValueError as error:
+            raise HubError(f"{label}: {error}") from None
+        except OSError as error:
+            raise HubError(f"{label}: {explain(error, address)}") from None
+        self.listening[label] = show_address(bound)
+        if certificate is None and not is_loopback(bound[0]):
+            fields = {"name": label, "address": self.listening[label]}
+            log.warning(
+                "anybody who reaches this address can read what passes: it has no TLS", extra={"fields": fields}
+            )
+
+    def _begin_to_record(self) -> None:
+        tap = self.settings.tap
+        if tap.directory is None:
+            return
+        try:
+            self.recorder = Recorder(
+                tap.directory,
+                rotate_bytes=int(tap.rotate_mb * (1 << 20)),
+                rotate_seconds=tap.rotate_seconds,
+                sync_seconds=tap.sync_seconds,
+                on_problem=log.error,
+                on_recovery=log.warning,
+            )
+        except OSError as error:
+            raise HubError(f"cannot record into {tap.directory}: {error.strerror or error}") from None
+        self.recorder.start()
+
+    async def _begin_to_tell(self) -> None:
+        address = self.settings.metrics.listen
+        if address is not None:
+            self._pages = Pages({"/metrics": self._metrics, "/health": self._health})
+            try:
+                self.listening["metrics"] = show_address(await self._pages.listen(address))
+            except OSError as error:
+                raise HubError(f"metrics: {explain(error, address)}") from None
+
+    def _metrics(self) -> tuple[int, str, str]:
+        return 200, "text/plain; version=0.0.4; charset=utf-8", show_metrics(self)
+
+    def _health(self) -> tuple[int, str, str]:
+        health = {
+            "status": "draining" if self.is_draining else "ok",
+            "uptime_seconds": round(time.time() - self.started, 3),
+            "connections": {name: server.connections for name, server in self.servers.items()},
+            "recording": None if self.recorder is None else self.recorder.problem or "ok",
+        }
+        return 503 if self.is_draining else 200, "application/json", json.dumps(health) + "\n"
+
+    async def until_stopped(self) -> None:
+        await self._stopped.wait()
+
+    def stop(self) -> None:
+        """To be ended: everybody may finish. Said twice: at once."""
+        if self._stopped.is_set():
+            self._cut.set()
+        self._stopped.set()
+
+    def reload(self) -> None:
+        """Reads certificates and users again; what makes no sense is logged, and changes nothing."""
+        try:
+            for server in self.servers.values():
+                server.reload_certificates()
+            for gate in self._gates:
+                gate.reload()
+        except (OSError, ValueError) as error:
+            log.error("not reloaded, all stays as it was", extra={"fields": {"reason": str(error)}})
+        else:
+            log.info("reloaded certificates and users")
+
+    async def close(self, drain_seconds: float | None = None) -> None:
+        """Accepts nobody any more; those who are here have some time to take what was said to them."""
+        seconds = self.settings.shutdown.drain_seconds if drain_seconds is None else drain_seconds
+        self.is_draining = True
+        if self.servers:
+            fields = {"connections": sum(server.connections for server in self.servers.values()), "seconds": seconds}
+            log.info("shutting down", extra={"fields": fields})
+            cutting = asyncio.create_task(self._cut_when_asked())
+            await asyncio.gather(*(server.close(seconds) for server in self.servers.values()))
+            cutting.cancel()
+        if self._pages is not None:
+            self._pages.close()
+        if self.recorder is not None:
+            self.recorder.end()
+        self.lag.stop()
+        await asyncio.sleep(0)
+
+    async def _cut_when_asked(self) -> None:
+        await self._cut.wait()
+        for server in self.servers.values():
+            server.cut()
+
+
+def serve(settings: HubSettings, on_ready: Callable[[Hub], Any]) -> None:
+    """Run a hub until SIGTERM or SIGINT; SIGHUP reloads certificates and users."""
+    with asyncio.Runner(loop_factory=_loop_factory(settings)) as runner:
+        runner.run(_run(settings, on_ready))
+
+
+async def _run(settings: HubSettings, on_ready: Callable[[Hub], Any]) -> None:
+    limit = raise_file_limit()
+    wanted = max(service.connections for service in settings.services.values()) + SPARE_FILES
+    if limit and limit < wanted:
+        fields = {"files": limit, "wanted": wanted}
+        log.warning("fewer connections are possible than allowed: the limit of open files", extra={"fields": fields})
+    async with Hub(settings) as hub:
+        loop = asyncio.get_running_loop()
+        calls = {"SIGTERM": hub.stop, "SIGINT": hub.stop, "SIGHUP": hub.reload}
+        for name, call in calls.items():
+            with suppress(NotImplementedError, AttributeError):  # as on Windows, where Ctrl-C is all there is
+                loop.add_signal_handler(getattr(signal, name), call)
+        _collect_rarely()
+        on_ready(hub)
+        await hub.until_stopped()
+
+
+def _collect_rarely() -> None:
+    """To look through all objects for cycles takes a tenth of a second where there are thousands of connections, and
+    everybody waits: what was imported is not looked through any more, and the rest rarely. Little here is in cycles.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*COLLECT_AFTER)
+
+
+def _loop_factory(settings: HubSettings) -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """That of uvloop if it is installed. With TLS it is not used: it reads from a connection before the handshake has
+    begun, and what it has read is lost.
+    """
+    has_tls = any({"tls", "wss"} & set(service.listeners) for service in settings.services.values())
+    try:
+        uvloop = None if has_tls else importlib.import_module("uvloop")
+    except ImportError:
+        uvloop = None
+    if uvloop is None:
+        return new_event_loop if sys.platform != "win32" else None
+    return uvloop.new_event_loop  # type: ignore[no-any-return]
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def explain(error: OSError, address: Address) -> str:
+    """Why nobody can listen there."""
+    reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
+    if isinstance(error, FileNotFoundError | PermissionError) and error.filename:
+        return f"cannot read {error.filename}: {reason.lower()}"
+    return f"cannot listen on {show_address(address)}: {reason.lower()}"

@@ -1,0 +1,194 @@
+"""The settings of a hub: from ``hub.toml``, from flags, or neither.
+
+Each protocol adds its own in ``mb_service.py``, ``ceda_service.py``, which also make its session; ``live.py`` leads to
+them.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ..core.address import Address
+from ..core.link import Framing
+from ..core.session import Session
+from ..core.settings import Reader, SettingsError, load_toml, setting
+from ..drive.server import Certificate
+from ..records import LIVE, TRANSPORTS
+from .users import Gate
+
+LEVELS = ("debug", "info", "warn", "error")
+FORMS = ("auto", "json", "text")
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A session to be served."""
+
+    session: Session
+    framing: Framing
+    is_text: bool
+    max_message: int
+    """The longest message that may come over WebSocket."""
+    gate: Gate | None = None
+    """Checks logins, where the protocol has them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceSettings:
+    """What every protocol has: where it listens, how many may connect, and what happens to slow readers."""
+
+    tcp: Address | None = None
+    tls: Address | None = None
+    ws: Address | None = None
+    wss: Address | None = None
+    connections: int = 10_000
+    handshake_seconds: float = setting(10.0, least=0.001)
+    slow_reader: str = setting("drop", among=("drop", "slow"))
+    stall_seconds: float = setting(30.0, least=0.001)
+    origins: tuple[str, ...] = ()
+
+    @property
+    def listeners(self) -> dict[str, Address]:
+        """By transport."""
+        return {name: address for name in TRANSPORTS if (address := getattr(self, name)) is not None}
+
+    def serve(self, directory: Path) -> Served:
+        """Return the session that is served with these settings; their paths begin at ``directory``."""
+        raise NotImplementedError
+
+
+def unpredictable() -> random.Random:
+    """Return a source of chance that no peer can guess."""
+    return random.Random(secrets.randbits(256))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsSettings:
+    """Files in PEM form. ``client_ca``: clients have to show a certificate of this authority."""
+
+    certificate: Path | None = None
+    key: Path | None = None
+    client_ca: Path | None = None
+
+    def __post_init__(self) -> None:
+        if (self.certificate is None) != (self.key is None):
+            raise ValueError("certificate and key belong together")
+        if self.client_ca is not None and self.certificate is None:
+            raise ValueError("client_ca needs certificate and key too")
+
+    @property
+    def files(self) -> Certificate | None:
+        if self.certificate is None or self.key is None:
+            return None
+        return Certificate(self.certificate, self.key, self.client_ca)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricsSettings:
+    """Where /metrics and /health are; nowhere if not said."""
+
+    listen: Address | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSettings:
+    level: str = setting("info", among=LEVELS)
+    format: str = setting("auto", among=FORMS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TapSettings:
+    """Where everything that passes is recorded; nowhere if not said."""
+
+    directory: Path | None = None
+    rotate_mb: float = setting(256.0, least=0.001)
+    rotate_seconds: float | None = setting(None, least=0.001)
+    sync_seconds: float = setting(1.0, least=0.01)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShutdownSettings:
+    """How long everybody has to take what was said, when the hub ends."""
+
+    drain_seconds: float = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HubSettings:
+    """``services`` by the name of the protocol, those that are served. ``directory``: where the settings are."""
+
+    services: dict[str, ServiceSettings] = field(default_factory=dict)
+    tls: TlsSettings = field(default_factory=TlsSettings)
+    metrics: MetricsSettings = field(default_factory=MetricsSettings)
+    log: LogSettings = field(default_factory=LogSettings)
+    tap: TapSettings = field(default_factory=TapSettings)
+    shutdown: ShutdownSettings = field(default_factory=ShutdownSettings)
+    directory: Path = field(default_factory=Path)
+
+
+_TABLES = {
+    "tls": TlsSettings,
+    "metrics": MetricsSettings,
+    "log": LogSettings,
+    "tap": TapSettings,
+    "shutdown": ShutdownSettings,
+}
+
+
+def default_settings() -> HubSettings:
+    """Return settings with every protocol at its usual ports, on loopback."""
+    return complete(HubSettings())
+
+
+def load_settings(path: Path) -> HubSettings:
+    """Return the settings of a file; SettingsError names the file and the key that is wrong."""
+    return read_settings(load_toml(path), str(path), path.parent)
+
+
+def read_settings(tables: dict[str, Any], name: str, directory: Path) -> HubSettings:
+    """Return the settings of tables: each protocol with a table is served, or all if none has one.
+
+    A table without listeners gets the usual ones.
+    """
+    reader = Reader(name, directory)
+    reader.refuse_unknown(tables, [*LIVE, *_TABLES], "")
+    services = {}
+    for protocol, live in LIVE.items():
+        if protocol in tables:
+            absent = tuple(transport for transport in TRANSPORTS if transport not in live.transports)
+            services[protocol] = reader.read(live.service, tables[protocol], protocol, absent)
+    others: dict[str, Any] = {key: reader.read(kind, tables.get(key, {}), key) for key, kind in _TABLES.items()}
+    settings = complete(HubSettings(services=services, directory=directory, **others))
+    for protocol, service in settings.services.items():
+        for transport in ("tls", "wss"):
+            if transport in service.listeners and settings.tls.files is None:
+                reader.fail(f"{protocol}.{transport}", "needs a certificate and its key in [tls]")
+    return settings
+
+
+def complete(settings: HubSettings) -> HubSettings:
+    """With the usual listeners where none is named."""
+    chosen = settings.services or {name: live.service() for name, live in LIVE.items()}
+    services = {}
+    for name, service in chosen.items():
+        if not service.listeners:
+            usual: Any = {where: ("127.0.0.1", port) for where, port in LIVE[name].hub_listeners.items()}
+            service = replace(service, **usual)
+        services[name] = service
+    return replace(settings, services=services)
+
+
+def with_listeners(settings: HubSettings, listeners: dict[str, dict[str, Address]]) -> HubSettings:
+    """Only these listeners, by protocol and transport; everything else as it was."""
+    services = {}
+    for name, wanted in listeners.items():
+        nowhere: Any = dict.fromkeys(TRANSPORTS)
+        services[name] = replace(settings.services.get(name) or LIVE[name].service(), **{**nowhere, **wanted})
+        for transport in ("tls", "wss"):
+            if transport in wanted and settings.tls.files is None:
+                raise SettingsError(f"{name} over {transport} needs a certificate and its key")
+    return replace(settings, services=services)

@@ -1,0 +1,28 @@
+"""A hub serves MB as a broker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ...protocols.mb import MAX_FRAME
+from ..core.settings import rules
+from ..hub.machine import Machine
+from ..hub.settings import Served, ServiceSettings, unpredictable
+from .server import MbBroker
+from .services import BrokerOptions
+from .wire import MB_TCP
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MbSettings(ServiceSettings):
+    """``options`` are those of the broker."""
+
+    options: BrokerOptions = field(default_factory=BrokerOptions, metadata=rules(without=("max_connections",)))
+
+    def serve(self, directory: Path) -> Served:
+        broker = MbBroker(options=self.options, probe=Machine(), chance=unpredictable())
+        return Served(broker, MB_TCP, True, MAX_FRAME)
+
+
+SERVICE = MbSettings

@@ -1,0 +1,115 @@
+"""Who of the services around a broker gets what: subscriptions by topic and pattern.
+
+A topic has at most five levels, so the patterns that match it can be listed (at most 95); each is looked up. What was
+found is kept until a subscription changes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import TYPE_CHECKING
+
+from ...codec.topics import is_pattern, is_topic
+from ...protocols.mb import PROTOCOL
+
+if TYPE_CHECKING:
+    from .services import Service
+
+ONE, REST = "+", "#"
+MAX_ROUTES = 4096
+"""How many topics' routes are remembered; then the memory starts anew."""
+
+
+def is_valid_topic(text: str, *, wildcards: bool) -> bool:
+    """Whether a service may name this when it subscribes."""
+    rules = PROTOCOL.topics
+    assert rules is not None
+    return is_pattern(rules, text) if wildcards else is_topic(text)
+
+
+def has_wildcards(topic: str) -> bool:
+    return ONE in topic or REST in topic
+
+
+def patterns_for(topic: str) -> Iterator[str]:
+    """The patterns with wildcards that match this topic."""
+    levels = topic.split(".")
+    for length in range(len(levels) + 1):
+        for chosen in product(*((level, ONE) for level in levels[:length])):
+            if length == len(levels) and ONE in chosen:
+                yield ".".join(chosen)
+            yield ".".join((*chosen, REST))
+
+
+class Subscriptions:
+    """Those of one kind, publish or request: for each topic or pattern the services in the order they came, with
+    their priority. Topics are in lower case.
+    """
+
+    def __init__(self) -> None:
+        self.by_topic: dict[str, dict[Service, float]] = {}
+        self.routes: dict[str, tuple[Service, ...]] = {}
+        """For publishes: who gets a topic's messages. Kept by ``receivers``."""
+        self._best: dict[str, tuple[Service, ...]] = {}
+        self._patterns = 0
+
+    def add(self, service: Service, topic: str, priority: float = 0) -> None:
+        found = self.by_topic.get(topic)
+        if found is None:
+            found = self.by_topic[topic] = {}
+            self._patterns += has_wildcards(topic)
+        found[service] = priority
+        self._forget(topic)
+
+    def remove(self, service: Service, topic: str) -> bool:
+        found = self.by_topic.get(topic)
+        if found is None or service not in found:
+            return False
+        del found[service]
+        if not found:
+            del self.by_topic[topic]
+            self._patterns -= has_wildcards(topic)
+        self._forget(topic)
+        return True
+
+    def receivers(self, topic: str) -> tuple[Service, ...]:
+        """Every service with a matching subscription, once."""
+        return self._keep(self.routes, topic, tuple(self._matching(topic)))
+
+    def best(self, topic: str) -> tuple[Service, ...]:
+        """The services that have the highest priority for this topic."""
+        known = self._best.get(topic)
+        if known is not None:
+            return known
+        matching = self._matching(topic)
+        highest = max(matching.values(), default=0)
+        return self._keep(self._best, topic, tuple(s for s, priority in matching.items() if priority == highest))
+
+    def exactly(self, topic: str) -> tuple[Service, ...]:
+        """Those who named this topic itself."""
+        return tuple(self.by_topic.get(topic, ()))
+
+    def _matching(self, topic: str) -> dict[Service, float]:
+        matching = dict(self.by_topic.get(topic, {}))
+        if self._patterns:
+            for pattern in patterns_for(topic):
+                for service, priority in self.by_topic.get(pattern, {}).items():
+                    matching[service] = max(priority, matching.get(service, priority))
+        return matching
+
+    def _keep(
+        self, memory: dict[str, tuple[Service, ...]], topic: str, found: tuple[Service, ...]
+    ) -> tuple[Service, ...]:
+        if len(memory) >= MAX_ROUTES:
+            memory.clear()
+        memory[topic] = found
+        return found
+
+    def _forget(self, topic: str) -> None:
+        if has_wildcards(topic):
+            self.routes.clear()
+            self._best.clear()
+        else:
+            self.routes.pop(topic, None)
+            self._best.pop(topic, None)

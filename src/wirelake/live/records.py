@@ -1,0 +1,11 @@
+"""The protocols that can be spoken live. A new one adds its package, and its record here."""
+
+from __future__ import annotations
+
+from .ceda.record import RECORD as CEDA
+from .core.record import TRANSPORTS, Live, VerbOption
+from .mb.record import RECORD as MB
+
+__all__ = ["LIVE", "TRANSPORTS", "Live", "VerbOption"]
+
+LIVE = {record.name: record for record in (MB, CEDA)}

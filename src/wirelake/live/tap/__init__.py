@@ -1,0 +1,1 @@
+"""Recording what passes: beside a hub, or in front of somebody else's server."""

@@ -1,0 +1,650 @@
+"""A CEDA server and its connections: login, subscriptions, heartbeats, limits; each rule with a peer that follows a
+script.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import wirelake
+from tests.live.ceda.play import HEARTBEAT, Peer, Scene, control, values
+from wirelake.live.ceda.events import Asked, Delivered, Joined, Left, LoginAttempt
+from wirelake.live.ceda.options import CedaLimits, CedaServerOptions
+from wirelake.live.ceda.records import write_record
+from wirelake.live.ceda.server import CedaServer
+from wirelake.live.ceda.wire import CEDA4, CEDA4_WS, CEDA_TCP, FRAMINGS
+from wirelake.live.core.link import Link
+from wirelake.protocols import ceda as p
+
+DIALECTS = (CEDA4, CEDA4_WS)
+LOGIN = "821c 1303 7c000400 70792d31 5c000600 733363726574 4c000400 64656d6f"
+
+
+def scene(authenticate: Any = None, **options: Any) -> Scene:
+    given = {} if authenticate is None else {"authenticate": authenticate}
+    return Scene(CedaServer(CedaServerOptions(**options), **given))
+
+
+def small(**limits: Any) -> Scene:
+    return scene(limits=replace(CedaLimits(), **limits))
+
+
+# --- connections and login (9.1)
+
+
+def test_connection_ids_count_from_1001_login_or_not() -> None:
+    stage = Scene()
+    first, second, third = stage.peer(), stage.peer(), stage.peer()
+    assert [values(peer.say(LOGIN)[0])[6] for peer in (third, first, second)] == [1003, 1001, 1002]
+
+
+def test_connection_ids_begin_again_behind_the_last_and_skip_those_in_use() -> None:
+    stage = Scene()
+    stage.peer()
+    stage.server._next_id = 16777214
+    ids = [values(stage.peer().say(LOGIN)[0])[6] for _ in range(3)]
+    assert ids == [16777214, 1002, 1003]
+
+
+def test_a_login_is_answered_as_in_the_worked_example() -> None:
+    stage = Scene()
+    stage.server._next_id = 1042
+    peer = stage.peer()
+    stage.server.receive(peer.link, bytes.fromhex(LOGIN), 0.0)
+    assert peer.raw() == bytes.fromhex("8219 1304 6200 12040000 4c000700 53756363657373 1200 01000000")
+    assert stage.events() == [Joined(1042, "demo", "py-1", "peer1")]
+
+
+def test_the_authenticator_is_given_what_the_client_said() -> None:
+    seen: list[LoginAttempt] = []
+
+    def authenticate(attempt: LoginAttempt) -> bool:
+        seen.append(attempt)
+        return attempt.password == "s3cret"
+
+    stage = scene(authenticate)
+    peer = stage.peer()
+    peer.say(LOGIN)
+    (attempt,) = seen
+    assert (attempt.user, attempt.password, attempt.client_id, attempt.control_code) == ("demo", "s3cret", "py-1", 3)
+    assert attempt.connection_id == 1001 and attempt.link is peer.link
+    assert "s3cret" not in repr(attempt) and "s3cret" not in str(attempt)
+
+
+def test_a_failed_login_tells_why_and_leaves_the_connection_open() -> None:
+    stage = scene(lambda attempt: attempt.user == "demo")
+    peer = stage.peer()
+    (result,) = peer.say(control(p.Login, 3, {4: "eve", 5: "x", 7: ""}))
+    assert (result.control_code, values(result)) == (4, {1: 0, 4: "Username or Password is error"})
+    assert not peer.is_closed
+    assert peer.subscribe("a.*") == [] and stage.server.counts["ignored_before_login"] == 1
+    assert values(peer.say(LOGIN)[0])[1] == 1
+
+
+def test_the_authenticator_may_give_its_own_reason() -> None:
+    peer = scene(lambda attempt: "come back tomorrow").peer()
+    assert values(peer.say(LOGIN)[0]) == {1: 0, 4: "come back tomorrow"}
+
+
+def test_an_authenticator_that_fails_lets_nobody_in() -> None:
+    def broken(attempt: LoginAttempt) -> bool:
+        raise OSError("no database")
+
+    stage = scene(broken)
+    assert values(stage.peer().say(LOGIN)[0])[1] == 0
+    assert [note.level for note in stage.server.notes] == ["error", "info"]
+
+
+def test_the_password_is_in_no_note() -> None:
+    stage = scene(lambda attempt: False)
+    peer = stage.peer()
+    peer.say(LOGIN)
+    peer.say("8213 1303 5c000600 733363726574 4c000400 64656d")
+    assert stage.server.notes
+    assert "s3cret" not in repr(stage.server.notes) and "733363726574" not in repr(stage.server.notes)
+
+
+def test_a_login_may_be_decided_later() -> None:
+    stage = scene(lambda attempt: None)
+    peer = stage.peer()
+    assert peer.say(LOGIN) == []
+    assert peer.subscribe("a") == [] and stage.server.counts["ignored_before_login"] == 1
+    assert peer.say(LOGIN) == [] and stage.server.counts["ignored_before_login"] == 2
+    assert [m.__message__["name"] for m in peer.say(HEARTBEAT)] == ["heartbeat"]
+    stage.server.login_result(peer.link, True, "", 1.0)
+    assert values(peer.heard()[0])[1] == 1
+    stage.server.login_result(peer.link, False, "", 1.0)
+    assert peer.heard() == []
+
+
+def test_a_decision_for_somebody_who_is_gone_is_forgotten() -> None:
+    stage = scene(lambda attempt: None)
+    peer = stage.peer()
+    peer.say(LOGIN)
+    peer.leave()
+    stage.server.login_result(peer.link, True, "", 1.0)
+    assert peer.heard() == [] and stage.events() == []
+
+
+def test_login_with_a_session_id_and_with_a_record_of_the_application() -> None:
+    seen: list[LoginAttempt] = []
+    stage = scene(lambda attempt: seen.append(attempt) or True)
+    assert values(stage.peer().say(control(p.Login, 18, {3: "sid-1"}))[0])[1] == 1
+    assert values(stage.peer().say(control(p.Login, 19, {100: "x", 101: 5}))[0])[1] == 1
+    sid, custom = seen
+    assert (sid.session_id, sid.user, sid.password) == ("sid-1", "", "")
+    assert (custom.control_code, custom.values) == (19, {100: "x", 101: 5})
+
+
+CREDENTIALS = write_record({4: "demo", 5: "s3cret"})
+UNNAMED = {"connection_id": p.UNASSIGNED, "server_id": "", "signal_id": ""}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        p.Publish(topic="API.ATS.LOGIN", body=CREDENTIALS),
+        p.Request(topic="API.ATS.LOGIN", reply_topic="r", body=CREDENTIALS, **UNNAMED),
+        p.P2p(topic="API.ATS.LOGIN", body=CREDENTIALS, **UNNAMED),
+    ],
+)
+def test_a_data_message_on_the_login_topic_is_a_login(kind: Any) -> None:
+    seen: list[LoginAttempt] = []
+    stage = scene(lambda attempt: seen.append(attempt) or attempt.password == "s3cret")
+    peer = stage.peer()
+    for _ in range(2):
+        (result,) = peer.say(kind)
+        assert (result.control_code, values(result)[1], values(result)[6]) == (4, 1, 1001)
+    assert [(attempt.control_code, attempt.user) for attempt in seen] == [(None, "demo")] * 2
+
+
+def test_the_login_topic_stays_one_when_the_application_publishes_on_it() -> None:
+    stage = Scene()
+    peer = stage.member()
+    stage.server.publish("API.ATS.LOGIN", {1: 1}, 0.0)
+    assert len(peer.publish("API.ATS.LOGIN", {4: "demo"})) == 1
+
+
+def test_a_second_login_is_answered_with_the_same_id() -> None:
+    stage = Scene()
+    peer = stage.member("demo", "a.*")
+    assert values(peer.say(LOGIN)[0])[6] == 1001
+    stage.server.publish("a.b", {1: 1}, 0.0)
+    assert len(peer.heard()) == 1
+
+
+def test_a_second_login_that_fails_ends_the_first() -> None:
+    stage = scene(lambda attempt: attempt.user == "demo")
+    peer = stage.member("demo", "a.*")
+    assert values(peer.say(control(p.Login, 3, {4: "eve"}))[0])[1] == 0
+    stage.server.publish("a.b", {1: 1}, 0.0)
+    assert peer.heard() == [] and not peer.is_closed
+    assert [type(event) for event in stage.events()] == [Joined, Left]
+
+
+@pytest.mark.parametrize("payload", [b"\x13\x03", b"\x61\x0dAPI.ATS.LOGIN"])
+def test_a_login_that_cannot_be_read_is_refused(payload: bytes) -> None:
+    stage = Scene()
+    (result,) = stage.peer().say(FRAMINGS[CEDA4_WS].wrap(payload + b"\x4c\x00\x09\x00"))
+    assert values(result)[1] == 0
+    assert stage.server.counts["record_errors"] == 1
+
+
+@pytest.mark.parametrize("code", [4, 5, 6, 200])
+def test_other_codes_of_a_login_are_ignored(code: int) -> None:
+    stage = Scene()
+    assert stage.peer().say(control(p.Login, code, {4: "demo"})) == []
+    assert stage.server.counts["control_ignored"] == 1
+
+
+def test_before_login_only_heartbeats_are_answered_the_rest_is_counted() -> None:
+    stage = Scene()
+    watcher = stage.member("watcher", "**")
+    peer = stage.peer()
+    assert [m.__message__["name"] for m in peer.say(HEARTBEAT)] == ["heartbeat"]
+    ids = {"connection_id": 5, "server_id": "", "signal_id": "", "body": write_record({1: 1})}
+    for message in (
+        control(p.Subscribe, 13, {3: "a"}),
+        control(p.Unsubscribe, 14, {3: "a"}),
+        p.Publish(topic="a", body=write_record({1: 1})),
+        p.Request(topic="a", reply_topic="r", **ids),
+        p.Reply(topic="a", **ids),
+        p.P2p(topic="a", **ids),
+        p.GroupPub(topic="a", reply_topic="k", **ids),
+    ):
+        assert peer.say(message) == []
+    assert stage.server.counts["ignored_before_login"] == 7
+    assert watcher.heard() == [] and not peer.is_closed
+
+
+# --- heartbeats (9.2)
+
+
+def test_every_heartbeat_is_answered_logged_in_or_not() -> None:
+    stage = Scene()
+    peer = stage.peer()
+    for _ in range(2):
+        stage.server.receive(peer.link, bytes.fromhex(HEARTBEAT * 3), 0.0)
+        assert peer.raw() == bytes.fromhex(HEARTBEAT * 3)
+        peer.say(LOGIN)
+
+
+def test_a_silent_client_gets_a_heartbeat_every_40_seconds_and_is_closed_after_120() -> None:
+    stage = Scene()
+    peer = stage.member()
+    beats = []
+    for now in range(1, 130):
+        stage.server.tick(float(now))
+        beats += [now] * len(peer.heard())
+        if peer.is_closed:
+            break
+    assert beats == [40, 80]
+    assert now == 120
+    assert stage.server.counts["idle_closed"] == 1
+
+
+def test_anything_received_puts_heartbeats_off() -> None:
+    stage = Scene()
+    peer = stage.member()
+    stage.server.tick(39.0)
+    assert peer.say("82", 39.0) == []
+    stage.server.tick(40.0)
+    stage.server.tick(78.9)
+    assert peer.heard() == []
+    stage.server.tick(79.0)
+    assert len(peer.heard()) == 1
+
+
+def test_the_server_says_when_to_tick() -> None:
+    stage = Scene()
+    assert stage.server.deadline is None
+    stage.peer(now=100.0)
+    assert stage.server.deadline == 220.0
+    stage.peer(now=100.0).login(now=101.0)
+    assert stage.server.deadline == 141.0
+
+
+def test_who_is_not_logged_in_gets_no_heartbeat_but_is_closed_too() -> None:
+    stage = Scene()
+    peer = stage.peer()
+    for now in range(1, 120):
+        stage.server.tick(float(now))
+    assert peer.heard() == [] and not peer.is_closed
+    stage.server.tick(120.0)
+    assert peer.is_closed
+
+
+def test_data_that_is_sent_keeps_a_silent_subscriber_open_heartbeats_do_not() -> None:
+    stage = Scene()
+    subscriber = stage.member("demo", "a.*")
+    for now in range(0, 400, 10):
+        stage.server.tick(float(now))
+        stage.server.publish("a.b", {1: now}, float(now))
+    assert not subscriber.is_closed
+    assert stage.server.counts["heartbeats_sent"] == 9
+    for now in range(400, 520, 10):
+        stage.server.tick(float(now))
+    assert subscriber.is_closed
+
+
+def test_nobody_is_closed_for_silence_if_that_is_off() -> None:
+    stage = scene(idle_seconds=0)
+    peer = stage.member()
+    for now in range(0, 2000, 40):
+        stage.server.tick(float(now))
+    assert not peer.is_closed and len(peer.heard()) == 49
+
+
+def test_the_intervals_can_be_set() -> None:
+    stage = scene(heartbeat_seconds=5.0, idle_seconds=11.0)
+    peer = stage.member()
+    for now in range(1, 12):
+        stage.server.tick(float(now))
+    assert len(peer.heard()) == 2 and peer.is_closed
+
+
+# --- subscriptions (9.3)
+
+
+def test_subscriptions_of_all_codes_are_taken_and_not_answered() -> None:
+    stage = Scene()
+    peer = stage.member()
+    assert peer.subscribe("a", "", "b.*", "") == []
+    assert peer.say(control(p.Subscribe, 6, {3: "c|d"})) == []
+    assert peer.say(control(p.Subscribe, 20, {3: "e|f"})) == []
+    for topic in ("a", "b.x", "c", "d", "c|d", "e", "f", ""):
+        if topic:
+            stage.server.publish(topic, {1: 1}, 0.0)
+    assert [message.topic for message in peer.heard()] == ["a", "b.x", "c|d", "e", "f"]
+
+
+def test_taking_back_removes_exactly_what_is_given() -> None:
+    stage = Scene()
+    peer = stage.member("demo", "a.b", "a.*", "c", "x|y")
+    peer.say(control(p.Subscribe, 6, {3: "x|y"}))
+    peer.unsubscribe("a.b", "nothing", "")
+    peer.say(control(p.Unsubscribe, 8, {3: "x|y"}))
+    for topic in ("a.b", "c", "x|y", "x", "y"):
+        stage.server.publish(topic, {1: 1}, 0.0)
+    assert [message.topic for message in peer.heard()] == ["a.b", "c", "x", "y"]
+
+
+def test_subscriptions_end_with_the_connection() -> None:
+    stage = Scene()
+    peer = stage.member("demo", "a", "b.*")
+    peer.leave()
+    assert stage.server._broker.subscriptions.of == {}
+    stage.server.publish("a", {1: 1}, 0.0)
+    assert peer.heard() == []
+
+
+@pytest.mark.parametrize("code", [7, 9, 13, 99])
+def test_other_codes_are_ignored_and_the_connection_stays(code: int) -> None:
+    stage = Scene()
+    peer = stage.member()
+    assert peer.say(control(p.Unsubscribe, code, {3: "a"})) == []
+    assert stage.server.counts["control_ignored"] == 1 and not peer.is_closed
+
+
+@pytest.mark.parametrize("record", [{}, {3: 5}, {4: "a"}])
+def test_a_subscription_without_topics_is_ignored(record: dict[int, Any]) -> None:
+    stage = Scene()
+    stage.member().say(control(p.Subscribe, 13, record))
+    assert stage.server.counts["control_ignored"] == 1
+
+
+def test_results_are_sent_if_that_is_asked_for() -> None:
+    stage = scene(sub_results=True, limits=replace(CedaLimits(), topics=1))
+    peer = stage.member()
+    (good,) = peer.subscribe("a")
+    (bad,) = peer.subscribe("b", "c")
+    (gone,) = peer.unsubscribe("a")
+    assert (good.control_code, values(good)) == (7, {1: 1, 3: "a"})
+    assert (bad.control_code, values(bad)) == (7, {1: 0, 3: "b|c", 4: "at most 1 topics"})
+    assert (type(gone), gone.control_code, values(gone)) == (p.Unsubscribe, 9, {1: 1, 3: "a"})
+
+
+def test_subscriptions_are_bounded() -> None:
+    stage = small(topics=3, patterns=2, segments=4)
+    peer = stage.member()
+    peer.subscribe("a", "b", "c", "d", "a.*", "b.*", "c.*")
+    peer.subscribe("a", "a.*")
+    assert list(stage.server._broker.subscriptions.of[next(iter(stage.server._broker.subscriptions.of))]) == [
+        "a", "b", "c", "a.*", "b.*",
+    ]  # fmt: skip
+    assert stage.server.counts["subscriptions_refused"] == 2
+    peer.unsubscribe("a.*", "a")
+    peer.subscribe("e.*", "1.2.3.4.*", "x" * 256, "e")
+    assert stage.server.counts["subscriptions_refused"] == 4
+    peer.unsubscribe("b.*")
+    peer.subscribe("1.2.3.4.*", "1.2.3.*")
+    assert stage.server.counts["subscriptions_refused"] == 5
+
+
+# --- the end (9.6)
+
+
+def test_a_logout_drops_subscriptions_and_closes() -> None:
+    stage = Scene()
+    peer = stage.member("demo", "a")
+    assert peer.say("820114") == []
+    assert peer.is_closed
+    stage.server.publish("a", {1: 1}, 0.0)
+    assert peer.heard() == []
+    assert [type(event) for event in stage.events()] == [Joined, Left]
+    peer.leave()
+    assert stage.events() == []
+
+
+def test_a_logout_with_a_code_is_read_in_the_deployed_dialect_only() -> None:
+    peer = Scene().member()
+    peer.say("8202 14 05")
+    assert peer.is_closed
+    stage = scene(reads=CEDA4, dialect=CEDA4)
+    peer = stage.peer(CEDA4)
+    peer.say("8202 14 05")
+    assert not peer.is_closed and stage.server.counts["message_errors"] == 1
+
+
+def test_what_comes_after_a_logout_in_the_same_read_is_not_looked_at() -> None:
+    stage = Scene()
+    peer = stage.member()
+    peer.say("820114" + HEARTBEAT + "00")
+    assert peer.heard() == [] and stage.server.counts["frame_errors"] == 0
+    peer.say(HEARTBEAT)
+    assert peer.heard() == []
+
+
+# --- faults (13)
+
+
+def test_lost_framing_closes_the_connection_after_what_came_before() -> None:
+    stage = Scene()
+    peer = stage.peer()
+    stage.server.receive(peer.link, bytes.fromhex(HEARTBEAT + "00"), 0.0)
+    assert peer.raw() == bytes.fromhex(HEARTBEAT)
+    assert peer.is_closed and stage.server.counts["frame_errors"] == 1
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "8202 01 00",  # a heartbeat with more than its type
+        "8201 70",  # unknown types
+        "8201 02",
+        "8201 11",  # no control code
+        "8201 13",
+        "8201 61",  # no topic
+        "8203 61 05 61",  # a topic that is cut off
+        "8203 61 01 ff",  # and one that is not UTF-8
+        "8206 62 01 61 0000 00",
+        "8207 63 01 61 000000 05",
+    ],
+)
+def test_a_message_that_cannot_be_read_is_skipped_and_counted(frame: str) -> None:
+    stage = Scene()
+    peer = stage.member("demo", "**")
+    for _ in range(3):
+        assert [m.__message__["name"] for m in peer.say(frame + HEARTBEAT)] == ["heartbeat"]
+    assert stage.server.counts["message_errors"] == 3
+    assert len(stage.server.notes) == 1 and not peer.is_closed
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_bad_record_is_delivered_with_its_error(dialect: str) -> None:
+    stage = Scene()
+    stage.server.listen(["a.*"])
+    peer = stage.peer(dialect).login()
+    raw = bytes.fromhex("3c00 ff00 61")
+    peer.say(FRAMINGS[dialect].wrap(b"\x61\x03a.b" + raw))
+    (event,) = stage.events(Delivered)
+    assert (event.topic, event.message.body, event.record) == ("a.b", raw, ())
+    assert event.message.error.rule == "cell_fits"
+    assert stage.server.counts["record_errors"] == 1 and not peer.is_closed
+
+
+def test_a_bad_record_is_passed_on_as_it_is() -> None:
+    stage = Scene()
+    reader = stage.member("reader", "a.*")
+    stage.member().say(b"\x82\x0a\x61\x03a.b\x3c\x00\xff\x00\x61")
+    assert reader.raw() == b"\x82\x0a\x61\x03a.b\x3c\x00\xff\x00\x61"
+
+
+def test_old_texts_are_read_with_their_charset() -> None:
+    stage = scene(charset="gbk")
+    stage.server.listen(["a"])
+    stage.member().say(b"\x82\x0b\x61\x01a\x3c\x00\x04\x00" + "美元".encode("gbk"))
+    (event,) = stage.events(Delivered)
+    assert event.values == {3: "美元"} and stage.server.counts["record_errors"] == 0
+
+
+# --- dialects and transports
+
+
+@pytest.mark.parametrize("configured", DIALECTS)
+def test_the_server_writes_in_the_dialect_it_learned_else_in_its_own(configured: str) -> None:
+    stage = scene(dialect=configured)
+    quiet, document, deployed = stage.member("q", "a", dialect=configured), stage.peer(CEDA4), stage.peer(CEDA4_WS)
+    for peer in (document, deployed):
+        peer.login("u" * 127, "p" * 127).subscribe("a")
+    stage.server.publish("a", {3: "x" * 300}, 0.0)
+    assert quiet.raw()[2:4] == (b"\x01\x33" if configured == CEDA4_WS else b"\x33\x01")
+    assert document.raw()[2:4] == b"\x33\x01"
+    assert deployed.raw()[2:4] == b"\x01\x33"
+
+
+def test_over_websocket_a_message_is_a_payload() -> None:
+    stage = Scene()
+    peer = stage.peer(websocket=True)
+    stage.server.receive_messages(peer.link, [b"\x13\x03" + write_record({4: "demo"}), b"\x01"], 0.0)
+    assert [body[:2] for body in peer.link.out] == [b"\x13\x04", b"\x01"]
+    peer.raw()
+    peer.subscribe("a")
+    stage.member().publish("a", {3: "x" * 300})
+    (message,) = peer.heard()
+    assert values(message) == {3: "x" * 300}
+
+
+def test_a_websocket_message_that_is_empty_is_counted_one_that_is_too_long_closes() -> None:
+    stage = Scene()
+    peer = stage.peer(websocket=True)
+    stage.server.receive_messages(peer.link, [b"", b"\x01"], 0.0)
+    assert len(peer.heard()) == 1 and stage.server.counts["message_errors"] == 1
+    stage.server.receive_messages(peer.link, [bytes(65536)], 0.0)
+    assert peer.is_closed and peer.link.closing is not None and peer.link.closing.code == 1009
+
+
+def test_masked_frames_of_a_raw_stream_are_taken() -> None:
+    peer = Scene().peer()
+    frame = wirelake.encode(p.Heartbeat(mask_key=b"abcd"), dialect=CEDA4_WS)
+    assert [m.__message__["name"] for m in peer.say(frame)] == ["heartbeat"]
+
+
+def test_the_server_says_nothing_before_its_client() -> None:
+    stage = Scene()
+    peer = stage.peer(websocket=True)
+    for now in range(0, 100, 5):
+        stage.server.tick(float(now))
+    assert peer.link.out == []
+
+
+def test_options_that_make_no_sense_are_refused() -> None:
+    with pytest.raises(ValueError, match="dialect"):
+        CedaServerOptions(dialect="ceda5")
+    with pytest.raises(ValueError, match="dialect"):
+        CedaServerOptions(reads="guess")
+    with pytest.raises(LookupError):
+        CedaServerOptions(charset="klingon")
+
+
+# --- slow readers (9.4)
+
+
+def test_who_does_not_read_is_closed_at_16_mib() -> None:
+    stage = Scene()
+    slow, fast = stage.member("slow", "a"), stage.member("fast", "a")
+    publisher = stage.member()
+    frame = wirelake.encode(p.Publish(topic="a", body=write_record({1: "x" * 60_000})), dialect=CEDA4_WS)
+    for _ in range((16 << 20) // len(frame)):
+        publisher.say(frame)
+        fast.raw()
+    assert not slow.is_closed
+    publisher.say(frame)
+    assert slow.is_closed and slow.link.closing is not None and slow.link.closing.at_once
+    assert not fast.is_closed and stage.server.counts["slow_readers_closed"] == 1
+    assert slow.link.unsent <= (16 << 20) + 2 * len(frame)
+    size = slow.link.unsent
+    publisher.say(frame)
+    assert slow.link.unsent == size
+
+
+def test_slow_readers_are_looked_at_when_the_sender_leaves_too() -> None:
+    stage = small(unsent=1000)
+    slow, publisher = stage.member("slow", "a"), stage.member()
+    publisher.publish("a", {1: 1})
+    frame = wirelake.encode(p.Publish(topic="a", body=write_record({1: "x" * 2000})), dialect=CEDA4_WS)
+    publisher.say(frame + bytes.fromhex("820114"))
+    assert publisher.is_closed and slow.is_closed
+
+
+def test_who_only_sends_heartbeats_and_never_reads_is_closed() -> None:
+    stage = small(unsent=1000)
+    peer = stage.peer()
+    for _ in range(20):
+        stage.server.receive(peer.link, bytes.fromhex(HEARTBEAT * 20), 0.0)
+    assert peer.is_closed and peer.link.unsent < 1100
+
+
+# --- anything
+
+
+def members(stage: Scene) -> tuple[Peer, Peer]:
+    return stage.member("one", "a.*", "b"), stage.member("two", "**")
+
+
+TAILS = st.one_of(
+    st.binary(max_size=30),
+    st.builds(write_record, st.dictionaries(st.integers(0, 9), st.text("ab|.*", max_size=6))),
+)
+PAYLOADS = st.one_of(
+    st.binary(min_size=1, max_size=60),
+    st.builds(
+        lambda code, tail: bytes((code,)) + tail,
+        st.sampled_from((1, 0x11, 0x12, 0x13, 0x14, 0x61, 0x62, 0x63, 0x64, 0x65)),
+        TAILS,
+    ),
+    st.builds(
+        lambda code, topic, rest: bytes((code, len(topic))) + topic + rest,
+        st.sampled_from((0x61, 0x62, 0x63, 0x64, 0x65)),
+        st.sampled_from((b"a.b", b"b", b"API.ATS.LOGIN", b"\xff", b"")),
+        st.builds(
+            lambda number, record: number.to_bytes(3, "little") + b"\0\0\0" + record, st.integers(999, 1004), TAILS
+        ),
+    ),
+    st.builds(
+        lambda kind, code, tail: bytes((kind, code)) + tail,
+        st.sampled_from((0x11, 0x12, 0x13)),
+        st.sampled_from((3, 4, 6, 7, 8, 9, 13, 14, 18, 19, 20)),
+        TAILS,
+    ),
+)
+
+
+@given(st.lists(PAYLOADS, max_size=20), st.lists(st.integers(1, 40), max_size=40), st.sampled_from(DIALECTS))
+def test_whatever_a_client_sends_and_however_it_is_cut_the_same_happens(
+    given: list[bytes], cuts: list[int], dialect: str
+) -> None:
+    stream = b"".join(FRAMINGS[dialect].wrap(payload) for payload in given)
+    assert played(stream, []) == played(stream, cuts)
+
+
+@given(st.binary(max_size=300), st.lists(st.integers(1, 40), max_size=20))
+def test_any_bytes_do_no_harm(data: bytes, cuts: list[int]) -> None:
+    assert played(data, []) == played(data, cuts)
+    assert played(b"\x82" + data, []) == played(b"\x82" + data, cuts)
+
+
+def played(stream: bytes, cuts: list[int]) -> Any:
+    stage = scene(sub_results=True, cache=True)
+    stage.server.listen(["b"])
+    one, two = members(stage)
+    at = 0
+    for cut in (*cuts, len(stream)):
+        stage.server.receive(one.link, stream[at : at + cut], 1.0)
+        at += cut
+    connection = one.link.state
+    assert connection.reader.pending <= 65543
+    left = [
+        (type(event), event.message.body) if isinstance(event, Delivered | Asked) else event for event in stage.events()
+    ]
+    return (one.raw(), two.raw(), one.is_closed, two.is_closed, left, dict(stage.server.counts))
+
+
+def test_a_link_that_was_never_announced_may_go() -> None:
+    stage = Scene()
+    stage.server.disconnected(Link(9, CEDA_TCP, stage.server.changed), 0.0)

@@ -1,0 +1,129 @@
+"""Routing by topics: as deployed, with every surprise, or as the document reads; fast without a difference."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wirelake.codec.topics import match_topic
+from wirelake.live.ceda import topics as ceda_topics
+from wirelake.live.ceda.topics import Subscriptions
+from wirelake.protocols.ceda import PROTOCOL
+
+VECTORS = json.loads((Path(__file__).parents[2] / "vectors" / "ceda" / "topics.json").read_text(encoding="utf-8"))
+SEGMENTS = st.sampled_from(["a", "b", "c", "*", "**", "", "a*", "b**", "***"])
+TEXTS = st.lists(SEGMENTS, min_size=1, max_size=5).map(".".join)
+
+
+def match_strictly(pattern: str, topic: str) -> bool:
+    """The documented reading: ``*`` is exactly one segment, ``**`` the rest, and all before it must be there."""
+    wanted, given = pattern.split("."), topic.split(".")
+    for i, want in enumerate(wanted):
+        if want == "**":
+            return True
+        if i >= len(given) or want not in ("*", given[i]):
+            return False
+    return len(wanted) == len(given)
+
+
+@pytest.mark.parametrize("case", VECTORS, ids=lambda case: f"{case['pattern']} {case['topic']}")
+def test_a_subscription_gets_what_its_pattern_matches(case: dict[str, str]) -> None:
+    subscriptions: Subscriptions[int] = Subscriptions()
+    subscriptions.add(1, case["pattern"])
+    assert bool(subscriptions.route(case["topic"])) == case["matches"]
+    assert bool(subscriptions.matching([case["pattern"]], [case["topic"]])) == case["matches"]
+
+
+@given(
+    st.lists(TEXTS, max_size=12), st.sets(st.integers(0, 11), max_size=6), st.lists(TEXTS, max_size=6), st.booleans()
+)
+def test_routes_are_those_of_matching_each_pattern(
+    patterns: list[str], gone: set[int], topics: list[str], strict: bool
+) -> None:
+    subscriptions: Subscriptions[int] = Subscriptions(strict)
+    for i, pattern in enumerate(patterns):
+        subscriptions.add(i, pattern)
+    for topic in topics:
+        subscriptions.route(topic)
+    for i in gone:
+        subscriptions.leave(i)
+    for topic in topics:
+        wanted = {
+            i
+            for i, pattern in enumerate(patterns)
+            if i not in gone and (match_strictly(pattern, topic) if strict else match_topic(PROTOCOL, pattern, topic))
+        }
+        assert set(subscriptions.route(topic)) == wanted
+
+
+def test_everybody_is_on_a_route_once() -> None:
+    subscriptions: Subscriptions[str] = Subscriptions()
+    for pattern in ("a.b", "a.*", "a.**", "**"):
+        subscriptions.add("x", pattern)
+    assert subscriptions.route("a.b") == ("x",)
+
+
+def test_subscribing_twice_is_the_same_as_once() -> None:
+    subscriptions: Subscriptions[str] = Subscriptions()
+    assert subscriptions.add("x", "a.*")
+    assert not subscriptions.add("x", "a.*")
+    assert subscriptions.remove("x", "a.*")
+    assert not subscriptions.remove("x", "a.*")
+    assert subscriptions.route("a.b") == ()
+
+
+def test_taking_back_a_text_takes_back_exactly_that_one() -> None:
+    subscriptions: Subscriptions[str] = Subscriptions()
+    subscriptions.add("x", "a.*")
+    subscriptions.add("x", "a.b")
+    assert not subscriptions.remove("x", "a.c")
+    subscriptions.remove("x", "a.b")
+    assert subscriptions.route("a.b") == ("x",)
+
+
+def test_strict_topics_read_the_document() -> None:
+    subscriptions: Subscriptions[str] = Subscriptions(strict=True)
+    subscriptions.add("x", "a.*")
+    subscriptions.add("y", "a.b.**")
+    assert subscriptions.route("a") == ()
+    assert set(subscriptions.route("a.b")) == {"x", "y"}
+    assert subscriptions.route("a.b.c") == ("y",)
+
+
+def test_remembered_routes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ceda_topics, "MAX_ROUTES", 10)
+    subscriptions: Subscriptions[str] = Subscriptions()
+    subscriptions.add("x", "**")
+    for i in range(100):
+        assert subscriptions.route(f"t{i}") == ("x",)
+    assert len(subscriptions._routes) <= 10
+
+
+def test_nothing_is_left_of_who_leaves() -> None:
+    subscriptions: Subscriptions[int] = Subscriptions()
+    chance = random.Random(1)
+    for who in range(20):
+        for _ in range(20):
+            subscriptions.add(who, ".".join(chance.choices(["a", "b", "*", "**"], k=chance.randint(1, 5))))
+    for who in range(20):
+        subscriptions.leave(who)
+    assert not subscriptions.of and not subscriptions._literal
+    root = subscriptions._patterns._root
+    assert not root.children and not root.here and root.open == 0
+
+
+def test_a_flood_of_patterns_does_not_slow_other_routes() -> None:
+    subscriptions: Subscriptions[int] = Subscriptions()
+    for i in range(30_000):
+        subscriptions.add(i % 50, f"*.x.{i}")
+    subscriptions.add(99, "FX.SPOT.*")
+    started = time.perf_counter()
+    for i in range(200):
+        assert subscriptions.route(f"FX.SPOT.{i}") == (99,)
+    assert time.perf_counter() - started < 0.2

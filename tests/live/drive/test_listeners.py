@@ -1,0 +1,72 @@
+"""Listening on every address of a host, on one port."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import pytest
+
+from tests.live.toy import run
+from wirelake.live.drive.listeners import address_of, listen
+
+
+class Greeting(asyncio.Protocol):
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.WriteTransport)
+        transport.write(b"hello")
+        transport.close()
+
+
+async def greeting_of(host: str, port: int) -> bytes:
+    reader, writer = await asyncio.open_connection(host, port)
+    data = await reader.read()
+    writer.close()
+    return data
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "*", ""])
+def test_every_address_of_a_host_listens_on_the_port_that_was_picked(host: str) -> None:
+    async def main() -> None:
+        servers = await listen((host, 0), Greeting)
+        (port,) = {address_of(server)[1] for server in servers}
+        assert port > 0
+        for server in servers:
+            place = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(address_of(server)[0], address_of(server)[0])
+            assert await greeting_of(place, port) == b"hello"
+            server.close()
+
+    run(main)
+
+
+def test_a_port_in_use_is_refused_and_nothing_stays_open() -> None:
+    async def main() -> None:
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            with pytest.raises(OSError, match="in use"):
+                await listen(taken.getsockname(), Greeting)
+
+    run(main)
+
+
+def test_a_host_whose_addresses_are_elsewhere_is_refused() -> None:
+    async def main() -> None:
+        with pytest.raises(OSError, match=r"[Aa]ssign"):
+            await listen(("192.0.2.1", 0), Greeting)
+
+    run(main)
+
+
+def test_addresses_of_other_machines_are_left_out_if_one_is_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async def found(*_: object, **__: object) -> list[tuple[object, ...]]:
+            kinds = (socket.AF_INET, socket.SOCK_STREAM, 6, "")
+            return [(*kinds, ("192.0.2.1", 0)), (*kinds, ("127.0.0.1", 0))]
+
+        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", found, raising=False)
+        (server,) = await listen(("some.host", 0), Greeting)
+        assert address_of(server)[0] == "127.0.0.1"
+        server.close()
+
+    run(main)
