@@ -15,7 +15,7 @@ from tests.live.live import QUICK, TRANSPORTS, Live, authority, ceda_server, run
 from tests.waiting import until
 from wirelake.errors import EncodeError
 from wirelake.live import AnswerError, ConnectionFailed, ConnectionLost, Refused, RequestTimeout, ceda
-from wirelake.live.ceda import Blob, Cell, Request
+from wirelake.live.ceda import Blob, Cell, Request, api
 from wirelake.live.ceda.options import CedaServerOptions
 
 __all__ = ["authority"]
