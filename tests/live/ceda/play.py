@@ -40,7 +40,7 @@ class Peer:
         self.session = session
         self.dialect = dialect
         self.websocket = websocket
-        self.link = Link(number, CEDA_MESSAGES if websocket else CEDA_TCP, session.changed, f"peer{number}")
+        self.link = session.new_link(CEDA_MESSAGES if websocket else CEDA_TCP, "server", f"peer{number}")
 
     def connect(self, now: float = 0.0) -> Peer:
         self.session.connected(self.link, now)
@@ -170,8 +170,8 @@ class Tied:
     def connect(self, i: int) -> None:
         self.count += 1
         client = self.clients[i]
-        here = Link(self.count, FRAMINGS[client.options.dialect], client.changed, "server")
-        there = Link(self.count, CEDA_TCP, self.server.changed, f"client{i}")
+        here = client.new_link(FRAMINGS[client.options.dialect], "client", "server")
+        there = self.server.new_link(CEDA_TCP, "server", f"client{i}")
         self.links[i] = (here, there)
         self.wires += [Wire(here, self.server, there), Wire(there, client, here)]
         self.server.connected(there, self.now)

@@ -18,7 +18,6 @@ from wirelake.live.ceda.options import CedaLimits, CedaServerOptions
 from wirelake.live.ceda.records import write_record
 from wirelake.live.ceda.server import CedaServer
 from wirelake.live.ceda.wire import CEDA4, CEDA4_WS, CEDA_TCP, FRAMINGS
-from wirelake.live.core.link import Link
 from wirelake.protocols import ceda as p
 
 DIALECTS = (CEDA4, CEDA4_WS)
@@ -647,4 +646,4 @@ def played(stream: bytes, cuts: list[int]) -> Any:
 
 def test_a_link_that_was_never_announced_may_go() -> None:
     stage = Scene()
-    stage.server.disconnected(Link(9, CEDA_TCP, stage.server.changed), 0.0)
+    stage.server.disconnected(stage.server.new_link(CEDA_TCP, "server"), 0.0)

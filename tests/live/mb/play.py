@@ -92,7 +92,7 @@ class Stage:
 
     def link(self, framing: Framing = MB_TCP) -> Link:
         self._numbers += 1
-        return Link(self._numbers, framing, self.session.changed, f"peer{self._numbers}")
+        return self.session.new_link(framing, "server", f"peer{self._numbers}")
 
     def pass_time(self, seconds: float) -> None:
         """Ticks whenever the session wants it."""

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 import wirelake
 from tests.live.mb.play import EPOCH, MB_WS, Broker, R, frame, unframe
-from wirelake.live.core.link import Link
 from wirelake.live.mb.client import MbClient
 from wirelake.live.mb.connection import ClientOptions
 from wirelake.live.mb.events import Answered, Asked, Delivered, Lost, Ready
@@ -31,8 +30,8 @@ class Wire:
     """A connection between a client and the broker: bytes under way in both directions."""
 
     def __init__(self, world: World, number: int, client: MbClient) -> None:
-        self.ours = Link(number, MB_TCP, client.changed)
-        self.theirs = Link(number, MB_TCP, world.broker.changed)
+        self.ours = client.new_link(MB_TCP, "client")
+        self.theirs = world.broker.new_link(MB_TCP, "server")
         self.up = bytearray()
         self.down = bytearray()
 
@@ -331,7 +330,7 @@ def test_no_bytes_make_a_broker_fail_and_all_its_answers_are_good_messages(chunk
 @given(st.lists(st.binary(max_size=200) | STREAM, max_size=10))
 def test_no_bytes_make_a_client_fail(chunks: list[bytes]) -> None:
     client = MbClient(options=ClientOptions(name="n"))
-    link = Link(1, MB_TCP, client.changed)
+    link = client.new_link(MB_TCP, "client")
     client.connected(link, 0.0)
     now = 0.0
     for chunk in chunks:

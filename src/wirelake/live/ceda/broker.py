@@ -44,7 +44,7 @@ class Broker:
         self._keys = Keys(session.chance.getrandbits(32))
         self._turns = 0
         self._called: dict[str, dict[Connection, None]] = {}
-        self.application = Connection(APPLICATION, Link(0, CEDA_TCP, []), 0.0, options, session.counts)
+        self.application = Connection(APPLICATION, Link(0, CEDA_TCP, [], "server"), 0.0, options, session.counts)
         self.application.user = options.name
         self.application.is_ready = True
         self.connections: dict[int, Connection] = {APPLICATION: self.application}

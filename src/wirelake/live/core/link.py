@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
+
+Side = Literal["client", "server"]
 
 
 class Framing(Protocol):
@@ -29,18 +31,25 @@ class Closing:
 
 @dataclass(slots=True, eq=False, repr=False)
 class Link:
-    """One connection. Whoever owns the socket takes ``out`` and writes it, and keeps ``unsent`` true.
+    """One connection, made by ``Session.new_link``. Whoever owns the socket takes ``out`` and writes it, and keeps
+    ``unsent`` true.
 
-    ``state`` is the session's own. ``changed`` is the session's list of links that somebody has to look at.
+    ``side`` is ours: a server was called, a client has called. ``state`` is the session's own. ``changed`` is the
+    session's list of links that somebody has to look at.
     """
 
     number: int
     framing: Framing
     changed: list[Link]
+    side: Side = "server"
     peer: str = ""
     out: list[bytes] = field(default_factory=list)
     unsent: int = 0
     closing: Closing | None = None
+    is_paused: bool = False
+    """Whether nothing is to be read from it for the moment."""
+    outstanding: int = 0
+    """Effects on its behalf that have not completed."""
     state: Any = None
 
     def __repr__(self) -> str:
@@ -63,6 +72,15 @@ class Link:
         if self.closing is None:
             self.changed.append(self)
             self.closing = Closing(reason, code, at_once)
+
+    def pause(self) -> None:
+        """Read nothing from it until ``resume``."""
+        self.is_paused = True
+        self.changed.append(self)
+
+    def resume(self) -> None:
+        self.is_paused = False
+        self.changed.append(self)
 
     def take(self) -> bytes:
         """What is to be written now."""

@@ -10,9 +10,11 @@ from typing import Any
 
 from ...errors import LocalProtocolError, RemoteProtocolError
 from ...spec.nodes import LifeCycle
-from .link import Link
+from .effects import Cancel, Effect, Result
+from .link import Framing, Link, Side
 
-CLIENT, SERVER = "client", "server"
+CLIENT: Side = "client"
+SERVER: Side = "server"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,25 +30,38 @@ class Session:
     """One end: a client with one link, or a server with many.
 
     ``now`` is always monotonic seconds; ``epoch`` added to it is the time of day. All chance comes from ``chance``.
-    After each call the owner looks at ``changed`` (links with something to write, or to be closed), ``events`` (for the
-    application) and ``notes``, and empties them; it calls ``tick`` when ``deadline`` has come.
+    After each call the owner looks at ``changed`` (links with something to write, or to be closed), ``effects`` (to be
+    carried out), ``events`` (for the application) and ``notes``, and empties them; it calls ``tick`` when ``deadline``
+    has come.
     """
+
+    most_effects = 1_000
+    """Effects of one link that may be outstanding; then nothing more is read from it until there are fewer."""
 
     def __init__(self, *, epoch: float = 0.0, chance: random.Random | None = None) -> None:
         self.epoch = epoch
         self.chance = chance or random.Random(0)
         self.changed: list[Link] = []
+        self.effects: list[Effect] = []
         self.events: list[Any] = []
         self.notes: list[Note] = []
         self.counts: Counter[str] = Counter()
         """For metrics: what happened how often, by name."""
+        self._links = 0
 
     @property
     def deadline(self) -> float | None:
         return None
 
+    def new_link(self, framing: Framing, side: Side, peer: str = "") -> Link:
+        """Return the link of a connection that is about to be there: then ``connected`` is called with it. A session
+        may call others and be called, so it numbers its links itself.
+        """
+        self._links += 1
+        return Link(self._links, framing, self.changed, side, peer)
+
     def connected(self, link: Link, now: float) -> None:
-        """A connection was made, or accepted."""
+        """A connection is there: made, or accepted, as ``link.side`` says."""
         raise NotImplementedError
 
     def receive(self, link: Link, data: bytes, now: float) -> None:
@@ -64,6 +79,21 @@ class Session:
     def tick(self, now: float) -> None:
         """Time has passed."""
 
+    def want(self, effect: Effect) -> None:
+        """Ask for an effect. ``completed`` is called with it later."""
+        self.effects.append(effect)
+        if effect.link is not None and not isinstance(effect, Cancel):
+            effect.link.outstanding += 1
+            if effect.link.outstanding == self.most_effects:
+                effect.link.pause()
+
+    def completed(self, effect: Effect, result: Result, now: float) -> None:
+        """An effect has ended, one way or the other: to be extended by sessions that want effects."""
+        if effect.link is not None:
+            effect.link.outstanding -= 1
+            if effect.link.outstanding == self.most_effects - 1:
+                effect.link.resume()
+
     def note(self, level: str, text: str, **fields: Any) -> None:
         self.notes.append(Note(level, text, fields))
 
@@ -78,10 +108,10 @@ class States:
         self._tables = {CLIENT: cycle.client, SERVER: cycle.server}
         self.state = cycle.initial
 
-    def may(self, side: str, message: str) -> bool:
+    def may(self, side: Side, message: str) -> bool:
         return message in self._tables[side].get(self.state, ())
 
-    def move(self, side: str, message: str) -> bool:
+    def move(self, side: Side, message: str) -> bool:
         """This side sends this message: goes on to the next state, or stays and says that it is forbidden."""
         to = self._tables[side].get(self.state, {}).get(message)
         if to is None:
@@ -89,7 +119,7 @@ class States:
         self.state = to
         return True
 
-    def sends(self, side: str, message: str, *, is_us: bool) -> None:
+    def sends(self, side: Side, message: str, *, is_us: bool) -> None:
         """The same, but what is forbidden is an error."""
         state = self.state
         if not self.move(side, message):

@@ -20,7 +20,7 @@ from ...codec.topics import TopicError, match_topic
 from ...protocols import load
 from ..core.errors import ConnectionLost, LiveError
 from ..core.link import Framing
-from ..core.session import Session
+from ..core.session import CLIENT, Session
 from ..records import LIVE
 from .connection import Connection, Dial, Reconnect
 from .endpoint import Endpoint, Pipe
@@ -133,7 +133,7 @@ class Client(ABC, Generic[M, Q]):
 
     def _pipe(self, endpoint: Endpoint) -> Pipe:
         if not self.target.is_websocket:
-            return Pipe(endpoint)
+            return Pipe(endpoint, CLIENT)
         from .websocket import ClientWebSocketPipe, MaskedFraming  # needs a library that plain connections do not
 
         return ClientWebSocketPipe(endpoint, MaskedFraming(self.is_text), self.target.websocket_url, self.max_message)

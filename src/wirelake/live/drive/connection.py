@@ -85,7 +85,6 @@ class Connection:
         self._endpoint = Endpoint(
             session,
             framing,
-            is_server=False,
             protocol=dial.target.protocol,
             on_events=on_events,
             on_lost=self._gone,

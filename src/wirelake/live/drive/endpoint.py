@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..core.address import Address, show_address
-from ..core.link import Framing, Link
-from ..core.session import Session
+from ..core.link import Framing, Link, Side
+from ..core.session import SERVER, Session
 
 if TYPE_CHECKING:
     from ..tap.recorder import Recorder
@@ -63,8 +63,9 @@ class Pipe(asyncio.BufferedProtocol):
     would cost more than everything else that is done with a short message.
     """
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, side: Side) -> None:
         self.endpoint = endpoint
+        self.side = side
         self.transport: Any = None
         self.link: Link
         self.is_paused = False
@@ -272,7 +273,6 @@ class Endpoint:
         session: Session,
         framing: Framing,
         *,
-        is_server: bool,
         protocol: str = "",
         policy: Policy | None = None,
         recorder: Recorder | None = None,
@@ -282,7 +282,6 @@ class Endpoint:
     ) -> None:
         self.session = session
         self.framing = framing
-        self.is_server = is_server
         self.protocol = protocol
         self.policy = policy or Policy()
         self.recorder = recorder
@@ -299,7 +298,6 @@ class Endpoint:
         """Slow readers that were dropped because others waited for them."""
         self.is_closing = False
         self._gone_received = self._gone_sent = 0
-        self._numbers = 0
         self._congested: set[Pipe] = set()
         self._watch: asyncio.TimerHandle | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -309,17 +307,16 @@ class Endpoint:
         session.epoch = time.time() - self.loop.time()
 
     def _made(self, pipe: Pipe) -> None:
-        self._numbers += 1
         self.accepted += 1
         framing = getattr(pipe, "framing", None) or self.framing
-        pipe.link = Link(self._numbers, framing, self.session.changed, pipe.peer)
+        pipe.link = self.session.new_link(framing, pipe.side, pipe.peer)
         self.pipes[pipe.link.number] = pipe
         if self.is_closing:
             pipe.transport.abort()
             return
         if self.recorder is not None:
             ours, theirs = (_address(pipe.transport.get_extra_info(name)) for name in ("sockname", "peername"))
-            client, server = (theirs, ours) if self.is_server else (ours, theirs)
+            client, server = (theirs, ours) if pipe.side == SERVER else (ours, theirs)
             pipe._recording = self.recorder.opened(client, server, self.protocol or None)
         if log.isEnabledFor(logging.DEBUG):
             log.debug("connection opened", extra={"fields": {"protocol": self.protocol, "peer": pipe.link.peer}})
@@ -379,7 +376,7 @@ class Endpoint:
 
     def _record(self, pipe: Pipe, data: bytes, *, is_in: bool) -> None:
         assert self.recorder is not None and pipe._recording is not None
-        self.recorder.data(pipe._recording, TO_SERVER if is_in == self.is_server else TO_CLIENT, data)
+        self.recorder.data(pipe._recording, TO_SERVER if is_in == (pipe.side == SERVER) else TO_CLIENT, data)
 
     def run(self, call: Callable[[float], Any], source: Pipe | None = None) -> Any:
         """Calls the session, and does what it leaves."""

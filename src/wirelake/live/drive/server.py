@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ..core.address import Address
 from ..core.link import Framing
-from ..core.session import Session
+from ..core.session import SERVER, Session
 from ..tap.recorder import Recorder
 from .endpoint import Endpoint, Pipe, Policy
 from .listeners import address_of, listen
@@ -52,7 +52,7 @@ class Server:
         self.protocol = protocol
         self.session = session
         self.limits = limits or Limits()
-        self.endpoint = Endpoint(session, framing, is_server=True, protocol=protocol, policy=policy, recorder=recorder)
+        self.endpoint = Endpoint(session, framing, protocol=protocol, policy=policy, recorder=recorder)
         self.refused = 0
         """Connections beyond the limit."""
         self.tls_failures = 0
@@ -97,7 +97,7 @@ class Server:
     def _pipe(self, websocket: bool) -> Pipe:
         self._coming += 1
         if not websocket:
-            return Pipe(self.endpoint)
+            return Pipe(self.endpoint, SERVER)
         limits = self.limits
         return ServerWebSocketPipe(
             self.endpoint, self._websocket, limits.websocket_bytes, limits.handshake_seconds, limits.origins

@@ -15,6 +15,8 @@ from websockets.protocol import State
 from websockets.server import ServerProtocol
 from websockets.uri import parse_uri
 
+from ..core.link import Side
+from ..core.session import CLIENT, SERVER
 from .endpoint import Endpoint, Pipe
 
 HANDSHAKE_SECONDS = 10.0
@@ -68,9 +70,13 @@ class WebSocketPipe(Pipe):
     protocol: Any
 
     def __init__(
-        self, endpoint: Endpoint, framing: WebSocketFraming, handshake_seconds: float = HANDSHAKE_SECONDS
+        self,
+        endpoint: Endpoint,
+        side: Side,
+        framing: WebSocketFraming,
+        handshake_seconds: float = HANDSHAKE_SECONDS,
     ) -> None:
-        super().__init__(endpoint)
+        super().__init__(endpoint, side)
         self.framing = framing
         self.is_open = False
         self._handshake_seconds = handshake_seconds
@@ -204,7 +210,7 @@ class ServerWebSocketPipe(WebSocketPipe):
         handshake_seconds: float,
         origins: tuple[str, ...],
     ) -> None:
-        super().__init__(endpoint, framing, handshake_seconds)
+        super().__init__(endpoint, SERVER, framing, handshake_seconds)
         allowed: Any = list(origins) or None
         self.protocol = _Server(max_size=max_size, origins=allowed, logger=library_log)
 
@@ -218,7 +224,7 @@ class ServerWebSocketPipe(WebSocketPipe):
 
 class ClientWebSocketPipe(WebSocketPipe):
     def __init__(self, endpoint: Endpoint, framing: WebSocketFraming, url: str, max_size: int) -> None:
-        super().__init__(endpoint, framing)
+        super().__init__(endpoint, CLIENT, framing)
         self.protocol = ClientProtocol(parse_uri(url), max_size=max_size, logger=library_log)
 
     def begin(self, now: float) -> None:

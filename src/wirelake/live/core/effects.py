@@ -1,0 +1,77 @@
+"""What a session wants of the world and hears of later: effects, and how they ended.
+
+A session puts an effect into ``Session.effects`` with ``Session.want``. Whoever drives it carries the effect out and
+calls ``completed`` with the result, exactly once, also after the link that it belongs to is gone. A reply that promises
+durability is sent when its ``Store`` is completed, and by nothing else.
+
+Stores are atomic, and complete in the order in which they were wanted; a batch that fails has stored a part from its
+beginning. All other effects complete in any order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from .link import Link
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class Effect:
+    """``link`` is the connection on whose behalf it is; its outstanding effects are counted."""
+
+    link: Link | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Store(Effect):
+    """Something to write, read or take, in the words of the protocol's own storage."""
+
+    request: Any
+
+
+@dataclass(eq=False, slots=True)
+class Call(Effect):
+    """A function of the application's, to be called with this request; it may take its time."""
+
+    handler: Any
+    request: Any
+
+
+@dataclass(eq=False, slots=True)
+class Authenticate(Effect):
+    """Whether somebody may come in. Done has True, or what to tell who may not."""
+
+    attempt: Any
+
+
+@dataclass(eq=False, slots=True)
+class Dial(Effect):
+    """A connection to be made. Done has its link, on which ``connected`` was called before."""
+
+    address: tuple[str, int]
+
+
+@dataclass(eq=False, slots=True)
+class Cancel(Effect):
+    """An effect to be taken back. That one completes as Cancelled if it is not too late; this one never completes."""
+
+    effect: Effect
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    value: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    pass
+
+
+Result = Done | Failed | Cancelled
