@@ -174,7 +174,7 @@ class Tracker:
         now[[rows.CHUNKS, rows.SEENS, rows.REPEATED, rows.MISSING, rows.EARLY, rows.OUTSIDE]] = 0
         now[rows.SHIFT] = shift
         self._names.extend([None] * (self.count - len(self._names)))
-        room = count + 2 * int(now[rows.USED]) + 64
+        room = 2 * (count + int(now[rows.USED])) + 64
         return np.empty(room * rows.CHUNK, np.int64), np.empty((1024 + int(now[rows.HOLDING])) * rows.SEEN, np.int64)
 
     def _make_room(self, chunks: Ints, seen: Ints) -> tuple[Ints, Ints]:
@@ -203,7 +203,7 @@ class Tracker:
         now = self._now
         tcp.note_connections(self._flows, seen, now)
         self.held = np.empty(int(now[rows.HELD_TOTAL]), np.uint8)
-        tcp_held.keep_held(data, self._streams, self._nodes, self._holding, now, self.held)
+        tcp_held.keep_held(data, self._nodes, self.held)
         made = chunks[: int(now[rows.CHUNKS]) * rows.CHUNK].reshape(-1, rows.CHUNK)
         counts.repeated_bytes += int(now[rows.REPEATED])
         counts.missing_bytes += int(now[rows.MISSING])
