@@ -2,7 +2,8 @@
 
 Each kind of capture is made small and ten times as large, and read in a process of its own. The large one may take at
 most ``RATIO`` times as long: what does not fit into the caches of a processor takes longer, what is quadratic takes a
-hundred times. No process may need more than a gigabyte.
+hundred times. No process may need more than a gigabyte; a million connections that are all remembered may need half as
+much again.
 """
 
 from __future__ import annotations
@@ -24,8 +25,11 @@ from numpy.typing import NDArray
 from .memory import peak
 
 TIMES = 10
-RATIO = 50
+RATIO = 15
+ATTEMPTS, ENOUGH_SECONDS = 3, 5
+"""The best of some readings counts; after ENOUGH_SECONDS there is no other."""
 MOST_BYTES = 1 << 30
+MOST_BYTES_OF_CONNECTIONS = 3 << 29
 SYN, PSH, ACK, FIN = 0x02, 0x08, 0x10, 0x01
 START_US = 1_700_000_000_000_000
 CLIENT, SERVER = 0x0A000001, 0x0A000002
@@ -157,19 +161,19 @@ def sections(count: int) -> bytes:
     return interfaces(1) * count
 
 
-FLOODS: dict[str, tuple[Callable[[int], bytes], int]] = {
-    "out of order": (out_of_order, 1_000_000),
-    "nearly in order": (nearly_in_order, 1_000_000),
-    "holes": (holes, 1_000_000),
-    "held everywhere": (held_everywhere, 1_000_000),
-    "connections": (connections, 400_000),
-    "beginnings": (beginnings, 400_000),
-    "fragments": (fragments, 1_000_000),
-    "strange times": (strange_times, 1_000_000),
-    "interfaces": (interfaces, 10_000_000),
-    "sections": (sections, 5_000_000),
+FLOODS: dict[str, tuple[Callable[[int], bytes], int, int]] = {
+    "out of order": (out_of_order, 1_000_000, MOST_BYTES),
+    "nearly in order": (nearly_in_order, 1_000_000, MOST_BYTES),
+    "holes": (holes, 1_000_000, MOST_BYTES),
+    "held everywhere": (held_everywhere, 1_000_000, MOST_BYTES),
+    "connections": (connections, 1_000_000, MOST_BYTES_OF_CONNECTIONS),
+    "beginnings": (beginnings, 1_000_000, MOST_BYTES_OF_CONNECTIONS),
+    "fragments": (fragments, 1_000_000, MOST_BYTES),
+    "strange times": (strange_times, 1_000_000, MOST_BYTES),
+    "interfaces": (interfaces, 10_000_000, MOST_BYTES),
+    "sections": (sections, 5_000_000, MOST_BYTES),
 }
-"""What makes each kind, and how large the large one is."""
+"""What makes each kind, how large the large one is, and how much memory it may take."""
 
 
 # --- reading
@@ -197,8 +201,16 @@ def read(path: str) -> Outcome:
     return Outcome(reader.counts.packets, peak(), time.perf_counter() - start)
 
 
+def read_well(path: str) -> Outcome:
+    """The best of some readings: the machine may have been busy with something else."""
+    outcomes = [read(path)]
+    while len(outcomes) < ATTEMPTS and sum(one.seconds for one in outcomes) < ENOUGH_SECONDS:
+        outcomes.append(read(path))
+    return Outcome(outcomes[0].packets, peak(), min(one.seconds for one in outcomes))
+
+
 def read_apart(path: Path) -> Outcome:
-    """``read`` in a process of its own."""
+    """``read_well`` in a process of its own."""
     command = [sys.executable, "-m", f"{__package__}.floods", "--read", str(path)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return Outcome(*json.loads(done.stdout))
@@ -211,7 +223,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     if given.read:
         open_and_warm()
-        outcome = read(given.read)
+        outcome = read_well(given.read)
         print(json.dumps([outcome.packets, outcome.peak_bytes, outcome.seconds]))
         return 0
     print(f"{'':18}{'MB':>8}{'peak MiB':>10}{'seconds':>10}")
@@ -222,14 +234,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def open_and_warm() -> None:
     """Compiles what reading needs: that takes longer than a small flood."""
     with tempfile.TemporaryDirectory() as directory:
-        for name, (make, _) in FLOODS.items():
+        for name, (make, *_) in FLOODS.items():
             path = Path(directory) / name
             path.write_bytes(make(1))
             read(str(path))
 
 
 def _compare(name: str) -> bool:
-    make, count = FLOODS[name]
+    make, count, most_bytes = FLOODS[name]
     outcomes = []
     with tempfile.TemporaryDirectory() as directory:
         for size in (count // TIMES, count):
@@ -239,9 +251,10 @@ def _compare(name: str) -> bool:
             shown = f"{path.stat().st_size / 1e6:8.0f}{outcomes[-1].peak_bytes / (1 << 20):10.0f}"
             print(f"{name:18}{shown}{outcomes[-1].seconds:10.2f}", flush=True)
     small, large = outcomes
-    is_ok = large.seconds <= RATIO * small.seconds and large.peak_bytes <= MOST_BYTES
     ratio = large.seconds / small.seconds
-    print(f"{'':18}{ratio:.1f} x the time, at most {RATIO} x   {'ok' if is_ok else 'MISSED'}", flush=True)
+    is_ok = ratio <= RATIO and small.peak_bytes <= MOST_BYTES and large.peak_bytes <= most_bytes
+    limits = f"at most {RATIO} x and {most_bytes >> 20} MiB"
+    print(f"{'':18}{ratio:.1f} x the time, {limits}   {'ok' if is_ok else 'MISSED'}", flush=True)
     return is_ok
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from benchmarks.floods import FLOODS, held_everywhere, holes, open_and_warm, out_of_order, read, strange_times
 from tests.capture.following import follow
 from tests.capture.test_tcp import tshark_streams
+from wirelake.capture.chunks import Chunks
 from wirelake.capture.read import open_capture
 from wirelake.capture.tcp import Tracker
-from wirelake.kernels import tcp_rows
+from wirelake.kernels import tcp_held, tcp_rows
 
 SMALL, TIMES, RATIO = 1000, 10, 40
 
@@ -23,7 +25,7 @@ def _warm() -> None:
 
 @pytest.mark.parametrize("name", FLOODS)
 def test_ten_times_the_packets_take_about_ten_times_as_long(name: str, tmp_path: Path) -> None:
-    make, _ = FLOODS[name]
+    make, *_ = FLOODS[name]
     seconds = []
     for count in (SMALL, TIMES * SMALL):
         (tmp_path / "a").write_bytes(make(count))
@@ -65,3 +67,27 @@ def test_strange_times_move_no_clock(tmp_path: Path) -> None:
     (chunks,) = open_capture(path, tracker)
     assert int(tracker.state().now[tcp_rows.CLOCK]) == int(chunks.ts.max()) < 1_700_000_001_000_000
     assert int((chunks.ts < 0).sum()) == 500
+
+
+def test_room_for_held_segments_is_given_back_when_they_are_gone(tmp_path: Path) -> None:
+    path, tracker = tmp_path / "a.pcap", Tracker()
+    path.write_bytes(out_of_order(20_000))
+    stream = b"".join(_bytes(chunks) for chunks in open_capture(path, tracker))
+    assert stream == b"a" * 160_000 and len(tracker._nodes) > 16_000 * tcp_rows.NODE
+    tracker.tidy()
+    assert len(tracker._nodes) < 2000 * tcp_rows.NODE
+
+
+def _bytes(chunks: Chunks) -> bytes:
+    return b"".join(
+        chunks.data[start : start + length].tobytes()
+        for start, length in zip(chunks.start.tolist(), chunks.length.tolist(), strict=True)
+    )
+
+
+@pytest.mark.parametrize("step", [1, 8, 1460])
+def test_levels_of_held_segments_follow_no_pattern(step: int) -> None:
+    has_level = np.array([tcp_held.level_of(1 + step * k, 12345678901234) > 0 for k in range(100_000)])
+    ways = np.diff(np.flatnonzero(has_level))
+    # One in four has a level: the way to it, from any place, is about four steps.
+    assert 0.24 < has_level.mean() < 0.26 and (ways**2).sum() / ways.sum() < 8

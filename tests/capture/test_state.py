@@ -54,7 +54,7 @@ def test_a_packed_state_comes_back_as_it_was(open_state: State) -> None:
     assert pack(again) == pack(open_state)
     for name in ("keys", "flows", "streams", "nodes", "holding", "now", "held"):
         np.testing.assert_array_equal(getattr(again.tracker, name), getattr(open_state.tracker, name), strict=True)
-    assert again.tracker.names == open_state.tracker.names
+    assert again.tracker.names.tolist() == open_state.tracker.names.tolist()
     assert reloaded(State()) == State()
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,12 @@ def connection_id(server: str, text: str) -> str:
     The id shows what has to be looked at together: a connection, or all legs of an exchange over a broker, which may
     listen on several ports.
     """
-    return _hash(_machine(server), SERVER_DIGITS // 2) + _hash(text, 8)
+    return _server_digits(server) + _hash(text, 8)
+
+
+@lru_cache(maxsize=1 << 12)
+def _server_digits(host: str) -> str:
+    return _hash(_machine(host), SERVER_DIGITS // 2)
 
 
 def server_of(connection: str) -> str:

@@ -36,11 +36,13 @@ from .chunks import Chunks, Connection, Counts, Ints, connection_id
 from .fragments import Fragments
 from .lazy_kernels import packets, tcp, tcp_held
 from .read.tap import TapConnections
-from .tcp_state import ConnectionName, TrackerState
+from .tcp_state import ID, NAME, NAME_FIRST_US, TrackerState, id_of, words_of
 
 _FLOWS = 1 << 10
 _NODES = 1 << 10
 _TIDY_FROM = 1 << 13
+_AT_ONCE = 1 << 12
+"""Rows that are Python numbers at a time: these take ten times the memory."""
 ENDED = ("", "", "closed", "reset")
 
 
@@ -70,13 +72,13 @@ class Tracker:
         self._go_on(state)
 
     def _go_on(self, state: TrackerState) -> None:
-        self.count = len(state.names)
+        self.count = state.count
         self.keys, self._flows, self._streams = state.keys.copy(), state.flows.copy(), state.streams.copy()
         self._flows[rows.STAMP :: rows.FLOW] = 0  # windows are counted anew
         self._now, self._holding = state.now.copy(), np.append(state.holding, np.zeros(64, np.int64))
         self._now[rows.WINDOW] = 0
         self._now[rows.SEED] = secrets.randbits(62)
-        self._names = list(state.names)
+        self._names = state.names.copy()
         self.held = state.held
         """The bytes of held segments: they belong to the front of the next window."""
         self._nodes = state.nodes.copy()
@@ -95,6 +97,7 @@ class Tracker:
         room = max(_FLOWS, 2 * self.count)
         self.keys = _longer(self.keys, room * packets.KEY)
         self._flows = _longer(self._flows, room * rows.FLOW)
+        self._names = _longer(self._names, room * NAME)
         self._streams = _longer(self._streams, room * 2 * rows.STREAM)
         slots = 1 << (2 * room - 1).bit_length()
         self.table = np.full(slots, -1, np.int32)
@@ -102,6 +105,8 @@ class Tracker:
 
     def tidy(self) -> None:
         """Drop what is forgotten, now and then: between windows, and without any effect on what comes."""
+        if len(self._nodes) > _TIDY_FROM * rows.NODE and 8 * int(self._now[rows.USED]) * rows.NODE < len(self._nodes):
+            self._go_on(self._state().select(np.arange(self.count)))
         if self.count < self._tidy_at:
             return
         flows = self._flows[: self.count * rows.FLOW].reshape(-1, rows.FLOW)
@@ -154,18 +159,18 @@ class Tracker:
         holes = np.empty(len(holding), np.int64)
         tcp_held.count_holes(self._streams, self._nodes, holding, len(holding), holes)
         sides, flows = holding // rows.STREAM & 1, holding // rows.STREAM >> 1
-        names = [self._names[flow] for flow in flows.tolist()]
+        names = self._names.reshape(-1, NAME)[flows].tolist()
         direction = sides ^ self._flows[flows * rows.FLOW + rows.CLIENT]
         held = self._streams[holding + rows.HELD_BYTES]
-        return HeldAccounts([name.id for name in names if name is not None], direction, held, holes)
+        return HeldAccounts([id_of(*name[:ID]) for name in names], direction, held, holes)
 
     # --- inside
 
     def _state(self) -> TrackerState:
         """Return the present arrays, not copied."""
         return TrackerState(
-            tuple(sorted(self.ports)), self.keys, self._flows, self._streams, self._nodes, self._holding, self._now,
-            self._names, self.held, self.taps.state(), self.fragments.state(),
+            tuple(sorted(self.ports)), self.count, self.keys, self._flows, self._streams, self._nodes, self._holding,
+            self._now, self._names, self.held, self.taps.state(), self.fragments.state(),
         )  # fmt: skip
 
     def _begin_window(self, count: int, shift: int) -> tuple[Ints, Ints]:
@@ -173,8 +178,7 @@ class Tracker:
         now[rows.WINDOW] += 1
         now[[rows.CHUNKS, rows.SEENS, rows.REPEATED, rows.MISSING, rows.EARLY, rows.OUTSIDE]] = 0
         now[rows.SHIFT] = shift
-        self._names.extend([None] * (self.count - len(self._names)))
-        room = count + 2 * int(now[rows.USED]) + 64
+        room = 2 * (count + int(now[rows.USED])) + 64
         return np.empty(room * rows.CHUNK, np.int64), np.empty((1024 + int(now[rows.HOLDING])) * rows.SEEN, np.int64)
 
     def _make_room(self, chunks: Ints, seen: Ints) -> tuple[Ints, Ints]:
@@ -203,7 +207,7 @@ class Tracker:
         now = self._now
         tcp.note_connections(self._flows, seen, now)
         self.held = np.empty(int(now[rows.HELD_TOTAL]), np.uint8)
-        tcp_held.keep_held(data, self._streams, self._nodes, self._holding, now, self.held)
+        tcp_held.keep_held(data, self._nodes, self.held)
         made = chunks[: int(now[rows.CHUNKS]) * rows.CHUNK].reshape(-1, rows.CHUNK)
         counts.repeated_bytes += int(now[rows.REPEATED])
         counts.missing_bytes += int(now[rows.MISSING])
@@ -213,34 +217,44 @@ class Tracker:
         return Chunks(data, connections, *np.ascontiguousarray(made[:, : rows.CHUNK_POSITION + 1].T))
 
     def _connections(self, seen: Ints) -> list[Connection]:
+        """Return the connections of a window, and name the new ones."""
         connections = []
-        for flow, before, phase, client, is_whole, first_us, sequence, last_us, ended_us, *_ in seen.tolist():
-            if before == rows.NEW:
-                self._names[flow] = self._name(flow, client, first_us, sequence)
-            name = self._names[flow]
-            assert name is not None
-            ended = ENDED[phase]
-            ended_us = _time(ended_us) if ended else None
-            connections.append(
-                Connection(
-                    name.id, name.client, name.server, name.client_port, name.server_port, name.first_us,
-                    _time(last_us), bool(is_whole), ended, ended_us, is_over=before == rows.OVER,
-                )
-            )  # fmt: skip
+        for begin in range(0, len(seen), _AT_ONCE):
+            part = seen[begin : begin + _AT_ONCE]
+            flows = part[:, rows.SEEN_FLOW]
+            all_names, keys = self._names.reshape(-1, NAME), self.keys.reshape(-1, packets.KEY)[flows].tolist()
+            names = dict(zip(flows.tolist(), map(tuple, all_names[flows].tolist()), strict=True))
+            connections += [_connection(names, key, *row) for key, row in zip(keys, part.tolist(), strict=True)]
+            all_names[list(names)] = list(names.values())
         return connections
 
-    def _name(self, flow: int, client: int, first_us: int, sequence: int) -> ConnectionName:
-        *words, ports = self.keys[flow * packets.KEY : flow * packets.KEY + packets.KEY_PORTS + 1].tolist()
-        is_six = bool(ports & packets.IPV6)
-        ends = [(_address(*words[:2], is_six), ports >> 16 & 0xFFFF), (_address(*words[2:], is_six), ports & 0xFFFF)]
+
+def _connection(
+    names: dict[int, tuple[int, ...]], key: list[int], flow: int, before: int, phase: int, client: int, is_whole: int,
+    first_us: int, sequence: int, last_us: int, ended_us: int, *_: int,
+) -> Connection:  # fmt: skip
+    ends = _ends(*key[: packets.KEY_PORTS + 1])
+    (here, port), (there, other_port) = ends[client], ends[1 - client]
+    if before == rows.NEW:
         text = f"{ends[0][0]}|{ends[0][1]}|{ends[1][0]}|{ends[1][1]}|{first_us}|{sequence}"
-        before = self._names[flow]
-        if before is not None and before.first_us == _time(first_us):
+        if any(names[flow]) and names[flow][NAME_FIRST_US] == max(first_us, -1):
             # A second connection at the same moment, or without times: it has another id.
-            text += f"|{before.id}"
-        (here, port), (there, other_port) = ends[client], ends[1 - client]
+            text += f"|{id_of(*names[flow][:ID])}"
         identity = connection_id(there, text)
-        return ConnectionName(identity, here, there, port, other_port, _time(first_us))
+        names[flow] = (*words_of(identity), max(first_us, -1))
+    else:
+        identity = id_of(*names[flow][:ID])
+    ended = ENDED[phase]
+    return Connection(
+        identity, here, there, port, other_port, _time(first_us), _time(last_us), bool(is_whole), ended,
+        _time(ended_us) if ended else None, is_over=before == rows.OVER,
+    )  # fmt: skip
+
+
+def _ends(a: int, b: int, c: int, d: int, ports: int) -> list[tuple[str, int]]:
+    """Return address and port of side 0 and of side 1."""
+    is_six = bool(ports & packets.IPV6)
+    return [(_address(a, b, is_six), ports >> 16 & 0xFFFF), (_address(c, d, is_six), ports & 0xFFFF)]
 
 
 @lru_cache(maxsize=1 << 14)

@@ -8,27 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..kernels import tcp_rows as rows
-from .chunks import Ints
+from .chunks import SERVER_DIGITS, Ints, server_of
 from .fragments import FragmentsState
 from .lazy_kernels import packets, tcp_held
 from .read.tap import TapState
 
+# What stays of the name of a connection: the words of its id, and when it began, -1 where there are no times.
+NAME_SERVER, NAME_ITSELF, NAME_FIRST_US = range(3)
+NAME, ID = 3, 2
 
-class ConnectionName(NamedTuple):
-    """What stays the same of a connection."""
 
-    id: str
-    client: str
-    server: str
-    client_port: int
-    server_port: int
-    first_us: int | None
+def words_of(identity: str) -> tuple[int, int]:
+    """Return an id as two numbers, for its server and for itself."""
+    itself = int(identity[SERVER_DIGITS:], 16)
+    return int(server_of(identity), 16), itself - (itself >> 63 << 64)
+
+
+def id_of(server: int, itself: int) -> str:
+    """Return the id of which these are the words."""
+    return f"{server:0{SERVER_DIGITS}x}{itself & (1 << 64) - 1:016x}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,13 +40,15 @@ class TrackerState:
     """All that a tracker knows at some place of a capture, the bytes of held segments included."""
 
     ports: tuple[int, ...]
+    count: int
+    """Of flows; the arrays of a state that is not copied have room for more."""
     keys: NDArray[np.uint64]
     flows: NDArray[np.int64]
     streams: NDArray[np.int64]
     nodes: NDArray[np.int64]
     holding: NDArray[np.int64]
     now: NDArray[np.int64]
-    names: list[ConnectionName | None]
+    names: NDArray[np.int64]
     held: NDArray[np.uint8]
     taps: TapState = field(default_factory=TapState)
     fragments: FragmentsState = field(default_factory=FragmentsState)
@@ -52,17 +58,20 @@ class TrackerState:
         nothing = np.empty(0, np.int64)
         now = np.zeros(rows.NOW, np.int64)
         now[rows.CLOCK], now[rows.DUE] = -1, rows.NEVER
-        return cls((), np.empty(0, np.uint64), nothing, nothing, nothing, nothing, now, [], np.empty(0, np.uint8))
+        return cls(
+            (), 0, np.empty(0, np.uint64), nothing, nothing, nothing, nothing, now, nothing, np.empty(0, np.uint8)
+        )
 
     def only(self, ids: Collection[str]) -> TrackerState:
         """Return the state of these connections alone."""
         wanted = ids if isinstance(ids, (set, frozenset, dict)) else set(ids)
-        numbers = [number for number, name in enumerate(self.names) if name is not None and name.id in wanted]
+        names = _rows(self.names, self.count, NAME)[:, :ID].tolist()
+        numbers = [number for number, words in enumerate(names) if id_of(*words) in wanted]
         return replace(self.select(np.array(numbers, np.int64)), taps=self.taps.only(wanted))
 
     def select(self, numbers: Ints) -> TrackerState:
         """Return a copy with these flows only, numbered anew in the same order."""
-        count = len(self.names)
+        count = self.count
         streams = _rows(self.streams, count, 2 * rows.STREAM)[numbers].reshape(-1)
         holding = self._holding_of(numbers)
         nodes = np.empty(int(streams[holding + rows.HELD].sum()) * rows.NODE, np.int64)
@@ -75,20 +84,21 @@ class TrackerState:
         now[rows.HOLDING], now[rows.USED], now[rows.HELD_TOTAL] = len(holding), len(nodes) // rows.NODE, len(held)
         return replace(
             self,
+            count=len(numbers),
             keys=_rows(self.keys, count, packets.KEY)[numbers].reshape(-1),
             flows=_rows(self.flows, count, rows.FLOW)[numbers].reshape(-1),
             streams=streams,
             nodes=nodes,
             holding=holding,
             now=now,
-            names=[self.names[number] for number in numbers.tolist()],
+            names=_rows(self.names, count, NAME)[numbers].reshape(-1),
             held=held,
         )
 
     def _holding_of(self, numbers: Ints) -> Ints:
         """Return the streams of these flows that hold segments, by their new place."""
         row = 2 * rows.STREAM
-        new_number = np.full(len(self.names), -1, np.int64)
+        new_number = np.full(self.count, -1, np.int64)
         new_number[numbers] = np.arange(len(numbers))
         holding = self.holding[: int(self.now[rows.HOLDING])]
         holding = holding[new_number[holding // row] >= 0]
@@ -97,9 +107,10 @@ class TrackerState:
 
     def check(self) -> None:
         """Raise ValueError if the rows do not fit together; ``select`` makes only states that do."""
-        count = len(self.names)
+        count = self.count
         sizes = (
             len(self.keys) == count * packets.KEY
+            and len(self.names) == count * NAME
             and len(self.flows) == count * rows.FLOW
             and len(self.streams) == 2 * count * rows.STREAM
             and len(self.now) == rows.NOW

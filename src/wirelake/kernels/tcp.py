@@ -33,7 +33,7 @@ from .packets import (
     TS,
     WINDOW_BITS,
 )
-from .tcp_held import emit, flow_of, hold, list_stream, put, release, remove_finish, skip_hole
+from .tcp_held import bring_near, emit, flow_of, hold, list_stream, put, release, remove_finish, skip_hole
 from .tcp_rows import (
     ACKED,
     BEGAN_CLOCK,
@@ -56,12 +56,14 @@ from .tcp_rows import (
     GOING_ON,
     GUESSED,
     HEAD,
+    HELD,
     HELD_BYTES,
     HOLDING,
     INITIAL,
     IS_FINISHED,
     KNOWN,
     LAST_US,
+    LEVELS,
     LOCAL,
     MEMORY_US,
     MOST_HELD_BYTES,
@@ -107,6 +109,8 @@ LATE_BYTES = 1 << 20
 FARTHEST = 1 << 24
 """How far ahead the peer is believed to receive where its windows are not known, and how far from the end of a
 connection its late packets may lie."""
+AHEAD, LONG = 32, 1 << 12
+"""For how many segments at a time, and from how many held segments on, it looks ahead."""
 
 
 @njit(cache=True, nogil=True)
@@ -117,7 +121,10 @@ def track(segments, first, count, keys, is_server, flows, streams, nodes, holdin
     chunks_, seen_, now_ = pointer(chunks), pointer(seen), pointer(now)
     most_nodes, most_holding = nodes.shape[0] // NODE, holding.shape[0]
     most_chunks, most_seen = chunks.shape[0] // CHUNK, seen.shape[0] // SEEN
+    near = (np.empty(AHEAD, np.int64), np.empty(AHEAD, np.int64), np.empty(AHEAD, np.int64))
     for i in range(first, count):
+        if (i - first) % AHEAD == 0:
+            look_ahead(segments_, i, min(count, i + AHEAD), streams_, nodes_, *near)
         row = i * SEGMENT
         stream = at(segments_, row + DIRECTION) * STREAM
         used = at(now_, USED)
@@ -137,6 +144,20 @@ def track(segments, first, count, keys, is_server, flows, streams, nodes, holdin
         if at(now_, CLOCK) >= at(now_, DUE):
             give_up(flows_, streams_, nodes_, holding_, chunks_, seen_, now_, ts)
     return count
+
+
+@njit(cache=True, nogil=True)
+def look_ahead(segments, first, end, streams, nodes, node, level, offset):
+    """Bring near what the next segments need of long lists: most of the time would pass with waiting for memory."""
+    count = 0
+    for i in range(first, end):
+        stream = at(segments, i * SEGMENT + DIRECTION) * STREAM
+        if at(streams, stream + HELD) >= LONG:
+            node[count], level[count] = at(streams, stream + HEAD), LEVELS - 1
+            offset[count] = offset_of(streams, stream, at(segments, i * SEGMENT + SEQUENCE))
+            count += 1
+    if count > 1:
+        bring_near(nodes, node, level, offset, count)
 
 
 @njit(cache=True, nogil=True)

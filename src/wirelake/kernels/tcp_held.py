@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .memory import at, copy, lowest_bit, store
+from .memory import at, copy, lowest_bit, prefetch, store
 from .packets import mixed
 from .tcp_rows import (
     ACKED,
@@ -65,6 +65,9 @@ from .tcp_rows import (
     UNACKNOWLEDGED,
     USED,
 )
+
+LOWEST = FOLLOWING - LINKS
+"""The level of the links from each node to the next."""
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -132,6 +135,27 @@ def last_at(streams, nodes, stream, offset):
 
 
 @njit(cache=True, nogil=True)
+def bring_near(nodes, node, level, offset, count):
+    """Bring what ``last_at`` will look at into the caches, for ``count`` searches: for each the first node of its list,
+    LEVELS - 1, and the offset it looks for. The searches take their steps in turn, so that they wait for memory
+    together and not one after the other.
+    """
+    is_under_way = True
+    while is_under_way:
+        is_under_way = False
+        for k in range(count):
+            if level[k] < LOWEST:
+                continue
+            is_under_way = True
+            following = at(nodes, node[k] + LINKS + level[k])
+            if following >= 0 and at(nodes, following + OFFSET) <= offset[k]:
+                node[k] = following
+            else:
+                level[k] -= 1
+            prefetch(nodes, at(nodes, node[k] + LINKS + max(level[k], LOWEST)))
+
+
+@njit(cache=True, nogil=True)
 def cut_covered(streams, nodes, now, stream, before, offset, length):
     """Take the bytes of a new segment out of those behind ``before``, which begin later."""
     while True:
@@ -169,6 +193,7 @@ def remove(streams, nodes, now, stream, before, node):
     if following < 0:
         store(streams, stream + TAIL, before)
     store(streams, stream + HELD, at(streams, stream + HELD) - 1)
+    store(nodes, node + SIZE, 0)
     store(nodes, node + FOLLOWING, at(now, FREE))
     store(now, FREE, node)
     store(now, USED, at(now, USED) - 1)
@@ -203,9 +228,11 @@ def put(streams, nodes, now, stream, before, offset, length, start, position):
     store(now, FREE, at(nodes, node + FOLLOWING))
     store(now, USED, at(now, USED) + 1)
     store(now, HELD_TOTAL, at(now, HELD_TOTAL) + length)
-    numbers = (following, offset, length, start, position, at(now, CLOCK), level_of(offset, at(now, SEED)))
-    for k, value in enumerate(numbers):
-        store(nodes, node + k, value)
+    store(nodes, node + OFFSET, offset)
+    store(nodes, node + FOLLOWING, following)
+    level = level_of(offset, at(now, SEED))
+    for k, value in enumerate((length, start, position, at(now, CLOCK), level)):
+        store(nodes, node + SIZE + k, value)
     if head < 0:
         store(streams, stream + HELD_SINCE, at(now, CLOCK))
     if before < 0:
@@ -223,7 +250,8 @@ def put(streams, nodes, now, stream, before, offset, length, start, position):
 @njit(cache=True, nogil=True)
 def level_of(offset, seed):
     """Return the level of a node: by chance, so that no capture can make a list slow."""
-    value = mixed(np.uint64(offset) ^ np.uint64(seed)) | np.uint64(1) << np.uint64(63)
+    # Once is not enough: offsets at equal distances would have levels in runs, and long ways between them.
+    value = mixed(mixed(np.uint64(offset) ^ np.uint64(seed))) | np.uint64(1) << np.uint64(63)
     return min(lowest_bit(value) // LEVEL_BITS, np.int64(LEVELS))
 
 
@@ -398,18 +426,17 @@ def count_holes(streams, nodes, holding, count, holes):
 
 
 @njit(cache=True, nogil=True)
-def keep_held(data, streams, nodes, holding, now, kept):
-    """Move the held bytes out of a window, one after the other, to their new place."""
+def keep_held(data, nodes, kept):
+    """Move the held bytes out of a window, one after the other, to their new place: in the order of the nodes, which is
+    about that of the bytes. Unused nodes have no bytes.
+    """
     place = np.int64(0)
-    for k in range(at(now, HOLDING)):
-        node = at(streams, at(holding, k) + HEAD)
-        while node >= 0:
-            length = at(nodes, node + SIZE)
-            if length > 0:
-                copy(kept, place, data, at(nodes, node + PLACE), length)
-                store(nodes, node + PLACE, place)
-                place += length
-            node = at(nodes, node + FOLLOWING)
+    for node in range(0, nodes.shape[0], NODE):
+        length = at(nodes, node + SIZE)
+        if length > 0:
+            copy(kept, place, data, at(nodes, node + PLACE), length)
+            store(nodes, node + PLACE, place)
+            place += length
 
 
 @njit(cache=True, nogil=True)

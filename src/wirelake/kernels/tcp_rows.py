@@ -39,11 +39,13 @@ AT_ONCE = -1
 
 # A held segment. A FIN is held, too, as one without bytes, the last of its list. A list is a skip list: a node of level
 # n has links 1 to n, each to the next node of at least that level; the first of the list has all.
-FOLLOWING, OFFSET, SIZE, PLACE, POSITION, HELD_AT, LEVEL, LINKS = range(8)
-LEVELS = 5
-NODE = 12
-LEVEL_BITS = 4
-"""One node in 16 has the next level."""
+OFFSET, FOLLOWING, LINKS = 0, 1, 2
+LEVELS = 9
+SIZE, PLACE, POSITION, HELD_AT, LEVEL = range(LINKS + LEVELS, LINKS + LEVELS + 5)
+NODE = 16
+LEVEL_BITS = 2
+"""One node in 4 has the next level. Offset and lower links lie side by side: a search in a long list waits for memory
+more than for anything else."""
 
 # A chunk.
 CHUNK_CONNECTION, CHUNK_DIRECTION, CHUNK_OFFSET, CHUNK_LENGTH, CHUNK_TS, CHUNK_START, CHUNK_POSITION = range(7)
