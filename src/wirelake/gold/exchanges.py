@@ -113,8 +113,7 @@ class Exchanges:
         self._at_hand, self._audits = _unpacked(carry.open), carry.audits
         self._aside: IndexedRows[pa.Table] = IndexedRows(arrays.where, _together)
         """Requests that are looked at only when something comes for them, packed, by their numbers."""
-        for part in _in_parts(carry.waiting):
-            self._put_aside(part)
+        self._put_aside(carry.waiting)
 
     def feed(self, matched: pa.Table, ended: Mapping[str, int | None] | None = None) -> pa.Table:
         """Take what was matched, and connections that ended with the times of their ends (None: not known)."""
@@ -148,7 +147,7 @@ class Exchanges:
     def _divide(self, table: pa.Table, done: Mask, over: Ints) -> pa.Table:
         """Return the decided rows and keep the others."""
         waits = ~done & _waits_only(table)
-        self._put_aside(arrays.where(table, waits))
+        self._put_aside(arrays.where(table.select(_WAITING), waits))
         self._at_hand = arrays.where(table, ~done & ~waits)
         return _finished(arrays.where(table, done), over[done])
 
@@ -166,7 +165,7 @@ class Exchanges:
 
     def _put_aside(self, table: pa.Table) -> None:
         if len(table):
-            self._aside.put(table.select(_WAITING), integers(table["number"]))
+            self._aside.put(table, integers(table["number"]))
 
     def settle(
         self, watermark_us: int | None, final: bool = False, known_until: Callable[[str], int | None] | None = None
@@ -182,7 +181,7 @@ class Exchanges:
         while aside:
             for table in _in_parts(aside.pop(0)):
                 done = _has_waited(table, latest, known_until) | final
-                self._put_aside(arrays.where(table, ~done))
+                self._put_aside(arrays.where(table.select(_WAITING), ~done))
                 yield _given_up(arrays.where(table, done), watermark_us)
         yield self._settle_at_hand(at_hand, latest, watermark_us, final, known_until)
 
