@@ -18,7 +18,7 @@ from wirelake.capture.settings import ReadSettings
 from wirelake.generate import generate, write_pcap
 from wirelake.gold.broker_order import QUIET_US, BrokerOrder, Ended
 from wirelake.gold.connections import CONNECTIONS, connection_rows
-from wirelake.gold.exchanges import EXCHANGES, Exchanges
+from wirelake.gold.exchanges import GIVEN, Exchanges
 from wirelake.gold.facts import FACTS, facts
 from wirelake.gold.matching import Matching
 from wirelake.gold.steps import GoldSteps
@@ -70,7 +70,7 @@ def shares(partition: Partition) -> tuple[pa.Table, pa.Table, pa.Table, pa.Table
 
 def exchanges_of(pieces: tuple[CaptureRange, ...], partition_bytes: int, *, commits: bool = False) -> Counter[Any]:
     """The rows of captures; ``commits``: each partition is a step of its own that has only the carry of the others."""
-    steps, rows, now = GoldSteps(), [EXCHANGES.empty_table()], 0
+    steps, rows, now = GoldSteps(), [GIVEN.empty_table()], 0
     for partition in plan(pieces, READING, partition_bytes=partition_bytes, is_last=True).partitions:
         given = shares(partition)
         rows.append(steps.feed(*given).exchanges)
@@ -109,7 +109,7 @@ class Steps:
 
     def __init__(self) -> None:
         self.order, self.matching, self.broker, self.exchanges = TimeOrder(), Matching(), BrokerOrder(), Exchanges()
-        self.rows = [EXCHANGES.empty_table()]
+        self.rows = [GIVEN.empty_table()]
 
     def take(
         self, facts: list[Row], accounts: list[Row], final: bool = False, **ended: int | None

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from wirelake.columnar.schema import TIMESTAMP
 from wirelake.generate import Traffic, generate
 from wirelake.generate.truth import Exchange
-from wirelake.gold.exchanges import EXCHANGES
+from wirelake.gold.exchanges import GIVEN
 from wirelake.gold.facts import FACTS
 
 from .matched import ExchangesOfFacts, repacked
@@ -164,7 +164,7 @@ def test_what_is_undecided_is_open() -> None:
     step = ExchangesOfFacts()
     decided = step.feed(half)
     waiting = pa.concat_tables(step.open())
-    assert waiting.schema.equals(EXCHANGES) and decided.schema.equals(EXCHANGES)
+    assert waiting.schema.equals(GIVEN) and decided.schema.equals(GIVEN)
     assert set(waiting["outcome"].to_pylist()) == {"open"}
     requests = half.filter(pc.field("step") == 1).num_rows
     assert waiting.num_rows and decided.num_rows + waiting.num_rows == requests

@@ -9,7 +9,7 @@ import pytest
 
 from wirelake.capture.quarantine import QUARANTINE
 from wirelake.generate import generate
-from wirelake.gold.exchanges import EXCHANGES
+from wirelake.gold.exchanges import GIVEN
 from wirelake.gold.sessions import SESSIONS
 from wirelake.gold.steps import GoldSteps
 from wirelake.gold.violations import VIOLATIONS
@@ -21,7 +21,7 @@ from .watched import Watched, watch
 def followed(watched: Watched, cuts: int) -> tuple[dict[str, pa.Table], list[Counter[str]]]:
     """Feed the steps, with a carry after each commit. Return the tables, and what was open after each."""
     steps = GoldSteps()
-    parts = {"exchanges": [EXCHANGES.empty_table()], "violations": [VIOLATIONS.empty_table()]}
+    parts = {"exchanges": [GIVEN.empty_table()], "violations": [VIOLATIONS.empty_table()]}
     parts["sessions"] = [SESSIONS.empty_table()]
     opened = []
     for fed in watched.randomly(3, cuts):

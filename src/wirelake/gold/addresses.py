@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ..columnar.schema import TIMESTAMP, documented
 from . import arrays
-from .arrays import Ints, coded, integers, valid
+from .arrays import FOR_EVER, Ints, coded, integers, valid
 
 MINUTE_US = 60_000_000
 
@@ -47,6 +47,8 @@ _RANKS = {"p50_us": 50, "p95_us": 95, "p99_us": 99, "max_us": 100}
 _OUTCOMES = {"errors": "error", "timeouts": "timeout"}
 _MINUTE_BITS = 32
 """Enough for the minutes of the next 8000 years."""
+DENSE = 4
+"""Numbers that may occur, for each that does: if there are more, they are looked up by hash."""
 
 
 class Counts(NamedTuple):
@@ -129,8 +131,8 @@ class _Places:
         self._hashes = np.zeros(0, np.int64)
         self._numbers: Ints = np.zeros(0, np.int64)
 
-    def numbers(self, hashes: Ints, name: Callable[[int], tuple[str, str]]) -> Ints:
-        """Return the numbers of addresses with these hashes, all different; ``name`` names them by place."""
+    def numbers(self, hashes: Ints, names: Callable[[Ints], list[tuple[str, str]]]) -> Ints:
+        """Return the numbers of addresses with these hashes, all different; ``names`` names them by place."""
         places = np.searchsorted(self._hashes, hashes)
         known = np.append(self._hashes, 0)[places] == hashes
         known &= places < len(self._hashes)
@@ -140,16 +142,31 @@ class _Places:
             all_hashes = np.concatenate([self._hashes, hashes[new]])
             order = np.argsort(all_hashes)
             self._hashes, self._numbers = all_hashes[order], numbers[order]
-            self.names += [name(place) for place in new.tolist()]
+            self.names += names(new)
             places = np.searchsorted(self._hashes, hashes)
         return self._numbers[places]
 
 
-def _numbered(column: pa.Array, known: dict[str, int]) -> Ints:
+def _numbered(values: pa.Array, known: dict[str, int]) -> Ints:
     """Return values as numbers; ``known`` has those given so far, and gets the new ones."""
-    values, places = coded(column)
-    numbers = np.array([known.setdefault(value, len(known)) for value in values.to_pylist()], np.int64)
-    return numbers[places]
+    return np.array([known.setdefault(value, len(known)) for value in values.to_pylist()], np.int64)
+
+
+class _Cells(NamedTuple):
+    """The rows of a batch that have an address and a time, and their cells: those of the batch have numbers of their
+    own, below ``size``."""
+
+    used: Ints
+    cell: Ints
+    size: int
+    numbers: Ints
+    """Of the addresses."""
+    minute: int
+    minutes: int
+
+    def known_as(self, cell: Ints) -> Ints:
+        """Return cells of the batch by the numbers of addresses and minutes."""
+        return (self.numbers[cell // self.minutes] << _MINUTE_BITS) + self.minute + cell % self.minutes
 
 
 class _Counted:
@@ -163,20 +180,18 @@ class _Counted:
         self._latencies: list[tuple[Ints, Ints]] = []
 
     def add_messages(self, batch: pa.RecordBatch) -> None:
-        used, cells = self._cells(batch, "ts")
-        peers = _numbered(batch.column("connection"), self._connections)
-        self._spoken.add(cells, peers[used], integers(batch.column("length"))[used])
+        cells = self._cells(batch, "ts")
+        self._spoken.add(_total(cells, batch.column("connection"), self._connections, batch.column("length")))
 
     def add_exchanges(self, batch: pa.RecordBatch) -> None:
-        used, cells = self._cells(batch, "request_ts")
-        outcomes = _numbered(batch.column("outcome"), self._outcomes)
+        cells = self._cells(batch, "request_ts")
+        self._asked.add(_total(cells, batch.column("outcome"), self._outcomes))
         latency = batch.column("latency_us")
-        timed = valid(latency)[used]
-        self._asked.add(cells, outcomes[used], np.zeros(len(used), np.int64))
-        self._latencies.append((cells[timed], integers(latency)[used][timed]))
+        if latency.null_count < len(latency):
+            timed = valid(latency)[cells.used]
+            self._latencies.append((cells.known_as(cells.cell[timed]), integers(latency)[cells.used][timed]))
 
-    def _cells(self, batch: pa.RecordBatch, time: str) -> tuple[Ints, Ints]:
-        """Return the rows that have an address and a time, and their cells."""
+    def _cells(self, batch: pa.RecordBatch, time: str) -> _Cells:
         protocols, protocol = coded(batch.column("protocol"))
         texts, text = coded(batch.column("address"))
         times = batch.column(time)
@@ -187,11 +202,16 @@ class _Counted:
             there = np.flatnonzero(np.bincount(text[protocol == said], minlength=len(texts)))
             numbers[said, there] = self._numbers(protocols[said].as_py(), texts.take(pa.array(there)))
         minute = integers(times)[used] // MINUTE_US
-        return used, (numbers[protocol, text] << _MINUTE_BITS) + minute
+        first = int(minute.min(initial=FOR_EVER))
+        minutes = int(minute.max(initial=first)) - first + 1
+        cell = (protocol * len(texts) + text) * minutes + minute - first
+        return _Cells(used, cell, numbers.size * minutes, numbers.ravel(), first, minutes)
 
     def _numbers(self, protocol: str, texts: pa.Array) -> Ints:
         hashes = arrays.mixed(arrays.hashed(texts), arrays.hashed(pa.array([protocol])))
-        return self._places.numbers(hashes, lambda place: (protocol, texts[place].as_py()))
+        return self._places.numbers(
+            hashes, lambda new: [(protocol, text) for text in texts.take(pa.array(new)).to_pylist()]
+        )
 
     def rows(self) -> pa.Table:
         spoken, asked = self._spoken.total(), self._asked.total()
@@ -269,8 +289,28 @@ class _Total(NamedTuple):
     sums: Ints
 
 
+def _total(cells: _Cells, kinds: pa.Array, known: dict[str, int], values: pa.Array | None = None) -> _Total:
+    """Count the rows of a batch, and add up a number of each, by cell and kind."""
+    names, kind = coded(kinds)
+    wide = max(len(names), 1)
+    pairs, which = _renumbered(cells.cell * wide + kind[cells.used], cells.size * wide)
+    rows = sums = np.bincount(which, minlength=len(pairs))
+    if values is not None:
+        sums = np.bincount(which, integers(values)[cells.used], len(pairs)).astype(np.int64)
+    return _Total(cells.known_as(pairs // wide), _numbered(names, known)[pairs % wide], rows, sums)
+
+
+def _renumbered(numbers: Ints, size: int) -> tuple[Ints, Ints]:
+    """Return the different numbers, all below ``size``, and the place of each row's among them."""
+    if size > DENSE * len(numbers):
+        different, places = coded(pa.array(numbers))
+        return integers(different), places
+    there = np.bincount(numbers, minlength=size) > 0
+    return np.flatnonzero(there), (np.cumsum(there) - 1)[numbers]
+
+
 class _Sums:
-    """Counts rows, and adds up a number of each, by cell and kind. Many rows are counted at once."""
+    """Adds up what was counted of batches. Many are added up at once."""
 
     AT_ONCE = 1 << 20
 
@@ -278,9 +318,9 @@ class _Sums:
         self._parts: list[_Total] = []
         self._waiting = 0
 
-    def add(self, cells: Ints, kinds: Ints, values: Ints) -> None:
-        self._parts.append(_Total(cells, kinds, np.ones(len(cells), np.int64), values))
-        self._waiting += len(cells)
+    def add(self, counted: _Total) -> None:
+        self._parts.append(counted)
+        self._waiting += len(counted.cells)
         if self._waiting > self.AT_ONCE:
             self._parts, self._waiting = [self.total()], 0
 

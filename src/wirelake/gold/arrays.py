@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,6 +14,8 @@ Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 Column: TypeAlias = pa.Array | pa.ChunkedArray
 FOR_EVER = int(np.iinfo(np.int64).max)
+CODED = pa.dictionary(pa.int32(), pa.string())
+"""The type of texts of which few are different: they are moved as numbers."""
 
 _HEX = np.frombuffer(b"".join(b"%02x" % byte for byte in range(256)), np.uint16)
 
@@ -60,7 +62,17 @@ def coded(column: Column) -> tuple[pa.Array, Ints]:
 def by_text(column: Column, number: Callable[[str], int]) -> Ints:
     """Return a number per row of a column that has few different texts."""
     texts, places = coded(column)
-    return np.array([number(text) for text in texts.to_pylist()], np.int64)[places]
+    used = np.flatnonzero(np.bincount(places + 1, minlength=len(texts) + 1)[1:])
+    numbers = np.zeros(len(texts), np.int64)
+    numbers[used] = [number(text) for text in texts.take(pa.array(used)).to_pylist()]
+    return numbers[places]
+
+
+def which(column: Column, texts: Sequence[str]) -> Ints:
+    """Return which of these texts each row has; -1: none."""
+    values, places = coded(column)
+    known = integers(pc.index_in(values, pa.array(texts, pa.string())), -1)
+    return np.append(known, -1)[places]
 
 
 def places(numbers: Ints, wanted: Ints) -> Ints:
@@ -70,6 +82,16 @@ def places(numbers: Ints, wanted: Ints) -> Ints:
     order = np.argsort(numbers, kind="stable")
     place = np.minimum(np.searchsorted(numbers, wanted, sorter=order), len(numbers) - 1)
     return np.where(numbers[order[place]] == wanted, order[place], -1)
+
+
+def with_coded(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
+    """Return the schema with the texts of these names as numbers."""
+    return pa.schema([field.with_type(CODED) if field.name in names else field for field in schema])
+
+
+def coded_spread(values: Sequence[str], index: NDArray[Any]) -> pa.Array:
+    """Return one of a few texts per row, as numbers."""
+    return pa.DictionaryArray.from_arrays(pa.array(index.astype(np.int32)), pa.array(values, pa.string()))
 
 
 def spread(values: Sequence[Any], index: NDArray[Any], kind: pa.DataType) -> pa.Array:

@@ -32,8 +32,8 @@ EVENTS = pa.schema(
     [
         ("ts", pa.int64()),
         ("order", pa.int64()),
-        ("protocol", pa.string()),
-        ("connection", pa.string()),
+        ("protocol", arrays.CODED),
+        ("connection", arrays.CODED),
         ("step", pa.int8()),
         ("xid_format", pa.int64()),
         ("gtrid", pa.binary()),
@@ -49,7 +49,7 @@ _ID = ("xid_format", "gtrid", "bqual", "resource", "one_phase")
 _ASKED = pa.schema(
     [
         ("number", pa.int64()),
-        ("connection", pa.string()),
+        ("connection", arrays.CODED),
         ("order", pa.int64()),
         ("until", pa.int64()),
         *(EVENTS.field(name) for name in _ID),
@@ -136,8 +136,7 @@ class BranchEvents:
 def _steps(rows: pa.Table, branches: Branches) -> NDArray[np.int8]:
     steps = step_numbers(branches)
     numbers = np.array([*steps.values(), NO_STEP], np.int8)
-    place = pc.index_in(rows.column("message"), value_set=pa.array(list(steps), pa.string()))
-    return numbers[integers(place, -1)]
+    return numbers[arrays.which(rows["message"], list(steps))]
 
 
 def step_numbers(branches: Branches) -> Mapping[str, int]:

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from ..capture.chunks import SERVER_DIGITS
 from . import arrays
-from .arrays import FOR_EVER, Ints, Mask, coded, flags, integers, valid
+from .arrays import FOR_EVER, Ints, Mask, coded, integers, valid
 
 WINDOW_US = 5_000_000
 """A broker sends on at once, and copies at once; after this time it is another message."""
@@ -83,7 +83,7 @@ def join(table: pa.Table, ended: Ints, now: Ints, audits: pa.Table) -> tuple[pa.
 
 
 def _servers(connections: pa.ChunkedArray) -> pa.Array:
-    return pc.utf8_slice_codeunits(arrays.joined(connections), 0, SERVER_DIGITS)
+    return pc.utf8_slice_codeunits(arrays.joined(connections).cast(pa.string()), 0, SERVER_DIGITS)
 
 
 class _Legs:
@@ -92,7 +92,7 @@ class _Legs:
     def __init__(self, table: pa.Table, rows: Ints, ended: Ints, now: Ints) -> None:
         chosen = table.select(_READ).take(pa.array(rows)).combine_chunks()
         self.rows, self.chosen, self.now = rows, chosen, now[rows]
-        self.far = flags(pc.equal(chosen["direction"], "to_client"))
+        self.far = arrays.which(chosen["direction"], ["to_client"]) >= 0
         self.ts, self.order = integers(chosen["request_ts"], _NO_TIME), integers(chosen["order"])
         self.closed = np.where(ended[rows] > 0, ended[rows], FOR_EVER)
         """Until when the request is open."""
@@ -205,7 +205,7 @@ class _Legs:
         take, is_new = pa.array(where, mask=where < 0), pa.array(how >= 0)
         names = pc.coalesce(table["correlation"].take(take), self._half_names(len(table)))
         values = (
-            table["connection"].take(take),
+            table["connection"].take(take).cast(pa.string()),
             names,
             arrays.spread(("guessed", "audit"), np.maximum(how, 0), pa.string()),
         )

@@ -13,7 +13,7 @@ All decisions go by the times of the messages, so that it does not matter how th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from ..columnar.schema import TIMESTAMP, documented
 from ..kernels.match_codes import ENDS, LAST, LATE_US, OPENS, REPLY
 from . import arrays, broker_legs
-from .arrays import FOR_EVER, Ints, Mask, flags, integers, joined, valid
+from .arrays import FOR_EVER, Ints, Mask, flags, integers, valid
 from .facts import FACTS
 from .indexed_rows import IndexedRows
 from .match_rows import window_us
@@ -64,11 +64,14 @@ EXCHANGES = documented(
 )
 """The schema of gold/exchanges and, with the outcome ``open``, of the requests in gold/open."""
 
+_FEW = frozenset(("capture", "connection", "direction", "protocol", "message", "reply_message", "result", "outcome"))
+GIVEN = arrays.with_coded(EXCHANGES, _FEW)
+"""Rows of gold/exchanges as they are given, with texts that are the same in many of them as numbers."""
 _STATE = ("lane", "wants_reply", "place", "version", "payload_hash", "order", "number")
 _OPEN = pa.schema(
-    [EXCHANGES.field(i).remove_metadata() for i in range(len(EXCHANGES))]
+    [field.remove_metadata() for field in GIVEN]
     + [FACTS.field(name).remove_metadata() for name in _STATE if name != "number"]
-    + [pa.field("number", pa.int64()), pa.field("result", pa.string()), pa.field("end_us", pa.int64())]
+    + [pa.field("number", pa.int64()), pa.field("result", arrays.CODED), pa.field("end_us", pa.int64())]
 )
 """``end_us``: the request is decided but for its other leg; the time of its connection's end, or ``NO_END``."""
 _SAME = ("capture", "connection", "direction", "protocol", "message", "address", "correlation", "execution", "limit_us")
@@ -90,14 +93,7 @@ _WAITING = tuple(name for name in _FROM_REQUEST if name not in ("lane", "place",
 """What a request has that only waits."""
 
 
-def _packed(table: pa.Table, names: Sequence[str]) -> pa.Table:
-    """Keep open requests, of which there may be millions, with these columns only; few different texts as numbers."""
-    columns = {name: joined(table[name]) for name in names}
-    return pa.table({name: one.dictionary_encode() if name in _FEW else one for name, one in columns.items()})
-
-
-_FEW = frozenset(("capture", "connection", "direction", "protocol", "message"))
-_PART_ROWS = 1 << 16
+_PART_ROWS = 100_000
 
 
 @dataclass
@@ -105,7 +101,7 @@ class ExchangesCarry:
     """Open requests, those that only wait apart, and audit copies whose messages may still come."""
 
     open: pa.Table = field(default_factory=lambda: arrays.empty(_OPEN))
-    waiting: pa.Table = field(default_factory=lambda: _packed(arrays.empty(_OPEN), _WAITING))
+    waiting: pa.Table = field(default_factory=lambda: arrays.empty(_OPEN).select(_WAITING))
     audits: pa.Table = field(default_factory=lambda: arrays.empty(broker_legs.AUDITS))
 
 
@@ -117,8 +113,7 @@ class Exchanges:
         self._at_hand, self._audits = _unpacked(carry.open), carry.audits
         self._aside: IndexedRows[pa.Table] = IndexedRows(arrays.where, _together)
         """Requests that are looked at only when something comes for them, packed, by their numbers."""
-        for part in _in_parts(carry.waiting):
-            self._put_aside(part)
+        self._put_aside(carry.waiting)
 
     def feed(self, matched: pa.Table, ended: Mapping[str, int | None] | None = None) -> pa.Table:
         """Take what was matched, and connections that ended with the times of their ends (None: not known)."""
@@ -152,7 +147,7 @@ class Exchanges:
     def _divide(self, table: pa.Table, done: Mask, over: Ints) -> pa.Table:
         """Return the decided rows and keep the others."""
         waits = ~done & _waits_only(table)
-        self._put_aside(arrays.where(table, waits))
+        self._put_aside(arrays.where(table.select(_WAITING), waits))
         self._at_hand = arrays.where(table, ~done & ~waits)
         return _finished(arrays.where(table, done), over[done])
 
@@ -163,14 +158,14 @@ class Exchanges:
         over = pa.array(list(ended), pa.string())
 
         def has_ended(table: pa.Table) -> Mask:
-            return flags(pc.is_in(table["connection"].cast(pa.string()), over))
+            return flags(pc.is_in(table["connection"], over))
 
         recalled = self._aside.take(numbers, has_ended if ended else None)
         return pa.concat_tables([*map(_unpacked, recalled), self._at_hand]).combine_chunks()
 
     def _put_aside(self, table: pa.Table) -> None:
         if len(table):
-            self._aside.put(_packed(table, _WAITING), integers(table["number"]))
+            self._aside.put(table, integers(table["number"]))
 
     def settle(
         self, watermark_us: int | None, final: bool = False, known_until: Callable[[str], int | None] | None = None
@@ -186,7 +181,7 @@ class Exchanges:
         while aside:
             for table in _in_parts(aside.pop(0)):
                 done = _has_waited(table, latest, known_until) | final
-                self._put_aside(arrays.where(table, ~done))
+                self._put_aside(arrays.where(table.select(_WAITING), ~done))
                 yield _given_up(arrays.where(table, done), watermark_us)
         yield self._settle_at_hand(at_hand, latest, watermark_us, final, known_until)
 
@@ -212,13 +207,13 @@ class Exchanges:
     def open(self) -> Iterator[pa.Table]:
         """Requests that are not decided yet, in parts."""
         for table in (self._at_hand, *(part for aside in self._aside.all() for part in _in_parts(aside))):
-            yield _rendered(table, pa.repeat(pa.scalar("open"), len(table)))
+            yield _rendered(table, arrays.coded_spread(("open",), np.zeros(len(table))))
 
     def carry(self) -> ExchangesCarry:
         there = [name for name in _OPEN.names if self._at_hand[name].null_count < len(self._at_hand)]
-        waiting = pa.concat_tables([_packed(arrays.empty(_OPEN), _WAITING), *self._aside.all()]).combine_chunks()
-        at_hand = _packed(self._at_hand, there) if there else arrays.empty(_OPEN)
-        return ExchangesCarry(at_hand, waiting.unify_dictionaries(), self._audits)
+        waiting = pa.concat_tables([arrays.empty(_OPEN).select(_WAITING), *self._aside.all()])
+        at_hand = self._at_hand.select(there) if there else arrays.empty(_OPEN)
+        return ExchangesCarry(at_hand.combine_chunks(), waiting.combine_chunks(), self._audits)
 
 
 # --- requests that only wait
@@ -297,9 +292,8 @@ def _ended(table: pa.Table, ended: Mapping[str, int | None]) -> Ints:
     """Return when the connection of each request ended; ``NO_END`` if it has not."""
     if not ended or not len(table):
         return np.full(len(table), NO_END, np.int64)
-    names = pa.array(list(ended), pa.string())
     times = np.array([SOME_END if time is None else time for time in ended.values()], np.int64)
-    found = integers(pc.index_in(table["connection"], names), -1)
+    found = arrays.which(table["connection"], list(ended))
     return np.where(found >= 0, times[found], NO_END)
 
 
@@ -341,7 +335,7 @@ def _given_up(table: pa.Table, watermark_us: int | None) -> pa.Table:
 
 def _finished(table: pa.Table, end: Ints) -> pa.Table:
     """Decided rows. ``end``: the time at which they were given up, where that is known."""
-    return _rendered(table, arrays.spread(_OUTCOMES, _outcomes(table, end), pa.string()))
+    return _rendered(table, arrays.coded_spread(_OUTCOMES, _outcomes(table, end)))
 
 
 _OUTCOMES = ("ok", "error", "timeout", "unanswered", "no_reply_wanted")
@@ -350,7 +344,7 @@ _OUTCOMES = ("ok", "error", "timeout", "unanswered", "no_reply_wanted")
 def _outcomes(table: pa.Table, end: Ints) -> Ints:
     asked, replied = integers(table["request_ts"], NO_TIME), integers(table["reply_ts"], NO_TIME)
     limits = integers(table["limit_us"])
-    said = integers(pc.index_in(table["result"], pa.array(_OUTCOMES[:3])))
+    said = np.maximum(arrays.which(table["result"], _OUTCOMES[:3]), 0)
     silent = _unanswered(table)
     until = np.where(silent, end, replied)
     timed = (limits > 0) & (asked != NO_TIME) & (until > SOME_END)
@@ -362,4 +356,4 @@ def _outcomes(table: pa.Table, end: Ints) -> Ints:
 def _rendered(table: pa.Table, outcome: pa.Array) -> pa.Table:
     latency = pc.subtract(table["reply_ts"].cast(pa.int64()), table["request_ts"].cast(pa.int64()))
     latency = pc.max_element_wise(latency, 0, skip_nulls=False)
-    return arrays.table_of(EXCHANGES, {"latency_us": latency, "outcome": outcome}, table)
+    return arrays.table_of(GIVEN, {"latency_us": latency, "outcome": outcome}, table)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from .arrays import Ints, flags, integers, joined, valid
+from .arrays import Ints, coded, integers, joined, run_starts, valid, which
 
 
 @dataclass(frozen=True)
@@ -33,14 +33,13 @@ def runs_of(facts: pa.Table) -> Runs:
     """Return the connections of facts that are sorted by connection."""
     if not facts.num_rows:
         return Runs([], np.zeros(1, np.int64))
-    encoded = pc.run_end_encode(joined(facts["connection"]), pa.int64())
-    ends = encoded.run_ends.to_numpy(zero_copy_only=False)
-    return Runs(encoded.values.to_pylist(), np.concatenate([np.zeros(1, np.int64), ends]))
+    starts = run_starts(coded(facts["connection"])[1])
+    return Runs(facts["connection"].take(pa.array(starts[:-1])).to_pylist(), starts)
 
 
 def to_client(facts: pa.Table) -> NDArray[np.int8]:
     """Return who sent each message: 0 the client (to_server), 1 the server (to_client)."""
-    return flags(pc.equal(facts["direction"], "to_client")).astype(np.int8)
+    return (which(facts["direction"], ["to_client"]) >= 0).astype(np.int8)
 
 
 def introductions(facts: pa.Table) -> list[tuple[int, dict[str, str]]]:

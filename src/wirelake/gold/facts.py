@@ -72,8 +72,12 @@ FACTS = documented(
 )
 """The schema of facts. Rows come sorted by connection, ts, order."""
 
-FED = pa.schema([field for field in FACTS if field.name not in ("notes", "raw_text", "payload_bytes")])
-"""What the steps of this room read of them."""
+FEW = frozenset(("capture", "connection", "direction", "message", "protocol", "kind", "result"))
+"""Texts that are the same in many facts."""
+SHARED = pa.schema([field for field in FACTS if field.name not in ("notes", "raw_text", "payload_bytes")])
+"""What goes from decoding to the steps of this room."""
+FED = arrays.with_coded(SHARED, FEW)
+"""What the steps read: the same, with some texts as numbers."""
 
 MESSAGES = pa.schema([FACTS.field(i) for i in range(FACTS.get_field_index("payload_bytes") + 1)])
 """silver/messages: the first part of the facts."""
@@ -151,6 +155,12 @@ def facts(protocol: n.Protocol | str, records: pa.RecordBatch, **options: Any) -
         payload = _of_role(plan, "payload", records, draft.which) if declared.conduct.brokered else None
         apply_conduct(declared.conduct, draft, codes, payload)
     return _finished(declared.name, draft)
+
+
+def fed(made: pa.RecordBatch | pa.Table) -> pa.RecordBatch | pa.Table:
+    """Return facts as the steps of this room read them (FED)."""
+    chosen = made.select(FED.names)
+    return chosen if chosen.schema.equals(FED) else chosen.cast(FED)
 
 
 def _draft(plan: _Plan, units: tuple[TimeUnit, ...], records: pa.RecordBatch, options: dict[str, Any]) -> Draft:

@@ -103,7 +103,7 @@ class FactColumns:
         self.stream, self.lane = lane >= 0, np.maximum(lane, 0)
         self.is_reply = self.step == parts.REPLY
         self.is_request = (self.step == parts.REQUEST) & (self.piece <= 0)
-        self.is_control = flags(pc.equal(table["kind"], "control"))
+        self.is_control = arrays.which(table["kind"], ["control"]) >= 0
         self.asker = np.where(self.is_reply, 1 - facts.side, facts.side).astype(np.int8)
         self.place = joined(table["place"])
         self.placed = valid(self.place)

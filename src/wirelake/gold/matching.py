@@ -265,7 +265,9 @@ class Matching:
         return recalled.take(np.argsort(recalled.number))
 
     def _forget(self) -> None:
-        self._remember(concatenated(self._remembered.take_all()))
+        rows = self._remembered.take_all()
+        if self._connections:
+            self._remember(concatenated(rows))
 
     def _remember(self, rows: MatchRows) -> None:
         needed = rows.compress(self._is_needed(rows))

@@ -18,7 +18,7 @@ from .broker_order import BrokerOrder, BrokerOrderCarry
 from .connections import CONNECTIONS
 from .declarations import Declarations
 from .exchanges import Exchanges, ExchangesCarry
-from .facts import FED
+from .facts import FED, fed
 from .matching import Matching, MatchingCarry
 from .open import open_requests
 from .sessions import Sessions, SessionsCarry
@@ -77,7 +77,7 @@ class GoldSteps:
     ) -> GoldRows:
         """Take what one partition has: facts, CONNECTIONS that were seen, the newest accounts of streams that were
         touched, rows of silver/quarantine. ``final``: nothing more comes."""
-        ready = self._time_order.take(facts.select(FED.names), quarantined, accounts, final)
+        ready = self._time_order.take(fed(facts), quarantined, accounts, final)
         ended = _ends(connections)
         matched = self._matching.feed(ready.facts, ended)
         rows = matched.rows()

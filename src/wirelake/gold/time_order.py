@@ -23,6 +23,7 @@ from .fact_groups import runs_of, to_client
 from .facts import FED
 
 _ORDER = ("connection", "ts", "order")
+_NUMBERS = ("ts", "order", "offset")
 
 Stream = tuple[str, str]
 """Connection and direction."""
@@ -104,10 +105,7 @@ def in_order(facts: pa.Table) -> pa.Table:
 def _sorted(facts: pa.Table, order: Sequence[str]) -> pa.Table:
     if not facts.num_rows:
         return facts
-    keys = [
-        _ranks(facts[name]) if pa.types.is_string(facts[name].type) else integers(facts[name], FOR_EVER)
-        for name in order
-    ]
+    keys = [integers(facts[name], FOR_EVER) if name in _NUMBERS else _ranks(facts[name]) for name in order]
     return arrays.taken(facts, np.lexsort(keys[::-1]))
 
 

@@ -66,6 +66,9 @@ TRANSACTIONS = documented(
     ("branches", pa.list_(pa.struct(list(BRANCH))), "its branches, in the order of their first messages"),
 )
 
+_ORDER = ("ts", "order", "connection", "step")
+_KEYS = pa.schema([(name, pa.string() if name == "connection" else EVENTS.field(name).type) for name in _ORDER])
+_SORTING = [(name, "ascending") for name in _ORDER]
 _BRANCH_COLUMNS = tuple(BRANCH.names)
 _branch_values = attrgetter(*_BRANCH_COLUMNS)
 _WORST_FIRST: tuple[Outcome, ...] = ("in_doubt", "rolled_back", "committed")
@@ -223,8 +226,8 @@ class Transactions:
         moved = moves.column("gtrid").combine_chunks().drop_null()
         self._recall(moved)
         events = pa.concat_tables([self.count(arrays.where(events, is_work), moved), moves])
-        order = pc.sort_indices(events, [(name, "ascending") for name in ("ts", "order", "connection", "step")])
-        columns = [column.to_pylist() for column in events.take(order).columns]
+        keys = events.select(_ORDER).cast(_KEYS)
+        columns = [column.to_pylist() for column in events.take(pc.sort_indices(keys, _SORTING)).columns]
         for event in zip(*columns, strict=True):
             self._event(decided, *event)
         return _rows(decided)

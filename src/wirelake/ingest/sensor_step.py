@@ -182,8 +182,9 @@ class SensorStep:
         parts = list(self._parts(settings, gold, known))
         known_until = self._known_until(gold)
         following = [TransactionsTask(settings, tuple(group), known_until) for group in self._grouped(parts)]
-        futures = self._stages.submit_all(TOTALS, following, [task.rows for task in following])
+        # Addresses of an hour are one task, the longest of all: the others run beside it.
         counting = self._count_addresses(settings) if is_last else []
+        futures = self._stages.submit_all(TOTALS, following, [task.rows for task in following])
         done = yield [*futures, *counting]
         followed: list[TransactionsResult] = done[: len(futures)]
         for result in followed:
