@@ -127,6 +127,21 @@ def test_compressed_captures_are_the_same_at_once_and_in_small_partitions(
 
 
 @EVERY
+def test_captures_that_many_index_tasks_read_are_known_when_they_are_compressed(
+    place: Place, parts: list[bytes], expected: object, suffix: str
+) -> None:
+    """Partitions so small that each capture is read by several index tasks: where each was left is remembered."""
+    for number, content in enumerate(parts):
+        (place / f"{number}.pcap").write_bytes(content)
+    place.ingest(partition_bytes=10_000)
+    for number, content in enumerate(parts):
+        (place / f"{number}.pcap").unlink()
+        (place / f"{number}.pcap{suffix}").write_bytes(PACK[suffix](content))
+    assert not place.ingest().messages
+    assert place.tables() == expected
+
+
+@EVERY
 def test_captures_that_were_read_are_compressed_and_unpacked_again_without_being_read_twice(
     place: Place, parts: list[bytes], expected: object, suffix: str
 ) -> None:

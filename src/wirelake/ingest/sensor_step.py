@@ -119,6 +119,7 @@ class SensorStep:
             indexing = self._stages.submit(INDEX, task)
             (found,) = yield [indexing]
             decoding += self._decode_tasks(settings, found, len(decoding))
+            self.left_at |= found.end.resume_points
             self.report.notes += found.notes
             ranges, before, number = found.rest, found.end.state.staged, number + 1
             if not ranges:
