@@ -23,7 +23,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -103,7 +103,7 @@ class Reader(DataSourceReader):
         _freeze(self.options.protocols)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _freeze(_: tuple[Declared, ...]) -> None:
     """Freeze what the first task loads for these protocols: the search for garbage after each task passes over it.
 
