@@ -9,7 +9,7 @@ import pyarrow as pa
 from wirelake.codec import encode
 from wirelake.columnar import decode
 from wirelake.columnar.schema import TIMESTAMP
-from wirelake.gold.facts import FACTS, facts, needed_columns
+from wirelake.gold.facts import CODED_FACTS, facts, needed_columns
 from wirelake.protocols import load
 
 
@@ -31,5 +31,5 @@ def facts_of(protocol: str, *messages: Any, direction: str = "to_server", **opti
         names=["connection", "direction", "ts", *batch.records.schema.names],
     )
     made = facts(protocol, records, **options)
-    assert made.schema.equals(FACTS)
+    assert made.schema.equals(CODED_FACTS)
     return list(made.to_pylist())

@@ -12,7 +12,7 @@ from wirelake.columnar import decode
 from wirelake.columnar.schema import TIMESTAMP
 from wirelake.generate import Traffic
 from wirelake.generate.simulation import Closed, Event
-from wirelake.gold.facts import FACTS, facts
+from wirelake.gold.facts import CODED_FACTS, FACTS, facts
 from wirelake.spec.columns import columns
 
 
@@ -44,7 +44,7 @@ def play(traffic: Traffic) -> Played:
             ended[name_of(item.connection.number)] = item.ts_us
     place: dict[int, tuple[str, str, int]] = {}
     parts = [_facts_of(connection, direction, events, place) for (connection, direction), events in streams.items()]
-    table = pa.Table.from_batches(parts, FACTS) if parts else FACTS.empty_table()
+    table = pa.Table.from_batches(parts, CODED_FACTS).cast(FACTS)
     return Played(table.sort_by([(name, "ascending") for name in ("connection", "ts", "order")]), ended, place, end_us)
 
 

@@ -19,7 +19,7 @@ from wirelake.generate import generate, write_pcap
 from wirelake.gold.broker_order import QUIET_US, BrokerOrder, Ended
 from wirelake.gold.connections import CONNECTIONS, connection_rows
 from wirelake.gold.exchanges import GIVEN, Exchanges
-from wirelake.gold.facts import FACTS, facts
+from wirelake.gold.facts import CODED_FACTS, facts
 from wirelake.gold.matching import Matching
 from wirelake.gold.steps import GoldSteps
 from wirelake.gold.time_order import TimeOrder
@@ -51,7 +51,7 @@ def pieces(captures: Path, seed: int, files: int) -> tuple[CaptureRange, ...]:
 
 def shares(partition: Partition) -> tuple[pa.Table, pa.Table, pa.Table, pa.Table]:
     """Facts, the ends of connections, the last accounts and the quarantined ranges of what one partition has."""
-    made, quarantined, ended = [FACTS.empty_table()], [QUARANTINE.empty_table()], CONNECTIONS.empty_table()
+    made, quarantined, ended = [CODED_FACTS.empty_table()], [QUARANTINE.empty_table()], CONNECTIONS.empty_table()
     accounts: dict[tuple[str, str], Row] = {}
     for seen in decode_partition(partition, READING)[1]:
         for batch in seen.output.messages.get("mb", ()):

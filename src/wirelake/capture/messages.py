@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import NamedTuple
@@ -23,7 +23,6 @@ from .stream_buffer import GAP, STRANGE_TIME, Gathered
 from .stream_table import StreamTable
 
 Bools = NDArray[np.bool_]
-_DIRECTIONS = pa.array(DIRECTIONS)
 
 
 @dataclass(slots=True)
@@ -65,7 +64,8 @@ class MessageDecoder:
         self._gathered, self._is_final = gathered, is_final
         self._at = gathered.starts.copy()
         """How far each stream was decoded."""
-        self._ids = pa.array([table.ids[stream // 2] for stream in gathered.streams.tolist()], pa.string())
+        connections, self._connection = np.unique(gathered.streams // 2, return_inverse=True)
+        self._ids = [table.ids[connection] for connection in connections.tolist()]
 
     def run(self) -> None:
         """Decode all streams up to the first interruption of each, then up to the next, and keep what is pending."""
@@ -143,11 +143,11 @@ class MessageDecoder:
         """Return where or when messages were seen, by their streams and the arrivals of their last bytes."""
         match column:
             case "capture":
-                return _named(self._table.captures, arrivals[:, CAPTURE])
+                return _coded(arrivals[:, CAPTURE], self._table.captures)
             case "connection":
-                return self._ids.take(pa.array(which))
+                return _coded(self._connection[which], self._ids)
             case "direction":
-                return _DIRECTIONS.take(pa.array(self._gathered.streams[which] % 2))
+                return _coded(self._gathered.streams[which] % 2, DIRECTIONS)
             case "ts":
                 return times(arrivals[:, TS])
             case _:
@@ -199,8 +199,6 @@ class MessageDecoder:
             table.pending[stream], table.arrivals[stream] = gathered.buf[start:end].tobytes(), arrivals
 
 
-def _named(names: list[str], numbers: Ints) -> pa.Array:
-    first = int(numbers[0])
-    if (numbers == first).all():
-        return pa.repeat(pa.scalar(names[first], pa.string()), len(numbers))
-    return pa.array(names, pa.string()).take(pa.array(numbers))
+def _coded(numbers: Ints, texts: Sequence[str]) -> pa.Array:
+    """Return the text of each number."""
+    return pa.DictionaryArray.from_arrays(pa.array(numbers.astype(np.int32)), pa.array(texts, pa.string()))

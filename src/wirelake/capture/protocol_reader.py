@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..codec.stream import Readings, readings
-from ..columnar.schema import FRONT_NAMES, TIMESTAMP, default_columns, schema
+from ..columnar.schema import CODED, FRONT_NAMES, TIMESTAMP, default_columns, schema
 from ..columnar.streams import StreamsDecoder
 from ..errors import OptionError
 from ..protocols import load
@@ -17,9 +17,9 @@ from ..spec.columns import ENVELOPE
 from .settings import ReadSettings
 
 ENVELOPE_TYPES = {
-    "capture": pa.string(),
-    "connection": pa.string(),
-    "direction": pa.string(),
+    "capture": CODED,
+    "connection": CODED,
+    "direction": CODED,
     "ts": TIMESTAMP,
     "order": pa.int64(),
 }

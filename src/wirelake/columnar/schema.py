@@ -12,6 +12,9 @@ from ..spec.nodes import Protocol
 TIMESTAMP = pa.timestamp("us", "UTC")
 """The type of times in every table."""
 
+CODED = pa.dictionary(pa.int32(), pa.string())
+"""Texts of which few are different, moved as numbers. Tables on disk have plain texts."""
+
 CELL = pa.struct(
     [
         ("fid", pa.int32()),

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ..columnar.schema import CODED
+
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 Column: TypeAlias = pa.Array | pa.ChunkedArray
 FOR_EVER = int(np.iinfo(np.int64).max)
-CODED = pa.dictionary(pa.int32(), pa.string())
-"""The type of texts of which few are different: they are moved as numbers."""
 
 _HEX = np.frombuffer(b"".join(b"%02x" % byte for byte in range(256)), np.uint16)
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ..columnar.schema import CODED
 from ..kernels.match_codes import LAST, OPENS, REPLY
 from ..spec.conduct import Branches
 from . import arrays
@@ -32,8 +33,8 @@ EVENTS = pa.schema(
     [
         ("ts", pa.int64()),
         ("order", pa.int64()),
-        ("protocol", arrays.CODED),
-        ("connection", arrays.CODED),
+        ("protocol", CODED),
+        ("connection", CODED),
         ("step", pa.int8()),
         ("xid_format", pa.int64()),
         ("gtrid", pa.binary()),
@@ -49,7 +50,7 @@ _ID = ("xid_format", "gtrid", "bqual", "resource", "one_phase")
 _ASKED = pa.schema(
     [
         ("number", pa.int64()),
-        ("connection", arrays.CODED),
+        ("connection", CODED),
         ("order", pa.int64()),
         ("until", pa.int64()),
         *(EVENTS.field(name) for name in _ID),

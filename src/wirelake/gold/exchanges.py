@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..columnar.schema import TIMESTAMP, documented
+from ..columnar.schema import CODED, TIMESTAMP, documented
 from ..kernels.match_codes import ENDS, LAST, LATE_US, OPENS, REPLY
 from . import arrays, broker_legs
 from .arrays import FOR_EVER, Ints, Mask, flags, integers, valid
@@ -71,7 +71,7 @@ _STATE = ("lane", "wants_reply", "place", "version", "payload_hash", "order", "n
 _OPEN = pa.schema(
     [field.remove_metadata() for field in GIVEN]
     + [FACTS.field(name).remove_metadata() for name in _STATE if name != "number"]
-    + [pa.field("number", pa.int64()), pa.field("result", arrays.CODED), pa.field("end_us", pa.int64())]
+    + [pa.field("number", pa.int64()), pa.field("result", CODED), pa.field("end_us", pa.int64())]
 )
 """``end_us``: the request is decided but for its other leg; the time of its connection's end, or ``NO_END``."""
 _SAME = ("capture", "connection", "direction", "protocol", "message", "address", "correlation", "execution", "limit_us")

@@ -74,10 +74,10 @@ FACTS = documented(
 
 FEW = frozenset(("capture", "connection", "direction", "message", "protocol", "kind", "result"))
 """Texts that are the same in many facts."""
-SHARED = pa.schema([field for field in FACTS if field.name not in ("notes", "raw_text", "payload_bytes")])
-"""What goes from decoding to the steps of this room."""
-FED = arrays.with_coded(SHARED, FEW)
-"""What the steps read: the same, with some texts as numbers."""
+CODED_FACTS = arrays.with_coded(FACTS, FEW)
+"""The facts as ``facts`` makes them: those texts are numbers."""
+FED = pa.schema([field for field in CODED_FACTS if field.name not in ("notes", "raw_text", "payload_bytes")])
+"""What the steps of this room read of them."""
 
 MESSAGES = pa.schema([FACTS.field(i) for i in range(FACTS.get_field_index("payload_bytes") + 1)])
 """silver/messages: the first part of the facts."""
@@ -170,7 +170,7 @@ def _draft(plan: _Plan, units: tuple[TimeUnit, ...], records: pa.RecordBatch, op
     part = plan.parts[which]
     status = _of_role(plan, "status", records, which)
     columns = {
-        "kind": arrays.spread(plan.kinds, which, pa.string()),
+        "kind": arrays.coded_spread(plan.kinds, which),
         "address": arrays.only(_texts(plan, "address", records, which), part != REPLY),
         "correlation": _texts(plan, "correlation", records, which),
         "status": _texts(plan, "status", records, which),
@@ -282,19 +282,19 @@ def _xid_parts(xid: pa.Array, mask: arrays.Mask) -> dict[str, pa.Array]:
 def _finished(name: str, draft: Draft) -> pa.RecordBatch:
     asks, replies = draft.part == REQUEST, np.isin(draft.part, (REPLY, CLOSE))
     columns = draft.columns | {
-        "protocol": arrays.spread((name,), np.zeros(len(draft), np.int8), pa.string()),
+        "protocol": arrays.coded_spread((name,), np.zeros(len(draft), np.int32)),
         "step": pa.array(draft.part),
         "pair": pa.array(draft.pair),
         "wants_reply": arrays.with_nulls(draft.wants_reply, asks, pa.bool_()),
         "limit_us": arrays.with_nulls(draft.limit_us, asks & (draft.limit_us > 0), pa.int64()),
-        "result": arrays.only(arrays.spread(RESULTS, draft.result, pa.string()), replies),
+        "result": arrays.only(arrays.coded_spread(RESULTS, draft.result), replies),
         "ends": pa.array(draft.ends),
     }
     for known in ENVELOPE:
         if known in draft.records.schema.names:
             columns[known] = draft.records.column(known)
-    made = [_as(columns.get(field.name), field.type, len(draft)) for field in FACTS]
-    return pa.RecordBatch.from_arrays(made, schema=FACTS)
+    made = [_as(columns.get(field.name), field.type, len(draft)) for field in CODED_FACTS]
+    return pa.RecordBatch.from_arrays(made, schema=CODED_FACTS)
 
 
 def _as(column: pa.Array | None, kind: pa.DataType, size: int) -> pa.Array:

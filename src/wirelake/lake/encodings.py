@@ -53,6 +53,7 @@ def encodings(table: pa.Table) -> dict[str, Any]:
         "column_encoding": dict.fromkeys(steps, "DELTA_BINARY_PACKED") or None,
         "write_statistics": statistics or False,
         "write_batch_size": BATCH_ROWS,
+        "store_schema": False,  # readers take dictionaries for the texts that they are
     }
 
 

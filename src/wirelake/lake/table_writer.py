@@ -59,7 +59,8 @@ class TableWriter:
 
     ``dated_by`` names the column of times (``timestamp``, any unit) whose UTC date decides the directory; None for a
     table without dates. A row without a time, or with one outside the years 1 to 9999, goes to the null date.
-    Batches need the columns of ``schema``, in any order; further columns are ignored.
+    Batches need the columns of ``schema``, in any order; further columns are ignored. Texts may come as dictionaries,
+    which are quicker to write; the file has texts.
     """
 
     attempt: Attempt
@@ -82,8 +83,8 @@ class TableWriter:
         self._file_count = 0
         self._files: list[StagedFile] = []
         self._is_closed = False
-        sensor = pa.field(SENSOR, pa.string())
-        self._file_schema = self.schema.insert(0, sensor) if self.attempt.sensor else self.schema
+        self._given: pa.Schema | None = None
+        """The schema with texts as they come."""
 
     def write(self, batch: pa.RecordBatch | pa.Table) -> None:
         """Add rows; some may stay in memory until more come."""
@@ -110,12 +111,14 @@ class TableWriter:
         self._is_closed = True
 
     def _fitted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        if batch.schema.equals(self.schema):
+        if self._given is not None and batch.schema.equals(self._given):
             return batch
         missing = set(self.schema.names) - set(batch.schema.names)
         if missing:
             raise ValueError(f"{self.table}: rows without the columns {', '.join(sorted(missing))}")
-        return batch.select(self.schema.names).cast(self.schema)
+        if self._given is None:
+            self._given = pa.schema([_as_given(field, batch.schema.field(field.name)) for field in self.schema])
+        return batch.select(self._given.names).cast(self._given)
 
     def _add(self, batch: pa.RecordBatch) -> None:
         if self.dated_by is None:
@@ -150,10 +153,10 @@ class TableWriter:
         """Write the waiting rows of a date as row groups."""
         if not part.waiting:
             return
-        table = pa.Table.from_batches(part.waiting, schema=self.schema)
+        table = pa.Table.from_batches(part.waiting, schema=self._given).unify_dictionaries()
         if self.attempt.sensor:
-            sensor = pa.repeat(pa.scalar(self.attempt.sensor, pa.string()), table.num_rows)
-            table = table.add_column(0, self._file_schema.field(0), sensor)
+            zeros = pa.array(np.zeros(table.num_rows, np.int32))
+            table = table.add_column(0, SENSOR, pa.DictionaryArray.from_arrays(zeros, [self.attempt.sensor]))
         if part.sink is None:
             part.sink = self._open(part, table)
         part.sink.write(table, self.row_group_rows)
@@ -169,7 +172,7 @@ class TableWriter:
         part.name = f"part-{attempt.staging.number:08d}-{attempt.task}-{self._file_count}.parquet"
         self._file_count += 1
         place = join(attempt.directory, self.table, part.partition, part.name)
-        return Sink(attempt, place, lambda stream: pq.ParquetWriter(stream, self._file_schema, **encodings(table)))
+        return Sink(attempt, place, lambda stream: pq.ParquetWriter(stream, table.schema, **encodings(table)))
 
     def _finish(self, day: int) -> None:
         part = self._parts[day]
@@ -183,6 +186,12 @@ class TableWriter:
                 self.table, part.partition, part.sink.staged, part.name, part.rows, size, *times, self.attempt.sensor
             )
         )
+
+
+def _as_given(wanted: pa.Field, given: pa.Field) -> pa.Field:
+    """Return a field as it is wanted; a dictionary of what is wanted stays one."""
+    is_coded = pa.types.is_dictionary(given.type) and given.type.value_type == wanted.type
+    return wanted.with_type(given.type) if is_coded else wanted
 
 
 def partition_of(day: int) -> str:

@@ -117,7 +117,7 @@ def _common(declared: Declared, frames: pa.Array, options: dict[str, str]) -> pa
         [*(pa.nulls(len(known), field.type) for field in ORIGIN), *known.flatten()],
         schema=pa.schema([*ORIGIN, *struct_fields(decoding)]),
     )
-    made = facts(protocol, records, **dict(decoding.reading)).select(COMMON.names)
+    made = facts(protocol, records, **dict(decoding.reading)).select(COMMON.names).cast(COMMON)
     rows = pa.StructArray.from_arrays(made.columns, fields=list(COMMON))
     return rows if not structs.null_count else rows.take(spread(_places(structs.is_valid()), len(structs)))
 

@@ -14,7 +14,7 @@ from ...gold.arrays import taken
 from ...gold.branch_events import EVENTS, WORK, part_of
 from ...gold.connections import CONNECTIONS
 from ...gold.exchanges import EXCHANGES
-from ...gold.facts import SHARED
+from ...gold.facts import FED
 from ...gold.open import OPEN
 from ...gold.sessions import SESSIONS
 from ...gold.steps import GoldCarry, GoldSteps
@@ -25,7 +25,7 @@ from ..carry import pack, read
 from . import StepSettings
 from .transactions import count_outcomes
 
-SHARES = {"facts": SHARED, "connections": CONNECTIONS, "accounts": ACCOUNTING, "quarantine": QUARANTINE}
+SHARES = {"facts": FED, "connections": CONNECTIONS, "accounts": ACCOUNTING, "quarantine": QUARANTINE}
 """What goes from decoding to gold."""
 
 
