@@ -19,7 +19,7 @@ from wirelake.generate import generate, write_pcap
 from wirelake.gold.broker_order import QUIET_US, BrokerOrder, Ended
 from wirelake.gold.connections import CONNECTIONS, connection_rows
 from wirelake.gold.exchanges import GIVEN, Exchanges
-from wirelake.gold.facts import CODED_FACTS, facts
+from wirelake.gold.facts import CODED_FACTS, FACTS, facts
 from wirelake.gold.matching import Matching
 from wirelake.gold.steps import GoldSteps
 from wirelake.gold.time_order import TimeOrder
