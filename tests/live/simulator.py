@@ -150,7 +150,7 @@ class End:
 
     def begin(self) -> None:
         """Its session hears of the connection."""
-        if not self.is_gone:
+        if not self.is_gone and not self.is_known and self.node.session is self.session:
             self.is_known = True
             self.node.ends[self.link] = self
             self.node.call(self.session.connected, self.link)
@@ -230,12 +230,13 @@ class End:
         return whole[:size]
 
     def lose(self) -> None:
-        """The connection is gone for this end."""
+        """The connection is gone for this end; it was there, if only for a moment."""
         if self.is_gone:
             return
+        self.begin()
         self.is_gone = True
         self.node.ends.pop(self.link, None)
-        if self.node.session is self.session and self.is_known:
+        if self.node.session is self.session:
             self.node.call(self.session.disconnected, self.link)
             self.link.end()
         self.is_ended = True
