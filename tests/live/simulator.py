@@ -476,6 +476,9 @@ class Node:
         if session is not self.session:
             return
         assert self.disk is not None
+        if self.world.chance.random() < self.disk.failures / 4:
+            self.crash(self.world.chance.uniform(0.0, 3.0))  # a failed sync ends the process
+            return
         self.disk.sync()
         self._is_writing = False
         for store, result in ended:

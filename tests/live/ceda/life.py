@@ -158,9 +158,7 @@ class CedaLife(Life):
     def make_hub(self) -> Node:
         self.has_cache = self.chance.random() < 0.2
         self.reads = self.chance.choice((AUTO, CEDA4_WS))
-        options = CedaServerOptions(
-            sub_results=True, cache=self.has_cache, image_on_subscribe=False, reads=self.reads
-        )
+        options = CedaServerOptions(sub_results=True, cache=self.has_cache, image_on_subscribe=False, reads=self.reads)
         make = lambda chance: CedaServer(options, authenticate=authenticate, chance=chance)  # noqa: E731
         return Node(self.world, "hub", make, CEDA_TCP, authenticate=authenticate)
 

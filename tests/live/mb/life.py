@@ -28,9 +28,7 @@ class MbPlayer(Player):
         super().__init__(life, number)
         has_messages = life.chance.random() < 0.2
         framing = BODIES if has_messages else MB_TCP
-        self.node = Node(
-            self.world, self.name, self._make, framing, has_messages=has_messages, on_event=self._hear
-        )
+        self.node = Node(self.world, self.name, self._make, framing, has_messages=has_messages, on_event=self._hear)
         self._subscribing: dict[str, str] = {}
         self._confirming: dict[str, str] = {}
         self._is_served: set[str] = set()
