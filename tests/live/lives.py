@@ -194,6 +194,7 @@ class Life(ABC):
     @abstractmethod
     def matches(self, pattern: str, topic: str) -> bool: ...
 
+    @abstractmethod
     def check(self) -> None:
         """What a protocol promises besides."""
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.live.toy import LINES
+from wirelake.live.core.address import Address
 from wirelake.live.core.effects import Authenticate, Call, Cancel, Cancelled, Dial, Done, Effect, Failed, Result, Store
 from wirelake.live.core.link import Link
 from wirelake.live.core.session import CLIENT, SERVER, Session, States
@@ -121,13 +122,20 @@ class Errand:
 
 
 class ShelfServer(Session):
-    """Serves a shelf, and brings items to other nodes. ``work`` is what it calls for its clients."""
+    """Serves a shelf, and brings items to other nodes. ``work`` is what it calls for its clients, ``find`` tells where
+    a node is.
+    """
 
     most_effects = MOST_OPEN
 
-    def __init__(self, work: Callable[[str], str], chance: random.Random | None = None) -> None:
+    def __init__(
+        self,
+        work: Callable[[str], Any],
+        chance: random.Random | None = None,
+        find: Callable[[str], Address] = lambda node: (node, 0),
+    ) -> None:
         super().__init__(chance=chance)
-        self.work = work
+        self.work, self.find = work, find
         self.subscribers: set[str] = set()
         self.guests: dict[Link, Guest] = {}
         self._is_loaded = False
@@ -208,7 +216,7 @@ class ShelfServer(Session):
                 if number in guest.running:
                     self.want(Cancel(guest.running[number]))
             case "send", [number, node, item]:
-                dial = Dial((node, 0), link=link)
+                dial = Dial(self.find(node), link=link)
                 self._dialling.set(dial, now + DIAL_SECONDS)
                 self._want(dial, lambda result, now: self._dialled(Errand(link, number, item), result))
             case "bye", _:

@@ -17,7 +17,6 @@ from wirelake.live.ceda.events import (
     Delivered,
     LoginAttempt,
     Lost,
-    Ready,
     Refused,
     SubscriptionResult,
 )
@@ -134,17 +133,18 @@ class Stranger:
 
     def __init__(self, life: CedaLife) -> None:
         self.life = life
-        self.refusals = 0
+        self.ends = self.knocks = 0
         make = lambda chance: CedaClient(CedaLogin("stranger", "guess"), chance=chance)  # noqa: E731
         self.node = Node(life.world, "stranger", make, CEDA_TCP, on_event=self._hear)
 
     def knock(self) -> None:
         if self.life.hub.session is not None:
+            self.knocks += 1
             self.life.world.connect(self.node, self.life.hub)
 
     def _hear(self, event: Any) -> None:
-        assert not isinstance(event, Ready), "a wrong password is good enough"
-        self.refusals += isinstance(event, Refused)
+        assert isinstance(event, Refused | Lost), "a wrong password is good enough"
+        self.ends += 1
 
 
 class CedaLife(Life):
@@ -167,3 +167,6 @@ class CedaLife(Life):
 
     def matches(self, pattern: str, topic: str) -> bool:
         return match_topic(PROTOCOL, pattern, topic)
+
+    def check(self) -> None:
+        assert self.stranger.ends == self.stranger.knocks, "a login without a reply"
