@@ -35,3 +35,10 @@ def test_an_error_answer_says_what_the_peer_said() -> None:
     error = AnswerError("NO_ROUTE_FOUND", "nobody serves it", {"topic": "a"})
     assert (error.code, error.message, error.details) == ("NO_ROUTE_FOUND", "nobody serves it", {"topic": "a"})
     assert str(error) == "NO_ROUTE_FOUND: nobody serves it [answer_error]"
+
+
+def test_errors_are_equal_by_kind_and_fields_so_that_events_are() -> None:
+    assert AnswerError("A", "x", {"y": 1}) == AnswerError("A", "x", {"y": 1}) != AnswerError("A", "x", {"y": 2})
+    assert ConnectionLost("gone") != ConnectionFailed("gone")
+    assert len({RequestTimeout(), RequestTimeout(), ConnectionLost()}) == 2
+    assert "no reply in time" in str(RequestTimeout())

@@ -207,7 +207,7 @@ def test_with_the_policy_slow_senders_wait_for_slow_readers() -> None:
                     await sender.line()
 
             taking = asyncio.create_task(take())
-            await until(lambda: any(pipe.held_by for pipe in server.endpoint.pipes.values()))
+            await until(lambda: any(pipe.stopped_by for pipe in server.endpoint.pipes.values()))
             handled = session.counts["lines"]
             await asyncio.sleep(0.1)
             assert session.counts["lines"] == handled < lines
@@ -253,7 +253,7 @@ def test_with_the_policy_slow_who_does_not_take_its_own_answers_is_not_read_from
             sending = asyncio.create_task(loop.sock_sendall(deaf, b"say 100000\n" * 1_000))
             await until(lambda: server.endpoint.slow == 1)
             pipe = next(iter(server.endpoint.pipes.values()))
-            await until(lambda: pipe in pipe.held_by)
+            await until(lambda: pipe in pipe.holds)
             await sending
             deaf.close()
             await until(lambda: True)

@@ -1,5 +1,7 @@
 """Errors of clients. Each is a ProtocolError, and so a WireError, with a stable ``rule``, and also Python's own error
 where there is one: a lost connection is a ConnectionError, a request without a reply a TimeoutError.
+
+Sessions put them into their events, and clients raise them: what happened is told by the type, never by its sentence.
 """
 
 from __future__ import annotations
@@ -10,12 +12,19 @@ from ...errors import ProtocolError
 
 
 class LiveError(ProtocolError):
-    """An error between us and a peer. Each class has its rule."""
+    """An error between us and a peer. Each class has its rule. Two with the same fields are equal, as events are."""
 
     usual_rule: str
+    usual_detail = ""
 
-    def __init__(self, detail: str) -> None:
-        super().__init__(detail, rule=self.usual_rule)
+    def __init__(self, detail: str = "") -> None:
+        super().__init__(detail or self.usual_detail, rule=self.usual_rule)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and vars(other) == vars(self)
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.detail))
 
 
 class ConnectionFailed(LiveError, ConnectionError):
@@ -28,6 +37,7 @@ class ConnectionLost(LiveError, ConnectionError):
     """The connection is lost. Open requests may have been carried out or not."""
 
     usual_rule = "connection_lost"
+    usual_detail = "the connection was lost before the reply came"
 
 
 class Refused(LiveError):
@@ -40,6 +50,7 @@ class RequestTimeout(LiveError, TimeoutError):
     """No reply came in time. The request may have been carried out or not."""
 
     usual_rule = "request_timeout"
+    usual_detail = "no reply in time"
 
 
 class AnswerError(LiveError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -35,7 +36,7 @@ class Link:
     ``unsent`` true.
 
     ``side`` is ours: a server was called, a client has called. ``state`` is the session's own. ``changed`` is the
-    session's list of links that somebody has to look at.
+    session's list of links that somebody has to look at, ``counts`` its counters.
     """
 
     number: int
@@ -47,10 +48,13 @@ class Link:
     unsent: int = 0
     closing: Closing | None = None
     is_paused: bool = False
-    """Whether nothing is to be read from it for the moment."""
+    """Whether the session wants nothing to be read from it for the moment."""
+    is_full: bool = False
+    """Whether too many effects are outstanding to read more from it."""
     outstanding: int = 0
     """Effects on its behalf that have not completed."""
     state: Any = None
+    counts: Counter[str] = field(default_factory=Counter)
 
     def __repr__(self) -> str:
         return f"<link {self.number} {self.framing.name} {self.peer}>"
@@ -62,6 +66,8 @@ class Link:
                 self.changed.append(self)
             self.out.append(wire)
             self.unsent += len(wire)
+        else:
+            self.counts["sends_dropped"] += 1
 
     def say(self, body: bytes) -> None:
         """A message to be written."""
@@ -73,6 +79,11 @@ class Link:
             self.changed.append(self)
             self.closing = Closing(reason, code, at_once)
 
+    @property
+    def is_readable(self) -> bool:
+        """Whether its owner may read from it and hand over what came."""
+        return not (self.is_paused or self.is_full)
+
     def pause(self) -> None:
         """Read nothing from it until ``resume``."""
         self.is_paused = True
@@ -81,6 +92,12 @@ class Link:
     def resume(self) -> None:
         self.is_paused = False
         self.changed.append(self)
+
+    def end(self) -> None:
+        """The connection is gone, and the session knows. What it still sends is dropped and counted."""
+        self.counts["sends_dropped"] += len(self.out)
+        self.out.clear()
+        self.closing = self.closing or Closing("the connection is gone")
 
     def take(self) -> bytes:
         """What is to be written now."""

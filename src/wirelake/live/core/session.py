@@ -36,7 +36,9 @@ class Session:
     """
 
     most_effects = 1_000
-    """Effects of one link that may be outstanding; then nothing more is read from it until there are fewer."""
+    """Effects of one link that may be outstanding; then nothing is read from it until half of them have completed."""
+    most_effects_in_all = 100_000
+    """The same for all links together: then nothing is read from those that want more."""
 
     def __init__(self, *, epoch: float = 0.0, chance: random.Random | None = None) -> None:
         self.epoch = epoch
@@ -47,6 +49,9 @@ class Session:
         self.notes: list[Note] = []
         self.counts: Counter[str] = Counter()
         """For metrics: what happened how often, by name."""
+        self.outstanding = 0
+        """Effects that have not completed."""
+        self._full: dict[Link, None] = {}
         self._links = 0
 
     @property
@@ -58,7 +63,7 @@ class Session:
         may call others and be called, so it numbers its links itself.
         """
         self._links += 1
-        return Link(self._links, framing, self.changed, side, peer)
+        return Link(self._links, framing, self.changed, side, peer, counts=self.counts)
 
     def connected(self, link: Link, now: float) -> None:
         """A connection is there: made, or accepted, as ``link.side`` says."""
@@ -82,17 +87,34 @@ class Session:
     def want(self, effect: Effect) -> None:
         """Ask for an effect. ``completed`` is called with it later."""
         self.effects.append(effect)
-        if effect.link is not None and not isinstance(effect, Cancel):
-            effect.link.outstanding += 1
-            if effect.link.outstanding == self.most_effects:
-                effect.link.pause()
+        if isinstance(effect, Cancel):
+            return
+        self.outstanding += 1
+        link = effect.link
+        if link is not None:
+            link.outstanding += 1
+            if link.outstanding >= self.most_effects or self.outstanding >= self.most_effects_in_all:
+                self._fill(link, is_full=True)
 
     def completed(self, effect: Effect, result: Result, now: float) -> None:
-        """An effect has ended, one way or the other: to be extended by sessions that want effects."""
-        if effect.link is not None:
-            effect.link.outstanding -= 1
-            if effect.link.outstanding == self.most_effects - 1:
-                effect.link.resume()
+        """An effect has ended, one way or the other. Sessions that want effects extend this."""
+        self.outstanding -= 1
+        link = effect.link
+        if link is not None:
+            link.outstanding -= 1
+        if self._full and self.outstanding <= self.most_effects_in_all // 2:
+            for full in list(self._full) if self.outstanding == self.most_effects_in_all // 2 else [link]:
+                if full is not None and full.is_full and full.outstanding <= self.most_effects // 2:
+                    self._fill(full, is_full=False)
+
+    def _fill(self, link: Link, *, is_full: bool) -> None:
+        if link.is_full != is_full:
+            link.is_full = is_full
+            self.changed.append(link)
+            if is_full:
+                self._full[link] = None
+            else:
+                del self._full[link]
 
     def note(self, level: str, text: str, **fields: Any) -> None:
         self.notes.append(Note(level, text, fields))

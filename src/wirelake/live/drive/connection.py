@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
-import os
 import random
-import re
 import secrets
 import ssl
 from collections.abc import Callable
@@ -18,6 +16,7 @@ from ..core.errors import ConnectionFailed, ConnectionLost, LiveError
 from ..core.link import Framing
 from ..core.session import Session
 from .endpoint import Endpoint, Pipe
+from .failures import explain
 from .inbox import Flow
 from .urls import Target
 
@@ -151,7 +150,7 @@ class Connection:
         assert self._pipe is not None
         self._is_ready = True
         self._usable.set()
-        self.flow.attach(self._pipe.transport)
+        self.flow.attach(self._pipe)
         if self._attempt is not None and not self._attempt.done():
             self._attempt.set_result(None)
 
@@ -281,19 +280,3 @@ class Connection:
             await asyncio.wait([self._returning])
         await self._endpoint.close(CLOSE_SECONDS)
         self._finish(ConnectionLost("the client is closed"))
-
-
-def explain(error: BaseException) -> str:
-    """A failure of the system, in a few words."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is not trusted: {error.verify_message}"
-    if isinstance(error, ssl.SSLError):
-        return f"TLS failed: {error.reason or error}"
-    if isinstance(error, OSError) and error.errno is not None and error.errno > 0:
-        return os.strerror(error.errno).lower()
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    numbers = set(re.findall(r"\[Errno (\d+)\]", str(error)))  # of several addresses of one name
-    if len(numbers) == 1:
-        return os.strerror(int(numbers.pop())).lower()
-    return str(error) or type(error).__name__

@@ -19,8 +19,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..core.address import Address, show_address
+from ..core.effects import Effect, Result
 from ..core.link import Framing, Link, Side
 from ..core.session import SERVER, Session
+from .effects import Effects
 
 if TYPE_CHECKING:
     from ..tap.recorder import Recorder
@@ -44,6 +46,8 @@ NOTES_PER_SECOND = 50
 """What a session tells beyond that is only counted: who floods us must not flood the log."""
 NO_LINGER = struct.pack("ii", 1, 0)
 """Closing a socket with this is a reset."""
+SLOW, LINK, CLOSING = "slow reader", "link", "closing"
+"""Why nothing is read from a connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +77,12 @@ class Pipe(asyncio.BufferedProtocol):
         self.paused_at = 0.0
         self.holds: set[Pipe] = set()
         """Those that are not read from because of this one."""
-        self.held_by: set[Pipe] = set()
+        self.stopped_by: set[Any] = set()
+        """Why nothing is read from it: slow readers of what it sends, its link, the application."""
         self.received = self.sent = 0
         self.is_known = False
+        self.on_known: Callable[[Link], None] | None = None
+        """Called when the session knows of the connection."""
         self.is_ending = False
         """Whether it is to be closed; what still comes is not looked at."""
         self._is_eof = self._is_finished = False
@@ -141,6 +148,8 @@ class Pipe(asyncio.BufferedProtocol):
         """Tells the session of the connection."""
         self.is_known = True
         self.endpoint.session.connected(self.link, now)
+        if self.on_known is not None:
+            self.on_known(self.link)
 
     def take(self, data: bytes, now: float) -> None:
         self.endpoint.session.receive(self.link, data, now)
@@ -244,18 +253,37 @@ class Pipe(asyncio.BufferedProtocol):
         self.sent += len(data)
         self.transport.write(data)
 
+    def stop(self, why: object) -> None:
+        """Read nothing until there is no reason left."""
+        if not self.stopped_by:
+            self.transport.pause_reading()
+        self.stopped_by.add(why)
+
+    def go(self, why: object) -> None:
+        if why in self.stopped_by:
+            self.stopped_by.discard(why)
+            if not self.stopped_by and not self.transport.is_closing():
+                self.transport.resume_reading()
+
+    def pause_reading(self) -> None:
+        """The application takes no more."""
+        self.stop(self)
+
+    def resume_reading(self) -> None:
+        self.go(self)
+
+    def is_closing(self) -> bool:
+        return bool(self.transport.is_closing())
+
     def hold(self, source: Pipe) -> None:
         """The source sends what this one is too slow to take."""
         if source not in self.holds:
             self.holds.add(source)
-            source.held_by.add(self)
-            source.transport.pause_reading()
+            source.stop((SLOW, self))
 
     def release(self) -> None:
         for source in self.holds:
-            source.held_by.discard(self)
-            if not source.held_by and not source.transport.is_closing():
-                source.transport.resume_reading()
+            source.go((SLOW, self))
         self.holds.clear()
 
     @property
@@ -290,6 +318,7 @@ class Endpoint:
         self.on_room = on_room
         self.loop = asyncio.get_running_loop()
         self.buffer = memoryview(bytearray(READ_BYTES))
+        self.effects = Effects(self)
         self.pipes: dict[int, Pipe] = {}
         self.accepted = 0
         self.errors = 0
@@ -344,7 +373,7 @@ class Endpoint:
         if log.isEnabledFor(logging.DEBUG):
             self._tell_end(pipe, error)
         pipe.release()
-        for other in pipe.held_by:
+        for other in self._congested:
             other.holds.discard(pipe)
         if pipe._recording is not None and self.recorder is not None:
             self.recorder.closed(pipe._recording, "closed" if error is None else "reset")
@@ -354,6 +383,7 @@ class Endpoint:
                 self.session.disconnected(pipe.link, self.loop.time())
             except Exception:
                 self._failed(pipe)
+            pipe.link.end()
             self.settle()
         if self._empty is not None and not self.pipes:
             self._empty.set()
@@ -378,6 +408,19 @@ class Endpoint:
         assert self.recorder is not None and pipe._recording is not None
         self.recorder.data(pipe._recording, TO_SERVER if is_in == (pipe.side == SERVER) else TO_CLIENT, data)
 
+    def new_pipe(self, side: Side, on_known: Callable[[Link], None]) -> Pipe:
+        """Return our end of a connection that is about to be made."""
+        pipe = Pipe(self, side)
+        pipe.on_known = on_known
+        return pipe
+
+    def complete(self, effect: Effect, result: Result, now: float) -> None:
+        """Tell the session how an effect ended."""
+        try:
+            self.session.completed(effect, result, now)
+        except Exception:
+            self._failed(self.pipes.get(effect.link.number) if effect.link is not None else None)
+
     def run(self, call: Callable[[float], Any], source: Pipe | None = None) -> Any:
         """Calls the session, and does what it leaves."""
         try:
@@ -392,9 +435,7 @@ class Endpoint:
             session.changed.clear()
             for link in links:
                 pipe = self.pipes.get(link.number)
-                if pipe is None:
-                    link.out.clear()
-                else:
+                if pipe is not None:
                     self._flush(pipe, source)
         if session.notes:
             self._tell()
@@ -403,6 +444,8 @@ class Endpoint:
             session.events.clear()
             if self.on_events is not None:
                 self.on_events(events)
+        if session.effects:
+            self.effects.begin()
         deadline = session.deadline
         if deadline is not None and (self._timer is None or deadline < self._timer_at):
             self._schedule(deadline)
@@ -413,6 +456,8 @@ class Endpoint:
             pipe.flush()
             if pipe.is_paused and source is not None and self.policy.slow_reader == "slow":
                 pipe.hold(source)
+        if link.is_paused or link.is_full or pipe.stopped_by:
+            (pipe.go if link.is_readable or link.closing is not None else pipe.stop)(LINK)
         if link.closing is not None and not pipe.is_ending:
             pipe.is_ending = True
             pipe.end(link.closing.reason, link.closing.code, link.closing.at_once)
@@ -495,15 +540,25 @@ class Endpoint:
         self.settle()
 
     async def close(self, drain_seconds: float = 5.0) -> None:
-        """Lets every connection write what it has, then closes it; what takes too long is cut off."""
+        """Lets what is outstanding complete and every connection write what it has, then closes it; what takes too
+        long is cancelled and cut off.
+        """
         self.is_closing = True
+        until = self.loop.time() + drain_seconds
+        if self.session.outstanding:
+            for pipe in self.pipes.values():
+                pipe.stop(CLOSING)
+            await self.effects.drain(drain_seconds)
+            for pipe in self.pipes.values():
+                pipe.go(CLOSING)
         for pipe in list(self.pipes.values()):
             pipe.link.close("shutting down", 1001)
         self.settle()
-        if not await self._emptied(drain_seconds):
+        if not await self._emptied(max(until - self.loop.time(), 0)):
             for pipe in list(self.pipes.values()):
                 pipe.abort()
             await self._emptied(LINGER_SECONDS)
+        await self.effects.close()
         for timer in (self._timer, self._watch):
             if timer is not None:
                 timer.cancel()

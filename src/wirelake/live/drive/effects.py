@@ -1,0 +1,252 @@
+"""Carries out what a session wants of the world, and tells it how that ended: exactly once for each effect.
+
+Stores go to one thread, which takes all that is ready at once. Functions run as tasks if they are coroutine functions,
+and in a few threads if they are not. Connections are made by the endpoint of the session. Nothing here waits for a
+link: a session bounds what it wants, and the endpoint reads no more from a link that wants too much.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import os
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ..core.address import show_address
+from ..core.effects import Authenticate, Call, Cancel, Cancelled, Dial, Done, Effect, Failed, Result, Store
+from ..core.errors import ConnectionFailed
+from ..core.link import Link
+from ..core.session import CLIENT
+from ..core.storage import Storage
+from .failures import explain
+
+if TYPE_CHECKING:
+    from .endpoint import Endpoint
+
+log = logging.getLogger("wirelake.live")
+MOST_AT_ONCE = 1_000
+"""Stores of one transaction."""
+THREADS = 8
+"""Functions that are no coroutine functions and run at the same time."""
+DIAL_SECONDS = 10.0
+CANCEL_SECONDS = 1.0
+"""How long what is cancelled may take to end."""
+EXIT_STATUS = 74
+"""That of a process whose disk failed: EX_IOERR of sysexits.h."""
+
+Function = Callable[[Any], Any]
+Finish = Callable[[Sequence[tuple[Store, Result]]], None]
+
+
+class Writer:
+    """The one thread that uses a storage; the endpoints of one event loop may share it.
+
+    Completions keep the order of submission, those of cancelled stores too.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._thread = ThreadPoolExecutor(1, "wirelake-storage")
+        self._waiting: deque[tuple[Store, Finish]] = deque()
+        self._cancelled: set[Store] = set()
+        self._is_busy = False
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def submit(self, store: Store, finish: Finish) -> None:
+        self._waiting.append((store, finish))
+        if not self._is_busy:
+            self._is_busy = True
+            self._idle.clear()
+            asyncio.get_running_loop().call_soon(self._next)  # with all that becomes ready at the same time
+
+    def cancel(self, store: Store) -> None:
+        """Take it back, unless the thread has it already."""
+        if any(waiting is store for waiting, _ in self._waiting):
+            self._cancelled.add(store)
+
+    def _next(self) -> None:
+        batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_AT_ONCE))]
+        if not batch:
+            self._is_busy = False
+            self._idle.set()
+            return
+        taken_back = {store for store, _ in batch} & self._cancelled
+        self._cancelled -= taken_back
+        requests = [store.request for store, _ in batch if store not in taken_back]
+        running = asyncio.get_running_loop().run_in_executor(self._thread, self._run, requests)
+        running.add_done_callback(lambda done: self._ended(batch, taken_back, done.result()))
+
+    def _run(self, requests: list[Any]) -> Sequence[Result]:
+        try:
+            results = self._storage.run(requests) if requests else []
+            if len(results) != len(requests):
+                raise RuntimeError(f"{len(results)} results of {len(requests)} requests")
+        except BaseException:
+            log.critical("the storage failed; the process ends, because it may have lost writes", exc_info=True)
+            logging.shutdown()
+            os._exit(EXIT_STATUS)
+        return results
+
+    def _ended(self, batch: list[tuple[Store, Finish]], taken_back: set[Store], results: Sequence[Result]) -> None:
+        following = iter(results)
+        ended: dict[Finish, list[tuple[Store, Result]]] = {}
+        for store, finish in batch:
+            result = Cancelled() if store in taken_back else next(following)
+            ended.setdefault(finish, []).append((store, result))
+        try:
+            for finish, stores in ended.items():
+                finish(stores)
+        finally:
+            self._next()
+
+    async def close(self) -> None:
+        """Carry out what was submitted, then close the storage."""
+        await self._idle.wait()
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._storage.close)
+        self._thread.shutdown()
+
+
+class Effects:
+    """Carries out the effects of an endpoint's session. ``writer`` is for Store, ``authenticate`` for Authenticate: a
+    function of the attempt, which returns True, or what to tell those who may not come in.
+    """
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.writer: Writer | None = None
+        self.authenticate: Function | None = None
+        self._endpoint = endpoint
+        self._session = endpoint.session
+        self._loop = endpoint.loop
+        self._open: dict[Effect, asyncio.Future[Any] | Future[Any] | None] = {}
+        self._complete: asyncio.Event | None = None
+        self._is_closed = False
+
+    @cached_property
+    def _threads(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(THREADS, "wirelake-effects")
+
+    def begin(self) -> None:
+        """Begin with all that the session wants."""
+        effects = self._session.effects[:]
+        self._session.effects.clear()
+        for effect in effects:
+            if isinstance(effect, Cancel):
+                self._cancel(effect.effect)
+            else:
+                self._open[effect] = None
+                self._begin(effect)
+
+    def _begin(self, effect: Effect) -> None:
+        match effect:
+            case _ if self._is_closed:
+                self._later(effect, Cancelled())
+            case Store() if self.writer is not None:
+                self.writer.submit(effect, self._finish)
+            case Call(handler=handler, request=request):
+                self._call(effect, handler, request)
+            case Authenticate(attempt=attempt) if self.authenticate is not None:
+                self._call(effect, self.authenticate, attempt)
+            case Dial() if not self._endpoint.is_closing:
+                self._start(effect, self._dial(effect))
+            case Dial():
+                self._later(effect, Cancelled())
+            case _:
+                self._later(effect, Failed(LookupError(f"nothing carries out {type(effect).__name__} here")))
+
+    def _call(self, effect: Effect, function: Function, argument: Any) -> None:
+        if inspect.iscoroutinefunction(function):
+            self._start(effect, function(argument))
+            return
+        future = self._threads.submit(function, argument)
+        self._open[effect] = future
+        future.add_done_callback(lambda done: self._ended_in_thread(effect, done))
+
+    def _ended_in_thread(self, effect: Effect, future: Future[Any]) -> None:
+        with suppress(RuntimeError):  # the loop is closed: everything was completed before
+            self._loop.call_soon_threadsafe(self._ended, effect, future)
+
+    def _start(self, effect: Effect, coroutine: Coroutine[Any, Any, Any]) -> None:
+        task = self._open[effect] = self._loop.create_task(coroutine)
+        task.add_done_callback(lambda done: self._ended(effect, done))
+
+    def _ended(self, effect: Effect, future: asyncio.Future[Any] | Future[Any]) -> None:
+        result = _result_of(future)
+        if isinstance(result, Done) and inspect.isawaitable(result.value):
+            self._start(effect, _wait_for(result.value))
+        else:
+            self._finish([(effect, result)])
+
+    async def _dial(self, effect: Dial) -> Link:
+        pipe = self._endpoint.new_pipe(CLIENT, lambda link: self._finish([(effect, Done(link))]))
+        try:
+            async with asyncio.timeout(DIAL_SECONDS):
+                await self._loop.create_connection(lambda: pipe, *effect.address)
+        except OSError as error:
+            raise ConnectionFailed(f"cannot connect to {show_address(effect.address)}: {explain(error)}") from None
+        if not pipe.is_known:
+            raise ConnectionFailed(f"connected to {show_address(effect.address)} only when all was closed")
+        return pipe.link
+
+    def _cancel(self, effect: Effect) -> None:
+        """Take it back, if that is still possible. A function that runs in a thread goes on to its end."""
+        if isinstance(effect, Store) and self.writer is not None:
+            self.writer.cancel(effect)
+        elif (future := self._open.get(effect)) is not None:
+            future.cancel()
+
+    def _later(self, effect: Effect, result: Result) -> None:
+        self._loop.call_soon(self._finish, [(effect, result)])
+
+    def _finish(self, ended: Sequence[tuple[Effect, Result]]) -> None:
+        """Tell the session, then do what it leaves."""
+        now = self._loop.time()
+        for effect, result in ended:
+            if effect in self._open:
+                del self._open[effect]
+                self._endpoint.complete(effect, result, now)
+        self._endpoint.settle()
+        if self._complete is not None and not self._open:
+            self._complete.set()
+
+    async def drain(self, seconds: float) -> bool:
+        """Wait for what is outstanding; return whether all of it completed in time. No connection is made any more."""
+        for effect in [effect for effect in self._open if isinstance(effect, Dial)]:
+            self._cancel(effect)
+        if self._open:
+            self._complete = asyncio.Event()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._complete.wait(), seconds)
+        return not self._open
+
+    async def close(self) -> None:
+        """Wait for stores, cancel everything else. A function that still runs in a thread counts as cancelled."""
+        self._is_closed = True
+        for effect in list(self._open):
+            if not isinstance(effect, Store):
+                self._cancel(effect)
+        is_complete = await self.drain(CANCEL_SECONDS)
+        while not is_complete and any(isinstance(effect, Store) for effect in self._open):
+            is_complete = await self.drain(CANCEL_SECONDS)
+        self._finish([(effect, Cancelled()) for effect in self._open])
+        if "_threads" in vars(self):
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+async def _wait_for(value: Awaitable[Any]) -> Any:
+    return await value
+
+
+def _result_of(future: asyncio.Future[Any] | Future[Any]) -> Result:
+    if future.cancelled():
+        return Cancelled()
+    error = future.exception()
+    if error is None:
+        return Done(future.result())
+    return Failed(error if isinstance(error, Exception) else RuntimeError(repr(error)))

@@ -1,0 +1,460 @@
+"""What sessions want of the world, on a real event loop with threads, files and sockets: the durable toy protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.live.toy import Peer, run
+from tests.live.toy_durable import LINES, FileStorage, ShelfServer
+from tests.waiting import until
+from wirelake.live.core.address import Address
+from wirelake.live.core.effects import Cancelled, Done, Effect, Failed, Result, Store
+from wirelake.live.drive import effects as effects_module
+from wirelake.live.drive.effects import EXIT_STATUS, THREADS, Writer
+from wirelake.live.drive.endpoint import LINK
+from wirelake.live.drive.server import Server
+
+PASSWORD = "s3cret"
+
+
+def turned(text: str) -> str:
+    if text == "bad":
+        raise ValueError(text)
+    return text[::-1]
+
+
+def knows(attempt: tuple[str, str]) -> bool:
+    return attempt[1] == PASSWORD or attempt[0] == "node"
+
+
+class GatedStorage(FileStorage):
+    """Waits before each batch until the gate is open."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def run(self, requests: Sequence[Any]) -> list[Done | Failed]:
+        self.gate.wait(20)
+        return super().run(requests)
+
+
+class Guest(Peer):
+    """A connection to a shelf."""
+
+    @classmethod
+    async def enter(cls, address: Address, user: str = "ann", password: str = PASSWORD) -> Guest:
+        guest = cls(*await asyncio.open_connection(*address, limit=1 << 24))
+        guest.say(f"login 0 {user} {password}".encode())
+        return guest
+
+    async def ask(self, line: str) -> str:
+        self.say(line.encode())
+        return (await self.line()).decode()
+
+
+class Place:
+    """A node on a real loop."""
+
+    def __init__(self, server: Server, session: ShelfServer, address: Address, storage: GatedStorage) -> None:
+        self.server, self.session, self.address, self.storage = server, session, address, storage
+
+    async def guest(self) -> Guest:
+        guest = await Guest.enter(self.address)
+        assert await guest.line() == b"welcome 0"
+        return guest
+
+
+@asynccontextmanager
+async def shelf(
+    path: Path, work: Callable[[str], Any] = turned, authenticate: Callable[[Any], Any] | None = knows, **more: Any
+) -> AsyncIterator[Place]:
+    storage = GatedStorage(path / "shelf")
+    session = ShelfServer(work, **more)
+    server = Server("toy", session, LINES)
+    writer = server.endpoint.effects.writer = Writer(storage)
+    server.endpoint.effects.authenticate = authenticate
+    server.endpoint.settle()
+    address = await server.listen(("127.0.0.1", 0))
+    try:
+        yield Place(server, session, address, storage)
+    finally:
+        storage.gate.set()
+        Peer.leave_all()
+        await server.close(1.0)
+        await writer.close()
+        assert session.outstanding == 0
+
+
+def test_what_is_acknowledged_is_there_after_a_restart(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with shelf(tmp_path) as place:
+            guest = await place.guest()
+            assert await guest.ask("put 1 apple") == "ok 1"
+            assert await guest.ask("subscribe 2") == "ok 2"
+        async with shelf(tmp_path) as place:
+            guest = await place.guest()
+            assert place.session.subscribers == {"ann"}
+            assert await guest.ask("take 1") == "item 1 apple"
+
+    run(main)
+
+
+def test_no_reply_comes_before_the_storage_is_done(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with shelf(tmp_path) as place:
+            guest = await place.guest()
+            place.storage.gate.clear()
+            guest.say(b"put 1 apple", b"work 2 abc")
+            assert await guest.line() == b"ok 2 cba"
+            assert "apple" not in place.storage.shelf.items
+            place.storage.gate.set()
+            assert await guest.line() == b"ok 1"
+
+    run(main)
+
+
+def test_all_that_is_ready_is_stored_at_once_and_replied_to_in_order(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with shelf(tmp_path) as place:
+            guests = [await place.guest() for _ in range(3)]
+            place.storage.gate.clear()
+            guests[0].say(b"put 1 a")
+            await until(lambda: place.session.outstanding == 1)
+            for guest in guests:
+                guest.say(*[b"put %d x%d" % (n, n) for n in range(2, 12)])
+            await until(lambda: place.session.outstanding == 31)
+            place.storage.gate.set()
+            assert await guests[0].line() == b"ok 1"
+            for guest in guests:
+                assert [await guest.line() for _ in range(10)] == [b"ok %d" % n for n in range(2, 12)]
+            assert place.storage.batches[-1] == 30
+
+    run(main)
+
+
+class Listed:
+    """A storage that does what it is told, and can be held up."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self.seen: list[Any] = []
+
+    def run(self, requests: Sequence[Any]) -> list[Done | Failed]:
+        self.gate.wait(20)
+        self.seen.append(list(requests))
+        full = requests.index("full") if "full" in requests else len(requests)
+        return [Done(request) if n < full else Failed(OSError(28, "full")) for n, request in enumerate(requests)]
+
+    def close(self) -> None:
+        self.seen.append("closed")
+
+
+def test_stores_complete_in_the_order_of_submission_also_those_that_were_cancelled() -> None:
+    async def main() -> None:
+        storage, ended = Listed(), list[tuple[Effect, Result]]()
+        writer, stores = Writer(storage), [Store(n) for n in range(5)]
+        writer.submit(stores[0], ended.extend)
+        await asyncio.sleep(0)
+        for store in stores[1:]:
+            writer.submit(store, ended.extend)
+        await until(lambda: not writer._waiting or len(writer._waiting) == 4)
+        for store in (stores[0], stores[2], stores[4]):
+            writer.cancel(store)
+        storage.gate.set()
+        await writer.close()
+        results = [result for _, result in ended]
+        assert [effect for effect, _ in ended] == stores
+        assert results == [Done(0), Done(1), Cancelled(), Done(3), Cancelled()]
+        assert storage.seen == [[0], [1, 3], "closed"]
+
+    run(main)
+
+
+def test_of_a_batch_that_fails_a_beginning_is_done() -> None:
+    async def main() -> None:
+        storage, ended = Listed(), list[tuple[Effect, Result]]()
+        storage.gate.set()
+        writer = Writer(storage)
+        for request in ("a", "b", "full", "c"):
+            writer.submit(Store(request), ended.extend)
+        await writer.close()
+        assert [type(result) for _, result in ended] == [Done, Done, Failed, Failed]
+
+    run(main)
+
+
+def test_one_transaction_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(effects_module, "MOST_AT_ONCE", 10)
+
+    async def main() -> None:
+        storage, ended = Listed(), list[tuple[Effect, Result]]()
+        storage.gate.set()
+        writer = Writer(storage)
+        for n in range(25):
+            writer.submit(Store(n), ended.extend)
+        await writer.close()
+        assert [len(batch) for batch in storage.seen[:-1]] == [10, 10, 5]
+        assert [result for _, result in ended] == [Done(n) for n in range(25)]
+
+    run(main)
+
+
+ENDING = """
+import asyncio, logging
+from wirelake.live.core.effects import Store
+from wirelake.live.drive.effects import Writer
+
+class Broken:
+    def run(self, requests):
+        {what}
+    def close(self):
+        pass
+
+async def main():
+    logging.basicConfig()
+    Writer(Broken()).submit(Store("x"), lambda ended: print("told"))
+    await asyncio.sleep(20)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("what", ["raise OSError(5, 'fsync failed')", "return []"])
+def test_a_storage_that_fails_as_a_whole_ends_the_process_and_nobody_is_told(what: str) -> None:
+    command = [sys.executable, "-c", ENDING.format(what=what)]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=30)
+    assert ended.returncode == EXIT_STATUS
+    assert "the process ends" in ended.stderr and "told" not in ended.stdout
+
+
+# --- functions
+
+
+def test_a_function_runs_in_a_thread_and_holds_up_nobody(tmp_path: Path) -> None:
+    go_on = threading.Event()
+
+    def slow(text: str) -> str:
+        assert go_on.wait(20)
+        return threading.current_thread().name.partition("_")[0]
+
+    async def main() -> None:
+        async with shelf(tmp_path, slow) as place:
+            guest = await place.guest()
+            guest.say(b"work 1 x", b"put 2 apple")
+            assert await guest.line() == b"ok 2"
+            go_on.set()
+            assert await guest.line() == b"ok 1 wirelake-effects"
+
+    run(main)
+
+
+def test_a_coroutine_function_runs_on_the_loop_as_does_what_a_plain_one_returns(tmp_path: Path) -> None:
+    async def later(text: str) -> str:
+        await asyncio.sleep(0)
+        return turned(text)
+
+    def indirect(text: str) -> Any:
+        return later(text)
+
+    async def main() -> None:
+        for number, work in enumerate((later, indirect)):
+            (tmp_path / str(number)).mkdir()
+            async with shelf(tmp_path / str(number), work) as place:
+                guest = await place.guest()
+                assert await guest.ask("work 1 abc") == "ok 1 cba"
+                assert await guest.ask("work 2 bad") == "failed 2 ValueError"
+
+    run(main)
+
+
+def test_what_a_function_raises_is_told(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with shelf(tmp_path) as place:
+            guest = await place.guest()
+            assert await guest.ask("work 1 bad") == "failed 1 ValueError"
+
+    run(main)
+
+
+def test_a_coroutine_can_be_cancelled_and_a_function_that_runs_cannot(tmp_path: Path) -> None:
+    go_on = threading.Event()
+
+    async def forever(text: str) -> str:
+        await asyncio.Event().wait()
+        return text
+
+    def slow(text: str) -> str:
+        assert go_on.wait(20)
+        return text
+
+    async def main() -> None:
+        (tmp_path / "1").mkdir()
+        async with shelf(tmp_path / "1", forever) as place:
+            guest = await place.guest()
+            assert await guest.ask("work 1 x\ncancel 2 1") == "failed 1 cancelled"
+        async with shelf(tmp_path, slow) as place:
+            guest = await place.guest()
+            guest.say(*[b"work %d x" % n for n in range(THREADS + 1)], b"cancel 98 0", b"cancel 99 %d" % THREADS)
+            assert await guest.line() == b"failed %d cancelled" % THREADS  # it waited for a thread
+            go_on.set()
+            assert {await guest.line() for _ in range(THREADS)} == {b"ok %d x" % n for n in range(THREADS)}
+
+    run(main)
+
+
+async def knows_later(attempt: tuple[str, str]) -> bool:
+    await asyncio.sleep(0)
+    return knows(attempt)
+
+
+@pytest.mark.parametrize(
+    ("authenticate", "good", "bad"),
+    [
+        (knows, b"welcome 0", b"refused 0"),
+        (knows_later, b"welcome 0", b"refused 0"),
+        (None, b"refused 0", b"refused 0"),
+    ],
+)
+def test_a_login_is_decided_by_a_function(
+    tmp_path: Path, authenticate: Callable[[Any], Any] | None, good: bytes, bad: bytes
+) -> None:
+    async def main() -> None:
+        async with shelf(tmp_path, authenticate=authenticate) as place:
+            assert await (await Guest.enter(place.address)).line() == good
+            assert await (await Guest.enter(place.address, password="guess")).line() == bad
+
+    run(main)
+
+
+# --- connections
+
+
+def test_a_session_calls_another_one_while_it_is_called_itself(tmp_path: Path) -> None:
+    places: dict[str, Address] = {}
+
+    async def main() -> None:
+        for name in ("here", "there"):
+            (tmp_path / name).mkdir()
+        async with shelf(tmp_path / "there") as there, shelf(tmp_path / "here", find=places.__getitem__) as here:
+            places["there"] = there.address
+            guest = await here.guest()
+            assert await guest.ask("send 1 there pear") == "ok 1"
+            assert "pear" in there.storage.shelf.items
+            await until(lambda: len(here.server.endpoint.pipes) == 1)
+
+    run(main)
+
+
+def test_a_connection_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with shelf(tmp_path, find=lambda node: ("127.0.0.1", int(node))) as place:
+            free = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+            port = free.sockets[0].getsockname()[1]
+            free.close()
+            await free.wait_closed()
+            guest = await place.guest()
+            assert await guest.ask(f"send 1 {port} pear") == "failed 1 ConnectionFailed"
+
+    run(main)
+
+
+# --- links that die, links that want much
+
+
+def test_an_effect_completes_after_its_link_died_and_what_is_said_then_is_counted(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with shelf(tmp_path) as place:
+            guest = await place.guest()
+            place.storage.gate.clear()
+            guest.say(b"put 1 apple", b"put 2 pear")
+            await until(lambda: place.session.outstanding == 2)
+            guest.leave()
+            await until(lambda: not place.session.guests)
+            assert place.session.counts["sends_dropped"] == 0
+            place.storage.gate.set()
+            await until(lambda: place.session.outstanding == 0)
+            assert set(place.storage.shelf.items) == {"apple", "pear"}
+            assert place.session.counts["sends_dropped"] == 2
+
+    run(main)
+
+
+def test_a_link_with_too_many_effects_is_not_read_from_and_others_are(tmp_path: Path) -> None:
+    lines = 20_000
+
+    async def main() -> None:
+        async with shelf(tmp_path) as place:
+            greedy, modest = await place.guest(), await place.guest()
+            place.storage.gate.clear()
+            greedy.say(*[b"put %d x%d" % (n, n) for n in range(lines)])
+            pipe = min(place.server.endpoint.pipes.values(), key=lambda pipe: pipe.link.number)
+            await until(lambda: pipe.stopped_by == {LINK})
+            outstanding = place.session.outstanding
+            assert await modest.ask("work 1 abc") == "ok 1 cba"
+            assert place.session.outstanding == outstanding < lines
+            place.storage.gate.set()
+            assert [await greedy.line() for _ in range(lines)] == [b"ok %d" % n for n in range(lines)]
+            assert not pipe.stopped_by and not pipe.link.is_full
+
+    run(main)
+
+
+# --- the end
+
+
+def test_at_the_end_stores_are_acknowledged_before_connections_are_closed(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with shelf(tmp_path) as place:
+            guest = await place.guest()
+            place.storage.gate.clear()
+            guest.say(b"put 1 apple")
+            await until(lambda: place.session.outstanding == 1)
+            closing = asyncio.create_task(place.server.close(10.0))
+            await asyncio.sleep(0)
+            place.storage.gate.set()
+            assert await guest.line() == b"ok 1"
+            guest.leave()
+            await closing
+
+    run(main)
+
+
+def test_at_the_end_what_takes_too_long_is_cancelled_and_told(tmp_path: Path) -> None:
+    go_on = threading.Event()
+    ended: list[str] = []
+
+    def slow(text: str) -> str:
+        assert go_on.wait(20)
+        return text
+
+    async def forever(text: str) -> str:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(text)
+        return text
+
+    async def main() -> None:
+        for name, work in (("slow", slow), ("forever", forever)):
+            (tmp_path / name).mkdir()
+            async with shelf(tmp_path / name, work) as place:
+                guest = await place.guest()
+                guest.say(b"work 1 x", b"work 2 y")
+                await until(lambda place=place: place.session.outstanding == 2)  # type: ignore[misc]
+                await place.server.close(0.05)
+                assert place.session.outstanding == 0
+        go_on.set()
+        assert sorted(ended) == ["x", "y"]
+
+    run(main)
