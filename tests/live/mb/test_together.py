@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 import wirelake
 from tests.live.mb.play import EPOCH, MB_WS, Broker, R, frame, unframe
 from wirelake.live.mb.client import MbClient
-from wirelake.live.mb.connection import ClientOptions
 from wirelake.live.mb.events import Answered, Asked, Delivered, Lost, Ready
+from wirelake.live.mb.options import BrokerOptions, ClientOptions
 from wirelake.live.mb.server import MbBroker
-from wirelake.live.mb.services import BrokerOptions
 from wirelake.live.mb.wire import MB_TCP
 
 TOPICS = ["a", "a.b", "A.c", "x.y.z"]
@@ -201,10 +200,10 @@ def test_everything_that_was_asked_ends_exactly_once(seed: int) -> None:
     world.settle()
     assert world.open == [set(), set(), set()]
     assert world.broker.services == {}
-    assert world.broker.published.by_topic == {}
-    assert world.broker.requested.by_topic == {}
+    assert world.broker.topics.published.by_topic == {}
+    assert world.broker.topics.requested.by_topic == {}
     world.pass_time(3601)
-    assert world.broker._open == {}
+    assert world.broker.requests.open == {}
     assert world.broker.deadline is None
 
 
@@ -365,7 +364,7 @@ def test_a_flood_of_garbage_keeps_nothing() -> None:
         broker.session.notes.clear()
     session = broker.session
     assert len(session._heads.known) < 10
-    assert session._open == {}
+    assert session.requests.open == {}
     assert len(session.services) == 1
 
 

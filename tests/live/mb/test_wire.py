@@ -16,6 +16,7 @@ from wirelake.errors import DecodeError
 from wirelake.live.mb.wire import (
     MAX_HEADS,
     MB_TCP,
+    Clock,
     Fault,
     Heads,
     Ids,
@@ -96,7 +97,7 @@ def test_any_bytes_are_read_or_refused(body: bytes) -> None:
         Heads().parse(body, 0, len(body))
     except Fault as fault:
         assert fault.code == "MALFORMED_MESSAGE"
-        assert fault.payload(0.0).startswith(b'{"error":{"code":"MALFORMED_MESSAGE","message":"')
+        assert fault.payload(Clock()).startswith(b'{"error":{"code":"MALFORMED_MESSAGE","message":"')
 
 
 def test_headers_are_remembered_without_their_ids_and_not_without_bound() -> None:
