@@ -16,6 +16,7 @@ from tests.waiting import until
 from wirelake.errors import DecodeError, EncodeError, WireError
 from wirelake.live import AnswerError, ConnectionFailed, ConnectionLost, Refused, RequestTimeout, mb
 from wirelake.live.mb import Message, Request
+from wirelake.live.mb.options import ClientOptions
 
 __all__ = ["authority"]
 
@@ -195,6 +196,33 @@ def test_the_end_of_one_subscription_does_not_take_another_one_with_it():
             with pytest.raises(AnswerError):
                 await client.publish("a.x", 1, confirm=True)
             assert not client._session._wanted
+
+    run(main)
+
+
+def test_leaving_a_subscription_waits_until_the_broker_has_ended_it():
+    async def main() -> None:
+        async with broker() as live, mb.connect(live.url()) as client:
+            for overflow in ("wait", "drop"):
+                async with client.subscribe("a", "b.#", limit=1, overflow=overflow):
+                    await client.publish("a", 1)
+                    await client.publish("a", 2, confirm=True)
+                assert live.session.topics.published.by_topic == {}
+
+    run(main)
+
+
+def test_leaving_a_subscription_does_not_wait_for_a_broker_that_is_gone_or_silent():
+    async def main() -> None:
+        async with broker() as live, mb.connect(live.url(), reconnect=QUICK) as client:
+            async with client.subscribe("a"):
+                client._session.options = ClientOptions(timeout_ms=20, grace_seconds=0.0)
+                live.session._system.answer = lambda *_: None
+            assert not client._session._calls
+            del live.session._system.answer
+            async with client.subscribe("a"):
+                await live.kill()
+                await until(lambda: not client.is_connected)
 
     run(main)
 
@@ -484,8 +512,6 @@ def test_an_application_that_stands_still_does_not_lose_its_connection_to_heartb
 
 def hasty(client: Any, heartbeat: float, answer: float) -> None:
     """Heartbeats that do not take half a minute."""
-    from wirelake.live.mb.options import ClientOptions
-
     session = client._session
     session.options = ClientOptions(heartbeat_seconds=heartbeat, answer_seconds=answer)
     client._connection.do(lambda now: session._timers.set("silence", now + heartbeat))
@@ -721,8 +747,6 @@ def test_a_broker_that_does_not_answer_the_registration_is_no_refusal():
             client = mb.connect(live.url(), name="x")
             options = {"timeout_ms": 50, "grace_seconds": 0.0, "name": "x"}
             made = client._make()
-            from wirelake.live.mb.options import ClientOptions
-
             made._session.options = ClientOptions(**options)
             with pytest.raises(ConnectionFailed, match="registration of x"):
                 await made._connection.open()

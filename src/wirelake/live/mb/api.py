@@ -9,10 +9,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -168,9 +169,14 @@ class MbClient(Client[Message, Request]):
         for pattern in patterns:
             await self._in_force(partial(self._session.subscribe, pattern))
 
-    def _unsubscribe(self, patterns: tuple[str, ...]) -> None:
-        for pattern in patterns:
-            self._connection.do(partial(self._session.unsubscribe, pattern))
+    def _unsubscribe(self, patterns: tuple[str, ...]) -> list[str]:
+        tokens = [self._connection.do(partial(self._session.unsubscribe, pattern)) for pattern in patterns]
+        return [token for token in tokens if token is not None]
+
+    async def _agreed(self, tokens: Iterable[str]) -> None:
+        """Whatever the broker says, and if it says nothing in time, there is nothing to be done about it."""
+        waits = [self._answer_to(token, self._session.forget) for token in tokens]
+        await asyncio.gather(*waits, return_exceptions=True)
 
     async def _serve(self, pattern: str, priority: float) -> None:
         try:
