@@ -318,7 +318,7 @@ def test_no_bytes_make_a_broker_fail_and_all_its_answers_are_good_messages(chunk
     for chunk in chunks:
         stranger.feed(chunk)
         state = stranger.link.state
-        assert state is None or len(state.incoming) <= 16755
+        assert state is None or len(state.frames) <= 16755
         for peer in (stranger, other):
             for body in unframe(broker.written(peer.link)):
                 wirelake.decode("mb", body[: body.index(b"\n") + 1], profile="strict")
@@ -374,6 +374,6 @@ def test_memory_of_a_half_frame_is_bounded_by_the_frame() -> None:
     for peer in peers:
         peer.feed((16751).to_bytes(4, "big") + b"x" * 16750)
         assert peer.link.state is not None
-        assert len(peer.link.state.incoming) == 16754
+        assert len(peer.link.state.frames) == 16754
         peer.leave()
         assert peer.link.state is None

@@ -20,7 +20,6 @@ from wirelake.live.mb.wire import (
     Fault,
     Heads,
     Ids,
-    Incoming,
     add_ids,
     leading_integer,
     plain_number,
@@ -128,26 +127,6 @@ def test_headers_are_written_as_short_as_they_can_be(values: tuple[Any, ...], li
 
 
 # --- framing
-
-
-@given(st.lists(st.binary(max_size=300), max_size=8), st.data())
-def test_a_stream_may_be_cut_anywhere(bodies: list[bytes], data: Any) -> None:
-    wire = b"".join(MB_TCP.wrap(body) for body in bodies)
-    incoming, found, at = Incoming(), [], 0
-    while at < len(wire):
-        size = data.draw(st.integers(1, 50))
-        chunk = incoming.add(wire[at : at + size])
-        at += size
-        start = 0
-        while len(chunk) - start >= 4:
-            length = int.from_bytes(chunk[start : start + 4], "big")
-            if start + 4 + length > len(chunk):
-                break
-            found.append(chunk[start + 4 : start + 4 + length])
-            start += 4 + length
-        incoming.keep(chunk, start)
-    assert found == bodies
-    assert len(incoming) == 0
 
 
 def test_the_worked_example_of_a_heartbeat_is_what_is_written() -> None:

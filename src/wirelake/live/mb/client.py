@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ...codec import decode
-from ...errors import DecodeError, EncodeError, LocalProtocolError
+from ...codec.quick_frames import QuickFrames
+from ...errors import DecodeError, EncodeError, LimitExceeded, LocalProtocolError
 from ...protocols.mb import MAX_PAYLOAD, MAX_RECEIVED, MAX_TIMEOUT_MS, UUID4
 from ...protocols.mb.conduct import HEARTBEAT, INITIALIZE, REGISTER
 from ..core.link import Link
@@ -57,7 +58,7 @@ class MbClient(Session):
         self._connections = 0
         self._ids = wire.Ids(self.chance)
         self._timers: Timers[str] = Timers()
-        self._incoming = wire.Incoming()
+        self._frames = QuickFrames(wire.TO_CLIENT)
         self._heads = wire.Heads()
         self._fronts = wire.Fronts()
         self._calls = Calls(self._ids, self._timers, self.events)
@@ -181,7 +182,7 @@ class MbClient(Session):
             self._lose("another connection took its place")
         self.link = link
         self._connections += 1
-        self._incoming = wire.Incoming()
+        self._frames = QuickFrames(wire.TO_CLIENT)
         self._sent_at = now
         self._timers.set(INITIALIZE, now + self.options.initialize_seconds)
         self._timers.set(_SILENCE, now + self.options.heartbeat_seconds)
@@ -189,21 +190,10 @@ class MbClient(Session):
     def receive(self, link: Link, data: bytes, now: float) -> None:
         if link is not self.link:
             return
-        data = self._incoming.add(data)
-        at, end = 0, len(data)
-        while end - at >= 4:
-            (size,) = wire.size_of(data, at)
-            if size > MAX_RECEIVED:
-                self._give_up("the broker sends too large a frame")
-                return
-            start = at + 4
-            if start + size > end:
-                break
-            at = start + size
-            self._handle(data, start, at, now)
-            if link is not self.link:
-                return
-        self._incoming.keep(data, at)
+        try:
+            self._frames.read(data, self._handle, now)
+        except LimitExceeded:
+            self._give_up("the broker sends too large a frame")
 
     def receive_messages(self, link: Link, bodies: Iterable[bytes], now: float) -> None:
         for body in bodies:
@@ -212,7 +202,7 @@ class MbClient(Session):
             if len(body) > MAX_RECEIVED:
                 self._give_up("the broker sends too large a message", 1009)
             else:
-                self._handle(body, 0, len(body), now)
+                self._handle(now, body, 0, len(body))
 
     def disconnected(self, link: Link, now: float) -> None:
         if link is self.link:
@@ -272,7 +262,7 @@ class MbClient(Session):
     def _lose(self, reason: str) -> None:
         self.link = None
         self._is_introduced = self.is_ready = False
-        self._incoming = wire.Incoming()
+        self._frames = QuickFrames(wire.TO_CLIENT)
         self._introducing.clear()
         self._calls.lose()
         for key in (INITIALIZE, _SILENCE, self._heartbeat or ""):
@@ -306,13 +296,15 @@ class MbClient(Session):
 
     # --- messages
 
-    def _handle(self, data: bytes, start: int, stop: int, now: float) -> None:
+    def _handle(self, now: float, data: bytes, start: int, stop: int) -> bool:
+        """Returns whether the connection is gone now."""
         try:
             head, rid, _, _, end = self._heads.parse(data, start, stop)
         except wire.Fault as fault:
             self._handle_odd(data[start:stop], fault, now)
-            return
-        self._take(head, rid.decode() if rid is not None else None, data[end + 1 : stop], now)
+        else:
+            self._take(head, rid.decode() if rid is not None else None, data[end + 1 : stop], now)
+        return self.link is None
 
     def _handle_odd(self, body: bytes, fault: wire.Fault, now: float) -> None:
         """Not as the document says: perhaps as other brokers write it."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from ...codec.quick_frames import QuickFrames
 from ..core.link import Link
-from .wire import PUBLISH, REQUEST, Incoming
+from .wire import PUBLISH, REQUEST, TO_BROKER
 
 
 class Service:
     """One connection."""
 
     __slots__ = (
-        "asked_at", "connected_at", "description", "errors", "heard", "id", "incoming", "link", "listed", "name",
+        "asked_at", "connected_at", "description", "errors", "frames", "heard", "id", "link", "listed", "name",
         "second", "spent", "topics",
     )  # fmt: skip
 
@@ -24,7 +25,7 @@ class Service:
         """When the last message came whose header was good."""
         self.asked_at = -1.0
         """When it was last asked for a sign of life."""
-        self.incoming = Incoming()
+        self.frames = QuickFrames(TO_BROKER)
         self.topics: dict[str, dict[str, float]] = {PUBLISH: {}, REQUEST: {}}
         """Its subscriptions: topics, with their priorities."""
         self.errors = 0

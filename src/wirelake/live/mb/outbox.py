@@ -26,7 +26,10 @@ class Outbox:
         link = service.link
         if link.closing is not None:
             return
-        link.say(header + LF + payload)
+        if link.framing is MB_TCP:
+            link.send(b"".join((pack_size(len(header) + 1 + len(payload)), header, LF, payload)))
+        else:
+            link.say(header + LF + payload)
         if link.unsent > self._max_unsent:
             self._overflow(service)
         if self._audit.listeners:

@@ -10,6 +10,8 @@ import random
 from collections.abc import Iterable
 from typing import Any
 
+from ...codec.quick_frames import QuickFrames
+from ...errors import LimitExceeded
 from ...protocols.mb import MAX_FRAME, MAX_PAYLOAD
 from ...protocols.mb.conduct import AUDIT, HEARTBEAT, INITIALIZE
 from ..core.link import Link
@@ -25,7 +27,7 @@ from .outbox import Outbox
 from .requests import Requests
 from .system_topics import SUCCESS, SystemTopics
 from .topics import Topics
-from .wire import PUBLISH, REQUEST, VERSION, Clock, Fault, Head, Heads, Ids, size_of
+from .wire import PUBLISH, REQUEST, TO_BROKER, VERSION, Clock, Fault, Head, Heads, Ids
 
 SAY_INITIALIZE = f"publish:{INITIALIZE}:{VERSION}".encode()
 ASK_HEARTBEAT = f"request:{HEARTBEAT}:{VERSION}".encode()
@@ -95,21 +97,10 @@ class MbBroker(Session):
         if service is None or link.closing is not None:
             return
         self._begin(now)
-        data = service.incoming.add(data)
-        at, end = 0, len(data)
-        while end - at >= 4:
-            (size,) = size_of(data, at)
-            if size > MAX_FRAME:
-                self._drop(service, "a frame is too large")
-                return
-            start = at + 4
-            if start + size > end:
-                break
-            at = start + size
-            self._handle(service, data, start, at)
-            if link.state is None:
-                return
-        service.incoming.keep(data, at)
+        try:
+            service.frames.read(data, self._handle, service)
+        except LimitExceeded:
+            self._drop(service, "a frame is too large")
 
     def receive_messages(self, link: Link, bodies: Iterable[bytes], now: float) -> None:
         self._begin(now)
@@ -174,7 +165,7 @@ class MbBroker(Session):
 
     def _remove(self, service: Service) -> None:
         service.link.state = None
-        service.incoming = type(service.incoming)()
+        service.frames = QuickFrames(TO_BROKER)
         del self.services[service.id]
         self._timers.drop(service)
         self.log.stop(service)
@@ -186,12 +177,13 @@ class MbBroker(Session):
 
     # --- messages
 
-    def _handle(self, service: Service, data: bytes, start: int, stop: int) -> None:
+    def _handle(self, service: Service, data: bytes, start: int, stop: int) -> bool:
+        """Returns whether the service is gone now."""
         try:
             head, rid, parent, timeout, end = self._heads.parse(data, start, stop)
         except Fault as fault:
             self._malformed(service, fault)
-            return
+            return service.link.state is None
         service.heard = self.clock.now
         counts, metrics, size = self.counts, self._metrics, stop - start
         counts["router.message.count"] += 1
@@ -216,6 +208,7 @@ class MbBroker(Session):
                 self.requests.respond(service, rid, data[end:stop])
         except Fault as fault:
             self._refuse(service, head, rid, fault)
+        return service.link.state is None
 
     def _publish(self, service: Service, head: Head, rid: bytes | None, tail: bytes) -> None:
         """``tail`` is the payload with the line end before it."""

@@ -18,6 +18,7 @@ from ...codec.content import dump_json, read_json
 from ...errors import DecodeError
 from ...protocols import mb
 from ...protocols.mb.conduct import SYSTEM
+from ...spec.resolve import layout
 
 PUBLISH, REQUEST, RESPONSE = "publish", "request", "response"
 VERSION = "1.0.0"
@@ -27,7 +28,9 @@ MAX_TOPIC = 255
 MAX_HEADS = 2048
 """How many headers are remembered; then the memory starts anew."""
 
-size_of = struct.Struct(">I").unpack_from
+TO_BROKER = layout(mb.PROTOCOL, framing="tcp", profile="strict")
+TO_CLIENT = layout(mb.PROTOCOL, framing="tcp", profile="upstream")
+"""How streams are framed; the limits of a frame differ."""
 pack_size = struct.Struct(">I").pack
 
 _CLASSES: dict[str, Any] = {PUBLISH: mb.Publish, REQUEST: mb.Request, RESPONSE: mb.Response}
@@ -49,37 +52,6 @@ class MbTcp:
 
 
 MB_TCP = MbTcp()
-
-
-class Incoming:
-    """Bytes of a stream that do not yet make a whole frame: never more than one frame of them."""
-
-    __slots__ = ("_needed", "_rest")
-
-    def __init__(self) -> None:
-        self._rest = bytearray()
-        self._needed = 4
-
-    def add(self, data: bytes) -> bytes:
-        """What can be read now: nothing as long as the frame that has begun is not whole."""
-        rest = self._rest
-        if not rest:
-            return data
-        rest += data
-        if len(rest) < self._needed:
-            return b""
-        data = bytes(rest)
-        rest.clear()
-        return data
-
-    def keep(self, data: bytes, at: int) -> None:
-        """What could not be read. It is copied once more when the frame's length is known, then when it is whole."""
-        if at < len(data):
-            self._rest += data[at:] if at else data
-            self._needed = 4 if len(data) - at < 4 else 4 + size_of(data, at)[0]
-
-    def __len__(self) -> int:
-        return len(self._rest)
 
 
 class Fault(Exception):
