@@ -62,7 +62,7 @@ class QuickFrames:
     def read(self, data: bytes, take: Callable[[C, bytes, int, int], object], context: C) -> None:
         """Call ``take(context, buffer, start, stop)`` for each frame that is whole now, until it returns a true value.
 
-        ``start`` is behind the length. A length beyond its limits raises LimitExceeded. After either the stream is over.
+        ``start`` is behind the length. A length beyond its limits raises LimitExceeded. Both end the stream.
         """
         rest = self._rest
         if rest:
