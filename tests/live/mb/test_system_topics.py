@@ -453,17 +453,21 @@ def test_a_list_larger_than_a_connection_may_hold_is_refused_and_nobody_is_close
     assert peer.link.closing is None
 
 
-def test_all_services_together_have_a_limit_of_subscriptions() -> None:
-    broker = Broker(options=BrokerOptions(max_all_subscriptions=3))
-    one, two = broker.join().subscribe("a").subscribe("b"), broker.join().subscribe("a", "request")
-    args = {"action": "publish", "topic": "c"}
-    assert two.system("system.topic.subscribe", args).code == "SERVICE_UNAVAILABLE"
-    two.subscribe("a", "request", priority=5)
-    one.system("system.topic.unsubscribe", {"action": "publish", "topic": "b"})
-    two.subscribe("c")
-    assert one.system("system.topic.subscribe", {**args, "topic": "d"}).code == "SERVICE_UNAVAILABLE"
-    two.leave()
-    one.subscribe("d").subscribe("e")
+def test_all_services_together_have_a_limit_of_subscriptions_that_shuts_nobody_out() -> None:
+    broker = Broker(options=BrokerOptions(max_all_subscriptions=20))
+    one, two = broker.join(), broker.join()
+    for n in range(20):
+        one.subscribe(f"a{n}")
+    more = {"action": "request", "topic": "more"}
+    assert one.system("system.topic.subscribe", more).code == "SERVICE_UNAVAILABLE"
+    one.subscribe("a0")
+    for n in range(16):
+        two.subscribe(f"b{n}")
+    assert two.system("system.topic.subscribe", more).code == "SERVICE_UNAVAILABLE"
+    one.system("system.topic.unsubscribe", {"action": "publish", "topic": "a0"})
+    assert one.system("system.topic.subscribe", more).code == "SERVICE_UNAVAILABLE"
+    one.leave()
+    two.subscribe("more")
 
 
 # --- the arguments of system.log.subscribe

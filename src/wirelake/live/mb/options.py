@@ -24,7 +24,7 @@ class BrokerOptions:
     max_subscriptions: int = 10_000
     """Of one connection."""
     max_all_subscriptions: int = 100_000
-    """Of all connections together."""
+    """Of all connections together; a connection may have 16 in any case."""
     messages_per_second: int = 0
     """Publishes and requests of one connection; what exceeds it is refused."""
     messages_per_topic: int = 0

@@ -17,6 +17,8 @@ from .options import BrokerOptions
 from .wire import PUBLISH, REQUEST, Fault
 
 ONE, REST = "+", "#"
+RESERVED = 16
+"""Subscriptions that a service may have even if all together have too many: so nobody can shut others out."""
 MAX_ROUTES = 4096
 """How many topics' routes are remembered; then the memory starts anew."""
 
@@ -153,7 +155,8 @@ class Topics:
 
     def _check_limits(self, service: Service) -> None:
         own, all_together = self._options.max_subscriptions, self._options.max_all_subscriptions
-        if own and sum(map(len, service.topics.values())) >= own:
+        count = sum(map(len, service.topics.values()))
+        if own and count >= own:
             raise Fault("SERVICE_UNAVAILABLE", f"more than {own} subscriptions of one service")
-        if all_together and self._count >= all_together:
+        if all_together and self._count >= all_together and count >= RESERVED:
             raise Fault("SERVICE_UNAVAILABLE", f"more than {all_together} subscriptions of all services")
