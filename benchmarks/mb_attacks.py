@@ -89,8 +89,9 @@ def audit(attacker: Attacker, is_ready: Callable[[], None]) -> None:
         publisher.sendall(frames)
         for end in ends:
             with suppress(BlockingIOError):
-                while end.recv(1 << 20):
-                    pass
+                while True:
+                    if not end.recv(1 << 20):
+                        raise ConnectionError("closed")
 
 
 ATTACKS = {"topic list": list_topics, "log filters": filter_log, "audit": audit}
@@ -122,7 +123,10 @@ def under_attack(name: str | None, seconds: float) -> list[float]:
         try:
             if not ready.wait(120):
                 raise TimeoutError(f"{name}: the attack did not begin")
-            return waits_ms(port, seconds)
+            found = waits_ms(port, seconds)
+            if process.exitcode is not None:
+                raise RuntimeError(f"{name}: the broker ended the attack")
+            return found
         finally:
             process.kill()
             process.join()

@@ -6,6 +6,7 @@ Each message costs two copies or more, so they are put together from bytes that 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -19,18 +20,18 @@ _FRONT = f"publish:{AUDIT}:{VERSION}\n".encode()
 _check_json = msgspec.json.Decoder(msgspec.Raw).decode
 
 
+@dataclass(slots=True, eq=False)
 class Audit:
     """``listeners`` get the copies; ``overflow`` is called with one that leaves more than ``max_unsent`` unread."""
 
-    def __init__(self, clock: Clock, timeout_ms: int, max_unsent: int, overflow: Callable[[Service], None]) -> None:
-        self.listeners: tuple[Service, ...] = ()
-        self._clock = clock
-        self._timeout_ms = timeout_ms
-        self._max_unsent = max_unsent
-        self._overflow = overflow
-        self._fronts: dict[bytes, bytes] = {}
-        self._last = (b"", b'""')
-        """The last payload, and as JSON: what comes in mostly goes out next."""
+    clock: Clock
+    timeout_ms: int
+    max_unsent: int
+    overflow: Callable[[Service], None]
+    listeners: tuple[Service, ...] = ()
+    _fronts: dict[bytes, bytes] = field(default_factory=dict)
+    _last: tuple[bytes, bytes] = (b"", b'""')
+    """The last payload, and as JSON: what comes in mostly goes out next."""
 
     def received(
         self,
@@ -46,10 +47,10 @@ class Audit:
         if parent is not None:
             ids += b'","parentRequestId":"' + parent
         ids += b'"' if timeout is None else b'","timeout":%d' % timeout
-        limit = b"%d" % (self._timeout_ms if timeout is None else timeout)
+        limit = b"%d" % (self.timeout_ms if timeout is None else timeout)
         front = self._fronts.get(head.forward) or self._front(head.forward)
         message = (b'","message":{"header":{', front, ids, b'},"payload":', self._shown(payload), b"}}")
-        stamp, sender = self._clock.stamp, service.id.encode()
+        stamp, sender = self.clock.stamp, service.id.encode()
         self._send(b"".join((_FRONT, b'{"timestamp":"', stamp, b'","timeout":', limit, b',"from":"', sender, *message)))
 
     def sent(self, service: Service, header: bytes, payload: bytes, masked: bytes | None = None) -> None:
@@ -61,7 +62,7 @@ class Audit:
         front = self._fronts.get(key) or self._front(key)
         end = b"}}" if masked is None else b'},"maskedId":"%b"}' % masked
         message = (b'","message":{"header":{', front, ids, b'},"payload":', self._shown(payload), end)
-        self._send(b"".join((_FRONT, b'{"timestamp":"', self._clock.stamp, b'","to":"', service.id.encode(), *message)))
+        self._send(b"".join((_FRONT, b'{"timestamp":"', self.clock.stamp, b'","to":"', service.id.encode(), *message)))
 
     def _front(self, key: bytes) -> bytes:
         """Action, topic and version as JSON, without the last quote; ``key`` is the header up to where the id is.
@@ -90,8 +91,8 @@ class Audit:
                 link.send(framed)
             else:
                 link.say(body)
-            if link.unsent > self._max_unsent:
-                self._overflow(service)
+            if link.unsent > self.max_unsent:
+                self.overflow(service)
 
 
 def as_json(payload: bytes) -> bytes:

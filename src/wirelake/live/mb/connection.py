@@ -2,38 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from ...codec.quick_frames import QuickFrames
 from ..core.link import Link
 from .wire import PUBLISH, REQUEST, TO_BROKER
 
 
+@dataclass(slots=True, eq=False)
 class Service:
     """One connection."""
 
-    __slots__ = (
-        "asked_at", "connected_at", "description", "errors", "frames", "heard", "id", "link", "listed", "name",
-        "second", "spent", "topics",
-    )  # fmt: skip
-
-    def __init__(self, id: str, link: Link, now: float) -> None:
-        self.id = id
-        self.link = link
-        self.name = ""
-        self.description = ""
-        self.connected_at = now
-        self.heard = now
-        """When the last message came whose header was good."""
-        self.asked_at = -1.0
-        """When it was last asked for a sign of life."""
-        self.frames = QuickFrames(TO_BROKER)
-        self.topics: dict[str, dict[str, float]] = {PUBLISH: {}, REQUEST: {}}
-        """Its subscriptions: topics, with their priorities."""
-        self.errors = 0
-        self.second = -1
-        self.spent = 0
-        """Messages in this second, where that is limited."""
-        self.listed = 0
-        """Bytes of listings in this second."""
+    id: str
+    link: Link
+    connected_at: float
+    heard: float
+    """When the last message came whose header was good."""
+    asked_at: float = -1.0
+    """When it was last asked for a sign of life."""
+    name: str = ""
+    description: str = ""
+    frames: QuickFrames = field(default_factory=lambda: QuickFrames(TO_BROKER))
+    topics: dict[str, dict[str, float]] = field(default_factory=lambda: {PUBLISH: {}, REQUEST: {}})
+    """Its subscriptions: topics, with their priorities."""
+    errors: int = 0
+    second: int = -1
+    spent: int = 0
+    """Messages in this second, where that is limited."""
+    listed: int = 0
+    """Bytes of listings in this second."""
 
     @property
     def is_here(self) -> bool:

@@ -7,15 +7,13 @@ together may cost in a while is bounded, and each has the same share; what goes 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import Any
 
 from .connection import Service
 from .log_filter import MAX_TEXT, Filter
+from .outbox import Outbox
 from .wire import VERSION, Clock, write_json
-
-if TYPE_CHECKING:
-    from .outbox import Outbox
 
 LOG = "system.log"
 LEVELS = ("debug", "info", "warn", "error")
@@ -37,15 +35,15 @@ class Reading:
     work: int = 0
 
 
+@dataclass(slots=True, eq=False)
 class Log:
     """``readers`` is asked before a record is made: mostly nobody reads."""
 
-    def __init__(self, clock: Clock, counts: Counter[str], outbox: Outbox) -> None:
-        self.readers: dict[Service, Reading] = {}
-        self._clock = clock
-        self._counts = counts
-        self._outbox = outbox
-        self._while = -1
+    clock: Clock
+    counts: Counter[str]
+    outbox: Outbox
+    readers: dict[Service, Reading] = field(default_factory=dict)
+    _while: int = -1
 
     def start(self, service: Service, levels: frozenset[str], pattern: Filter | None) -> None:
         """The share of a reader that changes its mind stays used."""
@@ -60,16 +58,16 @@ class Log:
             return
         self._begin_while()
         share = MAX_WORK // len(self.readers)
-        record = {"level": level, "message": text, "timestamp": self._clock.stamp.decode(), "module": module}
+        record = {"level": level, "message": text, "timestamp": self.clock.stamp.decode(), "module": module}
         payload = b""
         for reader, reading in list(self.readers.items()):
             if level in reading.levels and self._wants(reading, text, share):
                 payload = payload or write_json({**record, "serviceId": service.id, **fields})
-                self._outbox.send(reader, _HEADER, payload)
+                self.outbox.send(reader, _HEADER, payload)
 
     def _wants(self, reading: Reading, text: str, share: int) -> bool:
         if reading.work >= share:
-            self._counts["log.skipped"] += 1
+            self.counts["log.skipped"] += 1
             return False
         reading.work += SENDING
         if reading.pattern is None:
@@ -78,7 +76,7 @@ class Log:
         return reading.pattern.search(text)
 
     def _begin_while(self) -> None:
-        number = int(self._clock.now * WHILES)
+        number = int(self.clock.now * WHILES)
         if number != self._while:
             self._while = number
             for reading in self.readers.values():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from ..core.link import Framing
 from .audit import Audit
@@ -10,17 +11,15 @@ from .connection import Service
 from .wire import LF, MB_TCP, Clock, Fault, Head, Ids, pack_size
 
 
+@dataclass(slots=True, eq=False)
 class Outbox:
     """``overflow`` is called with a service that leaves more than ``max_unsent`` bytes unread."""
 
-    def __init__(
-        self, clock: Clock, ids: Ids, audit: Audit, max_unsent: int, overflow: Callable[[Service], None]
-    ) -> None:
-        self._clock = clock
-        self._ids = ids
-        self._audit = audit
-        self._max_unsent = max_unsent
-        self._overflow = overflow
+    clock: Clock
+    ids: Ids
+    audit: Audit
+    max_unsent: int
+    overflow: Callable[[Service], None]
 
     def send(self, service: Service, header: bytes, payload: bytes) -> None:
         link = service.link
@@ -30,17 +29,17 @@ class Outbox:
             link.send(b"".join((pack_size(len(header) + 1 + len(payload)), header, LF, payload)))
         else:
             link.say(header + LF + payload)
-        if link.unsent > self._max_unsent:
-            self._overflow(service)
-        if self._audit.listeners:
-            self._audit.sent(service, header, payload)
+        if link.unsent > self.max_unsent:
+            self.overflow(service)
+        if self.audit.listeners:
+            self.audit.sent(service, header, payload)
 
     def reply(self, service: Service, head: Head, rid: bytes | None, payload: bytes) -> None:
         """A reply always has an id: an invented one if the message had none."""
-        self.send(service, head.answer + (rid or self._ids.take()), payload)
+        self.send(service, head.answer + (rid or self.ids.take()), payload)
 
     def refuse(self, service: Service, head: Head, rid: bytes | None, fault: Fault) -> None:
-        self.reply(service, head, rid, fault.payload(self._clock))
+        self.reply(service, head, rid, fault.payload(self.clock))
 
     def forward(self, receivers: tuple[Service, ...], header: bytes, tail: bytes, masked: bytes | None = None) -> bool:
         """To all whose connections are not closing; False if there is none.
@@ -64,8 +63,8 @@ class Outbox:
                 if framing not in others:
                     others[framing] = framing.wrap(framed[4:])
                 link.send(others[framing])
-            if link.unsent > self._max_unsent:
-                self._overflow(service)
-            if self._audit.listeners:
-                self._audit.sent(service, header, tail[1:], masked)
+            if link.unsent > self.max_unsent:
+                self.overflow(service)
+            if self.audit.listeners:
+                self.audit.sent(service, header, tail[1:], masked)
         return is_sent

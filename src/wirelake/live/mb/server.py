@@ -59,9 +59,8 @@ class MbBroker(Session):
         self.outbox = Outbox(clock, ids, self.audit, options.max_unsent, self._overflow)
         self.log = Log(clock, self.counts, self.outbox)
         self.requests = Requests(
-            options, self.topics.requested, self.outbox, self.log,
-            clock=clock, timers=self._timers, ids=ids, chance=self.chance, counts=self.counts,
-        )  # fmt: skip
+            options, self.topics.requested, self.outbox, self.log, clock, self._timers, ids, self.chance, self.counts
+        )
         self._system = SystemTopics(self)
         self._metrics = Metrics(self.counts)
         self._probe = probe
@@ -82,7 +81,7 @@ class MbBroker(Session):
             self.note("warn", "one connection too many", peer=link.peer)
             link.close("too many connections", 1013)
             return
-        service = Service(self._ids.take().decode(), link, now)
+        service = Service(self._ids.take().decode(), link, now, now)
         link.state = service
         self.services[service.id] = service
         self._timers.set(service, now + self.options.heartbeat_seconds)
