@@ -61,6 +61,7 @@ EXTRAS = {
     "numpy": "columnar",
     "websockets": "net",
     "cryptography": "net",
+    "re2": "net",
     "duckdb": "report",
     "plotly": "report",
 }

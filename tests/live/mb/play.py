@@ -10,8 +10,8 @@ from typing import Any
 from wirelake.live.core.link import Framing, Link
 from wirelake.live.core.session import Session
 from wirelake.live.drive.websocket import WebSocketFraming
+from wirelake.live.mb.options import BrokerOptions
 from wirelake.live.mb.server import MbBroker
-from wirelake.live.mb.services import BrokerOptions
 from wirelake.live.mb.wire import MB_TCP
 
 MB_WS = WebSocketFraming(is_text=True)

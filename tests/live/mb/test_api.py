@@ -16,6 +16,7 @@ from tests.waiting import until
 from wirelake.errors import DecodeError, EncodeError, WireError
 from wirelake.live import AnswerError, ConnectionFailed, ConnectionLost, Refused, RequestTimeout, mb
 from wirelake.live.mb import Message, Request
+from wirelake.live.mb.options import ClientOptions
 
 __all__ = ["authority"]
 
@@ -199,6 +200,33 @@ def test_the_end_of_one_subscription_does_not_take_another_one_with_it():
     run(main)
 
 
+def test_leaving_a_subscription_waits_until_the_broker_has_ended_it():
+    async def main() -> None:
+        async with broker() as live, mb.connect(live.url()) as client:
+            for overflow in ("wait", "drop"):
+                async with client.subscribe("a", "b.#", limit=1, overflow=overflow):
+                    await client.publish("a", 1)
+                    await client.publish("a", 2, confirm=True)
+                assert live.session.topics.published.by_topic == {}
+
+    run(main)
+
+
+def test_leaving_a_subscription_does_not_wait_for_a_broker_that_is_gone_or_silent():
+    async def main() -> None:
+        async with broker() as live, mb.connect(live.url(), reconnect=QUICK) as client:
+            async with client.subscribe("a"):
+                client._session.options = ClientOptions(timeout_ms=20, grace_seconds=0.0)
+                live.session._system.answer = lambda *_: None
+            assert not client._session._calls
+            del live.session._system.answer
+            async with client.subscribe("a"):
+                await live.kill()
+                await until(lambda: not client.is_connected)
+
+    run(main)
+
+
 def test_wildcards_do_not_bring_system_topics():
     async def main() -> None:
         async with (
@@ -298,7 +326,7 @@ def test_no_answer_in_time_is_a_time_out_and_leaves_nothing_behind():
                 await client.request("slow", timeout=0.05)
             assert isinstance(caught.value, TimeoutError)
             assert caught.value.rule == "request_timeout"
-            assert not client._open and not client._session._open
+            assert not client._open and not client._session._calls
             await responder.stop()
 
     run(main)
@@ -310,7 +338,7 @@ def test_a_broker_that_says_nothing_does_not_make_us_wait_for_ever():
             live.session._handle = lambda *_: None
             with pytest.raises(RequestTimeout):
                 await client.request("slow", timeout=0.05)
-            assert not client._session._open
+            assert not client._session._calls
 
     run(main)
 
@@ -335,14 +363,14 @@ def test_a_cancelled_request_leaves_nothing_behind_and_its_late_answer_hurts_nob
         async with broker() as live, mb.connect(live.url()) as client:
             await client.respond("late", answer)
             tasks = [asyncio.ensure_future(client.request("late", number)) for number in range(10)]
-            await until(lambda: len(client._session._open) == 10)
+            await until(lambda: len(client._session._calls) == 10)
             for task in tasks[:9]:
                 task.cancel()
             await asyncio.wait(tasks[:9])
-            assert len(client._open) == len(client._session._open) == len(client._session._timers) - 1 == 1
+            assert len(client._open) == len(client._session._calls) == len(client._session._timers) - 1 == 1
             go_on.set()
             assert (await tasks[9]).json() == 9
-            assert not client._open and not client._session._open
+            assert not client._open and not client._session._calls
 
     run(main)
 
@@ -397,7 +425,7 @@ def test_closing_a_responder_waits_for_what_it_has_begun():
         async with broker() as live, mb.connect(live.url()) as client:
             responder = await client.respond("a", answer, concurrency=1)
             asking = [asyncio.ensure_future(client.request("a")) for _ in range(3)]
-            await until(lambda: len(live.session._open) == 3)
+            await until(lambda: len(live.session.requests.open) == 3)
             closing = asyncio.ensure_future(responder.close())
             await asyncio.sleep(0)
             assert not closing.done()
@@ -484,8 +512,6 @@ def test_an_application_that_stands_still_does_not_lose_its_connection_to_heartb
 
 def hasty(client: Any, heartbeat: float, answer: float) -> None:
     """Heartbeats that do not take half a minute."""
-    from wirelake.live.mb.connection import ClientOptions
-
     session = client._session
     session.options = ClientOptions(heartbeat_seconds=heartbeat, answer_seconds=answer)
     client._connection.do(lambda now: session._timers.set("silence", now + heartbeat))
@@ -530,7 +556,7 @@ def test_answers_wait_while_the_connection_is_full():
 
         async with broker() as live, mb.connect(live.url()) as service, mb.connect(live.url()) as client:
             await service.respond("big", answer, concurrency=10)
-            pipe = next(pipe for pipe in live.server.endpoint.pipes.values() if pipe.link.state.requested)
+            pipe = next(pipe for pipe in live.server.endpoint.pipes.values() if pipe.link.state.topics["request"])
             pipe.transport.pause_reading()
             asking = [asyncio.ensure_future(client.request("big", timeout=20)) for _ in range(1000)]
             before = -1
@@ -559,7 +585,7 @@ def test_after_a_loss_it_registers_and_subscribes_again_and_open_requests_fail()
             await client.respond("slow", lambda asked: asyncio.sleep(0.01, "answered"))
             await client.respond("never", lambda asked: asyncio.sleep(60))
             open_one = asyncio.ensure_future(client.request("never"))
-            await until(lambda: bool(live.session._open))
+            await until(lambda: bool(live.session.requests.open))
             await live.kill()
             with pytest.raises(ConnectionLost) as caught:
                 await open_one
@@ -648,8 +674,8 @@ def test_a_subscription_that_is_refused_after_a_loss_ends_with_that():
             client.subscribe("a.+") as messages,
         ):
             await live.kill()
+            from wirelake.live.mb.options import BrokerOptions
             from wirelake.live.mb.server import MbBroker
-            from wirelake.live.mb.services import BrokerOptions
 
             live._make = lambda: MbBroker(options=BrokerOptions(wildcard_subscriptions=False))
             await live.start()
@@ -721,8 +747,6 @@ def test_a_broker_that_does_not_answer_the_registration_is_no_refusal():
             client = mb.connect(live.url(), name="x")
             options = {"timeout_ms": 50, "grace_seconds": 0.0, "name": "x"}
             made = client._make()
-            from wirelake.live.mb.connection import ClientOptions
-
             made._session.options = ClientOptions(**options)
             with pytest.raises(ConnectionFailed, match="registration of x"):
                 await made._connection.open()

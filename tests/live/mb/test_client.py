@@ -12,8 +12,8 @@ from tests.live.mb.play import EPOCH, MB_WS, UUID4, F, P, R, Said, Stage, frame,
 from wirelake.errors import EncodeError, LocalProtocolError
 from wirelake.live.core.link import Link
 from wirelake.live.mb.client import MbClient
-from wirelake.live.mb.connection import ClientOptions
 from wirelake.live.mb.events import Answered, Asked, Delivered, Lost, Ready, Refused
+from wirelake.live.mb.options import ClientOptions
 
 GREETING = "publish:system.initialize:1.0.0\n{}"
 SUCCESS = '{"status":"success"}'

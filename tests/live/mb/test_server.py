@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.live.mb.play import MB_WS, UUID4, Broker, F, P, Peer, R, Said, frame
-from wirelake.live.mb.services import BrokerOptions
+from wirelake.live.mb.options import BrokerOptions
 from wirelake.live.mb.wire import MB_TCP
 
 
@@ -441,7 +441,7 @@ def test_a_connection_that_is_gone_leaves_nothing_behind() -> None:
     assert other.one("publish:a:1.0.0\n").code == "NO_ROUTE_FOUND"
     assert other.one("request:a:1.0.0\n").code == "NO_ROUTE_FOUND"
     assert other.system("system.topic.list").json == {"topics": []}
-    assert broker.session.published.by_topic == {}
+    assert broker.session.topics.published.by_topic == {}
     peer.leave()
 
 
@@ -745,7 +745,7 @@ def test_what_is_remembered_of_headers_and_routes_is_bounded() -> None:
             peer.take()
     session = broker.session
     assert len(session._heads.known) <= 2048
-    assert len(session.published.routes) <= 4096
+    assert len(session.topics.published.routes) <= 4096
 
 
 def test_timers_of_answered_requests_do_not_pile_up() -> None:
@@ -755,4 +755,4 @@ def test_timers_of_answered_requests_do_not_pile_up() -> None:
         (asked,) = peer.ask(f"request:a:1.0.0:{R}::3600000\n")
         peer.ask(f"response:a:1.0.0:{asked.rid}\n")
     assert len(broker.session._timers._heap) < 200
-    assert broker.session._open == {}
+    assert broker.session.requests.open == {}

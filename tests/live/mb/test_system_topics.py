@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
 
 from tests.live.mb.play import UUID4, Broker, P, Peer, R
-from wirelake.live.mb.services import BrokerOptions
+from wirelake.live.mb.options import BrokerOptions
 
 SUCCESS = {"status": "success"}
 FAILURE = {"status": "failure"}
@@ -381,6 +382,92 @@ def test_topics_are_listed_with_their_subscribers(topic: str, key: str) -> None:
             {"action": "publish", "topic": "b", "subscribers": [{"serviceId": one.id}, {"serviceId": two.id}]},
         ]
     }
+
+
+def crowd(size: int, most: int = 8 << 20) -> tuple[Broker, Peer]:
+    """A broker with so many subscriptions, and somebody else."""
+    broker = Broker(options=BrokerOptions(max_subscriptions=0, max_unsent=most))
+    for i in range(4):
+        peer = broker.join()
+        bodies = [
+            f'request:system.topic.subscribe:1.0.0\n{{"action":"{action}","topic":"t{i}.x{n % 97}.y{n}"}}'
+            for n in range(size // 8)
+            for action in ("publish", "request")
+        ]
+        for at in range(0, len(bodies), 1000):
+            peer.ask(*bodies[at : at + 1000])
+    return broker, broker.join()
+
+
+def seconds_of(peer: Peer, body: str) -> float:
+    start = time.perf_counter()
+    peer.say(body)
+    took = time.perf_counter() - start
+    peer.take()
+    return took
+
+
+def test_listing_many_subscriptions_does_not_hold_up_others() -> None:
+    """Also when a subscription changes before each listing."""
+    broker, peer = crowd(50_000)
+    body = f"request:system.topic.list:1.0.0:{R}\n"
+    took = []
+    for n in range(6):
+        broker.pass_time(1.1)
+        peer.subscribe(f"n{n}.z")
+        took.append(seconds_of(peer, body))
+    assert min(took) < 0.05
+
+
+def test_the_list_is_the_same_after_any_changes() -> None:
+    broker = Broker()
+    peers = [broker.join() for _ in range(40)]
+    for n, peer in enumerate(peers):
+        peer.subscribe("all").subscribe("some", "request", priority=n % 3).subscribe(f"own{n}")
+    before = peers[0].system("system.topic.list").json["topics"]
+    assert [(entry["topic"], entry["action"]) for entry in before][:2] == [("all", "publish"), ("own0", "publish")]
+    assert [one["priority"] for one in before[-1]["subscribers"]] == [2] * 13 + [1] * 13 + [0] * 14
+    for peer in peers[1:]:
+        peer.leave()
+    after = peers[0].system("system.topic.list").json["topics"]
+    one = [{"serviceId": peers[0].id}]
+    assert [entry["subscribers"] for entry in after] == [one, one, [{**one[0], "priority": 0}]]
+
+
+def test_a_client_that_asks_for_lists_all_the_time_is_refused_for_the_rest_of_the_second() -> None:
+    broker, peer = crowd(20_000)
+    body = f"request:system.topic.list:1.0.0:{R}\n"
+    said = [peer.one(body) for _ in range(5)]
+    assert [one.code if one.payload.startswith(b'{"error') else None for one in said][-1] == "SERVICE_UNAVAILABLE"
+    assert peer.system("system.heartbeat").json == SUCCESS
+    assert peer.subscribe("still.works")
+    assert "topics" in broker.join().one(body).json
+    broker.pass_time(1.1)
+    assert "topics" in peer.one(body).json
+
+
+def test_a_list_larger_than_a_connection_may_hold_is_refused_and_nobody_is_closed() -> None:
+    _, peer = crowd(800, most=20_000)
+    said = peer.system("system.topic.list")
+    assert said.code == "SERVICE_UNAVAILABLE"
+    assert peer.link.closing is None
+
+
+def test_all_services_together_have_a_limit_of_subscriptions_that_shuts_nobody_out() -> None:
+    broker = Broker(options=BrokerOptions(max_all_subscriptions=20))
+    one, two = broker.join(), broker.join()
+    for n in range(20):
+        one.subscribe(f"a{n}")
+    more = {"action": "request", "topic": "more"}
+    assert one.system("system.topic.subscribe", more).code == "SERVICE_UNAVAILABLE"
+    one.subscribe("a0")
+    for n in range(16):
+        two.subscribe(f"b{n}")
+    assert two.system("system.topic.subscribe", more).code == "SERVICE_UNAVAILABLE"
+    one.system("system.topic.unsubscribe", {"action": "publish", "topic": "a0"})
+    assert one.system("system.topic.subscribe", more).code == "SERVICE_UNAVAILABLE"
+    one.leave()
+    two.subscribe("more")
 
 
 # --- the arguments of system.log.subscribe

@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 import wirelake
 from tests.live.mb.play import EPOCH, MB_WS, Broker, R, frame, unframe
 from wirelake.live.mb.client import MbClient
-from wirelake.live.mb.connection import ClientOptions
 from wirelake.live.mb.events import Answered, Asked, Delivered, Lost, Ready
+from wirelake.live.mb.options import BrokerOptions, ClientOptions
 from wirelake.live.mb.server import MbBroker
-from wirelake.live.mb.services import BrokerOptions
 from wirelake.live.mb.wire import MB_TCP
 
 TOPICS = ["a", "a.b", "A.c", "x.y.z"]
@@ -201,10 +200,10 @@ def test_everything_that_was_asked_ends_exactly_once(seed: int) -> None:
     world.settle()
     assert world.open == [set(), set(), set()]
     assert world.broker.services == {}
-    assert world.broker.published.by_topic == {}
-    assert world.broker.requested.by_topic == {}
+    assert world.broker.topics.published.by_topic == {}
+    assert world.broker.topics.requested.by_topic == {}
     world.pass_time(3601)
-    assert world.broker._open == {}
+    assert world.broker.requests.open == {}
     assert world.broker.deadline is None
 
 
@@ -319,7 +318,7 @@ def test_no_bytes_make_a_broker_fail_and_all_its_answers_are_good_messages(chunk
     for chunk in chunks:
         stranger.feed(chunk)
         state = stranger.link.state
-        assert state is None or len(state.incoming) <= 16755
+        assert state is None or len(state.frames) <= 16755
         for peer in (stranger, other):
             for body in unframe(broker.written(peer.link)):
                 wirelake.decode("mb", body[: body.index(b"\n") + 1], profile="strict")
@@ -365,7 +364,7 @@ def test_a_flood_of_garbage_keeps_nothing() -> None:
         broker.session.notes.clear()
     session = broker.session
     assert len(session._heads.known) < 10
-    assert session._open == {}
+    assert session.requests.open == {}
     assert len(session.services) == 1
 
 
@@ -375,6 +374,6 @@ def test_memory_of_a_half_frame_is_bounded_by_the_frame() -> None:
     for peer in peers:
         peer.feed((16751).to_bytes(4, "big") + b"x" * 16750)
         assert peer.link.state is not None
-        assert len(peer.link.state.incoming) == 16754
+        assert len(peer.link.state.frames) == 16754
         peer.leave()
         assert peer.link.state is None

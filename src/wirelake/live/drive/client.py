@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -79,7 +79,7 @@ class Subscription(Generic[M]):
 
     async def __aexit__(self, *_: object) -> None:
         self._inbox.discard()
-        self._client._end(self)
+        await self._client._agreed(self._client._end(self))
 
     def __aiter__(self) -> AsyncIterator[M]:
         return self
@@ -228,20 +228,25 @@ class Client(ABC, Generic[M, Q]):
             self._end(subscription)
             raise
 
-    def _end(self, subscription: Subscription[M]) -> None:
+    def _end(self, subscription: Subscription[M]) -> Iterable[Token]:
         if subscription in self._subscriptions:
             self._subscriptions.remove(subscription)
             self._routes.clear()
             kept = {self._canonical(pattern) for other in self._subscriptions for pattern in other.patterns}
             left = tuple(pattern for pattern in subscription.patterns if self._canonical(pattern) not in kept)
             if left and self._connection.error is None:
-                self._unsubscribe(left)
+                return self._unsubscribe(left) or ()
+        return ()
 
     @abstractmethod
     async def _subscribe(self, patterns: tuple[str, ...]) -> None: ...
 
     @abstractmethod
-    def _unsubscribe(self, patterns: tuple[str, ...]) -> None: ...
+    def _unsubscribe(self, patterns: tuple[str, ...]) -> Iterable[Token] | None:
+        """End them. Returns what to wait for, where the server says that it has done so."""
+
+    async def _agreed(self, tokens: Iterable[Token]) -> None:
+        """Waits until the server has ended subscriptions."""
 
     def _canonical(self, pattern: str) -> str:
         return pattern

@@ -9,10 +9,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -30,7 +31,7 @@ from ..drive.responder import Responder
 from ..drive.urls import Target
 from . import events as event
 from .client import MbClient as MbSession
-from .connection import ClientOptions
+from .options import ClientOptions
 from .wire import MB_TCP, VERSION, MbError
 
 log = logging.getLogger("wirelake.live")
@@ -79,7 +80,11 @@ class MbClient(Client[Message, Request]):
     max_message = MAX_RECEIVED
 
     def __init__(self, dial: Dial, options: ClientOptions) -> None:
-        self._session = _Session(lambda: self._connection.flow.is_stopped, options)
+        self._session = MbSession(
+            options=options,
+            chance=random.Random(secrets.randbits(256)),
+            is_deaf=lambda: self._connection.flow.is_stopped,
+        )
         super().__init__(dial, self._session)
         self.refused = 0
         """Publishes without ``confirm`` that the broker refused, mostly because nobody had subscribed their topics."""
@@ -164,9 +169,14 @@ class MbClient(Client[Message, Request]):
         for pattern in patterns:
             await self._in_force(partial(self._session.subscribe, pattern))
 
-    def _unsubscribe(self, patterns: tuple[str, ...]) -> None:
-        for pattern in patterns:
-            self._connection.do(partial(self._session.unsubscribe, pattern))
+    def _unsubscribe(self, patterns: tuple[str, ...]) -> list[str]:
+        tokens = [self._connection.do(partial(self._session.unsubscribe, pattern)) for pattern in patterns]
+        return [token for token in tokens if token is not None]
+
+    async def _agreed(self, tokens: Iterable[str]) -> None:
+        """Whatever the broker says, and if it says nothing in time, there is nothing to be done about it."""
+        waits = [self._answer_to(token, self._session.forget) for token in tokens]
+        await asyncio.gather(*waits, return_exceptions=True)
 
     async def _serve(self, pattern: str, priority: float) -> None:
         try:
@@ -211,21 +221,6 @@ class MbClient(Client[Message, Request]):
             error = AnswerError(INTERNAL_ERROR, f"the handler failed: {type(error).__name__}: {error}"[:1000])
         code, message, details = error.code, error.message or error.code, error.details
         self._connection.do(lambda now: self._session.answer_error(given, code, message, now, details))
-
-
-class _Session(MbSession):
-    """What a client with an application adds: that may give up waiting, and may be too slow to read."""
-
-    def __init__(self, is_stopped: Callable[[], bool], options: ClientOptions) -> None:
-        super().__init__(options=options, chance=random.Random(secrets.randbits(256)))
-        self._is_stopped = is_stopped
-
-    def tick(self, now: float) -> None:
-        """While nothing is read, no answer to a heartbeat can be seen; then the next one shows that we live."""
-        if self._heartbeat is not None and self._is_stopped():
-            self._timers.drop(self._heartbeat)
-            self._heartbeat = None
-        super().tick(now)
 
 
 def to_payload(value: Payload) -> bytes:

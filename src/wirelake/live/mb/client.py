@@ -1,27 +1,77 @@
 """A client of an MB broker, ours or another: publishes, subscribes, asks and answers.
 
-Ids in answers that nobody asked for are tolerated; brokers make some up.
+It introduces itself and keeps the connection alive. After a loss it may be connected again with a new link: then it
+registers and subscribes anew by itself. Ids in answers that nobody asked for are tolerated; brokers make some up.
 """
 
 from __future__ import annotations
 
+import random
 import re
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ...codec import decode
-from ...errors import DecodeError, EncodeError, LocalProtocolError
-from ...protocols.mb import MAX_PAYLOAD, MAX_TIMEOUT_MS, UUID4
-from ...protocols.mb.conduct import HEARTBEAT, INITIALIZE
+from ...codec.quick_frames import QuickFrames
+from ...errors import DecodeError, EncodeError, LimitExceeded, LocalProtocolError
+from ...protocols.mb import MAX_PAYLOAD, MAX_RECEIVED, MAX_TIMEOUT_MS, UUID4
+from ...protocols.mb.conduct import HEARTBEAT, INITIALIZE, REGISTER
+from ..core.link import Link
+from ..core.session import Session
+from ..core.timers import Timers
 from . import wire
-from .connection import Talk, Waiting
-from .events import Asked, Delivered, Refused
+from .calls import Call, Calls
+from .events import NO_ANSWER, Asked, Delivered, Event, Lost, Ready, Refused
+from .options import ClientOptions
 from .topics import is_valid_topic
 
+_SILENCE = "silence"
+"""A timer that belongs to no id."""
 _is_id = re.compile(UUID4).fullmatch
 
+Kind = tuple[str, str]
+"""Action and pattern of a subscription."""
 
-class MbClient(Talk):
-    """Tells its events (see ``mb_events``). What needs a connection raises LocalProtocolError when there is none."""
+
+class MbClient(Session):
+    """Tells its events (see ``events``). What needs a connection raises LocalProtocolError when there is none.
+
+    ``is_deaf`` says whether nothing is read at the moment: then no reply to a heartbeat can come, and none is missed.
+    """
+
+    events: list[Event]
+
+    def __init__(
+        self,
+        *,
+        options: ClientOptions | None = None,
+        epoch: float = 0.0,
+        chance: random.Random | None = None,
+        is_deaf: Callable[[], bool] = lambda: False,
+    ) -> None:
+        super().__init__(epoch=epoch, chance=chance)
+        self.options = options or ClientOptions()
+        self.link: Link | None = None
+        self.is_ready = False
+        self._is_deaf = is_deaf
+        self._is_introduced = False
+        self._connections = 0
+        self._ids = wire.Ids(self.chance)
+        self._timers: Timers[str] = Timers()
+        self._frames = QuickFrames(wire.TO_CLIENT)
+        self._heads = wire.Heads()
+        self._fronts = wire.Fronts()
+        self._calls = Calls(self._ids, self._timers, self.events)
+        self._wanted: dict[Kind, float] = {}
+        self._introducing: set[str] = set()
+        self._heartbeat: str | None = None
+        self._sent_at = 0.0
+
+    @property
+    def deadline(self) -> float | None:
+        return self._timers.deadline
+
+    # --- what the application does
 
     def publish(
         self,
@@ -33,10 +83,10 @@ class MbClient(Talk):
         parent: str | None = None,
     ) -> str | None:
         """With ``confirm`` an Answered event will tell whether somebody got it."""
-        header = self._header(wire.PUBLISH, topic, version)
+        front = self._fronts.get(wire.PUBLISH, topic, version)
         self._check(payload, parent, expects=confirm)
-        token = self._expect(Waiting(topic), now, self.options.timeout_ms) if confirm else None
-        self._say(wire.add_ids(header, token, parent), payload, now)
+        token = self._begin(Call(topic), now) if confirm else None
+        self._say(wire.add_ids(front, token, parent), payload, now)
         return token
 
     def request(
@@ -51,10 +101,10 @@ class MbClient(Talk):
         """An Answered event will tell the response, or the error."""
         if timeout_ms is not None and not 1 <= timeout_ms <= MAX_TIMEOUT_MS:
             raise EncodeError(f"{timeout_ms} is not from 1 to {MAX_TIMEOUT_MS}", rule="timeout", path="timeout")
-        header = self._header(wire.REQUEST, topic, version)
+        front = self._fronts.get(wire.REQUEST, topic, version)
         self._check(payload, parent, expects=True)
-        token = self._expect(Waiting(topic), now, timeout_ms or self.options.timeout_ms)
-        self._say(wire.add_ids(header, token, parent, timeout_ms), payload, now)
+        token = self._begin(Call(topic), now, timeout_ms)
+        self._say(wire.add_ids(front, token, parent, timeout_ms), payload, now)
         return token
 
     def system(self, topic: str, args: Any, now: float) -> str:
@@ -66,18 +116,15 @@ class MbClient(Talk):
         if self.link is None or self.link.closing is not None or asked.connection != self._connections:
             return False
         self._check(payload)
-        self._say(wire.add_ids(self._answer_header(asked), asked.token), payload, now)
+        try:
+            front = self._fronts.get(wire.RESPONSE, asked.topic, asked.version)
+        except EncodeError:  # a version that only some brokers accept
+            front = self._fronts.get(wire.RESPONSE, asked.topic)
+        self._say(wire.add_ids(front, asked.token), payload, now)
         return True
 
-    def _answer_header(self, asked: Asked) -> bytes:
-        """With the version of the question, unless that is one which only some brokers accept."""
-        try:
-            return self._header(wire.RESPONSE, asked.topic, asked.version)
-        except EncodeError:
-            return self._header(wire.RESPONSE, asked.topic)
-
     def answer_error(self, asked: Asked, code: str, message: str, now: float, details: Any = None) -> bool:
-        return self.answer(asked, wire.Fault(code, message, details).payload(self.epoch + now), now)
+        return self.answer(asked, wire.Fault(code, message, details).payload(wire.Clock(self.epoch, now)), now)
 
     def subscribe(self, pattern: str, now: float) -> str | None:
         """Gives a token if the broker is asked now; else it will be when there is one, now and after each loss."""
@@ -95,8 +142,7 @@ class MbClient(Talk):
 
     def forget(self, token: str) -> None:
         """Nobody waits for this answer any more."""
-        if self._open.pop(token, None) is not None:
-            self._timers.drop(token)
+        self._calls.forget(token)
 
     def close(self, reason: str = "") -> None:
         if self.link is not None:
@@ -114,15 +160,14 @@ class MbClient(Talk):
         self._wanted.pop((action, pattern.lower()), None)
         if not self._is_introduced:
             return None
-        args = {"action": action, "topic": pattern}
-        return self._ask(Waiting("system.topic.unsubscribe"), args, now)
+        return self._ask(Call("system.topic.unsubscribe"), {"action": action, "topic": pattern}, now)
 
     def _check(self, payload: bytes, parent: str | None = None, *, expects: bool = False) -> None:
         """Raises if this cannot be sent, or cannot be sent now."""
         if self.link is None or self.link.closing is not None:
             raise LocalProtocolError("there is no connection", rule="state")
-        if expects and len(self._open) >= self.options.max_open:
-            raise LocalProtocolError(f"{len(self._open)} requests are open already", rule="state")
+        if expects and len(self._calls) >= self.options.max_open:
+            raise LocalProtocolError(f"{len(self._calls)} requests are open already", rule="state")
         if len(payload) > MAX_PAYLOAD:
             text = f"{len(payload)} bytes, at most {MAX_PAYLOAD}"
             raise EncodeError(text, rule="payload_too_large", path="payload")
@@ -130,13 +175,136 @@ class MbClient(Talk):
             text = f"{parent!r} is not a UUID of version 4"
             raise EncodeError(text, rule="parent_request_id", path="parent_request_id")
 
-    def _handle(self, data: bytes, start: int, stop: int, now: float) -> None:
+    # --- the connection
+
+    def connected(self, link: Link, now: float) -> None:
+        if self.link is not None:
+            self._lose("another connection took its place")
+        self.link = link
+        self._connections += 1
+        self._frames = QuickFrames(wire.TO_CLIENT)
+        self._sent_at = now
+        self._timers.set(INITIALIZE, now + self.options.initialize_seconds)
+        self._timers.set(_SILENCE, now + self.options.heartbeat_seconds)
+
+    def receive(self, link: Link, data: bytes, now: float) -> None:
+        if link is not self.link:
+            return
+        try:
+            self._frames.read(data, self._handle, now)
+        except LimitExceeded:
+            self._give_up("the broker sends too large a frame")
+
+    def receive_messages(self, link: Link, bodies: Iterable[bytes], now: float) -> None:
+        for body in bodies:
+            if link is not self.link:
+                return
+            if len(body) > MAX_RECEIVED:
+                self._give_up("the broker sends too large a message", 1009)
+            else:
+                self._handle(now, body, 0, len(body))
+
+    def disconnected(self, link: Link, now: float) -> None:
+        if link is self.link:
+            reason = link.closing.reason if link.closing is not None else ""
+            self._lose(reason or "the connection was closed")
+
+    def tick(self, now: float) -> None:
+        if self._heartbeat is not None and self._is_deaf():
+            self._timers.drop(self._heartbeat)
+            self._heartbeat = None
+        for key in self._timers.due(now):
+            if self.link is None:
+                return
+            if key == INITIALIZE:
+                self._introduce(now)
+            elif key == _SILENCE:
+                self._look_at_silence(now)
+            elif key == self._heartbeat:
+                self._give_up("no answer to a heartbeat")
+            elif key in self._calls:
+                self._settle(key, b"", NO_ANSWER)
+
+    def _introduce(self, now: float) -> None:
+        """The broker is there, or should be: registers, then subscribes."""
+        if self._is_introduced or self.link is None:
+            return
+        self._is_introduced = True
+        self._timers.drop(INITIALIZE)
+        options = self.options
+        if options.name:
+            args: dict[str, Any] = {"name": options.name, "description": options.description or options.name}
+            register = Call(REGISTER, ("registration", options.name), is_told=False)
+            self._introducing.add(self._ask(register, args, now))
+        for (action, pattern), priority in self._wanted.items():
+            self._introducing.add(self._ask_to_subscribe(action, pattern, priority, now, is_told=False))
+        self._look_if_ready()
+
+    def _look_if_ready(self) -> None:
+        if not self._introducing and not self.is_ready and self.link is not None:
+            self.is_ready = True
+            self.events.append(Ready(self._connections > 1))
+
+    def _look_at_silence(self, now: float) -> None:
+        """Brokers drop clients that are silent; some without a word, so we ask."""
+        if now >= self._sent_at + self.options.heartbeat_seconds and self._heartbeat is None:
+            token = self._heartbeat = self._ids.take().decode()
+            self._timers.set(token, now + self.options.answer_seconds)
+            self._say(wire.add_ids(self._fronts.get(wire.REQUEST, HEARTBEAT), token), b"{}", now)
+        later = self._sent_at if self._sent_at + self.options.heartbeat_seconds > now else now
+        self._timers.set(_SILENCE, later + self.options.heartbeat_seconds)
+
+    def _give_up(self, reason: str, code: int = 1000) -> None:
+        assert self.link is not None
+        self.link.close(reason, code, at_once=True)
+        self._lose(reason)
+
+    def _lose(self, reason: str) -> None:
+        self.link = None
+        self._is_introduced = self.is_ready = False
+        self._frames = QuickFrames(wire.TO_CLIENT)
+        self._introducing.clear()
+        self._calls.lose()
+        for key in (INITIALIZE, _SILENCE, self._heartbeat or ""):
+            self._timers.drop(key)
+        self._heartbeat = None
+        self.events.append(Lost(reason))
+
+    def _ask_to_subscribe(self, action: str, pattern: str, priority: float, now: float, *, is_told: bool = True) -> str:
+        args = {"action": action, "topic": pattern, **({"priority": priority} if action == wire.REQUEST else {})}
+        return self._ask(Call("system.topic.subscribe", ("subscription", pattern), is_told), args, now)
+
+    def _ask(self, call: Call, args: dict[str, Any], now: float) -> str:
+        token = self._begin(call, now)
+        self._say(wire.add_ids(self._fronts.get(wire.REQUEST, call.topic), token), wire.write_json(args), now)
+        return token
+
+    def _begin(self, call: Call, now: float, timeout_ms: int | None = None) -> str:
+        seconds = (timeout_ms or self.options.timeout_ms) / 1000
+        return self._calls.begin(call, now + seconds + self.options.grace_seconds)
+
+    def _settle(self, token: str, payload: bytes, error: wire.MbError | None) -> None:
+        self._calls.settle(token, payload, error)
+        if token in self._introducing:
+            self._introducing.discard(token)
+            self._look_if_ready()
+
+    def _say(self, header: bytes, payload: bytes, now: float) -> None:
+        assert self.link is not None
+        self._sent_at = now
+        self.link.say(header + wire.LF + payload)
+
+    # --- messages
+
+    def _handle(self, now: float, data: bytes, start: int, stop: int) -> bool:
+        """Returns whether the connection is gone now."""
         try:
             head, rid, _, _, end = self._heads.parse(data, start, stop)
         except wire.Fault as fault:
             self._handle_odd(data[start:stop], fault, now)
-            return
-        self._take(head, rid.decode() if rid is not None else None, data[end + 1 : stop], now)
+        else:
+            self._take(head, rid.decode() if rid is not None else None, data[end + 1 : stop], now)
+        return self.link is None
 
     def _handle_odd(self, body: bytes, fault: wire.Fault, now: float) -> None:
         """Not as the document says: perhaps as other brokers write it."""
@@ -158,19 +326,19 @@ class MbClient(Talk):
             else:
                 self.events.append(Delivered(head.topic, head.version, payload, rid))
         elif head.action == wire.RESPONSE:
-            self._take_response(head, rid, payload, now)
+            self._take_response(head, rid, payload)
         elif head.name == HEARTBEAT:
-            self._say(wire.add_ids(self._header(wire.RESPONSE, HEARTBEAT), rid or None), b"{}", now)
+            self._say(wire.add_ids(self._fronts.get(wire.RESPONSE, HEARTBEAT), rid or None), b"{}", now)
         elif rid is not None:
             self.events.append(Asked(rid, head.topic, head.version, payload, self._connections))
         else:
             self.counts["unanswerable"] += 1
 
-    def _take_response(self, head: wire.Head, rid: str | None, payload: bytes, now: float) -> None:
+    def _take_response(self, head: wire.Head, rid: str | None, payload: bytes) -> None:
         if rid is not None and rid == self._heartbeat:
             self._timers.drop(rid)
             self._heartbeat = None
-        elif rid is not None and rid in self._open:
+        elif rid is not None and rid in self._calls:
             self._settle(rid, payload, wire.read_error(payload))
         elif head.name == "system.log":
             self.events.append(Delivered(head.topic, head.version, payload, rid))
@@ -184,7 +352,7 @@ class MbClient(Talk):
             self.counts["unasked"] += 1
             return
         if error.code == "SERVICE_UNAVAILABLE":
-            oldest = next((token for token, one in self._open.items() if one.topic.lower() == head.name), None)
+            oldest = self._calls.oldest(head.name)
             if oldest is not None:  # a known broker tells of an evicted request under an id of its own
                 self._settle(oldest, payload, error)
                 return

@@ -1,281 +1,131 @@
-"""Regular expressions that strangers may send: searched in time proportional to the text, whatever they say.
+"""Regular expressions that strangers may send, searched by RE2: in time proportional to the text, whatever they say.
 
-Services filter the broker's log with them. Python's own engine can be made to work for years by a few characters, so
-this one follows all ways through the expression at once (Thompson's construction). It reads the JavaScript syntax that
-peers use, without backreferences and without looking ahead or behind.
+Services filter the broker's log with them, in the syntax of JavaScript. Where RE2 reads that syntax differently it is
+rewritten here; what RE2 cannot do (look-around, back-references) is refused.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+
+import re2
 
 MAX_LENGTH = 1000
 """How long an expression may be."""
 MAX_STEPS = 250
-"""How large an expression may be, repetitions written out."""
+"""How large an expression may be as RE2 counts it, repetitions written out."""
 MAX_TEXT = 400
 """How much of a text is searched."""
-MAX_DEPTH = 40
-"""How deep groups may lie in groups."""
 
-Test = Callable[[str], bool]
-_DIGITS = frozenset("0123456789")
-_WORD = frozenset("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
-_SPACE = frozenset("\t\n\v\f\r \xa0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff") | {
-    chr(c) for c in range(0x2000, 0x200B)
+_TOKEN = re.compile(
+    r"""\\(?:x(?P<byte>[0-9a-fA-F]{2})|u(?P<unit>[0-9a-fA-F]{4})|c(?P<control>[A-Za-z])|(?P<escaped>.))
+    |(?P<none>\[\])|(?P<any>\[\^\])|(?P<open>\[\^?)
+    |(?P<group>\(\?(?::|<[A-Za-z_$][0-9A-Za-z_$]*>))|(?P<unknown>\(\?)
+    |(?P<plain>.)""",
+    re.DOTALL | re.VERBOSE,
+)
+_SETS = {
+    r"\s": r"\t-\r \x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}\x{feff}",
+    r"\S": r"\x{0}-\x{8}\x{e}-\x{1f}!-\x{9f}\x{a1}-\x{167f}\x{1681}-\x{1fff}\x{200b}-\x{2027}\x{202a}-\x{202e}"
+    r"\x{2030}-\x{205e}\x{2060}-\x{2fff}\x{3001}-\x{fefe}\x{ff00}-\x{10ffff}",
 }
-_LINE_ENDS = frozenset("\n\r\u2028\u2029")
-_SETS: dict[str, Test] = {
-    "d": _DIGITS.__contains__,
-    "D": lambda c: c not in _DIGITS,
-    "w": _WORD.__contains__,
-    "W": lambda c: c not in _WORD,
-    "s": _SPACE.__contains__,
-    "S": lambda c: c not in _SPACE,
-}
-_CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "v": "\v", "0": "\0"}
-_repeat = re.compile(r"\{([0-9]{1,9})(?:(,)([0-9]{1,9})?)?\}").match
-_named = re.compile(r"\?(?::|<[A-Za-z_$][0-9A-Za-z_$]*>)").match
-_coded = re.compile("x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})").match
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One place in an expression: takes a character, or asks about the place between two, or goes on to others."""
-
-    takes: Test | None = None
-    asks: str = ""
-    to: tuple[int, ...] = ()
+"""White space and all else, as JavaScript has them; in RE2 they are ASCII."""
+_ALL = r"\x{0}-\x{10ffff}"
+_DOT = r"[^\n\r\x{2028}\x{2029}]"
 
 
 class Filter:
-    """An expression, ready to search; ValueError if it cannot be read."""
+    """An expression, ready to search; ValueError if it is refused. ``steps`` is its size."""
+
+    __slots__ = ("_search", "steps")
 
     def __init__(self, text: str) -> None:
         if len(text) > MAX_LENGTH:
             raise ValueError("the expression is too long")
-        self._plain = text if not set(text) & set("\\^$.|?*+()[]{}") else None
-        self._steps: tuple[Step, ...] = () if self._plain is not None else tuple(_Reader(text).steps())
+        try:
+            compiled = re2.compile("".join(_rewritten(text)).encode(), _options())
+        except re2.error as error:
+            raise ValueError(f"cannot be read: {_wording(error)}") from None
+        self.steps: int = compiled.programsize
+        if self.steps > MAX_STEPS:
+            raise ValueError("the expression is too large")
+        self._search = compiled.search
 
     def search(self, text: str) -> bool:
-        if self._plain is not None:
-            return self._plain in text
-        text = text[:MAX_TEXT]
-        end = len(self._steps)
-        here: set[int] = set()
-        for at in range(len(text) + 1):
-            here.add(0)
-            before = text[at - 1] if at else ""
-            after = text[at] if at < len(text) else ""
-            here = self._spread(here, before, after)
-            if end in here:
-                return True
-            here = {n + 1 for n in here if (takes := self._steps[n].takes) is not None and after and takes(after)}
-        return False
-
-    def _spread(self, here: set[int], before: str, after: str) -> set[int]:
-        """All places that are reached from these without taking a character."""
-        found: set[int] = set()
-        waiting = list(here)
-        while waiting:
-            n = waiting.pop()
-            if n in found:
-                continue
-            found.add(n)
-            if n < len(self._steps) and (step := self._steps[n]).takes is None:
-                if not step.asks:
-                    waiting += [n + jump for jump in step.to]
-                elif _holds(step.asks, before, after):
-                    waiting.append(n + 1)
-        return found
+        return self._search(text[:MAX_TEXT].encode("utf-8", "replace")) is not None
 
 
-def _holds(asks: str, before: str, after: str) -> bool:
-    if asks == "^":
-        return not before
-    if asks == "$":
-        return not after
-    is_edge = (before in _WORD) != (after in _WORD)
-    return is_edge if asks == "b" else not is_edge
+def _options() -> re2.Options:
+    options = re2.Options()
+    options.max_mem = 1 << 17
+    options.never_capture = True
+    options.log_errors = False
+    return options
 
 
-Part = list[Step]
+def _wording(error: Exception) -> str:
+    said = error.args[0] if error.args else b""
+    return said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
 
 
-class _Reader:
-    """Reads an expression into steps; jumps are relative, so that parts can be repeated."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._at = 0
-        self._depth = 0
-
-    def steps(self) -> Part:
-        part = self._choice()
-        if self._at < len(self._text):
-            raise ValueError("a ) too many")
-        return part
-
-    def _peek(self) -> str:
-        return self._text[self._at : self._at + 1]
-
-    def _next(self) -> str:
-        c = self._peek()
-        if not c:
-            raise ValueError("the expression ends too early")
-        self._at += 1
-        return c
-
-    def _choice(self) -> Part:
-        part = self._sequence()
-        while self._peek() == "|":
-            self._at += 1
-            other = self._sequence()
-            part = _bounded([Step(to=(1, len(part) + 2)), *part, Step(to=(len(other) + 1,)), *other])
-        return part
-
-    def _sequence(self) -> Part:
-        part: Part = []
-        while self._peek() not in ("", "|", ")"):
-            part = _bounded(part + self._repeated())
-        return part
-
-    def _repeated(self) -> Part:
-        c = self._peek()
-        if c in ("*", "+", "?") or _repeat(self._text, self._at):
+def _rewritten(text: str) -> Iterator[str]:
+    """The expression in RE2's syntax, token by token."""
+    in_class = after_assertion = False
+    for found in _TOKEN.finditer(text):
+        token = found[0]
+        if in_class:
+            in_class = token != "]"
+            yield token if token == "]" else _member(found)
+            continue
+        if after_assertion and token in ("*", "+", "?"):
             raise ValueError("nothing to repeat")
-        part = self._atom()
-        found = self._count()
-        if found is None:
-            return part
-        if len(part) == 1 and part[0].asks:
-            raise ValueError("nothing to repeat")
-        if self._peek() == "?":
-            self._at += 1
-        if self._count() is not None:
-            raise ValueError("nothing to repeat")
-        return _repeat_part(part, *found)
-
-    def _count(self) -> tuple[int, int | None] | None:
-        """How often, at least and at most; None if nothing is said."""
-        c = self._peek()
-        if c in ("*", "+", "?") and c:
-            self._at += 1
-            return {"*": (0, None), "+": (1, None), "?": (0, 1)}[c]
-        found = _repeat(self._text, self._at)
-        if found is None:
-            return None
-        self._at = found.end()
-        least = int(found[1])
-        most = int(found[3]) if found[3] else None if found[2] else least
-        if most is not None and most < least:
-            raise ValueError("numbers out of order")
-        return least, most
-
-    def _atom(self) -> Part:
-        c = self._next()
-        match c:
-            case "^" | "$":
-                return [Step(asks=c)]
-            case ".":
-                return [Step(takes=lambda c: c not in _LINE_ENDS)]
-            case "(":
-                return self._group()
-            case "[":
-                return [Step(takes=self._class())]
-            case "\\":
-                if self._peek() in ("b", "B"):
-                    return [Step(asks=self._next())]
-                return [Step(takes=_test(self._escaped()))]
-            case _:
-                return [Step(takes=c.__eq__)]
-
-    def _group(self) -> Part:
-        if self._peek() == "?":
-            named = _named(self._text, self._at)
-            if named is None:
-                raise ValueError("this kind of group is not supported")
-            self._at = named.end()
-        self._depth += 1
-        if self._depth > MAX_DEPTH:
-            raise ValueError("the groups are nested too deeply")
-        part = self._choice()
-        if self._peek() != ")":
-            raise ValueError("a ( is not closed")
-        self._at += 1
-        self._depth -= 1
-        return part
-
-    def _escaped(self) -> str | Test:
-        """What stands after a backslash: a character, or a set of them."""
-        c = self._next()
-        if c in _SETS:
-            return _SETS[c]
-        if c in "123456789":
-            raise ValueError("backreferences are not supported")
-        found = _coded(self._text, self._at - 1)
-        if found is not None:
-            self._at = found.end()
-            return chr(int(found[1] or found[2], 16))
-        return _CONTROLS.get(c, c)
-
-    def _class(self) -> Test:
-        is_negated = self._peek() == "^"
-        self._at += is_negated
-        tests = list(self._members())
-        return lambda c: any(test(c) for test in tests) != is_negated
-
-    def _members(self) -> Iterator[Test]:
-        while (c := self._next()) != "]":
-            first = self._member(c)
-            if (
-                isinstance(first, str)
-                and self._peek() == "-"
-                and self._text[self._at + 1 : self._at + 2] not in ("", "]")
-            ):
-                self._at += 1
-                last = self._member(self._next())
-                if isinstance(last, str):
-                    if last < first:
-                        raise ValueError("a range out of order")
-                    yield _range(first, last)
-                    continue
-                yield "-".__eq__
-                yield last
-            yield _test(first)
-
-    def _member(self, c: str) -> str | Test:
-        if c != "\\":
-            return c
-        if self._peek() == "b":
-            self._at += 1
-            return "\b"
-        return self._escaped()
+        after_assertion = token in ("^", "$", r"\b", r"\B")
+        in_class = found["open"] is not None
+        yield _outside(found)
+    if text.endswith("\\") and (len(text) - len(text.rstrip("\\"))) % 2:
+        raise ValueError("the expression ends too early")
 
 
-def _test(found: str | Test) -> Test:
-    return found.__eq__ if isinstance(found, str) else found
+def _outside(found: re.Match[str]) -> str:
+    token = found[0]
+    match found.lastgroup:
+        case "none":
+            return f"[^{_ALL}]"
+        case "any":
+            return f"[{_ALL}]"
+        case "group":
+            return "(?:"
+        case "unknown":
+            raise ValueError("looking ahead or behind, and other special groups, are not supported")
+        case "plain":
+            return _DOT if token == "." else token
+        case "open":
+            return token
+    if token in (r"\b", r"\B"):
+        return token
+    return f"[{_SETS[token]}]" if token in _SETS else _character(found)
 
 
-def _range(first: str, last: str) -> Test:
-    return lambda c: first <= c <= last
+def _member(found: re.Match[str]) -> str:
+    """What stands in a class; there RE2 has names in brackets, which JavaScript has not."""
+    token = found[0]
+    if token in _SETS:
+        return _SETS[token]
+    if token == r"\b":
+        return r"\x08"
+    return token.replace("[", r"\[") if not token.startswith("\\") else _character(found)
 
 
-def _bounded(part: Part) -> Part:
-    if len(part) > MAX_STEPS:
-        raise ValueError("the expression is too large")
-    return part
-
-
-def _repeat_part(part: Part, least: int, most: int | None) -> Part:
-    if least * len(part) > MAX_STEPS or (most or 0) * (len(part) + 1) > MAX_STEPS:
-        raise ValueError("the expression is too large")
-    made = part * least
-    if most is None:
-        made += [Step(to=(1, len(part) + 2)), *part, Step(to=(-len(part) - 1,))]
-    else:
-        for left in range(most - least, 0, -1):
-            made += [Step(to=(1, left * (len(part) + 1))), *part]
-    return _bounded(made)
+def _character(found: re.Match[str]) -> str:
+    """A character behind a backslash. Letters that mean nothing in JavaScript stand for themselves."""
+    if code := found["byte"] or found["unit"]:
+        return f"\\x{{{code}}}"
+    if found["control"]:
+        return f"\\x{{{ord(found['control']) % 32:x}}}"
+    escaped: str = found["escaped"]
+    if escaped in "123456789k":
+        raise ValueError("back-references are not supported")
+    if escaped in "dDwWtnrfv":
+        return f"\\{escaped}"
+    return r"\x{0}" if escaped == "0" else re2.escape(escaped)

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from .services import Service
-from .wire import plain_number, timestamp
+from .connection import Service
+from .wire import Clock, plain_number
 
 Probe = Callable[[], Mapping[str, float]]
 
@@ -104,19 +104,19 @@ class Metrics:
                 yield {"core": core}, (name, "percent", value)
 
     def shown(
-        self, now: float, epoch: float, services: list[Service], probed: dict[str, float], args: dict[str, Any]
+        self, clock: Clock, services: list[Service], probed: dict[str, float], args: dict[str, Any]
     ) -> dict[str, Any]:
         """What ``system.metrics`` answers; ``probed`` are the numbers of process and machine."""
-        parameterised = self.parameterised(now, services, probed)
+        parameterised = self.parameterised(clock.now, services, probed)
         wanted = args.get("paramFilter")
         if isinstance(wanted, dict):
             lowered = {key.lower(): value for key, value in wanted.items()}
             found = [metric for given, metric in parameterised if lowered.items() <= given.items()]
         else:
-            found = [*self.all(now, services, probed), *(metric for _, metric in parameterised)]
+            found = [*self.all(clock.now, services, probed), *(metric for _, metric in parameterised)]
         if not args.get("showAll"):
             return {name: plain_number(value) for name, _, value in found}
-        when = timestamp(epoch + now)
+        when = clock.stamp.decode()
         return {
             name: {"name": name, "type": kind, "timestamp": when, "value": plain_number(value)}
             for name, kind, value in found

@@ -6,43 +6,100 @@ broker does is forwarding publishes, so that way is short; everything else takes
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable
+from typing import Any
 
+from ...codec.quick_frames import QuickFrames
+from ...errors import LimitExceeded
 from ...protocols.mb import MAX_FRAME, MAX_PAYLOAD
-from ...protocols.mb.conduct import HEARTBEAT
-from ..core.link import Framing, Link
-from . import wire
-from .registry import Registry
-from .services import Open, Service
-from .system_topics import SUCCESS
-from .wire import Fault, Head
+from ...protocols.mb.conduct import AUDIT, HEARTBEAT, INITIALIZE
+from ..core.link import Link
+from ..core.session import Session
+from ..core.timers import Timers
+from .audit import Audit
+from .connection import Service
+from .log import LOG, Log
+from .log_filter import Filter
+from .metrics import Metrics, Probe
+from .options import BrokerOptions
+from .outbox import Outbox
+from .requests import Requests
+from .system_topics import SUCCESS, SystemTopics
+from .topics import Topics
+from .wire import PUBLISH, REQUEST, TO_BROKER, VERSION, Clock, Fault, Head, Heads, Ids
 
-NAMELESS = f"response:error:{wire.VERSION}".encode()
+SAY_INITIALIZE = f"publish:{INITIALIZE}:{VERSION}".encode()
+ASK_HEARTBEAT = f"request:{HEARTBEAT}:{VERSION}".encode()
+NAMELESS = f"response:error:{VERSION}".encode()
+EMPTY = b"{}"
 
 
-class MbBroker(Registry):
+class MbBroker(Session):
     """``probe`` tells the numbers of process and machine that ``system.metrics`` shows, under their names there."""
+
+    def __init__(
+        self,
+        *,
+        options: BrokerOptions | None = None,
+        probe: Probe | None = None,
+        epoch: float = 0.0,
+        chance: random.Random | None = None,
+    ) -> None:
+        super().__init__(epoch=epoch, chance=chance)
+        self.options = options = options or BrokerOptions()
+        self.clock = clock = Clock()
+        self.services: dict[str, Service] = {}
+        self.topics = Topics(options)
+        self._ids = ids = Ids(self.chance)
+        self._heads = Heads()
+        self._timers: Timers[Any] = Timers()
+        """Of services, and of open requests."""
+        self.audit = Audit(clock, options.timeout_ms, options.max_unsent, self._overflow)
+        self.outbox = Outbox(clock, ids, self.audit, options.max_unsent, self._overflow)
+        self.log = Log(clock, self.counts, self.outbox)
+        self.requests = Requests(
+            options, self.topics.requested, self.outbox, self.log, clock, self._timers, ids, self.chance, self.counts
+        )
+        self._system = SystemTopics(self)
+        self._metrics = Metrics(self.counts)
+        self._probe = probe
+        self._is_limited = bool(options.messages_per_second or options.messages_per_topic)
+        self._topic_spent: dict[str, int] = {}
+
+    @property
+    def deadline(self) -> float | None:
+        return self._timers.deadline
+
+    # --- connections
+
+    def connected(self, link: Link, now: float) -> None:
+        self._begin(now)
+        limit = self.options.max_connections
+        if limit and len(self.services) >= limit:
+            self.counts["connection.rejected.total"] += 1
+            self.note("warn", "one connection too many", peer=link.peer)
+            link.close("too many connections", 1013)
+            return
+        service = Service(self._ids.take().decode(), link, now, now)
+        link.state = service
+        self.services[service.id] = service
+        self._timers.set(service, now + self.options.heartbeat_seconds)
+        self.counts["connection.connected.total"] += 1
+        self.counts["registry.registration"] += 1
+        self.note("info", "connected", peer=link.peer, service=service.id)
+        self.log.write("info", "ServiceRegistry", f"Service {service.id} registered.", service)
+        self.outbox.send(service, SAY_INITIALIZE, EMPTY)
 
     def receive(self, link: Link, data: bytes, now: float) -> None:
         service: Service | None = link.state
         if service is None or link.closing is not None:
             return
         self._begin(now)
-        data = service.incoming.add(data)
-        at, end = 0, len(data)
-        while end - at >= 4:
-            (size,) = wire.size_of(data, at)
-            if size > MAX_FRAME:
-                self._drop(service, "a frame is too large")
-                return
-            start = at + 4
-            if start + size > end:
-                break
-            at = start + size
-            self._handle(service, data, start, at)
-            if link.state is None:
-                return
-        service.incoming.keep(data, at)
+        try:
+            service.frames.read(data, self._handle, service)
+        except LimitExceeded:
+            self._drop(service, "a frame is too large")
 
     def receive_messages(self, link: Link, bodies: Iterable[bytes], now: float) -> None:
         self._begin(now)
@@ -55,29 +112,86 @@ class MbBroker(Registry):
             else:
                 self._handle(service, body, 0, len(body))
 
+    def disconnected(self, link: Link, now: float) -> None:
+        self._begin(now)
+        service: Service | None = link.state
+        if service is not None:
+            self.note("info", "disconnected", peer=link.peer, service=service.id)
+            self._remove(service)
+
     def tick(self, now: float) -> None:
         self._begin(now)
         for key in self._timers.due(now):
             if isinstance(key, Service):
                 self._look_after(key)
             else:
-                self._expire(key)
+                self.requests.expire(key)
 
-    def _handle(self, service: Service, data: bytes, start: int, stop: int) -> None:
+    def _begin(self, now: float) -> None:
+        """Whatever happens begins with this."""
+        clock = self.clock
+        clock.now, clock.epoch = now, self.epoch
+        if int(now) != clock.second:
+            clock.second = int(now)
+            self._metrics.roll(now, self.services.values())
+            self._topic_spent.clear()
+
+    def _look_after(self, service: Service) -> None:
+        """Silent services are asked once for a sign of life, and dropped if there is none."""
+        options, now = self.options, self.clock.now
+        is_asked = service.asked_at > service.heard
+        if now >= service.heard + options.deregister_seconds:
+            self._drop(service, "no sign of life")
+            return
+        if not is_asked and now >= service.heard + options.heartbeat_seconds:
+            service.asked_at = now
+            is_asked = True
+            self.outbox.send(service, ASK_HEARTBEAT, EMPTY)
+        if service.is_here:
+            next_look = options.deregister_seconds if is_asked else options.heartbeat_seconds
+            self._timers.set(service, service.heard + min(next_look, options.deregister_seconds))
+
+    def _overflow(self, service: Service) -> None:
+        self._drop(service, "too much is unsent", at_once=True)
+
+    def _drop(self, service: Service, reason: str, code: int = 1000, *, at_once: bool = False) -> None:
+        """Closes a connection; what it was is gone at once."""
+        if service.is_here:
+            text = f"closed: {reason or 'a message is too large'}"
+            self.note("warn", text, peer=service.link.peer, service=service.id)
+            service.link.close(reason, code, at_once=at_once)
+            self._remove(service)
+
+    def _remove(self, service: Service) -> None:
+        service.link.state = None
+        service.frames = QuickFrames(TO_BROKER)
+        del self.services[service.id]
+        self._timers.drop(service)
+        self.log.stop(service)
+        self.topics.forget(service)
+        self.audit.listeners = self.topics.published.exactly(AUDIT)
+        self.counts["connection.disconnected.total"] += 1
+        self.counts["registry.unregistration"] += 1
+        self.log.write("info", "ServiceRegistry", f"Service {service.id} unregistered.", service)
+
+    # --- messages
+
+    def _handle(self, service: Service, data: bytes, start: int, stop: int) -> bool:
+        """Returns whether the service is gone now."""
         try:
             head, rid, parent, timeout, end = self._heads.parse(data, start, stop)
         except Fault as fault:
             self._malformed(service, fault)
-            return
-        service.heard = self._now
+            return service.link.state is None
+        service.heard = self.clock.now
         counts, metrics, size = self.counts, self._metrics, stop - start
         counts["router.message.count"] += 1
         counts[head.counted] += 1
         metrics.size_sum += size
         if size > metrics.size_max:
             metrics.size_max = size
-        if self._auditors:
-            self._copy_received(service, head, rid, parent, timeout, data[end + 1 : stop])
+        if self.audit.listeners:
+            self.audit.received(service, head, rid, parent, timeout, data[end + 1 : stop])
         try:
             if stop - end - 1 > MAX_PAYLOAD:
                 raise Fault("MALFORMED_MESSAGE", "the payload is too large", {"payloadLength": stop - end - 1})
@@ -87,129 +201,72 @@ class MbBroker(Registry):
                 self._publish(service, head, rid, data[end:stop])
             elif head.is_system:
                 self._answer_system(service, head, rid, data[end + 1 : stop])
-            elif head.action == wire.REQUEST:
-                self._request(service, head, rid, timeout, data[end:stop])
+            elif head.action == REQUEST:
+                self.requests.request(service, head, rid, timeout, data[end:stop])
             else:
-                self._respond(service, rid, data[end:stop])
+                self.requests.respond(service, rid, data[end:stop])
         except Fault as fault:
             self._refuse(service, head, rid, fault)
+        return service.link.state is None
 
     def _publish(self, service: Service, head: Head, rid: bytes | None, tail: bytes) -> None:
         """``tail`` is the payload with the line end before it."""
-        receivers = self.published.routes.get(head.name)
+        published = self.topics.published
+        receivers = published.routes.get(head.name)
         if receivers is None:
-            receivers = self.published.receivers(head.name)
+            receivers = published.receivers(head.name)
         if not receivers:
             self._no_receiver(service, head, rid)
             return
-        if self._readers:
-            self._log("info", "MessageRouter", f"Publishing message to topic: {head.topic}", service)
-        header = head.forward + self._ids.take()
-        if not self._forward(receivers, header, tail, rid):
+        if self.log.readers:
+            self.log.write("info", "MessageRouter", f"Publishing message to topic: {head.topic}", service)
+        if not self.outbox.forward(receivers, head.forward + self._ids.take(), tail, rid):
             raise Fault("INTERNAL_ERROR", "the connections of all receivers are closing")
         if rid is not None:
-            self._send(service, head.answer + rid, SUCCESS)
-
-    def _forward(self, receivers: tuple[Service, ...], header: bytes, tail: bytes, masked: bytes | None) -> bool:
-        """To all whose connections are not closing; False if there is none."""
-        framed = b"".join((wire.pack_size(len(header) + len(tail)), header, tail))
-        others: dict[Framing, bytes] = {}
-        is_sent = False
-        for service in receivers:
-            link = service.link
-            if link.closing is not None:
-                continue
-            is_sent = True
-            framing = link.framing
-            if framing is wire.MB_TCP:
-                link.send(framed)
-            else:
-                if framing not in others:
-                    others[framing] = framing.wrap(framed[4:])
-                link.send(others[framing])
-            if link.unsent > self._max_unsent:
-                self._overflow(service)
-            if self._auditors:
-                self._copy_sent(service, header, tail[1:], masked)
-        return is_sent
+            self.outbox.reply(service, head, rid, SUCCESS)
 
     def _no_receiver(self, service: Service, head: Head, rid: bytes | None) -> None:
         self.counts["router.publish.count.dropped"] += 1
-        self._log("debug", "MessageRouter", f"No subscribers for topic: {head.topic}", service)
-        fault = Fault("NO_ROUTE_FOUND", f"nobody subscribes {head.topic}")
-        self._send(service, head.answer + (rid or self._ids.take()), fault.payload(self.epoch + self._now))
-
-    def _request(self, service: Service, head: Head, rid: bytes | None, timeout: int | None, tail: bytes) -> None:
-        best = self.requested.best(head.name)
-        if not best:
-            raise Fault("NO_ROUTE_FOUND", f"nobody serves {head.topic}")
-        alive = [one for one in best if one.link.closing is None]
-        if not alive:
-            raise Fault("INTERNAL_ERROR", "the connection of the service is closing")
-        target = alive[int(self.chance.random() * len(alive))] if len(alive) > 1 else alive[0]
-        if len(self._open) >= self.options.max_outstanding:
-            self._evict()
-        opened = Open(self._ids.take(), head, rid, service, target)
-        self._open[opened.id] = opened
-        waits = timeout if timeout is not None and rid is not None else self.options.timeout_ms
-        self._timers.set(opened, self._now + waits / 1000)
-        if self._readers:
-            self._log("info", "MessageRouter", f"Forwarding request for topic: {head.topic} to: {target.id}", service)
-        self._forward((target,), head.forward + opened.id, tail, rid)
-
-    def _respond(self, service: Service, rid: bytes | None, tail: bytes) -> None:
-        if rid is None:
-            raise Fault("INVALID_REQUEST_ID", "a response needs the id of its request")
-        opened = self._open.get(rid)
-        if opened is None or opened.target is not service:
-            raise Fault("INVALID_REQUEST_ID", f"no request {rid.decode()} waits for a response of this service")
-        self._close(opened)
-        is_error = tail.startswith(wire.ERROR_PREFIX, 1)
-        if is_error:
-            self.counts["router.response.count.error"] += 1
-            self._log("warn", "MessageRouter", f"Error received from service: {service.id}", service)
-        if opened.origin.is_here and (opened.rid is not None or is_error):
-            self._forward((opened.origin,), opened.head.answer + (opened.rid or self._ids.take()), tail, None)
-
-    def _close(self, opened: Open) -> None:
-        del self._open[opened.id]
-        self._timers.drop(opened)
+        self.log.write("debug", "MessageRouter", f"No subscribers for topic: {head.topic}", service)
+        self.outbox.refuse(service, head, rid, Fault("NO_ROUTE_FOUND", f"nobody subscribes {head.topic}"))
 
     def _answer_system(self, service: Service, head: Head, rid: bytes | None, payload: bytes) -> None:
-        if self._readers:
-            self._log("debug", "ServiceRegistry", f"Received system message {head.action}:{head.topic}", service)
+        if self.log.readers:
+            text = f"Received system message {head.action}:{head.topic}"
+            self.log.write("debug", "ServiceRegistry", text, service)
         try:
             answer = self._system.answer(service, head, payload)
         except Fault:
             service.errors += 1
             raise
         if answer is not None:
-            self._send(service, head.answer + (rid or self._ids.take()), answer)
+            self.outbox.reply(service, head, rid, answer)
 
     def _malformed(self, service: Service, fault: Fault) -> None:
         """The header is bad: it does not count as a sign of life, and there is no topic to answer to."""
         self.counts["malformed"] += 1
         self._log_fault(service, fault)
         header = NAMELESS if fault.id is None else NAMELESS + b":" + fault.id
-        self._send(service, header, fault.payload(self.epoch + self._now))
+        self.outbox.send(service, header, fault.payload(self.clock))
 
     def _refuse(self, service: Service, head: Head, rid: bytes | None, fault: Fault) -> None:
         self.counts["router.message.count.error"] += 1
         self.counts[f"router.{head.action}.count.error"] += 1
         self._log_fault(service, fault)
-        self._send(service, head.answer + (rid or self._ids.take()), fault.payload(self.epoch + self._now))
+        self.outbox.refuse(service, head, rid, fault)
 
     def _log_fault(self, service: Service, fault: Fault) -> None:
         self.note("debug", f"{fault.code}: {fault.text}", service=service.id)
-        if self._readers:
-            error = fault.object(self.epoch + self._now)
-            self._log("error", "ConnectionManager", f"[{fault.code}] {fault.text}", service, error=error)
+        if self.log.readers:
+            error = fault.object(self.clock)
+            self.log.write("error", "ConnectionManager", f"[{fault.code}] {fault.text}", service, error=error)
 
     def _spend(self, service: Service, head: Head) -> None:
         """Counts against the limits of this second."""
-        if head.action not in (wire.PUBLISH, wire.REQUEST) or head.name == HEARTBEAT:
+        if head.action not in (PUBLISH, REQUEST) or head.name == HEARTBEAT:
             return
         limits = self.options
+        service.begin(self.clock.second)
         service.spent += 1
         if limits.messages_per_second and service.spent > limits.messages_per_second:
             raise Fault("SERVICE_UNAVAILABLE", "too many messages of this service in a second")
@@ -218,25 +275,37 @@ class MbBroker(Registry):
             if spent > limits.messages_per_topic:
                 raise Fault("SERVICE_UNAVAILABLE", "too many messages of this topic in a second")
 
-    def _expire(self, opened: Open) -> None:
-        del self._open[opened.id]
-        if opened.rid is None:
-            return
-        self.counts["router.request.count.timeout"] += 1
-        self._log(
-            "warn", "MessageRouter", f"Request {opened.rid.decode()} to {opened.target.id} timed out", opened.origin
-        )
-        self._fail(opened, Fault("TIMEOUT", "no response in time", {"targetServiceId": opened.target.id}))
+    # --- what system topics do
 
-    def _evict(self) -> None:
-        """Makes room for one more request: the oldest fails."""
-        oldest = next(iter(self._open.values()))
-        self._close(oldest)
-        self.counts["router.request.count.dropped"] += 1
-        self._log("warn", "MessageRouter", "Removed the oldest request, too many are outstanding", oldest.origin)
-        self._fail(oldest, Fault("SERVICE_UNAVAILABLE", "too many requests are outstanding"))
+    def registered(self, service: Service) -> None:
+        self.counts["registry.registration"] += 1
+        text = f"Service {service.id} updated."
+        self.log.write("info", "ServiceRegistry", text, service, name=service.name, description=service.description)
 
-    def _fail(self, opened: Open, fault: Fault) -> None:
-        if opened.origin.is_here:
-            header = opened.head.answer + (opened.rid or self._ids.take())
-            self._send(opened.origin, header, fault.payload(self.epoch + self._now))
+    def subscribe(self, service: Service, action: str, topic: str, priority: float = 0) -> None:
+        self.topics.subscribe(service, action, topic, priority)
+        if topic == AUDIT:
+            self.audit.listeners = self.topics.published.exactly(AUDIT)
+        self.log.write("info", "SubscriptionManager", f"Service subscribed to topic:{topic} for {action}", service)
+
+    def unsubscribe(self, service: Service, action: str, topic: str) -> bool:
+        """False if it was not subscribed."""
+        text = f"Service unsubscribes from topic:{topic} for {action}"
+        self.log.write("info", "SubscriptionManager", text, service)
+        return self.topics.unsubscribe(service, action, topic)
+
+    def start_log(self, service: Service, levels: frozenset[str], pattern: Filter | None) -> None:
+        self.subscribe(service, PUBLISH, LOG)
+        self.log.start(service, levels, pattern)
+
+    def stop_log(self, service: Service) -> None:
+        self.unsubscribe(service, PUBLISH, LOG)
+        self.log.stop(service)
+
+    def measured(self, args: dict[str, Any]) -> dict[str, Any]:
+        try:
+            probed = dict(self._probe()) if self._probe is not None else {}
+        except Exception as error:  # it is not ours, and may fail in any way
+            self.note("error", f"the probe failed: {error!r}")
+            raise Fault("INTERNAL_ERROR", "the metrics cannot be read") from None
+        return self._metrics.shown(self.clock, list(self.services.values()), probed, args)

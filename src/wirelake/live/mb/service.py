@@ -9,8 +9,8 @@ from ...protocols.mb import MAX_FRAME
 from ..core.settings import rules
 from ..hub.machine import Machine
 from ..hub.settings import Served, ServiceSettings, unpredictable
+from .options import BrokerOptions
 from .server import MbBroker
-from .services import BrokerOptions
 from .wire import MB_TCP
 
 

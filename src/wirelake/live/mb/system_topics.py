@@ -12,18 +12,27 @@ from ...codec.content import read_json
 from ...errors import DecodeError
 from ...protocols.mb import ANY_UUID
 from ...protocols.mb.conduct import AUDIT, HEARTBEAT, REGISTER, SYSTEM
+from .connection import Service
+from .log import LEVELS, LOG
 from .log_filter import Filter
-from .services import LEVELS, LOG, Service
-from .topics import Subscriptions, is_valid_topic
-from .wire import ERROR_PREFIX, PUBLISH, REQUEST, RESPONSE, Fault, Head, plain_number, timestamp, write_json
+from .topics import is_valid_topic
+from .wire import ERROR_PREFIX, PUBLISH, REQUEST, RESPONSE, Fault, Head, plain_number, write_json
 
 if TYPE_CHECKING:
-    from .registry import Registry
+    from .server import MbBroker
 
 SUCCESS = b'{"status":"success"}'
 FAILURE = b'{"status":"failure"}'
 SUBSCRIBABLE = frozenset({LOG, AUDIT, REGISTER, "system.topic.subscribe", "system.topic.unsubscribe"})
 UNSUBSCRIBABLE = frozenset({REGISTER, "system.topic.subscribe"})
+LISTINGS = frozenset(
+    f"system.{name}"
+    for name in ("service.list", "service.subscriptions", "topic.list", "topic.subscriptions", "metrics")
+)
+LISTED = 4 << 20
+"""Bytes of listings that one service gets in a second; with the last one it may be more."""
+ALL_LISTED = 32 << 20
+"""The same of all services together."""
 MAX_NAME = 36
 MAX_DESCRIPTION = 1024
 _is_service_id = re.compile(ANY_UUID).fullmatch
@@ -34,12 +43,14 @@ Args = dict[str, Any]
 class SystemTopics:
     """Answers for one broker. Every method gives a payload, or raises the Fault that is answered instead."""
 
-    def __init__(self, broker: Registry) -> None:
+    def __init__(self, broker: MbBroker) -> None:
         self._broker = broker
+        self._listed = (-1, 0)
+        """The second, and the bytes of listings in it."""
         self._bare: dict[str, Callable[[Service], bytes]] = {
             "system.service.list": self._services,
-            "system.topic.list": lambda _: write_json({"topics": self._all_topics()}),
-            "system.topic.subscriptions": lambda _: write_json({"subscriptions": self._all_topics()}),
+            "system.topic.list": lambda _: self._all_topics("topics"),
+            "system.topic.subscriptions": lambda _: self._all_topics("subscriptions"),
             "system.log.unsubscribe": self._stop_log,
         }
         """Those that do not look at the payload."""
@@ -61,11 +72,31 @@ class SystemTopics:
             raise Fault(
                 "INVALID_REQUEST", f"{head.topic} takes no {head.action}", {"action": head.action, "topic": head.topic}
             )
-        if name in self._bare:
-            return self._bare[name](service)
-        if name in self._told:
-            return self._told[name](service, read_args(payload))
+        if name not in LISTINGS:
+            return self._do(service, head, payload)
+        self._check_budget(service)
+        return self._spend(service, self._do(service, head, payload))
+
+    def _do(self, service: Service, head: Head, payload: bytes) -> bytes:
+        if head.name in self._bare:
+            return self._bare[head.name](service)
+        if head.name in self._told:
+            return self._told[head.name](service, read_args(payload))
         raise Fault("TOPIC_NOT_SUPPORTED", f"{head.topic} is not a topic of this broker")
+
+    def _check_budget(self, service: Service) -> None:
+        """Listings grow with the number of services and subscriptions, so nobody gets any number of them."""
+        second = self._broker.clock.second
+        service.begin(second)
+        if self._listed[0] != second:
+            self._listed = (second, 0)
+        if service.listed >= LISTED or self._listed[1] >= ALL_LISTED:
+            raise Fault("SERVICE_UNAVAILABLE", "too much was listed in this second")
+
+    def _spend(self, service: Service, answer: bytes) -> bytes:
+        service.listed += len(answer)
+        self._listed = (self._listed[0], self._listed[1] + len(answer))
+        return answer
 
     def _register(self, service: Service, args: Args) -> bytes:
         name, description = args.get("name"), args.get("description")
@@ -82,13 +113,14 @@ class SystemTopics:
     def _services(self, service: Service) -> bytes:
         broker = self._broker
         broker.counts["registry.discovery"] += 1
+        shown = broker.clock.shown
         found = [
             {
                 "id": one.id,
                 "name": one.name,
                 "description": one.description,
-                "connectedAt": timestamp(broker.epoch + one.connected_at),
-                "lastHeartbeat": timestamp(broker.epoch + one.heard),
+                "connectedAt": shown(one.connected_at),
+                "lastHeartbeat": shown(one.heard),
             }
             for one in broker.services.values()
         ]
@@ -103,10 +135,8 @@ class SystemTopics:
         one = self._broker.services.get(wanted)
         if one is None:
             raise Fault("SERVICE_UNAVAILABLE", f"there is no service {wanted}")
-        found: list[dict[str, Any]] = [{"action": PUBLISH, "topic": topic} for topic in one.published]
-        found += [
-            {"action": REQUEST, "topic": topic, "priority": priority} for topic, priority in one.requested.items()
-        ]
+        found: list[dict[str, Any]] = [{"action": PUBLISH, "topic": topic} for topic in one.topics[PUBLISH]]
+        found += [{"action": REQUEST, "topic": topic, "priority": n} for topic, n in one.topics[REQUEST].items()]
         found.sort(key=_topic_then_action)
         return write_json({"subscriptions": found})
 
@@ -139,9 +169,14 @@ class SystemTopics:
             raise invalid("this topic is restricted", args, "topic")
         return action, name
 
-    def _all_topics(self) -> list[dict[str, Any]]:
-        found = _topics_of(PUBLISH, self._broker.published) + _topics_of(REQUEST, self._broker.requested)
-        return sorted(found, key=_topic_then_action)
+    def _all_topics(self, key: str) -> bytes:
+        listing, limit = self._broker.topics.listing, self._broker.options.max_unsent
+        if listing.size() > limit:
+            raise Fault("SERVICE_UNAVAILABLE", f"the list is larger than {limit} bytes")
+        texts = listing.texts() or [b""]
+        texts[0] = b'{"%b":[%b' % (key.encode(), texts[0])
+        texts[-1] += b"]}"
+        return b",".join(texts)
 
     def _start_log(self, service: Service, args: Args) -> bytes:
         levels = args.get("levels", ["error"])
@@ -190,18 +225,6 @@ def invalid(text: str, args: Args, *names: str) -> Fault:
 
 def utf16_length(text: str) -> int:
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
-
-
-def _topics_of(action: str, subscriptions: Subscriptions) -> list[dict[str, Any]]:
-    found = []
-    for topic, services in subscriptions.by_topic.items():
-        if action == PUBLISH:
-            who: list[dict[str, Any]] = [{"serviceId": one.id} for one in services]
-        else:
-            ranked = sorted(services.items(), key=lambda item: -item[1])
-            who = [{"serviceId": one.id, "priority": priority} for one, priority in ranked]
-        found.append({"action": action, "topic": topic, "subscribers": who})
-    return found
 
 
 def _topic_then_action(entry: dict[str, Any]) -> tuple[str, str]:

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
-from typing import TYPE_CHECKING
 
 from ...codec.topics import is_pattern, is_topic
 from ...protocols.mb import PROTOCOL
-
-if TYPE_CHECKING:
-    from .services import Service
+from .connection import Service
+from .listing import Listing
+from .options import BrokerOptions
+from .wire import PUBLISH, REQUEST, Fault
 
 ONE, REST = "+", "#"
+RESERVED = 16
+"""Subscriptions that a service may have even if all together have too many: so nobody can shut others out."""
 MAX_ROUTES = 4096
 """How many topics' routes are remembered; then the memory starts anew."""
 
@@ -113,3 +115,48 @@ class Subscriptions:
         else:
             self.routes.pop(topic, None)
             self._best.pop(topic, None)
+
+
+class Topics:
+    """All subscriptions, and how many there may be."""
+
+    def __init__(self, options: BrokerOptions) -> None:
+        self.published = Subscriptions()
+        self.requested = Subscriptions()
+        self.listing = Listing()
+        self._by_action = {PUBLISH: self.published, REQUEST: self.requested}
+        self._options = options
+        self._count = 0
+
+    def subscribe(self, service: Service, action: str, topic: str, priority: float = 0) -> None:
+        if topic not in service.topics[action]:
+            self._check_limits(service)
+            self._count += 1
+        service.topics[action][topic] = priority
+        subscriptions = self._by_action[action]
+        subscriptions.add(service, topic, priority)
+        self.listing.change(action, topic, subscriptions.by_topic[topic])
+
+    def unsubscribe(self, service: Service, action: str, topic: str) -> bool:
+        """False if it was not subscribed."""
+        subscriptions = self._by_action[action]
+        if service.topics[action].pop(topic, None) is None:
+            return False
+        self._count -= 1
+        subscriptions.remove(service, topic)
+        self.listing.change(action, topic, subscriptions.by_topic.get(topic, {}))
+        return True
+
+    def forget(self, service: Service) -> None:
+        """The service is gone, and its subscriptions with it."""
+        for action, topics in service.topics.items():
+            for topic in list(topics):
+                self.unsubscribe(service, action, topic)
+
+    def _check_limits(self, service: Service) -> None:
+        own, all_together = self._options.max_subscriptions, self._options.max_all_subscriptions
+        count = sum(map(len, service.topics.values()))
+        if own and count >= own:
+            raise Fault("SERVICE_UNAVAILABLE", f"more than {own} subscriptions of one service")
+        if all_together and self._count >= all_together and count >= RESERVED:
+            raise Fault("SERVICE_UNAVAILABLE", f"more than {all_together} subscriptions of all services")

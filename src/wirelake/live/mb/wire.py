@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from ...codec import decode
+from ...codec import decode, encode
 from ...codec.content import dump_json, read_json
 from ...errors import DecodeError
 from ...protocols import mb
 from ...protocols.mb.conduct import SYSTEM
+from ...spec.resolve import layout
 
 PUBLISH, REQUEST, RESPONSE = "publish", "request", "response"
 VERSION = "1.0.0"
@@ -27,10 +28,12 @@ MAX_TOPIC = 255
 MAX_HEADS = 2048
 """How many headers are remembered; then the memory starts anew."""
 
-size_of = struct.Struct(">I").unpack_from
+TO_BROKER = layout(mb.PROTOCOL, framing="tcp", profile="strict")
+TO_CLIENT = layout(mb.PROTOCOL, framing="tcp", profile="upstream")
+"""How streams are framed; the limits of a frame differ."""
 pack_size = struct.Struct(">I").pack
 
-_WORDS = {mb.Publish: PUBLISH, mb.Request: REQUEST, mb.Response: RESPONSE}
+_CLASSES: dict[str, Any] = {PUBLISH: mb.Publish, REQUEST: mb.Request, RESPONSE: mb.Response}
 _ID = f"({mb.UUID4})?"
 _FRONT = f"((?i:publish|request|response):({mb.TOPIC}):{mb.PLAIN_VERSION})"
 _HEADER = re.compile(f"{_FRONT}(?::{_ID}(?::{_ID}(?::([1-9][0-9]{{0,5}})?)?)?)?".encode()).fullmatch
@@ -51,37 +54,6 @@ class MbTcp:
 MB_TCP = MbTcp()
 
 
-class Incoming:
-    """Bytes of a stream that do not yet make a whole frame: never more than one frame of them."""
-
-    __slots__ = ("_needed", "_rest")
-
-    def __init__(self) -> None:
-        self._rest = bytearray()
-        self._needed = 4
-
-    def add(self, data: bytes) -> bytes:
-        """What can be read now: nothing as long as the frame that has begun is not whole."""
-        rest = self._rest
-        if not rest:
-            return data
-        rest += data
-        if len(rest) < self._needed:
-            return b""
-        data = bytes(rest)
-        rest.clear()
-        return data
-
-    def keep(self, data: bytes, at: int) -> None:
-        """What could not be read. It is copied once more when the frame's length is known, then when it is whole."""
-        if at < len(data):
-            self._rest += data[at:] if at else data
-            self._needed = 4 if len(data) - at < 4 else 4 + size_of(data, at)[0]
-
-    def __len__(self) -> int:
-        return len(self._rest)
-
-
 class Fault(Exception):
     """Why a message is refused: what the error answer says. ``id`` is that of a header which is bad otherwise."""
 
@@ -92,15 +64,15 @@ class Fault(Exception):
         self.details = details
         self.id = id
 
-    def object(self, seconds: float) -> dict[str, Any]:
-        made: dict[str, Any] = {"code": self.code, "message": self.text, "timestamp": timestamp(seconds)}
+    def object(self, clock: Clock) -> dict[str, Any]:
+        made: dict[str, Any] = {"code": self.code, "message": self.text, "timestamp": clock.stamp.decode()}
         if self.details is not None:
             made["details"] = self.details
         return made
 
-    def payload(self, seconds: float) -> bytes:
+    def payload(self, clock: Clock) -> bytes:
         """Form A of an error."""
-        return write_json({"error": self.object(seconds)})
+        return write_json({"error": self.object(clock)})
 
 
 _DETAILS = {
@@ -212,7 +184,7 @@ class Heads:
         except DecodeError as error:
             raise header_fault(line, error) from None
         front = b":".join(line.split(b":", 3)[:3])
-        head = self.known.get(front) or self._remember(front, _WORDS[type(message)])
+        head = self.known.get(front) or self._remember(front, type(message).__name__.lower())
         rid, parent = (word.encode() if word else None for word in (message.request_id, message.parent_request_id))
         return head, rid, parent, message.timeout, end
 
@@ -237,6 +209,22 @@ def add_ids(front: bytes, rid: str | None = None, parent: str | None = None, tim
         return front if rid is None else front + b":" + rid.encode()
     fields = [front, (rid or "").encode(), (parent or "").encode()]
     return b":".join(fields if timeout_ms is None else [*fields, b"%d" % timeout_ms])
+
+
+class Fronts:
+    """Action, topic and version as they are written, checked by the codec when they are used first."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str, str], bytes] = {}
+
+    def get(self, action: str, topic: str, version: str = VERSION) -> bytes:
+        found = self._known.get((action, topic, version))
+        if found is None:
+            encode(_CLASSES[action](topic=topic, version=version))
+            if len(self._known) >= MAX_HEADS:
+                self._known.clear()
+            found = self._known[action, topic, version] = f"{action}:{topic}:{version}".encode()
+        return found
 
 
 class Ids:
@@ -289,6 +277,31 @@ def _finite(value: Any) -> Any:
 def timestamp(seconds: float) -> str:
     """A time of day in UTC with milliseconds and Z."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+
+
+class Clock:
+    """What time it is in the call that is going on, for all parts of a session."""
+
+    __slots__ = ("_stamp", "_stamped", "epoch", "now", "second")
+
+    def __init__(self, epoch: float = 0.0, now: float = 0.0) -> None:
+        self.now = now
+        self.epoch = epoch
+        self.second = -1
+        self._stamped: tuple[float, float] | None = None
+        self._stamp = b""
+
+    @property
+    def stamp(self) -> bytes:
+        """The time of day, made once for each call."""
+        if self._stamped != (self.now, self.epoch):
+            self._stamped = (self.now, self.epoch)
+            self._stamp = timestamp(self.epoch + self.now).encode()
+        return self._stamp
+
+    def shown(self, then: float) -> str:
+        """The time of day of another time."""
+        return timestamp(self.epoch + then)
 
 
 @dataclass(frozen=True, slots=True)
