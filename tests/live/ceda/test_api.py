@@ -218,8 +218,8 @@ def test_a_server_that_tells_of_a_refused_subscription_ends_it(caplog: pytest.Lo
 def test_a_record_that_cannot_be_read_is_delivered_with_its_error(caplog: pytest.LogCaptureFixture):
     async def main() -> None:
         async with ceda_server() as live, opening(live) as client, client.subscribe("a") as messages:
-            link = client._session._link
-            client._connection.do(lambda now: link.say(b"\x61\x01a\xff"))
+            peer = live.session._broker.connections[client.connection_id]
+            live.server.endpoint.run(lambda now: peer.link.say(b"\x61\x01a\xff"))
             message = await messages.get(5)
             assert message.record == {} and message.error is not None
             assert message.error.rule == "cell_fits"

@@ -11,8 +11,7 @@ from ...errors import EncodeError, LocalProtocolError
 from ..core.link import Link
 from ..core.session import CLIENT, SERVER
 from . import wire
-from .application import answer_to
-from .data import BadMessage, Blob, Data, Keys, check_blob, names, payloads, read_data
+from .data import BadMessage, Blob, Data, Keys, answer_to, check_blob, names, payloads, read_data
 from .events import Answered, Asked, Delivered, TopicsRefused
 from .images import IMAGE_TOPIC, BadImage, image_messages, image_request, refused_topics
 from .login import CedaConnected, CedaLogin

@@ -137,7 +137,9 @@ class LoginAttempt(msgspec.Struct, frozen=True, dict=True):
 
 
 Authenticator = Callable[[LoginAttempt], "bool | str | None"]
-"""Says whether somebody may log in: True, or False, or the reason why not; None if ``login_result`` will say it."""
+"""Says whether somebody may log in: True, or False, or the reason why not; None if ``login_result`` will say it, and
+what the client sends meanwhile waits.
+"""
 
 
 def welcome(attempt: LoginAttempt) -> bool:

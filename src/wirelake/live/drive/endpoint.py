@@ -497,6 +497,7 @@ class Endpoint:
     async def close(self, drain_seconds: float = 5.0) -> None:
         """Lets every connection write what it has, then closes it; what takes too long is cut off."""
         self.is_closing = True
+        self.session.leaving(self.loop.time())
         for pipe in list(self.pipes.values()):
             pipe.link.close("shutting down", 1001)
         self.settle()
