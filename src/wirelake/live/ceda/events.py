@@ -53,6 +53,10 @@ class Ready(msgspec.Struct, frozen=True):
     connection_id: int
 
 
+class Echoed(msgspec.Struct, frozen=True):
+    """The server returned a heartbeat: it has read everything before it."""
+
+
 class Refused(msgspec.Struct, frozen=True):
     """The server does not let the client in."""
 
