@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -102,26 +102,21 @@ class Broker:
                 if not named:
                     del self._called[name]
 
-    def subscribe(self, connection: Connection, texts: Iterable[str]) -> tuple[list[str], str]:
-        """Subscribe what a connection may; return what is new, and why something was refused."""
-        new, reason = [], ""
-        for text in texts:
-            if self.subscriptions.has(connection, text):
-                continue
-            refusal = self._refusal(connection, text)
-            if refusal:
-                self._counts["subscriptions_refused"] += 1
-                reason = refusal
-            else:
-                self.subscriptions.add(connection, text)
-                connection.patterns += is_pattern(text)
-                new.append(text)
-        return new, reason
+    def subscribe(self, connection: Connection, text: str) -> str | None:
+        """Subscribe something; return why not, empty if it is done now, None if it was already."""
+        if self.subscriptions.has(connection, text):
+            return None
+        refusal = self._refusal(connection, text)
+        if refusal:
+            self._counts["subscriptions_refused"] += 1
+        else:
+            self.subscriptions.add(connection, text)
+            connection.patterns += is_pattern(text)
+        return refusal
 
-    def unsubscribe(self, connection: Connection, texts: Iterable[str]) -> None:
-        for text in texts:
-            if self.subscriptions.remove(connection, text):
-                connection.patterns -= is_pattern(text)
+    def unsubscribe(self, connection: Connection, text: str) -> None:
+        if self.subscriptions.remove(connection, text):
+            connection.patterns -= is_pattern(text)
 
     def _refusal(self, connection: Connection, text: str) -> str:
         """Why a connection may not subscribe this; empty if it may."""
@@ -257,7 +252,9 @@ class Broker:
             refused = refused_topics(reply)
         except BadImage:
             return
-        self.subscribe(target, (topic for topic in topics if topic and topic not in refused))
+        for topic in topics:
+            if topic and topic not in refused:
+                self.subscribe(target, topic)
 
     def hand_over(self, connection: Connection, message: Data) -> None:
         """Gives a message of a client to the application, whatever it is about: without a broker that is all."""

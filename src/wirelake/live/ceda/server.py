@@ -27,6 +27,7 @@ from .events import Answered, Authenticator, Delivered, LoginAttempt, welcome
 from .logins import Logins
 from .options import CedaServerOptions
 from .records import Record, is_record, write_record
+from .topics import is_pattern
 from .wire import CEDA4_WS, HEARTBEAT, LOGIN, LOGOUT, NAMES, P2P, PUBLISH, REPLY, REQUEST, SUBSCRIBE, UNSUBSCRIBE, Do
 from .work import Work
 
@@ -37,8 +38,8 @@ _KNOWN = {
     UNSUBSCRIBE: (Do.UNSUB, Do.UNSUB_BATCH),
 }
 """What a client may ask of a server."""
-_CHANGE, _WILD_CHANGE = 50, 2_000
-"""What it costs to change a pattern: routes that it concerns have to be found again."""
+_CHANGE, _WILD_CHANGE = 4, 2_000
+"""What a changed pattern costs for each segment, and if it concerns every route: they have to be found again."""
 _NEVER = float("inf")
 
 
@@ -340,7 +341,7 @@ class CedaServer(Session):
             return
         text = next((cell.value for cell in reversed(record or ()) if cell.fid == 3), None)
         if isinstance(text, str):
-            self._subscribe(connection, kind, code, text, now)
+            self._work.begin(connection, self._subscribe(connection, kind, code, text, now), now)
         elif record is not None:
             self.counts["control_ignored"] += 1
 
@@ -356,27 +357,34 @@ class CedaServer(Session):
         else:
             self._logins.ask(connection, attempt, now)
 
-    def _subscribe(self, connection: Connection, kind: int, code: int, text: str, now: float) -> None:
+    def _subscribe(self, connection: Connection, kind: int, code: int, text: str, now: float) -> Iterator[int]:
         """Takes a subscription, or takes one back."""
         broker, parts = self._broker, _parts(code, text)
         new: list[str] = []
         reason = ""
-        if kind == SUBSCRIBE:
-            new, reason = broker.subscribe(connection, parts)
-        else:
-            broker.unsubscribe(connection, parts)
+        for part in parts:
+            if not connection.is_ready:
+                return
+            if kind == SUBSCRIBE:
+                refusal = broker.subscribe(connection, part)
+                reason = refusal or reason
+                if refusal == "":
+                    new.append(part)
+            else:
+                broker.unsubscribe(connection, part)
+            yield _CHANGE * (1 + part.count(".")) if is_pattern(part) else 1
+        if any(map(broker.subscriptions.is_wild, parts)):
+            yield _WILD_CHANGE
         self._result(connection, kind, Do.SUB_RESULT if kind == SUBSCRIBE else Do.UNSUB_RESULT, text, reason)
         if code == Do.SUBSCRIBE_WITH_IMAGE:
             new = [part for part in parts if broker.subscriptions.has(connection, part)]
-        elif not self.options.image_on_subscribe:
-            new = []
-        if new and broker.images:
-            self._work.begin(connection, self._send_images(connection, new, now), now)
-        wild = sum(map(broker.subscriptions.is_wild, parts))
-        self._work.charge(connection, wild * _WILD_CHANGE + len(parts) * _CHANGE, now)
+        if code == Do.SUBSCRIBE_WITH_IMAGE or self.options.image_on_subscribe:
+            yield from self._send_images(connection, new, now)
 
     def _send_images(self, connection: Connection, texts: list[str], now: float) -> Iterator[int]:
         images = self._broker.images
+        if not texts or not images:
+            return
         for found in self._broker.subscriptions.matches(texts, list(images)):
             if isinstance(found, int):
                 yield found

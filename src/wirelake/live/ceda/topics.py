@@ -6,8 +6,7 @@ them. A search that takes long can be cut into slices.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ...protocols.ceda import PROTOCOL
 
@@ -21,6 +20,7 @@ PER_NODE = 16
 """Holders that take as long as a node."""
 
 Who = TypeVar("Who", bound=Hashable)
+_NOTHING: dict[Any, Any] = {}
 Holders = dict[Who, int]
 """Who holds patterns, and how many."""
 
@@ -29,21 +29,31 @@ def is_pattern(text: str) -> bool:
     return ONE in text
 
 
-@dataclass(slots=True, eq=False)
 class _Node(Generic[Who]):
     """What follows one segment of some patterns. *Open* patterns contain ``**``: the length of a topic does not matter
-    to them.
+    to them. There may be very many nodes, so what is empty is shared.
     """
 
-    children: dict[str, _Node[Who]] = field(default_factory=dict)
-    here: Holders[Who] = field(default_factory=dict)
-    """Of patterns that end here and are not open."""
-    following: Holders[Who] = field(default_factory=dict)
-    """Of those that end one segment later."""
-    open: Holders[Who] = field(default_factory=dict)
-    """Of open patterns that end here."""
-    below: Holders[Who] = field(default_factory=dict)
-    """Of open patterns that end here or later."""
+    __slots__ = ("below", "children", "following", "here", "open")
+
+    def __init__(self) -> None:
+        self.children: dict[str, _Node[Who]] = _NOTHING
+        self.here: Holders[Who] = _NOTHING
+        """Of patterns that end here and are not open."""
+        self.following: Holders[Who] = _NOTHING
+        """Of those that end one segment later."""
+        self.open: Holders[Who] = _NOTHING
+        """Of open patterns that end here."""
+        self.below: Holders[Who] = _NOTHING
+        """Of open patterns that end here or later."""
+
+    def child(self, segment: str) -> _Node[Who]:
+        found = self.children.get(segment)
+        if found is None:
+            if self.children is _NOTHING:
+                self.children = {}
+            found = self.children[segment] = _Node()
+        return found
 
 
 class Patterns(Generic[Who]):
@@ -58,7 +68,7 @@ class Patterns(Generic[Who]):
     def add(self, pattern: str, who: Who) -> None:
         path = [self._root]
         for segment in self._path(pattern):
-            path.append(path[-1].children.setdefault(segment, _Node()))
+            path.append(path[-1].child(segment))
         self._count(path, pattern, who, 1)
 
     def remove(self, pattern: str, who: Who) -> None:
@@ -115,16 +125,26 @@ class Patterns(Generic[Who]):
         return found[: found.index(REST) + 1] if REST in found else found
 
     def _count(self, path: list[_Node[Who]], pattern: str, who: Who, change: int) -> None:
+        last = path[-1]
         if REST not in pattern:
-            holding = [path[-1].here, path[-2].following]
-        else:
-            holding = [path[-1].open, *(node.below for node in path)]
-        for holders in holding:
-            count = holders.get(who, 0) + change
-            if count:
-                holders[who] = count
-            else:
-                del holders[who]
+            last.here = _counted(last.here, who, change)
+            path[-2].following = _counted(path[-2].following, who, change)
+            return
+        last.open = _counted(last.open, who, change)
+        for node in path:
+            node.below = _counted(node.below, who, change)
+
+
+def _counted(holders: Holders[Who], who: Who, change: int) -> Holders[Who]:
+    """One pattern more or less."""
+    if holders is _NOTHING:
+        holders = {}
+    count = holders.get(who, 0) + change
+    if count:
+        holders[who] = count
+    else:
+        del holders[who]
+    return holders or _NOTHING
 
 
 class Subscriptions(Generic[Who]):
@@ -169,6 +189,11 @@ class Subscriptions(Generic[Who]):
         del mine[text]
         if not mine:
             del self.of[who]
+        self._take_out(who, text)
+        self._forget(text)
+        return True
+
+    def _take_out(self, who: Who, text: str) -> None:
         if is_pattern(text):
             self.patterns -= 1
             self._patterns.remove(text, who)
@@ -178,13 +203,18 @@ class Subscriptions(Generic[Who]):
             del holders[who]
             if not holders:
                 del self._literal[text]
-        self._forget(text)
-        return True
 
     def leave(self, who: Who) -> None:
         """Takes everything back."""
-        for text in list(self.of.get(who, ())):
-            self.remove(who, text)
+        mine = self.of.pop(who, {})
+        for text in mine:
+            self._take_out(who, text)
+        if any(map(self.is_wild, mine)):
+            self._changes += 1
+            self._forget_all()
+        else:
+            for text in mine:
+                self._forget(text)
 
     def has(self, who: Who, text: str) -> bool:
         return text in self.of.get(who, ())

@@ -17,7 +17,7 @@ FREE = 64
 """What a message may cost without being counted."""
 PER_SECOND, MOST_CREDIT = 200_000, 1_000_000
 """What a connection may cause per second, and at once after a while."""
-AT_ONCE = 4_000
+AT_ONCE = 3_000
 """What may be done before others have their turn: about two milliseconds."""
 WINDOW_SECONDS = 0.002
 OVERDUE = 0.0
