@@ -23,7 +23,7 @@ class CedaLogin:
     record: Record | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if sum((bool(self.user or self.password), bool(self.session_id), self.record is not None)) > 1:
+        if sum((bool(self.user), bool(self.session_id), self.record is not None)) > 1:
             raise ValueError("user, session_id and record exclude each other: one of them logs in")
         for name in ("user", "password", "client_id"):
             if len(getattr(self, name)) > MAX_CHARACTERS:

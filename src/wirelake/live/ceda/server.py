@@ -236,7 +236,7 @@ class CedaServer(Session):
             self._message(connection, payload, now)
         if connection.is_waiting and connection.hold(rest) > self.options.limits.backlog:
             self.counts["backlogs_closed"] += 1
-            self._broker.close(connection, "too much was sent before a login was decided", 1008, at_once=True)
+            self._broker.close(connection, "too much was sent while it had to wait", 1008, at_once=True)
 
     def _go_on(self, connection: Connection, now: float) -> None:
         """What a connection waited for is done."""
