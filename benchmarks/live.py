@@ -2,7 +2,7 @@
 
 The echo is asyncio streams: it reads a length and a body exactly, and writes each message by itself. Servers and load
 are processes of their own, on a core each where there are two. 1 → 1 and 1 → 10 are publishes that one or ten
-subscribers get; window 1 and 100 are requests that a service behind the server answers, so that each of them passes
+subscribers get; window 1, 100 and 256 are requests that a service behind the server answers, so that each passes
 the server twice, where the echo's pass it once. Every figure is the median of several rounds, in each of which all
 are run; what is compared with the echo is compared within its round.
 
@@ -28,7 +28,13 @@ from .live_load import RUNS, take_core
 
 DEMANDS = {"1-1": 0.5, "window-1": 0.5}
 """The least share of the echo's rate."""
-SHOWN = {"1-1": "1 → 1", "1-10": "1 → 10", "window-1": "window 1", "window-100": "window 100"}
+SHOWN = {
+    "1-1": "1 → 1",
+    "1-10": "1 → 10",
+    "window-1": "window 1",
+    "window-100": "window 100",
+    "window-256": "window 256",
+}
 LIVE = ("mb", "ceda")
 COLUMNS = ("messages/s", "deliveries/s", "of echo", "demanded")
 

@@ -297,6 +297,7 @@ RUNS: dict[str, Callable[[Protocol, float], dict[str, float]]] = {
     "1-10": lambda protocol, seconds: measure_fan_out(protocol.fan_out(10), seconds),
     "window-1": lambda protocol, seconds: measure_one_by_one(protocol.requests(), seconds),
     "window-100": lambda protocol, seconds: measure_window(protocol.requests(), seconds, 100),
+    "window-256": lambda protocol, seconds: measure_window(protocol.requests(), seconds, 256),
 }
 
 

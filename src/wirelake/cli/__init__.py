@@ -15,7 +15,7 @@ from .. import __version__
 
 VERBS = (
     *("decode", "encode", "inspect", "describe", "match", "generate", "package", "ingest", "report", "serve"),
-    *("publish", "subscribe", "request", "respond", "tap", "export", "dissector", "demo", "completion"),
+    *("publish", "subscribe", "request", "respond", "password", "tap", "export", "dissector", "demo", "completion"),
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from dataclasses import replace
 from typing import Any
@@ -17,6 +18,7 @@ from wirelake.errors import EncodeError
 from wirelake.live import AnswerError, ConnectionFailed, ConnectionLost, Refused, RequestTimeout, ceda
 from wirelake.live.ceda import Blob, Cell, Request, api
 from wirelake.live.ceda.options import CedaServerOptions
+from wirelake.live.ceda.server import CedaServer
 
 __all__ = ["authority"]
 LOGIN = "me:secret@"
@@ -218,8 +220,8 @@ def test_a_server_that_tells_of_a_refused_subscription_ends_it(caplog: pytest.Lo
 def test_a_record_that_cannot_be_read_is_delivered_with_its_error(caplog: pytest.LogCaptureFixture):
     async def main() -> None:
         async with ceda_server() as live, opening(live) as client, client.subscribe("a") as messages:
-            link = client._session._link
-            client._connection.do(lambda now: link.say(b"\x61\x01a\xff"))
+            peer = live.session._broker.connections[client.connection_id]
+            live.server.endpoint.run(lambda now: peer.link.say(b"\x61\x01a\xff"))
             message = await messages.get(5)
             assert message.record == {} and message.error is not None
             assert message.error.rule == "cell_fits"
@@ -354,12 +356,72 @@ def test_an_application_that_stands_still_does_not_lose_its_connection_to_heartb
             await other.publish("a", {1: 2})
             await until(lambda: client._connection.flow.is_stopped)
             session = client._session
-            session.options = replace(session.options, heartbeat_seconds=0.02)
-            client._connection.do(lambda now: setattr(session, "_look_at", now))
+            session._watch.seconds = 0.02
+            client._connection.do(lambda now: setattr(session._watch, "look_at", now))
             before = session.counts["heartbeats_sent"]
             await until(lambda: session.counts["heartbeats_sent"] >= before + 5)
             assert client.is_connected
             assert [(await messages.get(5)).record[1] for _ in range(2)] == [1, 2]
+
+    run(main)
+
+
+def test_an_image_request_gives_the_last_values_and_what_follows():
+    async def main() -> None:
+        async with ceda_server() as live, opening(live, client_id="PRICES") as service, opening(live) as client:
+            asked: list[Any] = []
+
+            def image(request: Request) -> dict[int, Any]:
+                asked.append((request.server_id, json.loads(request.record[3])))
+                return {9: '["secret"]', 5: 0, 3: '{"FX.EUR": {"bid": 1.5}}'}
+
+            await service.respond("API.REQUESTIMAGE", image)
+            async with client.subscribe("FX.EUR", "secret", image_from="PRICES") as messages:
+                first = await messages.get(5)
+                assert (first.topic, first.record[3], first.is_image) == ("FX.EUR", '{"bid":1.5}', True)
+                await service.publish("secret", {1: 0})
+                await service.publish("FX.EUR", {1: 2})
+                second = await messages.get(5)
+                assert (second.topic, second.record, second.is_image) == ("FX.EUR", {1: 2}, False)
+            assert asked == [("PRICES", ["FX.EUR", "secret"])]
+            with pytest.raises(Refused, match="refused secret"):
+                async with client.subscribe("secret", image_from="PRICES"):
+                    pass
+            assert not client._session._image_requests
+
+    run(main)
+
+
+def test_a_login_may_have_a_session_id_or_a_record_and_heartbeats_their_interval():
+    attempts: list[Any] = []
+
+    async def main() -> None:
+        live = Live("ceda", lambda: CedaServer(authenticate=lambda who: attempts.append(who) or True))
+        await live.start("tcp")
+        for options in ({"session_id": "sid-1"}, {"login_record": {100: "x"}, "heartbeat": 3.0}):
+            async with ceda.connect(live.url(), **options) as client:
+                assert client._session.options.heartbeat_seconds == options.get("heartbeat", 15.0)
+        await live.kill()
+
+    run(main)
+    assert [(who.control_code, who.session_id, who.values) for who in attempts] == [
+        (18, "sid-1", {3: "sid-1"}),
+        (19, "", {100: "x"}),
+    ]
+
+
+def test_only_one_kind_of_login_may_be_given():
+    with pytest.raises(ValueError, match="exclude each other"):
+        ceda.connect("ceda://demo@127.0.0.1", session_id="x")
+
+
+def test_a_server_that_stands_still_is_noticed():
+    async def main() -> None:
+        async with ceda_server() as live, opening(live, heartbeat=0.05, reconnect=False) as client:
+            for pipe in live.server.endpoint.pipes.values():
+                pipe.transport.pause_reading()
+            with pytest.raises(ConnectionLost):
+                await client.wait_closed()
 
     run(main)
 

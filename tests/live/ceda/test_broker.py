@@ -187,6 +187,36 @@ def test_without_a_broker_everything_goes_to_the_application() -> None:
     assert (reply.topic, values(reply)) == ("r.1", {1: "done"})
 
 
+def test_without_a_broker_and_an_application_messages_are_dropped_and_that_is_told() -> None:
+    stage = scene(broker=False)
+    stage.server.is_heard = False
+    for peer in (stage.member("1"), stage.member("2")):
+        for _ in range(3):
+            peer.publish("a", {1: 1})
+    assert stage.events(Delivered) == [] and stage.server.counts["unheard"] == 6
+    assert len(stage.server.notes) == 2
+    stage.server.listen(["a"])
+    peer.publish("a", {1: 1})
+    assert len(stage.events(Delivered)) == 1
+
+
+@pytest.mark.parametrize("size", [127, 128, 200, 255])
+def test_a_name_that_deployed_readers_cannot_take_goes_only_to_others(size: int) -> None:
+    stage = scene()
+    topic = "x" * size
+    deployed, document = stage.member("1", "**"), stage.peer(CEDA4).login("u" * 127, "p" * 127)
+    document.subscribe(topic)
+    publisher = stage.member("p")
+    for _ in range(3):
+        publisher.publish(topic, {1: 1})
+    assert len(document.heard()) == 3
+    assert len(deployed.heard()) == (3 if size <= 127 else 0)
+    assert stage.server.counts["not_sendable"] == (0 if size <= 127 else 3)
+    publisher.say(request("q", "r" * size))
+    publisher.say(request("q", "r"))
+    assert len(deployed.heard()) == (2 if size <= 127 else 1)
+
+
 # --- images (9.3)
 
 
@@ -353,7 +383,8 @@ def test_the_server_id_selects_the_service_by_client_id_or_user() -> None:
 
     assert asked("PRICES") == [3, 0, 0]
     assert asked("ORDERS") == [0, 3, 0]
-    assert asked("MQ") == asked("") == asked("nobody") == [1, 1, 1]
+    assert asked("MQ") == asked("") == [1, 1, 1]
+    assert asked("nobody") == [0, 0, 0] and stage.server.counts["requests_unrouted"] == 3
 
 
 def test_a_service_may_be_called_by_name_without_a_subscription() -> None:
@@ -374,6 +405,46 @@ def test_the_asker_serves_itself_only_if_nobody_else_does() -> None:
     for _ in range(3):
         assert asker.say(request("q", "r")) == []
     assert len(other.heard()) == 3
+
+
+def test_an_image_request_through_the_broker_subscribes_what_the_service_did_not_refuse() -> None:
+    stage = scene()
+    asker, service = stage.member("asker"), stage.member("service", "API.REQUESTIMAGE")
+    for reply_topic in ("API.REQUESTIMAGE1001.1.1", "API.REQUESTIMAGE1001.1.2"):
+        asker.say(request("API.REQUESTIMAGE", reply_topic, record={5: 0, 3: '["a.b", "secret", "c.*"]'}))
+        (asked,) = service.heard()
+        service.publish("a.b", {1: 1})
+        assert asker.heard() == [] or reply_topic.endswith("2")
+        service.say(answer(asked, {9: '["secret"]', 5: 0, 3: '{"a.b": 1}'}))
+        assert [message.topic for message in asker.heard()] == [reply_topic]
+    for topic in ("a.b", "secret", "c.d"):
+        service.publish(topic, {1: 2})
+    assert [message.topic for message in asker.heard()] == ["a.b", "c.d"]
+
+
+def test_an_image_request_that_makes_no_sense_subscribes_nothing() -> None:
+    stage = scene()
+    asker, service = stage.member("asker"), stage.member("service", "API.REQUESTIMAGE")
+    for asked_for, refused in (("no JSON", "[]"), ("{}", "[]"), ('["a"]', "no JSON"), ('["", 5]', "[]")):
+        asker.say(request("API.REQUESTIMAGE", "r", record={5: 0, 3: asked_for}))
+        service.say(answer(service.heard()[0], {9: refused}))
+        assert len(asker.heard()) == 1
+    assert len(stage.server._broker.subscriptions.of) == 1
+
+
+@pytest.mark.parametrize("name", ["q.\u00e4", "q.x"])
+def test_requests_and_replies_are_the_same_however_often_they_pass(name: str) -> None:
+    stage = scene()
+    asker, service = stage.member("asker"), stage.member("service", "q.*")
+    for n in range(4):
+        asker.say(request(name, f"r.{n}", record={1: n, 3: "\u00e4"}))
+        (asked,) = service.heard()
+        assert (asked.topic, asked.connection_id, asked.reply_topic, values(asked)[1]) == (name, 1001, f"r.{n}", n)
+        service.say(answer(asked, {1: n}))
+        (reply,) = asker.heard()
+        assert (reply.topic, reply.signal_id, values(reply)) == (f"r.{n}", "c7", {1: n})
+    assert stage.server.counts["requests"] == stage.server.counts["replies"] == 4
+    assert stage.server.counts["delivered"] == 8
 
 
 # --- p2p

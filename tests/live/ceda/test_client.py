@@ -671,3 +671,12 @@ def test_the_record_codec_reads_what_the_client_writes() -> None:
     client.publish("a.b", {1: 1, 2: 2.5, 3: "drei", 4: b"4", 5: None, 6: 2**40}, 0.0)
     message = wirelake.decode("ceda", server.raw(), dialect=CEDA4_WS)
     assert values(message) == {1: 1, 2: 2.5, 3: "drei", 4: b"4", 5: None, 6: 2**40}
+
+
+def test_a_server_that_stands_still_is_noticed_within_60_seconds() -> None:
+    client, server = ready()
+    server.say(HEARTBEAT, 0.1)
+    for now in range(1, 61):
+        client.tick(float(now))
+    assert server.link.closing is not None and server.link.closing.at_once
+    assert [type(event) for event in taken(client)][-1] is Lost

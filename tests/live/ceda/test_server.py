@@ -4,6 +4,9 @@ script.
 
 from __future__ import annotations
 
+import gc
+import time
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -13,15 +16,19 @@ from hypothesis import strategies as st
 
 import wirelake
 from tests.live.ceda.play import HEARTBEAT, Peer, Scene, control, values
+from wirelake.live.ceda import logins
+from wirelake.live.ceda.data import Blob, Data, payloads
 from wirelake.live.ceda.events import Asked, Delivered, Joined, Left, LoginAttempt
+from wirelake.live.ceda.groups import GroupLimits
 from wirelake.live.ceda.options import CedaLimits, CedaServerOptions
 from wirelake.live.ceda.records import write_record
 from wirelake.live.ceda.server import CedaServer
-from wirelake.live.ceda.wire import CEDA4, CEDA4_WS, CEDA_TCP, FRAMINGS
+from wirelake.live.ceda.wire import CEDA4, CEDA4_WS, CEDA_TCP, FRAMINGS, PUBLISH
+from wirelake.live.core.effects import Authenticate, Cancelled, Done, Failed
 from wirelake.protocols import ceda as p
 
 DIALECTS = (CEDA4, CEDA4_WS)
-LOGIN = "821c 1303 7c000400 70792d31 5c000600 733363726574 4c000400 64656d6f"
+LOGIN = bytes.fromhex("821c 1303 7c000400 70792d31 5c000600 733363726574 4c000400 64656d6f")
 
 
 def scene(authenticate: Any = None, **options: Any) -> Scene:
@@ -54,7 +61,7 @@ def test_a_login_is_answered_as_in_the_worked_example() -> None:
     stage = Scene()
     stage.server._next_id = 1042
     peer = stage.peer()
-    stage.server.receive(peer.link, bytes.fromhex(LOGIN), 0.0)
+    stage.server.receive(peer.link, LOGIN, 0.0)
     assert peer.raw() == bytes.fromhex("8219 1304 6200 12040000 4c000700 53756363657373 1200 01000000")
     assert stage.events() == [Joined(1042, "demo", "py-1", "peer1")]
 
@@ -108,17 +115,119 @@ def test_the_password_is_in_no_note() -> None:
     assert "s3cret" not in repr(stage.server.notes) and "733363726574" not in repr(stage.server.notes)
 
 
-def test_a_login_may_be_decided_later() -> None:
+def test_what_comes_behind_a_login_that_is_not_decided_waits_for_it() -> None:
     stage = scene(lambda attempt: None)
     peer = stage.peer()
-    assert peer.say(LOGIN) == []
-    assert peer.subscribe("a") == [] and stage.server.counts["ignored_before_login"] == 1
-    assert peer.say(LOGIN) == [] and stage.server.counts["ignored_before_login"] == 2
-    assert [m.__message__["name"] for m in peer.say(HEARTBEAT)] == ["heartbeat"]
+    assert peer.say(LOGIN + control(p.Subscribe, 13, {3: "a"})) == [] and peer.link.is_paused
+    assert peer.say(HEARTBEAT) == []
     stage.server.login_result(peer.link, True, "", 1.0)
-    assert values(peer.heard()[0])[1] == 1
+    result, echo = peer.heard()
+    assert values(result)[1] == 1 and type(echo) is p.Heartbeat and not peer.link.is_paused
+    stage.server.publish("a", {1: 1}, 1.0)
+    assert len(peer.heard()) == 1 and stage.server.counts["ignored_before_login"] == 0
     stage.server.login_result(peer.link, False, "", 1.0)
     assert peer.heard() == []
+
+
+def test_a_login_is_decided_by_an_effect_where_no_function_decides() -> None:
+    for result, told in (
+        (Done(True), 1),
+        (Done(False), "Username or Password is error"),
+        (Done("come back tomorrow"), "come back tomorrow"),
+        (Failed(OSError("no database")), "Username or Password is error"),
+        (Cancelled(), "Username or Password is error"),
+    ):
+        stage = Scene(CedaServer(authenticate=None))
+        peer = stage.peer()
+        peer.say(LOGIN + LOGIN + control(p.Subscribe, 13, {3: "a"}))
+        for _ in range(2):
+            (effect,) = stage.server.effects
+            stage.server.effects.clear()
+            assert isinstance(effect, Authenticate) and effect.attempt.user == "demo" and effect.link is peer.link
+            stage.server.completed(effect, result, 1.0)
+            stage.server.tick(2.0)
+            (heard,) = peer.heard()
+            assert values(heard)[1] == 1 if told == 1 else values(heard) == {1: 0, 4: told}
+        assert bool(stage.server._broker.subscriptions.of) == (told == 1) and not peer.link.is_paused
+        assert peer.link.outstanding == 0
+
+
+def test_an_effect_that_is_done_when_its_client_is_gone_is_forgotten() -> None:
+    stage = Scene(CedaServer(authenticate=None))
+    peer = stage.peer()
+    peer.say(LOGIN)
+    (effect,) = stage.server.effects
+    peer.leave()
+    stage.server.completed(effect, Done(True), 1.0)
+    assert peer.heard() == [] and stage.events() == []
+
+
+def test_who_sends_too_much_behind_a_login_that_is_not_decided_is_closed() -> None:
+    stage = scene(lambda attempt: None, limits=CedaLimits(backlog=1000))
+    peer = stage.peer()
+    peer.say(LOGIN + bytes.fromhex(HEARTBEAT) * 1000)
+    assert not peer.is_closed
+    peer.say(HEARTBEAT)
+    assert peer.is_closed and stage.server.counts["backlogs_closed"] == 1
+
+
+def test_only_so_many_logins_wait_for_their_decision(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logins, "MOST_UNDECIDED", 2)
+    stage = scene(lambda attempt: None)
+    first, second, third = (stage.peer() for _ in range(3))
+    assert first.say(LOGIN) == second.say(LOGIN) == []
+    assert values(third.say(LOGIN)[0]) == {1: 0, 4: "too many logins at once"}
+    first.leave()
+    assert stage.peer().say(LOGIN) == []
+
+
+WRONG = control(p.Login, 3, {4: "eve", 5: "x"})
+
+
+def test_a_second_refusal_is_told_later_the_fifth_is_the_last() -> None:
+    stage = scene(lambda attempt: attempt.user == "demo")
+    peer = stage.peer()
+    peer.say(WRONG * 5 + LOGIN)
+    heard, now = [0.0], 0.0
+    while not peer.is_closed:
+        now = stage.server.deadline or 0.0
+        stage.server.tick(now)
+        heard += [now] * len(peer.heard())
+    assert heard == [0.0, 1.0, 3.0, 7.0, 15.0]
+    assert stage.server.counts["logins_refused"] == 5 and stage.server.counts["logins"] == 0
+
+
+def test_an_address_may_fail_only_so_often_per_minute() -> None:
+    stage = scene(lambda attempt: attempt.user == "demo", login_failures=3)
+    for host, told in (("10.0.0.1", 3), ("10.0.0.2", 1)):
+        for port in range(told):
+            peer = stage.peer()
+            peer.link.peer = f"{host}:{port}"
+            assert values(peer.say(WRONG)[0])[4] == "Username or Password is error"
+    blocked = stage.peer()
+    blocked.link.peer = "10.0.0.1:9"
+    assert "too many failed logins" in values(blocked.say(LOGIN)[0])[4]
+    for host, now in (("10.0.0.2", 1.0), ("10.0.0.1", 61.0)):
+        peer = stage.peer()
+        peer.link.peer = f"{host}:10"
+        assert values(peer.say(LOGIN, now)[0])[1] == 1
+    assert stage.server.counts["logins_blocked"] == 1
+
+
+def test_bytes_do_not_put_off_the_time_to_log_in() -> None:
+    stage = scene(lambda attempt: attempt.user == "demo", login_seconds=30.0)
+    member, peer = stage.peer().login(), stage.peer()
+    for now in range(1, 31):
+        assert not peer.is_closed
+        peer.say(HEARTBEAT, float(now))
+        stage.server.tick(float(now))
+    assert peer.is_closed and not member.is_closed
+    assert values(member.say(WRONG, 40.0)[0])[1] == 0
+    stage.server.tick(69.0)
+    assert not member.is_closed
+    member.say(HEARTBEAT, 69.0)
+    stage.server.tick(70.0)
+    assert member.is_closed and stage.server.counts["login_timeouts"] == 2
 
 
 def test_a_decision_for_somebody_who_is_gone_is_forgotten() -> None:
@@ -195,10 +304,11 @@ def test_a_login_that_cannot_be_read_is_refused(payload: bytes) -> None:
 
 
 @pytest.mark.parametrize("code", [4, 5, 6, 200])
-def test_other_codes_of_a_login_are_ignored(code: int) -> None:
-    stage = Scene()
-    assert stage.peer().say(control(p.Login, code, {4: "demo"})) == []
-    assert stage.server.counts["control_ignored"] == 1
+def test_a_login_with_another_code_is_refused(code: int) -> None:
+    peer = Scene().peer()
+    (result,) = peer.say(control(p.Login, code, {4: "demo"}))
+    assert (result.control_code, values(result)) == (4, {1: 0, 4: "Username or Password is error"})
+    assert values(peer.say(LOGIN)[0])[1] == 1
 
 
 def test_before_login_only_heartbeats_are_answered_the_rest_is_counted() -> None:
@@ -467,11 +577,24 @@ def test_a_bad_record_is_delivered_with_its_error(dialect: str) -> None:
     assert stage.server.counts["record_errors"] == 1 and not peer.is_closed
 
 
-def test_a_bad_record_is_passed_on_as_it_is() -> None:
+@pytest.mark.parametrize(
+    "head", [b"\x61\x03a.b", b"\x62\x03a.b\xff\xff\xff\x02MQ\x00\x01r", b"\x64\x03a.b\xff\xff\xff\0\0"]
+)
+def test_a_record_that_cannot_be_read_is_not_passed_on(head: bytes) -> None:
     stage = Scene()
-    reader = stage.member("reader", "a.*")
-    stage.member().say(b"\x82\x0a\x61\x03a.b\x3c\x00\xff\x00\x61")
-    assert reader.raw() == b"\x82\x0a\x61\x03a.b\x3c\x00\xff\x00\x61"
+    reader, sender = stage.member("reader", "a.*"), stage.member()
+    for bad in (b"\x3c\x00\xff\x00\x61", b"\xf2\xff\0\0\0\0", b"\x3c\x00\x01\x00\xff", b"\x12"):
+        sender.say(FRAMINGS[CEDA4_WS].wrap(head + b"\x12\0\1\0\0\0") + FRAMINGS[CEDA4_WS].wrap(head + bad))
+        assert len(reader.heard()) == 1
+    assert stage.server.counts["undecodable_dropped"] == stage.server.counts["record_errors"] == 4
+    assert not sender.is_closed
+
+
+def test_a_reply_that_cannot_be_read_is_not_passed_on() -> None:
+    stage = Scene()
+    asker, service = stage.member("asker"), stage.member("service")
+    service.say(b"\x82\x0d\x63\x01r\xe9\x03\0\0\0\x3c\x00\xff\x00\x61")
+    assert asker.raw() == b"" and stage.server.counts["undecodable_dropped"] == 1
 
 
 def test_old_texts_are_read_with_their_charset() -> None:
@@ -647,3 +770,170 @@ def played(stream: bytes, cuts: list[int]) -> Any:
 def test_a_link_that_was_never_announced_may_go() -> None:
     stage = Scene()
     stage.server.disconnected(stage.server.new_link(CEDA_TCP, "server"), 0.0)
+
+
+def test_before_the_server_leaves_it_logs_its_clients_out() -> None:
+    stage = Scene()
+    members = stage.member(), stage.member("d", dialect=CEDA4)
+    newcomer = stage.peer()
+    stage.server.leaving(1.0)
+    assert [peer.raw().hex() for peer in (*members, newcomer)] == ["820114", "820114", ""]
+
+
+def test_a_connection_that_is_gone_gives_back_what_it_held() -> None:
+    stage = Scene()
+    peer = stage.member()
+    first = payloads(Data(PUBLISH, "d", b"", blob=Blob(3, bytes(70_000))), CEDA4_WS, "d.0.1")[0]
+    peer.say(FRAMINGS[CEDA4_WS].wrap(first) + b"\x82\x7e\x00")
+    connection = peer.link.state
+    assert stage.server._broker.pool.held > 32_768
+    peer.leave()
+    assert stage.server._broker.pool.held == connection.merger.held == connection.reader.pending == 0
+    assert peer.link.state is None and peer.say(HEARTBEAT) == []
+
+
+def test_the_pieces_of_all_connections_together_are_bounded() -> None:
+    stage = small(groups=GroupLimits(all_held=100_000))
+    first = payloads(Data(PUBLISH, "d", b"", blob=Blob(3, bytes(70_000))), CEDA4_WS, "d.0.1")[0]
+    for peer in [stage.member() for _ in range(5)]:
+        peer.say(FRAMINGS[CEDA4_WS].wrap(first))
+    assert stage.server.counts["groups_refused"] == 3
+    assert stage.server._broker.pool.held < 100_000
+
+
+def test_subscriptions_of_all_connections_together_are_bounded() -> None:
+    stage = small(all_topics=3, all_patterns=2)
+    one, two = stage.member(), stage.member()
+    one.subscribe("a", "b", "a.*")
+    two.subscribe("a", "b", "a.*", "b.*")
+    assert stage.server.counts["subscriptions_refused"] == 2
+    one.leave()
+    two.subscribe("b", "b.*")
+    assert stage.server.counts["subscriptions_refused"] == 2
+
+
+# --- work that takes long
+
+
+def costly(stage: Scene) -> str:
+    """A topic whose route takes long to find."""
+    holder = stage.member("holder")
+    for begin in range(0, 1 << 11, 512):
+        holder.subscribe(
+            *(".".join("*a"[i >> bit & 1] for bit in range(11)) + ".*" * 50 for i in range(begin, begin + 512))
+        )
+    while holder.link.is_paused:
+        stage.server.tick(0.0)
+    holder.raw()
+    return ".".join("a" * 61)
+
+
+def test_a_route_that_takes_long_to_find_is_found_in_slices_while_others_are_served() -> None:
+    stage = Scene()
+    topic = costly(stage)
+    sender, other, reader = stage.member("sender"), stage.member("other"), stage.member("reader", topic, "b")
+    started = time.perf_counter()
+    frames = b"".join(
+        wirelake.encode(p.Publish(topic=name, body=write_record({1: 1})), dialect=CEDA4_WS) for name in (topic, "b")
+    )
+    sender.say(frames + bytes.fromhex(HEARTBEAT), 1.0)
+    other.publish("b", {1: 2}, 1.0)
+    assert [values(message)[1] for message in reader.heard()] == [2]
+    assert time.perf_counter() - started < 0.05 and sender.link.is_paused
+    turns = 0
+    while sender.link.is_paused:
+        assert stage.server.deadline == 0.0
+        stage.server.tick(1.0)
+        turns += 1
+    assert turns > 10
+    assert [message.topic for message in reader.heard()] == [topic, "b"]
+    assert len(sender.heard()) == 1
+
+
+def test_who_causes_much_work_has_to_pause() -> None:
+    stage = Scene()
+    topic = costly(stage)
+    sender, now, sent = stage.member("sender"), 1.0, 0
+    while now < 11.0:
+        if not sender.link.is_paused:
+            sender.publish(f"{topic}.{sent}"[2:], {1: 1}, now)
+            sent += 1
+        else:
+            now = max(now, stage.server.deadline or 0.0)
+            stage.server.tick(now)
+    assert sent < 60
+
+
+def test_changes_of_patterns_are_work_too() -> None:
+    stage = Scene()
+    peer = stage.member()
+    for _ in range(1000):
+        peer.subscribe("*.a", now=1.0)
+        peer.unsubscribe("*.a")
+        if peer.link.is_paused:
+            break
+    assert peer.link.is_paused
+    stage.server.tick(stage.server.deadline or 0.0)
+    assert not peer.link.is_paused
+
+
+def test_the_work_of_somebody_who_is_gone_ends() -> None:
+    stage = Scene()
+    topic = costly(stage)
+    sender = stage.member("sender")
+    sender.publish(topic, {1: 1}, 1.0)
+    assert stage.server.deadline == 0.0
+    sender.leave(1.0)
+    stage.server.tick(1.0)
+    assert stage.server.deadline != 0.0
+
+
+@pytest.fixture
+def without_collection() -> Iterator[None]:
+    """A hub collects rarely, too."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.parametrize("kind", ["stars", "rest", "changes"])
+def test_no_call_holds_up_others_for_long_while_somebody_attacks_with_patterns(
+    kind: str, without_collection: None
+) -> None:
+    stage = Scene()
+    attackers = [stage.member(f"attacker {i}") for i in range(5)]
+    for n, attacker in enumerate(attackers):
+        patterns = [
+            ".".join("*a"[i >> bit & 1] for bit in range(11)) + ".*" * 50
+            if kind == "stars"
+            else f"**.{n}.{i}" + ".x" * 40
+            for i in range(2000)
+        ]
+        for begin in range(0, 2000, 200):
+            attacker.subscribe(*patterns[begin : begin + 200], now=1.0)
+    took, now, sent = [], 1.0, 0
+    while now < 1.5:
+        for attacker in attackers:
+            if not attacker.link.is_paused:
+                frames = b"".join(
+                    (
+                        control(p.Unsubscribe, 14, {3: "**.x"}) + control(p.Subscribe, 13, {3: "**.x"})
+                        if kind == "changes"
+                        else b""
+                    )
+                    + wirelake.encode(p.Publish(topic="a." * 61 + str(sent + i), body=b""), dialect=CEDA4_WS)
+                    for i in range(20)
+                )
+                sent += 20
+                started = time.perf_counter()
+                stage.server.receive(attacker.link, frames, now)
+                took.append(time.perf_counter() - started)
+        started = time.perf_counter()
+        stage.server.tick(now)
+        took.append(time.perf_counter() - started)
+        for link in stage.server.changed:
+            link.out.clear()
+            link.unsent = 0
+        stage.server.changed.clear()
+        now += max(sum(took[-6:]), 0.001)
+    assert sorted(took)[int(len(took) * 0.99)] < 0.02

@@ -115,7 +115,8 @@ def test_nothing_is_left_of_who_leaves() -> None:
         subscriptions.leave(who)
     assert not subscriptions.of and not subscriptions._literal
     root = subscriptions._patterns._root
-    assert not root.children and not root.here and root.open == 0
+    assert not root.children and not root.here and not root.below and not root.following
+    assert subscriptions.patterns == subscriptions.topics == 0
 
 
 def test_a_flood_of_patterns_does_not_slow_other_routes() -> None:
@@ -127,3 +128,37 @@ def test_a_flood_of_patterns_does_not_slow_other_routes() -> None:
     for i in range(200):
         assert subscriptions.route(f"FX.SPOT.{i}") == (99,)
     assert time.perf_counter() - started < 0.2
+
+
+def test_a_flood_of_patterns_with_a_rest_does_not_slow_routes() -> None:
+    subscriptions: Subscriptions[int] = Subscriptions()
+    for i in range(30_000):
+        subscriptions.add(i % 20, f"{'a.' * (i % 7)}**.x.{i}")
+        subscriptions.add(i % 20, f"b{i}.c.**")
+    started = time.perf_counter()
+    for i in range(200):
+        assert len(subscriptions.route(f"a.{i}")) == 20
+    assert time.perf_counter() - started < 0.2
+
+
+def test_a_search_is_cut_into_slices_and_sees_what_held_when_it_began() -> None:
+    subscriptions: Subscriptions[str] = Subscriptions()
+    for i in range(1 << 10):
+        subscriptions.add("x", ".".join("*a"[i >> bit & 1] for bit in range(10)) + ".*.*.*.*")
+    topic = ".".join("a" * 14)
+    search = subscriptions.search(topic)
+    assert next(search) < 2 * ceda_topics.SLICE
+    subscriptions.add("y", topic)
+    assert sum(1 for _ in search) > 3
+    assert subscriptions.route(topic) == ("x",)
+    assert set(subscriptions.route(topic)) == {"x", "y"}
+
+
+def test_a_pattern_takes_back_only_the_routes_that_begin_as_it_does() -> None:
+    subscriptions: Subscriptions[str] = Subscriptions()
+    for topic in ("a.b", "b.c", ".a.d"):
+        subscriptions.route(topic)
+    subscriptions.add("x", "a.*")
+    assert list(subscriptions._routes) == ["b.c"] and subscriptions.route("a.b") == ("x",)
+    subscriptions.add("x", "*.c")
+    assert not subscriptions._routes and subscriptions.route("b.c") == ("x",)

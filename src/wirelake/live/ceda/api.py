@@ -31,9 +31,9 @@ from ..drive.connection import Dial, Reconnect
 from ..drive.inbox import MOST
 from ..drive.urls import Target
 from . import events as event
-from .client import SESSION
 from .client import CedaClient as CedaSession
 from .data import Blob, Data
+from .images import refused_topics
 from .login import CedaLogin
 from .options import CedaClientOptions
 from .records import Record
@@ -112,17 +112,15 @@ class CedaClient(Client[Message, Request]):
     max_message = MAX_PAYLOAD
 
     def __init__(self, dial: Dial, login: CedaLogin, options: CedaClientOptions) -> None:
-        self._session = _Session(self, login, options)
+        self._session = CedaSession(login, options, chance=random.Random(secrets.randbits(256)))
         super().__init__(dial, self._session)
+        self._session.is_deaf = lambda: self._connection.flow.is_stopped
         self._echoes: deque[asyncio.Future[None]] = deque()
 
     @property
     def connection_id(self) -> int:
         """What the server calls this connection; another one after each loss."""
         return self._session.connection_id
-
-    def _farewell(self) -> None:
-        self._connection.do(self._session.logout)
 
     async def publish(self, topic: str, record: Record, *, blob: Blob | None = None) -> None:
         """Send to all subscribers of the topic. Waits while the connection is full.
@@ -154,9 +152,7 @@ class CedaClient(Client[Message, Request]):
                 timeout=timeout, server_id=server_id, signal_id=signal_id, blob=blob,
             )
         )  # fmt: skip
-        reply_topic = self._session.last_reply_topic
-        data = await self._answer_to(token, lambda _: self._session.forget(reply_topic))
-        return Message(data)
+        return Message(await self._answer_to(token, self._session.forget))
 
     async def p2p(
         self, topic: str, record: Record, *, server_id: str, signal_id: str = "", blob: Blob | None = None
@@ -180,10 +176,14 @@ class CedaClient(Client[Message, Request]):
                     self._deliver(message.topic, Message(message, is_image), _size(message))
                 case event.Answered(token=token, reply=reply, error=error):
                     self._settle(token, reply, to_exception(error) if error else None)
+                case event.Echoed():
+                    self._echoed(1)
                 case event.Ready():
                     self._connection.ready()
                 case event.Refused(reason=reason):
                     self._connection.fail(Refused(f"{self.target} refused the login: {reason}"))
+                case event.TopicsRefused(topics=topics):
+                    log.warning("the service refused topics of an image", extra={"fields": {"topics": list(topics)}})
                 case event.SubscriptionResult():
                     self._subscription_result(happened)
                 case _:
@@ -209,18 +209,33 @@ class CedaClient(Client[Message, Request]):
         self._echoed(len(self._echoes))
 
     def subscribe(
-        self, *patterns: str, limit: int = MOST, overflow: str = "wait", image: bool = False
+        self,
+        *patterns: str,
+        limit: int = MOST,
+        overflow: str = "wait",
+        image: bool = False,
+        image_from: str | None = None,
     ) -> Subscription[Message]:
         """Subscribe to topics or patterns, from the beginning of the ``async with`` block to its end.
 
-        With ``image``, ask the server for the last values first, if it keeps them.
+        With ``image``, ask the server for the last values first, if it keeps them; with ``image_from``, ask a service
+        by its name, or any with ``""``: it says which topics we get.
         """
-        return Subscription(self, patterns, limit, overflow, image=image)
+        return Subscription(self, patterns, limit, overflow, image=image, image_from=image_from)
 
-    async def _subscribe(self, patterns: tuple[str, ...], image: bool = False) -> None:
+    async def _subscribe(self, patterns: tuple[str, ...], image: bool = False, image_from: str | None = None) -> None:
         await self._connection.usable()
+        if image_from is not None:
+            await self._request_image(patterns, image_from)
+            return
         self._connection.do(lambda now: self._session.subscribe(patterns, now, image=image))
         await self._read_by_server()
+
+    async def _request_image(self, topics: tuple[str, ...], service: str) -> None:
+        token = self._connection.do(lambda now: self._session.request_image(topics, now, server_id=service))
+        refused = refused_topics(await self._answer_to(token, self._session.forget))
+        if set(topics) <= set(refused):
+            raise Refused(f"the service refused {', '.join(topics)}")
 
     async def _read_by_server(self) -> None:
         """Servers do not answer subscriptions, but heartbeats, and everything in turn: so we know when it holds."""
@@ -256,37 +271,6 @@ class CedaClient(Client[Message, Request]):
         record, blob = _answer_record(asked, result, error)
         if self._connection.is_ready and asked.generation == self._connection.generation:
             self._connection.do(lambda now: self._session.reply(event.Asked(asked.data), record, now, blob=blob))
-
-
-class _Session(CedaSession):
-    """What a client with an application adds: that may give up waiting, and may be too slow to read."""
-
-    def __init__(self, client: CedaClient, login: CedaLogin, options: CedaClientOptions) -> None:
-        super().__init__(login, options, chance=random.Random(secrets.randbits(256)))
-        self._client = client
-
-    @property
-    def last_reply_topic(self) -> str:
-        return f"{self.connection_id}.{SESSION}.{self._counter}"
-
-    def forget(self, reply_topic: str) -> None:
-        """Nobody waits for this reply any more."""
-        self._requests.close(reply_topic)
-
-    def beat(self, now: float) -> None:
-        """Send a heartbeat out of turn."""
-        if self.is_ready:
-            self._beat()
-
-    def _echoed(self) -> None:
-        super()._echoed()
-        self._client._echoed(1)
-
-    def tick(self, now: float) -> None:
-        """While nothing is read, nothing can be heard: that is no sign of death. Heartbeats show that we live."""
-        if self._client._connection.flow.is_stopped:
-            self._missed = 0
-        super().tick(now)
 
 
 def _size(data: Data) -> int:
@@ -326,6 +310,9 @@ def connect(
     user: str | None = None,
     password: str | None = None,
     client_id: str = "",
+    session_id: str = "",
+    login_record: Record | None = None,
+    heartbeat: float = 15.0,
     dialect: str = "ceda4-ws",
     charset: str = "utf-8",
     ca: str | Path | None = None,
@@ -338,7 +325,9 @@ def connect(
     """Connect to the server at ``ceda://user:password@host:port``; ``ceda+tls``, ``ceda+ws`` and ``ceda+wss`` are the
     other transports.
 
-    ``user`` and ``password`` may be given here instead. The client writes ``dialect`` until the server shows another
+    ``user`` and ``password`` may be given here instead; a ``session_id`` or a ``login_record`` of the application's own
+    log in without them. After ``heartbeat`` seconds of silence the client asks the server for a sign of life; after
+    four times that without one the connection is lost. The client writes ``dialect`` until the server shows another
     one: ``ceda4-ws`` as deployed, ``ceda4`` as in the document. TLS: ``ca`` are the authorities to trust instead of the
     system's, ``cert`` and ``key`` the client's own. ``timeout``: seconds to connect and log in, and to wait for a lost
     connection to come back. ``reconnect``: how to reconnect (three attempts, 5 s apart), or False.
@@ -347,8 +336,9 @@ def connect(
         "ceda", url, timeout=timeout, reconnect=reconnect, usual=RECONNECT, verify=verify, ca=ca, cert=cert, key=key
     )
     user = where.target.user if user is None else user
-    login = CedaLogin(user, where.target.password if password is None else password, client_id)
-    options = CedaClientOptions(dialect=dialect, charset=charset, login_seconds=timeout)
+    password = where.target.password if password is None else password
+    login = CedaLogin(user, password, client_id, session_id, login_record)
+    options = CedaClientOptions(dialect=dialect, charset=charset, heartbeat_seconds=heartbeat, login_seconds=timeout)
     return Opening(lambda: CedaClient(where, login, options))
 
 

@@ -10,22 +10,39 @@ from msgspec.structs import replace
 from ...errors import EncodeError
 from ..core.link import Framing, Link
 from .connection import Connection
-from .data import Data, Keys, payloads
+from .data import Data, Keys, names, payloads
 from .events import Answered, Asked, Delivered, Joined, Left
-from .images import Images
+from .groups import Pool
+from .images import IMAGE_TOPICS, BadImage, Images, asked_topics, refused_topics
 from .options import CedaServerOptions
 from .records import is_record
 from .requests import Requests
-from .topics import Subscriptions
-from .wire import CEDA4_WS, CEDA_TCP, GROUP_PUB, MAX_PAYLOAD, P2P, PUBLISH, REPLY, REQUEST, dialect_of
+from .topics import Subscriptions, is_pattern
+from .wire import (
+    CEDA4_WS,
+    CEDA_TCP,
+    GROUP_PUB,
+    JAVA_NAME_BYTES,
+    MAX_PAYLOAD,
+    P2P,
+    PUBLISH,
+    REPLY,
+    REQUEST,
+    dialect_of,
+)
 
 if TYPE_CHECKING:
-    from ..core.session import Session
+    from .server import CedaServer
 
 ANYBODY = ("", "MQ")
+_ANYBODY = tuple(name.encode() for name in ANYBODY)
+MAX_TOPIC_BYTES = 255
+MAX_IMAGE_REQUESTS = 256
 """Server ids of those who do not mind which service it is."""
 LOGIN_TOPIC = "API.ATS.LOGIN"
 """A client's data message on this topic is a login."""
+SPECIAL = (LOGIN_TOPIC, *IMAGE_TOPICS)
+"""Topics whose messages have to be looked at."""
 MAX_FORWARDED = MAX_PAYLOAD[CEDA4_WS]
 """A payload up to here can be written to everybody."""
 APPLICATION = 1000
@@ -35,7 +52,7 @@ APPLICATION = 1000
 class Broker:
     """Knows everybody who is logged in. The application itself is one of them, without a link."""
 
-    def __init__(self, session: Session, options: CedaServerOptions) -> None:
+    def __init__(self, session: CedaServer, options: CedaServerOptions) -> None:
         self._session = session
         self._counts = session.counts
         self._limits = limits = options.limits
@@ -44,6 +61,7 @@ class Broker:
         self._keys = Keys(session.chance.getrandbits(32))
         self._turns = 0
         self._called: dict[str, dict[Connection, None]] = {}
+        self.pool = Pool()
         self.application = Connection(APPLICATION, Link(0, CEDA_TCP, [], "server"), 0.0, options, session.counts)
         self.application.user = options.name
         self.application.is_ready = True
@@ -84,15 +102,52 @@ class Broker:
                 if not named:
                     del self._called[name]
 
-    def forward(self, batch: Iterator[bytes], now: float) -> bytes | None:
-        """Forwards the publishes of a batch that need nothing else, one after the other; gives the first payload that
+    def subscribe(self, connection: Connection, text: str) -> str | None:
+        """Subscribe something; return why not, empty if it is done now, None if it was already."""
+        if self.subscriptions.has(connection, text):
+            return None
+        refusal = self._refusal(connection, text)
+        if refusal:
+            self._counts["subscriptions_refused"] += 1
+        else:
+            self.subscriptions.add(connection, text)
+            connection.patterns += is_pattern(text)
+        return refusal
+
+    def unsubscribe(self, connection: Connection, text: str) -> None:
+        if self.subscriptions.remove(connection, text):
+            connection.patterns -= is_pattern(text)
+
+    def _refusal(self, connection: Connection, text: str) -> str:
+        """Why a connection may not subscribe this; empty if it may."""
+        limits, subscriptions = self._limits, self.subscriptions
+        if len(text.encode("utf-8", "replace")) > MAX_TOPIC_BYTES:
+            return f"a topic has at most {MAX_TOPIC_BYTES} bytes"
+        if not is_pattern(text):
+            count = len(subscriptions.of.get(connection, ())) - connection.patterns
+            if count >= limits.topics:
+                return f"at most {limits.topics} topics"
+            return "the server has too many topics" if subscriptions.topics >= limits.all_topics else ""
+        if connection.patterns >= limits.patterns:
+            return f"at most {limits.patterns} patterns"
+        if text.count(".") >= limits.segments:
+            return f"a pattern has at most {limits.segments} segments"
+        return "the server has too many patterns" if subscriptions.patterns >= limits.all_patterns else ""
+
+    def forward(self, sender: Connection, batch: Iterator[bytes], now: float) -> bytes | None:
+        """Forward the messages of a batch that need nothing else, one after the other; return the first payload that
         does. Their records are checked, but not read.
         """
         routes, charset, errors = self.subscriptions.quick, self._charset, self._errors
         published = delivered = 0
         found = None
         for payload in batch:
-            if payload[0] != PUBLISH or not 2 <= len(payload) <= MAX_FORWARDED:
+            if payload[0] != PUBLISH:
+                if self._pass_on(sender, payload, now):
+                    continue
+                found = payload
+                break
+            if not 2 <= len(payload) <= MAX_FORWARDED:
                 found = payload
                 break
             stop = payload[1] + 2
@@ -116,23 +171,102 @@ class Broker:
             self._counts["delivered"] += delivered
         return found
 
+    def _pass_on(self, sender: Connection, payload: bytes, now: float) -> bool:
+        """Forward a request for any service, or a reply, as bytes; False if it has to be looked at closely: it may be
+        a piece, its names or its record may be wrong or unusual, or nobody is known for it.
+        """
+        code = payload[0]
+        if (code != REQUEST and code != REPLY) or len(payload) > MAX_FORWARDED:
+            return False
+        try:
+            at = payload[1] + 2
+            signal = at + 4 + payload[at + 3]
+            body = signal + 1 + payload[signal]
+            if code == REQUEST:
+                body += 1 + payload[body]
+        except IndexError:
+            return False
+        if not payload[1:at].isascii() or not payload[at + 3 : body].isascii():  # names above 127 bytes are not either
+            return False
+        if payload.find(b"\x0e\0", body) >= 0 or payload.find(b"\x0f\0", body) >= 0:
+            return False
+        if not is_record(payload, body, self._charset, self._errors):
+            return False
+        target: Connection | None
+        if code == REQUEST:
+            targets = self.subscriptions.quick.get(payload[2:at])
+            if not targets or payload[at + 4 : signal] not in _ANYBODY:
+                return False
+            target = self._next(targets, sender)
+            payload = payload[:at] + sender.tag + payload[at + 3 :]
+            self._counts["requests"] += 1
+        else:
+            target = self.connections.get(payload[at] | payload[at + 1] << 8 | payload[at + 2] << 16)
+            if target is None or not target.is_ready or target is self.application or target.image_requests:
+                return False
+            self._counts["replies"] += 1
+        self._counts["delivered"] += 1
+        link = target.link
+        link.send(link.framing.wrap(payload))
+        target.spoke = now
+        return True
+
     def route(self, sender: Connection, message: Data, payload: bytes | None, now: float) -> None:
         """Sends a message of a client on its way. ``payload`` is how it came, if it came in one piece."""
         code = message.code
-        if code == REQUEST:
+        if message.is_bad:
+            self._keep_back(sender, message)
+        elif code == REQUEST:
+            if message.topic in IMAGE_TOPICS:
+                self._remember(sender, message)
             self.ask(sender, message, now, payload)
         elif code == REPLY:
-            self._answer(message, payload, now)
+            self.answer(message, payload, now)
         elif code == P2P:
             self._pass(sender, message, payload, now)
         else:
             self.publish(message, now, cache=self._cache, sender=sender.number, payload=payload)
+
+    def _keep_back(self, sender: Connection, message: Data) -> None:
+        """A record that cannot be read costs deployed readers everything that comes with it: only our own application
+        gets it.
+        """
+        if self.application in self.subscriptions.route(message.topic):
+            self._session.events.append(Delivered(replace(message, connection_id=sender.number)))
+        else:
+            self._counts["undecodable_dropped"] += 1
+
+    def _remember(self, sender: Connection, message: Data) -> None:
+        """Whoever replies to an image request cannot subscribe the client here: so we shall."""
+        try:
+            topics = asked_topics(message)
+        except BadImage:
+            return
+        if len(sender.image_requests) >= MAX_IMAGE_REQUESTS:
+            del sender.image_requests[next(iter(sender.image_requests))]
+        sender.image_requests[message.reply_topic] = topics
+
+    def _subscribe_image(self, target: Connection, reply: Data) -> None:
+        topics = target.image_requests.pop(reply.topic, ())
+        try:
+            refused = refused_topics(reply)
+        except BadImage:
+            return
+        for topic in topics:
+            if topic and topic not in refused:
+                self.subscribe(target, topic)
 
     def hand_over(self, connection: Connection, message: Data) -> None:
         """Gives a message of a client to the application, whatever it is about: without a broker that is all."""
         message = message if message.code == REPLY else replace(message, connection_id=connection.number)
         if message.code == REPLY and message.connection_id == APPLICATION:
             self.close_request(message)
+        elif not self._session.is_heard:
+            self._counts["unheard"] += 1
+            if "unheard" not in connection.noted:
+                connection.noted.add("unheard")
+                text = "messages are dropped: the server is no broker, and no application listens"
+                self._session.note("warn", text, connection=connection.number, topic=message.topic)
         elif message.code == REQUEST:
             self._session.events.append(Asked(message))
         else:
@@ -142,9 +276,7 @@ class Broker:
         self, message: Data, now: float, *, cache: bool, sender: int = APPLICATION, payload: bytes | None = None
     ) -> None:
         self._counts["published"] += 1
-        targets = self.subscriptions.route(message.topic)
-        if not cache and self.application not in targets and message.topic != LOGIN_TOPIC:
-            self.subscriptions.quick[message.topic.encode()] = targets
+        targets = self._targets(message.topic, cache)
         if self.application in targets:
             self._session.events.append(Delivered(replace(message, connection_id=sender)))
             targets = tuple(target for target in targets if target is not self.application)
@@ -162,12 +294,22 @@ class Broker:
         self._give(target, message, payload, sender.number, now)
         return True
 
-    def _answer(self, message: Data, payload: bytes | None, now: float) -> None:
+    def _targets(self, topic: str, cache: bool = False) -> tuple[Connection, ...]:
+        """Everybody who wants a topic. What can be forwarded without a look is remembered."""
+        targets = self.subscriptions.route(topic)
+        name = topic.encode()
+        if not cache and len(name) <= JAVA_NAME_BYTES and self.application not in targets and topic not in SPECIAL:
+            self.subscriptions.quick[name] = targets
+        return targets
+
+    def answer(self, message: Data, payload: bytes | None, now: float) -> None:
         target = self._known(message.connection_id)
         if target is None:
             self._counts["replies_dropped"] += 1
             return
         self._counts["replies"] += 1
+        if message.topic in target.image_requests:
+            self._subscribe_image(target, message)
         if target is self.application:
             self.close_request(message)
         else:
@@ -191,19 +333,23 @@ class Broker:
         return found if found is not None and found.is_ready else None
 
     def _choose(self, message: Data, sender: Connection) -> Connection | None:
-        """A service for this message: one that subscribes its topic, of several the one it asks for by name, of
-        several the one whose turn it is.
+        """A service for this message: one that subscribes its topic, or, if it asks for one by name, only one that is
+        called so; of several the one whose turn it is.
         """
         wanted = message.server_id
-        found = self.subscriptions.route(message.topic)
-        others = [one for one in found if one is not sender]
-        candidates = others or list(found)
+        found = self._targets(message.topic, self._cache)
         if wanted not in ANYBODY:
-            named = [one for one in candidates if wanted in (one.user, one.client_id)]
-            candidates = named or candidates or list(self._called.get(wanted, ()))
-        if not candidates:
-            return None
-        chosen = min(candidates, key=lambda connection: connection.served)
+            named = [one for one in found if wanted in (one.user, one.client_id)]
+            found = tuple(named or self._called.get(wanted, ()))
+        return self._next(found, sender) if found else None
+
+    def _next(self, found: tuple[Connection, ...], sender: Connection) -> Connection:
+        """Whose turn it is: the sender's own only if there is nobody else."""
+        if len(found) > 1:
+            found = tuple(one for one in found if one is not sender)
+            chosen = min(found, key=lambda connection: connection.served)
+        else:
+            chosen = found[0]
         self._turns += 1
         chosen.served = self._turns
         return chosen
@@ -222,7 +368,8 @@ class Broker:
         """Gives a message to one of us, with this connection id."""
         if payload is not None and target is not self.application:
             at = 2 + payload[1]
-            self.deliver(message, (target,), now, payload[:at] + number.to_bytes(3, "little") + payload[at + 3 :])
+            payload = payload[:at] + number.to_bytes(3, "little") + payload[at + 3 :]
+            self.deliver(message, (target,), now, payload)
             return
         if message.connection_id != number:
             message = replace(message, connection_id=number)
@@ -240,8 +387,7 @@ class Broker:
             link = target.link
             wires = framed.get(link.framing)
             if wires is None:
-                wires = [link.framing.wrap(payload)] if payload is not None else self._wires(message, link.framing)
-                framed[link.framing] = wires
+                wires = framed[link.framing] = self._wires(message, link.framing, payload)
             if wires:
                 for wire in wires:
                     link.send(wire)
@@ -249,15 +395,18 @@ class Broker:
                 self._counts["delivered"] += 1
                 self.bound(target)
 
-    def _wires(self, message: Data, framing: Framing) -> list[bytes]:
-        """Nothing if this message cannot be written in the dialect of these frames."""
-        dialect = dialect_of(framing)
-        is_published = message.code in (PUBLISH, GROUP_PUB)
+    def _wires(self, message: Data, framing: Framing, payload: bytes | None) -> list[bytes]:
+        """Nothing if this message cannot be written in the dialect of these frames, or not be read: of a name that is
+        too long, deployed readers lose everything that came with it.
+        """
+        dialect, key = dialect_of(framing), ""
         try:
-            key = ""
-            if message.blob is not None and is_published and dialect == CEDA4_WS:
+            if message.blob is not None and message.code in (PUBLISH, GROUP_PUB) and dialect == CEDA4_WS:
                 key = self._keys.next(message.topic)
-            return [framing.wrap(payload) for payload in payloads(message, dialect, key)]
+            if dialect == CEDA4_WS and any(len(name) > JAVA_NAME_BYTES for name in (key.encode(), *names(message))):
+                raise EncodeError(f"a name has more than {JAVA_NAME_BYTES} bytes", rule="int_range", path="topic")
+            written = [payload] if payload is not None else payloads(message, dialect, key)
+            return [framing.wrap(part) for part in written]
         except EncodeError as error:
             self._counts["not_sendable"] += 1
             self._session.note("warn", f"a message cannot be passed on: {error}", topic=message.topic)

@@ -1,36 +1,76 @@
-"""The client's side of CEDA: subscribes, publishes, asks and answers; after a loss it begins again."""
+"""The client's side of CEDA: logs in, subscribes, publishes, asks and answers; after a loss it begins again.
+
+A client never answers a heartbeat: servers do, and two ends that both did would never stop.
+"""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
 
 from msgspec.structs import replace
 
-from ...errors import EncodeError, LocalProtocolError
+from ...codec.records import by_id
+from ...errors import DecodeError, EncodeError, LocalProtocolError
+from ...protocols.ceda import MAX_PAYLOAD, UNASSIGNED
 from ..core.link import Link
-from ..core.session import CLIENT, SERVER
+from ..core.session import CLIENT, SERVER, Session, States
 from . import wire
-from .application import answer_to
-from .data import BadMessage, Blob, Data, Keys, check_blob, names, payloads, read_data
-from .events import Answered, Asked, Delivered, TopicsRefused
+from .connection import LIFE_CYCLE, READY
+from .data import BadMessage, Blob, Data, Keys, answer_to, check_blob, names, payloads, read_data
+from .events import (
+    Answered,
+    Asked,
+    Delivered,
+    Echoed,
+    Lost,
+    Ready,
+    Refused,
+    SubscriptionResult,
+    TopicsRefused,
+)
+from .groups import Merger
 from .images import IMAGE_TOPIC, BadImage, image_messages, image_request, refused_topics
-from .login import CedaConnected, CedaLogin
+from .login import CedaLogin
 from .options import CedaClientOptions
 from .records import Record, is_record, write_record
+from .requests import Requests
 from .topics import Subscriptions
 
 MAX_BATCH_BYTES = 60_000
+MISSED_HEARTBEATS = 2
 SESSION = 1
 """One session per connection: part of reply topics."""
 
 ImageRequest = tuple[tuple[str, ...], str, str]
 
 
-class CedaClient(CedaConnected):
+@dataclass(slots=True)
+class Watch:
+    """Looks now and then whether anything has come since the last look; the third look in vain is the last."""
+
+    seconds: float
+    look_at: float
+    has_heard: bool = False
+    missed: int = 0
+
+    def look(self, now: float) -> bool:
+        """Return whether the server is to be asked for a sign of life."""
+        asks = not self.has_heard
+        self.missed = self.missed + 1 if asks else 0
+        self.has_heard = False
+        following = self.look_at + self.seconds
+        self.look_at = following if following > now else now + self.seconds
+        return asks
+
+
+class CedaClient(Session):
     """Tells Ready when it is logged in, Refused or Lost when it is not any more.
 
-    Subscriptions may be made at any time, everything else only between Ready and Lost.
+    One link at a time, which is logged in as soon as it is there. Subscriptions may be made at any time, everything
+    else only between Ready and Lost.
     """
 
     def __init__(
@@ -41,12 +81,107 @@ class CedaClient(CedaConnected):
         epoch: float = 0.0,
         chance: random.Random | None = None,
     ) -> None:
-        super().__init__(login or CedaLogin(), options or CedaClientOptions(), epoch=epoch, chance=chance)
+        super().__init__(epoch=epoch, chance=chance)
+        self.options = options = options or CedaClientOptions()
+        self.connection_id = UNASSIGNED
+        self.is_deaf: Callable[[], bool] = lambda: False
+        """Whether the application lets nothing be read just now: then silence is no sign of death."""
+        self._login = (login or CedaLogin()).payload(options.charset)
+        self._requests = Requests(options.limits.requests)
         self._keys = Keys(self.chance.getrandbits(32))
-        self._subscriptions: Subscriptions[bool] = Subscriptions(self.options.strict_topics)
+        self._subscriptions: Subscriptions[bool] = Subscriptions(options.strict_topics)
         """Ours, with an image (True) and without."""
         self._image_requests: dict[ImageRequest, float | None] = {}
-        self._counter = 0
+        self._states = States(LIFE_CYCLE)
+        self._link: Link | None = None
+        self._reader: wire.Reader
+        self._merger: Merger
+        self._watch: Watch
+        self._login_until = 0.0
+        self._counter = self._beats = 0
+        self._noted: set[str] = set()
+
+    @property
+    def is_ready(self) -> bool:
+        return self._link is not None and self._states.state == READY
+
+    @property
+    def deadline(self) -> float | None:
+        times = [self._requests.deadline]
+        if self._link is not None:
+            times += [self._watch.look_at, None if self.is_ready else self._login_until]
+        return min((when for when in times if when is not None), default=None)
+
+    def connected(self, link: Link, now: float) -> None:
+        if wire.is_stream(link.framing):
+            link.framing = self.options.framing
+        self._link = link
+        self._reader = wire.Reader(link, self.options.reads)
+        self._merger = Merger(self.options.limits.groups, self.counts)
+        self._watch = Watch(self.options.heartbeat_seconds, now + self.options.heartbeat_seconds)
+        self._states = States(LIFE_CYCLE)
+        self._noted.clear()
+        self.connection_id = UNASSIGNED
+        self._counter = self._beats = 0
+        self._login_until = now + self.options.login_seconds
+        self._states.sends(CLIENT, "login", is_us=True)
+        self._say(self._login)
+
+    def receive(self, link: Link, data: bytes, now: float) -> None:
+        if link is not self._link:
+            return
+        self._watch.has_heard = True
+        reader = self._reader
+        for batch in reader.read(data):
+            if not self._take(batch, now):
+                return
+        if reader.error is not None:
+            self.counts["frame_errors"] += 1
+            self._lose(f"the framing is lost: {reader.error.detail}", 1002)
+
+    def receive_messages(self, link: Link, bodies: Iterable[bytes], now: float) -> None:
+        if link is not self._link:
+            return
+        self._watch.has_heard = True
+        batch = list(bodies)
+        if any(len(body) > MAX_PAYLOAD for body in batch):
+            self.counts["frame_errors"] += 1
+            self._lose(f"a message of more than {MAX_PAYLOAD} bytes", 1009)
+            return
+        self.counts["message_errors"] += batch.count(b"")
+        self._take([body for body in batch if body], now)
+
+    def disconnected(self, link: Link, now: float) -> None:
+        if link is self._link:
+            self._end("the connection was lost")
+
+    def tick(self, now: float) -> None:
+        for token in self._requests.due(now):
+            self.events.append(Answered(token, None, "no reply in time"))
+        if self._link is not None and not self.is_ready and now >= self._login_until:
+            self._lose(f"no answer to the login within {self.options.login_seconds:g} s")
+        if self._link is not None and now >= self._watch.look_at:
+            self._look(now)
+
+    def logout(self, now: float) -> None:
+        """Leaves, and closes."""
+        if self._link is not None:
+            self._states.move(CLIENT, "logout")
+            self._say(bytes((wire.LOGOUT,)))
+            self._lose("logged out")
+
+    def leaving(self, now: float) -> None:
+        self.logout(now)
+
+    def beat(self, now: float) -> None:
+        """Send a heartbeat out of turn; Echoed comes when the server has read everything before it."""
+        if self.is_ready:
+            self._beats += 1
+            self._beat()
+
+    def forget(self, token: int) -> None:
+        """Nobody waits for the reply to this request any more."""
+        self._requests.forget(token)
 
     def publish(self, topic: str, record: Record, now: float, *, blob: Blob | None = None) -> None:
         self._send(Data(wire.PUBLISH, topic, self._written(record), blob=blob))
@@ -119,9 +254,26 @@ class CedaClient(CedaConnected):
         """To one service, without a reply topic."""
         self._send(Data(wire.P2P, topic, self._written(record), self.connection_id, server_id, signal_id, blob=blob))
 
-    def connected(self, link: Link, now: float) -> None:
-        self._counter = 0
-        super().connected(link, now)
+    def _take(self, batch: list[bytes], now: float) -> bool:
+        """Whether the connection is still there afterwards."""
+        for payload in batch:
+            code = payload[0]
+            if code >= wire.PUBLISH and code in wire.NAMES:
+                self._data(payload, now)
+            elif code == wire.HEARTBEAT and len(payload) == 1:
+                self.counts["heartbeats"] += 1
+                if self._beats:
+                    self._beats -= 1
+                    self.events.append(Echoed())
+            elif code == wire.LOGOUT and (len(payload) == 1 or self._reader.reading == wire.CEDA4_WS):
+                self._lose("the server logged us out")
+            elif code in (wire.SUBSCRIBE, wire.UNSUBSCRIBE, wire.LOGIN) and len(payload) > 1:
+                self._control(payload, now)
+            else:
+                self._bad("message", payload)
+            if self._link is None:
+                return False
+        return True
 
     def _entered(self, now: float) -> None:
         """Says again what this client wants."""
@@ -245,6 +397,90 @@ class CedaClient(CedaConnected):
 
     def _written(self, record: Record) -> bytes:
         return write_record(record, self.options.charset)
+
+    def _control(self, payload: bytes, now: float) -> None:
+        kind, code = payload[0], payload[1]
+        try:
+            values = by_id(self._decoded(payload).record)
+        except DecodeError:
+            self._bad("record", payload)
+            return
+        if not self._states.may(SERVER, wire.NAMES[kind]):
+            self.counts["ignored"] += 1
+        elif kind == wire.LOGIN and code == wire.Do.LOGIN_RESULT:
+            self._login_result(values, now)
+        elif (kind, code) in ((wire.SUBSCRIBE, wire.Do.SUB_RESULT), (wire.UNSUBSCRIBE, wire.Do.UNSUB_RESULT)):
+            ok = values.get(1) == 1
+            reason = "" if ok else str(values.get(4, ""))
+            self.events.append(SubscriptionResult(str(values.get(3, "")), ok, reason, kind == wire.UNSUBSCRIBE))
+        else:
+            self.counts["control_ignored"] += 1
+
+    def _login_result(self, values: dict[int, Any], now: float) -> None:
+        if values.get(1) != 1:
+            self._states.state = LIFE_CYCLE.initial
+            self.events.append(Refused(str(values.get(4, ""))))
+            self._end("the login was refused", close=True, event=False)
+            return
+        self._states.move(SERVER, "login")
+        number = values.get(6)
+        self.connection_id = number if isinstance(number, int) and 0 <= number <= UNASSIGNED else UNASSIGNED
+        self.events.append(Ready(self.connection_id))
+        self._entered(now)
+
+    def _decoded(self, payload: bytes) -> Any:
+        return wire.decode_payload(payload, self._reader.reading, self.options.charset, self.options.errors)
+
+    def _bad(self, scope: str, payload: bytes) -> None:
+        """Counts what cannot be read, and says once per connection why."""
+        self.counts[f"{scope}_errors"] += 1
+        if scope not in self._noted:
+            self._noted.add(scope)
+            try:
+                self._decoded(payload)
+            except DecodeError as error:
+                self.note("warn", f"a {scope} that cannot be read", rule=error.rule, type=payload[0])
+
+    def _say(self, payload: bytes) -> None:
+        assert self._link is not None
+        dialect = wire.dialect_of(self._link.framing)
+        wire.check_sendable(payload, dialect)
+        if dialect == wire.CEDA4_WS:
+            wire.warn_once(self, self._noted, wire.java_warning(payload))
+        self._link.say(payload)
+
+    def _look(self, now: float) -> None:
+        """A peer that is dead takes nothing any more, so its link is cut off."""
+        if self.is_deaf():
+            self._watch.missed = 0
+        if self._watch.missed >= MISSED_HEARTBEATS and not self._watch.has_heard:
+            self._end(f"nothing came after {MISSED_HEARTBEATS} heartbeats", close=True, at_once=True)
+            return
+        if self._watch.look(now):
+            self._beat()
+            self.counts["heartbeats_sent"] += 1
+        self._merger.expire(now)
+
+    def _beat(self) -> None:
+        self._states.sends(CLIENT, "heartbeat", is_us=True)
+        self._say(bytes((wire.HEARTBEAT,)))
+
+    def _lose(self, reason: str, code: int = 1000) -> None:
+        self._end(reason, close=True, code=code)
+
+    def _end(
+        self, reason: str, *, close: bool = False, code: int = 1000, at_once: bool = False, event: bool = True
+    ) -> None:
+        """The connection is over, or is to be: whoever waits for a reply waits in vain."""
+        link, self._link = self._link, None
+        self.connection_id = UNASSIGNED
+        self._merger.clear()
+        if link is not None and close:
+            link.close(reason, code, at_once=at_once)
+        for token in self._requests.close_all():
+            self.events.append(Answered(token, None, "connection lost"))
+        if event:
+            self.events.append(Lost(reason))
 
 
 def _checked(patterns: Iterable[str]) -> list[str]:

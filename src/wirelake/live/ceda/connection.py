@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from ...protocols.ceda import PROTOCOL
 from ...spec.nodes import LifeCycle
 from ..core.link import Link
 from ..core.session import States
-from .groups import Merger
+from .groups import Merger, Pool
 from .options import CedaOptions
 from .wire import Reader
+
+if TYPE_CHECKING:
+    from .events import LoginAttempt
 
 assert PROTOCOL.life_cycle is not None
 LIFE_CYCLE: LifeCycle = PROTOCOL.life_cycle
@@ -22,15 +27,20 @@ class Connection:
     """One client of a server. ``served`` tells when it was last given a request, in turns."""
 
     __slots__ = (
-        "client_id", "due", "has_joined", "heard", "is_ready", "link", "merger", "noted", "number", "patterns",
-        "pinged", "reader", "served", "spoke", "states", "user",
+        "attempt", "backlog", "client_id", "credit", "credit_at", "due", "failures", "has_joined", "heard", "held",
+        "image_requests", "is_ready", "is_waiting", "job", "link", "login_until", "merger", "noted", "number",
+        "patterns", "pinged", "reader", "refusal", "served", "spoke", "states", "tag", "user",
     )  # fmt: skip
 
-    def __init__(self, number: int, link: Link, now: float, options: CedaOptions, counts: Counter[str]) -> None:
+    def __init__(
+        self, number: int, link: Link, now: float, options: CedaOptions, counts: Counter[str], pool: Pool | None = None
+    ) -> None:
         self.number = number
+        self.tag = number.to_bytes(3, "little")
+        """The number as it is written."""
         self.link = link
         self.reader = Reader(link, options.reads)
-        self.merger = Merger(options.limits.groups, counts)
+        self.merger = Merger(options.limits.groups, counts, pool)
         self.states = States(LIFE_CYCLE)
         self.is_ready = False
         """Logged in, and not about to log in again."""
@@ -44,6 +54,23 @@ class Connection:
         self.patterns = 0
         """Wildcard subscriptions."""
         self.noted: set[str] = set()
+        self.image_requests: dict[str, tuple[str, ...]] = {}
+        """Topics of image requests that nobody has replied to, by reply topic."""
+        self.is_waiting = False
+        """Whether a login, work or a pause has to end before more is handled."""
+        self.backlog: list[bytes] = []
+        """Payloads that came meanwhile."""
+        self.held = 0
+        """Their bytes."""
+        self.attempt: LoginAttempt | None = None
+        """The login that is not decided."""
+        self.refusal = ""
+        """What it will be told when the delay of a refusal is over."""
+        self.failures = 0
+        self.login_until = 0.0
+        self.job: Iterator[int] | None = None
+        self.credit = self.credit_at = 0.0
+        """Work that it may still cause, and when that was counted."""
 
     def __repr__(self) -> str:
         return f"<connection {self.number} of {self.user or 'nobody'}>"
@@ -55,3 +82,31 @@ class Connection:
     def settle(self) -> None:
         """To be called where the state may have changed."""
         self.is_ready = self.states.state == READY
+
+    def wait(self) -> None:
+        """Handle nothing more of it, and read nothing more, for the time being."""
+        if not self.is_waiting:
+            self.is_waiting = True
+            self.link.pause()
+
+    def hold(self, payloads: Iterable[bytes]) -> int:
+        """Keep what came meanwhile; return how many bytes that makes."""
+        for payload in payloads:
+            self.backlog.append(payload)
+            self.held += len(payload)
+        return self.held
+
+    def go_on(self) -> list[bytes]:
+        """Return what was kept, to be handled now."""
+        kept, self.backlog, self.held = self.backlog, [], 0
+        self.is_waiting = False
+        self.link.resume()
+        return kept
+
+    def free(self) -> None:
+        """Give back what it holds: it is gone."""
+        self.merger.clear()
+        self.reader.clear()
+        self.backlog, self.held, self.job, self.attempt = [], 0, None, None
+        self.image_requests.clear()
+        self.link.state = None

@@ -19,7 +19,7 @@ from ...errors import DecodeError, EncodeError
 from ...protocols.ceda import EXTENDED, PIECE, UNASSIGNED
 from ...spec.declare import Cell
 from .records import bytes_cell, without
-from .wire import CEDA4_WS, GROUP_PUB, NAMES, PUBLISH, REQUEST, check_sendable, decode_payload
+from .wire import CEDA4_WS, GROUP_PUB, NAMES, P2P, PUBLISH, REPLY, REQUEST, check_sendable, decode_payload
 
 MAX_BLOB = 10_240_000
 MAX_KEY = 200
@@ -211,3 +211,12 @@ def _split(message: Data, blob: Blob, key: str, size: int) -> Iterator[Data]:
         else:
             signature = _NEXT(1, index, len(data))
             yield replace(message, blob=None, signal_id="", body=written + bytes_cell(0, signature))
+
+
+def answer_to(asked: Data, body: bytes, blob: Blob | None) -> Data | None:
+    """The reply to a request, or the p2p that answers one; None if it cannot be answered."""
+    if asked.code == P2P:
+        return Data(P2P, asked.topic, body, asked.connection_id, asked.server_id, asked.signal_id, blob=blob)
+    if not asked.reply_topic:
+        return None
+    return Data(REPLY, asked.reply_topic, body, asked.connection_id, asked.server_id, asked.signal_id, blob=blob)

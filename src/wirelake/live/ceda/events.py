@@ -53,6 +53,10 @@ class Ready(msgspec.Struct, frozen=True):
     connection_id: int
 
 
+class Echoed(msgspec.Struct, frozen=True):
+    """The server returned a heartbeat: it has read everything before it."""
+
+
 class Refused(msgspec.Struct, frozen=True):
     """The server does not let the client in."""
 
@@ -137,7 +141,9 @@ class LoginAttempt(msgspec.Struct, frozen=True, dict=True):
 
 
 Authenticator = Callable[[LoginAttempt], "bool | str | None"]
-"""Says whether somebody may log in: True, or False, or the reason why not; None if ``login_result`` will say it."""
+"""Says whether somebody may log in: True, or False, or the reason why not; None if ``login_result`` will say it, and
+what the client sends meanwhile waits.
+"""
 
 
 def welcome(attempt: LoginAttempt) -> bool:

@@ -14,6 +14,8 @@ from .wire import CEDA4_WS, GROUP_PUB, PUBLISH
 
 _FIRST = struct.Struct("<Bhhihi").unpack
 _NEXT = struct.Struct("<Bhi").unpack
+OVERHEAD = 1024
+"""What a group takes beside its pieces, roughly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +23,8 @@ class GroupLimits:
     blob: int = MAX_BLOB
     groups: int = 256
     held: int = 64 << 20
+    all_held: int = 256 << 20
+    """Of all connections together."""
     quiet_seconds: float = 60.0
 
 
@@ -36,17 +40,34 @@ class Group:
     held: int = 0
     last: float = 0.0
 
+    @property
+    def size(self) -> int:
+        return self.held + len(self.first.body) + OVERHEAD
+
+
+@dataclass(slots=True)
+class Pool:
+    """What the groups of all connections take."""
+
+    held: int = 0
+
 
 class Merger:
     """One message after the other goes in; whole ones come out. ``counts`` is told what is dropped."""
 
-    __slots__ = ("_counts", "_limits", "held", "open")
+    __slots__ = ("_counts", "_limits", "_pool", "held", "open")
 
-    def __init__(self, limits: GroupLimits, counts: Counter[str]) -> None:
+    def __init__(self, limits: GroupLimits, counts: Counter[str], pool: Pool | None = None) -> None:
         self._limits = limits
         self._counts = counts
+        self._pool = pool or Pool()
         self.open: dict[tuple[int, str], Group] = {}
         self.held = 0
+
+    def clear(self) -> None:
+        """Give back everything: nobody goes on with it."""
+        for key in list(self.open):
+            self._take_out(key)
 
     def take(self, message: Data, dialect: str, now: float) -> Data | None:
         """The message itself if it is no piece; the whole one if this was its last piece; else None."""
@@ -102,8 +123,9 @@ class Merger:
         if len(self.open) >= limits.groups:
             self._counts["groups_refused"] += 1
             return None
-        first = replace(message, body=without(message.body, 0, position))
-        self.open[key] = Group(first, count, total, position)
+        group = Group(replace(message, body=without(message.body, 0, position)), count, total, position)
+        self.open[key] = group
+        self._pool.held += group.size
         return self._add(key, octets(message.body, position), length, now)
 
     def _go_on(self, message: Data, index: int, length: int, key: tuple[int, str], now: float) -> Data | None:
@@ -123,27 +145,32 @@ class Merger:
         if data is None or len(data) != length or group.held + length > group.total:
             self._drop(key, "groups_broken")
             return None
-        if self.held + length > self._limits.held:
+        if self.held + length > self._limits.held or self._pool.held + length > self._limits.all_held:
             self._drop(key, "groups_refused")
             return None
         group.pieces.append(data)
         group.held += length
         group.last = now
         self.held += length
+        self._pool.held += length
         if len(group.pieces) < group.count:
             return None
         if group.held != group.total:
             self._drop(key, "groups_broken")
             return None
-        del self.open[key]
-        self.held -= group.held
+        self._take_out(key)
         self._counts["groups_merged"] += 1
         whole = Blob(group.position, b"".join(group.pieces))
         return replace(group.first, blob=whole, pieces=group.count)
 
     def _drop(self, key: tuple[int, str], why: str) -> None:
-        self.held -= self.open.pop(key).held
+        self._take_out(key)
         self._counts[why] += 1
+
+    def _take_out(self, key: tuple[int, str]) -> None:
+        group = self.open.pop(key)
+        self.held -= group.held
+        self._pool.held -= group.size
 
 
 def _key(message: Data, dialect: str) -> tuple[int, str]:

@@ -21,6 +21,7 @@ from .records import raw_cells, write_record
 from .wire import CEDA4_WS, MAX_PAYLOAD, PUBLISH
 
 IMAGE_TOPIC = "API.REQUESTIMAGE"
+IMAGE_TOPICS = (IMAGE_TOPIC, "ACS.REQUESTIMAGE")
 MAX_TEXT = 64 << 20
 """What a compressed image may become."""
 _TEXT, _REFUSED, _MODE = 3, 9, 5
@@ -48,6 +49,9 @@ class Images:
 
     def __len__(self) -> int:
         return len(self._images)
+
+    def __contains__(self, topic: object) -> bool:
+        return topic in self._images
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._images)
@@ -98,14 +102,22 @@ def image_request(topics: tuple[str, ...]) -> bytes:
     return write_record({_MODE: 0, _TEXT: _dump(topics)})
 
 
+def asked_topics(request: Data) -> tuple[str, ...]:
+    """The topics of a request."""
+    return _topics(request.values.get(_TEXT))
+
+
 def refused_topics(reply: Data) -> tuple[str, ...]:
     """The topics that the service does not give to this client."""
-    text = reply.values.get(_REFUSED)
+    return _topics(reply.values.get(_REFUSED))
+
+
+def _topics(text: Any) -> tuple[str, ...]:
     if not isinstance(text, str) or not text:
         return ()
     found = _parse(text)
     if not isinstance(found, list):
-        raise BadImage("the refused topics are no list")
+        raise BadImage("the topics are no list")
     return tuple(topic for topic in found if isinstance(topic, str))
 
 

@@ -14,14 +14,17 @@ from .wire import AUTO, CEDA4_WS, FRAMINGS
 @dataclass(frozen=True, slots=True)
 class CedaLimits:
     """Per connection: literal ``topics`` and wildcard ``patterns`` it may subscribe, ``segments`` of a pattern,
-    ``unsent`` bytes, ``groups`` of pieces. Per session: open ``requests`` of the application, ``images`` and
-    ``image_bytes``.
+    ``unsent`` bytes, ``backlog`` of bytes behind a login that is not decided, ``groups`` of pieces. Per session:
+    ``all_topics`` and ``all_patterns``, open ``requests`` of the application, ``images`` and ``image_bytes``.
     """
 
     topics: int = 10_000
     patterns: int = 2_000
     segments: int = 64
+    all_topics: int = 1_000_000
+    all_patterns: int = 100_000
     unsent: int = 16 << 20
+    backlog: int = 4 << 20
     groups: GroupLimits = field(default_factory=GroupLimits)
     requests: int = 65_536
     images: int = 10_000
@@ -57,6 +60,8 @@ class CedaServerOptions(CedaOptions):
     """``broker`` off: what clients send only goes to the application. ``sub_results``: subscriptions are answered.
     ``cache`` keeps the image of every topic that is published; ``image_on_subscribe`` off sends images only to who asks
     for them. ``name`` is the server id of the application. ``idle_seconds`` 0: nobody is closed for being silent.
+    A client has ``login_seconds`` to log in, and ``login_attempts``; of one address ``login_failures`` per minute are
+    allowed. 0: any number.
     """
 
     broker: bool = True
@@ -66,6 +71,9 @@ class CedaServerOptions(CedaOptions):
     name: str = ""
     heartbeat_seconds: float = 40.0
     idle_seconds: float = 120.0
+    login_seconds: float = 120.0
+    login_attempts: int = 5
+    login_failures: int = 20
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,15 @@ RECORD = Live(
                 metavar="TEXT",
                 variable="WIRELAKE_PASSWORD",
             ),
+            VerbOption("session_id", "log in with this session id instead of a user.", metavar="TEXT"),
+            VerbOption(
+                "heartbeat", "ask for a sign of life after so much silence.  [default: 15]", float, metavar="SECONDS"
+            ),
         ),
-        "subscribe": (VerbOption("image", "ask for the current values first.", bool),),
+        "subscribe": (
+            VerbOption("image", "ask for the current values first.", bool),
+            VerbOption("image_from", "ask this service for the current values first.", metavar="TEXT"),
+        ),
         "request": (VerbOption("server_id", "the service to ask.  [default: MQ]", metavar="TEXT"),),
     },
     has_login=True,

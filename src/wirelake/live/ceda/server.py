@@ -1,79 +1,172 @@
-"""The server's side of CEDA: connections, logins, subscriptions, heartbeats, and a broker between its clients.
+"""The server's side of CEDA: connections, subscriptions, heartbeats, and the verbs of the application in its process.
 
+Its parts: ``broker`` knows where messages go, ``logins`` who may come in, ``work`` cuts what takes long into slices.
 Only servers answer heartbeats. Before login nothing else is answered; what is sent too early is counted and forgotten.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from msgspec.structs import replace
 
-from ...errors import DecodeError
+from ...errors import DecodeError, EncodeError
 from ...protocols.ceda import MAX_PAYLOAD
 from ...spec.declare import Cell
+from ..core.effects import Authenticate, Effect, Result
 from ..core.link import Link
-from ..core.session import CLIENT, SERVER
+from ..core.session import CLIENT, SERVER, Session
 from ..core.timers import Timers
 from . import wire
-from .application import CedaService
-from .broker import LOGIN_TOPIC
+from .broker import APPLICATION, LOGIN_TOPIC, Broker
 from .connection import LIFE_CYCLE, Connection
-from .data import BadMessage, read_data
-from .events import Answered, Authenticator, LoginAttempt, welcome
+from .data import BadMessage, Blob, Data, answer_to, check_blob, names, payloads, read_data
+from .events import Answered, Authenticator, Delivered, LoginAttempt, welcome
+from .logins import Logins
 from .options import CedaServerOptions
-from .records import is_record, write_record
+from .records import Record, is_record, write_record
 from .topics import is_pattern
-from .wire import CEDA4_WS, HEARTBEAT, LOGIN, LOGOUT, NAMES, PUBLISH, SUBSCRIBE, UNSUBSCRIBE, Do
+from .wire import CEDA4_WS, HEARTBEAT, LOGIN, LOGOUT, NAMES, P2P, PUBLISH, REPLY, REQUEST, SUBSCRIBE, UNSUBSCRIBE, Do
+from .work import Work
 
 FIRST_ID, LAST_ID = 1001, 0xFFFFFE
-REFUSED = "Username or Password is error"
-"""What the deployed server says to everybody whom it does not let in."""
 _KNOWN = {
     LOGIN: (Do.LOGIN, Do.LOGIN_SID, Do.LOGIN_VS),
     SUBSCRIBE: (Do.SUB, Do.SUB_BATCH, Do.SUBSCRIBE_WITH_IMAGE),
     UNSUBSCRIBE: (Do.UNSUB, Do.UNSUB_BATCH),
 }
 """What a client may ask of a server."""
-_MAX_TOPIC_BYTES = 255
+_CHANGE, _WILD_CHANGE = 4, 2_000
+"""What a changed pattern costs for each segment, and if it concerns every route: they have to be found again."""
 _NEVER = float("inf")
 
 
-class CedaServer(CedaService):
-    """Serves many links. ``authenticate`` decides who may log in."""
+class CedaServer(Session):
+    """Serves many links. ``authenticate`` decides who may log in; without it the effect Authenticate is wanted, whose
+    Done has True or the reason why not.
+    """
 
     def __init__(
         self,
         options: CedaServerOptions | None = None,
         *,
-        authenticate: Authenticator = welcome,
+        authenticate: Authenticator | None = welcome,
         epoch: float = 0.0,
         chance: random.Random | None = None,
     ) -> None:
-        super().__init__(options or CedaServerOptions(), epoch=epoch, chance=chance)
-        self._authenticate = authenticate
+        super().__init__(epoch=epoch, chance=chance)
+        self.options = options = options or CedaServerOptions()
+        self.is_heard = True
+        """Whether somebody takes the events. Without a broker, messages are dropped if nobody does."""
+        self._charset = options.charset
+        self._broker = Broker(self, options)
+        self._logins = Logins(self, options, authenticate, self._login_answer)
+        self._work = Work(self._go_on)
         self._timers: Timers[Connection] = Timers()
-        self._is_quick = self.options.broker and not self.options.cache
+        self._is_quick = options.broker and not options.cache
         self._next_id = FIRST_ID
+        self._counter = 0
+        self._warned: set[str] = set()
 
     @property
     def deadline(self) -> float | None:
-        times = [when for when in (self._timers.deadline, self._broker.requests.deadline) if when is not None]
-        return min(times, default=None)
+        parts = (self._timers, self._broker.requests, self._logins, self._work)
+        return min((when for part in parts if (when := part.deadline) is not None), default=None)
+
+    def listen(self, patterns: Iterable[str]) -> None:
+        """The application wants these topics: publishes come as Delivered, requests as Asked."""
+        self.is_heard = True
+        for pattern in patterns:
+            self._broker.subscriptions.add(self._broker.application, pattern)
+
+    def unlisten(self, patterns: Iterable[str]) -> None:
+        for pattern in patterns:
+            self._broker.subscriptions.remove(self._broker.application, pattern)
+
+    def publish(
+        self, topic: str, record: Record, now: float, *, blob: Blob | None = None, cache: bool | None = None
+    ) -> None:
+        """To everybody who subscribed the topic; ``cache`` keeps it for those who will."""
+        message = self._made(Data(PUBLISH, topic, write_record(record, self._charset), blob=blob))
+        self._broker.publish(message, now, cache=self.options.cache if cache is None else cache)
+
+    def request(
+        self,
+        topic: str,
+        record: Record,
+        now: float,
+        *,
+        timeout: float | None = 30.0,
+        server_id: str = "MQ",
+        signal_id: str = "",
+        blob: Blob | None = None,
+    ) -> int:
+        """Asks one of the services among the clients; Answered comes with this token."""
+        self._counter += 1
+        reply_topic = f"{APPLICATION}.1.{self._counter}"
+        body = write_record(record, self._charset)
+        message = self._made(Data(REQUEST, topic, body, APPLICATION, server_id, signal_id, reply_topic, blob))
+        token = self._broker.requests.open(reply_topic, None if timeout is None else now + timeout)
+        if not self._broker.ask(self._broker.application, message, now):
+            self._broker.requests.close(reply_topic)
+            self.events.append(Answered(token, None, "nobody serves this topic"))
+        return token
+
+    def reply(self, asked: Delivered, record: Record, now: float, *, blob: Blob | None = None) -> None:
+        """Answers a request, or a p2p with another one."""
+        message = answer_to(asked.message, write_record(record, self._charset), blob)
+        if message is None:
+            self.note("warn", "a request without a reply topic cannot be answered", topic=asked.topic)
+        else:
+            self._broker.answer(self._made(message), None, now)
+
+    def p2p(
+        self,
+        connection_id: int,
+        topic: str,
+        record: Record,
+        now: float,
+        *,
+        server_id: str = "",
+        signal_id: str = "",
+        blob: Blob | None = None,
+    ) -> bool:
+        """To one client; whether it is there."""
+        target = self._broker.connections.get(connection_id)
+        if target is None or not target.is_ready or target is self._broker.application:
+            return False
+        body = write_record(record, self._charset)
+        message = Data(P2P, topic, body, connection_id, server_id, signal_id, blob=blob)
+        self._broker.deliver(self._made(message), (target,), now)
+        return True
+
+    def _made(self, message: Data) -> Data:
+        """A message of the application, if it can be sent at all."""
+        if not message.topic:
+            raise EncodeError("a topic must not be empty", rule="text_empty", path="topic")
+        if message.blob is not None:
+            check_blob(message.blob, self.options.limits.groups.blob)
+        else:
+            (payload,) = payloads(message, self.options.dialect)
+            if self.options.dialect == CEDA4_WS:
+                names_ = names(message) if len(payload) > wire.JAVA_NAME_BYTES else ()
+                wire.warn_once(self, self._warned, wire.java_warning(payload, names_))
+        return replace(message, charset=self.options.charset, errors=self.options.errors)
 
     def connected(self, link: Link, now: float) -> None:
         if wire.is_stream(link.framing):
             link.framing = self.options.framing
-        connection = Connection(self._allot(), link, now, self.options, self.counts)
+        connection = Connection(self._allot(), link, now, self.options, self.counts, self._broker.pool)
+        connection.login_until = now + (self.options.login_seconds or _NEVER)
         link.state = connection
         self._broker.connections[connection.number] = connection
         self._wake(connection, self._next_look(connection, None))
 
     def receive(self, link: Link, data: bytes, now: float) -> None:
-        connection: Connection = link.state
-        if link.closing is not None:
+        connection: Connection | None = link.state
+        if connection is None or link.closing is not None:
             return
         connection.heard = now
         for batch in connection.reader.read(data):
@@ -85,8 +178,8 @@ class CedaServer(CedaService):
         self._bound()
 
     def receive_messages(self, link: Link, bodies: Iterable[bytes], now: float) -> None:
-        connection: Connection = link.state
-        if link.closing is not None:
+        connection: Connection | None = link.state
+        if connection is None or link.closing is not None:
             return
         connection.heard = now
         batch = list(bodies)
@@ -102,9 +195,18 @@ class CedaServer(CedaService):
         connection: Connection | None = link.state
         if connection is None or self._broker.connections.get(connection.number) is not connection:
             return
+        self._work.drop(connection)
         del self._broker.connections[connection.number]
         self._timers.drop(connection)
+        self._logins.forget(connection)
         self._broker.leave(connection)
+        self.counts["dropped_at_close"] += len(connection.backlog)
+        connection.free()
+
+    def leaving(self, now: float) -> None:
+        for connection in self._broker.connections.values():
+            if connection.is_ready and connection.number != APPLICATION:
+                connection.link.say(bytes((LOGOUT,)))
 
     def tick(self, now: float) -> None:
         for connection in self._timers.due(now):
@@ -112,20 +214,34 @@ class CedaServer(CedaService):
             self._look(connection, now)
         for token in self._broker.requests.due(now):
             self.events.append(Answered(token, None, "no reply in time"))
+        self._logins.tick(now)
+        self._work.tick(now)
+        self._bound()
+
+    def completed(self, effect: Effect, result: Result, now: float) -> None:
+        super().completed(effect, result, now)
+        if isinstance(effect, Authenticate):
+            self._logins.completed(effect, result, now)
 
     def _take(self, connection: Connection, batch: list[bytes], now: float) -> None:
-        """Handles payloads one after the other; publishes that are only forwarded take the short way."""
+        """Handles payloads one after the other; those that are only forwarded take the short way."""
         rest = iter(batch)
-        while True:
+        while not connection.is_closing and not connection.is_waiting:
             if self._is_quick and connection.is_ready and not connection.merger.open:
-                payload = self._broker.forward(rest, now)
+                payload = self._broker.forward(connection, rest, now)
             else:
                 payload = next(rest, None)
             if payload is None:
                 return
             self._message(connection, payload, now)
-            if connection.is_closing:
-                return
+        if connection.is_waiting and connection.hold(rest) > self.options.limits.backlog:
+            self.counts["backlogs_closed"] += 1
+            self._broker.close(connection, "too much was sent while it had to wait", 1008, at_once=True)
+
+    def _go_on(self, connection: Connection, now: float) -> None:
+        """What a connection waited for is done."""
+        if connection.is_waiting and not connection.is_closing:
+            self._take(connection, connection.go_on(), now)
 
     def _message(self, connection: Connection, payload: bytes, now: float) -> None:
         code = payload[0]
@@ -166,19 +282,29 @@ class CedaServer(CedaService):
         if whole is None:
             self.counts["pieces"] += 1
         elif self.options.broker:
-            self._broker.route(connection, whole, payload if whole is message else None, now)
+            job = self._route(connection, whole, payload if whole is message else None, now)
+            self._work.begin(connection, job, now)
         else:
             self._broker.hand_over(connection, whole)
 
+    def _route(self, connection: Connection, message: Data, payload: bytes | None, now: float) -> Iterator[int]:
+        if message.code != REPLY:
+            yield from self._broker.subscriptions.search(message.topic)
+        self._broker.route(connection, message, payload, now)
+
     def login_result(self, link: Link, ok: bool, reason: str, now: float) -> None:
         """How the login ended that the authenticator did not decide at once."""
-        connection: Connection = link.state
-        is_here = self._broker.connections.get(connection.number) is connection
-        if not is_here or connection.is_closing or not connection.states.may(SERVER, "login"):
+        connection: Connection | None = link.state
+        if connection is not None and connection.attempt is not None:
+            self._logins.decide(connection, ok or reason, now)
+
+    def _login_answer(self, connection: Connection, ok: bool, reason: str, now: float) -> None:
+        if connection.is_closing:
             return
         if ok:
             connection.states.move(SERVER, "login")
             connection.settle()
+            connection.login_until = _NEVER
             record: dict[int, Any] = {6: connection.number, 4: "Success", 1: 1}
             self._broker.enter(connection)
             self.counts["logins"] += 1
@@ -186,38 +312,38 @@ class CedaServer(CedaService):
         else:
             self._broker.leave(connection)
             connection.states.state = LIFE_CYCLE.initial
-            record = {4: reason or REFUSED, 1: 0}
+            connection.login_until = min(connection.login_until, now + (self.options.login_seconds or _NEVER))
+            self._wake(connection, connection.login_until)
+            record = {4: reason, 1: 0}
             self.counts["logins_refused"] += 1
-            self.note("info", "login refused", connection=connection.number, peer=link.peer, user=connection.user)
-        link.say(bytes((LOGIN, Do.LOGIN_RESULT)) + write_record(record, self._charset))
+            fields = {"connection": connection.number, "peer": connection.link.peer, "user": connection.user}
+            self.note("info", "login refused", **fields)
+        connection.link.say(bytes((LOGIN, Do.LOGIN_RESULT)) + write_record(record, self._charset))
+        if not ok and 0 < self.options.login_attempts <= connection.failures:
+            self._broker.close(connection, "too many failed logins", 1008)
+        self._go_on(connection, now)
 
     def _control(self, connection: Connection, payload: bytes, now: float) -> None:
         kind, code = payload[0], payload[1]
-        if code not in _KNOWN[kind]:
+        is_known = code in _KNOWN[kind]
+        if not is_known and kind != LOGIN:
             self.counts["control_ignored"] += 1
             return
         if not self._may(connection, NAMES[kind]):
             return
+        record: tuple[Cell, ...] | None = None
         try:
             record = wire.decode_payload(payload, CEDA4_WS, self._charset, self.options.errors).record
         except DecodeError:
             self._bad(connection, "record", payload)
-            if kind == LOGIN:
-                self._login(connection, code, None, now)
-            return
         if kind == LOGIN:
-            self._login(connection, code, record, now)
+            self._login(connection, code, record if is_known else None, now)
             return
-        text = next((cell.value for cell in reversed(record) if cell.fid == 3), None)
-        if not isinstance(text, str):
+        text = next((cell.value for cell in reversed(record or ()) if cell.fid == 3), None)
+        if isinstance(text, str):
+            self._work.begin(connection, self._subscribe(connection, kind, code, text, now), now)
+        elif record is not None:
             self.counts["control_ignored"] += 1
-        elif kind == SUBSCRIBE:
-            self._subscribe(connection, code, text, now)
-        else:
-            for part in _parts(code, text):
-                if self._broker.subscriptions.remove(connection, part):
-                    connection.patterns -= is_pattern(part)
-            self._result(connection, UNSUBSCRIBE, Do.UNSUB_RESULT, text, "")
 
     def _login(self, connection: Connection, code: int | None, record: tuple[Cell, ...] | None, now: float) -> None:
         """Somebody wants to log in; without a record that can be read there is nobody to ask for."""
@@ -226,55 +352,44 @@ class CedaServer(CedaService):
         connection.settle()
         attempt = LoginAttempt(connection.link, connection.number, code, record or ())
         connection.user, connection.client_id = attempt.user, attempt.client_id
-        verdict: bool | str | None = False
-        if record is not None:
-            try:
-                verdict = self._authenticate(attempt)
-            except Exception as error:
-                self.note("error", f"the authenticator failed: {error!r}", connection=connection.number)
-        if verdict is not None:
-            self.login_result(attempt.link, verdict is True, verdict if isinstance(verdict, str) else "", now)
+        if record is None:
+            self._logins.decide(connection, False, now)
+        else:
+            self._logins.ask(connection, attempt, now)
 
-    def _subscribe(self, connection: Connection, code: int, text: str, now: float) -> None:
-        subscriptions = self._broker.subscriptions
-        parts = _parts(code, text)
+    def _subscribe(self, connection: Connection, kind: int, code: int, text: str, now: float) -> Iterator[int]:
+        """Takes a subscription, or takes one back."""
+        broker, parts = self._broker, _parts(code, text)
+        new: list[str] = []
         reason = ""
-        new = []
         for part in parts:
-            if subscriptions.has(connection, part):
-                continue
-            refusal = self._refusal(connection, part)
-            if refusal:
-                self.counts["subscriptions_refused"] += 1
-                reason = refusal
+            if not connection.is_ready:
+                return
+            if kind == SUBSCRIBE:
+                refusal = broker.subscribe(connection, part)
+                reason = refusal or reason
+                if refusal == "":
+                    new.append(part)
             else:
-                subscriptions.add(connection, part)
-                connection.patterns += is_pattern(part)
-                new.append(part)
-        self._result(connection, SUBSCRIBE, Do.SUB_RESULT, text, reason)
+                broker.unsubscribe(connection, part)
+            yield _CHANGE * (1 + part.count(".")) if is_pattern(part) else 1
+        if any(map(broker.subscriptions.is_wild, parts)):
+            yield _WILD_CHANGE
+        self._result(connection, kind, Do.SUB_RESULT if kind == SUBSCRIBE else Do.UNSUB_RESULT, text, reason)
         if code == Do.SUBSCRIBE_WITH_IMAGE:
-            self._send_images(connection, [part for part in parts if subscriptions.has(connection, part)], now)
-        elif self.options.image_on_subscribe:
-            self._send_images(connection, new, now)
+            new = [part for part in parts if broker.subscriptions.has(connection, part)]
+        if code == Do.SUBSCRIBE_WITH_IMAGE or self.options.image_on_subscribe:
+            yield from self._send_images(connection, new, now)
 
-    def _refusal(self, connection: Connection, text: str) -> str:
-        """Why a connection may not subscribe this; empty if it may."""
-        limits = self.options.limits
-        if len(text.encode("utf-8", "replace")) > _MAX_TOPIC_BYTES:
-            return f"a topic has at most {_MAX_TOPIC_BYTES} bytes"
-        if not is_pattern(text):
-            count = len(self._broker.subscriptions.of.get(connection, ())) - connection.patterns
-            return f"at most {limits.topics} topics" if count >= limits.topics else ""
-        if connection.patterns >= limits.patterns:
-            return f"at most {limits.patterns} patterns"
-        return f"a pattern has at most {limits.segments} segments" if text.count(".") >= limits.segments else ""
-
-    def _send_images(self, connection: Connection, patterns: list[str], now: float) -> None:
+    def _send_images(self, connection: Connection, texts: list[str], now: float) -> Iterator[int]:
         images = self._broker.images
-        if not patterns or not images:
+        if not texts or not images:
             return
-        for topic in self._broker.subscriptions.matching(patterns, images):
-            self._broker.deliver(images.message(topic), (connection,), now)
+        for found in self._broker.subscriptions.matches(texts, list(images)):
+            if isinstance(found, int):
+                yield found
+            elif found in images:
+                self._broker.deliver(images.message(found), (connection,), now)
             if connection.is_closing:
                 return
 
@@ -330,12 +445,16 @@ class CedaServer(CedaService):
         """Closes the connections of those who do not read."""
         most = self.options.limits.unsent
         for link in list(self.changed):
-            if link.unsent > most and link.closing is None:
+            if link.unsent > most and link.closing is None and link.state is not None:
                 self._broker.bound(link.state)
 
     def _look(self, connection: Connection, now: float) -> None:
         """A connection that may have been silent for too long."""
         if connection.is_closing:
+            return
+        if now >= connection.login_until:
+            self.counts["login_timeouts"] += 1
+            self._broker.close(connection, f"not logged in within {self.options.login_seconds:g} s")
             return
         if self.options.idle_seconds and now >= max(connection.heard, connection.spoke) + self.options.idle_seconds:
             self.counts["idle_closed"] += 1
@@ -349,7 +468,7 @@ class CedaServer(CedaService):
         self._wake(connection, self._next_look(connection, connection.merger.expire(now)))
 
     def _next_look(self, connection: Connection, groups: float | None) -> float:
-        times = [groups if groups is not None else _NEVER]
+        times = [groups if groups is not None else _NEVER, connection.login_until]
         if self.options.idle_seconds:
             times.append(max(connection.heard, connection.spoke) + self.options.idle_seconds)
         if connection.is_ready:

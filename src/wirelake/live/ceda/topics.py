@@ -1,51 +1,64 @@
-"""Who wants which topics. Patterns lie in a tree of segments, so that a topic costs what it finds, not what there is;
-routes are remembered until a subscription changes them.
+"""Who wants which topics. Patterns lie in a tree of segments, in which every node knows who holds what from there on:
+so a topic costs the nodes on its way, not the patterns behind them. Routes are remembered until a subscription changes
+them. A search that takes long can be cut into slices.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ...protocols.ceda import PROTOCOL
 
 assert PROTOCOL.topics is not None
 ONE, REST = PROTOCOL.topics.one, PROTOCOL.topics.rest
+WILD = (ONE, REST)
 MAX_ROUTES = 1 << 16
+SLICE = 500
+"""Nodes after which a search may be interrupted."""
+PER_NODE = 16
+"""Holders that take as long as a node."""
 
 Who = TypeVar("Who", bound=Hashable)
-Holders = dict[Who, None]
+_NOTHING: dict[Any, Any] = {}
+Holders = dict[Who, int]
+"""Who holds patterns, and how many."""
 
 
 def is_pattern(text: str) -> bool:
     return ONE in text
 
 
-@dataclass(slots=True, eq=False)
 class _Node(Generic[Who]):
-    """What follows one segment of some patterns. ``open`` counts the patterns from here on that contain ``**``."""
+    """What follows one segment of some patterns. *Open* patterns contain ``**``: the length of a topic does not matter
+    to them. There may be very many nodes, so what is empty is shared.
+    """
 
-    children: dict[str, _Node[Who]] = field(default_factory=dict)
-    here: dict[str, Holders[Who]] = field(default_factory=dict)
-    open: int = 0
+    __slots__ = ("below", "children", "following", "here", "open")
 
-    def all(self) -> Iterator[Holders[Who]]:
-        yield from self.here.values()
-        for child in self.children.values():
-            yield from child.all()
+    def __init__(self) -> None:
+        self.children: dict[str, _Node[Who]] = _NOTHING
+        self.here: Holders[Who] = _NOTHING
+        """Of patterns that end here and are not open."""
+        self.following: Holders[Who] = _NOTHING
+        """Of those that end one segment later."""
+        self.open: Holders[Who] = _NOTHING
+        """Of open patterns that end here."""
+        self.below: Holders[Who] = _NOTHING
+        """Of open patterns that end here or later."""
 
-    def with_rest(self) -> Iterator[Holders[Who]]:
-        """Patterns from here on that contain ``**``."""
-        if self.open:
-            yield from (holders for pattern, holders in self.here.items() if REST in pattern)
-            for child in self.children.values():
-                yield from child.with_rest()
+    def child(self, segment: str) -> _Node[Who]:
+        found = self.children.get(segment)
+        if found is None:
+            if self.children is _NOTHING:
+                self.children = {}
+            found = self.children[segment] = _Node()
+        return found
 
 
 class Patterns(Generic[Who]):
     """Patterns and who holds them. ``strict``: as people read the document; else as deployed, where a topic may be one
-    segment short, and with ``**`` any number.
+    segment short, and with ``**`` any number. What follows a ``**`` never matters.
     """
 
     def __init__(self, strict: bool) -> None:
@@ -53,70 +66,85 @@ class Patterns(Generic[Who]):
         self._root: _Node[Who] = _Node()
 
     def add(self, pattern: str, who: Who) -> None:
-        node = self._root
-        path = [node]
-        for segment in self.segments(pattern):
-            node = node.children.setdefault(segment, _Node())
-            path.append(node)
-        if pattern not in node.here:
-            node.here[pattern] = {}
-            for each in path:
-                each.open += REST in pattern
-        node.here[pattern][who] = None
+        path = [self._root]
+        for segment in self._path(pattern):
+            path.append(path[-1].child(segment))
+        self._count(path, pattern, who, 1)
 
     def remove(self, pattern: str, who: Who) -> None:
-        path = [self._root]
-        segments = self.segments(pattern)
+        path, segments = [self._root], self._path(pattern)
         for segment in segments:
             path.append(path[-1].children[segment])
-        here = path[-1].here
-        del here[pattern][who]
-        if here[pattern]:
-            return
-        del here[pattern]
-        for each in path:
-            each.open -= REST in pattern
+        self._count(path, pattern, who, -1)
         for parent, segment in zip(reversed(path[:-1]), reversed(segments), strict=True):
             child = parent.children[segment]
-            if child.here or child.children:
+            if child.here or child.open or child.children:
                 break
             del parent.children[segment]
 
-    def find(self, topic: str) -> Iterator[Holders[Who]]:
-        """The holders of every pattern that matches."""
+    def search(self, topic: str, found: dict[Who, None]) -> Iterator[int]:
+        """Put everybody with a pattern that matches into ``found``; say now and then how much work that was."""
         segments = self.segments(topic)
-        if segments or self._strict:
-            yield from self._below(self._root, segments, 0)
+        work, end = 0, len(segments)
+        stack = [(self._root, 0)] if segments or self._strict else []
+        while stack:
+            node, at = stack.pop()
+            for holders in self._matching(node, at == end):
+                if holders:
+                    found.update(dict.fromkeys(holders))
+                    work += len(holders) // PER_NODE
+            if at < end:
+                segment, children = segments[at], node.children
+                if ONE in children:
+                    stack.append((children[ONE], at + 1))
+                if segment in children and segment not in WILD:
+                    stack.append((children[segment], at + 1))
+            work += 1
+            if work >= SLICE:
+                yield work
+                work = 0
+        yield work
+
+    def _matching(self, node: _Node[Who], is_end: bool) -> tuple[Holders[Who], ...]:
+        """The holders whose patterns match a topic that ends at this node, or goes on."""
+        rest = node.children.get(REST)
+        if self._strict:
+            here = (node.here, node.open) if is_end else ()
+            return here if rest is None else (*here, rest.open)
+        if is_end:
+            return node.here, node.following, node.below
+        return (node.open,) if rest is None else (node.open, rest.open)
 
     def segments(self, text: str) -> list[str]:
         """Empty segments count only where the document is taken at its word."""
         found = text.split(".")
         return found if self._strict else [segment for segment in found if segment]
 
-    def _below(self, node: _Node[Who], segments: list[str], at: int) -> Iterator[Holders[Who]]:
-        if at == len(segments):
-            yield from self._at_end(node)
-            return
-        if not self._strict and node.here:
-            yield from (holders for pattern, holders in node.here.items() if REST in pattern)
-        segment, children = segments[at], node.children
-        if REST in children:
-            yield from children[REST].all()
-        if ONE in children:
-            yield from self._below(children[ONE], segments, at + 1)
-        if segment in children and segment not in (ONE, REST):
-            yield from self._below(children[segment], segments, at + 1)
+    def _path(self, pattern: str) -> list[str]:
+        found = self.segments(pattern)
+        return found[: found.index(REST) + 1] if REST in found else found
 
-    def _at_end(self, node: _Node[Who]) -> Iterator[Holders[Who]]:
-        """The topic ends here, patterns may go on."""
-        yield from node.here.values()
-        if self._strict:
-            if REST in node.children:
-                yield from node.children[REST].all()
+    def _count(self, path: list[_Node[Who]], pattern: str, who: Who, change: int) -> None:
+        last = path[-1]
+        if REST not in pattern:
+            last.here = _counted(last.here, who, change)
+            path[-2].following = _counted(path[-2].following, who, change)
             return
-        for child in node.children.values():
-            yield from (holders for pattern, holders in child.here.items() if REST not in pattern)
-            yield from child.with_rest()
+        last.open = _counted(last.open, who, change)
+        for node in path:
+            node.below = _counted(node.below, who, change)
+
+
+def _counted(holders: Holders[Who], who: Who, change: int) -> Holders[Who]:
+    """One pattern more or less."""
+    if holders is _NOTHING:
+        holders = {}
+    count = holders.get(who, 0) + change
+    if count:
+        holders[who] = count
+    else:
+        del holders[who]
+    return holders or _NOTHING
 
 
 class Subscriptions(Generic[Who]):
@@ -124,12 +152,19 @@ class Subscriptions(Generic[Who]):
 
     def __init__(self, strict: bool = False) -> None:
         self._strict = strict
-        self._literal: dict[str, Holders[Who]] = {}
+        self._literal: dict[str, dict[Who, None]] = {}
         self._patterns: Patterns[Who] = Patterns(strict)
         self._routes: dict[str, tuple[Who, ...]] = {}
+        self._begun: dict[str, dict[str, None]] = {}
+        """The topics of routes, by their first segment."""
+        self._changes = 0
+        self._once: tuple[str, tuple[Who, ...]] | None = None
+        """What a search found while subscriptions changed: good for one message."""
         self.quick: dict[bytes, tuple[Who, ...]] = {}
         """Routes by the bytes of their topic, which the owner fills; what a change concerns is taken out."""
         self.of: dict[Who, dict[str, None]] = {}
+        self.topics = self.patterns = 0
+        """How many there are of all subscribers."""
 
     def add(self, who: Who, text: str) -> bool:
         """Whether this is new."""
@@ -138,8 +173,10 @@ class Subscriptions(Generic[Who]):
             return False
         mine[text] = None
         if is_pattern(text):
+            self.patterns += 1
             self._patterns.add(text, who)
         else:
+            self.topics += 1
             self._literal.setdefault(text, {})[who] = None
         self._forget(text)
         return True
@@ -152,39 +189,69 @@ class Subscriptions(Generic[Who]):
         del mine[text]
         if not mine:
             del self.of[who]
+        self._take_out(who, text)
+        self._forget(text)
+        return True
+
+    def _take_out(self, who: Who, text: str) -> None:
         if is_pattern(text):
+            self.patterns -= 1
             self._patterns.remove(text, who)
         else:
+            self.topics -= 1
             holders = self._literal[text]
             del holders[who]
             if not holders:
                 del self._literal[text]
-        self._forget(text)
-        return True
 
     def leave(self, who: Who) -> None:
         """Takes everything back."""
-        for text in list(self.of.get(who, ())):
-            self.remove(who, text)
+        mine = self.of.pop(who, {})
+        for text in mine:
+            self._take_out(who, text)
+        if any(map(self.is_wild, mine)):
+            self._changes += 1
+            self._forget_all()
+        else:
+            for text in mine:
+                self._forget(text)
 
     def has(self, who: Who, text: str) -> bool:
         return text in self.of.get(who, ())
 
+    def search(self, topic: str) -> Iterator[int]:
+        """Find the route of a topic, which ``route`` gives then; say now and then how much work that was."""
+        if topic in self._routes:
+            return
+        changes = self._changes
+        everybody: dict[Who, None] = dict(self._literal.get(topic, ()))
+        yield from self._patterns.search(topic, everybody)
+        found = tuple(everybody)
+        if changes != self._changes:
+            self._once = (topic, found)
+            return
+        if len(self._routes) >= MAX_ROUTES:
+            self._forget_all()
+        self._routes[topic] = found
+        self._begun.setdefault(self._first(topic), {})[topic] = None
+
     def route(self, topic: str) -> tuple[Who, ...]:
         """Everybody who wants this topic, each once."""
         found = self._routes.get(topic)
+        if found is None and self._once is not None and self._once[0] == topic:
+            found, self._once = self._once[1], None
         if found is None:
-            if len(self._routes) >= MAX_ROUTES:
-                self._routes.clear()
-                self.quick.clear()
-            everybody = dict(self._literal.get(topic, {}))
-            for holders in self._patterns.find(topic):
-                everybody.update(holders)
-            found = self._routes[topic] = tuple(everybody)
+            for _ in self.search(topic):
+                pass
+            found = self._routes[topic]
         return found
 
     def matching(self, texts: Iterable[str], topics: Iterable[str]) -> list[str]:
         """The topics that one of these texts asks for."""
+        return [topic for topic in self.matches(texts, topics) if isinstance(topic, str)]
+
+    def matches(self, texts: Iterable[str], topics: Iterable[str]) -> Iterator[str | int]:
+        """The topics that one of these texts asks for; between them how much work they were."""
         literal = set()
         patterns: Patterns[None] = Patterns(self._strict)
         for text in texts:
@@ -192,12 +259,30 @@ class Subscriptions(Generic[Who]):
                 patterns.add(text, None)
             else:
                 literal.add(text)
-        return [topic for topic in topics if topic in literal or any(True for _ in patterns.find(topic))]
+        for topic in topics:
+            found: dict[None, None] = {}
+            yield from patterns.search(topic, found)
+            if found or topic in literal:
+                yield topic
+
+    def is_wild(self, text: str) -> bool:
+        """Whether a change of this concerns every route."""
+        return is_pattern(text) and self._first(text) in WILD
+
+    def _first(self, text: str) -> str:
+        return text.partition(".")[0] if self._strict else text.lstrip(".").partition(".")[0]
 
     def _forget(self, text: str) -> None:
-        if is_pattern(text):
-            self._routes.clear()
-            self.quick.clear()
-        else:
-            self._routes.pop(text, None)
-            self.quick.pop(text.encode("utf-8", "replace"), None)
+        self._changes += 1
+        if self.is_wild(text):
+            self._forget_all()
+            return
+        topics = self._begun.pop(self._first(text), ()) if is_pattern(text) else (text,)
+        for topic in topics:
+            self._routes.pop(topic, None)
+            self.quick.pop(topic.encode("utf-8", "replace"), None)
+
+    def _forget_all(self) -> None:
+        self._routes.clear()
+        self._begun.clear()
+        self.quick.clear()

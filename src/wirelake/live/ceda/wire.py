@@ -136,6 +136,9 @@ class Reader:
     def pending(self) -> int:
         return len(self._held)
 
+    def clear(self) -> None:
+        self._held = bytearray()
+
     def read(self, data: bytes) -> Iterator[list[bytes]]:
         """The payloads that these bytes complete. Those of one list are to be read in the dialect known then."""
         if self.error is not None:

@@ -551,6 +551,7 @@ class Endpoint:
             await self.effects.drain(drain_seconds)
             for pipe in self.pipes.values():
                 pipe.go(CLOSING)
+        self.session.leaving(self.loop.time())
         for pipe in list(self.pipes.values()):
             pipe.link.close("shutting down", 1001)
         self.settle()

@@ -1,14 +1,21 @@
-"""Who may log in: a table of names and passwords, a file of them, a function of somebody's own, or everybody."""
+"""Who may log in: a table of names and passwords, a file of them, a function of somebody's own, or everybody.
+
+Passwords are stored as ``scrypt$...``, which takes long to guess; plain ones work, with a warning.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
 import hmac
 import importlib
 import inspect
 import logging
+import secrets
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +23,13 @@ from ..core.settings import Reader, SettingsError, load_toml
 from ..drive.endpoint import Endpoint
 
 log = logging.getLogger("wirelake.live")
-MAX_ASKED = 1_000
-"""Logins that may wait for a function of somebody's own at the same time; one more is refused."""
+SCRYPT = "scrypt$"
+COST, BLOCKS, LANES = 14, 8, 1
+"""Of new passwords: 2 to the power of COST rounds, which take about 50 ms and 16 MB."""
+MOST_COST = 18
+CHECKERS = 2
+"""Passwords that are checked at the same time."""
+Verdict = bool | str
 
 
 class Gate:
@@ -29,62 +41,28 @@ class Gate:
     def __init__(self) -> None:
         self.session: Any = None
         self.endpoint: Endpoint | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
 
-    def authenticate(self, attempt: Any) -> bool | str | None:
-        """Whether to let somebody in, or the reason why not; None if that is said later."""
+    def judge(self, attempt: Any) -> Verdict | Awaitable[Verdict]:
+        """Return True, or False, or the reason why not; or something that will."""
         raise NotImplementedError
 
-    def reload(self) -> None:
-        """Reads again what it knows from files."""
+    async def authenticate(self, attempt: Any) -> Verdict:
+        """Say whether to let somebody in, or the reason why not."""
+        verdict = self.judge(attempt)
+        return await verdict if inspect.isawaitable(verdict) else verdict
 
-
-class OpenGate(Gate):
-    is_open = True
-
-    def authenticate(self, attempt: Any) -> bool:
-        return True
-
-
-class UserGate(Gate):
-    """Names and passwords."""
-
-    def __init__(self, users: dict[str, str], file: Path | None = None) -> None:
-        super().__init__()
-        self._users = users
-        self._file = file
-
-    def authenticate(self, attempt: Any) -> bool:
-        known = self._users.get(attempt.user)
-        given = attempt.password.encode("utf-8", "surrogatepass")
-        same = hmac.compare_digest(given, (known or "").encode())  # takes as long for a wrong name
-        return same and known is not None
-
-    def reload(self) -> None:
-        if self._file is not None:
-            self._users = read_users(self._file)
-
-
-class FunctionGate(Gate):
-    """Asks a function. A coroutine function may take its time; others are waited for by everybody."""
-
-    def __init__(self, function: Callable[[Any], Any]) -> None:
-        super().__init__()
-        self._function = function
-        self._asked: set[asyncio.Task[None]] = set()
-
-    def authenticate(self, attempt: Any) -> bool | str | None:
-        verdict = self._function(attempt)
+    def decide(self, attempt: Any) -> Verdict | None:
+        """The same for sessions that are not driven by effects: None if the session is told later."""
+        verdict = self.judge(attempt)
         if not inspect.isawaitable(verdict):
-            return verdict  # type: ignore[no-any-return]
-        if len(self._asked) >= MAX_ASKED:
-            asyncio.ensure_future(verdict).cancel()
-            return "too many logins at once"
-        task = asyncio.ensure_future(self._wait(attempt, verdict))
-        self._asked.add(task)
-        task.add_done_callback(self._asked.discard)
+            return verdict
+        task = asyncio.ensure_future(self._tell(attempt, verdict))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
         return None
 
-    async def _wait(self, attempt: Any, verdict: Any) -> None:
+    async def _tell(self, attempt: Any, verdict: Awaitable[Verdict]) -> None:
         try:
             found = await verdict
         except Exception:
@@ -94,17 +72,117 @@ class FunctionGate(Gate):
         reason = found if isinstance(found, str) else ""
         self.endpoint.run(lambda now: self.session.login_result(attempt.link, found is True, reason, now))
 
+    def reload(self) -> None:
+        """Reads again what it knows from files."""
+
+
+class OpenGate(Gate):
+    is_open = True
+
+    def judge(self, attempt: Any) -> bool:
+        return True
+
+
+class UserGate(Gate):
+    """Names and passwords."""
+
+    def __init__(self, users: dict[str, str], file: Path | None = None) -> None:
+        super().__init__()
+        self._file = file
+        self._pool = ThreadPoolExecutor(CHECKERS, "password")
+        self._key = secrets.token_bytes(32)
+        self._users: dict[str, str]
+        self._known: dict[str, bytes]
+        """By name: what shows that a password was right before, so that it need not be checked again."""
+        self._take(users if file is None else read_users(file))
+
+    def judge(self, attempt: Any) -> Verdict | Awaitable[Verdict]:
+        stored = self._users.get(attempt.user)
+        given = attempt.password.encode("utf-8", "surrogatepass")
+        if stored is not None and not stored.startswith(SCRYPT):
+            return hmac.compare_digest(given, stored.encode())
+        if stored is None and not self._has_hashes:
+            return False
+        seal = hmac.digest(self._key, attempt.user.encode("utf-8", "surrogatepass") + b"\0" + given, "sha256")
+        if stored is not None and hmac.compare_digest(self._known.get(attempt.user, b""), seal):
+            return True
+        return self._check(attempt.user, given, stored, seal)
+
+    async def _check(self, user: str, given: bytes, stored: str | None, seal: bytes) -> Verdict:
+        """Check a password without holding up anybody; that takes as long for a name that does not exist."""
+        loop = asyncio.get_running_loop()
+        same = await loop.run_in_executor(self._pool, check_password, given, stored or NOBODY)
+        if same and stored is not None and self._users.get(user) == stored:
+            self._known[user] = seal
+            return True
+        return False
+
+    def _take(self, users: dict[str, str]) -> None:
+        hashed = [stored for stored in users.values() if stored.startswith(SCRYPT)]
+        for stored in hashed:
+            _parse(stored)
+        if len(hashed) < len(users):
+            fields = {"users": len(users) - len(hashed)}
+            log.warning("passwords are stored in plain text: wirelake password hashes them", extra={"fields": fields})
+        self._users, self._known, self._has_hashes = users, {}, bool(hashed)
+
+    def reload(self) -> None:
+        if self._file is not None:
+            self._take(read_users(self._file))
+
+
+class FunctionGate(Gate):
+    """Asks a function. A coroutine function may take its time; others are waited for by everybody."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self._function = function
+
+    def judge(self, attempt: Any) -> Verdict | Awaitable[Verdict]:
+        return self._function(attempt)  # type: ignore[no-any-return]
+
+
+def hash_password(password: str) -> str:
+    """Return a password as a users file holds it."""
+    salt = secrets.token_bytes(16)
+    made = _scrypt(password.encode("utf-8", "surrogatepass"), salt, COST, BLOCKS, LANES)
+    parts = (COST, BLOCKS, LANES, base64.b64encode(salt).decode(), base64.b64encode(made).decode())
+    return SCRYPT + "$".join(map(str, parts))
+
+
+def check_password(given: bytes, stored: str) -> bool:
+    cost, blocks, lanes, salt, made = _parse(stored)
+    return hmac.compare_digest(_scrypt(given, salt, cost, blocks, lanes), made)
+
+
+def _scrypt(password: bytes, salt: bytes, cost: int, blocks: int, lanes: int) -> bytes:
+    memory = 129 * blocks * ((1 << cost) + lanes) + (1 << 20)
+    return hashlib.scrypt(password, salt=salt, n=1 << cost, r=blocks, p=lanes, maxmem=memory, dklen=32)
+
+
+def _parse(stored: str) -> tuple[int, int, int, bytes, bytes]:
+    try:
+        cost, blocks, lanes, salt, made = stored.removeprefix(SCRYPT).split("$")
+        found = int(cost), int(blocks), int(lanes), base64.b64decode(salt, validate=True), base64.b64decode(made)
+    except ValueError:
+        raise SettingsError("a password that begins with scrypt$ has to be one that wirelake password made") from None
+    if not (1 <= found[0] <= MOST_COST and 1 <= found[1] <= 16 and 1 <= found[2] <= 16 and len(found[4]) == 32):
+        raise SettingsError(f"a password with scrypt may cost at most 2 to the power of {MOST_COST} rounds")
+    return found
+
+
+NOBODY = f"{SCRYPT}{COST}${BLOCKS}${LANES}$AAAAAAAAAAAAAAAAAAAAAA==${base64.b64encode(bytes(32)).decode()}"
+"""The password of a name that does not exist."""
+
 
 def open_gate(users: dict[str, str] | None, file: Path | None, function: str, directory: Path) -> Gate:
-    if users is not None:
-        return UserGate(users)
-    if file is not None:
-        return UserGate(read_users(file), file)
+    if users is not None or file is not None:
+        return UserGate(users or {}, file)
     return FunctionGate(find_function(function, directory)) if function else OpenGate()
 
 
 def read_users(path: Path) -> dict[str, str]:
-    """A file in TOML: a line ``name = "password"`` for everybody."""
+    """A file in TOML: a line ``name = "password"`` for everybody, the password as ``wirelake password`` prints it."""
     reader = Reader(str(path), path.parent)
     return {name: reader.value(str, password, name, {}) for name, password in load_toml(path).items()}
 
