@@ -9,10 +9,9 @@ from tests.live.lives import BODIES, Life, Player, language_of
 from tests.live.simulator import Node
 from wirelake.codec.topics import match_topic
 from wirelake.live.mb.client import MbClient
-from wirelake.live.mb.connection import ClientOptions
 from wirelake.live.mb.events import Answered, Asked, Delivered, Lost, Ready, Refused
+from wirelake.live.mb.options import BrokerOptions, ClientOptions
 from wirelake.live.mb.server import MbBroker
-from wirelake.live.mb.services import BrokerOptions
 from wirelake.live.mb.wire import MB_TCP
 from wirelake.protocols import load
 

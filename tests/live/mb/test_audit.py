@@ -164,9 +164,9 @@ def test_an_auditor_makes_a_publish_cost_little_more() -> None:
 
     def seconds(broker: Broker, publisher: Peer) -> float:
         data = frame(b'publish:a:1.0.0\n{"number":17,"name":"somebody","items":[1,2,3],"note":"and so on"}') * 500
-        start = time.perf_counter()
+        start = time.thread_time()
         publisher.feed(data)
-        took = time.perf_counter() - start
+        took = time.thread_time() - start
         for peer in broker.peers:
             broker.written(peer.link)
         return took

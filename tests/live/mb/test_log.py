@@ -95,9 +95,9 @@ def test_three_readers_with_the_worst_filters_leave_the_broker_free() -> None:
     readers = [log_reader(broker, levels=["error"], regex=worst) for _ in range(3)]
     plain, other = log_reader(broker, levels=["error"]), broker.join()
     bad = frame("publish:" + "abcdef" * 50 + "_:1.0.0\n") * 500
-    start = time.perf_counter()
+    start = time.thread_time()
     other.feed(bad)
-    took = time.perf_counter() - start
+    took = time.thread_time() - start
     work = sum(reading.work for reading in broker.session.log.readers.values())
     assert work <= MAX_WORK + 4 * 250 * 400
     assert broker.session.counts["log.skipped"] > 0

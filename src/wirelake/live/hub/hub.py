@@ -114,7 +114,7 @@ class Hub:
 
     def _open_gate(self, name: str, served: Served, server: Server) -> None:
         if served.gate is not None:
-            served.gate.endpoint = server.endpoint
+            server.endpoint.effects.authenticate = served.gate.authenticate
             self._gates.append(served.gate)
             if served.gate.is_open:
                 log.warning("every user may log in, with any password", extra={"fields": {"protocol": name}})

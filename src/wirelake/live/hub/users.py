@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 from ..core.settings import Reader, SettingsError, load_toml
-from ..drive.endpoint import Endpoint
 
 log = logging.getLogger("wirelake.live")
 SCRYPT = "scrypt$"
@@ -33,15 +32,10 @@ Verdict = bool | str
 
 
 class Gate:
-    """Lets people in. ``session`` and ``endpoint`` are told by whoever makes them."""
+    """Lets people in."""
 
     is_open = False
     """Whether everybody may come in."""
-
-    def __init__(self) -> None:
-        self.session: Any = None
-        self.endpoint: Endpoint | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
 
     def judge(self, attempt: Any) -> Verdict | Awaitable[Verdict]:
         """Return True, or False, or the reason why not; or something that will."""
@@ -51,26 +45,6 @@ class Gate:
         """Say whether to let somebody in, or the reason why not."""
         verdict = self.judge(attempt)
         return await verdict if inspect.isawaitable(verdict) else verdict
-
-    def decide(self, attempt: Any) -> Verdict | None:
-        """The same for sessions that are not driven by effects: None if the session is told later."""
-        verdict = self.judge(attempt)
-        if not inspect.isawaitable(verdict):
-            return verdict
-        task = asyncio.ensure_future(self._tell(attempt, verdict))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return None
-
-    async def _tell(self, attempt: Any, verdict: Awaitable[Verdict]) -> None:
-        try:
-            found = await verdict
-        except Exception:
-            log.exception("the authenticator failed", extra={"fields": {"peer": attempt.link.peer}})
-            found = False
-        assert self.endpoint is not None
-        reason = found if isinstance(found, str) else ""
-        self.endpoint.run(lambda now: self.session.login_result(attempt.link, found is True, reason, now))
 
     def reload(self) -> None:
         """Reads again what it knows from files."""
@@ -87,7 +61,6 @@ class UserGate(Gate):
     """Names and passwords."""
 
     def __init__(self, users: dict[str, str], file: Path | None = None) -> None:
-        super().__init__()
         self._file = file
         self._pool = ThreadPoolExecutor(CHECKERS, "password")
         self._key = secrets.token_bytes(32)
@@ -135,7 +108,6 @@ class FunctionGate(Gate):
     """Asks a function. A coroutine function may take its time; others are waited for by everybody."""
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
-        super().__init__()
         self._function = function
 
     def judge(self, attempt: Any) -> Verdict | Awaitable[Verdict]:
