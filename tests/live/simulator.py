@@ -24,6 +24,8 @@ from wirelake.spec import LifeCycle
 
 FORGOTTEN_SECONDS = 150.0
 """When the systems of both ends give up a connection on which nothing passes."""
+SLICES_SECONDS = 1.0
+"""How long a session may take until it has handled what it was given."""
 MOST_STORES = 8
 """Stores of one transaction."""
 DELAYS = ((0.0001, 0.002), (0.001, 0.05), (0.01, 0.6))
@@ -98,7 +100,7 @@ class World:
 
 class Watch:
     """The life cycle of a connection as one of its ends sees it: an assertion fails when that end says what it must
-    not. What came with one read may be heard before, between and after what is said in reply.
+    not. What came just now may be heard before, between and after what is said: sessions cut long work into slices.
     """
 
     def __init__(self, language: Language, side: Side) -> None:
@@ -106,20 +108,18 @@ class Watch:
         self._after_refusal = language.after_refusal
         self._side: Side = side
         self._other: Side = SERVER if side == CLIENT else CLIENT
-        self._heard: deque[Spoken] = deque()
+        self._heard: deque[tuple[float, Spoken]] = deque()
 
-    def hears(self, spoken: Spoken) -> None:
-        self._heard.append(spoken)
+    def hears(self, spoken: Spoken, now: float) -> None:
+        self._heard.append((now, spoken))
 
-    def says(self, spoken: Spoken) -> None:
+    def says(self, spoken: Spoken, now: float) -> None:
+        while self._heard and self._heard[0][0] < now - SLICES_SECONDS:
+            self._move(self._other, self._heard.popleft()[1])
         while not self._states.may(self._side, spoken[1]) and self._heard:
-            self._move(self._other, self._heard.popleft())
+            self._move(self._other, self._heard.popleft()[1])
         state = self._states.state
         assert self._move(self._side, spoken), f"the {self._side} says {spoken[1]} when {state}"
-
-    def settle(self) -> None:
-        while self._heard:
-            self._move(self._other, self._heard.popleft())
 
     def _move(self, side: Side, spoken: Spoken) -> bool:
         is_allowed = self._states.move(side, spoken[1])
@@ -165,7 +165,7 @@ class End:
             self.world.record(f"{self.wire.number} {link.side}", b"".join(chunks))
             for spoken in self._read(chunks):
                 self.world.messages += 1
-                self._watch.says(spoken)
+                self._watch.says(spoken, self.world.now)
                 self._spoken.append(spoken)
             self._chunks += chunks
             self.move()
@@ -203,13 +203,12 @@ class End:
         self._arrived += sum(map(len, pieces))
         self.link.unsent = sum(map(len, self._chunks))
         while self._spoken and self._spoken[0][0] <= self._arrived:
-            other._watch.hears(self._spoken.popleft())
+            other._watch.hears(self._spoken.popleft(), self.world.now)
         if other.link.closing is None:
             if self.wire.has_messages:
                 other.node.call(other.session.receive_messages, other.link, pieces)
             else:
                 other.node.call(other.session.receive, other.link, pieces[0])
-        other._watch.settle()
 
     def _take_messages(self) -> list[bytes]:
         return [self._chunks.popleft() for _ in range(self.world.chance.randint(1, len(self._chunks)))]

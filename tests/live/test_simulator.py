@@ -97,15 +97,14 @@ def test_of_a_transaction_that_fails_a_beginning_is_done() -> None:
 def test_the_watch_notices_what_must_not_be_said() -> None:
     watch = Watch(LANGUAGE, CLIENT)
     with pytest.raises(AssertionError, match="the client says put when open"):
-        watch.says((1, "put", False))
+        watch.says((1, "put", False), 0.0)
 
 
-def test_what_came_with_one_read_may_be_heard_between_two_replies() -> None:
+def test_what_came_just_now_may_be_heard_between_two_replies_but_not_for_ever() -> None:
     watch = Watch(LANGUAGE, SERVER)
     for word in ("login", "put", "bye"):
-        watch.hears((0, word, False))
-    watch.says((0, "welcome", False))
-    watch.says((0, "ok", False))
-    watch.settle()
+        watch.hears((0, word, False), 0.0)
+    watch.says((0, "welcome", False), 0.0)
+    watch.says((0, "ok", False), 0.5)
     with pytest.raises(AssertionError, match="the server says ok when closed"):
-        watch.says((0, "ok", False))
+        watch.says((0, "ok", False), 2.0)

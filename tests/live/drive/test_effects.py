@@ -254,7 +254,7 @@ def test_a_function_runs_in_a_thread_and_holds_up_nobody(tmp_path: Path) -> None
             guest.say(b"work 1 x", b"put 2 apple")
             assert await guest.line() == b"ok 2"
             go_on.set()
-            assert await guest.line() == b"ok 1 wirelake-effects"
+            assert await guest.line() == b"ok 1 wirelake-call"
 
     run(main)
 
@@ -337,7 +337,40 @@ def test_a_login_is_decided_by_a_function(
     run(main)
 
 
+def test_functions_that_take_long_do_not_hold_up_logins(tmp_path: Path) -> None:
+    go_on = threading.Event()
+
+    def slow(text: str) -> str:
+        assert go_on.wait(20)
+        return text
+
+    async def main() -> None:
+        async with shelf(tmp_path, slow) as place:
+            guest = await place.guest()
+            guest.say(*[b"work %d x" % n for n in range(THREADS)])
+            await until(lambda: place.session.outstanding == THREADS)
+            await place.guest()
+            go_on.set()
+
+    run(main)
+
+
 # --- connections
+
+
+def test_a_connection_that_nobody_accepts_fails_after_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(effects_module, "DIAL_SECONDS", 0.01)
+
+    async def never(*_: Any, **__: Any) -> Any:
+        await asyncio.Event().wait()
+
+    async def main() -> None:
+        async with shelf(tmp_path) as place:
+            guest = await place.guest()
+            monkeypatch.setattr(place.server.endpoint.loop, "create_connection", never)
+            assert await guest.ask("send 1 there pear") == "failed 1 ConnectionFailed"
+
+    run(main)
 
 
 def test_a_session_calls_another_one_while_it_is_called_itself(tmp_path: Path) -> None:
@@ -352,6 +385,7 @@ def test_a_session_calls_another_one_while_it_is_called_itself(tmp_path: Path) -
             assert await guest.ask("send 1 there pear") == "ok 1"
             assert "pear" in there.storage.shelf.items
             await until(lambda: len(here.server.endpoint.pipes) == 1)
+            assert here.server.connections == here.server.endpoint.accepted == 1
 
     run(main)
 

@@ -11,11 +11,10 @@ import asyncio
 import inspect
 import logging
 import os
-from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ..core.address import show_address
@@ -33,7 +32,7 @@ log = logging.getLogger("wirelake.live")
 MOST_AT_ONCE = 1_000
 """Stores of one transaction."""
 THREADS = 8
-"""Functions that are no coroutine functions and run at the same time."""
+"""Functions that are no coroutine functions and run at the same time; logins have as many of their own."""
 DIAL_SECONDS = 10.0
 CANCEL_SECONDS = 1.0
 """How long what is cancelled may take to end."""
@@ -53,14 +52,14 @@ class Writer:
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self._thread = ThreadPoolExecutor(1, "wirelake-storage")
-        self._waiting: deque[tuple[Store, Finish]] = deque()
+        self._waiting: dict[Store, Finish] = {}
         self._cancelled: set[Store] = set()
         self._is_busy = False
         self._idle = asyncio.Event()
         self._idle.set()
 
     def submit(self, store: Store, finish: Finish) -> None:
-        self._waiting.append((store, finish))
+        self._waiting[store] = finish
         if not self._is_busy:
             self._is_busy = True
             self._idle.clear()
@@ -68,18 +67,18 @@ class Writer:
 
     def cancel(self, store: Store) -> None:
         """Take it back, unless the thread has it already."""
-        if any(waiting is store for waiting, _ in self._waiting):
+        if store in self._waiting:
             self._cancelled.add(store)
 
     def _next(self) -> None:
-        batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_AT_ONCE))]
-        if not batch:
+        if not self._waiting:
             self._is_busy = False
             self._idle.set()
             return
-        taken_back = {store for store, _ in batch} & self._cancelled
+        batch = {store: self._waiting.pop(store) for store in list(islice(self._waiting, MOST_AT_ONCE))}
+        taken_back = batch.keys() & self._cancelled
         self._cancelled -= taken_back
-        requests = [store.request for store, _ in batch if store not in taken_back]
+        requests = [store.request for store in batch if store not in taken_back]
         running = asyncio.get_running_loop().run_in_executor(self._thread, self._run, requests)
         running.add_done_callback(lambda done: self._ended(batch, taken_back, done.result()))
 
@@ -94,10 +93,10 @@ class Writer:
             os._exit(EXIT_STATUS)
         return results
 
-    def _ended(self, batch: list[tuple[Store, Finish]], taken_back: set[Store], results: Sequence[Result]) -> None:
+    def _ended(self, batch: dict[Store, Finish], taken_back: set[Store], results: Sequence[Result]) -> None:
         following = iter(results)
         ended: dict[Finish, list[tuple[Store, Result]]] = {}
-        for store, finish in batch:
+        for store, finish in batch.items():
             result = Cancelled() if store in taken_back else next(following)
             ended.setdefault(finish, []).append((store, result))
         try:
@@ -127,10 +126,7 @@ class Effects:
         self._open: dict[Effect, asyncio.Future[Any] | Future[Any] | None] = {}
         self._complete: asyncio.Event | None = None
         self._is_closed = False
-
-    @cached_property
-    def _threads(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(THREADS, "wirelake-effects")
+        self._threads: dict[type[Effect], ThreadPoolExecutor] = {}
 
     def begin(self) -> None:
         """Begin with all that the session wants."""
@@ -164,8 +160,10 @@ class Effects:
         if inspect.iscoroutinefunction(function):
             self._start(effect, function(argument))
             return
-        future = self._threads.submit(function, argument)
-        self._open[effect] = future
+        kind = type(effect)
+        if kind not in self._threads:
+            self._threads[kind] = ThreadPoolExecutor(THREADS, f"wirelake-{kind.__name__.lower()}")
+        future = self._open[effect] = self._threads[kind].submit(function, argument)
         future.add_done_callback(lambda done: self._ended_in_thread(effect, done))
 
     def _ended_in_thread(self, effect: Effect, future: Future[Any]) -> None:
@@ -188,6 +186,8 @@ class Effects:
         try:
             async with asyncio.timeout(DIAL_SECONDS):
                 await self._loop.create_connection(lambda: pipe, *effect.address)
+        except TimeoutError:
+            raise ConnectionFailed(f"{show_address(effect.address)} does not reply within {DIAL_SECONDS:g} s") from None
         except OSError as error:
             raise ConnectionFailed(f"cannot connect to {show_address(effect.address)}: {explain(error)}") from None
         if not pipe.is_known:
@@ -235,8 +235,8 @@ class Effects:
         while not is_complete and any(isinstance(effect, Store) for effect in self._open):
             is_complete = await self.drain(CANCEL_SECONDS)
         self._finish([(effect, Cancelled()) for effect in self._open])
-        if "_threads" in vars(self):
-            self._threads.shutdown(wait=False, cancel_futures=True)
+        for threads in self._threads.values():
+            threads.shutdown(wait=False, cancel_futures=True)
 
 
 async def _wait_for(value: Awaitable[Any]) -> Any:

@@ -336,7 +336,7 @@ class Endpoint:
         session.epoch = time.time() - self.loop.time()
 
     def _made(self, pipe: Pipe) -> None:
-        self.accepted += 1
+        self.accepted += pipe.side == SERVER
         framing = getattr(pipe, "framing", None) or self.framing
         pipe.link = self.session.new_link(framing, pipe.side, pipe.peer)
         self.pipes[pipe.link.number] = pipe
