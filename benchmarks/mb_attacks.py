@@ -75,26 +75,7 @@ def filter_log(attacker: Attacker, is_ready: Callable[[], None]) -> None:
             attacker._read(noisy)
 
 
-def audit(attacker: Attacker, is_ready: Callable[[], None]) -> None:
-    """Somebody who listens to everything, and somebody who publishes as fast as it goes."""
-    listener, subscriber, publisher = (attacker.opened() for _ in range(3))
-    for end, topic in ((listener, "system.message"), (subscriber, "x")):
-        end.sendall(attacker.request("system.topic.subscribe", {"action": "publish", "topic": topic}))
-    frames = attacker._frame(b"publish:x:1.0.0", b'{"a":1}') * 200
-    is_ready()
-    ends = (listener, subscriber)
-    for end in ends:
-        end.settimeout(0)
-    while True:
-        publisher.sendall(frames)
-        for end in ends:
-            with suppress(BlockingIOError):
-                while True:
-                    if not end.recv(1 << 20):
-                        raise ConnectionError("closed")
-
-
-ATTACKS = {"topic list": list_topics, "log filters": filter_log, "audit": audit}
+ATTACKS = {"topic list": list_topics, "log filters": filter_log}
 
 
 def _attack(name: str, port: int, ready: multiprocessing.synchronize.Event) -> None:  # type: ignore[name-defined]
