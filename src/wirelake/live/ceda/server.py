@@ -64,6 +64,7 @@ class CedaServer(Session):
         self._broker = Broker(self, options)
         self._logins = Logins(self, options, authenticate, self._login_answer)
         self._work = Work(self._go_on)
+        self.later = self._work.later
         self._timers: Timers[Connection] = Timers()
         self._is_quick = options.broker and not options.cache
         self._next_id = FIRST_ID
@@ -199,7 +200,7 @@ class CedaServer(Session):
         del self._broker.connections[connection.number]
         self._timers.drop(connection)
         self._logins.forget(connection)
-        self._broker.leave(connection)
+        self._broker.leave(connection, is_over=True)
         self.counts["dropped_at_close"] += len(connection.backlog)
         connection.free()
 
