@@ -23,7 +23,7 @@ from . import wire
 from .broker import APPLICATION, LOGIN_TOPIC, Broker
 from .connection import LIFE_CYCLE, Connection
 from .data import BadMessage, Blob, Data, answer_to, check_blob, names, payloads, read_data
-from .events import Answered, Authenticator, Delivered, LoginAttempt, welcome
+from .events import Answered, Authenticator, Delivered, Failure, LoginAttempt, welcome
 from .logins import Logins
 from .options import CedaServerOptions
 from .records import Record, is_record, write_record
@@ -112,7 +112,7 @@ class CedaServer(Session):
         token = self._broker.requests.open(reply_topic, None if timeout is None else now + timeout)
         if not self._broker.ask(self._broker.application, message, now):
             self._broker.requests.close(reply_topic)
-            self.events.append(Answered(token, None, "nobody serves this topic"))
+            self.events.append(Answered(token, None, Failure.UNSERVED))
         return token
 
     def reply(self, asked: Delivered, record: Record, now: float, *, blob: Blob | None = None) -> None:
@@ -214,7 +214,7 @@ class CedaServer(Session):
             connection.due = _NEVER
             self._look(connection, now)
         for token in self._broker.requests.due(now):
-            self.events.append(Answered(token, None, "no reply in time"))
+            self.events.append(Answered(token, None, Failure.LATE))
         self._logins.tick(now)
         self._work.tick(now)
         self._bound()
