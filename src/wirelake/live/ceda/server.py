@@ -225,8 +225,15 @@ class CedaServer(Session):
             self._logins.completed(effect, result, now)
 
     def _take(self, connection: Connection, batch: list[bytes], now: float) -> None:
-        """Handles payloads one after the other; those that are only forwarded take the short way."""
+        """Handles payloads, or keeps them while the connection has to wait."""
         rest = iter(batch)
+        self._handle(connection, rest, now)
+        if connection.is_waiting and connection.hold(rest) > self.options.limits.backlog:
+            self.counts["backlogs_closed"] += 1
+            self._broker.close(connection, "too much was sent while it had to wait", 1008, at_once=True)
+
+    def _handle(self, connection: Connection, rest: Iterator[bytes], now: float) -> None:
+        """Handles payloads one after the other; those that are only forwarded take the short way."""
         while not connection.is_closing and not connection.is_waiting:
             if self._is_quick and connection.is_ready and not connection.merger.open:
                 payload = self._broker.forward(connection, rest, now)
@@ -235,14 +242,12 @@ class CedaServer(Session):
             if payload is None:
                 return
             self._message(connection, payload, now)
-        if connection.is_waiting and connection.hold(rest) > self.options.limits.backlog:
-            self.counts["backlogs_closed"] += 1
-            self._broker.close(connection, "too much was sent while it had to wait", 1008, at_once=True)
 
     def _go_on(self, connection: Connection, now: float) -> None:
         """What a connection waited for is done."""
         if connection.is_waiting and not connection.is_closing:
-            self._take(connection, connection.go_on(), now)
+            connection.go_on()
+            self._handle(connection, connection.kept(), now)
 
     def _message(self, connection: Connection, payload: bytes, now: float) -> None:
         code = payload[0]
