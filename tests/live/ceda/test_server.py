@@ -888,6 +888,35 @@ def test_the_work_of_somebody_who_is_gone_ends() -> None:
     assert stage.server.deadline != 0.0
 
 
+def test_many_subscriptions_are_taken_back_in_slices_and_nothing_goes_there_meanwhile() -> None:
+    stage = Scene()
+    holder, sender = stage.member("holder"), stage.member("sender")
+    for begin in range(0, 2000, 200):
+        holder.subscribe(*(f"a.{i}" + ".*" * 50 for i in range(begin, begin + 200)), "a.**", f"t{begin}")
+    while holder.link.is_paused:
+        stage.server.tick(0.0)
+    subscriptions = stage.server._broker.subscriptions
+    sender.publish("a.1", {1: 1}, 1.0)
+    assert len(holder.heard()) == 1 and subscriptions.patterns == 2000
+    holder.leave(1.0)
+    assert not subscriptions.of and subscriptions.patterns > 1000 and stage.server.deadline == 0.0
+    sender.publish("a.1", {1: 1}, 1.0)
+    sender.publish("t0", {1: 1}, 1.0)
+    assert stage.server.counts["delivered"] == 1
+    while stage.server.deadline == 0.0:
+        stage.server.tick(1.0)
+    assert subscriptions.patterns == subscriptions.topics == 0 and not subscriptions._gone
+
+
+def test_who_changes_patterns_again_and_again_is_not_handled_in_one_go() -> None:
+    stage = Scene()
+    peer = stage.member()
+    change = control(p.Subscribe, 13, {3: "**.a"}) + control(p.Unsubscribe, 14, {3: "**.a"})
+    peer.say(change * 200, 1.0)
+    stage.server.tick(1.0)
+    assert len(peer.link.state.backlog) > 380
+
+
 @pytest.fixture
 def without_collection() -> Iterator[None]:
     """A hub collects rarely, too."""

@@ -297,9 +297,9 @@ def _answer_record(asked: Request, result: Any, error: Exception | None) -> tupl
 
 def to_exception(error: str) -> LiveError:
     """What is raised for an error of the session's."""
-    if error == "connection lost":
+    if error is event.Failure.LOST:
         return ConnectionLost("the connection was lost before the reply came")
-    if error == "no reply in time":
+    if error is event.Failure.LATE:
         return RequestTimeout(error)
     return AnswerError("BAD_REPLY", error)
 

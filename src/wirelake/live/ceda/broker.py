@@ -38,6 +38,8 @@ ANYBODY = ("", "MQ")
 _ANYBODY = tuple(name.encode() for name in ANYBODY)
 MAX_TOPIC_BYTES = 255
 MAX_IMAGE_REQUESTS = 256
+MANY = 100
+"""Subscriptions that are taken back in slices."""
 """Server ids of those who do not mind which service it is."""
 LOGIN_TOPIC = "API.ATS.LOGIN"
 """A client's data message on this topic is a login."""
@@ -79,9 +81,12 @@ class Broker:
         for name in {connection.user, connection.client_id} - set(ANYBODY):
             self._called.setdefault(name, {})[connection] = None
 
-    def leave(self, connection: Connection) -> None:
-        """Somebody is not logged in any more."""
-        self.subscriptions.leave(connection)
+    def leave(self, connection: Connection, *, is_over: bool = False) -> None:
+        """Somebody is not logged in any more, or is gone for good."""
+        if is_over and len(self.subscriptions.of.get(connection, ())) > MANY:
+            self._session.later(self.subscriptions.leave_slowly(connection))
+        else:
+            self.subscriptions.leave(connection)
         self.unname(connection)
         connection.patterns = 0
         connection.is_ready = False
@@ -90,7 +95,7 @@ class Broker:
             self._session.events.append(Left(connection.number, connection.user, connection.link.peer))
 
     def close(self, connection: Connection, reason: str, code: int = 1000, *, at_once: bool = False) -> None:
-        self.leave(connection)
+        self.leave(connection, is_over=True)
         connection.link.close(reason, code, at_once=at_once)
 
     def unname(self, connection: Connection) -> None:

@@ -25,6 +25,7 @@ from .events import (
     Asked,
     Delivered,
     Echoed,
+    Failure,
     Lost,
     Ready,
     Refused,
@@ -157,7 +158,7 @@ class CedaClient(Session):
 
     def tick(self, now: float) -> None:
         for token in self._requests.due(now):
-            self.events.append(Answered(token, None, "no reply in time"))
+            self.events.append(Answered(token, None, Failure.LATE))
         if self._link is not None and not self.is_ready and now >= self._login_until:
             self._lose(f"no answer to the login within {self.options.login_seconds:g} s")
         if self._link is not None and now >= self._watch.look_at:
@@ -478,7 +479,7 @@ class CedaClient(Session):
         if link is not None and close:
             link.close(reason, code, at_once=at_once)
         for token in self._requests.close_all():
-            self.events.append(Answered(token, None, "connection lost"))
+            self.events.append(Answered(token, None, Failure.LOST))
         if event:
             self.events.append(Lost(reason))
 

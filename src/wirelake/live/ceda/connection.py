@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -58,7 +58,7 @@ class Connection:
         """Topics of image requests that nobody has replied to, by reply topic."""
         self.is_waiting = False
         """Whether a login, work or a pause has to end before more is handled."""
-        self.backlog: list[bytes] = []
+        self.backlog: deque[bytes] = deque()
         """Payloads that came meanwhile."""
         self.held = 0
         """Their bytes."""
@@ -96,17 +96,23 @@ class Connection:
             self.held += len(payload)
         return self.held
 
-    def go_on(self) -> list[bytes]:
-        """Return what was kept, to be handled now."""
-        kept, self.backlog, self.held = self.backlog, [], 0
+    def go_on(self) -> None:
+        """Handle more of it again, first what was kept."""
         self.is_waiting = False
         self.link.resume()
-        return kept
+
+    def kept(self) -> Iterator[bytes]:
+        """Take out what was kept, one payload after the other."""
+        while self.backlog:
+            payload = self.backlog.popleft()
+            self.held -= len(payload)
+            yield payload
 
     def free(self) -> None:
         """Give back what it holds: it is gone."""
         self.merger.clear()
         self.reader.clear()
-        self.backlog, self.held, self.job, self.attempt = [], 0, None, None
+        self.backlog.clear()
+        self.held, self.job, self.attempt = 0, None, None
         self.image_requests.clear()
         self.link.state = None

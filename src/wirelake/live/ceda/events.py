@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
@@ -39,8 +40,16 @@ class Asked(Delivered, frozen=True):
     """A request for us to ``reply`` to."""
 
 
+class Failure(StrEnum):
+    """Why a request is closed without a reply."""
+
+    LOST = "connection lost"
+    LATE = "no reply in time"
+    UNSERVED = "nobody serves this topic"
+
+
 class Answered(msgspec.Struct, frozen=True):
-    """A request of ours is closed: by its reply, or by ``error``."""
+    """A request of ours is closed: by its reply, or by ``error``, a Failure or what is wrong with the reply."""
 
     token: int
     reply: Data | None

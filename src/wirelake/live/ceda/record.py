@@ -32,5 +32,6 @@ RECORD = Live(
     message_counts=(
         "published", "requests", "requests_unrouted", "replies", "replies_dropped", "p2p", "p2p_unrouted", "pieces",
         "heartbeats", "logins", "logins_refused", "ignored_before_login", "control_ignored", "message_errors",
+        "undecodable_dropped", "unheard",
     ),
 )  # fmt: skip

@@ -23,7 +23,7 @@ from . import wire
 from .broker import APPLICATION, LOGIN_TOPIC, Broker
 from .connection import LIFE_CYCLE, Connection
 from .data import BadMessage, Blob, Data, answer_to, check_blob, names, payloads, read_data
-from .events import Answered, Authenticator, Delivered, LoginAttempt, welcome
+from .events import Answered, Authenticator, Delivered, Failure, LoginAttempt, welcome
 from .logins import Logins
 from .options import CedaServerOptions
 from .records import Record, is_record, write_record
@@ -64,6 +64,7 @@ class CedaServer(Session):
         self._broker = Broker(self, options)
         self._logins = Logins(self, options, authenticate, self._login_answer)
         self._work = Work(self._go_on)
+        self.later = self._work.later
         self._timers: Timers[Connection] = Timers()
         self._is_quick = options.broker and not options.cache
         self._next_id = FIRST_ID
@@ -111,7 +112,7 @@ class CedaServer(Session):
         token = self._broker.requests.open(reply_topic, None if timeout is None else now + timeout)
         if not self._broker.ask(self._broker.application, message, now):
             self._broker.requests.close(reply_topic)
-            self.events.append(Answered(token, None, "nobody serves this topic"))
+            self.events.append(Answered(token, None, Failure.UNSERVED))
         return token
 
     def reply(self, asked: Delivered, record: Record, now: float, *, blob: Blob | None = None) -> None:
@@ -199,7 +200,7 @@ class CedaServer(Session):
         del self._broker.connections[connection.number]
         self._timers.drop(connection)
         self._logins.forget(connection)
-        self._broker.leave(connection)
+        self._broker.leave(connection, is_over=True)
         self.counts["dropped_at_close"] += len(connection.backlog)
         connection.free()
 
@@ -213,7 +214,7 @@ class CedaServer(Session):
             connection.due = _NEVER
             self._look(connection, now)
         for token in self._broker.requests.due(now):
-            self.events.append(Answered(token, None, "no reply in time"))
+            self.events.append(Answered(token, None, Failure.LATE))
         self._logins.tick(now)
         self._work.tick(now)
         self._bound()
@@ -224,8 +225,15 @@ class CedaServer(Session):
             self._logins.completed(effect, result, now)
 
     def _take(self, connection: Connection, batch: list[bytes], now: float) -> None:
-        """Handles payloads one after the other; those that are only forwarded take the short way."""
+        """Handles payloads, or keeps them while the connection has to wait."""
         rest = iter(batch)
+        self._handle(connection, rest, now)
+        if connection.is_waiting and connection.hold(rest) > self.options.limits.backlog:
+            self.counts["backlogs_closed"] += 1
+            self._broker.close(connection, "too much was sent while it had to wait", 1008, at_once=True)
+
+    def _handle(self, connection: Connection, rest: Iterator[bytes], now: float) -> None:
+        """Handles payloads one after the other; those that are only forwarded take the short way."""
         while not connection.is_closing and not connection.is_waiting:
             if self._is_quick and connection.is_ready and not connection.merger.open:
                 payload = self._broker.forward(connection, rest, now)
@@ -234,14 +242,12 @@ class CedaServer(Session):
             if payload is None:
                 return
             self._message(connection, payload, now)
-        if connection.is_waiting and connection.hold(rest) > self.options.limits.backlog:
-            self.counts["backlogs_closed"] += 1
-            self._broker.close(connection, "too much was sent while it had to wait", 1008, at_once=True)
 
     def _go_on(self, connection: Connection, now: float) -> None:
         """What a connection waited for is done."""
         if connection.is_waiting and not connection.is_closing:
-            self._take(connection, connection.go_on(), now)
+            connection.go_on()
+            self._handle(connection, connection.kept(), now)
 
     def _message(self, connection: Connection, payload: bytes, now: float) -> None:
         code = payload[0]

@@ -157,6 +157,8 @@ class Subscriptions(Generic[Who]):
         self._routes: dict[str, tuple[Who, ...]] = {}
         self._begun: dict[str, dict[str, None]] = {}
         """The topics of routes, by their first segment."""
+        self._gone: set[Who] = set()
+        """Those who leave slowly."""
         self._changes = 0
         self._once: tuple[str, tuple[Who, ...]] | None = None
         """What a search found while subscriptions changed: good for one message."""
@@ -216,6 +218,17 @@ class Subscriptions(Generic[Who]):
             for text in mine:
                 self._forget(text)
 
+    def leave_slowly(self, who: Who) -> Iterator[int]:
+        """The same in slices, of somebody who never comes back; no route leads there from the first slice on."""
+        mine = self.of.pop(who, {})
+        self._gone.add(who)
+        self._changes += 1
+        self._forget_all()
+        for text in mine:
+            yield 1 + text.count(".")
+            self._take_out(who, text)
+        self._gone.discard(who)
+
     def has(self, who: Who, text: str) -> bool:
         return text in self.of.get(who, ())
 
@@ -226,7 +239,7 @@ class Subscriptions(Generic[Who]):
         changes = self._changes
         everybody: dict[Who, None] = dict(self._literal.get(topic, ()))
         yield from self._patterns.search(topic, everybody)
-        found = tuple(everybody)
+        found = tuple(who for who in everybody if who not in self._gone) if self._gone else tuple(everybody)
         if changes != self._changes:
             self._once = (topic, found)
             return

@@ -29,12 +29,18 @@ class Work:
     def __init__(self, go_on: Callable[[Connection, float], None]) -> None:
         self._go_on = go_on
         self._busy: deque[Connection] = deque()
+        self._chores: deque[Iterator[int]] = deque()
         self._pauses: Timers[Connection] = Timers()
         self._spent, self._until = 0, 0.0
 
     @property
     def deadline(self) -> float | None:
-        return OVERDUE if self._busy else self._pauses.deadline
+        return OVERDUE if self._busy or self._chores else self._pauses.deadline
+
+    def later(self, chore: Iterator[int]) -> None:
+        """Do something that nobody waits for; it has begun when this returns."""
+        if next(chore, None) is not None:
+            self._chores.append(chore)
 
     def begin(self, connection: Connection, job: Iterator[int], now: float) -> None:
         """Do a job: now if that is quick, else in turns with others, while the connection waits."""
@@ -60,20 +66,30 @@ class Work:
             self._pause(connection, now)
 
     def tick(self, now: float) -> None:
+        self._spent, self._until = 0, now + WINDOW_SECONDS
         for connection in self._pauses.due(now):
             self._go_on(connection, now)
-        spent = 0
-        while self._busy and spent < AT_ONCE:
-            connection = self._busy.popleft()
-            cost = next(connection.job, None) if connection.job is not None else 0
+        while self._chores and self._spent < AT_ONCE // 2:
+            cost = next(self._chores[0], None)
+            self._spent += cost or 0
             if cost is None:
-                connection.job = None
-                if not self._pause(connection, now):
-                    self._go_on(connection, now)
-            elif connection.job is not None:
-                spent += cost
-                self._charge(connection, cost, now)
-                self._busy.append(connection)
+                self._chores.popleft()
+        while self._busy and self._spent < AT_ONCE:
+            self._turn(self._busy.popleft(), now)
+
+    def _turn(self, connection: Connection, now: float) -> None:
+        """The next slice of somebody's job."""
+        if connection.job is None:
+            return
+        cost = next(connection.job, None)
+        if cost is not None:
+            self._spent += cost
+            self._charge(connection, cost, now)
+            self._busy.append(connection)
+            return
+        connection.job = None
+        if not self._pause(connection, now):
+            self._go_on(connection, now)
 
     def drop(self, connection: Connection) -> None:
         """Give up on the job of a connection that is gone, unless it is nearly done."""
