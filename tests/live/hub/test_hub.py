@@ -174,9 +174,9 @@ def test_a_function_may_decide_who_logs_in(tmp_path: Path, prefix: str) -> None:
 @pytest.mark.parametrize(
     ("function", "told"),
     [
-        ("nowhere", "has to be module:function"),
+        ("nowhere", "has to be module:attribute"),
         ("no_such_module:check", "cannot import no_such_module: ModuleNotFoundError"),
-        ("json:nothing", "json has no function nothing"),
+        ("json:nothing", "json has no nothing"),
     ],
 )
 def test_a_function_that_is_not_there_is_refused(function: str, told: str) -> None:

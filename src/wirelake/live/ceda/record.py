@@ -20,6 +20,7 @@ RECORD = Live(
         "subscribe": (VerbOption("image", "ask for the current values first.", bool),),
         "request": (VerbOption("server_id", "the service to ask.  [default: MQ]", metavar="TEXT"),),
     },
+    named_by="user",
     has_login=True,
     hub_ports={"ws": 8089},
     message_counts=(

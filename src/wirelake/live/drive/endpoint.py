@@ -314,7 +314,7 @@ class Endpoint:
         if self.is_closing:
             pipe.transport.abort()
             return
-        if self.recorder is not None:
+        if self.recorder is not None and not pipe.link.is_inside:
             ours, theirs = (_address(pipe.transport.get_extra_info(name)) for name in ("sockname", "peername"))
             client, server = (theirs, ours) if pipe.side == SERVER else (ours, theirs)
             pipe._recording = self.recorder.opened(client, server, self.protocol or None)

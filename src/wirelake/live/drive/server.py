@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from ..core.link import Framing
 from ..core.session import SERVER, Session
 from ..tap.recorder import Recorder
 from .endpoint import Endpoint, Pipe, Policy
+from .inside import tie
 from .listeners import address_of, listen
 from .tls import Certificate, TlsDoor
 from .websocket import ServerWebSocketPipe, WebSocketFraming
@@ -89,6 +91,12 @@ class Server:
         door = TlsDoor(context, lambda: self._pipe(websocket), self.limits.handshake_seconds, self._entered)
         self._doors.add(door)
         return door
+
+    def enter(self, make: Callable[[], Pipe]) -> None:
+        """Connect the pipe that ``make`` returns, without a socket. OSError once the server is closed."""
+        if self.endpoint.is_closing:
+            raise ConnectionRefusedError("the hub is shutting down")
+        tie(self._pipe(False), make())
 
     def _entered(self, door: TlsDoor, is_done: bool) -> None:
         self._doors.discard(door)

@@ -25,6 +25,7 @@ from typing import Any
 
 from ..core.address import Address, show_address
 from ..core.settings import SettingsError
+from ..drive.client import Opening
 from ..drive.endpoint import Policy
 from ..drive.http import Pages
 from ..drive.patience import new_event_loop
@@ -32,6 +33,7 @@ from ..drive.server import Limits, Server
 from ..tap.recorder import Recorder
 from .machine import raise_file_limit
 from .metrics import LagMeter, show_metrics
+from .participants import Service, Services, find_services, join
 from .settings import HubSettings, Served, default_settings, load_settings, read_settings, with_listeners
 from .users import Gate
 
@@ -69,6 +71,7 @@ class Hub:
         self.started = 0.0
         self.lag: LagMeter
         self._gates: list[Gate] = []
+        self._services = Services()
         self._pages: Pages | None = None
         self._stopped: asyncio.Event
         self._cut: asyncio.Event
@@ -87,14 +90,29 @@ class Hub:
         self.lag = LagMeter()
         try:
             self._begin_to_record()
+            services = {name: self._find_services(name) for name in self.settings.services}
             for name in self.settings.services:
                 await self._serve(name)
             await self._begin_to_tell()
         except BaseException:
             await self.close(0)
             raise
+        for name, found in services.items():
+            for service in found:
+                self._services.start(self.servers[name], service)
         for name, address in self.listening.items():
             log.info("listening", extra={"fields": {"name": name, "address": address}})
+
+    def participant(self, protocol: str, **options: Any) -> Opening[Any]:
+        """Return a client of this hub that needs no socket: ``async with hub.participant("mb", name="x") as client``.
+
+        It is trusted: it logs in without a password.
+        """
+        return join(self.servers[protocol], **options)
+
+    def _find_services(self, name: str) -> list[Service]:
+        wanted = self.settings.services[name].services
+        return find_services(wanted, self.settings.directory) if wanted else []
 
     async def _serve(self, name: str) -> None:
         settings = self.settings.services[name]
@@ -201,6 +219,7 @@ class Hub:
         if self.servers:
             fields = {"connections": sum(server.connections for server in self.servers.values()), "seconds": seconds}
             log.info("shutting down", extra={"fields": fields})
+            await self._services.stop()
             cutting = asyncio.create_task(self._cut_when_asked())
             await asyncio.gather(*(server.close(seconds) for server in self.servers.values()))
             cutting.cancel()

@@ -1,7 +1,6 @@
 """The settings of a hub: from ``hub.toml``, from flags, or neither.
 
-Each protocol adds its own in ``mb_service.py``, ``ceda_service.py``, which also make its session; ``live.py`` leads to
-them.
+Each protocol adds its own in its ``service.py``, which also makes its session; its record leads there.
 """
 
 from __future__ import annotations
@@ -50,6 +49,8 @@ class ServiceSettings:
     slow_reader: str = setting("drop", among=("drop", "slow"))
     stall_seconds: float = setting(30.0, least=0.001)
     origins: tuple[str, ...] = ()
+    services: str = ""
+    """``module:attribute`` of Python services that the hub runs."""
 
     @property
     def listeners(self) -> dict[str, Address]:
