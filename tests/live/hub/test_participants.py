@@ -63,6 +63,7 @@ def test_many_messages_pass_in_order_and_a_slow_participant_stops_the_reading() 
             hub.participant("mb", name="reader") as reader,
             reader.subscribe("load", limit=10) as messages,
         ):
+
             async def write() -> None:
                 for number in range(3_000):
                     await writer.publish("load", b"%06d" % number + bytes(1_000))

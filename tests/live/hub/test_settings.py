@@ -88,7 +88,10 @@ def test_the_example_shows_every_setting_and_its_default() -> None:
     [
         ("[mqtt]", "mqtt: no such key; there are ceda, log, mb, metrics, shutdown, tap, tls"),
         ("mb = 3", "mb: has to be a table, not 3"),
-        ("[mb]\nport = 3001", "mb.port: no such key; there are connections, handshake_seconds, options, origins, services, slow"),
+        (
+            "[mb]\nport = 3001",
+            "mb.port: no such key; there are connections, handshake_seconds, options, origins, services, slow",
+        ),
         ("[mb]\ntcp = 3001", "mb.tcp: has to be HOST:PORT, as a text, not 3001"),
         ('[mb]\ntcp = "here"', "mb.tcp: 'here' is no address: write HOST:PORT"),
         ('[mb]\ntcp = "::1:3001"', "mb.tcp: '::1:3001': an IPv6 address is written in brackets, such as [::1]:3001"),
