@@ -239,7 +239,7 @@ def _serve(place: str, listen: str, token: str, is_opened: bool, quiet: bool) ->
     with usage_errors(ValueError, about="--listen: "):
         address = parse_address(listen)
     with needs_report():
-        from ..report.http_access import check_token
+        from ..web.access import check_token
         from ..report.refresh import LakeSource
 
         with usage_errors(ValueError, about="--token: "):

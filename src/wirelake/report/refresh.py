@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from ..lake import Lake
 from .collect import collect, find_conversation
-from .http import Content, Refused, policy_of, prepare
+from ..web.http import Content, Refused, policy_of, prepare
 from .packing import packed
 from .render import render, script_json
 

@@ -11,21 +11,20 @@ idle for longest. Requests must arrive, and responses must be read, within a tim
 
 from __future__ import annotations
 
-import errno
 import selectors
 import socket
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from urllib.parse import quote
 
-from .http import MAX_HEAD, Refused, Request, Response, read_head, text, write_response
-from .http_access import Access, host_text, is_loopback, make_token
+from ..web.access import Access, host_text, is_loopback, make_token
+from ..web.http import MAX_HEAD, Refused, Request, Response, read_head, text, write_response
+from ..web.sockets import bind
 from .refresh import Follower, Say, Source, first_line
 
 MAX_CONNECTIONS = 64
-BACKLOG = 128
 REQUEST_SECONDS = 15.0
 RESPONSE_SECONDS = 60.0
 END_SECONDS = 10.0
@@ -259,27 +258,3 @@ def _linger(connection: socket.socket) -> None:
 def _shut(connection: socket.socket) -> None:
     with suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)
-
-
-def bind(host: str, port: int) -> list[socket.socket]:
-    """Return sockets that listen on all addresses of a host (``*``: of this machine), on the same port."""
-    name = None if host == "*" else host
-    addresses = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    refusal: OSError | None = None
-    with ExitStack() as opened:
-        listeners: list[socket.socket] = []
-        for family, *_, address in dict.fromkeys(addresses):
-            picked = listeners[0].getsockname()[1] if listeners else port
-            try:
-                listener = socket.create_server((address[0], picked, *address[2:]), family=family, backlog=BACKLOG)
-            except OSError as error:
-                refusal = error
-                if error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):  # this machine lacks the family
-                    raise
-                continue
-            listener.setblocking(False)
-            listeners.append(opened.enter_context(listener))
-        if not listeners:
-            raise refusal or OSError(f"{host} has no address to listen on")
-        opened.pop_all()
-    return listeners

@@ -23,6 +23,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from ...web.http import Response, prepare
 from ..core.address import Address, show_address
 from ..core.settings import SettingsError
 from ..drive.client import Opening
@@ -32,7 +33,7 @@ from ..drive.patience import new_event_loop
 from ..drive.server import Limits, Server
 from ..tap.recorder import Recorder
 from .machine import raise_file_limit
-from .metrics import LagMeter, show_metrics
+from .metrics import METRICS_TYPE, LagMeter, show_metrics
 from .participants import Service, Services, find_services, join
 from .settings import HubSettings, Served, default_settings, load_settings, read_settings, with_listeners
 from .users import Gate
@@ -173,23 +174,23 @@ class Hub:
     async def _begin_to_tell(self) -> None:
         address = self.settings.metrics.listen
         if address is not None:
-            self._pages = Pages({"/metrics": self._metrics, "/health": self._health})
+            self._pages = Pages({"/metrics": self._metrics, "/health": self._health}, self.settings.metrics.hosts)
             try:
                 self.listening["metrics"] = show_address(await self._pages.listen(address))
             except OSError as error:
                 raise HubError(f"metrics: {explain(error, address)}") from None
 
-    def _metrics(self) -> tuple[int, str, str]:
-        return 200, "text/plain; version=0.0.4; charset=utf-8", show_metrics(self)
+    def _metrics(self) -> Response:
+        return Response(200, prepare(METRICS_TYPE, show_metrics(self)))
 
-    def _health(self) -> tuple[int, str, str]:
+    def _health(self) -> Response:
         health = {
             "status": "draining" if self.is_draining else "ok",
             "uptime_seconds": round(time.time() - self.started, 3),
             "connections": {name: server.connections for name, server in self.servers.items()},
             "recording": None if self.recorder is None else self.recorder.problem or "ok",
         }
-        return 503 if self.is_draining else 200, "application/json", json.dumps(health) + "\n"
+        return Response(503 if self.is_draining else 200, prepare("application/json", json.dumps(health).encode() + b"\n"))
 
     async def until_stopped(self) -> None:
         await self._stopped.wait()

@@ -90,9 +90,10 @@ class TlsSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsSettings:
-    """Where /metrics and /health are; nowhere if not said."""
+    """Where /metrics and /health are; nowhere if not said. ``hosts``: further names that requests may use."""
 
     listen: Address | None = None
+    hosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
