@@ -33,7 +33,10 @@ def check_token(token: str) -> str:
 
 
 def is_loopback(address: str) -> bool:
-    return ipaddress.ip_address(address.partition("%")[0]).is_loopback
+    try:
+        return ipaddress.ip_address(address.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
 
 
 def check_host(request: Request, names: Iterable[str]) -> None:
@@ -42,11 +45,14 @@ def check_host(request: Request, names: Iterable[str]) -> None:
     """
     host = request.headers.get("host", "localhost")
     name = re.sub(r":[0-9]{1,5}$", "", host).strip("[]").lower()
-    if name != "localhost" and name not in {known.lower() for known in names} and not _is_address(name):
+    if not is_own_name(name) and name not in {known.lower() for known in names}:
         raise Refused(421, f"this server does not have that name; add it to hosts if it should: {host[:64]!r}")
 
 
-def _is_address(name: str) -> bool:
+def is_own_name(name: str) -> bool:
+    """Tell whether a name is localhost or an address, which no page of another site can have."""
+    if name == "localhost":
+        return True
     try:
         ipaddress.ip_address(name)
     except ValueError:

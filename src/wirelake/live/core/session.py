@@ -79,6 +79,9 @@ class Session:
     def tick(self, now: float) -> None:
         """Time has passed."""
 
+    def leaving(self, now: float) -> None:
+        """All links are about to be closed: the last chance to say something."""
+
     def want(self, effect: Effect) -> None:
         """Ask for an effect. ``completed`` is called with it later."""
         self.effects.append(effect)

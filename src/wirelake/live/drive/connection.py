@@ -154,7 +154,7 @@ class Connection:
         assert self._pipe is not None
         self._is_ready = True
         self._usable.set()
-        self.flow.attach(self._pipe.transport)
+        self.flow.attach(self._pipe)
         if self._attempt is not None and not self._attempt.done():
             self._attempt.set_result(None)
 

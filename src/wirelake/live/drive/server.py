@@ -34,7 +34,7 @@ class Limits:
     websocket_bytes: int | None = 1 << 20
     """The longest message that a client may send over WebSocket."""
     origins: tuple[str, ...] = ()
-    """Web pages whose scripts may connect over WebSocket; empty is any."""
+    """Web pages whose scripts may connect over WebSocket besides those of this host; ``*`` is any."""
 
 
 class Server:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import importlib
-import ipaddress
 import json
 import logging
 import os
@@ -23,6 +22,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from ...web.access import is_loopback
 from ...web.http import Response, prepare
 from ..core.address import Address, show_address
 from ..core.settings import SettingsError
@@ -281,13 +281,6 @@ def _loop_factory(settings: HubSettings) -> Callable[[], asyncio.AbstractEventLo
     if uvloop is None:
         return new_event_loop if sys.platform != "win32" else None
     return uvloop.new_event_loop  # type: ignore[no-any-return]
-
-
-def is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host.partition("%")[0]).is_loopback
-    except ValueError:
-        return False
 
 
 def explain(error: OSError, address: Address) -> str:
