@@ -50,13 +50,15 @@ class Server:
         limits: Limits | None = None,
         policy: Policy | None = None,
         recorder: Recorder | None = None,
+        is_short: Callable[[], bool] = lambda: False,
     ) -> None:
         self.protocol = protocol
         self.session = session
         self.limits = limits or Limits()
         self.endpoint = Endpoint(session, framing, protocol=protocol, policy=policy, recorder=recorder)
         self.refused = 0
-        """Connections beyond the limit."""
+        """Connections beyond the limit, or while memory is short."""
+        self._is_short = is_short
         self.tls_failures = 0
         self._websocket = WebSocketFraming(is_text)
         self._listeners: list[asyncio.Server] = []
@@ -82,7 +84,7 @@ class Server:
         return len(self.endpoint.pipes) + len(self._doors) + self._coming - self.endpoint.accepted
 
     def _enter(self, websocket: bool, certificate: Certificate | None) -> asyncio.BaseProtocol:
-        if self.limits.connections and self.connections >= self.limits.connections:
+        if self._is_short() or 0 < self.limits.connections <= self.connections:
             self.refused += 1
             return _Refused()
         if certificate is None:

@@ -33,6 +33,7 @@ from ..drive.patience import new_event_loop
 from ..drive.server import Limits, Server
 from ..tap.recorder import Recorder
 from .machine import raise_file_limit
+from .memory import MemoryGuard
 from .metrics import METRICS_TYPE, LagMeter, show_metrics
 from .participants import Service, Services, find_services, join
 from .settings import HubSettings, Served, default_settings, load_settings, read_settings, with_listeners
@@ -71,6 +72,7 @@ class Hub:
         self.is_draining = False
         self.started = 0.0
         self.lag: LagMeter
+        self.memory: MemoryGuard
         self._gates: list[Gate] = []
         self._services = Services()
         self._pages: Pages | None = None
@@ -89,6 +91,7 @@ class Hub:
         self._stopped, self._cut = asyncio.Event(), asyncio.Event()
         self.started = time.time()
         self.lag = LagMeter()
+        self.memory = MemoryGuard(self.settings.memory.share, lambda: sum(one.connections for one in self.servers.values()))
         try:
             self._begin_to_record()
             services = {name: self._find_services(name) for name in self.settings.services}
@@ -126,6 +129,7 @@ class Hub:
             limits=Limits(settings.connections, settings.handshake_seconds, served.max_message, settings.origins),
             policy=Policy(settings.slow_reader, settings.stall_seconds),
             recorder=self.recorder,
+            is_short=lambda: self.memory.is_short,
         )
         self._open_gate(name, served, server)
         for transport, address in settings.listeners.items():
@@ -229,6 +233,7 @@ class Hub:
         if self.recorder is not None:
             self.recorder.end()
         self.lag.stop()
+        self.memory.stop()
         await asyncio.sleep(0)
 
     async def _cut_when_asked(self) -> None:

@@ -113,6 +113,13 @@ class TapSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MemorySettings:
+    """How much of the memory of the machine, or of its cgroup, the hub may have before it refuses newcomers."""
+
+    share: float = setting(0.4, least=0.001)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ShutdownSettings:
     """How long everybody has to take what was said, when the hub ends."""
 
@@ -128,6 +135,7 @@ class HubSettings:
     metrics: MetricsSettings = field(default_factory=MetricsSettings)
     log: LogSettings = field(default_factory=LogSettings)
     tap: TapSettings = field(default_factory=TapSettings)
+    memory: MemorySettings = field(default_factory=MemorySettings)
     shutdown: ShutdownSettings = field(default_factory=ShutdownSettings)
     directory: Path = field(default_factory=Path)
 
@@ -137,6 +145,7 @@ _TABLES = {
     "metrics": MetricsSettings,
     "log": LogSettings,
     "tap": TapSettings,
+    "memory": MemorySettings,
     "shutdown": ShutdownSettings,
 }
 
