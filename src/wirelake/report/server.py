@@ -5,8 +5,9 @@
         print(server.url)
         server.run()                             # until another thread or a signal calls server.stop()
 
-Each connection has a thread, and their number is bounded: a new connection replaces the one that has been
-idle for longest, or one whose client does not read. Requests must arrive, and responses must be read, within a time limit, so no client blocks others.
+Each connection has a thread, and their number is bounded: a new connection replaces the one that has been idle for
+longest, or one whose client does not read. Requests must arrive, and responses must be read, within a time limit, so no
+client blocks others.
 """
 
 from __future__ import annotations
@@ -247,7 +248,7 @@ class _Connections:
 
     def _drop(self, connection: socket.socket) -> None:
         for known in (self._open, self._idle, self._writing):
-            known.pop(connection, None)  # type: ignore[attr-defined]
+            known.pop(connection, None)
 
 
 def _read(connection: socket.socket, data: bytes) -> tuple[bytes | None, bytes]:

@@ -27,7 +27,9 @@ def bind(host: str, port: int, backlog: int = 128) -> list[socket.socket]:
                     raise
                 continue
             listener.setblocking(False)
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # connections inherit it: dead peers are found
+            listener.setsockopt(
+                socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1
+            )  # connections inherit it: dead peers are found
             listeners.append(opened.enter_context(listener))
         if not listeners:
             raise refusal

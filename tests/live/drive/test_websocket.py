@@ -410,7 +410,7 @@ def test_the_first_subprotocol_that_a_client_offers_is_taken() -> None:
 def test_a_flood_of_tiny_frames_holds_up_nobody_else() -> None:
     async def main() -> None:
         session = ToyServer()
-        async with serving(session) as (server, address), connect(url(address)) as other:
+        async with serving(session) as (_, address), connect(url(address)) as other:
             assert await other.recv() == "hello"
             attacker = await raw(address)
             cheap = Frame(Opcode.TEXT, b"x" * 60_000).serialize(mask=True)

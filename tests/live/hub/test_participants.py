@@ -164,20 +164,22 @@ def test_a_hub_runs_the_services_of_its_settings_and_one_that_fails_harms_nobody
     (tmp_path / "shop_services.py").write_text(SERVICES)
 
     async def main() -> None:
-        async with Hub(settings(tmp_path, mb={"services": "shop_services:all_of_them"})) as hub:
-            async with wirelake.connect(url(hub, "mb")) as client:
-                async with client.subscribe("tick") as ticks:
-                    await ticks.get(5)
-                await until(lambda: _failures(caplog) == ["broken"])
-                while True:
-                    try:
-                        reply = await client.request("price.of", {"what": "lamp"}, timeout=5)
-                        break
-                    except AnswerError:  # the service has not begun yet
-                        continue
-                assert reply.json() == {"price": 4}
-                names = await client.request("system.service.list", timeout=5)
-                assert {"Clock", "prices"} <= {one["name"] for one in names.json()["services"]}
+        async with (
+            Hub(settings(tmp_path, mb={"services": "shop_services:all_of_them"})) as hub,
+            wirelake.connect(url(hub, "mb")) as client,
+        ):
+            async with client.subscribe("tick") as ticks:
+                await ticks.get(5)
+            await until(lambda: _failures(caplog) == ["broken"])
+            while True:
+                try:
+                    reply = await client.request("price.of", {"what": "lamp"}, timeout=5)
+                    break
+                except AnswerError:  # the service has not begun yet
+                    continue
+            assert reply.json() == {"price": 4}
+            names = await client.request("system.service.list", timeout=5)
+            assert {"Clock", "prices"} <= {one["name"] for one in names.json()["services"]}
 
     run(main)
 

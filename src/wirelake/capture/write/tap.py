@@ -196,7 +196,7 @@ class TapWriter:
             self._file = _created(path, head)
             self.written = len(head)
         else:
-            self._file = open(path, "wb", buffering=0, opener=private)
+            self._file = open(path, "wb", buffering=0, opener=private)  # noqa: SIM115
             self.written = 0
             self._buffer += head
         self.paths.append(path)
@@ -227,7 +227,7 @@ def _created(path: Path, head: bytes) -> Any:
     killed.
     """
     unnamed = path.with_name(f".{path.name}.new")
-    file = open(unnamed, "xb", buffering=0, opener=private)
+    file = open(unnamed, "xb", buffering=0, opener=private)  # noqa: SIM115
     try:
         while head:
             head = head[file.write(head) :]

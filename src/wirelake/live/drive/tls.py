@@ -61,7 +61,7 @@ def _explain(error: ssl.SSLError) -> str:
 
 
 class TlsDoor(SSLProtocol):
-    """TLS of one connection. ``make`` makes the pipe when the handshake is done; ``on_end`` is told how that went, once.
+    """TLS of one connection. ``make`` makes its pipe when the handshake is done; ``on_end`` is told once how that went.
 
     The one of asyncio reserves a quarter of a megabyte for each connection, and a handshake that fails leaves it in a
     cycle, which this process looks for rarely.
@@ -76,9 +76,9 @@ class TlsDoor(SSLProtocol):
             asyncio.get_running_loop(),
             asyncio.Protocol(),
             context,
-            None,
+            None,  # type: ignore[arg-type]
             server_side=True,
-            ssl_handshake_timeout=seconds,
+            ssl_handshake_timeout=seconds,  # type: ignore[arg-type]
             ssl_shutdown_timeout=seconds,
         )
         self._make = make
@@ -92,8 +92,8 @@ class TlsDoor(SSLProtocol):
         if isinstance(handshake_exc, BaseException):  # it may be a class
             handshake_exc.__traceback__ = None  # its frames refer to it, and to us
 
-    def connection_lost(self, error: Exception | None) -> None:
-        if self._on_end is not None:
+    def connection_lost(self, error: BaseException | None) -> None:
+        if self._on_end is not None and self._transport is not None:
             peer = show_address(self._transport.get_extra_info("peername"))
             log.debug("no TLS handshake", extra={"fields": {"peer": peer, "reason": str(error or "cut off")}})
             self._end(False)
@@ -106,4 +106,5 @@ class TlsDoor(SSLProtocol):
 
     def cut(self) -> None:
         """Nobody waits for it any more."""
-        self._transport.abort()
+        transport: Any = self._transport
+        transport.abort()

@@ -11,8 +11,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from websockets.client import ClientProtocol
-from websockets.exceptions import InvalidOrigin
 from websockets.datastructures import Headers
+from websockets.exceptions import InvalidOrigin
 from websockets.frames import CloseCode, Frame, Opcode
 from websockets.http11 import Request, Response
 from websockets.protocol import State

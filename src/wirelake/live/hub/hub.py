@@ -91,7 +91,9 @@ class Hub:
         self._stopped, self._cut = asyncio.Event(), asyncio.Event()
         self.started = time.time()
         self.lag = LagMeter()
-        self.memory = MemoryGuard(self.settings.memory.share, lambda: sum(one.connections for one in self.servers.values()))
+        self.memory = MemoryGuard(
+            self.settings.memory.share, lambda: sum(one.connections for one in self.servers.values())
+        )
         try:
             self._begin_to_record()
             services = {name: self._find_services(name) for name in self.settings.services}
@@ -194,7 +196,9 @@ class Hub:
             "connections": {name: server.connections for name, server in self.servers.items()},
             "recording": None if self.recorder is None else self.recorder.problem or "ok",
         }
-        return Response(503 if self.is_draining else 200, prepare("application/json", json.dumps(health).encode() + b"\n"))
+        return Response(
+            503 if self.is_draining else 200, prepare("application/json", json.dumps(health).encode() + b"\n")
+        )
 
     async def until_stopped(self) -> None:
         await self._stopped.wait()

@@ -23,7 +23,7 @@ _LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory
 
 def available_bytes() -> int:
     """Return the memory of the machine, or of the cgroup that this process is in."""
-    found = [psutil.virtual_memory().total]
+    found: list[int] = [psutil.virtual_memory().total]
     for path in _LIMITS:
         with suppress(OSError, ValueError):  # "max" is no limit
             found.append(int(path.read_text()))
