@@ -32,7 +32,7 @@ READ_BYTES = 1 << 18
 """What one read may bring."""
 TURN_SECONDS = 0.005
 """How long one connection is served before others have their turn; what it has sent beyond that waits."""
-FIRST_SLICE, LEAST_SLICE = 1 << 13, 1 << 10
+FIRST_SLICE, LEAST_SLICE = 1 << 14, 1 << 10
 """Bytes that are handled before the clock is looked at: fewer from a connection whose bytes are expensive."""
 LONG_SECONDS = 0.002
 """How long such a slice should take at most."""
@@ -227,11 +227,11 @@ class Pipe(asyncio.BufferedProtocol):
         else:
             self._linger = self.endpoint.loop.call_later(LINGER_SECONDS, self._cut, left, until)
 
-    def adapt(self, took: float) -> None:
+    def adapt(self, took: float, count: int) -> None:
         """A slice took so long: the next one is smaller if that was long, and larger if it was not."""
         if took > LONG_SECONDS:
             self.slice = max(self.slice // 2, LEAST_SLICE)
-        elif took < LONG_SECONDS / 3:
+        elif took < LONG_SECONDS / 3 and count >= self.slice:
             self.slice = min(self.slice * 2, self.most_slice)
 
     @property
@@ -384,7 +384,7 @@ class Endpoint:
                 pipe.take(data[at : at + size], now)
                 at += size
                 now = self.loop.time()
-                pipe.adapt(now - then)
+                pipe.adapt(now - then, min(size, len(data) - at + size))
             pipe.taken()
         except Exception:
             self._failed(pipe)

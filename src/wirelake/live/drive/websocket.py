@@ -85,6 +85,7 @@ class WebSocketPipe(Pipe):
         handshake_seconds: float = HANDSHAKE_SECONDS,
     ) -> None:
         super().__init__(endpoint, side)
+        self.slice = self.most_slice
         self.framing = framing
         self.is_open = False
         self._handshake_seconds = handshake_seconds
