@@ -6,6 +6,9 @@ subscribers get; window 1, 100 and 256 are requests that a service behind the se
 the server twice, where the echo's pass it once. Every figure is the median of several rounds, in each of which all
 are run; what is compared with the echo is compared within its round.
 
+1000/s is a request each millisecond, the next one not before the reply to the last; what counts is the share of a core
+that the hub takes for it.
+
 At window 1 most of the time goes by until an idle core has woken up, for the echo as for the others; with ``--one-
 core`` everything runs on one, which leaves the work. Before anything is measured every server has had a connection
 that ended: until then the allocator of the echo maps and unmaps a quarter of a megabyte for each message, which
@@ -22,21 +25,26 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
+
+import psutil
 
 from .live_load import RUNS, take_core
 
 DEMANDS = {"1-1": 0.5, "window-1": 0.5}
 """The least share of the echo's rate."""
+MOST_CORE = 0.4
+"""The largest share of a core that the paced requests may take."""
 SHOWN = {
     "1-1": "1 → 1",
     "1-10": "1 → 10",
     "window-1": "window 1",
     "window-100": "window 100",
     "window-256": "window 256",
+    "paced": "1000/s",
 }
 LIVE = ("mb", "ceda")
-COLUMNS = ("messages/s", "deliveries/s", "of echo", "demanded")
+COLUMNS = ("messages/s", "deliveries/s", "of echo", "core", "demanded")
 
 
 # --- servers
@@ -65,14 +73,28 @@ Figures = dict[str, dict[str, list[dict[str, float]]]]
 """By protocol and run: what was measured in each round."""
 
 
+class Place(NamedTuple):
+    """Where a server listens, and its process."""
+
+    port: int
+    process: psutil.Process
+
+    @property
+    def spent(self) -> float:
+        """Seconds of a core that it has taken."""
+        times = self.process.cpu_times()
+        return float(times.user + times.system)
+
+
 @contextmanager
-def running(*command: str) -> Iterator[dict[str, int]]:
-    """A server in a process of its own; its ports by protocol."""
+def running(*command: str) -> Iterator[dict[str, Place]]:
+    """A server in a process of its own; its port and its process, by protocol."""
     process = subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     assert process.stdout is not None
     try:
         told = json.loads(process.stdout.readline())["listening"]
-        yield {name: int(str(place).rpartition(":")[2]) for name, place in told.items()}
+        place = psutil.Process(process.pid)
+        yield {name: Place(int(str(address).rpartition(":")[2]), place) for name, address in told.items()}
     finally:
         process.terminate()
         process.wait(30)
@@ -82,16 +104,17 @@ def running(*command: str) -> Iterator[dict[str, int]]:
 # --- measuring
 
 
-def measure(protocol: str, run: str, seconds: float, port: int, core: int = 0) -> dict[str, float]:
-    command = [sys.executable, "-m", "benchmarks.live_load", protocol, run, str(seconds), str(port), str(core)]
+def measure(protocol: str, run: str, seconds: float, place: Place, core: int = 0) -> dict[str, float]:
+    command = [sys.executable, "-m", "benchmarks.live_load", protocol, run, str(seconds), str(place.port), str(core)]
+    before = place.spent
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds + 120)
     if done.returncode:
         raise RuntimeError(f"{protocol} {run}: {done.stderr.strip().splitlines()[-1]}")
     found: dict[str, float] = json.loads(done.stdout)
-    return found
+    return found | {"core": (place.spent - before) / seconds}
 
 
-def contest(ports: dict[str, int], rounds: int, seconds: float, core: int = 0) -> Figures:
+def contest(ports: dict[str, Place], rounds: int, seconds: float, core: int = 0) -> Figures:
     found: Figures = {name: {} for name in ports}
     for protocol, port in ports.items():
         measure(protocol, "1-1", 0.1, port, core)
@@ -120,6 +143,9 @@ def judged(found: Figures) -> Iterator[dict[str, Any]]:
                 row["of_echo"] = median(shares)
                 row["demanded"] = DEMANDS.get(run)
                 row["passed"] = row["demanded"] is None or row["of_echo"] >= row["demanded"]
+                if run == "paced":
+                    row["core"], row["demanded"] = median(one["core"] for one in rounds), MOST_CORE
+                    row["passed"] = row["core"] <= MOST_CORE
             yield row
 
 
@@ -131,7 +157,7 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
     lines = [f"{'':16}" + "".join(f"{name:>14}" for name in COLUMNS)]
     for row in rows:
         cells = [f"{row['rate']:,.0f}", f"{row['deliveries']:,.0f}" if row["run"] == "1-10" else ""]
-        cells += [f"{row['of_echo']:.2f}" if "of_echo" in row else ""]
+        cells += [f"{row[key]:.2f}" if key in row else "" for key in ("of_echo", "core")]
         cells += ["" if row.get("demanded") is None else f"{row['demanded']:.2f}{'' if row['passed'] else ' MISSED'}"]
         lines.append(f"{row['protocol'] + ' ' + SHOWN[row['run']]:16}" + "".join(f"{cell:>14}" for cell in cells))
     return "\n".join(line.rstrip() for line in lines)

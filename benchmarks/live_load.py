@@ -25,6 +25,8 @@ RECEIVE = 1 << 16
 IN_FLIGHT = 20_000
 """Messages sent and not yet received: enough to keep a server busy, little enough to stay below its limits."""
 PATIENCE = 30.0
+PACE = 1_000
+"""Requests per second of the paced run."""
 
 
 def connect(port: int, host: str = "127.0.0.1") -> socket.socket:
@@ -256,6 +258,20 @@ def measure_one_by_one(roles: Roles, seconds: float) -> dict[str, float]:
     return {"messages": count, "seconds": took, "rate": count / took}
 
 
+def measure_paced(roles: Roles, seconds: float) -> dict[str, float]:
+    """One request each millisecond, the next one not before the reply to the last: what such a load costs a server."""
+    served, sent = roles.receivers[0], 0
+    began = time.perf_counter()
+    while (due := began + sent / PACE) < began + seconds:
+        time.sleep(max(0.0, due - time.perf_counter()))
+        roles.sender.sendall(roles.frame)
+        if roles.answer is not None:
+            served.sendall(roles.answer(receive_exactly(served, roles.request_size)))
+        receive_exactly(roles.sender, roles.received_size)
+        sent += 1
+    return {"rate": sent / (time.perf_counter() - began)}
+
+
 def measure_window(roles: Roles, seconds: float, window: int) -> dict[str, float]:
     """So many requests are open all the time."""
     sender, (service,), frame = roles.sender, roles.receivers, roles.frame
@@ -298,6 +314,7 @@ RUNS: dict[str, Callable[[Protocol, float], dict[str, float]]] = {
     "window-1": lambda protocol, seconds: measure_one_by_one(protocol.requests(), seconds),
     "window-100": lambda protocol, seconds: measure_window(protocol.requests(), seconds, 100),
     "window-256": lambda protocol, seconds: measure_window(protocol.requests(), seconds, 256),
+    "paced": lambda protocol, seconds: measure_paced(protocol.requests(), seconds),
 }
 
 

@@ -23,7 +23,7 @@ def test_a_small_contest_has_a_figure_for_everything(capsys: pytest.CaptureFixtu
 
 def figures(*rates: float) -> dict[str, list[dict[str, float]]]:
     """One for each round."""
-    made = {run: [{"messages": 1.0, "seconds": 1.0, "rate": rate} for rate in rates] for run in RUNS}
+    made = {run: [{"messages": 1.0, "seconds": 1.0, "rate": rate, "core": 20 / rate} for rate in rates] for run in RUNS}
     made["1-10"] = [one | {"deliveries": 10 * one["rate"]} for one in made["1-10"]]
     return made
 
@@ -41,9 +41,9 @@ def test_half_of_the_echo_is_enough_and_less_is_not():
     assert all(row["passed"] for row in good.values())
     assert (good["1-1"]["of_echo"], good["1-10"]["of_echo"]) == (0.5, 5.0)
     bad = {row["run"]: row["passed"] for row in live.judged({"echo": echo, "mb": figures(49)}) if "passed" in row}
-    assert bad == {"1-1": False, "1-10": True, "window-1": False, "window-100": True}
+    assert bad == {"1-1": False, "1-10": True, "window-1": False, "window-100": True, "paced": False}
     shown = live.table(list(live.judged({"echo": echo, "mb": figures(49)})))
-    assert shown.count("MISSED") == 2
+    assert shown.count("MISSED") == 3
 
 
 @pytest.mark.parametrize("protocol", [Mb, Ceda])

@@ -50,6 +50,16 @@ def test_people_get_a_line_with_the_time_and_the_fields() -> None:
     assert kept.lines[0].split(maxsplit=1)[1] == "error it is full  disk=/srv"
 
 
+def test_what_peers_say_stays_in_one_line_and_moves_no_cursor() -> None:
+    kept = Kept()
+    log = show_logs(kept, form="text")
+    log.error(
+        "refused\nall is well", extra={"fields": {"user": "ann\r\n12:00:00 error fake\x1b[2J\u2028", "name": "Jörg"}}
+    )
+    shown = kept.lines[0].split(maxsplit=1)[1]
+    assert shown == "error refused\\nall is well  user=ann\\r\\n12:00:00 error fake\\x1b[2J\\u2028 name=Jörg"
+
+
 @pytest.mark.parametrize(("how", "shown"), [({}, ["b"]), ({"level": 10}, ["a", "b"]), ({"level": 40}, [])])
 def test_the_level_says_which_lines_are_shown(how: dict[str, int], shown: list[str]) -> None:
     kept = Kept()

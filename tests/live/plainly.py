@@ -126,4 +126,4 @@ async def http(address: Address, request: bytes) -> tuple[int, dict[str, str], b
 
 
 async def get(address: Address, path: str) -> tuple[int, dict[str, str], bytes]:
-    return await http(address, f"GET {path} HTTP/1.1\r\nHost: here\r\n\r\n".encode())
+    return await http(address, f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())

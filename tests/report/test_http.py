@@ -7,7 +7,7 @@ import gzip
 import pytest
 
 from tests.report.served import POLICY, Serve
-from wirelake.report.http import MAX_FIELDS, MAX_HEAD, MAX_HEADERS
+from wirelake.web.http import MAX_FIELDS, MAX_HEAD, MAX_HEADERS
 
 
 def test_browsers_are_told_to_be_careful(serve: Serve) -> None:

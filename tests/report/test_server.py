@@ -99,6 +99,28 @@ def test_if_all_are_busy_who_comes_is_told_so(serve: Serve, monkeypatch: pytest.
     assert served.ask("/state")[0].status == 200
 
 
+def test_clients_that_do_not_read_give_way(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "MAX_CONNECTIONS", 4)
+    monkeypatch.setattr(serving, "STALL_SECONDS", 0.2)
+    served = serve()
+    request = f"GET / HTTP/1.1\r\nHost: localhost:{served.server.port}\r\n\r\n".encode()
+    with ExitStack() as stack:
+        for _ in range(4):
+            one = stack.enter_context(served.connect())
+            one.sendall(request * 200)
+        began = time.monotonic()
+        wait_until(lambda: _is_served(served))
+        assert time.monotonic() - began < 10 < serving.RESPONSE_SECONDS
+        assert served.server.connections <= 4
+
+
+def _is_served(served: Served) -> bool:
+    try:
+        return served.ask("/state")[0].status == 200
+    except ConnectionError:  # closed with its refusal unread
+        return False
+
+
 def test_a_name_with_several_addresses_is_served_on_all_of_them(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that this machine has."""
     known = socket.getaddrinfo

@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import queue
+import re
 import sys
 import threading
 import time
@@ -21,6 +22,8 @@ _WORDS = {"WARNING": "warn", "CRITICAL": "error"}
 MAX_WAITING = 10_000
 """Lines that may wait to be written; further ones are dropped and counted."""
 CLOSE_SECONDS = 1.0
+_ONE_LINE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+"""Characters of what peers say that would end the line, or move the cursor of a terminal."""
 
 
 def show_logs(handler: logging.Handler, *, level: int = logging.INFO, form: str = "auto") -> logging.Logger:
@@ -125,6 +128,10 @@ class _ForMachines(logging.Formatter):
         return json.dumps(shown, ensure_ascii=False, default=str)
 
 
+def _escape(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode()
+
+
 class _ForPeople(logging.Formatter):
     def __init__(self, has_colours: bool) -> None:
         super().__init__()
@@ -134,5 +141,5 @@ class _ForPeople(logging.Formatter):
         level = _level(record)
         fields = " ".join(f"{name}={value}" for name, value in _fields(record).items())
         clock = time.strftime("%H:%M:%S", time.localtime(record.created))
-        line = f"{clock} {level:5} {record.getMessage()}  {fields}".rstrip()
+        line = _ONE_LINE.sub(_escape, f"{clock} {level:5} {record.getMessage()}  {fields}".rstrip())
         return f"{COLOURS[level]}{line}{PLAIN}" if self._has_colours and level in COLOURS else line

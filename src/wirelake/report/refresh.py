@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ..lake import Lake
+from ..web.http import Content, Refused, policy_of, prepare
 from .collect import collect, find_conversation
-from .http import Content, Refused, policy_of, prepare
 from .packing import packed
 from .render import render, script_json
 

@@ -5,29 +5,31 @@
         print(server.url)
         server.run()                             # until another thread or a signal calls server.stop()
 
-Each connection has a thread, and their number is bounded: a new connection replaces the one that has been
-idle for longest. Requests must arrive, and responses must be read, within a time limit, so no client blocks others.
+Each connection has a thread, and their number is bounded: a new connection replaces the one that has been idle for
+longest, or one whose client does not read. Requests must arrive, and responses must be read, within a time limit, so no
+client blocks others.
 """
 
 from __future__ import annotations
 
-import errno
 import selectors
 import socket
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from urllib.parse import quote
 
-from .http import MAX_HEAD, Refused, Request, Response, read_head, text, write_response
-from .http_access import Access, host_text, is_loopback, make_token
+from ..web.access import Access, host_text, is_loopback, make_token
+from ..web.http import MAX_HEAD, Refused, Request, Response, read_head, text, write_response
+from ..web.sockets import bind
 from .refresh import Follower, Say, Source, first_line
 
 MAX_CONNECTIONS = 64
-BACKLOG = 128
 REQUEST_SECONDS = 15.0
 RESPONSE_SECONDS = 60.0
+STALL_SECONDS = 1.0
+"""A client that takes longer to read a response gives way to a new connection when all places are taken."""
 END_SECONDS = 10.0
 LINGER_SECONDS = 1.0
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -135,6 +137,7 @@ class ReportServer:
             except Refused as refused:
                 response = refused.response
                 is_last = refused.is_last or (request is not None and request.is_last)
+            self._connections.mark_writing(connection)
             connection.settimeout(RESPONSE_SECONDS)
             connection.sendall(write_response(response, request, is_last))
             if is_last:
@@ -167,25 +170,28 @@ class ReportServer:
 
 
 class _Connections:
-    """The open connections, each with its thread; idle ones in the order in which they became idle."""
+    """The open connections, each with its thread; idle ones, and those that write, in the order in which they began."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open: dict[socket.socket, threading.Thread] = {}
         self._idle: dict[socket.socket, None] = {}
+        self._writing: dict[socket.socket, float] = {}
 
     def __len__(self) -> int:
         return len(self._open)
 
     def add(self, connection: socket.socket, serve: Callable[[socket.socket], None]) -> bool:
-        """Serve a connection in a thread; tell whether there was a place, perhaps that of an idle connection."""
+        """Serve a connection in a thread; tell whether there was a place, perhaps that of one that is idle, or of a
+        client that does not read.
+        """
         thread = threading.Thread(target=self._serve, args=(connection, serve), name="report-connection", daemon=True)
         with self._lock:
             if len(self._open) >= MAX_CONNECTIONS:
-                if not self._idle:
+                oldest = next(iter(self._idle), None) or self._stalled()
+                if oldest is None:
                     return False
-                oldest = next(iter(self._idle))
-                del self._idle[oldest], self._open[oldest]
+                self._drop(oldest)
                 _shut(oldest)
             self._open[connection] = thread
             self._idle[connection] = None
@@ -196,10 +202,21 @@ class _Connections:
             return False
         return True
 
+    def _stalled(self) -> socket.socket | None:
+        """Return the connection that has been writing for longest, if that is too long."""
+        connection, since = next(iter(self._writing.items()), (None, 0.0))
+        return connection if time.monotonic() - since > STALL_SECONDS else None
+
     def mark_idle(self, connection: socket.socket) -> None:
         with self._lock:
+            self._writing.pop(connection, None)
             if connection in self._open:
                 self._idle[connection] = None
+
+    def mark_writing(self, connection: socket.socket) -> None:
+        with self._lock:
+            if connection in self._open:
+                self._writing[connection] = time.monotonic()
 
     def mark_busy(self, connection: socket.socket) -> None:
         with self._lock:
@@ -227,8 +244,11 @@ class _Connections:
 
     def _forget(self, connection: socket.socket) -> None:
         with self._lock:
-            self._open.pop(connection, None)
-            self._idle.pop(connection, None)
+            self._drop(connection)
+
+    def _drop(self, connection: socket.socket) -> None:
+        for known in (self._open, self._idle, self._writing):
+            known.pop(connection, None)
 
 
 def _read(connection: socket.socket, data: bytes) -> tuple[bytes | None, bytes]:
@@ -259,27 +279,3 @@ def _linger(connection: socket.socket) -> None:
 def _shut(connection: socket.socket) -> None:
     with suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)
-
-
-def bind(host: str, port: int) -> list[socket.socket]:
-    """Return sockets that listen on all addresses of a host (``*``: of this machine), on the same port."""
-    name = None if host == "*" else host
-    addresses = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    refusal: OSError | None = None
-    with ExitStack() as opened:
-        listeners: list[socket.socket] = []
-        for family, *_, address in dict.fromkeys(addresses):
-            picked = listeners[0].getsockname()[1] if listeners else port
-            try:
-                listener = socket.create_server((address[0], picked, *address[2:]), family=family, backlog=BACKLOG)
-            except OSError as error:
-                refusal = error
-                if error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):  # this machine lacks the family
-                    raise
-                continue
-            listener.setblocking(False)
-            listeners.append(opened.enter_context(listener))
-        if not listeners:
-            raise refusal or OSError(f"{host} has no address to listen on")
-        opened.pop_all()
-    return listeners

@@ -12,9 +12,10 @@ from tests.live.toy import SECONDS, Peer, ToyServer, deaf_socket, run, serving
 from tests.waiting import until
 from wirelake.live.drive import endpoint as endpoint_module
 from wirelake.live.drive.endpoint import (
-    FIRST_READ_BYTES,
+    FIRST_SLICE,
     HIGH_WATER,
-    LEAST_READ_BYTES,
+    LEAST_SLICE,
+    REST,
     TO_CLIENT,
     TO_SERVER,
     Address,
@@ -102,21 +103,57 @@ def test_time_passes_for_the_session() -> None:
     run(main)
 
 
-def test_less_is_read_at_a_time_from_who_brings_much_work_and_more_again_when_it_is_little() -> None:
+def test_expensive_bytes_are_handled_in_smaller_slices_and_cheap_ones_in_larger_slices_again() -> None:
     async def main() -> None:
         async with serving(ToyServer()) as (server, address):
             peer, other = await Peer.to(address), await Peer.to(address)
             pipe, _ = server.endpoint.pipes.values()
-            assert len(pipe.get_buffer(-1)) == FIRST_READ_BYTES
+            assert pipe.slice == FIRST_SLICE
             work = b"work 0.0005" + b" " * 240
             peer.say(*[work] * 800, b"echo done")
-            await until(lambda: len(pipe.get_buffer(-1)) == LEAST_READ_BYTES)
+            await until(lambda: pipe.slice == LEAST_SLICE)
             other.say(b"echo between")
             assert await other.line() == b"between"
             assert server.session.counts["lines"] < 800, "others wait for a part of it, not for all of it"
             assert await peer.line() == b"done"
             peer.say(*[b"x" * 4_000] * 2_000)
-            await until(lambda: len(pipe.get_buffer(-1)) > FIRST_READ_BYTES)
+            await until(lambda: pipe.slice > FIRST_SLICE)
+
+    run(main)
+
+
+def test_what_waits_for_its_turn_is_handled_when_the_peer_has_closed_or_others_hold_it_up() -> None:
+    async def main() -> None:
+        session = ToyServer()
+        async with serving(session, policy=Policy("slow")) as (server, address):
+            peer = await Peer.to(address)
+            pipe = next(iter(server.endpoint.pipes.values()))
+            peer.say(*[b"work 0.001" + b" " * 300] * 300, b"echo done")
+            peer.writer.write_eof()
+            await until(lambda: pipe.rest)
+            pipe.stop("test")
+            waiting = session.counts["lines"]
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert session.counts["lines"] == waiting < 300
+            pipe.go("test")
+            assert await peer.line() == b"done"
+            assert await peer.reader.read() == b""
+
+    run(main)
+
+
+def test_a_session_may_say_goodbye_before_its_links_are_closed() -> None:
+    class Polite(ToyServer):
+        def leaving(self, now: float) -> None:
+            for link in self.links.values():
+                link.say(b"goodbye")
+
+    async def main() -> None:
+        async with serving(Polite()) as (server, address):
+            peer = await Peer.to(address)
+            await server.close(1.0)
+            assert await peer.line() == b"goodbye"
 
     run(main)
 
@@ -207,7 +244,7 @@ def test_with_the_policy_slow_senders_wait_for_slow_readers() -> None:
                     await sender.line()
 
             taking = asyncio.create_task(take())
-            await until(lambda: any(pipe.stopped_by for pipe in server.endpoint.pipes.values()))
+            await until(lambda: any(pipe.stopped_by - {REST} for pipe in server.endpoint.pipes.values()))
             handled = session.counts["lines"]
             await asyncio.sleep(0.1)
             assert session.counts["lines"] == handled < lines

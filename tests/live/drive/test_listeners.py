@@ -60,11 +60,11 @@ def test_a_host_whose_addresses_are_elsewhere_is_refused() -> None:
 
 def test_addresses_of_other_machines_are_left_out_if_one_is_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
-        async def found(*_: object, **__: object) -> list[tuple[object, ...]]:
+        def found(*_: object, **__: object) -> list[tuple[object, ...]]:
             kinds = (socket.AF_INET, socket.SOCK_STREAM, 6, "")
             return [(*kinds, ("192.0.2.1", 0)), (*kinds, ("127.0.0.1", 0))]
 
-        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", found, raising=False)
+        monkeypatch.setattr(socket, "getaddrinfo", found)
         (server,) = await listen(("some.host", 0), Greeting)
         assert address_of(server)[0] == "127.0.0.1"
         server.close()

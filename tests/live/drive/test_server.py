@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import ssl
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -33,6 +35,41 @@ async def tls_server(authority: Authority, session: ToyServer, **more: object) -
 async def name_shown(address: Address, context: ssl.SSLContext) -> str:
     peer = await Peer.to(address, ssl=context, server_hostname="localhost")
     return common_name(peer.writer.get_extra_info("peercert"))
+
+
+async def _connected(address: Address, data: bytes, count: int) -> list[socket.socket]:
+    """Sockets that have sent this."""
+    sockets = [socket.create_connection(address) for _ in range(count)]
+    for one in sockets:
+        one.sendall(data)
+    return sockets
+
+
+def test_handshakes_take_little_memory_and_leave_none_without_looking_for_cycles(authority: Authority) -> None:
+    count = 40
+
+    async def main() -> None:
+        server, address = await tls_server(authority, ToyServer())
+        gc.collect()
+        gc.disable()
+        tracemalloc.start()
+        try:
+            begun = await _connected(address, b"\x16\x03\x01\x02\x00\x01", count)  # the beginning of a handshake
+            await until(lambda: len(server._doors) == count)
+            assert tracemalloc.get_traced_memory()[0] < count * 100_000
+            others = await _connected(address, b"abcdef", count)
+            await until(lambda: server.tls_failures == count)
+            for one in (*begun, *others):
+                one.close()
+            await until(lambda: server.tls_failures == 2 * count and not server.connections)
+            await asyncio.sleep(0.01)
+            assert tracemalloc.get_traced_memory()[0] < count * 20_000
+        finally:
+            tracemalloc.stop()
+            gc.enable()
+        await server.close(0)
+
+    run(main)
 
 
 # --- addresses

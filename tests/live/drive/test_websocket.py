@@ -362,6 +362,73 @@ def test_only_pages_that_are_allowed_may_connect() -> None:
                 assert await client.recv() == "hello"
             with pytest.raises(InvalidStatus, match="403"):
                 await connect(url(address), origin="https://bad.example")  # type: ignore[arg-type]
+            async with connect(url(address)) as client:  # a program
+                assert await client.recv() == "hello"
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    ("origin", "host", "is_let_in"),
+    [
+        ("", "127.0.0.1:{port}", True),
+        ("http://127.0.0.1:{port}", "127.0.0.1:{port}", True),
+        ("http://127.0.0.1", "127.0.0.1:{port}", True),  # as the Java client of CEDA writes it
+        ("http://localhost:8080", "localhost:{port}", True),
+        ("http://[::1]", "[::1]:{port}", True),
+        ("https://evil.example", "127.0.0.1:{port}", False),
+        ("http://evil.example:{port}", "evil.example:{port}", False),  # a name that was pointed here
+        ("http://127.0.0.1.evil.example", "127.0.0.1:{port}", False),
+        ("null", "127.0.0.1:{port}", False),
+        ("http://[", "127.0.0.1:{port}", False),
+    ],
+)
+def test_a_page_of_another_site_may_not_connect_to_loopback(origin: str, host: str, is_let_in: bool) -> None:
+    async def main() -> None:
+        async with serving(ToyServer()) as (_, address):
+            peer = Peer(*await asyncio.open_connection(*address))
+            more = f"Origin: {origin}\r\n" if origin else ""
+            head = UPGRADE.replace(b"localhost\r\n", f"{host}\r\n{more}".format(port=address[1]).encode())
+            peer.writer.write(head)
+            answer = await peer.reader.readuntil(b"\r\n")
+            assert answer.split()[1] == (b"101" if is_let_in else b"403")
+
+    run(main)
+
+
+def test_the_first_subprotocol_that_a_client_offers_is_taken() -> None:
+    async def main() -> None:
+        async with serving(ToyServer()) as (_, address):
+            async with connect(url(address), subprotocols=["one", "two"]) as client:  # type: ignore[list-item]
+                assert client.subprotocol == "one" and await client.recv() == "hello"
+            async with connect(url(address)) as client:
+                assert client.subprotocol is None
+
+    run(main)
+
+
+def test_a_flood_of_tiny_frames_holds_up_nobody_else() -> None:
+    async def main() -> None:
+        session = ToyServer()
+        async with serving(session) as (_, address), connect(url(address)) as other:
+            assert await other.recv() == "hello"
+            attacker = await raw(address)
+            cheap = Frame(Opcode.TEXT, b"x" * 60_000).serialize(mask=True)
+            attacker.writer.write(cheap * 20)  # so that much is read at a time
+            await until(lambda: session.counts["lines"] == 20)
+            attacker.writer.write(Frame(Opcode.TEXT, b"").serialize(mask=True) * 150_000)
+            await until(lambda: session.counts["lines"] > 20)
+            waits = []
+            loop = asyncio.get_running_loop()
+            while session.counts["lines"] < 100_000 and len(waits) < 200:
+                began = loop.time()
+                await other.send("echo x")
+                assert await other.recv() == "x"
+                waits.append(loop.time() - began)
+            assert len(waits) > 5, "it was over too soon to tell"
+            print(f"{len(waits)} echoes, the slowest took {max(waits) * 1000:.0f} ms")
+            assert sorted(waits)[-max(1, len(waits) // 100)] < 0.1
+            attacker.writer.transport.abort()
 
     run(main)
 

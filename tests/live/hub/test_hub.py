@@ -49,7 +49,7 @@ ANY = "127.0.0.1:0"
 BOTH = {"mb": {"tcp": ANY, "ws": ANY}, "ceda": {"tcp": ANY, "ws": ANY}, "metrics": {"listen": ANY}}
 
 
-SAMPLE = re.compile(r'([a-z_]+)(\{[a-z]+="[a-z_0-9]+"(?:,[a-z]+="[a-z_0-9]+")*\})? ([0-9.e-]+)')
+SAMPLE = re.compile(r'([a-z_]+)(\{[a-z]+="[a-z_0-9]+"(?:,[a-z]+="[a-z_0-9]+")*\})? ([0-9.e+-]+)')
 
 
 def where(hub: Hub, name: str) -> tuple[str, int]:
@@ -174,9 +174,9 @@ def test_a_function_may_decide_who_logs_in(tmp_path: Path, prefix: str) -> None:
 @pytest.mark.parametrize(
     ("function", "told"),
     [
-        ("nowhere", "has to be module:function"),
+        ("nowhere", "has to be module:attribute"),
         ("no_such_module:check", "cannot import no_such_module: ModuleNotFoundError"),
-        ("json:nothing", "json has no function nothing"),
+        ("json:nothing", "json has no nothing"),
     ],
 )
 def test_a_function_that_is_not_there_is_refused(function: str, told: str) -> None:
@@ -380,7 +380,7 @@ def test_metrics_are_what_prometheus_reads() -> None:
             assert samples['wirelake_connections_accepted_total{protocol="ceda"}'] == 1
             assert samples['wirelake_messages_total{protocol="mb"}'] == 2
             assert samples['wirelake_messages_total{protocol="ceda"}'] == 1
-            assert samples['wirelake_session_total{protocol="mb",name="router_publish_count"}'] == 1
+            assert samples['wirelake_session_total{name="router_publish_count",protocol="mb"}'] == 1
             assert samples['wirelake_received_bytes_total{protocol="ceda"}'] == len(LOGIN)
             assert samples['wirelake_unsent_bytes{protocol="mb"}'] == 0
             assert samples["process_resident_memory_bytes"] > 1 << 20
@@ -401,9 +401,9 @@ def test_slow_readers_show_in_the_metrics() -> None:
                 sender.publish("a", b"x" * 16_000)
             await until(lambda: hub.servers["mb"].endpoint.slow == 1)
             _, _, content = await get(where(hub, "metrics"), "/metrics")
-            assert b'wirelake_slow_readers{protocol="mb"} 1\n' in content
-            found = re.search(rb'wirelake_unsent_bytes\{protocol="mb"\} (\d+)', content)
-            assert found is not None and 1 << 17 < int(found[1]) < 8 << 20
+            assert b'wirelake_slow_readers{protocol="mb"} 1.0\n' in content
+            found = re.search(rb'wirelake_unsent_bytes\{protocol="mb"\} (\S+)', content)
+            assert found is not None and 1 << 17 < float(found[1]) < 8 << 20
             deaf.close()
             leave()
 
@@ -418,7 +418,7 @@ def test_health_is_told_as_json() -> None:
             told = json.loads(content)
             assert (status, fields["Content-Type"], told["status"]) == (200, "application/json", "ok")
             assert told["connections"] == {"mb": 1, "ceda": 0}
-            status, fields, content = await http(where(hub, "metrics"), b"HEAD /health HTTP/1.1\r\n\r\n")
+            status, fields, content = await http(where(hub, "metrics"), b"HEAD /health HTTP/1.1\r\nHost: [::1]\r\n\r\n")
             assert status == 200 and int(fields["Content-Length"]) > 10 and content == b""
             leave()
 
@@ -428,15 +428,21 @@ def test_health_is_told_as_json() -> None:
 @pytest.mark.parametrize(
     ("request_", "status"),
     [
-        (b"GET /nothing HTTP/1.1\r\n\r\n", 404),
-        (b"POST /metrics HTTP/1.1\r\n\r\n", 405),
+        (b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n", 404),
+        (b"POST /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", 405),
+        (b"GET /metrics HTTP/1.1\r\nHost: evil.example:9464\r\n\r\n", 421),
+        (b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1.evil.example\r\n\r\n", 421),
+        (b"GET /metrics HTTP/1.1\r\nHost: hub.example:80\r\n\r\n", 200),
+        (b"GET /metrics HTTP/1.1\r\nHost: 10.1.2.3:80\r\n\r\n", 200),
+        (b"GET /metrics HTTP/1.0\r\n\r\n", 200),
+        (b"GET /metrics HTTP/1.1\r\n\r\n", 400),
         (b"nonsense\r\n\r\n", 400),
-        (b"GET /metrics HTTP/1.1\r\nX: " + b"y" * 9_000, 400),
+        (b"GET /metrics HTTP/1.1\r\nX: " + b"y" * 17_000, 431),
     ],
 )
-def test_other_requests_are_refused(request_: bytes, status: int) -> None:
+def test_other_requests_and_names_of_others_are_refused(request_: bytes, status: int) -> None:
     async def main() -> None:
-        async with Hub(settings(BOTH)) as hub:
+        async with Hub(settings({**BOTH, "metrics": {"listen": ANY, "hosts": ["hub.example"]}})) as hub:
             assert (await http(where(hub, "metrics"), request_))[0] == status
 
     run(main)

@@ -78,6 +78,7 @@ def test_the_example_shows_every_setting_and_its_default() -> None:
     assert set(shown["ceda"]["options"]["limits"]) == {one.name for one in dataclasses.fields(ceda.options.limits)}
     for key in ("connections", "handshake_seconds", "slow_reader", "stall_seconds"):
         assert getattr(mb, key) == getattr(MbSettings(), key)
+    assert settings.memory == default_settings().memory
     assert settings.log == default_settings().log and settings.shutdown == default_settings().shutdown
     assert settings.tls.client_ca == Path("/etc/hub/clients.pem")
     assert settings.tap.directory == Path("/etc/hub/captures")
@@ -86,9 +87,12 @@ def test_the_example_shows_every_setting_and_its_default() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("[mqtt]", "mqtt: no such key; there are ceda, log, mb, metrics, shutdown, tap, tls"),
+        ("[mqtt]", "mqtt: no such key; there are ceda, log, mb, memory, metrics, shutdown, tap, tls"),
         ("mb = 3", "mb: has to be a table, not 3"),
-        ("[mb]\nport = 3001", "mb.port: no such key; there are connections, handshake_seconds, options, origins, slow"),
+        (
+            "[mb]\nport = 3001",
+            "mb.port: no such key; there are connections, handshake_seconds, options, origins, services, slow",
+        ),
         ("[mb]\ntcp = 3001", "mb.tcp: has to be HOST:PORT, as a text, not 3001"),
         ('[mb]\ntcp = "here"', "mb.tcp: 'here' is no address: write HOST:PORT"),
         ('[mb]\ntcp = "::1:3001"', "mb.tcp: '::1:3001': an IPv6 address is written in brackets, such as [::1]:3001"),

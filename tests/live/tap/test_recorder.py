@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from tests.live.tapping import Recorded, recorded, small_disk
 from tests.waiting import until
 from wirelake.capture.tap_format import FILE_HEAD_BYTES
+from wirelake.capture.write.tap_to_pcapng import export_pcapng
 from wirelake.live.drive.endpoint import TO_CLIENT, TO_SERVER
 from wirelake.live.tap.recorder import PROBE_BYTES, Recorder
 
@@ -44,6 +45,22 @@ def free(place: Path) -> int:
 
 
 # --- when all is well
+
+
+def test_only_its_owner_may_read_a_capture(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        recorder = Recorder(tmp_path / "captures", rotate_bytes=1)
+        one = recorder.opened(CLIENT, SERVER)
+        recorder.data(one, TO_SERVER, b"password")
+        recorder.data(one, TO_SERVER, b"another file")
+        recorder.end()
+        export_pcapng([tmp_path / "captures"], tmp_path / "all.pcapng")
+    finally:
+        os.umask(before)
+    assert len(recorder.paths) > 1
+    assert {path.stat().st_mode & 0o777 for path in (*recorder.paths, tmp_path / "all.pcapng")} == {0o600}
+    assert (tmp_path / "captures").stat().st_mode & 0o777 == 0o700
 
 
 def test_connections_bytes_and_ends_are_recorded(tmp_path: Path) -> None:

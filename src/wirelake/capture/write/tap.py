@@ -196,7 +196,7 @@ class TapWriter:
             self._file = _created(path, head)
             self.written = len(head)
         else:
-            self._file = path.open("wb", buffering=0)
+            self._file = open(path, "wb", buffering=0, opener=private)  # noqa: SIM115
             self.written = 0
             self._buffer += head
         self.paths.append(path)
@@ -217,12 +217,17 @@ class TapWriter:
         return self.target / f"{self._set_name}-{number:06d}.tap"
 
 
+def private(path: str, flags: int) -> int:
+    """Open a file that only its owner may read if it is created: captures hold all traffic, also passwords."""
+    return os.open(path, flags, 0o600)
+
+
 def _created(path: Path, head: bytes) -> Any:
     """Create a file that has its head as soon as it has its name: readers recognise it as a tap whenever the writer is
     killed.
     """
     unnamed = path.with_name(f".{path.name}.new")
-    file = unnamed.open("xb", buffering=0)
+    file = open(unnamed, "xb", buffering=0, opener=private)  # noqa: SIM115
     try:
         while head:
             head = head[file.write(head) :]

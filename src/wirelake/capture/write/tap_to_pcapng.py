@@ -26,6 +26,7 @@ from ..read.files import CaptureFile, open_binary
 from ..read.tap import TapConnections, TapReader
 from ..tap_format import FILE_HEAD, FILE_HEAD_BYTES, MAGIC
 from .pcap import PcapngWriter
+from .tap import private
 from .tcp import Address, TcpWriter
 
 WINDOW = 4 << 20
@@ -64,7 +65,7 @@ def export_pcapng(inputs: Sequence[str | Path], out: BinaryIO | Path) -> Exporte
     if not isinstance(out, Path):
         _write(sets, out, summary)
     else:
-        with out.open("wb", buffering=1 << 20) as file:
+        with open(out, "wb", buffering=1 << 20, opener=private) as file:
             _write(sets, file, summary)
     return summary
 

@@ -261,10 +261,15 @@ class Broker:
             if topic and topic not in refused:
                 self.subscribe(target, topic)
 
-    def hand_over(self, connection: Connection, message: Data) -> None:
-        """Gives a message of a client to the application, whatever it is about: without a broker that is all."""
+    def hand_over(self, connection: Connection, message: Data, now: float) -> None:
+        """Gives a message of a client to those inside this process, whatever it is about: without a broker that is all.
+        Where nobody inside has subscribed its topic, the application gets it.
+        """
         message = message if message.code == REPLY else replace(message, connection_id=connection.number)
-        if message.code == REPLY and message.connection_id == APPLICATION:
+        inside = self._inside(message)
+        if inside:
+            self.deliver(message, inside[:1] if message.code == REQUEST else inside, now)
+        elif message.code == REPLY and message.connection_id == APPLICATION:
             self.close_request(message)
         elif not self._session.is_heard:
             self._counts["unheard"] += 1
@@ -276,6 +281,11 @@ class Broker:
             self._session.events.append(Asked(message))
         else:
             self._session.events.append(Delivered(message))
+
+    def _inside(self, message: Data) -> tuple[Connection, ...]:
+        known = self._known(message.connection_id)
+        found = self.subscriptions.route(message.topic) if message.code != REPLY else () if known is None else (known,)
+        return tuple(one for one in found if one.link.is_inside)
 
     def publish(
         self, message: Data, now: float, *, cache: bool, sender: int = APPLICATION, payload: bytes | None = None

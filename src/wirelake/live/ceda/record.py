@@ -27,6 +27,7 @@ RECORD = Live(
         ),
         "request": (VerbOption("server_id", "the service to ask.  [default: MQ]", metavar="TEXT"),),
     },
+    named_by="user",
     has_login=True,
     hub_ports={"ws": 8089},
     message_counts=(

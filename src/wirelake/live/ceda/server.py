@@ -287,11 +287,11 @@ class CedaServer(Session):
             self._wake(connection, now + self.options.limits.groups.quiet_seconds)
         if whole is None:
             self.counts["pieces"] += 1
-        elif self.options.broker:
+        elif self.options.broker or connection.link.is_inside:
             job = self._route(connection, whole, payload if whole is message else None, now)
             self._work.begin(connection, job, now)
         else:
-            self._broker.hand_over(connection, whole)
+            self._broker.hand_over(connection, whole, now)
 
     def _route(self, connection: Connection, message: Data, payload: bytes | None, now: float) -> Iterator[int]:
         if message.code != REPLY:
@@ -360,6 +360,8 @@ class CedaServer(Session):
         connection.user, connection.client_id = attempt.user, attempt.client_id
         if record is None:
             self._logins.decide(connection, False, now)
+        elif connection.link.is_inside:
+            self._logins.decide(connection, True, now)
         else:
             self._logins.ask(connection, attempt, now)
 

@@ -29,6 +29,9 @@ class CedaSettings(ServiceSettings):
         if sum((self.users is not None, self.users_file is not None, bool(self.authenticator))) > 1:
             raise ValueError("users, users_file and authenticator exclude each other: one of them says who may log in")
 
+        if not self.options.broker and not self.services:
+            raise ValueError("options.broker = false needs services: they get what clients send")
+
     def serve(self, directory: Path) -> Served:
         gate = open_gate(self.users, self.users_file, self.authenticator, directory)
         server = CedaServer(self.options, authenticate=None, chance=unpredictable())

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 Side = Literal["client", "server"]
+INSIDE = "in-process"
+"""The peer of a connection within this process, which no address looks like."""
 
 
 class Framing(Protocol):
@@ -55,6 +57,11 @@ class Link:
     """Effects on its behalf that have not completed."""
     state: Any = None
     counts: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether its peer is part of this process, and so is trusted."""
+        return self.peer == INSIDE
 
     def __repr__(self) -> str:
         return f"<link {self.number} {self.framing.name} {self.peer}>"

@@ -45,6 +45,8 @@ class Live:
     """The package that has its modules."""
     options: Mapping[str, tuple[VerbOption, ...]] = field(default_factory=dict)
     """By verb; those of ``connect`` belong to every verb that connects."""
+    named_by: str = ""
+    """The option of ``connect`` that names who connects: a participant of a hub has the name of its service."""
     has_login: bool = False
     transports: tuple[str, ...] = TRANSPORTS
     hub_ports: Mapping[str, int] = field(default_factory=dict)

@@ -7,7 +7,9 @@ nothing is said. What is wrong is refused with the file, the key, and what would
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import math
+import sys
 import tomllib
 import types
 import typing
@@ -44,6 +46,21 @@ def rules(*, among: tuple[str, ...] = (), least: float = 0, without: tuple[str, 
 def setting(default: Any, **allowed: Any) -> Any:
     """A field of settings."""
     return dataclasses.field(default=default, metadata=rules(**allowed))
+
+
+def find_object(key: str, name: str, directory: Path) -> Any:
+    """Return what ``module:attribute`` names; the module may lie beside the settings. ``key`` is the setting."""
+    module, _, attribute = name.partition(":")
+    if not module or not attribute:
+        raise SettingsError(f"{key}: {name!r} has to be module:attribute")
+    if str(directory) not in sys.path:
+        sys.path.insert(0, str(directory))
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except AttributeError:
+        raise SettingsError(f"{key}: {module} has no {attribute}") from None
+    except Exception as error:  # a module of somebody else's may raise anything
+        raise SettingsError(f"{key}: cannot import {module}: {type(error).__name__}: {error}") from None
 
 
 def load_toml(path: Path) -> dict[str, Any]:

@@ -117,8 +117,11 @@ class Connection:
         self._attempt = self._loop.create_future()
         try:
             async with asyncio.timeout(self._timeout):
-                where = (self.target.host, self.target.port)
-                await self._loop.create_connection(self._make_pipe, *where, ssl=self._context)
+                if self.target.enter is not None:
+                    self.target.enter(self._make_pipe)
+                else:
+                    where = (self.target.host, self.target.port)
+                    await self._loop.create_connection(self._make_pipe, *where, ssl=self._context)
                 await self._attempt
         except LiveError:
             raise

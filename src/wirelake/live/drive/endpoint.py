@@ -30,10 +30,14 @@ if TYPE_CHECKING:
 log = logging.getLogger("wirelake.live")
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
 TO_SERVER, TO_CLIENT = 0, 1
-READ_BYTES, FIRST_READ_BYTES, LEAST_READ_BYTES = 1 << 18, 1 << 14, 1 << 12
-"""What one read may bring: less from who brings what takes long, so that nobody else has to wait long."""
+READ_BYTES = 1 << 18
+"""What one read may bring."""
+TURN_SECONDS = 0.005
+"""How long one connection is served before others have their turn; what it has sent beyond that waits."""
+FIRST_SLICE, LEAST_SLICE = 1 << 14, 1 << 10
+"""Bytes that are handled before the clock is looked at: fewer from a connection whose bytes are expensive."""
 LONG_SECONDS = 0.002
-""""Long" in that sense."""
+"""How long such a slice should take at most."""
 HIGH_WATER = 1 << 18
 """Unsent bytes of a transport above which its connection counts as slow, and the rest waits in its queue."""
 WATCH_SECONDS = 0.5
@@ -46,7 +50,7 @@ NOTES_PER_SECOND = 50
 """What a session tells beyond that is only counted: who floods us must not flood the log."""
 NO_LINGER = struct.pack("ii", 1, 0)
 """Closing a socket with this is a reset."""
-SLOW, LINK, CLOSING = "slow reader", "link", "closing"
+SLOW, LINK, CLOSING, REST = "slow reader", "link", "closing", "rest"
 """Why nothing is read from a connection."""
 
 
@@ -67,6 +71,8 @@ class Pipe(asyncio.BufferedProtocol):
     would cost more than everything else that is done with a short message.
     """
 
+    most_slice = 1 << 16
+
     def __init__(self, endpoint: Endpoint, side: Side) -> None:
         self.endpoint = endpoint
         self.side = side
@@ -86,7 +92,9 @@ class Pipe(asyncio.BufferedProtocol):
         self.is_ending = False
         """Whether it is to be closed; what still comes is not looked at."""
         self._is_eof = self._is_finished = False
-        self._buffer = endpoint.buffer[:FIRST_READ_BYTES]
+        self.slice = FIRST_SLICE
+        self.rest = b""
+        """What has come and waits for its turn."""
         self._queue: deque[bytes] = deque()
         self._queued = 0
         self._recording: int | None = None
@@ -98,10 +106,10 @@ class Pipe(asyncio.BufferedProtocol):
         self.endpoint._made(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._buffer
+        return self.endpoint.buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        self.data_received(bytes(self._buffer[:nbytes]))
+        self.data_received(bytes(self.endpoint.buffer[:nbytes]))
 
     def data_received(self, data: bytes) -> None:
         self.received += len(data)
@@ -153,6 +161,9 @@ class Pipe(asyncio.BufferedProtocol):
 
     def take(self, data: bytes, now: float) -> None:
         self.endpoint.session.receive(self.link, data, now)
+
+    def taken(self) -> None:
+        """Its turn is over."""
 
     def flush(self) -> None:
         """Writes what the session has for it."""
@@ -223,12 +234,11 @@ class Pipe(asyncio.BufferedProtocol):
             self._linger = self.endpoint.loop.call_later(LINGER_SECONDS, self._cut, left, until)
 
     def adapt(self, took: float, count: int) -> None:
-        """So many bytes took so long: reads less at a time if that was long, and more if it was not."""
-        size = len(self._buffer)
+        """A slice took so long: the next one is smaller if that was long, and larger if it was not."""
         if took > LONG_SECONDS:
-            self._buffer = self.endpoint.buffer[: max(size // 2, LEAST_READ_BYTES)]
-        elif took < LONG_SECONDS / 3 and count == size < READ_BYTES:
-            self._buffer = self.endpoint.buffer[: size * 2]
+            self.slice = max(self.slice // 2, LEAST_SLICE)
+        elif took < LONG_SECONDS / 3 and count >= self.slice:
+            self.slice = min(self.slice * 2, self.most_slice)
 
     @property
     def unsent(self) -> int:
@@ -262,7 +272,9 @@ class Pipe(asyncio.BufferedProtocol):
     def go(self, why: object) -> None:
         if why in self.stopped_by:
             self.stopped_by.discard(why)
-            if not self.stopped_by and not self.transport.is_closing():
+            if self.stopped_by == {REST}:
+                self.endpoint.loop.call_soon(self.endpoint._go_on, self)
+            elif not self.stopped_by and not self.transport.is_closing():
                 self.transport.resume_reading()
 
     def pause_reading(self) -> None:
@@ -343,7 +355,7 @@ class Endpoint:
         if self.is_closing:
             pipe.transport.abort()
             return
-        if self.recorder is not None:
+        if self.recorder is not None and not pipe.link.is_inside:
             ours, theirs = (_address(pipe.transport.get_extra_info(name)) for name in ("sockname", "peername"))
             client, server = (theirs, ours) if pipe.side == SERVER else (ours, theirs)
             pipe._recording = self.recorder.opened(client, server, self.protocol or None)
@@ -356,14 +368,49 @@ class Endpoint:
         self.settle(pipe)
 
     def _received(self, pipe: Pipe, data: bytes) -> None:
-        now = self.loop.time()
+        if len(data) < LEAST_SLICE:
+            self._serve(pipe, data)
+        else:
+            self._serve_in_turns(pipe, data)
+
+    def _serve(self, pipe: Pipe, data: bytes) -> None:
         try:
-            pipe.take(data, now)
+            pipe.take(data, self.loop.time())
+            pipe.taken()
         except Exception:
             self._failed(pipe)
         self.settle(pipe)
-        if len(data) >= LEAST_READ_BYTES:
-            pipe.adapt(self.loop.time() - now, len(data))
+
+    def _serve_in_turns(self, pipe: Pipe, data: bytes) -> None:
+        """Handle slice by slice until the turn is over; the rest comes when others had theirs."""
+        now = began = self.loop.time()
+        at = 0
+        try:
+            while at < len(data) and now - began < TURN_SECONDS and not pipe.is_ending:
+                then, size = now, pipe.slice
+                pipe.take(data[at : at + size], now)
+                at += size
+                now = self.loop.time()
+                pipe.adapt(now - then, min(size, len(data) - at + size))
+            pipe.taken()
+        except Exception:
+            self._failed(pipe)
+            at = len(data)
+        if at < len(data) and not pipe.is_ending:
+            pipe.rest = data[at:]
+            pipe.stop(REST)
+            if len(pipe.stopped_by) == 1:
+                self.loop.call_soon(self._go_on, pipe)
+        self.settle(pipe)
+
+    def _go_on(self, pipe: Pipe) -> None:
+        """The turn of what waits, unless there is another reason to wait."""
+        if pipe.stopped_by == {REST} and not pipe.transport.is_closing():
+            rest, pipe.rest = pipe.rest, b""
+            if not pipe.is_ending:
+                self._serve_in_turns(pipe, rest)
+            if not pipe.rest:
+                pipe.go(REST)
 
     def _lost(self, pipe: Pipe, error: Exception | None) -> None:
         self.pipes.pop(pipe.link.number, None)
@@ -375,6 +422,8 @@ class Endpoint:
         pipe.release()
         for other in self._congested:
             other.holds.discard(pipe)
+        if pipe.rest and error is None and not pipe.is_ending:
+            self._serve(pipe, pipe.rest)
         if pipe._recording is not None and self.recorder is not None:
             self.recorder.closed(pipe._recording, "closed" if error is None else "reset")
             pipe._recording = None

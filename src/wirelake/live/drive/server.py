@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from ..core.link import Framing
 from ..core.session import SERVER, Session
 from ..tap.recorder import Recorder
 from .endpoint import Endpoint, Pipe, Policy
+from .inside import tie
 from .listeners import address_of, listen
 from .tls import Certificate, TlsDoor
 from .websocket import ServerWebSocketPipe, WebSocketFraming
@@ -32,7 +34,7 @@ class Limits:
     websocket_bytes: int | None = 1 << 20
     """The longest message that a client may send over WebSocket."""
     origins: tuple[str, ...] = ()
-    """Web pages whose scripts may connect over WebSocket; empty is any."""
+    """Web pages whose scripts may connect over WebSocket besides those of this host; ``*`` is any."""
 
 
 class Server:
@@ -48,13 +50,15 @@ class Server:
         limits: Limits | None = None,
         policy: Policy | None = None,
         recorder: Recorder | None = None,
+        is_short: Callable[[], bool] = lambda: False,
     ) -> None:
         self.protocol = protocol
         self.session = session
         self.limits = limits or Limits()
         self.endpoint = Endpoint(session, framing, protocol=protocol, policy=policy, recorder=recorder)
         self.refused = 0
-        """Connections beyond the limit."""
+        """Connections beyond the limit, or while memory is short."""
+        self._is_short = is_short
         self.tls_failures = 0
         self._websocket = WebSocketFraming(is_text)
         self._listeners: list[asyncio.Server] = []
@@ -80,7 +84,7 @@ class Server:
         return len(self.endpoint.pipes) + len(self._doors) + self._coming - self.endpoint.accepted
 
     def _enter(self, websocket: bool, certificate: Certificate | None) -> asyncio.BaseProtocol:
-        if self.limits.connections and self.connections >= self.limits.connections:
+        if self._is_short() or 0 < self.limits.connections <= self.connections:
             self.refused += 1
             return _Refused()
         if certificate is None:
@@ -89,6 +93,12 @@ class Server:
         door = TlsDoor(context, lambda: self._pipe(websocket), self.limits.handshake_seconds, self._entered)
         self._doors.add(door)
         return door
+
+    def enter(self, make: Callable[[], Pipe]) -> None:
+        """Connect the pipe that ``make`` returns, without a socket. OSError once the server is closed."""
+        if self.endpoint.is_closing:
+            raise ConnectionRefusedError("the hub is shutting down")
+        tie(self._pipe(False), make())
 
     def _entered(self, door: TlsDoor, is_done: bool) -> None:
         self._doors.discard(door)

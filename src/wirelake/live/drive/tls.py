@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+from asyncio.sslproto import SSLProtocol
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,78 +60,51 @@ def _explain(error: ssl.SSLError) -> str:
     return known.get(reason, reason.replace("_", " ").lower())
 
 
-class TlsDoor(asyncio.Protocol):
-    """A connection until its TLS handshake is done. ``on_end`` is told how that went, once."""
+class TlsDoor(SSLProtocol):
+    """TLS of one connection. ``make`` makes its pipe when the handshake is done; ``on_end`` is told once how that went.
+
+    The one of asyncio reserves a quarter of a megabyte for each connection, and a handshake that fails leaves it in a
+    cycle, which this process looks for rarely.
+    """
+
+    max_size = 1 << 15
 
     def __init__(
         self, context: ssl.SSLContext, make: Callable[[], Pipe], seconds: float, on_end: Callable[[TlsDoor, bool], None]
     ) -> None:
-        self._context = context
+        super().__init__(
+            asyncio.get_running_loop(),
+            asyncio.Protocol(),
+            context,
+            None,  # type: ignore[arg-type]
+            server_side=True,
+            ssl_handshake_timeout=seconds,  # type: ignore[arg-type]
+            ssl_shutdown_timeout=seconds,
+        )
         self._make = make
-        self._seconds = seconds
-        self._on_end = on_end
-        self._transport: Any = None
-        self._task: asyncio.Task[None] | None = None
+        self._on_end: Callable[[TlsDoor, bool], None] | None = on_end
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport
-        self._transport.pause_reading()
-        self._task = asyncio.get_running_loop().create_task(self._shake_hands())
+    def _on_handshake_complete(self, handshake_exc: Any) -> None:
+        if handshake_exc is None:
+            self._end(True)
+            self._set_app_protocol(self._make())
+        super()._on_handshake_complete(handshake_exc)
+        if isinstance(handshake_exc, BaseException):  # it may be a class
+            handshake_exc.__traceback__ = None  # its frames refer to it, and to us
 
-    async def _shake_hands(self) -> None:
-        early = _Early()
-        is_done = False
-        try:
-            transport = await asyncio.get_running_loop().start_tls(
-                self._transport,
-                early,
-                self._context,
-                server_side=True,
-                ssl_handshake_timeout=self._seconds,
-                ssl_shutdown_timeout=self._seconds,
-            )
-            is_done = transport is not None
-        except (OSError, asyncio.CancelledError) as error:
+    def connection_lost(self, error: BaseException | None) -> None:
+        if self._on_end is not None and self._transport is not None:
             peer = show_address(self._transport.get_extra_info("peername"))
-            log.debug("no TLS handshake", extra={"fields": {"peer": peer, "reason": str(error)}})
-        finally:
-            self._on_end(self, is_done)
-        if is_done:
-            early.hand_over(transport, self._make)
+            log.debug("no TLS handshake", extra={"fields": {"peer": peer, "reason": str(error or "cut off")}})
+            self._end(False)
+        super().connection_lost(error)
+
+    def _end(self, is_done: bool) -> None:
+        tell, self._on_end = self._on_end, None
+        if tell is not None:
+            tell(self, is_done)
 
     def cut(self) -> None:
         """Nobody waits for it any more."""
-        self._transport.abort()
-        if self._task is not None:
-            self._task.cancel()
-
-
-class _Early(asyncio.Protocol):
-    """Takes what comes right behind the handshake, before the one whom it is for is there."""
-
-    def __init__(self) -> None:
-        self._data = bytearray()
-        self._is_eof = self._is_lost = False
-        self._pipe: Pipe | None = None
-
-    def data_received(self, data: bytes) -> None:
-        self._data += data
-
-    def eof_received(self) -> None:
-        self._is_eof = True
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self._is_lost = True
-        if self._pipe is not None:
-            self._pipe.connection_lost(error)
-
-    def hand_over(self, transport: Any, make: Callable[[], Pipe]) -> None:
-        if self._is_lost:
-            return
-        self._pipe = pipe = make()
-        transport.set_protocol(pipe)
-        pipe.connection_made(transport)
-        if self._data:
-            pipe.data_received(bytes(self._data))
-        if self._is_eof:
-            pipe.eof_received()
+        transport: Any = self._transport
+        transport.abort()

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import logging
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from ...protocols import load
 from ..records import LIVE, TRANSPORTS, Live
+
+if TYPE_CHECKING:
+    from .endpoint import Pipe
 
 log = logging.getLogger("wirelake.live")
 
@@ -28,6 +33,8 @@ class Target:
     path: str = ""
     user: str = ""
     password: str = field(default="", repr=False)
+    enter: Callable[[Callable[[], Pipe]], None] | None = field(default=None, repr=False, compare=False)
+    """How to connect to what is in this process, where there is no socket."""
 
     @property
     def is_tls(self) -> bool:
@@ -46,6 +53,8 @@ class Target:
         return f"{self.transport}://{self.place}{self.path}"
 
     def __str__(self) -> str:
+        if self.enter is not None:
+            return f"{self.protocol} of this hub"
         scheme = self.protocol if self.transport == "tcp" else f"{self.protocol}+{self.transport}"
         return f"{scheme}://{self.place}{self.path}"
 

@@ -6,15 +6,21 @@ from __future__ import annotations
 
 import logging
 import struct
+from collections.abc import Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from websockets.client import ClientProtocol
+from websockets.datastructures import Headers
+from websockets.exceptions import InvalidOrigin
 from websockets.frames import CloseCode, Frame, Opcode
 from websockets.http11 import Request, Response
 from websockets.protocol import State
 from websockets.server import ServerProtocol
+from websockets.typing import Origin, Subprotocol
 from websockets.uri import parse_uri
 
+from ...web.access import is_loopback, is_own_name
 from ..core.link import Side
 from ..core.session import CLIENT, SERVER
 from .endpoint import Endpoint, Pipe
@@ -67,6 +73,8 @@ class MaskedFraming(WebSocketFraming):
 class WebSocketPipe(Pipe):
     """Begins with the upgrade; the session hears of the connection when that is done."""
 
+    most_slice = 1 << 12
+    """Frames of some bytes take the library some microseconds each."""
     protocol: Any
 
     def __init__(
@@ -77,6 +85,7 @@ class WebSocketPipe(Pipe):
         handshake_seconds: float = HANDSHAKE_SECONDS,
     ) -> None:
         super().__init__(endpoint, side)
+        self.slice = self.most_slice
         self.framing = framing
         self.is_open = False
         self._handshake_seconds = handshake_seconds
@@ -116,6 +125,8 @@ class WebSocketPipe(Pipe):
                 break
         if messages and self.link.closing is None:
             self.endpoint.session.receive_messages(self.link, messages, now)
+
+    def taken(self) -> None:
         self.flush()  # before a Close that answers what came behind these messages
         self._send()
         if self.protocol.close_expected():
@@ -194,8 +205,35 @@ class WebSocketPipe(Pipe):
             super().finish()
 
 
+def _host(url: str) -> str | None:
+    try:
+        return urlsplit(url).hostname
+    except ValueError:
+        return None
+
+
 class _Server(ServerProtocol):
-    """Closes without telling more than the code."""
+    """Closes without telling more than the code, and lets web pages in only where they are ours.
+
+    Programs send no Origin, or one without a port, so only the name counts. A name that somebody points at loopback
+    could be anybody's: there it must be localhost or an address.
+    """
+
+    allowed: tuple[str, ...] = ()
+    is_local = False
+
+    def process_origin(self, headers: Headers) -> Origin | None:
+        origin = super().process_origin(headers)
+        if origin is None or origin in self.allowed or "*" in self.allowed:
+            return origin
+        name, host = _host(origin), _host(f"//{headers.get('Host', '')}")
+        if name is None or name != host or (self.is_local and not is_own_name(name)):
+            raise InvalidOrigin(origin)
+        return origin
+
+    def select_subprotocol(self, subprotocols: Sequence[Subprotocol]) -> Subprotocol | None:
+        """Browsers refuse a server that takes none of those they offer."""
+        return subprotocols[0] if subprotocols else None
 
     def fail(self, code: CloseCode | int, reason: str = "") -> None:
         super().fail(code)
@@ -211,8 +249,13 @@ class ServerWebSocketPipe(WebSocketPipe):
         origins: tuple[str, ...],
     ) -> None:
         super().__init__(endpoint, SERVER, framing, handshake_seconds)
-        allowed: Any = list(origins) or None
-        self.protocol = _Server(max_size=max_size, origins=allowed, logger=library_log)
+        self.protocol = _Server(max_size=max_size, logger=library_log)
+        self.protocol.allowed = origins
+
+    def begin(self, now: float) -> None:
+        super().begin(now)
+        ours = self.transport.get_extra_info("sockname")
+        self.protocol.is_local = isinstance(ours, tuple) and is_loopback(ours[0])
 
     def upgraded(self, event: Any, now: float) -> None:
         if isinstance(event, Request):

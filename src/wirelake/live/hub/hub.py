@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import importlib
-import ipaddress
 import json
 import logging
 import os
@@ -23,15 +22,20 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from ...web.access import is_loopback
+from ...web.http import Response, prepare
 from ..core.address import Address, show_address
 from ..core.settings import SettingsError
+from ..drive.client import Opening
 from ..drive.endpoint import Policy
 from ..drive.http import Pages
 from ..drive.patience import new_event_loop
 from ..drive.server import Limits, Server
 from ..tap.recorder import Recorder
 from .machine import raise_file_limit
-from .metrics import LagMeter, show_metrics
+from .memory import MemoryGuard
+from .metrics import METRICS_TYPE, LagMeter, show_metrics
+from .participants import Service, Services, find_services, join
 from .settings import HubSettings, Served, default_settings, load_settings, read_settings, with_listeners
 from .users import Gate
 
@@ -68,7 +72,9 @@ class Hub:
         self.is_draining = False
         self.started = 0.0
         self.lag: LagMeter
+        self.memory: MemoryGuard
         self._gates: list[Gate] = []
+        self._services = Services()
         self._pages: Pages | None = None
         self._stopped: asyncio.Event
         self._cut: asyncio.Event
@@ -85,16 +91,34 @@ class Hub:
         self._stopped, self._cut = asyncio.Event(), asyncio.Event()
         self.started = time.time()
         self.lag = LagMeter()
+        self.memory = MemoryGuard(
+            self.settings.memory.share, lambda: sum(one.connections for one in self.servers.values())
+        )
         try:
             self._begin_to_record()
+            services = {name: self._find_services(name) for name in self.settings.services}
             for name in self.settings.services:
                 await self._serve(name)
             await self._begin_to_tell()
         except BaseException:
             await self.close(0)
             raise
+        for name, found in services.items():
+            for service in found:
+                self._services.start(self.servers[name], service)
         for name, address in self.listening.items():
             log.info("listening", extra={"fields": {"name": name, "address": address}})
+
+    def participant(self, protocol: str, **options: Any) -> Opening[Any]:
+        """Return a client of this hub that needs no socket: ``async with hub.participant("mb", name="x") as client``.
+
+        It is trusted: it logs in without a password.
+        """
+        return join(self.servers[protocol], **options)
+
+    def _find_services(self, name: str) -> list[Service]:
+        wanted = self.settings.services[name].services
+        return find_services(wanted, self.settings.directory) if wanted else []
 
     async def _serve(self, name: str) -> None:
         settings = self.settings.services[name]
@@ -107,6 +131,7 @@ class Hub:
             limits=Limits(settings.connections, settings.handshake_seconds, served.max_message, settings.origins),
             policy=Policy(settings.slow_reader, settings.stall_seconds),
             recorder=self.recorder,
+            is_short=lambda: self.memory.is_short,
         )
         self._open_gate(name, served, server)
         for transport, address in settings.listeners.items():
@@ -155,23 +180,25 @@ class Hub:
     async def _begin_to_tell(self) -> None:
         address = self.settings.metrics.listen
         if address is not None:
-            self._pages = Pages({"/metrics": self._metrics, "/health": self._health})
+            self._pages = Pages({"/metrics": self._metrics, "/health": self._health}, self.settings.metrics.hosts)
             try:
                 self.listening["metrics"] = show_address(await self._pages.listen(address))
             except OSError as error:
                 raise HubError(f"metrics: {explain(error, address)}") from None
 
-    def _metrics(self) -> tuple[int, str, str]:
-        return 200, "text/plain; version=0.0.4; charset=utf-8", show_metrics(self)
+    def _metrics(self) -> Response:
+        return Response(200, prepare(METRICS_TYPE, show_metrics(self)))
 
-    def _health(self) -> tuple[int, str, str]:
+    def _health(self) -> Response:
         health = {
             "status": "draining" if self.is_draining else "ok",
             "uptime_seconds": round(time.time() - self.started, 3),
             "connections": {name: server.connections for name, server in self.servers.items()},
             "recording": None if self.recorder is None else self.recorder.problem or "ok",
         }
-        return 503 if self.is_draining else 200, "application/json", json.dumps(health) + "\n"
+        return Response(
+            503 if self.is_draining else 200, prepare("application/json", json.dumps(health).encode() + b"\n")
+        )
 
     async def until_stopped(self) -> None:
         await self._stopped.wait()
@@ -201,6 +228,7 @@ class Hub:
         if self.servers:
             fields = {"connections": sum(server.connections for server in self.servers.values()), "seconds": seconds}
             log.info("shutting down", extra={"fields": fields})
+            await self._services.stop()
             cutting = asyncio.create_task(self._cut_when_asked())
             await asyncio.gather(*(server.close(seconds) for server in self.servers.values()))
             cutting.cancel()
@@ -209,6 +237,7 @@ class Hub:
         if self.recorder is not None:
             self.recorder.end()
         self.lag.stop()
+        self.memory.stop()
         await asyncio.sleep(0)
 
     async def _cut_when_asked(self) -> None:
@@ -261,13 +290,6 @@ def _loop_factory(settings: HubSettings) -> Callable[[], asyncio.AbstractEventLo
     if uvloop is None:
         return new_event_loop if sys.platform != "win32" else None
     return uvloop.new_event_loop  # type: ignore[no-any-return]
-
-
-def is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host.partition("%")[0]).is_loopback
-    except ValueError:
-        return False
 
 
 def explain(error: OSError, address: Address) -> str:

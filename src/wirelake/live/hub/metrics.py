@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from ..records import LIVE
-from .machine import open_files, resident_bytes
 
 if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
     from ..drive.server import Server
     from .hub import Hub
 
@@ -21,6 +21,7 @@ Sample = tuple[Labels, float]
 LAG_SECONDS = 0.25
 """How often the event loop is asked for its lag."""
 LAG_SAMPLES = 240
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _UNUSUAL = re.compile(r"[^a-z0-9_]+")
 
 
@@ -50,61 +51,69 @@ class LagMeter:
         self._timer.cancel()
 
 
-def show_metrics(hub: Hub) -> str:
-    """All numbers, one a line, as Prometheus reads them."""
-    return "\n".join(line for family in _families(hub) for line in family) + "\n"
+def show_metrics(hub: Hub) -> bytes:
+    """Return all numbers, as Prometheus reads them."""
+    from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest  # takes a while to load
+
+    registry = CollectorRegistry()
+    registry.register(_Figures(hub))
+    ProcessCollector(registry=registry)
+    return generate_latest(registry)
 
 
-def _families(hub: Hub) -> Iterator[Iterator[str]]:
+class _Figures:
+    """What the library asks for the figures of a hub."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+
+    def collect(self) -> Iterator[Metric]:
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        for name, about, samples in _families(self._hub):
+            kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+            labels = list(samples[0][0]) if samples else []
+            family = kind(f"wirelake_{name}", about, labels=labels)
+            for values, number in samples:
+                family.add_metric(list(values.values()), number)
+            yield family
+
+
+def _families(hub: Hub) -> Iterator[tuple[str, str, list[Sample]]]:
+    """Yield name, meaning and values; a name that ends with ``_total`` only grows."""
     servers = hub.servers
 
     def each(value: str) -> list[Sample]:
         number = attrgetter(value)
         return [({"protocol": name}, number(server)) for name, server in servers.items()]
 
-    yield _family("connections", "gauge", "Connections that are open.", each("connections"))
-    yield _family("connections_accepted_total", "counter", "Connections that were accepted.", each("endpoint.accepted"))
-    yield _family("connections_refused_total", "counter", "Connections beyond the limit.", each("refused"))
-    yield _family("tls_failures_total", "counter", "TLS handshakes that failed.", each("tls_failures"))
-    yield _family("received_bytes_total", "counter", "Bytes that came.", each("endpoint.received"))
-    yield _family("sent_bytes_total", "counter", "Bytes that were sent.", each("endpoint.sent"))
-    yield _family("unsent_bytes", "gauge", "Bytes that peers have not taken yet.", each("endpoint.unsent"))
-    yield _family("slow_readers", "gauge", "Connections that read too slowly now.", each("endpoint.slow"))
-    yield _family(
-        "stalled_readers_total", "counter", "Slow readers that were dropped for others.", each("endpoint.stalled")
-    )
-    yield _family("errors_total", "counter", "Mistakes of the hub itself.", each("endpoint.errors"))
-    yield _family("messages_total", "counter", "Messages that came.", list(_messages(servers)))
-    yield _family("session_total", "counter", "What happened in a protocol, by name.", list(_counts(servers)))
-    yield _family("loop_lag_seconds", "gauge", "How late the event loop was last.", [({}, hub.lag.last)])
-    yield _family("loop_lag_max_seconds", "gauge", "The same, the most in a minute.", [({}, hub.lag.most)])
-    yield _family("draining", "gauge", "1 while the hub ends.", [({}, float(hub.is_draining))])
+    yield "connections", "Open connections.", each("connections")
+    yield "connections_accepted_total", "Accepted connections.", each("endpoint.accepted")
+    yield "connections_refused_total", "Connections beyond the limit, or while memory is short.", each("refused")
+    yield "tls_failures_total", "Failed TLS handshakes.", each("tls_failures")
+    yield "received_bytes_total", "Received bytes.", each("endpoint.received")
+    yield "sent_bytes_total", "Sent bytes.", each("endpoint.sent")
+    yield "unsent_bytes", "Bytes that peers have not taken yet.", each("endpoint.unsent")
+    yield "slow_readers", "Connections that read too slowly now.", each("endpoint.slow")
+    yield "stalled_readers_total", "Slow readers that were dropped for others.", each("endpoint.stalled")
+    yield "errors_total", "Bugs of the hub itself.", each("endpoint.errors")
+    yield "messages_total", "Received messages.", list(_messages(servers))
+    yield "session_total", "Events of a protocol, by name.", list(_counts(servers))
+    yield "loop_lag_seconds", "How late the event loop was last.", [({}, hub.lag.last)]
+    yield "loop_lag_max_seconds", "The largest lag of the last minute.", [({}, hub.lag.most)]
+    yield "draining", "1 while the hub shuts down.", [({}, float(hub.is_draining))]
     if hub.recorder is not None:
-        yield _family("tap_recorded_bytes_total", "counter", "Bytes recorded.", [({}, hub.recorder.recorded)])
-        yield _family("tap_unrecorded_bytes_total", "counter", "Bytes not recorded.", [({}, hub.recorder.unrecorded)])
-    yield _family("start_time_seconds", "gauge", "When the hub was started.", [({}, hub.started)], "process")
-    yield _family("resident_memory_bytes", "gauge", "Memory of the process.", [({}, resident_bytes())], "process")
-    yield _family("open_fds", "gauge", "Descriptors of the process.", [({}, open_files())], "process")
-    yield _family("cpu_seconds_total", "counter", "Time of processors.", [({}, time.process_time())], "process")
+        yield "tap_recorded_bytes_total", "Recorded bytes.", [({}, hub.recorder.recorded)]
+        yield "tap_unrecorded_bytes_total", "Bytes that were not recorded.", [({}, hub.recorder.unrecorded)]
 
 
 def _messages(servers: Mapping[str, Server]) -> Iterator[Sample]:
     for name, server in servers.items():
         counts = server.session.counts
-        names = LIVE[name].message_counts if name in LIVE else ("messages",)
-        yield {"protocol": name}, sum(counts[counter] for counter in names)
+        yield {"protocol": name}, sum(counts[counter] for counter in LIVE[name].message_counts)
 
 
 def _counts(servers: Mapping[str, Server]) -> Iterator[Sample]:
     for name, server in servers.items():
         for what, count in sorted(server.session.counts.items()):
             yield {"protocol": name, "name": _UNUSUAL.sub("_", what.lower()).strip("_")}, count
-
-
-def _family(name: str, kind: str, about: str, samples: Iterable[Sample], front: str = "wirelake") -> Iterator[str]:
-    yield f"# HELP {front}_{name} {about}"
-    yield f"# TYPE {front}_{name} {kind}"
-    for labels, value in samples:
-        inside = ",".join(f'{key}="{text}"' for key, text in labels.items())
-        shown = str(int(value)) if value == int(value) else repr(float(value))
-        yield f"{front}_{name}{{{inside}}} {shown}" if inside else f"{front}_{name} {shown}"

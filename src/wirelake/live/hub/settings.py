@@ -1,7 +1,6 @@
 """The settings of a hub: from ``hub.toml``, from flags, or neither.
 
-Each protocol adds its own in ``mb_service.py``, ``ceda_service.py``, which also make its session; ``live.py`` leads to
-them.
+Each protocol adds its own in its ``service.py``, which also makes its session; its record leads there.
 """
 
 from __future__ import annotations
@@ -50,6 +49,8 @@ class ServiceSettings:
     slow_reader: str = setting("drop", among=("drop", "slow"))
     stall_seconds: float = setting(30.0, least=0.001)
     origins: tuple[str, ...] = ()
+    services: str = ""
+    """``module:attribute`` of Python services that the hub runs."""
 
     @property
     def listeners(self) -> dict[str, Address]:
@@ -89,9 +90,10 @@ class TlsSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsSettings:
-    """Where /metrics and /health are; nowhere if not said."""
+    """Where /metrics and /health are; nowhere if not said. ``hosts``: further names that requests may use."""
 
     listen: Address | None = None
+    hosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +113,13 @@ class TapSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MemorySettings:
+    """How much of the memory of the machine, or of its cgroup, the hub may have before it refuses newcomers."""
+
+    share: float = setting(0.4, least=0.001)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ShutdownSettings:
     """How long everybody has to take what was said, when the hub ends."""
 
@@ -126,6 +135,7 @@ class HubSettings:
     metrics: MetricsSettings = field(default_factory=MetricsSettings)
     log: LogSettings = field(default_factory=LogSettings)
     tap: TapSettings = field(default_factory=TapSettings)
+    memory: MemorySettings = field(default_factory=MemorySettings)
     shutdown: ShutdownSettings = field(default_factory=ShutdownSettings)
     directory: Path = field(default_factory=Path)
 
@@ -135,6 +145,7 @@ _TABLES = {
     "metrics": MetricsSettings,
     "log": LogSettings,
     "tap": TapSettings,
+    "memory": MemorySettings,
     "shutdown": ShutdownSettings,
 }
 

@@ -9,17 +9,15 @@ import asyncio
 import base64
 import hashlib
 import hmac
-import importlib
 import inspect
 import logging
 import secrets
-import sys
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from ..core.settings import Reader, SettingsError, load_toml
+from ..core.settings import Reader, SettingsError, find_object, load_toml
 
 log = logging.getLogger("wirelake.live")
 SCRYPT = "scrypt$"
@@ -160,17 +158,8 @@ def read_users(path: Path) -> dict[str, str]:
 
 
 def find_function(name: str, directory: Path) -> Callable[[Any], Any]:
-    """``module:function``; the module may lie beside the settings."""
-    module, colon, attribute = name.partition(":")
-    if not colon or not module or not attribute:
-        raise SettingsError(f"authenticator: {name!r} has to be module:function")
-    if str(directory) not in sys.path:
-        sys.path.insert(0, str(directory))
-    try:
-        found = importlib.import_module(module)
-    except Exception as error:  # a module of somebody else's may raise anything
-        raise SettingsError(f"authenticator: cannot import {module}: {type(error).__name__}: {error}") from None
-    function = getattr(found, attribute, None)
+    """Return the function that ``module:function`` names."""
+    function = find_object("authenticator", name, directory)
     if not callable(function):
-        raise SettingsError(f"authenticator: {module} has no function {attribute}")
+        raise SettingsError(f"authenticator: {name} is not a function")
     return function  # type: ignore[no-any-return]

@@ -15,5 +15,6 @@ RECORD = Live(
         "publish": (VerbOption("confirm", "wait until the broker has delivered each message.", bool),),
         "respond": (VerbOption("priority", "the highest gets the requests.  [default: 0]", float, "X"),),
     },
+    named_by="name",
     message_counts=("router.message.count", "malformed"),
 )

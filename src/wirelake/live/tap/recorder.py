@@ -68,7 +68,7 @@ class Recorder:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.directory = Path(directory)
-        self.directory.mkdir(parents=True, exist_ok=True)
+        self.directory.mkdir(0o700, parents=True, exist_ok=True)
         self._probe()
         rotate_us = None if rotate_seconds is None else int(rotate_seconds * 1e6)
         self._writer = TapWriter(self.directory, rotate_bytes=rotate_bytes, rotate_us=rotate_us)

@@ -1,5 +1,5 @@
-"""Access to a served report. On loopback every user of this machine has it, but no page of another site that points its
-own name here (the Host header tells); elsewhere readers need the token.
+"""Who may read what is served. On loopback every user of this machine may, but no page of another site that points its
+own name here (the Host header tells); elsewhere readers of a report need the token.
 """
 
 from __future__ import annotations
@@ -33,7 +33,31 @@ def check_token(token: str) -> str:
 
 
 def is_loopback(address: str) -> bool:
-    return ipaddress.ip_address(address.partition("%")[0]).is_loopback
+    try:
+        return ipaddress.ip_address(address.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def check_host(request: Request, names: Iterable[str]) -> None:
+    """Raise Refused unless the request names localhost, an address, or one of these names: no page of another site
+    reaches us by an address, so only names can be somebody else's.
+    """
+    host = request.headers.get("host", "localhost")
+    name = re.sub(r":[0-9]{1,5}$", "", host).strip("[]").lower()
+    if not is_own_name(name) and name not in {known.lower() for known in names}:
+        raise Refused(421, f"this server does not have that name; add it to hosts if it should: {host[:64]!r}")
+
+
+def is_own_name(name: str) -> bool:
+    """Tell whether a name is localhost or an address, which no page of another site can have."""
+    if name == "localhost":
+        return True
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 def host_text(host: str) -> str:

@@ -1,4 +1,4 @@
-"""The part of HTTP/1.1 that a report needs: strict parsing of request heads, responses with security headers.
+"""The part of HTTP/1.1 that wirelake needs: strict parsing of request heads, responses with security headers.
 
 Requests have no bodies; sockets are elsewhere.
 """

@@ -1,0 +1,69 @@
+"""Participants: clients of a hub in its own process, and the Python services that a hub runs with them.
+
+A participant has everything that a client has, publish, subscribe, request and respond, in every protocol; only its
+connection passes bytes within the process, and it needs no password.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from ..core.settings import SettingsError, find_object
+from ..drive.client import Opening
+from ..drive.server import Server
+from ..drive.urls import Target
+from ..records import LIVE
+
+log = logging.getLogger("wirelake.live")
+Service = Callable[[Any], Awaitable[Any]]
+"""Gets its participant, and runs as long as it likes."""
+
+
+def join(server: Server, **options: Any) -> Opening[Any]:
+    """Return a client of the server in this process; the options are those of the protocol's ``connect``."""
+    return LIVE[server.protocol].connect(Target(server.protocol, "tcp", "", 0, enter=server.enter), **options)
+
+
+class Services:
+    """The Python services of a hub. A service that fails is logged, and neither the hub nor the others notice."""
+
+    def __init__(self) -> None:
+        self._running: set[asyncio.Task[None]] = set()
+
+    def start(self, server: Server, service: Service) -> None:
+        name = getattr(service, "__name__", type(service).__name__)
+        task = asyncio.get_running_loop().create_task(_run(server, name, service))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    async def stop(self) -> None:
+        for task in self._running:
+            task.cancel()
+        if self._running:
+            await asyncio.wait(self._running)
+
+
+async def _run(server: Server, name: str, service: Service) -> None:
+    fields = {"protocol": server.protocol, "service": name}
+    naming = LIVE[server.protocol].named_by
+    try:
+        async with join(server, **({naming: name} if naming else {})) as participant:
+            await service(participant)
+            await participant.wait_closed()  # its subscriptions and handlers outlive the function
+    except Exception:
+        log.exception("a service failed", extra={"fields": fields})
+
+
+def find_services(name: str, directory: Path) -> list[Service]:
+    """Return the services that ``module:attribute`` names: an async function, or a list of them."""
+    found = find_object("services", name, directory)
+    services = list(found) if isinstance(found, list | tuple) else [found]
+    for service in services:
+        if not inspect.iscoroutinefunction(service) and not inspect.iscoroutinefunction(type(service).__call__):
+            raise SettingsError(f"services: {name} has to be an async function, or a list of them")
+    return services
