@@ -159,7 +159,7 @@ class CedaLife(Life):
         self.has_cache = self.chance.random() < 0.2
         self.reads = self.chance.choice((AUTO, CEDA4_WS))
         options = CedaServerOptions(sub_results=True, cache=self.has_cache, image_on_subscribe=False, reads=self.reads)
-        make = lambda chance: CedaServer(options, authenticate=authenticate, chance=chance)  # noqa: E731
+        make = lambda chance: CedaServer(options, authenticate=None, chance=chance)  # noqa: E731
         return Node(self.world, "hub", make, CEDA_TCP, authenticate=authenticate)
 
     def make_player(self, number: int) -> Player:

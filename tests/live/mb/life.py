@@ -8,6 +8,7 @@ from typing import Any
 from tests.live.lives import BODIES, Life, Player, language_of
 from tests.live.simulator import Node
 from wirelake.codec.topics import match_topic
+from wirelake.live.core.errors import RequestTimeout
 from wirelake.live.mb.client import MbClient
 from wirelake.live.mb.events import Answered, Asked, Delivered, Lost, Ready, Refused
 from wirelake.live.mb.options import BrokerOptions, ClientOptions
@@ -84,7 +85,7 @@ class MbPlayer(Player):
             case Ready():
                 self.in_force = set(self.wanted)
             case Refused(what="subscription", topic=pattern, error=error):
-                assert error.code == "TIMEOUT" and self.wire.is_silent, f"{pattern} was refused: {error}"
+                assert isinstance(error, RequestTimeout) and self.wire.is_silent, f"{pattern} was refused: {error}"
             case Delivered(payload=payload):
                 self.deliver(payload.decode().strip('" '))
             case Asked():

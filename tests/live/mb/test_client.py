@@ -10,6 +10,7 @@ import pytest
 
 from tests.live.mb.play import EPOCH, MB_WS, UUID4, F, P, R, Said, Stage, frame, unframe
 from wirelake.errors import EncodeError, LocalProtocolError
+from wirelake.live.core.errors import ConnectionLost, RequestTimeout
 from wirelake.live.core.link import Link
 from wirelake.live.mb.client import MbClient
 from wirelake.live.mb.events import Answered, Asked, Delivered, Lost, Ready, Refused
@@ -128,7 +129,7 @@ def test_an_introduction_that_is_never_answered_ends_by_itself() -> None:
     client = Client(name="n").connect()
     client.pass_time(7)
     refused, last = client.events()
-    assert (refused.what, refused.error.code) == ("registration", "TIMEOUT")
+    assert (refused.what, refused.error) == ("registration", RequestTimeout())
     assert last == Ready()
 
 
@@ -411,11 +412,7 @@ def test_a_heartbeat_that_is_not_answered_in_5_seconds_loses_the_connection() ->
     assert client.events() == []
     client.pass_time(0.1)
     answered, lost = client.events()
-    assert (answered.token, answered.error.code, answered.error.message) == (
-        token,
-        "CONNECTION_LOST",
-        "connection lost",
-    )
+    assert (answered.token, answered.error) == (token, ConnectionLost())
     assert isinstance(lost, Lost)
     assert client.connection.closing is not None
     assert client.connection.closing.at_once
@@ -431,7 +428,7 @@ def test_a_request_that_the_broker_forgets_ends_after_a_grace() -> None:
     assert client.events() == []
     client.pass_time(0.1)
     (answered,) = client.events()
-    assert (answered.token, answered.error.code, answered.error.form) == (token, "TIMEOUT", "")
+    assert (answered.token, answered.error) == (token, RequestTimeout())
     client.hear(f"response:a:1.0.0:{token}\nlate")
     assert client.events() == []
 
@@ -461,7 +458,7 @@ def test_after_a_loss_it_registers_and_subscribes_again() -> None:
     token = client.session.request("x", b"", 0.0)
     client.lose()
     answered, lost = client.events()
-    assert (answered.token, answered.error.message) == (token, "connection lost")
+    assert (answered.token, answered.error) == (token, ConnectionLost())
     assert lost == Lost("the connection was closed")
     client.connect()
     said = client.said()

@@ -143,11 +143,15 @@ class MbClient(Client[Message, Request]):
                     pass
 
     def _refused(self, refused: event.Refused) -> None:
-        error = refused.error
-        refusal = Refused(f"{refused.what} of {refused.topic} was refused: {error.code}: {error.message}")
+        error = to_exception(refused.error)
+        refusal = Refused(f"{refused.what} of {refused.topic} was refused: {error.detail}")
         match refused.what:
             case "registration":
-                self._connection.fail(refusal if error.form else ConnectionFailed(f"{self.target}: {refusal.detail}"))
+                self._connection.fail(
+                    refusal
+                    if isinstance(refused.error, MbError)
+                    else ConnectionFailed(f"{self.target}: {refusal.detail}")
+                )
             case "subscription":
                 for subscription in self._subscriptions:
                     if refused.topic in map(self._canonical, subscription.patterns):
@@ -155,7 +159,7 @@ class MbClient(Client[Message, Request]):
                 log.warning(refusal.detail)
             case _:
                 self.refused += 1
-                log.info("a message was refused", extra={"fields": {"topic": refused.topic, "code": error.code}})
+                log.info("a message was refused", extra={"fields": {"topic": refused.topic, "reason": error.detail}})
 
     def _canonical(self, pattern: str) -> str:
         return pattern.lower()
@@ -245,10 +249,10 @@ def _to_json(value: Any) -> bytes:
         raise EncodeError(f"cannot be written as JSON: {error}", rule="payload_json", path="payload") from None
 
 
-def to_exception(error: MbError) -> LiveError:
-    """What is raised for an error of the session's."""
-    if error == event.CONNECTION_LOST:
-        return ConnectionLost("the connection was lost before the answer came")
+def to_exception(error: event.Error) -> LiveError:
+    """Return what is raised for an error of the session's."""
+    if isinstance(error, LiveError):
+        return error
     if error.code == "TIMEOUT":
         return RequestTimeout(f"no answer in time: {error.message}")
     return AnswerError(error.code, error.message, error.details)

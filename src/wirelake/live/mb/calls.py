@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..core.errors import ConnectionLost
 from ..core.timers import Timers
 from . import wire
-from .events import CONNECTION_LOST, Answered, Event, Refused
+from .events import Answered, Error, Event, Refused
 
 
 @dataclass(slots=True)
@@ -46,10 +47,10 @@ class Calls:
         if self.open.pop(token, None) is not None:
             self._timers.drop(token)
 
-    def settle(self, token: str, payload: bytes, error: wire.MbError | None) -> None:
+    def settle(self, token: str, payload: bytes, error: Error | None) -> None:
         call = self.open.pop(token)
         self._timers.drop(token)
-        if call.subject is not None and error is not CONNECTION_LOST:
+        if call.subject is not None and not isinstance(error, ConnectionLost):
             what, topic = call.subject
             if error is None and b'"failure"' in payload and what == "subscription":
                 error = wire.MbError("FAILURE", "the broker did not do it")
@@ -65,4 +66,4 @@ class Calls:
     def lose(self) -> None:
         """The connection is gone, and what was open with it."""
         for token in list(self.open):
-            self.settle(token, b"", CONNECTION_LOST)
+            self.settle(token, b"", ConnectionLost())

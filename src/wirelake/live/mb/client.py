@@ -16,12 +16,13 @@ from ...codec.quick_frames import QuickFrames
 from ...errors import DecodeError, EncodeError, LimitExceeded, LocalProtocolError
 from ...protocols.mb import MAX_PAYLOAD, MAX_RECEIVED, MAX_TIMEOUT_MS, UUID4
 from ...protocols.mb.conduct import HEARTBEAT, INITIALIZE, REGISTER
+from ..core.errors import RequestTimeout
 from ..core.link import Link
 from ..core.session import Session
 from ..core.timers import Timers
 from . import wire
 from .calls import Call, Calls
-from .events import NO_ANSWER, Asked, Delivered, Event, Lost, Ready, Refused
+from .events import Asked, Delivered, Error, Event, Lost, Ready, Refused
 from .options import ClientOptions
 from .topics import is_valid_topic
 
@@ -223,7 +224,7 @@ class MbClient(Session):
             elif key == self._heartbeat:
                 self._give_up("no answer to a heartbeat")
             elif key in self._calls:
-                self._settle(key, b"", NO_ANSWER)
+                self._settle(key, b"", RequestTimeout())
 
     def _introduce(self, now: float) -> None:
         """The broker is there, or should be: registers, then subscribes."""
@@ -283,7 +284,7 @@ class MbClient(Session):
         seconds = (timeout_ms or self.options.timeout_ms) / 1000
         return self._calls.begin(call, now + seconds + self.options.grace_seconds)
 
-    def _settle(self, token: str, payload: bytes, error: wire.MbError | None) -> None:
+    def _settle(self, token: str, payload: bytes, error: Error | None) -> None:
         self._calls.settle(token, payload, error)
         if token in self._introducing:
             self._introducing.discard(token)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..core.errors import LiveError
 from .wire import MbError
 
-CONNECTION_LOST = MbError("CONNECTION_LOST", "connection lost", form="")
-NO_ANSWER = MbError("TIMEOUT", "the broker did not answer in time", form="")
-"""Errors of our own making have no form."""
+Error = MbError | LiveError
+"""What the broker replied, or what became of a request without its reply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Answered:
 
     token: str
     payload: bytes
-    error: MbError | None = None
+    error: Error | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Refused:
 
     what: str
     topic: str
-    error: MbError
+    error: Error
 
 
 @dataclass(frozen=True, slots=True)
