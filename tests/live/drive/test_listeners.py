@@ -50,6 +50,21 @@ def test_a_port_in_use_is_refused_and_nothing_stays_open() -> None:
     run(main)
 
 
+def test_listening_that_is_cancelled_leaves_nothing_open() -> None:
+    async def main() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            address = free.getsockname()
+        task = asyncio.create_task(listen(address, Greeting))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection(*address)
+
+    run(main)
+
+
 def test_a_host_whose_addresses_are_elsewhere_is_refused() -> None:
     async def main() -> None:
         with pytest.raises(OSError, match=r"[Aa]ssign"):

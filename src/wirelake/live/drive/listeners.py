@@ -19,10 +19,19 @@ async def listen(address: Address, factory: Callable[[], asyncio.BaseProtocol]) 
     ``*`` is every address of the machine.
     """
     loop = asyncio.get_running_loop()
-    servers = []
-    for listener in bind(*address):
-        servers.append(await loop.create_server(factory, sock=listener, backlog=ACCEPT_AT_ONCE))
-        listener.listen(BACKLOG)
+    listeners = bind(*address)
+    servers = [
+        await loop.create_server(factory, sock=listener, backlog=ACCEPT_AT_ONCE, start_serving=False)
+        for listener in listeners
+    ]
+    try:
+        for server, listener in zip(servers, listeners, strict=True):
+            await server.start_serving()
+            listener.listen(BACKLOG)
+    except BaseException:  # cancelled: nobody else knows of them
+        for server in servers:
+            server.close()
+        raise
     return servers
 
 
