@@ -433,7 +433,7 @@ def test_a_link_with_too_many_effects_is_not_read_from_and_others_are(tmp_path: 
             place.storage.gate.clear()
             greedy.say(*[b"put %d x%d" % (n, n) for n in range(lines)])
             pipe = min(place.server.endpoint.pipes.values(), key=lambda pipe: pipe.link.number)
-            await until(lambda: pipe.stopped_by == {LINK})
+            await until(lambda: LINK in pipe.stopped_by)
             outstanding = place.session.outstanding
             assert await modest.ask("work 1 abc") == "ok 1 cba"
             assert place.session.outstanding == outstanding < lines

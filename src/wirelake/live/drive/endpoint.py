@@ -386,7 +386,7 @@ class Endpoint:
         now = began = self.loop.time()
         at = 0
         try:
-            while at < len(data) and now - began < TURN_SECONDS and not pipe.is_ending:
+            while at < len(data) and now - began < TURN_SECONDS and not pipe.is_ending and pipe.link.is_readable:
                 then, size = now, pipe.slice
                 pipe.take(data[at : at + size], now)
                 at += size
