@@ -79,7 +79,8 @@ def test_what_a_capture_gets_between_the_index_and_the_decoding_is_read_by_the_n
     fed(tmp_path / "once", [path], final=True)
     path.write_bytes(part := whole[: int(len(whole) * share)])
     runner = Growing(lambda: path.write_bytes(whole))
-    feed(runner, [str(path)], tmp_path / "lake", sensor="eth0", partition_bytes=len(part) // 3)
+    two_partitions = len(part) // 2 + 4096  # so one task indexes all of it before the first decode task
+    feed(runner, [str(path)], tmp_path / "lake", sensor="eth0", partition_bytes=two_partitions)
     assert path.stat().st_size == len(whole)
     check_ledger(Lake.open(tmp_path / "lake", create=False), is_final=False)
     assert fed(tmp_path / "lake", [path], final=True).captures == 1
