@@ -23,7 +23,7 @@ from wirelake.capture.streams import Streams
 from wirelake.capture.tcp import Tracker
 from wirelake.capture.write.tap import TapWriter
 from wirelake.gold.connections import connection_rows
-from wirelake.gold.facts import FACTS, facts
+from wirelake.gold.facts import CODED_FACTS, FACTS, facts
 from wirelake.gold.matching import Matching
 from wirelake.gold.violations import Violations
 from wirelake.protocols import load
@@ -77,7 +77,7 @@ def _told(protocol: str, seen: list[Chunks], outputs: list[Output]) -> Iterator[
     batches = [batch for output in outputs for found in output.messages.values() for batch in found]
     for batch in batches:
         yield from ((note, "note") for notes in batch.column("notes").to_pylist() for note in notes or ())
-    rows = pa.Table.from_batches([facts(load(protocol), batch) for batch in batches], FACTS)
+    rows = pa.Table.from_batches([facts(load(protocol), batch) for batch in batches], CODED_FACTS).cast(FACTS)
     known = {one.id: one for chunks in seen for one in chunks.connections}
     for one in known.values():
         one.protocol = protocol

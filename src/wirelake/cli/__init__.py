@@ -61,6 +61,8 @@ EXTRAS = {
     "numpy": "columnar",
     "websockets": "net",
     "cryptography": "net",
+    "prometheus_client": "net",
+    "psutil": "net",
     "re2": "net",
     "duckdb": "report",
     "plotly": "report",
