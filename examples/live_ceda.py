@@ -10,8 +10,9 @@ from pathlib import Path
 
 from wirelake.live.ceda import Blob, CedaClient, Cell, Request, connect
 from wirelake.live.hub.hub import Hub, read_settings
+from wirelake.live.hub.users import hash_password
 
-USERS = {"source": "s3cret", "screen": "0pen"}
+USERS = {"source": hash_password("s3cret"), "screen": hash_password("0pen")}
 SETTINGS = read_settings({"ceda": {"tcp": "127.0.0.1:0", "users": USERS}}, "example", Path())
 PRICE, NAME, SIZE, CHART = 1, 3, 7, 9
 
