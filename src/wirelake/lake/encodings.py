@@ -26,7 +26,7 @@ DELTA_BITS, DELTA_RUN = 24, 32
 the time. Steps are packed in runs of so many.
 """
 BATCH_ROWS = 1 << 16
-"""Rows that the writer takes at once; with the usual 1024, columns of nulls cost twice as much."""
+"""Rows that the writer takes at once; with the usual 1024, a table of casual calls takes 8 % longer."""
 
 
 def encodings(table: pa.Table) -> dict[str, Any]:
