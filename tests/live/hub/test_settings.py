@@ -115,6 +115,7 @@ def test_the_example_shows_every_setting_and_its_default() -> None:
         ('[tls]\ncertificate = "a"', "tls: certificate and key belong together"),
         ('[tls]\nclient_ca = "a"', "tls: client_ca needs certificate and key too"),
         ('[log]\nlevel = "loud"', "log.level: has to be debug or info or warn or error, not 'loud'"),
+        ("[memory]\nshare = 7", "memory: share is at most 1"),
         ("[tap]\ndirectory = []", "tap.directory: has to be a path, as a text, not a list"),
     ],
 )

@@ -118,6 +118,10 @@ class MemorySettings:
 
     share: float = setting(0.4, least=0.001)
 
+    def __post_init__(self) -> None:
+        if self.share > 1:
+            raise ValueError("share is at most 1: that is all of the memory")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShutdownSettings:
