@@ -40,7 +40,7 @@ endef
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | while IFS='	' read -r name text; do printf '  make %-6s %s\n' "$$name" "$$text"; done
 
-setup: $(STAMP) ## create .venv from the lock; install Java, and tshark, tcpdump and Chromium for the tests, where possible
+setup: $(STAMP) ## create .venv from the lock; install Java, and tshark, tcpdump, Chromium and PostgreSQL for the tests, where possible
 	@scripts/setup-system
 
 $(STAMP): pyproject.toml requirements.lock
@@ -100,7 +100,7 @@ lock: ## renew requirements.lock from pyproject.toml
 		$(LOCK_VENV)/bin/uv pip compile --quiet --python $(LOCK_VENV)/bin/python \
 		--universal --generate-hashes --python-version 3.11 \
 		--no-header --no-emit-index-url --no-emit-find-links \
-		--extra columnar --extra net --extra report --extra spark --group dev $(LOCK_FLAGS) \
+		--extra columnar --extra delta --extra net --extra postgres --extra report --extra s3 --extra spark --group dev $(LOCK_FLAGS) \
 		pyproject.toml --output-file requirements.lock
 	@if grep -nE '://|^-' requirements.lock; then echo "lock: the lines above must not be in requirements.lock" >&2; exit 1; fi
 	@echo "lock: $$(grep -c '^[a-z0-9].*==' requirements.lock) packages in requirements.lock"
