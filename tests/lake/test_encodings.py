@@ -82,6 +82,7 @@ def test_later_files_of_a_table_take_the_encodings_of_an_earlier_one_until_they_
 
 
 def test_a_file_of_few_rows_says_nothing_about_later_ones() -> None:
-    few, many = pa.table({"x": ["a", "b"]}), pa.table({"x": [str(number) for number in range(5000)]})
+    few, many = pa.table({"x": ["a"] * 10}), pa.table({"x": [str(number) for number in range(5000)]})
     assert known_encodings("silver/few", few) == encodings(few)
-    assert known_encodings("silver/few", many) == encodings(many) != encodings(few)
+    assert known_encodings("silver/few", many) == encodings(many)
+    assert encodings(many) != encodings(few)

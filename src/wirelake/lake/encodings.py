@@ -33,7 +33,7 @@ BATCH_ROWS = 1 << 16
 
 
 REUSES = 31
-"""Files that are written with the encodings of an earlier one; to choose them takes as long as to write a tenth of it."""
+"""Files that are written with the encodings of an earlier one: to choose them takes a tenth of the time of a file."""
 MAX_KNOWN = 64
 
 

@@ -23,7 +23,7 @@ from .staging import Attempt, Sink, StagedFile, join
 from .validation import is_table
 
 ROW_GROUP_ROWS = 100_000
-BUFFER_BYTES = 32 << 20
+BUFFER_BYTES = 48 << 20
 MAX_OPEN = 8
 MAX_DATES = 256
 """Dates that may wait in memory at once; only clocks gone wild have that many."""
