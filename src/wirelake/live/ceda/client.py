@@ -74,7 +74,7 @@ class CedaClient(Session):
         self.is_deaf: Callable[[], bool] = lambda: False
         """Whether the application lets nothing be read just now: then silence is no sign of death."""
         self._login = (login or CedaLogin()).payload(options.charset)
-        self._requests: Requests[str, None] = Requests(options.limits.requests)
+        self._requests: Requests[str, None] = Requests()
         """By reply topic."""
         self._keys = Keys(self.chance.getrandbits(32))
         self._subscriptions: Subscriptions[bool] = Subscriptions(options.strict_topics)
@@ -356,7 +356,9 @@ class CedaClient(Session):
         self._say(self._talk, bytes((kind, code)) + self._written({3: text}))
 
     def _ask(self, message: Message, now: float, timeout: float | None) -> str:
-        token = message.reply_topic
+        token, most = message.reply_topic, self.options.limits.requests
+        if len(self._requests) >= most:
+            raise BufferError(f"{most} requests wait for a reply already")
         self._requests.begin(token, None, None if timeout is None else now + timeout)
         try:
             self._send(message)

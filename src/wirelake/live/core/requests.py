@@ -14,9 +14,8 @@ What = TypeVar("What")
 class Requests(Generic[Key, What]):
     """Open requests by what their replies name, the oldest first, each with what its owner knows of it."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self) -> None:
         self.open: dict[Key, What] = {}
-        self._most = most
         self._timers: Timers[Key] = Timers()
 
     def __len__(self) -> int:
@@ -29,13 +28,8 @@ class Requests(Generic[Key, What]):
     def deadline(self) -> float | None:
         return self._timers.deadline
 
-    def check_room(self) -> None:
-        if len(self.open) >= self._most:
-            raise BufferError(f"{self._most} requests wait for a reply already")
-
     def begin(self, key: Key, what: What, until: float | None) -> None:
         """A request goes out, and waits for its reply until then, or for ever."""
-        self.check_room()
         self.open[key] = what
         if until is not None:
             self._timers.set(key, until)
