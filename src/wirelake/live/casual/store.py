@@ -1,6 +1,6 @@
 """What a domain asks of its store: queues, branches and decisions, as requests and their results.
 
-Each request is atomic. A time is microseconds since 1970, and part of the request: the store has no clock, so the same
+Each request is atomic. A time is nanoseconds since 1970, and part of the request: the store has no clock, so the same
 requests give the same store. A request that the rules refuse is Done, with a result that says so; Failed means that the
 disk took no more.
 
@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ...protocols.casual import Xid
+from ..core.settings import setting
 
 NIL = bytes(16)
-DAY = 24 * 3_600 * 1_000_000
+DAY = 24 * 3_600 * 1_000_000_000
 """How long the outcome of a finished branch is kept by default."""
 
 BranchState = Literal["preparing", "prepared", "committed", "rolled_back"]
@@ -29,11 +30,14 @@ def error_queue(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class QueueSettings:
-    """A queue; the store adds its error queue. A message moves there at the rollback after ``retries`` others."""
+    """A queue; the store adds its error queue. A message moves there at the rollback after ``retries`` others, and is
+    not available for ``retry_seconds`` after each. ``limit`` is how many messages it takes; 0: any number.
+    """
 
     name: str
-    retries: int = 0
-    retry_delay_seconds: float = 0.0
+    retries: int = setting(0)
+    retry_seconds: float = setting(0.0)
+    limit: int = setting(0)
 
 
 # --- queues
@@ -243,7 +247,7 @@ class QueueReport:
 
     name: str
     retries: int
-    retry_delay_seconds: float
+    retry_seconds: float
     ready: int
     delayed: int
     added: int
