@@ -6,6 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from wirelake.live.dsa.connection import covers
 from wirelake.live.dsa.queues import (
     DEFAULT_BYTES,
     DEFAULT_SECONDS,
@@ -17,7 +18,6 @@ from wirelake.live.dsa.queues import (
     Queue,
     Update,
     Wish,
-    covers,
 )
 
 

@@ -10,6 +10,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from ...protocols.dsa import LONG_HEAD
+from .connection import covers
 
 NEWEST, WHILE_CONNECTED, DURABLE, PERSISTENT = range(4)
 """The qualities of service."""
@@ -17,11 +18,6 @@ DEFAULT_BYTES, DEFAULT_SECONDS = 65_536, 120
 MOST_BYTES, MOST_SECONDS = 1_000_000, 86_400
 ACK_SECONDS = 30.0
 """A peer that has acknowledged nothing for so long, ever, does not acknowledge at all."""
-
-
-def covers(acknowledged: int, ack_id: int) -> bool:
-    """Whether an acknowledgement up to one id includes another; ids start again after the largest."""
-    return (acknowledged - ack_id) % (1 << 32) < 1 << 28
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +57,10 @@ class Update:
     """That of its last page."""
     is_whole: bool = True
     is_broken: bool = False
+    count: int = 1
+    """Pages of the whole."""
+    sequence: int | None = None
+    """What its pages have in common."""
 
     @property
     def has_value(self) -> bool:
