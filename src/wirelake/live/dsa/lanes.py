@@ -24,10 +24,10 @@ class Lane:
         """Whether the last message that waits may be replaced by a newer one."""
 
     def put(self, message: Outgoing, *, is_skippable: bool = False) -> None:
-        """Send a message, sooner or later; to a peer that is not there, never."""
+        """Send a message, sooner or later; to a peer that is gone or going, never."""
         peer = self._peer
         connection = peer.connection
-        if connection is None:
+        if connection is None or connection.link.closing is not None:
             peer.desk.counts["sends_dropped"] += 1
             return
         if not self._messages and connection.is_clear:

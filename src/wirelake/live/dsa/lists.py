@@ -82,6 +82,7 @@ class Listing:
     def asked(self) -> None:
         """The source has been asked: its next message is its first."""
         self._is_fresh = True
+        self.status = INITIALIZING
 
     @property
     def shown_status(self) -> int:
@@ -157,6 +158,7 @@ class Listing:
     def go_offline(self) -> None:
         if not self.is_offline:
             self.is_offline = True
+            self.entries = dict(self.fixed)
             for lister in self.listers:
                 lister.stop()
 

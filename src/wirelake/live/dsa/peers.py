@@ -236,10 +236,13 @@ class Peer:
         self.unsent = 0
         self._replies, self._asks = Lane(self), Lane(self)
         connection.resume_ack(self.newest)
-        for values in self.values.values():
-            self.ask_values(values)
-        for listing in self.lists.values():
-            self.ask_list(listing)
+        if self.is_responder:
+            for values in self.values.values():
+                values.is_offline = False
+                self.ask_values(values)
+            for listing in self.lists.values():
+                listing.is_offline = False
+                self.ask_list(listing)
 
     def go(self) -> None:
         """Its connection is gone."""
