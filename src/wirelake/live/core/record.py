@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from .message_json import MessageJson
 
 TRANSPORTS = ("tcp", "tls", "ws", "wss")
+MESSAGING = ("publish", "subscribe", "request", "respond")
+"""The verbs of protocols whose clients send messages to topics."""
 UNENCRYPTED = ("tcp", "ws")
 
 
@@ -45,6 +47,8 @@ class Live:
     """The package that has its modules."""
     options: Mapping[str, tuple[VerbOption, ...]] = field(default_factory=dict)
     """By verb; those of ``connect`` belong to every verb that connects."""
+    verbs: tuple[str, ...] = MESSAGING
+    """What its client can do, by the names of the verbs on the command line."""
     named_by: str = ""
     """The option of ``connect`` that names who connects: a participant of a hub has the name of its service."""
     has_login: bool = False
@@ -65,7 +69,11 @@ class Live:
         return {transport: ports[transport] for transport in UNENCRYPTED if transport in self.transports}
 
     def port(self, transport: str) -> int:
-        return self.ports.get(transport, self.ports["tcp"])
+        """Return the usual port. ValueError if there is none."""
+        port = self.ports.get(transport, self.ports.get("tcp"))
+        if port is None:
+            raise ValueError(f"{self.name} has no usual port: write {self.name}://HOST:PORT")
+        return port
 
     @property
     def connect(self) -> Callable[..., Opening[Any]]:

@@ -73,9 +73,10 @@ class Pipe(asyncio.BufferedProtocol):
 
     most_slice = 1 << 16
 
-    def __init__(self, endpoint: Endpoint, side: Side) -> None:
+    def __init__(self, endpoint: Endpoint, side: Side, framing: Framing | None = None) -> None:
         self.endpoint = endpoint
         self.side = side
+        self.framing = framing or endpoint.framing
         self.transport: Any = None
         self.link: Link
         self.is_paused = False
@@ -350,8 +351,7 @@ class Endpoint:
 
     def _made(self, pipe: Pipe) -> None:
         self.accepted += pipe.side == SERVER
-        framing = getattr(pipe, "framing", None) or self.framing
-        pipe.link = self.session.new_link(framing, pipe.side, pipe.peer)
+        pipe.link = self.session.new_link(pipe.framing, pipe.side, pipe.peer)
         self.pipes[pipe.link.number] = pipe
         if self.is_closing:
             pipe.transport.abort()
