@@ -111,7 +111,7 @@ def test_wrong_tokens_are_refused_even_where_all_are_allowed() -> None:
     ],
 )
 def test_a_token_has_its_time(time_range: str, is_good: bool) -> None:
-    assert 1_700_000_000 == EPOCH, "that is November 2023"
+    assert EPOCH == 1_700_000_000, "that is November 2023"
     play = Play()
     admin = play.link("admin", is_responder=False)
     token = token_of(admin, Time_Range=time_range)

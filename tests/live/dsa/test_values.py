@@ -380,7 +380,7 @@ def test_a_value_that_cannot_be_stored_is_not_acknowledged_and_stored_later() ->
 
 
 def test_clients_with_several_sessions_have_no_durable_queues() -> None:
-    play, plant, (one,) = plant_and("a")
+    _, plant, (one,) = plant_and("a")
     assert one.call(f"sys/clients/{one.dsid}/role")[0] == 0x41
     one.hear()
     setting = one.set(f"sys/clients/{one.dsid}/max-session", 2)
