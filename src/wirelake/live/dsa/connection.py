@@ -8,6 +8,7 @@ Whoever calls a connection calls ``flush`` before it leaves.
 
 from __future__ import annotations
 
+import math
 from collections import Counter, deque
 from collections.abc import Callable
 from typing import Protocol
@@ -67,7 +68,7 @@ class Connection:
 
     __slots__ = (
         "_awaiting", "_due", "_held", "_is_flushing", "_newest", "_queues", "_reader", "_told", "_waiting",
-        "ack_ids", "counts", "heard", "is_established", "link", "now", "on_message", "peer_acks", "spoke",
+        "ack_ids", "counts", "first", "heard", "is_established", "link", "now", "on_message", "peer_acks", "spoke",
     )  # fmt: skip
 
     def __init__(
@@ -89,6 +90,8 @@ class Connection:
         self.now = self.heard = self.spoke = now
         self._due = now + HANDSHAKE_SECONDS
         self._reader = wire.Reader()
+        self.first: int | None = None
+        """The first ack id that came."""
         self._newest: int | None = None
         """The highest ack id that came."""
         self._told: int | None = None
@@ -116,12 +119,20 @@ class Connection:
         self.heard = self.spoke = now
 
     @property
+    def takes_details(self) -> bool:
+        """Whether the peer can be told error details. C++ hangs up on them, and is known by not counting from 1."""
+        return self.first == 1
+
+    @property
     def newest(self) -> int | None:
         """The highest ack id that came: a session that resumes acknowledges it first."""
         return self._newest
 
     @property
     def deadline(self) -> float:
+        """When to call ``tick``; infinity for a link that is being closed."""
+        if self.link.closing is not None:
+            return math.inf
         if not self.is_established:
             return self._due
         return min(self.spoke + PING_SECONDS, self.heard + IDLE_SECONDS)
@@ -166,6 +177,8 @@ class Connection:
         if method < p.F0:
             ack_id = message.ack_id
             if ack_id and (self._newest is None or covers(ack_id, self._newest)):
+                if self._newest is None:
+                    self.first = ack_id
                 self._newest = ack_id
             if not message.request_id:
                 self.counts["closes_ignored"] += 1  # Java answers every Ack so

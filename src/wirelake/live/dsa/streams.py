@@ -68,8 +68,8 @@ class MessageQueue:
         self._pages: Iterator[Outgoing] | None = None
         self._sequence = 0
 
-    def __bool__(self) -> bool:
-        return bool(self._messages) or self._pages is not None
+    def __len__(self) -> int:
+        return len(self._messages)
 
     def put(self, method: int, request_id: int, headers: Headers, body: bytes = b"") -> None:
         self._messages.append((method, request_id, headers, body))
@@ -123,6 +123,11 @@ class Joiner:
         self._first: Received | None = None
         self._parts: list[bytes] = []
         self._size = self._count = self._following = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a group is unfinished."""
+        return self._first is not None
 
     def take(self, message: Received) -> Received | None:
         """Return the message that is whole now, None if none is. LimitExceeded if it gets too long."""

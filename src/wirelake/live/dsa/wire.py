@@ -19,7 +19,7 @@ import msgspec
 from ...codec import codec_for, encode
 from ...codec.content import read_msgpack, write_msgpack
 from ...codec.quick_frames import QuickFrames
-from ...errors import BadValue, EncodeError
+from ...errors import BadValue, DecodeError, EncodeError, LimitExceeded
 from ...protocols import dsa as p
 from ...protocols.dsa import Headers
 from ...spec.resolve import layout
@@ -120,13 +120,23 @@ class Reader:
 
     def read(self, data: bytes, take: Callable[[Received], object]) -> None:
         """Call ``take`` for each message that is whole now, until it returns a true value. A DecodeError ends the
-        stream: the rest of it cannot be read.
+        stream: the rest of it cannot be read. Its excerpt has the fixed part of the frame, and never a token.
         """
-        self._frames.read(data, _take, take)
+        try:
+            self._frames.read(data, _take, take)
+        except LimitExceeded as error:
+            if not error.excerpt:
+                error.excerpt = _U32.pack(error.actual).hex(" ")
+            raise
 
 
 def _take(take: Callable[[Received], object], data: bytes, start: int, stop: int) -> object:
-    return take(read_frame(data, start, stop))
+    try:
+        message = read_frame(data, start, stop)
+    except DecodeError as error:
+        error.excerpt = data[start - 4 : min(start - 4 + p.LONG_HEAD, stop)].hex(" ")
+        raise
+    return take(message)
 
 
 _known: dict[tuple[int, bytes], Headers] = {}
