@@ -9,6 +9,7 @@ Whoever calls a connection calls ``flush`` before it leaves.
 from __future__ import annotations
 
 import math
+import struct
 from collections import Counter, deque
 from collections.abc import Callable
 from typing import Protocol
@@ -27,6 +28,8 @@ MOST_UNACKED = 10_000
 """Messages that wait for an ack of a peer that has never sent one; then it never will."""
 _ID_MASK = 0xFFFFFFFF
 _COVERED = 1 << 28
+pack_front = struct.Struct("<IHBII").pack
+"""The part of a message before its dynamic headers."""
 
 
 def covers(acked: int, ack_id: int) -> bool:
@@ -252,6 +255,24 @@ class Connection:
         if message.wants_ack and source is not None:
             self._await(ack_id, source)
         return ack_id
+
+    def forward(self, method: int, request_id: int, header: int, tail: bytes, now: float) -> bool:
+        """Write what many connections get, and return True; False if others wait for their turn, or there is no room.
+
+        ``tail`` are the dynamic headers and the body, ``header`` the length of the header with them.
+        """
+        link = self.link
+        if self._waiting or link.unsent > ROOM_BYTES or link.closing is not None or not self.is_established:
+            return False
+        ids = self.ack_ids
+        ids.last = ack_id = (ids.last + 1) & _ID_MASK or 1
+        self.spoke = now
+        data = pack_front(p.LONG_HEAD + len(tail), header, method, request_id, ack_id) + tail
+        if link.framing is wire.DSA_TCP:
+            link.send(data)
+        else:
+            link.say(data)
+        return True
 
     def _await(self, ack_id: int, source: Source) -> None:
         self._awaiting.append((ack_id, source))

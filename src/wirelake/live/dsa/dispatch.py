@@ -16,9 +16,9 @@ from .peers import Peer
 from .permissions import CONFIG, LEVELS, LIST, NONE, READ, WRITE, capped
 from .queues import PERSISTENT
 from .routes import NOT_SUPPORTED, NoRoute, Route
+from .subscribers import Subscriber
 from .system_nodes import checked
 from .tree import Node
-from .values import Subscriber
 from .wire import Received
 
 if TYPE_CHECKING:

@@ -19,7 +19,8 @@ from .local_calls import LocalCall
 from .permissions import DEFAULT
 from .queues import DEFAULT_BYTES, DEFAULT_SECONDS, DURABLE, WHILE_CONNECTED, Wish
 from .streams import RequestIds
-from .values import Subscriber, Values
+from .subscribers import Subscriber
+from .values import Values
 from .wire import Outgoing, Received, is_closed, status_head, write_headers
 
 Stream = Subscriber | Lister | Forward | LocalCall

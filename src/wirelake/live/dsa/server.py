@@ -32,10 +32,10 @@ from .permissions import Role, Roles
 from .queues import Update, Wish
 from .routes import NoRoute, Routes
 from .store import Kept, KeptQueue
+from .subscribers import Subscriber
 from .system_nodes import SystemNodes
 from .tree import Tree
 from .upstream import Upstream, Upstreams, Way
-from .values import Subscriber
 from .wire import Received
 
 DOWNSTREAM, QUARANTINE = "downstream", "sys/quarantine"

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ...protocols import dsa as p
 from ...protocols.dsa import Headers
-from .queues import Queue, Update, Wish
-from .store import Append, DropQueue, Forget, OpenQueue
-from .wire import Outgoing, Received, is_closed, plain_status, write_headers
+from .queues import DURABLE, Update, Wish
+from .subscribers import STATUS_HEADS, Hold, Subscriber
+from .wire import Received, is_closed, plain_status, write_headers
 
 if TYPE_CHECKING:
     from .connection import Connection
     from .desk import Desk
-    from .peers import Peer
 
-OK, NOT_AVAILABLE, DROPPED, CLOSED = 0x00, 0x0E, 0x10, 0x20
+NOT_AVAILABLE = 0x0E
+_PLAIN_HEADER = p.LONG_HEAD + 2
+"""The length of a header with a status alone."""
 
 
 class ValueSource(Protocol):
@@ -30,38 +31,6 @@ class ValueSource(Protocol):
     def end_values(self, values: Values) -> None:
         """Nobody wants these values any more."""
         ...
-
-
-class Hold:
-    """Messages that are acknowledged to their sender when all of what they brought is stored."""
-
-    __slots__ = ("_ack_ids", "_connection", "_desk", "_open")
-
-    def __init__(self, connection: Connection | None, desk: Desk) -> None:
-        self._connection = connection
-        self._desk = desk
-        self._ack_ids: list[int] = []
-        self._open = 0
-
-    def add(self, ack_id: int) -> None:
-        if self._connection is not None:
-            self._connection.hold_ack(ack_id)
-            self._ack_ids.append(ack_id)
-
-    def begin(self) -> None:
-        self._open += 1
-
-    def done(self) -> None:
-        self._open -= 1
-        if self._open <= 0:
-            self.release()
-
-    def release(self) -> None:
-        if self._connection is not None:
-            for ack_id in self._ack_ids:
-                self._connection.release_ack(ack_id)
-            self._ack_ids.clear()
-            self._desk.touch(self._connection)
 
 
 class Values:
@@ -169,13 +138,26 @@ class Values:
         self.subscribers.clear()
 
     def _hand_on(self, update: Update, ack_id: int, connection: Connection | None) -> None:
+        """Give an update to all subscribers. What they get at once is put together once for all of them."""
         hold = None
-        if ack_id and self.wish.qos > 1:
+        if ack_id and self.wish.qos >= DURABLE:
             hold = Hold(connection, self.desk)
             hold.add(ack_id)
             hold.begin()
-        for subscriber in tuple(self.subscribers) if is_closed(update.status) else self.subscribers:
-            subscriber.put(update, hold)
+        now, status = self.desk.now, update.status
+        is_last = is_closed(status)
+        tail = STATUS_HEADS[status] + update.pages[0][1]
+        for subscriber in tuple(self.subscribers) if is_last else self.subscribers:
+            link, queue = subscriber.peer.connection, subscriber.queue
+            if (
+                link is None
+                or not subscriber.is_quick
+                or queue.waiting
+                or queue.has_lost
+                or is_last
+                or not link.forward(p.SUB_R, subscriber.request_id, _PLAIN_HEADER, tail, now)
+            ):
+                subscriber.put(update, hold)
         if hold is not None:
             hold.done()
 
@@ -230,181 +212,6 @@ class Values:
         if self._hold is not None:
             self._hold.release()
             self._hold = None
-
-
-class Subscriber:
-    """A subscription of one peer. It is a stream of its requester, and a source of messages to it.
-
-    ``key`` names its queue in the storage, if it is to outlive the connection.
-    """
-
-    __slots__ = (
-        "is_attached",
-        "is_once",
-        "is_priority",
-        "key",
-        "path",
-        "peer",
-        "queue",
-        "request_id",
-        "values",
-    )
-
-    def __init__(self, peer: Peer, request_id: int, path: str, wish: Wish, *, is_once: bool = False) -> None:
-        self.peer = peer
-        self.request_id = request_id
-        self.path = path
-        """As the peer named it: by that it finds its queue again."""
-        self.queue = Queue(wish)
-        self.is_priority = wish.is_priority
-        self.is_once = is_once
-        self.is_attached = True
-        """Whether its peer is connected and has asked for it on this connection."""
-        self.key = ""
-        self.values: Values | None = None
-
-    def put(self, update: Update, hold: Hold | None = None) -> None:
-        peer, queue = self.peer, self.queue
-        connection = peer.connection
-        if (
-            queue.wish.qos < 2
-            and connection is not None
-            and queue.is_idle
-            and update.is_whole
-            and len(update.pages) == 1
-            and connection.is_clear
-            and not self.is_once
-        ):
-            connection.now = peer.desk.now
-            head, body = update.pages[0]
-            connection.write(Outgoing(p.SUB_R, self.request_id, _STATUS_HEADS[update.status] + head, body))
-            if is_closed(update.status):
-                peer.end_stream(self.request_id, is_subscribe=True)
-            return
-        losses = queue.losses
-        item = queue.put(update, peer.desk.now)
-        if queue.losses != losses:
-            peer.desk.counts["values_dropped"] += queue.losses - losses
-            self._forget()
-        if self.key and update.is_whole and update.has_value:
-            self._store(item.number, update, hold)
-        self.wake()
-
-    def grow(self, update: Update, added: int, hold: Hold | None) -> None:
-        """The newest update has one more page."""
-        self.queue.grow(update, added, self.peer.desk.now)
-        if self.key and update.is_whole and self.queue.waiting and self.queue.waiting[-1].update is update:
-            self._store(self.queue.waiting[-1].number, update, hold)
-        self.wake()
-
-    def wake(self) -> None:
-        """Have what waits sent."""
-        connection = self.peer.connection
-        if self.is_attached and connection is not None and (self.queue.waiting or self.is_once):
-            connection.ready(self)
-            self.peer.desk.touch(connection)
-
-    def take(self, ack_id: int, now: float) -> Outgoing | None:
-        queue = self.queue
-        queue.trim(now)
-        item = queue.next()
-        if item is None or not self.is_attached:
-            return None
-        update = item.update
-        head, body = update.pages[item.sent]
-        status = OK
-        if update.is_whole and item.sent == len(update.pages) - 1:
-            status = update.status
-            if queue.has_lost and status == OK:
-                status, queue.has_lost = DROPPED, False
-            if self.is_once and not is_closed(status) and status != 0x01:
-                status = CLOSED
-        queue.page_sent(item, ack_id)
-        if is_closed(status):
-            self.end()
-        is_kept = queue.is_durable and not is_closed(status)
-        return Outgoing(p.SUB_R, self.request_id, _STATUS_HEADS[status] + head, body, is_kept)
-
-    def acked(self, ack_id: int) -> None:
-        if self.queue.acked(ack_id):
-            self._forget()
-
-    # --- as a stream of its requester
-
-    def renew(self, message: Received) -> None:
-        """The requester asks again, perhaps with other options: it gets the current value."""
-        self._change(self.peer.wish_of(message.headers))
-        if self.values is not None and self.queue.is_idle:
-            self.values.tell_current(self)
-
-    def end(self) -> None:
-        """The subscription is over, because of the requester or of the source."""
-        self.peer.end_stream(self.request_id, is_subscribe=True)
-        self.detach()
-        self.discard()
-
-    def discard(self) -> None:
-        """Forget the queue and leave the values."""
-        self.queue.clear()
-        self.drop_stored()
-        if self.values is not None:
-            self.values.remove(self)
-
-    def drop_stored(self) -> None:
-        """Have the queue no longer outlive the process."""
-        if self.key:
-            self.peer.desk.keep(DropQueue(self.key), None)
-            self.key = ""
-
-    def detach(self) -> None:
-        """Its connection is gone, or its stream is."""
-        self.is_attached = False
-
-    def lose(self, *, has_acks: bool) -> None:
-        """The connection of the requester is gone: a durable queue stays, and collects."""
-        self.detach()
-        self.queue.disconnected(self.peer.desk.now, has_acks=has_acks)
-        if not self.queue.is_durable:
-            self.discard()
-        else:
-            self._forget()
-
-    def attach(self, request_id: int, wish: Wish) -> None:
-        """The requester is back and asks for what it had."""
-        self.request_id = request_id
-        self.is_attached = True
-        self._change(wish)
-        if self.queue.waiting:
-            self.wake()
-        elif self.values is not None:
-            self.values.tell_current(self)
-
-    def _change(self, wish: Wish) -> None:
-        if wish != self.queue.wish:
-            self.is_priority = wish.is_priority
-            self.queue.change(wish, self.peer.desk.now)
-            self.peer.keep_queue(self)
-            if self.values is not None:
-                self.values.renew()
-
-    # --- storage
-
-    def keep(self, record: Any) -> None:
-        """Have the queue outlive the process."""
-        self.peer.desk.keep(OpenQueue(self.key, record), None)
-
-    def _store(self, number: int, update: Update, hold: Hold | None) -> None:
-        if hold is not None:
-            hold.begin()
-        at = self.peer.desk.now + self.peer.desk.epoch
-        self.peer.desk.keep(Append(self.key, number, at, update.pages), hold.done if hold is not None else None)
-
-    def _forget(self) -> None:
-        if self.key:
-            self.peer.desk.keep(Forget(self.key, self.queue.first), None)
-
-
-_STATUS_HEADS = [bytes((0, status)) for status in range(256)]
 
 
 def _status_only(status: int) -> Update:
