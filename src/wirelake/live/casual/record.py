@@ -17,4 +17,5 @@ RECORD = Live(
     },
     verbs=("call", "enqueue", "dequeue", "discover"),
     transports=("tcp",),
+    has_queues=True,
 )

@@ -50,4 +50,8 @@ def open_store(
                 f"a store in PostgreSQL needs psycopg: pip install 'wirelake[postgres]' ({error})"
             ) from None
         return PostgresStore(text, queues, is_guest=is_guest)
+    if "://" in text:
+        raise StorageError(
+            f"{text}: a store is a path or postgresql://…; what a domain offers, wirelake discover tells"
+        )
     return SqliteStore(Path(where), queues, is_guest=is_guest)

@@ -39,10 +39,10 @@ from .schema import (
 SECOND = 1_000_000_000
 
 FIRST = """SELECT seq FROM messages WHERE queue = ? AND state = 0
-    ORDER BY available, timestamp, seq LIMIT 1 {skip_locked}"""
+    ORDER BY timestamp, available, seq LIMIT 1 {skip_locked}"""
 FIRST_SELECTED = """SELECT seq FROM messages
     WHERE queue = ? AND state = 0 AND selector <> 0 AND selector = ? AND properties = ?
-    ORDER BY available, timestamp, seq LIMIT 1 {skip_locked}"""
+    ORDER BY timestamp, available, seq LIMIT 1 {skip_locked}"""
 BY_ID = "SELECT seq FROM messages WHERE queue = ? AND id = ? AND state IN (0, 1) {skip_locked}"
 
 
