@@ -14,7 +14,7 @@ from wirelake.live.core.address import parse_address
 from wirelake.live.hub.hub import SettingsError, default_settings, load_settings, read_settings, with_listeners
 from wirelake.live.hub.settings import HubSettings
 from wirelake.live.mb.service import MbSettings
-from wirelake.live.records import LIVE
+from wirelake.live.records import LIVE, TRANSPORTS
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "hub.toml"
 
@@ -67,7 +67,8 @@ def test_the_example_shows_every_setting_and_its_default() -> None:
     settings = read(uncommented())
     shown = tomllib.loads(uncommented())
     for name, live in LIVE.items():
-        known = {one.name for one in dataclasses.fields(live.service)} - {"users_file", "authenticator"}
+        absent = {"users_file", "authenticator"} | {name for name in TRANSPORTS if name not in live.transports}
+        known = {one.name for one in dataclasses.fields(live.service)} - absent
         assert set(shown[name]) == known
     mb, ceda = settings.services["mb"], settings.services["ceda"]
     assert isinstance(mb, MbSettings) and isinstance(ceda, CedaSettings)
@@ -87,7 +88,7 @@ def test_the_example_shows_every_setting_and_its_default() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("[mqtt]", "mqtt: no such key; there are ceda, log, mb, memory, metrics, shutdown, tap, tls"),
+        ("[mqtt]", "mqtt: no such key; there are casual, ceda, log, mb, memory, metrics, shutdown, tap, tls"),
         ("mb = 3", "mb: has to be a table, not 3"),
         (
             "[mb]\nport = 3001",

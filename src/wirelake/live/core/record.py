@@ -66,7 +66,7 @@ class Live:
     def hub_listeners(self) -> dict[str, int]:
         """The ports of a hub without settings, which has no certificate."""
         ports = self.ports
-        return {transport: ports[transport] for transport in UNENCRYPTED if transport in self.transports}
+        return {name: ports[name] for name in UNENCRYPTED if name in self.transports and name in ports}
 
     def port(self, transport: str) -> int:
         """Return the usual port. ValueError if there is none."""
