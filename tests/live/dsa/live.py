@@ -8,7 +8,9 @@ from typing import Any
 
 from tests.live.certificates import Authority
 from tests.live.live import Live
+from wirelake.live import dsa
 from wirelake.live.drive.server import Certificate, Server
+from wirelake.live.dsa import Call, DsaClient, Nodes
 from wirelake.live.dsa.service import DsaSettings, RoleSettings
 from wirelake.live.dsa.wire import DSA_TCP
 
@@ -42,3 +44,17 @@ async def dsa_broker(*transports: str, authority: Authority | None = None, **set
         yield live
     finally:
         await live.kill()
+
+
+@asynccontextmanager
+async def boiler_and_broker() -> AsyncIterator[tuple[Broker, DsaClient]]:
+    """A broker with a link that has a value and an action."""
+    nodes = Nodes()
+    nodes.add("main/temp", value=21.5, writable="write", unit="C")
+
+    @nodes.action("main/add", params={"x": "number", "y": "number"})
+    def add(call: Call) -> Any:
+        return call["x"] + call["y"]
+
+    async with dsa_broker() as live, dsa.connect(live.url(), name="boiler", nodes=nodes) as link:
+        yield live, link

@@ -35,7 +35,8 @@ from .handlers import Call, Calls, StatusError
 from .handshake import Identity
 from .key_file import load_identity
 from .listing import Listing, Table
-from .nodes import Node, Nodes
+from .nodes import Node
+from .nodes import Nodes as SessionNodes
 from .permissions import level_named
 from .requester import CLOSED, DISCONNECTED, Stream
 from .wire import DSA_TCP, status_name
@@ -43,6 +44,13 @@ from .wire import DSA_TCP, status_name
 RECONNECT = Reconnect(seconds=1.0, most_seconds=60.0, jitter=0.0, step=1.0, settled_seconds=60.0)
 REQUEST_SECONDS = 30.0
 PERMISSION_DENIED = 0x40
+
+
+class Nodes(SessionNodes):
+    """A tree of nodes, whose values have the time at which they were set. One tree belongs to one link."""
+
+    def __init__(self) -> None:
+        super().__init__(time.time)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +213,6 @@ class DsaClient(Client[Value, Call]):
         self._session.responder.now = asyncio.get_running_loop().time
         self.nodes = nodes
         """What others see of us, below ``downstream/…`` of the broker."""
-        nodes.clock = time.time
         nodes.wake = self._wake
         self._calls = Calls(self._connection)
         self._feeds: set[Feed] = set()
