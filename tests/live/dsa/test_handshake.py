@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 
 import pytest
 
@@ -217,27 +216,6 @@ def test_a_refusal_by_status_is_understood_in_both_forms(status: int, counts: in
         with pytest.raises(HandshakeRefused, match="the server refused") as refused:
             ours.finish(found[0])
         assert refused.value.status == counts
-
-
-def test_a_key_file_is_made_once_for_its_owner_only(tmp_path: Path) -> None:
-    path = tmp_path / "keys" / "link.key"
-    first = Identity.load(path, "a-")
-    assert path.stat().st_mode & 0o777 == 0o600
-    assert list(path.parent.iterdir()) == [path]
-    assert Identity.load(path, "a-").dsid == first.dsid
-    path.chmod(0o644)
-    with pytest.raises(ValueError, match="chmod 600"):
-        Identity.load(path)
-
-
-def test_a_file_that_is_no_key_file_is_refused_without_showing_it(tmp_path: Path) -> None:
-    path = tmp_path / "link.key"
-    for content in (b"", b"00" * 32, b"hunter2", b"ff" * 33, b"\xff\xfe"):
-        path.write_bytes(content)
-        path.chmod(0o600)
-        with pytest.raises(ValueError, match="no key file") as refused:
-            Identity.load(path)
-        assert "hunter2" not in str(refused.value)
 
 
 def test_no_repr_shows_a_key_or_a_token() -> None:

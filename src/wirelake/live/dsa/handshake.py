@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import os
 import random
 import re
 from base64 import urlsafe_b64encode
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -113,25 +111,7 @@ class Identity:
     @classmethod
     def make(cls, chance: random.Random, prefix: str = "") -> Identity:
         """Return a new identity; ``chance`` must be unpredictable where it matters."""
-        return cls(_new_key(chance), prefix)
-
-    @classmethod
-    def load(cls, path: Path, prefix: str = "", chance: random.Random | None = None) -> Identity:
-        """Return the identity whose key is in a file. The first time the file is made, for its owner only."""
-        try:
-            if path.stat().st_mode & 0o077:
-                raise ValueError(f"{path} holds a private key and others may read it: run chmod 600 {path}")
-            content = path.read_bytes()
-        except FileNotFoundError:
-            content = _write_key(path, _new_key(chance or random.SystemRandom()))
-        try:
-            return cls(bytes.fromhex(content.decode("ascii").strip()), prefix)
-        except UnicodeDecodeError:
-            pass
-        except ValueError as error:
-            if "dsId" in str(error):
-                raise
-        raise ValueError(f"{path} is no key file: it has to hold {KEY_BYTES} bytes in hex")
+        return cls(new_key(chance), prefix)
 
     def share(self, public_key: bytes) -> bytes:
         """Return the secret that we share with the owner of a public key."""
@@ -260,28 +240,9 @@ def _read(message: Received, method: int) -> Any:
         raise HandshakeRefused(f"a handshake that cannot be read: {error.rule}") from None
 
 
-def _new_key(chance: random.Random) -> bytes:
+def new_key(chance: random.Random) -> bytes:
+    """Return a private key."""
     return chance.randrange(1, _ORDER).to_bytes(KEY_BYTES, "big")
-
-
-def _write_key(path: Path, key: bytes) -> bytes:
-    """Write a key file that others never can read, not even for a moment; return what is in it."""
-    content = key.hex().encode() + b"\n"
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            os.link(fresh, path)  # unlike a rename, this never replaces a key that somebody made meanwhile
-        except FileExistsError:
-            return path.read_bytes()
-    finally:
-        fresh.unlink()
-    return content
 
 
 def _base64(data: bytes) -> str:

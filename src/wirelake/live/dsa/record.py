@@ -19,6 +19,23 @@ RECORD = Live(
                 metavar="TEXT",
                 variable="WIRELAKE_TOKEN",
             ),
+            VerbOption("responder", "appear in the tree of the broker while connected.", bool, default=False),
+        ),
+        "subscribe": (
+            VerbOption(
+                "qos",
+                "0: the newest value, 1: all values, 2: also those while we are not connected, 3: also over a restart "
+                "of the broker.  [default: 0]",
+                int,
+                metavar="0..3",
+            ),
+            VerbOption("queue_size", "bytes that may wait for us at the broker.  [default: 65536]", int, metavar="N"),
+            VerbOption("queue_seconds", "how long a value may wait there.  [default: 120]", int, metavar="S"),
+        ),
+        "invoke": (
+            VerbOption(
+                "permission", "the most that the action may do for us: list, read, write, config.", metavar="TEXT"
+            ),
         ),
     },
     verbs=("list", "get", "set", "invoke", "subscribe"),

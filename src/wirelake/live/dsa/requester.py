@@ -188,12 +188,13 @@ class Requester:
                 entries[wire.decode_text(key)] = read_msgpack(packed) if packed else ABSENT
         except DecodeError as found:
             error = self._bad(found)
-        self._events.append(
-            Listed(
-                stream, entries, status, message.headers.refreshed, status == INITIALIZING, message.headers.pub_path,
-                error, len(message.body),
-            )
-        )  # fmt: skip
+        if message.body or not wire.is_closed(status) or status == CLOSED:
+            self._events.append(
+                Listed(
+                    stream, entries, status, message.headers.refreshed, status == INITIALIZING,
+                    message.headers.pub_path, error, len(message.body),
+                )
+            )  # fmt: skip
         self._after(stream, message, status)
 
     def _resulted(self, stream: Stream, message: Received) -> None:

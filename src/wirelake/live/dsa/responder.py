@@ -20,7 +20,7 @@ from .connection import Connection
 from .events import ABSENT, Aborted, Fed, Invoked, SetDone, SetWanted
 from .nodes import Node, Nodes
 from .paths import InvalidPath, check_path
-from .queues import PERSISTENT, Queue, Update, Wish
+from .queues import DURABLE, PERSISTENT, Queue, Update, Wish
 from .streams import Joiner, MessageQueue, Pool
 from .wire import Outgoing, Received
 
@@ -376,11 +376,13 @@ class Responder:
         if isinstance(before, Subscription) and before.node is node:
             stream = before
             stream.queue.change(wish, self._now)
-        elif parked is not None and parked.queue.wish == wish:
+        elif parked is not None and wish.qos >= DURABLE:
+            # A broker may want other options by now, for all who subscribe through it: what is kept is for them too.
             stream = parked
             del self._parked[path]
             self._timers.drop(path)
             stream.key = key
+            stream.queue.change(wish, self._now)
         else:
             self._end(key)
             stream = Subscription(self, key, node, path, wish, headers.no_stream)

@@ -13,6 +13,7 @@ from ..drive.endpoint import Endpoint
 from ..hub.settings import Served, ServiceSettings
 from ..storage.sqlite import SqliteStorage
 from .handshake import Identity
+from .key_file import load_identity
 from .options import BrokerOptions
 from .paths import InvalidPath, check_path, is_name
 from .permissions import DEFAULT, LEVELS, Role, level_named
@@ -105,7 +106,7 @@ class DsaSettings(ServiceSettings):
         try:
             if self.key_file is None:
                 return Identity.make(chance, f"{self.name}-")
-            return Identity.load(self.key_file, f"{self.name}-", chance)
+            return load_identity(self.key_file, f"{self.name}-", chance)
         except OSError as error:
             raise SettingsError(f"dsa.key_file: cannot use {self.key_file}: {error.strerror}") from None
         except ValueError as error:

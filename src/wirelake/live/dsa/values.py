@@ -37,7 +37,19 @@ class Values:
     """One subscription at its source. ``is_offline``: the source is not there."""
 
     reply_method = p.SUB_R
-    __slots__ = ("_group", "_hold", "desk", "is_offline", "last", "path", "request_id", "source", "subscribers", "wish")
+    __slots__ = (
+        "_group",
+        "_hold",
+        "_is_renewed",
+        "desk",
+        "is_offline",
+        "last",
+        "path",
+        "request_id",
+        "source",
+        "subscribers",
+        "wish",
+    )
 
     def __init__(self, source: ValueSource, path: str, *, is_offline: bool = False) -> None:
         self.source = source
@@ -52,6 +64,8 @@ class Values:
         self._group: Update | None = None
         """An update whose pages have not all come."""
         self._hold: Hold | None = None
+        self._is_renewed = False
+        """Whether the source was asked again, so that it will tell the current value again."""
 
     # --- subscribers
 
@@ -88,6 +102,7 @@ class Values:
             wish = wish.joined(subscriber.queue.wish)
         if wish != self.wish or is_first:
             self.wish = wish
+            self._is_renewed = not is_first
             self.source.ask_values(self)
 
     # --- what the source sends
@@ -98,8 +113,11 @@ class Values:
         status = plain_status(headers.status or 0)
         page = headers.page_id or 0
         self.is_offline = False
+        is_renewed, self._is_renewed = self._is_renewed, False
         if not page:
             self._break_group()
+            if is_renewed and self.last is not None and self.last.pages == [(b"", message.body)] and not status:
+                return False  # the current value once more, because we have asked once more
             update = Update([(b"", message.body)], status)
             self._hand_on(update, message.ack_id, connection)
         else:
