@@ -24,6 +24,7 @@ from wirelake.generate.truth import Truth
 from wirelake.ingest.inline_runner import InlineRunner
 from wirelake.ingest.run import ingest
 from wirelake.spec import Protocol
+from wirelake.spec.plain import beyond
 from wirelake.spec.render import as_markdown, tables
 from wirelake.spec.resolve import layout
 
@@ -31,6 +32,8 @@ ROOT = Path(__file__).resolve().parents[2]
 FILES = {path.stem: path for path in sorted((ROOT / "examples" / "protocols").glob("*.py"))}
 NAMES = list(FILES)
 CASES = 400
+LISTED = r"\| `(\w+)\.py` \| (\d+) \|[^|]*\| ([^|]*) \|"
+"""A row of the gallery's page: file, lines, document, readers."""
 
 
 def name_of(stem: str) -> str:
@@ -118,3 +121,12 @@ def test_a_declaration_is_described_in_full(stem: str) -> None:
     protocol = load(name_of(stem))
     page = as_markdown(tables(protocol))
     assert all(f"### {cls.__message__['name']} (" in page for cls in protocol.messages)
+
+
+def test_the_gallery_lists_its_files_with_their_lines_and_readers() -> None:
+    page = (ROOT / "examples" / "protocols" / "README.md").read_text(encoding="utf-8")
+    listed = {name: (int(lines), who) for name, lines, who in re.findall(LISTED, page)}
+    counted = {stem: len(path.read_text(encoding="utf-8").splitlines()) for stem, path in FILES.items()}
+    assert {name: lines for name, (lines, _) in listed.items()} == counted
+    for stem, (_, who) in listed.items():
+        assert ("kernel" in who) == (not beyond(layout(load(name_of(stem)))))

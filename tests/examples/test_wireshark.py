@@ -1,0 +1,75 @@
+"""Wireshark's own dissectors see in the gallery's traffic what our declarations see: another implementation agrees."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from tests.examples.test_protocols import name_of
+from tests.needs import require
+from wirelake import load
+from wirelake.generate import Event, generate, write_pcap
+
+BETWEEN, AND = "\x1f", "\x1e"
+
+
+def seen_by_wireshark(capture: Path, dissector: str, port: int, *fields: str) -> list[tuple[list[str], ...]]:
+    """The values of these fields, packet by packet; a packet may hold several messages."""
+    require("tshark")
+    command = ["tshark", "-r", str(capture), "-d", f"tcp.port=={port},{dissector}", "-Y", dissector, "-T", "fields"]
+    command += ["-E", f"separator={BETWEEN}", "-E", f"aggregator={AND}", "-E", "occurrence=a"]
+    for field in fields:
+        command += ["-e", field]
+    home = {"HOME": str(capture.parent), "XDG_CONFIG_HOME": str(capture.parent)}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, **home})
+    rows = [line.split(BETWEEN) for line in done.stdout.splitlines()]
+    return [tuple(cell.split(AND) if cell else [] for cell in row) for row in rows]
+
+
+def traffic(stem: str, capture: Path) -> list[Event]:
+    made = generate(load(name_of(stem)), messages=300, connections=2, seed=6)
+    write_pcap(made, capture)
+    return list(made)
+
+
+def flat(rows: list[tuple[list[str], ...]], place: int) -> list[int]:
+    return [int(value, 0) for row in rows for value in row[place]]
+
+
+def codes(events: list[Event]) -> list[int]:
+    return [event.message.__message__["code"] for event in events]
+
+
+def given(events: list[Event], name: str) -> list[Any]:
+    """The values of a field that messages have, in order."""
+    values = (getattr(event.message, name, None) for event in events)
+    return [value for value in values if value is not None]
+
+
+def test_mqtt_packets_are_those_that_wireshark_sees(tmp_path: Path) -> None:
+    events = traffic("mqtt", tmp_path / "a.pcap")
+    fields = ("mqtt.msgtype", "mqtt.msgid", "mqtt.qos", "mqtt.kalive", "mqtt.conack.val")
+    rows = seen_by_wireshark(tmp_path / "a.pcap", "mqtt", 1883, *fields)
+    assert sorted(flat(rows, 0)) == sorted(codes(events))
+    assert sorted(flat(rows, 1)) == sorted(given(events, "packet_id"))
+    published = [event for event in events if event.message.__message__["name"] == "publish"]
+    assert sorted(flat(rows, 2)) == sorted(given(published, "qos"))
+    assert sorted(flat(rows, 3)) == sorted(given(events, "keep_alive"))
+    assert sorted(flat(rows, 4)) == sorted(given(events, "return_code"))
+
+
+def test_modbus_frames_are_those_that_wireshark_sees(tmp_path: Path) -> None:
+    events = traffic("modbus_tcp", tmp_path / "a.pcap")
+    rows = seen_by_wireshark(tmp_path / "a.pcap", "mbtcp", 502, "mbtcp.trans_id", "mbtcp.unit_id", "mbtcp.len")
+    assert sorted(flat(rows, 0)) == sorted(given(events, "transaction"))
+    assert sorted(flat(rows, 1)) == sorted(given(events, "unit"))
+    assert sorted(flat(rows, 2)) == sorted(len(event.frame) - 6 for event in events)
+
+
+def test_hpfeeds_frames_are_those_that_wireshark_sees(tmp_path: Path) -> None:
+    events = traffic("hpfeeds", tmp_path / "a.pcap")
+    rows = seen_by_wireshark(tmp_path / "a.pcap", "hpfeeds", 10000, "hpfeeds.opcode", "hpfeeds.msglen")
+    assert sorted(flat(rows, 0)) == sorted(codes(events))
+    assert sorted(flat(rows, 1)) == sorted(len(event.frame) for event in events)
