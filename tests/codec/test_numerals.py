@@ -1,0 +1,91 @@
+"""Numbers that take as many bytes as they need, as their documents show them."""
+
+from __future__ import annotations
+
+import pytest
+
+from wirelake.codec.numerals import bits_of, read_numeral, write_numeral
+from wirelake.errors import BadValue, DecodeError, EncodeError, Incomplete
+from wirelake.spec import bits, digits, u8, varint
+from wirelake.spec import nodes as n
+
+LOW_FIRST = {0: "00", 127: "7f", 128: "8001", 300: "ac02", 16383: "ff7f", 16384: "808001", 268435455: "ffffff7f"}
+"""MQTT 3.1.1, table 2.4; 300 is the example of Protocol Buffers."""
+HIGH_FIRST = {0: "00", 127: "7f", 128: "8100", 8192: "c000", 0x3FFF: "ff7f", 0x4000: "818000"}
+"""Standard MIDI files, variable-length quantities."""
+
+
+@pytest.mark.parametrize(("value", "written"), LOW_FIRST.items())
+def test_low_bits_come_first(value: int, written: str) -> None:
+    raw = bytes.fromhex(written)
+    assert write_numeral(varint(4), value, "") == raw
+    assert read_numeral(varint(4), raw + b"\xff", 0, len(raw) + 1, "") == (value, len(raw))
+
+
+@pytest.mark.parametrize(("value", "written"), HIGH_FIRST.items())
+def test_high_bits_come_first(value: int, written: str) -> None:
+    wire, raw = varint(4, high_first=True), bytes.fromhex(written)
+    assert write_numeral(wire, value, "") == raw
+    assert read_numeral(wire, b"x" + raw, 1, 1 + len(raw), "") == (value, 1 + len(raw))
+
+
+@pytest.mark.parametrize("wire", [varint(4), varint(4, high_first=True), digits(b" ", -500, 500), digits(b";", 0, 99)])
+def test_the_beginning_of_a_number_is_incomplete(wire: n.Varint | n.Digits) -> None:
+    raw = write_numeral(wire, 98, "") if isinstance(wire, n.Digits) else write_numeral(wire, 12345, "")
+    for stop in range(len(raw)):
+        with pytest.raises(Incomplete):
+            read_numeral(wire, raw, 0, stop, "")
+
+
+@pytest.mark.parametrize(
+    ("wire", "raw", "offset"),
+    [
+        (varint(2), b"\xff\xff\x01", 1),
+        (varint(4), b"\x80\x00", 1),
+        (varint(4, high_first=True), b"\x80\x01", 1),
+        (digits(b" ", 0, 99), b"x ", 0),
+        (digits(b" ", 0, 99), b"1x ", 1),
+        (digits(b" ", 0, 99), b" ", 0),
+        (digits(b" ", 0, 99), b"01 ", 0),
+        (digits(b" ", 0, 99), b"-1 ", 0),
+        (digits(b" ", -9, 9), b"- ", 1),
+        (digits(b" ", 0, 99), b"123 ", 2),
+        (digits(b" ", 0, 42), b"43 ", 0),
+        (digits(b"", 0, 99), b"", 0),
+    ],
+)
+def test_what_is_no_number_is_refused_at_its_byte(wire: n.Varint | n.Digits, raw: bytes, offset: int) -> None:
+    with pytest.raises(DecodeError) as caught:
+        read_numeral(wire, raw, 0, len(raw), "here")
+    assert not isinstance(caught.value, Incomplete)
+    assert (caught.value.rule, caught.value.path) == ("varint" if isinstance(wire, n.Varint) else "digits", "here")
+    assert caught.value.offset == offset
+
+
+def test_lenient_numbers_may_be_longer_than_needed() -> None:
+    assert read_numeral(varint(4, lenient=True), b"\x81\x80\x00", 0, 3, "") == (1, 3)
+    assert read_numeral(digits(b" ", lenient=True), b"007 ", 0, 4, "") == (7, 4)
+    assert read_numeral(digits(b" ", base=16, lenient=True), b"FF ", 0, 3, "") == (255, 3)
+
+
+def test_digits_may_end_with_their_range() -> None:
+    assert read_numeral(digits(b"", 0, 999), b"12|", 0, 2, "") == (12, 2)
+    assert read_numeral(digits(b"", base=16), b"fe", 0, 2, "") == (254, 2)
+
+
+def test_numbers_that_do_not_fit_are_not_written() -> None:
+    for wire, value in ((varint(1), 128), (varint(2), -1), (digits(b" ", 0, 9), 10)):
+        with pytest.raises(EncodeError):
+            write_numeral(wire, value, "")
+
+
+def test_bits_are_counted_from_the_lowest() -> None:
+    wire = bits(u8, 4, 3)
+    assert isinstance(wire, n.Bits)
+    assert bits_of(wire, 0b1101_0110) == 0b101
+
+
+def test_a_fault_is_never_taken_for_a_shortage() -> None:
+    """However many bytes come, what is wrong already stays wrong."""
+    with pytest.raises(BadValue):
+        read_numeral(digits(b" ", 0, 99), b"9x", 0, 2, "")
