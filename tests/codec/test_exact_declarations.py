@@ -14,6 +14,7 @@ from wirelake import StreamDecoder, decode, encode
 from wirelake.codec.annotate import annotate
 from wirelake.codec.encoder import encode_frame
 from wirelake.codec.json import from_json
+from wirelake.codec.quick_encoder import encoder_for
 from wirelake.codec.stream import Decoded, readings
 from wirelake.columnar.message_to_row import row_of
 from wirelake.columnar.row_to_message import message_of
@@ -47,7 +48,7 @@ def test_messages_are_written_and_read_back(protocol: Protocol) -> None:
     assert beyond(reading)
     for frame in frames_of(protocol, Random(1)):
         message = decode(protocol, frame)
-        assert encode(message) == frame
+        assert encode(message) == frame == encoder_for(reading)(message)
         shown = json.loads(json.dumps(message.to_json()))
         if "NaN" not in str(shown):
             assert encode_frame(reading, from_json(reading, shown)) == frame

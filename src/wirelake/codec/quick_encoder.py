@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..spec import nodes as n
+from ..spec.plain import beyond
 from ..spec.resolve import Layout, MessageNode
 from .encoder import encode_frame
 from .frame import kept_fields, struct_fields
@@ -47,7 +48,7 @@ def encoder_for(layout: Layout) -> Encode:
 
 def _compile(layout: Layout, message: Any) -> Encode | None:
     node = layout.messages.get(message.__message__["code"])
-    if node is None or node.cls is not type(message):
+    if node is None or node.cls is not type(message) or beyond(layout):
         return None
     try:
         return _Compiler(layout, node).compile()

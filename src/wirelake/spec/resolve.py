@@ -42,7 +42,11 @@ class MessageNode:
         return (self.cls.__doc__ or "").strip()
 
     def field(self, name: str) -> n.Field:
-        return next(f for f in self.fields if f.name == name)
+        return self._by_name[name]
+
+    @cached_property
+    def _by_name(self) -> dict[str, n.Field]:
+        return {f.name: f for f in self.fields}
 
     @cached_property
     def body(self) -> n.Field | None:
