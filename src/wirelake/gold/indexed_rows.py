@@ -34,7 +34,7 @@ class _Segment(Generic[Rows]):
 
     @classmethod
     def of(cls, rows: Rows, key: Keys) -> _Segment[Rows]:
-        order = np.argsort(key, kind="stable")
+        order = np.argsort(key)  # rows of a key in any order: they are found all together
         return cls(rows, len(key), order, key[order])
 
     def having(self, wanted: Keys) -> Mask:
