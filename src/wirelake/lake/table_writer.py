@@ -149,7 +149,7 @@ class TableWriter:
         if len(self._parts) > MAX_DATES:
             self._finish(next(iter(self._parts)))
 
-    def _flush(self, part: _Part, is_end: bool = False) -> None:
+    def _flush(self, part: _Part) -> None:
         """Write the waiting rows of a date as row groups."""
         if not part.waiting:
             return
@@ -157,8 +157,6 @@ class TableWriter:
         if self.attempt.sensor:
             zeros = pa.array(np.zeros(table.num_rows, np.int32))
             table = table.add_column(0, SENSOR, pa.DictionaryArray.from_arrays(zeros, [self.attempt.sensor]))
-        if is_end and part.sink is None:
-            table = _with_required(table)
         if part.sink is None:
             part.sink = self._open(part, table)
         part.sink.write(table, self.row_group_rows)
@@ -179,7 +177,7 @@ class TableWriter:
 
     def _finish(self, day: int) -> None:
         part = self._parts[day]
-        self._flush(part, is_end=True)
+        self._flush(part)
         assert part.sink is not None
         size = part.sink.close()
         del self._parts[day]
@@ -189,18 +187,6 @@ class TableWriter:
                 self.table, part.partition, part.sink.staged, part.name, part.rows, size, *times, self.attempt.sensor
             )
         )
-
-
-def _with_required(table: pa.Table) -> pa.Table:
-    """Return the rows of a whole file with the columns that have no null marked as such: a tenth less to write.
-
-    Readers take columns of tables for nullable, whatever a file says.
-    """
-    fields = [
-        field if column.null_count else field.with_nullable(False)
-        for field, column in zip(table.schema, table.columns, strict=True)
-    ]
-    return pa.Table.from_arrays(table.columns, schema=pa.schema(fields))
 
 
 def _as_given(wanted: pa.Field, given: pa.Field) -> pa.Field:
