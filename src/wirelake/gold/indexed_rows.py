@@ -1,7 +1,8 @@
 """Rows that wait until something with their key comes. There may be millions of them, and most are never touched.
 
 They lie in segments, each with an index of its keys. Small segments are merged into larger ones as in a counter, so
-that a row is moved only a few times, up to a size that bounds the memory this takes. What is taken out is crossed off; a segment mostly crossed off is packed.
+that a row is moved only a few times, up to a size that bounds the memory this takes. What is taken out is crossed off;
+a segment mostly crossed off is packed.
 """
 
 from __future__ import annotations
