@@ -172,7 +172,7 @@ class TableWriter:
         part.name = f"part-{attempt.staging.number:08d}-{attempt.task}-{self._file_count}.parquet"
         self._file_count += 1
         place = join(attempt.directory, self.table, part.partition, part.name)
-        chosen = known_encodings(self.table, table)
+        chosen = known_encodings((self.table, self._given), table)
         return Sink(attempt, place, lambda stream: pq.ParquetWriter(stream, table.schema, **chosen))
 
     def _finish(self, day: int) -> None:
