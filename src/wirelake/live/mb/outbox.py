@@ -48,6 +48,7 @@ class Outbox:
         """
         framed = b"".join((pack_size(len(header) + len(tail)), header, tail))
         others: dict[Framing, bytes] | None = None
+        audit = self.audit if self.audit.listeners else None
         is_sent = False
         for service in receivers:
             link = service.link
@@ -65,6 +66,6 @@ class Outbox:
                 link.send(others[framing])
             if link.unsent > self.max_unsent:
                 self.overflow(service)
-            if self.audit.listeners:
-                self.audit.sent(service, header, tail[1:], masked)
+            if audit is not None:
+                audit.sent(service, header, tail[1:], masked)
         return is_sent

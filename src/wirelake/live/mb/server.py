@@ -220,7 +220,9 @@ class MbBroker(Session):
             return
         if self.log.readers:
             self.log.write("info", "MessageRouter", f"Publishing message to topic: {head.topic}", service)
-        if not self.outbox.forward(receivers, head.forward + self._ids.take(), tail, rid):
+        ids = self._ids
+        new = ids.ready.pop() if ids.ready else ids.take()
+        if not self.outbox.forward(receivers, head.forward + new, tail, rid):
             raise Fault("INTERNAL_ERROR", "the connections of all receivers are closing")
         if rid is not None:
             self.outbox.reply(service, head, rid, SUCCESS)
