@@ -18,7 +18,6 @@ from ...errors import DecodeError, EncodeError, Incomplete
 from ...protocols import ceda as p
 from ...spec.resolve import Layout, layout
 from ..core.link import Framing, Link
-from ..core.session import Session
 from .records import cells, is_record
 
 CEDA4, CEDA4_WS = "ceda4", "ceda4-ws"
@@ -98,15 +97,6 @@ def java_warning(payload: bytes, names: tuple[bytes, ...] = ()) -> str:
     ):
         return "a message this short is held back by Java peers"
     return ""
-
-
-def warn_once(session: Session, noted: set[str], warning: str) -> None:
-    """Count a warning about Java peers; log it the first time."""
-    if warning:
-        session.counts["java_warnings"] += 1
-        if warning not in noted:
-            noted.add(warning)
-            session.note("warn", warning)
 
 
 class Reader:
