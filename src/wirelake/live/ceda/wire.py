@@ -139,5 +139,5 @@ def is_clean_group_pub(payload: bytes, has_key: bool) -> bool:
         return False
     if not is_record(payload, at):
         return False
-    heads = [(fid, payload[at + offset] & 15) for fid, _, offset, _ in cells(payload[at:])]
+    heads = [(cell.fid, payload[at + cell.at] & 15) for cell in cells(payload[at:])]
     return len({fid for fid, _ in heads}) == len(heads) and all(low > 1 and not low & 1 for _, low in heads)
