@@ -37,7 +37,8 @@ def test_a_subscription_gets_what_its_pattern_matches(case: dict[str, str]) -> N
     subscriptions: Subscriptions[int] = Subscriptions()
     subscriptions.add(1, case["pattern"])
     assert bool(subscriptions.route(case["topic"])) == case["matches"]
-    assert bool(subscriptions.matching([case["pattern"]], [case["topic"]])) == case["matches"]
+    found = [one for one in subscriptions.matches([case["pattern"]], [case["topic"]]) if isinstance(one, str)]
+    assert bool(found) == case["matches"]
 
 
 @given(

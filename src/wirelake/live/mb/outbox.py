@@ -22,17 +22,7 @@ class Outbox:
     overflow: Callable[[Service], None]
 
     def send(self, service: Service, header: bytes, payload: bytes) -> None:
-        link = service.link
-        if link.closing is not None:
-            return
-        if link.framing is MB_TCP:
-            link.send(b"".join((pack_size(len(header) + 1 + len(payload)), header, LF, payload)))
-        else:
-            link.say(header + LF + payload)
-        if link.unsent > self.max_unsent:
-            self.overflow(service)
-        if self.audit.listeners:
-            self.audit.sent(service, header, payload)
+        self.forward((service,), header, LF + payload)
 
     def reply(self, service: Service, head: Head, rid: bytes | None, payload: bytes) -> None:
         """A reply always has an id: an invented one if the message had none."""
