@@ -86,6 +86,7 @@ soak: setup ## run tests that take minutes
 	@$(BIN)/python -m benchmarks.soak
 	@$(BIN)/python -m benchmarks.floods
 	@$(BIN)/python -m benchmarks.crowd
+	@$(BIN)/python -m benchmarks.given_back
 	@$(BIN)/python -m benchmarks.metamorphic
 	@$(BIN)/python -m benchmarks.lives
 	@WIRELAKE_KILLS=25 $(BIN)/python -m pytest tests/spark/test_kill.py
