@@ -291,7 +291,7 @@ class Filled:
     def _payload(self) -> NDArray[np.int64]:
         parts = self.program.layout.frame.parts
         at = next(i for i, part in enumerate(parts) if isinstance(part, n.Size))
-        behind = sum(p.wire.size for p in parts[at + 1 :] if isinstance(p, n.Code))
+        behind = int(sum(p.wire.size for p in parts[at + 1 :] if isinstance(p, n.Code)))
         return self.lengths - self.payloads + behind
 
     def _present(self, name: str) -> NDArray[np.bool_]:
