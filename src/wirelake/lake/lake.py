@@ -37,7 +37,7 @@ from .. import __version__
 from ..errors import LakeError
 from .commit_records import Kept
 from .commits import Run, recover
-from .history import read_new, state_at
+from .history import parse_when, read_new, state_at
 from .inputs import Input
 from .layout import hidden, places, places_of_past
 from .lock import locked
@@ -140,15 +140,17 @@ class Lake:
 
         Its files can be read for the grace period, also if later commits replace them.
         """
-        return self._at(self.refresh().copy())
+        snapshot = self._at(self.refresh().copy())
+        snapshot._is_past = self._is_past
+        return snapshot
 
-    def at(self, when: int | datetime) -> Lake:
-        """Return the lake as it was after a commit, or at a time, for reading.
+    def at(self, when: int | datetime | str) -> Lake:
+        """Return the lake as it was after a commit, or at a time, for reading. A text is one or the other.
 
         A lake reaches back for the grace period, and further where no sweep has come by. LakeError says what is gone: a
         commit, or a file when its table is read.
         """
-        past = self._at(state_at(self.store, when))
+        past = self._at(state_at(self.store, parse_when(when) if isinstance(when, str) else when))
         past._is_past = True
         return past
 
@@ -204,10 +206,14 @@ class Lake:
 
     def places(self, table: str) -> list[str]:
         """Return the paths of a table's committed files, as their file system names them."""
+        return self.store.full_paths(self.paths(table))
+
+    def paths(self, table: str) -> list[str]:
+        """Return the paths of a table's committed files in the lake, where snapshots find them."""
         paths = self.refresh().files_of(table).paths()
         if self._is_past:
-            return self.store.full_paths(places_of_past(self.store, paths))
-        return self.store.full_paths(places(self.store, paths, self._state.last))
+            return places_of_past(self.store, paths)
+        return places(self.store, paths, self._state.last)
 
     def summary(self) -> Summary:
         state = self.refresh()
