@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from dataclasses import asdict
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -30,6 +31,8 @@ def lake() -> None:
 
     \b
     wirelake lake status lake
+    wirelake lake compact lake
+    wirelake lake expire lake --before 2024-05-01
     wirelake lake files lake gold/exchanges
     """
 
@@ -108,3 +111,124 @@ def files_verb(place: str, table: str, as_of: int | datetime | None) -> None:
     with lake_errors():
         for path in opened(place, as_of).places(table):
             click.echo(path)
+
+
+# --- upkeep
+
+
+@lake.command("compact")
+@click.argument("place", metavar="LAKE")
+@click.option("--table", "tables", multiple=True, metavar="TABLE", help="Only this table; may be repeated.")
+@click.option(
+    "--target-mb",
+    type=click.IntRange(1, 4096),
+    default=128,
+    show_default=True,
+    help="About how large files become; larger than half of it are left alone.",
+)
+@click.option(
+    "--min-files", type=click.IntRange(2), default=2, show_default=True, help="Merge only so many files and more."
+)
+@quiet_option
+def compact_verb(place: str, tables: tuple[str, ...], target_mb: int, min_files: int, quiet: bool) -> None:
+    """Merge small files, by table, date and sensor, into files sorted by time.
+
+    It is a commit of its own: readers see the small files or the large ones. A late capture can still be put in its
+    place, so files of the newest captures are merged only when enough later ones have come.
+
+    \b
+    wirelake lake compact lake
+    wirelake lake compact lake --table silver/messages --min-files 8
+    """
+    from ..lake.compaction import compact
+    from ..lake.validation import is_table
+
+    for table in tables:
+        if not is_table(table):
+            raise click.UsageError(
+                f"{table!r} is not a table of a lake: gold/exchanges is one, silver/PROTOCOL another"
+            )
+    say = (lambda line: None) if quiet else (lambda line: click.echo(line, err=True))
+    with lake_errors(), opened(place).writing() as run:
+        done = compact(run, tables=tables or None, target_bytes=target_mb << 20, min_files=min_files, say=say)
+    emit(asdict(done))
+    if not quiet:
+        sizes = f"{size(done.bytes_before)} to {size(done.bytes_after)}"
+        click.echo(f"{done.files_before:,} files became {done.files_after:,}, {sizes}", err=True)
+
+
+@lake.command("expire")
+@click.argument("place", metavar="LAKE")
+@click.option(
+    "--before", type=click.DateTime(["%Y-%m-%d"]), required=True, metavar="DATE", help="The first date that stays."
+)
+@quiet_option
+def expire_verb(place: str, before: datetime, quiet: bool) -> None:
+    """Remove the rows of all dates before DATE, from every table that has dates, in one commit.
+
+    What goes is counted, and so are the accounts of connections that had ended: accounts still add up. Rows without a
+    time stay. The files are deleted after the grace period. A late capture of these dates can no longer be put in its
+    place.
+
+    \b
+    wirelake lake expire lake --before 2024-05-01
+    """
+    from ..lake.expiry import expire
+
+    with lake_errors(), opened(place).writing() as run:
+        done = expire(run, before.date())
+    emit(asdict(done))
+    if not quiet:
+        rows = ", ".join(f"{count:,} of {table}" for table, count in done.rows.items()) or "nothing"
+        click.echo(f"expired {rows}; {done.files:,} files, {size(done.bytes)}", err=True)
+
+
+@lake.command("sweep")
+@click.argument("place", metavar="LAKE")
+@click.option("--grace", type=click.FloatRange(0), metavar="SECONDS", help="Instead of the grace period of the lake.")
+@quiet_option
+def sweep_verb(place: str, grace: float | None, quiet: bool) -> None:
+    """Delete removed files whose grace period is over, and records that a checkpoint covers.
+
+    Every run that writes does this too. A grace of 0 takes files from under whoever reads a snapshot now.
+
+    \b
+    wirelake lake sweep lake
+    wirelake lake sweep lake --grace 0
+    """
+    from ..lake.sweep import sweep
+
+    with lake_errors(), opened(place).writing() as run:
+        state = run.lake.refresh()
+        period = run.lake.grace if grace is None else timedelta(seconds=grace)
+        deleted = sweep(run.lake.store, state, period)
+        emit({"deleted": deleted, "swept_to": state.swept})
+    if not quiet:
+        click.echo(f"deleted {deleted:,} files", err=True)
+
+
+@lake.command("configure")
+@click.argument("place", metavar="LAKE")
+@click.option("--buckets", type=click.IntRange(1, 999), help="Into how many parts gold is divided, for each sensor.")
+@click.option("--grace", type=click.FloatRange(0), metavar="SECONDS", help="How long snapshots find removed files.")
+def configure_verb(place: str, buckets: int | None, grace: float | None) -> None:
+    """Change the settings of a lake; without options, print them.
+
+    The number of buckets can change while nothing is open: run `wirelake ingest --final` before. Late captures are put
+    in their place from the first capture of their sensor on then.
+
+    \b
+    wirelake lake configure lake --grace 3600
+    wirelake lake configure lake --buckets 32
+    """
+    with lake_errors():
+        found = opened(place)
+        if buckets is not None or grace is not None:
+            with found.writing() as run:
+                if buckets is not None:
+                    from ..ingest.rebucket import rebucket
+
+                    rebucket(run, buckets)
+                if grace is not None:
+                    run.commit(settings={"grace_seconds": grace})
+        emit({"lake": found.path, "commit": found.number(), "settings": found.settings})

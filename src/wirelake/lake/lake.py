@@ -221,6 +221,14 @@ class Lake:
         at = state.last.at if state.last is not None else None
         return Summary(state.number, at, len(state.inputs), tables, state.facts)
 
+    def read_file(self, path: str, columns: list[str] | None = None) -> pa.Table:
+        """Return the rows of one committed file, without its date."""
+        import pyarrow.parquet as pq
+
+        (place,) = self.store.full_paths(places(self.store, [path], self.refresh().last))
+        with errors(self.store.show(path), "cannot be read"):
+            return pq.ParquetFile(place, filesystem=self.store.files).read(columns)
+
     def _schema(self, place: str) -> pa.Schema:
         import pyarrow.parquet as pq
 
