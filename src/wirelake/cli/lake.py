@@ -33,6 +33,7 @@ def lake() -> None:
     wirelake lake status lake
     wirelake lake compact lake
     wirelake lake expire lake --before 2024-05-01
+    wirelake lake delta lake
     wirelake lake files lake gold/exchanges
     """
 
@@ -232,3 +233,34 @@ def configure_verb(place: str, buckets: int | None, grace: float | None) -> None
                 if grace is not None:
                     run.commit(settings={"grace_seconds": grace})
         emit({"lake": found.path, "commit": found.number(), "settings": found.settings})
+
+
+@lake.command("delta")
+@click.argument("place", metavar="LAKE")
+@click.option("--drop", "is_dropped", is_flag=True, help="Publish no longer: delete the logs of the Delta tables.")
+@quiet_option
+def delta_verb(place: str, is_dropped: bool, quiet: bool) -> None:
+    """Publish the tables as Delta tables: LAKE/_tables/gold/exchanges and so on. Files are not copied.
+
+    Run it again after commits, as often as you like: it adds and removes what changed, one transaction per table, which
+    names the commit of the lake. It may run while another run writes. Removed files stay until the next publication,
+    and for the grace period after it. The tables are for reading: it refuses to go on behind somebody else's commit.
+
+    \b
+    wirelake lake delta lake
+    wirelake lake delta lake --drop
+    """
+    from ..lake.delta import drop, publish
+
+    with lake_errors():
+        if is_dropped:
+            emit({"dropped": drop(opened(place))})
+            return
+        done = publish(opened(place))
+    emit(asdict(done))
+    if not quiet:
+        added, removed = (sum(table[name] for table in done.tables.values()) for name in ("added", "removed"))
+        line = (
+            f"published commit {done.commit:,}: {added:,} files added, {removed:,} removed in {len(done.tables)} tables"
+        )
+        click.echo(line, err=True)

@@ -25,6 +25,7 @@ from .commits import Run
 from .layout import places
 from .staging import StagedFile, Staging
 from .store import Store
+from .table_files import joined
 from .table_writer import SENSOR
 
 TARGET_BYTES = 128 << 20
@@ -161,12 +162,6 @@ def _source(store: Store, paths: Sequence[str], drop: str) -> ds.Dataset:
     if drop in schema.names:
         schema = schema.remove(schema.get_field_index(drop))
     return ds.dataset(found, schema, "parquet", store.files)
-
-
-def joined(schemas: Sequence[pa.Schema]) -> pa.Schema:
-    """Return the schema with the columns of all of these; nested ones may have gained fields as well."""
-    distinct = list(dict.fromkeys(schema.remove_metadata() for schema in schemas))
-    return distinct[0] if len(distinct) == 1 else pa.unify_schemas(distinct, promote_options="permissive")
 
 
 def _slices(source: ds.Dataset, group: Group, time: str | None) -> Iterator[pa.Table]:

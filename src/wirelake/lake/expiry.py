@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .commits import Run
-from .compaction import joined
 from .lake import Lake
 from .staging import StagedFile
+from .table_files import joined
 
 ACCOUNTS, SESSIONS = "accounting", "gold/sessions"
 COUNTS = ("bytes_in", "bytes_decoded", "bytes_quarantined", "bytes_pending", "bytes_missing", "messages")

@@ -45,7 +45,7 @@ from .staging import StagedFile
 from .state import State
 from .store import Store, errors
 from .sweep import GRACE_SECONDS
-from .table_files import TableSummary
+from .table_files import TableSummary, joined
 from .validation import Count, Text, Values, printable, shown
 
 ABOUT = "_lake.json"
@@ -190,7 +190,7 @@ class Lake:
     def dataset(self, table: str, schema: pa.Schema | None = None) -> ds.Dataset:
         """Return a table for pyarrow, with its column ``date``: only the committed files.
 
-        Without ``schema`` it is that of the oldest and the newest file, joined. A table without rows needs one.
+        Without ``schema`` it has the columns of all files: a table may gain some. A table without rows needs one.
         """
         paths = self.places(table)
         if not paths:
@@ -199,7 +199,7 @@ class Lake:
             return ds.dataset(schema.append(pa.field("date", pa.date32())).empty_table())
         with errors(self.store.show(table), "cannot be read"):
             if schema is None:
-                schema = pa.unify_schemas([self._schema(path) for path in dict.fromkeys((paths[-1], paths[0]))])
+                schema = self.schema(table)
             if paths[0].count("/date="):
                 schema = schema.append(pa.field("date", pa.date32()))
             return ds.dataset(paths, schema, "parquet", self.store.files, DATES)
@@ -210,10 +210,15 @@ class Lake:
 
     def paths(self, table: str) -> list[str]:
         """Return the paths of a table's committed files in the lake, where snapshots find them."""
-        paths = self.refresh().files_of(table).paths()
+        return self._located(self.refresh().files_of(table).paths())
+
+    def _located(self, paths: list[str]) -> list[str]:
         if self._is_past:
             return places_of_past(self.store, paths)
         return places(self.store, paths, self._state.last)
+
+    def _resolved(self, paths: list[str]) -> list[str]:
+        return self.store.full_paths(self._located(paths))
 
     def summary(self) -> Summary:
         state = self.refresh()
@@ -225,14 +230,18 @@ class Lake:
         """Return the rows of one committed file, without its date."""
         import pyarrow.parquet as pq
 
-        (place,) = self.store.full_paths(places(self.store, [path], self.refresh().last))
+        self.refresh()
+        (place,) = self._resolved([path])
         with errors(self.store.show(path), "cannot be read"):
             return pq.ParquetFile(place, filesystem=self.store.files).read(columns)
 
-    def _schema(self, place: str) -> pa.Schema:
+    def schema(self, table: str) -> pa.Schema:
+        """Return the columns of a table that has files, without its date: those of all of them together."""
         import pyarrow.parquet as pq
 
-        return pq.read_schema(place, filesystem=self.store.files).remove_metadata()
+        samples = self._resolved(self.refresh().files_of(table).samples())
+        with errors(self.store.show(table), "cannot be read"):
+            return joined([pq.read_schema(place, filesystem=self.store.files) for place in samples])
 
     # --- writing
 
