@@ -127,6 +127,7 @@ class Effects:
         self._complete: asyncio.Event | None = None
         self._is_closed = False
         self._threads: dict[type[Effect], ThreadPoolExecutor] = {}
+        self._ended_now: list[tuple[Effect, Result]] = []
 
     def begin(self) -> None:
         """Begin with all that the session wants."""
@@ -178,8 +179,14 @@ class Effects:
         result = _result_of(future)
         if isinstance(result, Done) and inspect.isawaitable(result.value):
             self._start(effect, _wait_for(result.value))
-        else:
-            self._finish([(effect, result)])
+            return
+        if not self._ended_now:
+            self._loop.call_soon(self._finish_ended)  # with all that ends in this turn: their replies are one write
+        self._ended_now.append((effect, result))
+
+    def _finish_ended(self) -> None:
+        ended, self._ended_now = self._ended_now, []
+        self._finish(ended)
 
     async def _dial(self, effect: Dial) -> Link:
         pipe = self._endpoint.new_pipe(CLIENT, lambda link: self._finish([(effect, Done(link))]))
