@@ -11,6 +11,7 @@ import asyncio
 import inspect
 import logging
 import os
+import socket
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -192,7 +193,8 @@ class Effects:
         pipe = self._endpoint.new_pipe(CLIENT, lambda link: self._finish([(effect, Done(link))]))
         try:
             async with asyncio.timeout(DIAL_SECONDS):
-                await self._loop.create_connection(lambda: pipe, *effect.address)
+                transport, _ = await self._loop.create_connection(lambda: pipe, *effect.address)
+                transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         except TimeoutError:
             raise ConnectionFailed(f"{show_address(effect.address)} does not reply within {DIAL_SECONDS:g} s") from None
         except OSError as error:
