@@ -152,7 +152,7 @@ async def each_message(
     if single is not None:
         return await _send_one(send, single, "")
     status = number = 0
-    async for line in _standard_input():
+    async for line in standard_input():
         number += 1
         if not line.strip():
             continue
@@ -167,7 +167,7 @@ async def each_message(
     return status
 
 
-async def _standard_input() -> AsyncIterator[bytes]:
+async def standard_input() -> AsyncIterator[bytes]:
     """Yield the lines of standard input. A daemon thread reads them: a read from a terminal may never return."""
     loop = asyncio.get_running_loop()
     chunks: asyncio.Queue[bytes] = asyncio.Queue(4)

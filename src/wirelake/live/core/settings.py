@@ -118,6 +118,9 @@ class Reader:
         element = _element(kind)
         if element is not None and isinstance(value, list):
             return tuple(self.element(element, one, f"{key}[{n}]") for n, one in enumerate(value))
+        named = _named_element(kind)
+        if named is not None and isinstance(value, dict):
+            return {name: self.read(named, one, f"{key}.{name}") for name, one in value.items()}
         if kind == Address and isinstance(value, str):
             return self.address(value, key)
         if kind == tuple[str, ...] and isinstance(value, list):
@@ -132,7 +135,7 @@ class Reader:
             return value
         if not isinstance(value, bool) and isinstance(value, {int: int, float: int | float}.get(kind, ())):
             return self.number(kind(value), key, allowed)
-        name = _NAMES[kind] if element is None else "a list of tables"
+        name = "a list of tables" if element is not None else "a table of tables" if named is not None else _NAMES[kind]
         self.fail(key, f"has to be {name}, not {_shown(value)}")
 
     def element(self, kind: type[T], value: Any, key: str) -> T:
@@ -171,6 +174,14 @@ def _element(kind: Any) -> type | None:
     arguments = typing.get_args(kind)
     if typing.get_origin(kind) is tuple and isinstance(arguments[0], type) and dataclasses.is_dataclass(arguments[0]):
         return arguments[0]
+    return None
+
+
+def _named_element(kind: Any) -> type | None:
+    """The dataclass of tables by name."""
+    arguments = typing.get_args(kind)
+    if typing.get_origin(kind) is dict and dataclasses.is_dataclass(arguments[1]):
+        return arguments[1]  # type: ignore[return-value]
     return None
 
 
