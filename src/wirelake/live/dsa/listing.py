@@ -49,7 +49,7 @@ class Listing:
         if len(self) > most:
             raise LimitExceeded(
                 f"the list of {self.path!r} has more than {most} keys; read it update by update",
-                rule="list_limit", limit=most, actual=len(self),
+                rule="payload_too_large", limit=most, actual=len(self),
             )  # fmt: skip
 
     def _part(self, key: str) -> dict[str, Any]:
@@ -94,7 +94,10 @@ class Table:
         if len(self.rows) > self.most:
             if mode != "stream":
                 raise LimitExceeded(
-                    f"a table of more than {self.most} rows", rule="rows_limit", limit=self.most, actual=len(self.rows)
+                    f"a table of more than {self.most} rows",
+                    rule="payload_too_large",
+                    limit=self.most,
+                    actual=len(self.rows),
                 )
             del self.rows[: len(self.rows) - self.most]
 

@@ -38,7 +38,7 @@ def text(params: dict[str, Any], name: str, usual: str | None = None) -> str:
     return value
 
 
-def number(params: dict[str, Any], name: str, usual: int) -> int:
+def number_of(params: dict[str, Any], name: str, usual: int) -> int:
     value = params.get(name, usual)
     if isinstance(value, float) and value.is_integer():
         value = int(value)  # C++ and JavaScript make no difference
@@ -141,7 +141,7 @@ class SystemNodes:
         self.show_client(client, self._broker.sessions_of(client.dsid))
 
     def _set_sessions(self, client: Client, value: Any, answer: Answer) -> None:
-        count = number({"max-session": value}, "max-session", 1)
+        count = number_of({"max-session": value}, "max-session", 1)
         if count < 1:
             raise BadParameter("max-session is 1 or more")
         client.max_session = count
@@ -192,7 +192,7 @@ class SystemNodes:
         if role not in self._roles:
             raise BadParameter(f"there is no role {role!r}")
         start, end = read_time_range(text(params, "Time Range", ""))
-        count, sessions = number(params, "Count", 1), number(params, "Max Session", 1)
+        count, sessions = number_of(params, "Count", 1), number_of(params, "Max Session", 1)
         if sessions < 1:
             raise BadParameter("Max Session is 1 or more")
         is_managed = truth(params.get("Managed", False), "Managed")
