@@ -216,9 +216,10 @@ class Connection:
         self._held.pop(ack_id, None)
 
     def resume_ack(self, ack_id: int | None) -> None:
-        """Begin with an ack of what came last on the connection before this one."""
+        """Begin with an ack of what came last on the connection before this one. A peer that has forgotten its session
+        counts from 1 again, so what is acknowledged afterwards need not follow it.
+        """
         if ack_id:
-            self._told = ack_id
             self.say(wire.ack(ack_id), self.now)
 
     def _send_ack(self) -> None:
