@@ -184,10 +184,10 @@ class DsaLife(Life):
     def check(self) -> None:
         broker = self.hub.session
         assert isinstance(broker, DsaBroker)
-        assert {peer.client.dsid for peer in broker.peers.values()} == {
+        assert {peer.client.dsid for peer in broker.sessions.peers.values()} == {
             player.link.identity.dsid for player in self.players if isinstance(player, DsaPlayer)
         }
-        assert not broker.quarantined and not broker.counts["values_dropped"]
+        assert not broker.sessions.quarantined and not broker.counts["values_dropped"]
 
 
 def _name(number: int) -> str:

@@ -138,7 +138,7 @@ class SystemNodes:
             raise BadParameter(f"there is no role {role!r}")
         client.role = role
         self._admission.keep_client(client, answer)
-        self.show_client(client, self._broker.sessions_of(client.dsid))
+        self.show_client(client, self._broker.sessions.count(client.dsid))
 
     def _set_sessions(self, client: Client, value: Any, answer: Answer) -> None:
         count = number_of({"max-session": value}, "max-session", 1)
@@ -146,20 +146,20 @@ class SystemNodes:
             raise BadParameter("max-session is 1 or more")
         client.max_session = count
         self._admission.keep_client(client, answer)
-        self.show_client(client, self._broker.sessions_of(client.dsid))
+        self.show_client(client, self._broker.sessions.count(client.dsid))
 
     def _remove_client(self, dsid: str, answer: Answer) -> None:
         if dsid in self._admission.clients:
             self._admission.remove_client(dsid, answer)
             self._clients.remove(dsid)
-            self._broker.expel(dsid)
+            self._broker.sessions.expel(dsid)
         else:
             answer()
 
     def _authorize(self, params: dict[str, Any], answer: Answer) -> None:
         """Let a client that is in quarantine come in: it is known from now on, and connects again."""
         dsid, role = text(params, "Id"), text(params, "Role", DEFAULT) or DEFAULT
-        if dsid not in self._broker.quarantined:
+        if dsid not in self._broker.sessions.quarantined:
             raise BadParameter("Id names no client that is in quarantine")
         if role not in self._roles:
             raise BadParameter(f"there is no role {role!r}")
@@ -167,7 +167,7 @@ class SystemNodes:
 
         def admitted() -> None:
             self.show_client(client)
-            self._broker.release(dsid)
+            self._broker.sessions.release(dsid)
             answer()
 
         self._admission.enter(client, is_responder=False, then=admitted)

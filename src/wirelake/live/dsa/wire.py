@@ -218,8 +218,10 @@ def is_closed(status: int) -> bool:
 
 
 def plain_status(status: int) -> int:
-    """Return a status as it counts in a reply: F0 to FF are reserved, and mean an internal error."""
-    return 0x50 if status >= 0xF0 else status
+    """Return a status as it counts in a reply: F0 to FF are reserved, and mean an internal error; 02 is C++'s word for
+    a list that begins anew.
+    """
+    return 0x50 if status >= 0xF0 else 0x00 if status == 0x02 else status
 
 
 def status_name(status: int) -> str:
