@@ -22,7 +22,7 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
@@ -95,9 +95,9 @@ class Place(NamedTuple):
 
 
 @contextmanager
-def running(*command: str) -> Iterator[dict[str, Place]]:
+def running(*command: str, env: Mapping[str, str] | None = None) -> Iterator[dict[str, Place]]:
     """A server in a process of its own; its port and its process, by protocol."""
-    process = subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=env)
     assert process.stdout is not None
     try:
         told = json.loads(process.stdout.readline())["listening"]

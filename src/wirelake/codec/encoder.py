@@ -11,12 +11,13 @@ import msgspec
 
 from ..errors import EncodeError
 from ..spec import nodes as n
-from ..spec.declare import Cell, tag_rows
+from ..spec.declare import tag_rows
 from ..spec.derive import derive, reach
 from ..spec.resolve import Layout, MessageNode
 from .content import dump_json, write_msgpack
 from .frame import apply_mask, kept_fields, struct_fields
 from .numbers import float_format
+from .records import cells_writer
 from .walk import read_word
 
 UNSET = msgspec.UNSET
@@ -225,8 +226,7 @@ class _Writer:
                 for i, item in enumerate(value):
                     self._write(element, item, f"{path}[{i}]")
             case n.Cells():
-                for i, cell in enumerate(value):
-                    self._cell(wire, cell, f"{path}[{i}]")
+                self.out += cells_writer(wire)(value, path)
             case n.Tags():
                 self._tags(wire, value, path)
             case _:
@@ -309,24 +309,6 @@ class _Writer:
             raise EncodeError(f"is not {wire.charset.upper()}", rule="text_utf8", path=path) from None
         except (TypeError, AttributeError, ValueError) as error:
             raise EncodeError(f"{value!r}: {error}"[:300], rule="field_type", path=path) from None
-
-    def _cell(self, wire: n.Cells[Any], cell: Cell, path: str) -> None:
-        code, kind = next(((i, k) for i, k in enumerate(wire.types) if k.name == cell.type), (None, None))
-        if code is None or kind is None:
-            raise EncodeError(f"{cell.type!r} is not a field type", rule="cell_type", path=path)
-        if not 0 <= cell.fid <= wire.id_max:
-            raise EncodeError(f"field id {cell.fid} is not within 0..{wire.id_max}", rule="cell_id", path=path)
-        head = cell.fid << wire.id_shift | code << wire.type_shift | (wire.flag_mask if cell.group_bit else 0)
-        self.out += self._int_bytes(wire.head, head, path)
-        match kind.wire:
-            case None:
-                pass
-            case n.Run() as run:
-                self._run(run, cell.value, path, "cell")
-            case n.Float(size=size, little=little) if cell.bits is not None:
-                self.out += self._int_bytes(n.Int(size, False, little), cell.bits, path)
-            case other:
-                self._write(other, cell.value, path)
 
     def _tags(self, wire: n.Tags[Any], value: Any, path: str) -> None:
         rows = {row.name: row for row in tag_rows(wire.struct)}

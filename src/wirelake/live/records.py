@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .casual.record import RECORD as CASUAL
 from .ceda.record import RECORD as CEDA
 from .core.record import TRANSPORTS, Live, VerbOption
 from .dsa.record import RECORD as DSA
@@ -9,4 +10,4 @@ from .mb.record import RECORD as MB
 
 __all__ = ["LIVE", "TRANSPORTS", "Live", "VerbOption"]
 
-LIVE = {record.name: record for record in (MB, CEDA, DSA)}
+LIVE = {record.name: record for record in (MB, CEDA, DSA, CASUAL)}

@@ -6,7 +6,13 @@ from typing import Any
 
 from wirelake.live.storage.database import Database, Schema
 
-NOTEBOOK = Schema("notebooks", 0x6E6F7465, 1, ("CREATE TABLE notes (key {blob} PRIMARY KEY, text {blob} NOT NULL)",))
+NOTEBOOK = Schema(
+    "notebooks",
+    "wirelake_notebooks",
+    0x6E6F7465,
+    1,
+    ("CREATE TABLE notes (key {blob} PRIMARY KEY, text {blob} NOT NULL)",),
+)
 
 
 class Notebook:

@@ -153,7 +153,7 @@ def test_a_guest_makes_no_store(path: Path) -> None:
 
 def test_a_store_of_another_version_is_refused(path: Path) -> None:
     open_notebook(path).close()
-    newer = Schema(NOTEBOOK.name, NOTEBOOK.number, 2, NOTEBOOK.statements)
+    newer = Schema(NOTEBOOK.name, NOTEBOOK.space, NOTEBOOK.number, 2, NOTEBOOK.statements)
     with pytest.raises(StorageError, match="a store of version 1, and this wirelake reads version 2"):
         open_notebook(path, newer)
     open_notebook(path).close()
@@ -162,7 +162,7 @@ def test_a_store_of_another_version_is_refused(path: Path) -> None:
 def test_a_store_of_another_protocol_is_refused(path: Path) -> None:
     open_notebook(path).close()
     with pytest.raises(StorageError, match="not a store of letters"):
-        open_notebook(path, Schema("letters", 7, 1, ()))
+        open_notebook(path, Schema("letters", "letters", 7, 1, ()))
 
 
 def test_another_file_is_refused_and_stays_as_it_is(path: Path) -> None:

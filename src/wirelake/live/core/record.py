@@ -52,6 +52,8 @@ class Live:
     named_by: str = ""
     """The option of ``connect`` that names who connects: a participant of a hub has the name of its service."""
     has_login: bool = False
+    has_queues: bool = False
+    """Whether its store has queues and transactions, which an administrator looks after."""
     transports: tuple[str, ...] = TRANSPORTS
     hub_ports: Mapping[str, int] = field(default_factory=dict)
     """Where our hub listens on transports for which the protocol declares no port."""
@@ -86,6 +88,11 @@ class Live:
     @property
     def message_json(self) -> MessageJson:
         return self._load("message_json", "MESSAGE_JSON")  # type: ignore[no-any-return]
+
+    @property
+    def administration(self) -> Callable[[str], Any]:
+        """Return what opens a store for an administrator, if it has queues."""
+        return self._load("stores.administration", "Administration")  # type: ignore[no-any-return]
 
     def _load(self, part: str, name: str) -> Any:
         return getattr(importlib.import_module(f"{self.package}.{part}"), name)

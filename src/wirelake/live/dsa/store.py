@@ -90,6 +90,7 @@ class Kept:
 
 SCHEMA = Schema(
     "DSA brokers",
+    "wirelake_dsa",
     0x64736162,
     1,
     (
@@ -100,8 +101,7 @@ SCHEMA = Schema(
     ),
 )
 _PUT = (
-    "INSERT INTO facts (kind, name, fact) VALUES (?, ?, ?)"
-    " ON CONFLICT (kind, name) DO UPDATE SET fact = excluded.fact"
+    "INSERT INTO facts (kind, name, fact) VALUES (?, ?, ?) ON CONFLICT (kind, name) DO UPDATE SET fact = excluded.fact"
 )
 _OPEN = "INSERT INTO queues (queue, record) VALUES (?, ?) ON CONFLICT (queue) DO UPDATE SET record = excluded.record"
 _APPEND = (

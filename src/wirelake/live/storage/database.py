@@ -1,7 +1,7 @@
 """What the rules of a protocol see of a database, and what a database has to know about the rules.
 
 Rules are written once, in the SQL that SQLite and PostgreSQL share: ``?`` for arguments, RETURNING, ON CONFLICT. Where
-the two differ, a schema and a query name the difference in braces: ``{blob}``, ``{serial}``, ``{skip_locked}``.
+the two differ, they name the difference in braces: ``{blob}``, ``{serial}``, ``{for_update}``, ``{skip_locked}``.
 """
 
 from __future__ import annotations
@@ -19,9 +19,12 @@ class StorageError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The tables of a protocol. ``number`` marks its files, ``version`` is that of the tables."""
+    """The tables of a protocol. ``number`` marks its files, ``space`` is its namespace where a database holds other
+    things too, ``version`` is that of the tables.
+    """
 
     name: str
+    space: str
     number: int
     version: int
     statements: tuple[str, ...]

@@ -15,10 +15,10 @@ from typing import Any
 
 from ..core.effects import Done, Failed
 from .batch import Batches, Verdict
-from .database import MakeRules, Row, Schema, StorageError
+from .database import MakeRules, Row, Rules, Schema, StorageError
 from .lock import Lock
 
-WORDS = {"blob": "BLOB", "serial": "INTEGER PRIMARY KEY AUTOINCREMENT", "skip_locked": ""}
+WORDS = {"blob": "BLOB", "serial": "INTEGER PRIMARY KEY AUTOINCREMENT", "for_update": "", "skip_locked": ""}
 LEAST_VERSION = (3, 35, 0)
 """The first that has RETURNING."""
 CACHE_KIB = 65_536
@@ -83,6 +83,13 @@ class SqliteDatabase:
         """Move the log into the file, so that it begins anew: then deletes have room, and they make more."""
         self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
+    def make(self, make_rules: MakeRules) -> Rules:
+        """Return the rules, which may have something to write at their beginning."""
+        self.begin(is_durable=True)
+        rules = make_rules(self)
+        self.commit()
+        return rules
+
     def create(self, schema: Schema) -> None:
         self.connection.execute("BEGIN IMMEDIATE")
         for statement in schema.statements:
@@ -107,7 +114,7 @@ class SqliteStorage:
         try:
             self._connection = _open(self.path, schema)
             database = SqliteDatabase(self._connection)
-            self.rules = make_rules(database)
+            self.rules = database.make(make_rules)
         except BaseException:
             if self._lock is not None:
                 self._lock.release()
@@ -138,7 +145,7 @@ class SqliteMemory:
         self._connection = _connect(":memory:")
         database = SqliteDatabase(self._connection)
         database.create(schema)
-        self.rules = make_rules(database)
+        self.rules = database.make(make_rules)
         self._batches = Batches(database, self.rules)
 
     @property
