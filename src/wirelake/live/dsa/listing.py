@@ -78,15 +78,16 @@ class Table:
         if not isinstance(result, dict) or not result.keys() & {"meta", "columns", "rows"}:
             self.rows.append([result])
             return
-        meta = result.get("meta") or {}
+        meta = result.get("meta")
+        meta = meta if isinstance(meta, dict) else {}
         columns, rows = _lists(result.get("columns")), _lists(result.get("rows"))
-        mode = meta.get("mode", "append") if isinstance(meta, dict) else "append"
+        mode = meta.get("mode", "append")
         if mode == "refresh":
             self.rows = []
             if columns:
                 self.columns = []
         self.columns += columns
-        change = _MODIFY(meta.get("modify", "")) if isinstance(meta, dict) and mode != "refresh" else None
+        change = None if mode == "refresh" else _MODIFY(str(meta.get("modify", "")))
         if change is None:
             self.rows += rows
         else:
