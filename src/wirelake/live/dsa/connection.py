@@ -269,10 +269,14 @@ class Connection:
         ids.last = ack_id = (ids.last + 1) & _ID_MASK or 1
         self.spoke = now
         data = pack_front(p.LONG_HEAD + len(tail), header, method, request_id, ack_id) + tail
-        if link.framing is wire.DSA_TCP:
-            link.send(data)
-        else:
+        if link.framing is not wire.DSA_TCP:
             link.say(data)
+            return True
+        out = link.out  # as link.send does: a call for each of many would take as long as all the rest
+        if not out:
+            link.changed.append(link)
+        out.append(data)
+        link.unsent += len(data)
         return True
 
     def _await(self, ack_id: int, source: Source) -> None:
