@@ -74,6 +74,16 @@ def test_the_market_publishes_whole_and_in_pieces_and_refuses_a_login(captured: 
     assert 0 in said and 1 in said
 
 
+def test_the_plant_tells_values_runs_actions_in_pages_and_refuses_some(captured: Captured) -> None:
+    subscribed = {row["headers"]["target_path"] for row in captured.said("dsa", "subscribe_request")}
+    assert {"north/temperature", "downstream/plant/north/temperature"} <= subscribed, "a broker passes on the rest"
+    assert captured.said("dsa", "subscribe_response", direction="to_server")
+    statuses = {row["headers"]["status"] for row in captured.said("dsa", "invoke_response", direction="to_client")}
+    assert {0x20, 0x41} <= statuses
+    pages = {row["headers"]["page_id"] for row in captured.said("dsa", "invoke_response")}
+    assert any(page is not None and page < 0 for page in pages)
+
+
 def test_clients_that_break_the_rules_leave_undecodable_bytes_in_both_protocols(captured: Captured) -> None:
     assert {"action", "topic", "frame_incomplete"} <= captured.broken("mb")
     assert {"magic", "frame_incomplete"} <= captured.broken("ceda")

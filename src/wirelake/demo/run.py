@@ -122,7 +122,8 @@ def _wait_for(engine: SparkStart, show: Show) -> None:
 
 
 def _play(capture: Path, size: Size, seed: int, show: Show) -> Played:
-    names = " and ".join(SCENES)
+    *others, last = SCENES
+    names = f"{', '.join(others)} and {last}"
     show.step(2, f"serve {names} from a hub; clients talk to it through a tap for {size.seconds:.0f} s")
     capture.mkdir(parents=True, exist_ok=True)
     live = Live(capture, messages=size.live, seconds=size.seconds, seed=seed)
@@ -139,8 +140,8 @@ def _play(capture: Path, size: Size, seed: int, show: Show) -> Played:
 
 
 def _generate(capture: Path, size: Size, seed: int, played: Played, show: Show) -> None:
-    """Generate the protocols that have no live scene, in the same seconds."""
-    names = [name for name in BUILT_IN if name not in SCENES]
+    """Generate the protocols that have no live scene, or more than it, in the same seconds."""
+    names = [name for name in BUILT_IN if name not in SCENES or SCENES[name].has_more]
     if names:
         show.step(3, f"add generated conversations of {' and '.join(names)} in the same seconds")
         show.stage("generating", 0, "messages")
