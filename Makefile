@@ -78,6 +78,7 @@ bench: setup ## run the benchmarks: decoders, Spark formats, ingest, hub, report
 	@$(BIN)/python -m benchmarks.ingest
 	@$(BIN)/python -m benchmarks.live
 	@$(BIN)/python -m benchmarks.queues
+	@$(BIN)/python -m benchmarks.dsa_crowd
 	@$(BIN)/python -m benchmarks.report
 
 docs: $(STAMP) ## build the documentation site, in site/

@@ -1,8 +1,8 @@
-"""DSA: a plant of boilers and pumps, links that watch and control them, and a broker between them.
+"""DSA: the boilers of a plant, and who watches and operates them through a broker.
 
-Values change all the time; panels subscribe to them, change set points and run actions. The self-test is slow, and
-slower for a while. One boiler may not be reset, one panel writes where it may not, and an old panel asks for a pump
-that is gone. Some clients break the rules.
+Each boiler tells its temperature and pressure; a panel and a historian subscribe to all of it. An operator moves
+setpoints, vents boilers, which is slow for a while, and reads their logs, which are longer than a message. Some
+requests are refused; some clients break the rules.
 """
 
 from __future__ import annotations
@@ -13,179 +13,173 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from random import Random
 from typing import Any
 
-from ...live import AnswerError, RequestTimeout
 from ...live.dsa import wire
 from ...live.dsa.api import Call, DsaClient, Nodes, StatusError, connect
 from ...live.dsa.handshake import ClientHandshake, Identity
-from ...protocols import dsa as messages
+from ...live.dsa.wire import Outgoing, Received, write_headers, write_value
+from ...protocols import dsa as p
+from ...protocols.dsa import Headers
 from ..stage import Crowd, RawConnection, Scene, Stage, drop_messages, raw_connection, slowness
 
-BOILERS, PUMPS = ("boiler-1", "boiler-2"), ("pump-1", "pump-2", "pump-3")
-PANELS = ("panel-hall", "panel-office")
-SEALED = "boiler-2"
-"""Nobody may reset this one."""
-UPDATE_MESSAGES, ASK_MESSAGES = 7.0, 9.0
-"""Messages on the wire for each, acks among them."""
-HOTTEST = 95.0
-TEST_SECONDS = 0.5
-"""How long panels wait for a self-test."""
-OUT_OF_RANGE = 0x44
+BOILERS = ("north", "south", "west")
+UPDATE_MESSAGES, REQUEST_MESSAGES = 6.0, 8.0
+"""Messages on the wire for each, acks included."""
+REFUSED_EVERY = 9
+"""Every Nth request of the operator is one that the plant refuses."""
+LOG_LINES = 3_000
+"""More than one message holds."""
+HIGHEST = 120.0
 
 
 class Plant:
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
         self.nodes = Nodes()
+        self.operator: DsaClient
         self.path = ""
-        self.panels: list[DsaClient] = []
+        for name in BOILERS:
+            self._build(name)
+
+    def _build(self, name: str) -> None:
+        self.nodes.add(f"{name}/temperature", value=80.0, unit="°C")
+        self.nodes.add(f"{name}/pressure", value=1.2, unit="bar")
+        self.nodes.add(f"{name}/setpoint", value=85.0, writable="write", unit="°C")
+        self.nodes.action(f"{name}/vent", params={"seconds": "number"}, permission="write")(self.vent)
+        self.nodes.action(f"{name}/log", result="table")(self.log)
+
+    async def vent(self, call: Call) -> float:
+        await self.stage.take_time(15 * slowness(self.stage.at), 0.3)
+        if call["seconds"] > HIGHEST:
+            raise StatusError(0x45, f"at most {HIGHEST:g} seconds")
+        return float(call["seconds"]) * 0.8
+
+    async def log(self, call: Call) -> dict[str, Any]:
+        await self.stage.take_time(4)
+        rows = [[number, f"burner at {number % 100} %, all well"] for number in range(LOG_LINES)]
+        return {"columns": [{"name": "line", "type": "number"}, {"name": "text", "type": "string"}], "rows": rows}
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Plant]:
-        """Connect the plant, then the panels, which subscribe to all that it measures."""
-        self._declare()
+        """Connect all links; disconnect them in the end."""
         async with AsyncExitStack() as stack:
-            plant = await stack.enter_async_context(
-                connect(self.stage.url, name="plant", nodes=self.nodes, reconnect=False)
-            )
+
+            async def join(name: str, **more: Any) -> DsaClient:
+                return await stack.enter_async_context(connect(self.stage.url, name=name, reconnect=False, **more))
+
+            plant = await join("plant", nodes=self.nodes)
             self.path = plant.path
-            for name in PANELS:
-                panel = await stack.enter_async_context(
-                    connect(self.stage.url, name=name, responder=False, reconnect=False)
-                )
-                paths = [self.of(f"{unit}/temperature") for unit in BOILERS] + [
-                    self.of(f"{pump}/flow") for pump in PUMPS
-                ]
-                await drop_messages(stack, panel.subscribe(*paths, qos=1))
-                self.panels.append(panel)
+            self.operator = await join("operator", responder=False)
+            for name, qos in (("panel", 1), ("historian", 2)):
+                watcher = await join(name, responder=False)
+                await watcher.list(self.path)
+                for boiler in BOILERS:
+                    for value in ("temperature", "pressure"):
+                        await drop_messages(stack, watcher.subscribe(f"{self.path}/{boiler}/{value}", qos=qos))
             yield self
-
-    def of(self, path: str) -> str:
-        """Return the path of a node of the plant, as others see it."""
-        return f"{self.path}/main/{path}"
-
-    def _declare(self) -> None:
-        for unit in BOILERS:
-            self.nodes.add(f"main/{unit}/temperature", value=60.0, unit="C")
-            self.nodes.add(f"main/{unit}/setpoint", value=60.0, writable=True, on_set=self._check_setpoint, unit="C")
-            self.nodes.action(f"main/{unit}/reset", permission="write")(self._reset)
-            self.nodes.action(f"main/{unit}/selftest", result="table")(self._selftest)
-        for pump in PUMPS:
-            self.nodes.add(f"main/{pump}/flow", value=1.0, unit="l/s")
-            self.nodes.add(f"main/{pump}/on", value=True, writable=True)
-
-    def _check_setpoint(self, _: Any, value: Any) -> None:
-        if value > HOTTEST:
-            raise StatusError(OUT_OF_RANGE, f"the boiler stands at most {HOTTEST:g} C")
-
-    async def _reset(self, call: Call) -> Any:
-        await self.stage.take_time(6)
-        if SEALED in call.node.path:
-            raise StatusError(OUT_OF_RANGE, "this boiler is sealed")
-        return {"reset": True}
-
-    async def _selftest(self, call: Call) -> AsyncIterator[list[list[Any]]]:
-        for step in ("valve", "burner", "sensor"):
-            await self.stage.take_time(6 * slowness(self.stage.at), 0.3)
-            yield [[step, "ok"]]
 
 
 async def play(stage: Stage) -> None:
     async with Plant(stage).open() as plant, asyncio.TaskGroup() as group:
         crowd = Crowd(group)
-        group.create_task(_measure(plant))
-        group.create_task(_control(plant, crowd))
-        group.create_task(_look_around(plant))
-        group.create_task(_old_panel(plant))
+        group.create_task(_values(plant))
+        group.create_task(_operating(plant, crowd))
+        group.create_task(_logs(plant))
 
 
-async def _measure(plant: Plant) -> None:
+async def _values(plant: Plant) -> None:
     chance = plant.stage.chance("values")
-    async for _ in plant.stage.beats(round(0.6 * plant.stage.messages / UPDATE_MESSAGES), chance):
-        if chance.random() < 0.5:
-            plant.nodes[f"main/{chance.choice(BOILERS)}/temperature"].set(round(chance.gauss(70, 4), 2))
+    async for _ in plant.stage.beats(round(0.5 * plant.stage.messages / UPDATE_MESSAGES), chance):
+        name, value = chance.choice(BOILERS), chance.choice(("temperature", "pressure"))
+        node = plant.nodes[f"{name}/{value}"]
+        node.set(round(node.value * chance.uniform(0.97, 1.03), 2))
+
+
+async def _operating(plant: Plant, crowd: Crowd) -> None:
+    chance = plant.stage.chance("operating")
+    count = max(REFUSED_EVERY, round(0.4 * plant.stage.messages / REQUEST_MESSAGES))
+    async for number in plant.stage.beats(count, chance):
+        boiler = f"{plant.path}/{chance.choice(BOILERS)}"
+        if number % REFUSED_EVERY == 4:
+            await crowd.add(_ask(plant.operator, f"{plant.path}/east/vent", {"seconds": 5}))
+        elif chance.random() < 0.3:
+            await crowd.add(_set(plant.operator, f"{boiler}/setpoint", chance.randint(700, 950) / 10))
         else:
-            plant.nodes[f"main/{chance.choice(PUMPS)}/flow"].set(round(chance.uniform(0.2, 3.0), 3))
+            await crowd.add(_ask(plant.operator, f"{boiler}/vent", {"seconds": chance.randint(1, 130)}))
 
 
-async def _control(plant: Plant, crowd: Crowd) -> None:
-    chance = plant.stage.chance("control")
-    async for number in plant.stage.beats(max(15, round(0.4 * plant.stage.messages / ASK_MESSAGES)), chance):
-        panel, boiler, pump = chance.choice(plant.panels), chance.choice(BOILERS), chance.choice(PUMPS)
-        match number % 5:
-            case 0:
-                await crowd.add(_ignoring(panel.set(plant.of(f"{boiler}/setpoint"), float(chance.randint(40, 100)))))
-            case 1:
-                await crowd.add(_ignoring(panel.set(plant.of(f"{pump}/on"), chance.random() < 0.8)))
-            case 2:
-                await crowd.add(_ignoring(panel.invoke(plant.of(f"{boiler}/reset"))))
-            case 3:
-                await crowd.add(_ignoring(panel.get(plant.of(f"{boiler}/setpoint"))))
-            case _:
-                await crowd.add(_ignoring(panel.invoke(plant.of(f"{boiler}/selftest"), timeout=TEST_SECONDS)))
-
-
-async def _ignoring(request: Any) -> None:
-    """Wait for a request, and ignore how it ends."""
-    with suppress(AnswerError, RequestTimeout):
-        await request
-
-
-async def _look_around(plant: Plant) -> None:
-    for at in (0.05, 0.35, 0.75):
+async def _logs(plant: Plant) -> None:
+    for at, boiler in ((0.3, "north"), (0.7, "west")):
         await plant.stage.until(at)
-        for path in ("downstream", plant.of("boiler-1"), plant.of("pump-1")):
-            await plant.panels[0].list(path)
+        await _ask(plant.operator, f"{plant.path}/{boiler}/log", None)
 
 
-async def _old_panel(plant: Plant) -> None:
-    """Ask for a node that is gone, and write to one that nobody may write."""
-    for at in (0.25, 0.65):
-        await plant.stage.until(at)
-        await _ignoring(plant.panels[1].invoke(plant.of("pump-9/reset"), timeout=1.0))
-        await _ignoring(plant.panels[1].set(plant.of("boiler-1/temperature"), 20.0))
+async def _ask(link: DsaClient, path: str, params: dict[str, Any] | None) -> None:
+    """Invoke an action and ignore its outcome."""
+    with suppress(StatusError, TimeoutError):
+        await link.invoke(path, params, timeout=5)
+
+
+async def _set(link: DsaClient, path: str, value: float) -> None:
+    with suppress(StatusError, TimeoutError):
+        await link.set(path, value, timeout=5)
 
 
 async def break_rules(stage: Stage) -> None:
     chance = stage.chance("misdeeds")
-    for at, misdeed in ((0.22, _too_early), (0.47, _wrong_proof), (0.64, _garbage), (0.86, _torn)):
+    for at, misdeed in ((0.2, _too_early), (0.4, _garbage), (0.6, _unsolicited_reply), (0.85, _torn)):
         await stage.until(at)
         async with raw_connection(stage) as connection:
             await misdeed(chance, connection)
 
 
-def _introduce(chance: Random, name: str) -> ClientHandshake:
-    return ClientHandshake(Identity.make(chance, f"{name}-"), chance.randbytes(32))
+def _list() -> bytes:
+    return Outgoing(p.LIST, 1, write_headers(Headers(target_path="downstream"))).stamped(1)
 
 
-def _subscribe(path: str) -> bytes:
-    headers = wire.write_headers(messages.Headers(target_path=path))
-    return wire.Outgoing(messages.SUB, 1, headers).stamped(1)
+async def _message(connection: RawConnection) -> Received:
+    data = await connection.receive()
+    return wire.read_frame(data, 4, int.from_bytes(data[:4], "little"))
 
 
-async def _too_early(_: Random, connection: RawConnection) -> None:
-    """Subscribe before the handshake."""
-    await connection.send(_subscribe("downstream"))
+async def _greet(chance: Random, connection: RawConnection, name: str) -> None:
+    handshake = ClientHandshake(Identity.make(chance, f"{name}-"), chance.randbytes(32), is_responder=False)
+    await connection.send(wire.control(p.F0, handshake.hello()))
+    await connection.send(wire.control(p.F2, handshake.answer(await _message(connection))))
     await connection.receive()
 
 
-async def _wrong_proof(chance: Random, connection: RawConnection) -> None:
-    """Claim a key that the client does not have."""
-    await connection.send(wire.control(messages.F0, _introduce(chance, "impostor").hello()))
-    await connection.receive()
-    proof = messages.HandshakeF2(token="", is_responder=False, path="", auth=chance.randbytes(32))
-    await connection.send(wire.control(messages.F2, wire.write_body(proof)))
+async def _too_early(chance: Random, connection: RawConnection) -> None:
+    """Ask before the handshake."""
+    await connection.send(_list())
     await connection.receive()
 
 
 async def _garbage(chance: Random, connection: RawConnection) -> None:
-    await connection.send(b"GET / HTTP/1.1\r\nHost: plant\r\n\r\n" + chance.randbytes(16))
+    await _greet(chance, connection, "scanner")
+    await connection.send(_list())
+    await connection.receive()
+    await connection.send(b"GET / HTTP/1.1\r\nHost: plant\r\n\r\n" + chance.randbytes(8))
+    await connection.receive()
+
+
+async def _unsolicited_reply(chance: Random, connection: RawConnection) -> None:
+    """Tell values that nobody has subscribed to."""
+    await _greet(chance, connection, "impostor")
+    for request_id in (7, 8):
+        reply = Outgoing(p.SUB_R, request_id, wire.OK, write_value(999.9))
+        await connection.send(reply.stamped(request_id))
     await connection.receive()
 
 
 async def _torn(chance: Random, connection: RawConnection) -> None:
     """Close the connection in the middle of a message."""
-    whole = wire.control(messages.F0, _introduce(chance, "weak-link").hello())
+    await _greet(chance, connection, "weak-link")
+    whole = _list()
     await connection.send(whole[: len(whole) // 2])
 
 
-SCENE = Scene(parts=(play, break_rules), hub_settings={"allow_all": True, "roles": {"default": {"level": "write"}}})
+SCENE = Scene(
+    parts=(play, break_rules),
+    hub_settings={"allow_all": True, "roles": {"default": {"level": "config"}}},
+    has_more=True,
+)
