@@ -62,8 +62,8 @@ def demo(messages: int, seed: int, output: Path | None, keep: Path | None, is_se
     """Run the whole system in a minute: a hub with live traffic, a tap, tables made by Spark, a report.
 
     A shop (mb), a market (ceda), a plant (dsa) and a bank (casual) talk to a hub through a tap, on free ports of this
-    machine. Things go wrong: a service becomes slow, another fails, requests time out, transactions are rolled back, one
-    is left in doubt, a message ends in an error queue, and some clients break the protocol. The report shows where.
+    machine. Things go wrong: a service becomes slow, another fails, requests time out, transactions are rolled back,
+    one is left in doubt, a message ends in an error queue, and some clients break the protocol. The report shows where.
 
     \b
     wirelake demo
