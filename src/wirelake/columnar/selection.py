@@ -17,6 +17,7 @@ from ..spec.columns import columns as table_columns
 from ..spec.plain import beyond
 from ..spec.resolve import Layout
 from .message_to_row import row_of
+from .nulls import nulls
 from .schema import default_columns, schema
 
 
@@ -80,7 +81,7 @@ class Selection:
                 case "notes":
                     arrays.append(filled.notes())
                 case "raw_text":
-                    arrays.append(pa.nulls(filled.rows, kind.type))
+                    arrays.append(nulls(filled.rows, kind.type))
                 case name:
                     arrays.append(filled.column(name))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
@@ -96,7 +97,7 @@ def concat(batches: list[pa.RecordBatch], kind: pa.Schema) -> pa.RecordBatch:
     arrays = []
     for pieces, declared in zip(columns, kind, strict=True):
         is_null = all(piece.null_count == len(piece) for piece in pieces)
-        arrays.append(pa.nulls(rows, declared.type) if is_null else pa.concat_arrays(pieces))
+        arrays.append(nulls(rows, declared.type) if is_null else pa.concat_arrays(pieces))
         pieces.clear()
     return pa.RecordBatch.from_arrays(arrays, schema=kind)
 
