@@ -30,7 +30,14 @@ search:
 The files of the directory `examples`, as they are. Tests run every one of them.
 """
 LANGUAGES = {".py": "python", ".sql": "sql", ".toml": "toml"}
-TITLES = {".": "Programs", "protocols": "Public protocols", "questions": "Questions", "spark": "Spark", "cluster": "Cluster"}
+TITLES = {
+    ".": "Programs",
+    "protocols": "Public protocols",
+    "domain": "Domains",
+    "questions": "Questions",
+    "spark": "Spark",
+    "cluster": "Cluster",
+}
 """The directories of examples, in the order of the site."""
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?![a-z]+:|#)([^)\s#]+)(#[^)\s]*)?\)")
