@@ -21,7 +21,7 @@ Keys = NDArray[Any]
 
 
 MANY = 1 << 16
-LARGE = 1 << 19
+LARGE = 1 << 18
 """Rows of segments that are not merged any more: while two are, there is twice what they hold."""
 
 

@@ -57,7 +57,8 @@ def read_ipc(store: Store, *files: StagedFile | str) -> Iterator[pa.RecordBatch]
     for file in files:
         path = file if isinstance(file, str) else file.staged
         shown = store.show(path)
-        with store.map_input(path) as stream:
+        # A file is not mapped: a text that is kept of its rows would keep all of it in memory.
+        with store.open_input(path) as stream:
             with errors(shown, "cannot be read"):
                 reader = ipc.open_stream(stream)
             yield from _batches(reader, shown)

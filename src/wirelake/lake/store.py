@@ -148,13 +148,6 @@ class Store:
         with errors(self.show(path), "cannot be read"):
             return self.files.open_input_file(self.full(path))
 
-    def map_input(self, path: str) -> pa.NativeFile:
-        """Open a file whose bytes need not be copied, where the file system can do that."""
-        if not self.is_local:
-            return self.open_input(path)
-        with errors(self.show(path), "cannot be read"):
-            return pa.memory_map(self.full(path))
-
     def read(self, path: str, max_bytes: int) -> bytes:
         """Return the content of a file; raise LakeError if it is longer than ``max_bytes``."""
         with self.open_input(path) as stream, errors(self.show(path), "cannot be read"):

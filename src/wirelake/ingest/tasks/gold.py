@@ -29,7 +29,7 @@ SHARES = {"facts": FED, "connections": CONNECTIONS, "accounts": ACCOUNTING, "qua
 """What goes from decoding to gold."""
 
 
-ROWS_AT_ONCE = 1 << 17
+ROWS_AT_ONCE = 1 << 16
 """Rows of shares that the steps are fed with at once, if they come in smaller parts."""
 
 
