@@ -91,13 +91,10 @@ Part = Callable[[Stage], Coroutine[Any, Any, None]]
 
 @dataclass(frozen=True)
 class Scene:
-    """What is played live in one protocol: parts that run at the same time, and what the hub must be set to.
-    ``has_more``: further conversations are generated, for there are more devices than one process can play.
-    """
+    """What is played live in one protocol: parts that run at the same time, and what the hub must be set to."""
 
     parts: tuple[Part, ...]
     hub_settings: Mapping[str, Any] = field(default_factory=dict)
-    has_more: bool = False
 
 
 def _moments(count: int, chance: Random) -> list[float]:

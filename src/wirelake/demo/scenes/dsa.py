@@ -178,8 +178,4 @@ async def _torn(chance: Random, connection: RawConnection) -> None:
     await connection.send(whole[: len(whole) // 2])
 
 
-SCENE = Scene(
-    parts=(play, break_rules),
-    hub_settings={"allow_all": True, "roles": {"default": {"level": "config"}}},
-    has_more=True,
-)
+SCENE = Scene(parts=(play, break_rules), hub_settings={"allow_all": True, "roles": {"default": {"level": "config"}}})
