@@ -173,7 +173,7 @@ def test_spec_protocols_and_codec_need_no_arrow_and_no_numpy() -> None:
 
 
 LIVE = SOURCE / "live"
-AROUND_SESSIONS = ("api", "handlers", "key_file", "service", "message_json")
+AROUND_SESSIONS = ("api", "feeds", "handlers", "key_file", "service", "message_json")
 """Modules of a live protocol that are not its session: what a user awaits or lets run, key files, what a hub serves,
 what a verb prints.
 """

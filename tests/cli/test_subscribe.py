@@ -9,6 +9,7 @@ import signal
 import pytest
 
 from tests.cli.verbs import PROGRAM, SECONDS, done, verb
+from tests.live.dsa.live import boiler_and_broker
 from tests.live.live import broker, run
 from tests.waiting import POLL_SECONDS
 from wirelake.live.mb import api as mb
@@ -47,5 +48,21 @@ def test_a_reader_that_closes_its_pipe_ends_the_subscription():
                     await client.publish("a", 1)
             out, _ = ending.result()
             assert [json.loads(line)["payload"] for line in out.splitlines()] == [1]
+
+    run(main)
+
+
+def test_values_of_a_node_are_printed_as_they_come() -> None:
+    async def main() -> None:
+        async with (
+            boiler_and_broker() as (live, boiler),
+            verb("subscribe", live.url(), "downstream/boiler/main/temp", "--qos", "1", "-n", "3") as subscriber,
+        ):
+            await subscriber.says("subscribed")
+            assert (await subscriber.line())["value"] == 21.5
+            boiler.nodes["main/temp"].set(22)
+            boiler.nodes["main/temp"].set(23)
+            status, shown, _ = await subscriber.end()
+            assert (status, [one["value"] for one in shown]) == (0, [22, 23])
 
     run(main)

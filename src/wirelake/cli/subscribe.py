@@ -26,13 +26,15 @@ def subscribe(patterns: tuple[str, ...], count: int | None, timeout: float | Non
     """Print the messages of topics or patterns as they come, one JSON object per line.
 
     mb: {"topic", "payload", "version"}; a payload that is not JSON is "text", one that is not UTF-8 is "hex".
-    Patterns: + matches one level, # the rest. ceda: {"topic", "record"}; * matches one segment, ** the rest. A line on
-    standard error says when the subscription is active. Ends after -n messages, after --timeout seconds, or on Ctrl-C.
+    Patterns: + matches one level, # the rest. ceda: {"topic", "record"}; * matches one segment, ** the rest. dsa:
+    {"path", "value", "meta", "status"}; paths have no patterns. A line on standard error says when the subscription is
+    active. Ends after -n messages, after --timeout seconds, or on Ctrl-C.
 
     \b
     wirelake subscribe mb://localhost 'plant.#'
     wirelake subscribe -p ceda localhost:8088 'FX.SPOT.*' -n 1 --timeout 5
     wirelake subscribe ceda+wss://user@gateway.example 'FX.**' --ca ca.pem
+    wirelake subscribe dsa://localhost downstream/boiler/main/temperature --qos 1
 
     Exit status 1 if fewer than -n messages came in time.
     """

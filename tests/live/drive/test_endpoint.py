@@ -10,6 +10,7 @@ import pytest
 from tests.live.faults import FaultyNetwork
 from tests.live.toy import SECONDS, Peer, ToyServer, deaf_socket, run, serving
 from tests.waiting import until
+from wirelake.live.core.link import Link
 from wirelake.live.drive import endpoint as endpoint_module
 from wirelake.live.drive.endpoint import (
     FIRST_SLICE,
@@ -465,3 +466,47 @@ def test_a_recorder_gets_what_passes() -> None:
     assert kept.streams[0, TO_SERVER] == b"echo one\nsay 2000000\n"
     assert kept.streams[0, TO_CLIENT] == b"hello\none\n" + b"x" * 2_000_000 + b"\n"
     assert kept.ends == {0: "closed"}
+
+
+class PatientServer(ToyServer):
+    """``give N`` gives N long lines, each made when the connection has room for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left: dict[Link, list[int]] = {}
+        self.most_unsent = 0
+
+    def _line(self, link: Link, line: bytes, now: float) -> None:
+        self.left[link] = list(range(int(line.partition(b" ")[2])))
+        self.writable(link, now)
+
+    def writable(self, link: Link, now: float) -> None:
+        left = self.left[link]
+        while left and link.has_room:
+            link.say(b"%d " % left.pop(0) + b"z" * 9_990)
+            self.most_unsent = max(self.most_unsent, link.unsent)
+        if left:
+            link.ask_room()
+
+
+@pytest.mark.parametrize("is_deaf", [False, True])
+def test_a_session_that_holds_back_is_called_when_a_connection_has_room(is_deaf: bool) -> None:
+    async def main() -> None:
+        session = PatientServer()
+        async with serving(session) as (_, address):
+            if is_deaf:
+                slow = deaf_socket(address)
+                slow.sendall(b"give 1500\n")
+                await until(lambda: session.left)
+                assert len(next(iter(session.left.values()))) > 500
+                slow.setblocking(False)
+                peer = Peer(*await asyncio.open_connection(sock=slow, limit=1 << 20))
+                assert await peer.line() == b"hello"
+            else:
+                peer = await Peer.to(address)
+                peer.say(b"give 1500")
+            for number in range(1_500):
+                assert (await peer.line()).startswith(b"%d " % number)
+            assert session.most_unsent <= HIGH_WATER + 10_000
+
+    run(main)

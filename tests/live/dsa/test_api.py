@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from tests.live.live import QUICK, TRANSPORTS, authority, run
 from tests.waiting import until
 from wirelake.live import ConnectionFailed, RequestTimeout, dsa
 from wirelake.live.dsa import Call, DsaClient, Nodes, StatusError
+from wirelake.live.dsa.handshake import make_token
 from wirelake.live.dsa.service import RoleSettings
 from wirelake.live.hub.hub import Hub, read_settings
 
@@ -159,7 +161,7 @@ def test_a_watch_follows_children_that_come_and_go() -> None:
 
 def test_a_list_can_be_read_update_by_update() -> None:
     async def test(live: Any, link: DsaClient, ask: DsaClient) -> None:
-        for number in range(5_000):
+        for number in range(30_000):  # more than a connection takes at once
             link.nodes.root.add(f"n{number}")
         names: set[str] = set()
         async with ask.watch("downstream/boiler", merge=False) as updates:
@@ -167,7 +169,7 @@ def test_a_list_can_be_read_update_by_update() -> None:
                 names |= update.entries.keys()
                 if not update.is_partial:
                     break
-        assert {f"n{number}" for number in range(5_000)} <= names
+        assert {f"n{number}" for number in range(30_000)} <= names
 
     with_boiler(test)
 
@@ -323,3 +325,24 @@ def test_ten_thousand_values_of_quality_1_arrive_in_order() -> None:
         assert got == list(range(10_000))
 
     with_boiler(test)
+
+
+def test_no_key_and_no_token_is_in_what_a_link_tells(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    token, key_file = make_token(random.Random(5)), tmp_path / "link.key"
+    told: list[str] = []
+
+    async def main() -> None:
+        async with dsa_broker(allow_all=False, quarantine=False) as refusing, dsa_broker() as live:
+            with pytest.raises(ConnectionFailed) as refused:
+                await dsa.connect(refusing.url(), token=token, key_file=key_file, reconnect=False)
+            told.append(str(refused.value))
+            told.append(repr(refused.value.__traceback__ and refused.value))
+            async with dsa.connect(live.url(), name="link", key_file=key_file) as link:
+                told.extend((repr(link), repr(link._session), repr(link._session.options), repr(vars(link))))
+
+    with caplog.at_level(logging.DEBUG):
+        run(main)
+    told.append(caplog.text)
+    key = key_file.read_text().strip()
+    for secret in (token, token[16:], key):
+        assert not any(secret in text for text in told)

@@ -10,10 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.live.dsa.play import LINK_KEY, Play, frames
+from wirelake.errors import LimitExceeded
 from wirelake.live.dsa import wire
 from wirelake.live.dsa.client import LinkOptions
-from wirelake.live.dsa.events import Denied, Lost, Ready
+from wirelake.live.dsa.events import Denied, Ended, Listed, Lost, Ready, Valued
 from wirelake.live.dsa.handshake import make_token
+from wirelake.live.dsa.listing import Listing
 from wirelake.live.dsa.nodes import Nodes
 from wirelake.live.dsa.wire import Outgoing
 from wirelake.protocols import dsa as p
@@ -191,3 +193,68 @@ def test_neither_notes_nor_events_nor_errors_show_a_token_or_a_key() -> None:
     assert play.link.notes
     for secret in (token, token[16:], hashed, hashed[16:], LINK_KEY.hex()):
         assert secret not in " ".join(told)
+
+
+def test_a_link_gets_along_with_what_a_cpp_broker_does() -> None:
+    """No Status when it is 00, ack ids from 2 on with gaps, no Target Path for the root, any byte for a boolean, No
+    Stream ignored, lists above 48 KiB of body.
+    """
+    play = Play(_nodes(), is_up=False)
+    play.peer.ack_ids.last = 1
+    play.peer.greet = _greet_as_cpp(play, lambda body: b"\xb0" + body[1:])  # type: ignore[method-assign]
+    play.connect()
+    assert play.link.is_ready
+    play.peer.say(p.LIST, 1)
+    stream = play.link.subscribe("a", play.now, once=True)
+    play.link.list("b", play.now)
+    play.run()
+    assert [message.request_id for message in play.take(p.LIST_R)] == [1]
+    play.peer.ack_ids.last += 3
+    play.peer.say(p.SUB_R, stream.request_id, b"\0\0\x07")
+    pair = wire.write_pair(b"x" * 1000, b"\x80")
+    play.peer.say(p.LIST_R, 2, pair * 60)
+    play.run()
+    told = play.events(Valued, Listed, Ended)
+    assert [type(event) for event in told] == [Valued, Ended, Listed]
+    assert told[0].value == 7
+    assert [message.request_id for message in play.take(p.CLOSE)] == [stream.request_id]
+    assert play.ours.closing is None
+
+
+def _greet_as_cpp(play: Play, change: Any) -> Any:
+    greet, handshake = play.peer.greet, None
+
+    def greeting(message: Any) -> bool:
+        nonlocal handshake
+        if message.method == p.F2 and handshake is None:
+            handshake = play.peer.handshake
+            plain = handshake.welcome
+            play.peer.handshake = _Changed(handshake, lambda path: change(plain(path)))  # type: ignore[assignment]
+        return bool(greet(message))
+
+    return greeting
+
+
+class _Changed:
+    """A handshake whose welcome is another."""
+
+    def __init__(self, handshake: Any, welcome: Any) -> None:
+        self.check, self.welcome = handshake.check, welcome
+
+
+def test_a_million_names_end_a_merged_list_and_nothing_else() -> None:
+    play = Play()
+    stream = play.link.list("a", play.now)
+    play.run()
+    listing = Listing("a")
+    with pytest.raises(LimitExceeded):
+        for start in range(0, 1_002_000, 2_000):
+            body = b"".join(wire.write_pair(b"%d" % number, b"\x80") for number in range(start, start + 2_000))
+            play.peer.say(p.LIST_R, stream.request_id, body, status=1)
+            play.run()
+            for update in play.events(Listed):
+                listing.apply(update)
+    assert len(listing) <= 1_002_000
+    play.link.close(stream, play.now)
+    play.run()
+    assert play.link.is_ready

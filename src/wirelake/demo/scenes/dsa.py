@@ -126,7 +126,7 @@ async def _set(link: DsaClient, path: str, value: float) -> None:
 
 async def break_rules(stage: Stage) -> None:
     chance = stage.chance("misdeeds")
-    for at, misdeed in ((0.2, _too_early), (0.4, _garbage), (0.6, _unsolicited_reply), (0.85, _torn)):
+    for at, misdeed in ((0.3, _too_early), (0.4, _garbage), (0.6, _unsolicited_reply), (0.85, _torn)):
         await stage.until(at)
         async with raw_connection(stage) as connection:
             await misdeed(chance, connection)

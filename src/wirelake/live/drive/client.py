@@ -386,7 +386,7 @@ def dial(
 def connect(url: str, **options: Any) -> Opening[Any]:
     """Connect to a server of the protocol that the URL names: ``mb://host:port``, ``ceda://user:password@host:port``.
 
-    ``+tls``, ``+ws`` and ``+wss`` behind the protocol choose the transport. The options are those of
-    ``wirelake.live.mb.connect`` and ``wirelake.live.ceda.connect``, whose results have precise types.
+    ``+tls``, ``+ws`` and ``+wss`` behind the protocol choose the transport. The options are those of ``connect`` in the
+    package of the protocol, such as ``wirelake.live.mb.connect``, whose result has a precise type.
     """
     return LIVE[parse_url(url).protocol].connect(url, **options)

@@ -15,22 +15,21 @@ import asyncio
 import builtins
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ...errors import DecodeError, LimitExceeded
 from ...protocols.dsa import MAX_TOTAL
 from ..core.errors import ConnectionFailed, ConnectionLost, LiveError, Refused, RequestTimeout
 from ..drive.client import Client, Opening, Subscription, dial
 from ..drive.connection import Dial, Reconnect
-from ..drive.inbox import MOST, Inbox
+from ..drive.inbox import MOST
 from ..drive.urls import Target
 from . import events as event
 from .client import DsaLink as DsaSession
 from .client import LinkOptions
-from .events import ABSENT
+from .feeds import Answer, Result, Results, Value, Values, Watch, Wire
 from .handlers import Call, Calls, StatusError
 from .handshake import Identity
 from .key_file import load_identity
@@ -38,8 +37,8 @@ from .listing import Listing, Table
 from .nodes import Node
 from .nodes import Nodes as SessionNodes
 from .permissions import level_named
-from .requester import CLOSED, DISCONNECTED, Stream
-from .wire import DSA_TCP, status_name
+from .requester import Stream
+from .wire import DSA_TCP
 
 RECONNECT = Reconnect(seconds=1.0, most_seconds=60.0, jitter=0.0, step=1.0, settled_seconds=60.0)
 REQUEST_SECONDS = 30.0
@@ -51,151 +50,6 @@ class Nodes(SessionNodes):
 
     def __init__(self) -> None:
         super().__init__(time.time)
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """An update of a value. ``has_value`` is false if only its status changed: ``not_available`` while its source is
-    offline, ``dropped`` if updates before this one were lost.
-    """
-
-    path: str
-    value: Any
-    meta: dict[str, Any]
-    status: str
-    has_value: bool = True
-    error: DecodeError | None = None
-    """What is wrong with the value, if it could not be read."""
-
-    @property
-    def time(self) -> str | None:
-        """When it was measured, as its source says."""
-        found = self.meta.get("ts", self.meta.get("timestamp"))
-        return found if isinstance(found, str) else None
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """A result of an action. With ``is_refreshed`` it replaces all results before it."""
-
-    path: str
-    value: Any
-    is_refreshed: bool = False
-
-
-class Feed:
-    """What comes on one stream, from the beginning of the ``async with`` block to its end."""
-
-    def __init__(self, link: DsaClient, begin: Callable[[float], Stream], limit: int) -> None:
-        self._link = link
-        self._begin = begin
-        self._inbox: Inbox[Any] = Inbox(link._connection.flow, limit)
-        self._stream: Stream | None = None
-
-    async def __aenter__(self) -> Any:
-        await self._link._connection.usable()
-        self._stream = self._link._connection.do(self._begin)
-        self._stream.owner = self
-        self._link._feeds.add(self)
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._link._feeds.discard(self)
-        self._inbox.discard()
-        self._link._close(self._stream)
-
-    def __aiter__(self) -> AsyncIterator[Any]:
-        return self
-
-    async def __anext__(self) -> Any:
-        return await self._inbox.get()
-
-    def take(self, happened: Any) -> None:
-        """Something happened on the stream."""
-        if isinstance(happened, event.Ended):
-            error = None if happened.status == CLOSED else _error(happened.status, happened.detail)
-            self.end(error)
-
-    def end(self, error: Exception | None) -> None:
-        self._inbox.end(error)
-
-
-class Watch(Feed):
-    """The list of a node, each time it changed. With ``merge`` the same ``Listing`` comes each time, up to date;
-    without, each update as it came, which needs no memory for the whole list.
-    """
-
-    def __init__(self, link: DsaClient, path: str, limit: int, *, merge: bool, once: bool = False) -> None:
-        super().__init__(link, lambda now: link._session.list(path, now, once=once), limit)
-        self._listing = Listing(path) if merge else None
-
-    def take(self, happened: Any) -> None:
-        if not isinstance(happened, event.Listed):
-            super().take(happened)
-        elif self._listing is None:
-            self._inbox.put(happened, happened.size)
-        else:
-            try:
-                self._listing.apply(happened)
-            except LimitExceeded as error:
-                self.end(error)
-                self._link._close(self._stream)
-                return
-            if not happened.is_partial:
-                self._inbox.put(self._listing, happened.size)
-
-
-class Results(Feed):
-    """What an action sends, until it ends; ``send`` gives it more input."""
-
-    def __init__(self, link: DsaClient, path: str, limit: int, begin: Callable[[float], Stream]) -> None:
-        super().__init__(link, begin, limit)
-        self._path = path
-
-    async def send(self, value: Any) -> None:
-        """Send more input to the action."""
-        stream = self._stream
-        assert stream is not None
-        await self._link._connection.send(lambda now: self._link._session.feed(stream, value, now))
-
-    async def table(self) -> Table:
-        """Wait for the end, and return all results as one table."""
-        table = Table()
-        async for result in self:
-            table.apply(result.value, is_refreshed=result.is_refreshed)
-        return table
-
-    def take(self, happened: Any) -> None:
-        if isinstance(happened, event.Resulted):
-            if happened.error is not None:
-                self.end(happened.error)
-            elif happened.value is not ABSENT:
-                self._inbox.put(Result(self._path, happened.value, happened.is_refreshed), happened.size)
-        else:
-            super().take(happened)
-
-
-class _Answer:
-    """One reply that somebody waits for: the last value before the end of the stream."""
-
-    def __init__(self, link: DsaClient, stream: Stream) -> None:
-        self._link = link
-        self._stream = stream
-        self._value: Any = None
-
-    def take(self, happened: Any) -> None:
-        match happened:
-            case event.Valued():
-                self._value = _value(happened)
-            case event.Resulted(value=value, error=error) if value is not ABSENT or error is not None:
-                self._value = value
-                if error is not None:
-                    self._link._settle(self._stream, None, error)
-            case event.Ended(status=status, detail=detail):
-                failure = None if status == CLOSED else _error(status, detail)
-                self._link._settle(self._stream, self._value, failure)
-            case _:
-                pass
 
 
 class DsaClient(Client[Value, Call]):
@@ -215,7 +69,7 @@ class DsaClient(Client[Value, Call]):
         """What others see of us, below ``downstream/…`` of the broker."""
         nodes.wake = self._wake
         self._calls = Calls(self._connection)
-        self._feeds: set[Feed] = set()
+        self._wire = Wire(self._connection, self._session)
         self._streams: dict[Subscription[Value], list[Stream]] = {}
 
     @property
@@ -255,7 +109,7 @@ class DsaClient(Client[Value, Call]):
 
     async def list(self, path: str = "", *, timeout: float | None = REQUEST_SECONDS) -> Listing:
         """Return what is at a path: metadata, attributes and children."""
-        watch = Watch(self, path, MOST, merge=True, once=True)
+        watch = Watch(self._wire, path, MOST, merge=True, once=True)
         async with _limit(timeout, f"no list of {path or 'the root'}"), watch as found:
             async for listing in found:
                 return listing  # type: ignore[no-any-return]
@@ -263,7 +117,7 @@ class DsaClient(Client[Value, Call]):
 
     def watch(self, path: str = "", *, merge: bool = True, limit: int = MOST) -> Watch:
         """Follow what is at a path: ``async with link.watch("downstream") as lists: async for listing in lists``."""
-        return Watch(self, path, limit, merge=merge)
+        return Watch(self._wire, path, limit, merge=merge)
 
     async def invoke(
         self, path: str, params: Any = None, *, permission: str = "", timeout: float | None = REQUEST_SECONDS
@@ -273,7 +127,7 @@ class DsaClient(Client[Value, Call]):
 
     def results(self, path: str, params: Any = None, *, permission: str = "", limit: int = MOST) -> Results:
         """Run an action and follow its results: ``async with link.results(path) as results: async for result …``."""
-        return Results(self, path, limit, self._invoke(path, params, permission))
+        return Results(self._wire, path, limit, self._invoke(path, params, permission))
 
     def _invoke(self, path: str, params: Any, permission: str) -> Callable[[float], Stream]:
         cap = level_named(permission) if permission else None
@@ -293,8 +147,8 @@ class DsaClient(Client[Value, Call]):
         async with _limit(timeout, f"no reply for {path or 'the root'}"):
             await self._connection.usable()
             stream = self._connection.do(begin)
-            stream.owner = _Answer(self, stream)
-            return await self._answer_to(stream, self._close)
+            stream.owner = Answer(partial(self._settle, stream))
+            return await self._answer_to(stream, self._wire.close)
 
     async def publish(self, topic: str, payload: Any) -> None:
         """Set the value at a path."""
@@ -326,7 +180,7 @@ class DsaClient(Client[Value, Call]):
 
     async def _begin(self, subscription: Subscription[Value], **more: Any) -> None:
         await self._connection.usable()
-        taker = _Values(subscription)
+        taker = Values(subscription._inbox)
         self._subscriptions.append(subscription)
         streams = self._streams[subscription] = []
         try:
@@ -342,7 +196,7 @@ class DsaClient(Client[Value, Call]):
         if subscription in self._subscriptions:
             self._subscriptions.remove(subscription)
         for stream in self._streams.pop(subscription, ()):
-            self._close(stream)
+            self._wire.close(stream)
         return ()
 
     async def _subscribe(self, patterns: tuple[str, ...]) -> None:
@@ -350,10 +204,6 @@ class DsaClient(Client[Value, Call]):
 
     def _unsubscribe(self, patterns: tuple[str, ...]) -> None:
         raise AssertionError("subscriptions end stream by stream")
-
-    def _close(self, stream: Stream | None) -> None:
-        if stream is not None and stream.is_open and self._connection.error is None:
-            self._connection.do(lambda now: self._session.close(stream, now))
 
     # --- replying
 
@@ -396,41 +246,13 @@ class DsaClient(Client[Value, Call]):
 
     def _over(self, error: LiveError) -> None:
         super()._over(error)
-        for feed in list(self._feeds):
+        for feed in list(self._wire.feeds):
             feed.end(None if self._connection.is_closing else error)
 
     async def close(self) -> None:
         """Close the connection. Subscriptions end; open requests fail with ConnectionLost; actions are cancelled."""
         await self._calls.stop()
         await super().close()
-
-
-class _Values:
-    """What the streams of one subscription bring."""
-
-    def __init__(self, subscription: Subscription[Value]) -> None:
-        self._inbox = subscription._inbox
-
-    def take(self, happened: Any) -> None:
-        if isinstance(happened, event.Valued):
-            self._inbox.put(_value(happened), happened.size)
-        elif isinstance(happened, event.Ended):
-            detail = f"{happened.stream.path}: {happened.detail}".rstrip(": ")
-            self._inbox.end(StatusError(happened.status, detail))
-
-
-def _value(happened: event.Valued) -> Value:
-    has_value = happened.value is not ABSENT
-    value = happened.value if has_value else None
-    status = "ok" if has_value and happened.status == CLOSED else status_name(happened.status)
-    return Value(happened.stream.path, value, happened.meta, status, has_value, happened.error)
-
-
-def _error(status: int, detail: str) -> LiveError:
-    """Return what is raised for a stream that ended so."""
-    if status == DISCONNECTED and detail:
-        return ConnectionLost(detail)
-    return StatusError(status, detail)
 
 
 class _limit:

@@ -90,7 +90,9 @@ class Dispatch:
             if error.status == NOT_SUPPORTED and self.level(peer, target.removeprefix("/")) < LIST:
                 raise NoRoute(DENIED) from None
             raise
-        level = min(self.level(peer, hop) for hop in route.hops)
+        level = self.level(peer, route.path)
+        for hop in route.hops[:-1]:
+            level = min(level, self.level(peer, hop))
         return route, capped(level, headers.max_permission)
 
     def level(self, peer: Peer, path: str) -> int:

@@ -10,8 +10,8 @@ from ...errors import DecodeError
 if TYPE_CHECKING:
     from .handshake import Welcome
     from .nodes import Node
+    from .replies import Invocation, SetRequest
     from .requester import Stream
-    from .responder import Invocation, SetRequest
 
 ABSENT: Any = object()
 """The value of a message that carries none."""

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from .peers import Peer
 
 CLOSED, DISCONNECTED, BUSY, INTERNAL_ERROR = 0x20, 0x2E, 0x48, 0x50
+MOST_HEADS, LONGEST_HEAD = 4096, 256
+"""How many headers of requests are remembered, and how long they may be."""
+_heads: dict[tuple[bytes, str, int, int | None], bytes] = {}
+"""Headers for the responder by those of the requester, path, aliases and level."""
 
 
 class Forward:
@@ -56,7 +60,7 @@ class Forward:
 
     def begin(self, message: Received, aliases: int) -> None:
         """Send the request. ``aliases`` is how many were followed up to here."""
-        self._send(message, write_headers(self._headers(message.headers, aliases)))
+        self._send(message, self._head(message, aliases))
 
     def renew(self, message: Received) -> None:
         """A further page, or input of a running action."""
@@ -66,7 +70,7 @@ class Forward:
         if headers.page_id is not None and headers.page_id > 0:
             self._send(message, message.head)
         else:
-            self._send(message, write_headers(self._headers(headers, headers.alias_count or 0)))
+            self._send(message, self._head(message, headers.alias_count or 0))
 
     def _send(self, message: Received, head: bytes) -> None:
         if self._responder.is_busy:
@@ -76,11 +80,21 @@ class Forward:
             return
         self._lane.put(Outgoing(message.method, self._own_id, head, message.body))
 
-    def _headers(self, headers: Headers, aliases: int) -> Headers:
-        cap = headers.max_permission
-        if self.method == p.INVOKE and self.level < CONFIG:
-            cap = capped(self.level, cap)
-        return replace(headers, target_path=self.path, alias_count=aliases or None, max_permission=cap)
+    def _head(self, message: Received, aliases: int) -> bytes:
+        """Return the headers for the responder. The same requests come again and again."""
+        is_capped = self.method == p.INVOKE and self.level < CONFIG
+        key = message.head, self.path, aliases, self.level if is_capped else None
+        known = _heads.get(key)
+        if known is None:
+            headers = message.headers
+            cap = capped(self.level, headers.max_permission) if is_capped else headers.max_permission
+            forwarded = replace(headers, target_path=self.path, alias_count=aliases or None, max_permission=cap)
+            known = write_headers(forwarded)
+            if len(_heads) >= MOST_HEADS:
+                _heads.clear()
+            if len(message.head) <= LONGEST_HEAD:
+                _heads[key] = known
+        return known
 
     def end(self) -> None:
         """The requester has closed it."""

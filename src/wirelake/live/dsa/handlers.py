@@ -13,7 +13,7 @@ from ..drive.connection import Connection
 from ..drive.inbox import Inbox
 from .events import ABSENT
 from .nodes import Node
-from .responder import INTERNAL, INVALID_PARAMETER, Invocation, SetRequest
+from .replies import INTERNAL, INVALID_PARAMETER, Invocation, SetRequest
 from .wire import status_name
 
 log = logging.getLogger("wirelake.live")

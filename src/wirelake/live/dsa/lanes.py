@@ -19,7 +19,8 @@ class Lane:
     def __init__(self, peer: Peer, *, is_priority: bool = False) -> None:
         self.is_priority = is_priority
         self._peer = peer
-        self._messages: deque[Outgoing] = deque()
+        self._messages: deque[Outgoing] | None = None
+        """What waits; most lanes never have to."""
         self._is_skippable = False
         """Whether the last message that waits may be replaced by a newer one."""
 
@@ -34,7 +35,9 @@ class Lane:
             connection.now = peer.desk.now
             connection.write(message)
             return
-        if self._messages and self._is_skippable:
+        if self._messages is None:
+            self._messages = deque()
+        elif self._messages and self._is_skippable:
             peer.unsent -= self._messages.pop().size
             peer.desk.counts["responses_skipped"] += 1
         self._messages.append(message)
@@ -44,8 +47,9 @@ class Lane:
         peer.desk.touch(connection)
 
     def clear(self) -> None:
-        self._peer.unsent -= sum(message.size for message in self._messages)
-        self._messages.clear()
+        if self._messages:
+            self._peer.unsent -= sum(message.size for message in self._messages)
+            self._messages.clear()
 
     def take(self, ack_id: int, now: float) -> Outgoing | None:
         if not self._messages:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 _BAD_NAME = re.compile(r"""[\x00-\x1f\\/'"?*|<>=:;]|%(?![0-9A-Fa-f]{2})|^[@$]|^\.\.?$|^$""")
 """What no name contains, how none begins, and what none is."""
@@ -17,6 +18,7 @@ def is_name(name: str) -> bool:
     return _BAD_NAME.search(name) is None
 
 
+@lru_cache(maxsize=4096)
 def check_path(path: str, *, is_strict: bool = False) -> str:
     """Return a received path as nodes have it: without the leading slash that Java users write, unless ``is_strict``.
 

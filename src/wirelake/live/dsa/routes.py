@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from .paths import InvalidPath, check_path, join_path
 from .peers import Peer
@@ -20,8 +20,7 @@ class NoRoute(Exception):
         self.status = status
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(NamedTuple):
     """``path`` is the target in the tree of the broker, ``rest`` that in the tree of ``peer``. ``hops`` are the paths
     on the way, aliases first; ``aliases`` how many were followed, those before us included.
     """
