@@ -30,7 +30,7 @@ search:
 The files of the directory `examples`, as they are. Tests run every one of them.
 """
 LANGUAGES = {".py": "python", ".sql": "sql", ".toml": "toml"}
-TITLES = {".": "Programs", "questions": "Questions", "spark": "Spark", "cluster": "Cluster"}
+TITLES = {".": "Programs", "questions": "Questions", "spark": "Spark", "cluster": "Cluster", "domain": "A casual domain"}
 """The directories of examples, in the order of the site."""
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?![a-z]+:|#)([^)\s#]+)(#[^)\s]*)?\)")
