@@ -78,6 +78,7 @@ bench: setup ## run the benchmarks: decoders, Spark formats, ingest, hub, report
 	@$(BIN)/python -m benchmarks.ingest
 	@$(BIN)/python -m benchmarks.live
 	@$(BIN)/python -m benchmarks.queues
+	@$(BIN)/python -m benchmarks.dsa_crowd
 	@$(BIN)/python -m benchmarks.report
 
 docs: $(STAMP) ## build the documentation site, in site/
@@ -87,6 +88,7 @@ soak: setup ## run tests that take minutes
 	@$(BIN)/python -m benchmarks.soak
 	@$(BIN)/python -m benchmarks.floods
 	@$(BIN)/python -m benchmarks.crowd
+	@$(BIN)/python -m benchmarks.given_back
 	@$(BIN)/python -m benchmarks.metamorphic
 	@$(BIN)/python -m benchmarks.lives
 	@$(BIN)/python -m benchmarks.queue_soak

@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         theirs = servers.enter_context(running("-c", HUB, "serve", *wanted, env=before))
         for protocol in protocols:
             demands = CEDA_DEMANDS if protocol == "ceda" else DEMANDS
-            for run in RUNS:
+            for run in given.run or RUNS:
                 pair = (ours[protocol], theirs[protocol])
                 rounds = [compare(*pair, protocol, run, given.seconds, number) for number in range(given.rounds)]
                 rate, cost = median(rate for rate, _ in rounds), median(cost for _, cost in rounds)
@@ -60,6 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.live_compare", description="One hub against another.")
     parser.add_argument("directory", type=Path, help="the other checkout")
     parser.add_argument("--protocol", action="append", choices=LIVE, help="only this one; may be repeated")
+    parser.add_argument("--run", action="append", choices=RUNS, help="only this one; may be repeated")
     parser.add_argument("--rounds", type=int, default=7, help="the median of so many counts (%(default)s)")
     parser.add_argument("--seconds", type=float, default=1.0, help="of each run (%(default)s)")
     parser.add_argument("--check", action="store_true", help="fail if less than demanded is reached")

@@ -24,7 +24,9 @@ from wirelake.live.ceda.logins import LoginAttempt
 from wirelake.live.ceda.options import CedaLimits, CedaServerOptions
 from wirelake.live.ceda.records import write_record
 from wirelake.live.ceda.server import CedaServer
+from wirelake.live.ceda.topics import Subscriptions
 from wirelake.live.ceda.wire import CEDA4, CEDA4_WS, CEDA_TCP, FRAMINGS, PUBLISH
+from wirelake.live.ceda.work import AT_ONCE
 from wirelake.live.core.effects import Authenticate, Cancelled, Done, Failed
 from wirelake.protocols import ceda as p
 
@@ -819,13 +821,16 @@ def test_a_route_that_takes_long_to_find_is_found_in_slices_while_others_are_ser
     sender.say(frames + bytes.fromhex(HEARTBEAT), 1.0)
     other.publish("b", {1: 2}, 1.0)
     assert [values(message)[1] for message in reader.heard()] == [2]
-    assert time.thread_time() - started < 0.2 and sender.link.is_paused
+    at_once = time.thread_time() - started
+    assert sender.link.is_paused
     turns = 0
     while sender.link.is_paused:
         assert stage.server.deadline == 0.0
         stage.server.tick(1.0)
         turns += 1
     assert turns > 10
+    whole = time.thread_time() - started
+    assert at_once < whole / 5
     assert [message.topic for message in reader.heard()] == [topic, "b"]
     assert len(sender.heard()) == 1
 
@@ -905,6 +910,19 @@ def without_collection() -> Iterator[None]:
     gc.enable()
 
 
+def seconds_of_work() -> float:
+    """The processor time that a unit of work takes on this machine, seen in a long search."""
+    subscriptions: Subscriptions[int] = Subscriptions()
+    for i in range(2048):
+        subscriptions.add(0, ".".join("*a"[i >> bit & 1] for bit in range(11)) + ".*" * 10)
+    took = []
+    for n in range(5):
+        started = time.thread_time()
+        work = sum(subscriptions.search("a." * 21 + str(n)))
+        took.append((time.thread_time() - started) / work)
+    return min(took)
+
+
 @pytest.mark.parametrize("kind", ["stars", "rest", "changes"])
 def test_no_call_holds_up_others_for_long_while_somebody_attacks_with_patterns(
     kind: str, without_collection: None
@@ -945,4 +963,4 @@ def test_no_call_holds_up_others_for_long_while_somebody_attacks_with_patterns(
             link.unsent = 0
         stage.server.changed.clear()
         now += max(sum(took[-6:]), 0.001)
-    assert sorted(took)[int(len(took) * 0.99)] < 0.1
+    assert sorted(took)[int(len(took) * 0.99)] < 3 * AT_ONCE * seconds_of_work()

@@ -209,7 +209,7 @@ class Broker:
         elif code == REQUEST:
             if message.topic in IMAGE_TOPICS:
                 self._remember(sender, message)
-            self._ask(sender, message, payload, now)
+            self._give("requests", self._choose(message, sender), message, payload, sender.number, now)
         elif code == REPLY:
             self._answer(message, payload, now)
         elif code == P2P:
@@ -263,15 +263,6 @@ class Broker:
         if self._cache:
             self.images.keep(message)
 
-    def _ask(self, sender: Connection, message: Message, payload: bytes | None, now: float) -> None:
-        """Gives a request to one service. Whose it is, it need not say itself."""
-        target = self._choose(message, sender)
-        if target is None:
-            self._counts["requests_unrouted"] += 1
-            return
-        self._counts["requests"] += 1
-        self._give(target, message, payload, sender.number, now)
-
     def _targets(self, topic: str) -> tuple[Connection, ...]:
         """Everybody who wants a topic. What can be forwarded without a look is remembered."""
         targets = self.subscriptions.route(topic)
@@ -297,11 +288,7 @@ class Broker:
         if target is None:
             number = sender.number
             target = self._choose(message, sender)
-        if target is None:
-            self._counts["p2p_unrouted"] += 1
-            return
-        self._counts["p2p"] += 1
-        self._give(target, message, payload, number, now)
+        self._give("p2p", target, message, payload, number, now)
 
     def _known(self, number: int) -> Connection | None:
         found = self.connections.get(number)
@@ -329,8 +316,14 @@ class Broker:
         chosen.served = self._turns
         return chosen
 
-    def _give(self, target: Connection, message: Message, payload: bytes | None, number: int, now: float) -> None:
-        """Gives a message to one of us, with this connection id."""
+    def _give(
+        self, kind: str, target: Connection | None, message: Message, payload: bytes | None, number: int, now: float
+    ) -> None:
+        """Gives a message to one of us, if there is one for it, with this connection id, whatever the sender said."""
+        if target is None:
+            self._counts[f"{kind}_unrouted"] += 1
+            return
+        self._counts[kind] += 1
         if payload is not None:
             at = 2 + payload[1]
             payload = payload[:at] + number.to_bytes(3, "little") + payload[at + 3 :]

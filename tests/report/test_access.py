@@ -8,7 +8,7 @@ from http.client import HTTPConnection
 import pytest
 
 from tests.report.served import SECONDS, TOKEN, Serve
-from wirelake.web.access import check_token
+from wirelake.report.access import check_token
 
 
 def test_on_loopback_another_name_for_this_machine_is_refused(serve: Serve) -> None:
