@@ -33,7 +33,7 @@ LANGUAGES = {".py": "python", ".sql": "sql", ".toml": "toml"}
 TITLES = {
     ".": "Programs",
     "protocols": "Public protocols",
-    "domain": "Domains",
+    "domain": "A casual domain",
     "questions": "Questions",
     "spark": "Spark",
     "cluster": "Cluster",

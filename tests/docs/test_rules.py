@@ -82,8 +82,8 @@ def _is_field(item: ast.stmt) -> bool:
 
 
 def _positions(trees: list[ast.Module]) -> dict[str, int]:
-    """Where functions and classes of ours take a rule by position."""
-    nodes = (node for tree in trees for node in ast.walk(tree))
+    """Where functions and classes of ours take a rule by position; ``__init__`` counts for its class."""
+    nodes = (node for tree in trees for node in ast.walk(tree) if getattr(node, "name", "") != "__init__")
     return {node.name: names.index("rule") for node in nodes if "rule" in (names := _parameters(node))}
 
 

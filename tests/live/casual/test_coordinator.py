@@ -591,3 +591,14 @@ def test_a_commit_that_does_not_get_through_is_repeated_below() -> None:
 def test_the_worst_of_codes() -> None:
     assert worst([OK, RDONLY]) == OK and worst([OK, NOTA, RDONLY]) == NOTA
     assert worst([RBROLLBACK, -7, OK]) == -7 and worst([8, 5]) == 8 and worst([OK, 1234]) == 1234
+
+
+def test_a_peer_that_never_replies_to_a_rollback_of_active_work_is_not_waited_for_long() -> None:
+    root = Root(1)
+    root.end(commits=False)
+    assert root.outcome is None
+    root.play.wait(2.1)
+    assert ended(root) == "rolled_back"
+    root.play.wait(200)
+    assert len(root.peers[0].heard) == 4, "it is told again three times"
+    assert not root.play.session.coordinator.untold and root.branch.key not in root.play.session.branches.by_key

@@ -80,7 +80,8 @@ class Running:
     def end(self, answer: Answer, now: float) -> None:
         if not self.is_over:
             self.is_over = True
-            self.calls.session.timers.drop(self)
+            if self.deadline is not None:
+                self.calls.session.timers.drop(self)
             if answer.status != OK and self.branch is not None:
                 self.branch.spoil()
             self.respond(answer, now)
@@ -166,15 +167,14 @@ class Calls:
         call.effect = None
         if branch is not None:
             branch.calls -= 1
-        match result:
-            case Done(value=Answer() as answer):
-                pass
-            case Failed(error=error):
-                self.session.note("error", "a service failed", service=call.service, reason=repr(error))
-                answer = Answer(TPESVCERR)
-            case _:
-                answer = Answer(TPESVCERR)
-        self.session.counts["calls_failed"] += answer.status not in (OK, TPESVCFAIL)
+        if isinstance(result, Done) and isinstance(result.value, Answer):
+            answer = result.value
+        else:
+            answer = Answer(TPESVCERR)
+            if isinstance(result, Failed):
+                self.session.note("error", "a service failed", service=call.service, reason=repr(result.error))
+        if answer.status not in (OK, TPESVCFAIL):
+            self.session.counts["calls_failed"] += 1
         if call.own is not None:
             call.own_answer = answer
             self.session.coordinator.end(call.own, now, commits=answer.status == OK and not call.is_over)

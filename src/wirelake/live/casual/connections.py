@@ -93,8 +93,8 @@ class Inbound(Connection):
         """Read nothing more while too much is in progress. What only waits for a message does not count: the commit
         that wakes it comes over this connection.
         """
-        running = len(self.requests) - self.waiting
-        is_over = running > 0 and (running >= self.limits.requests or self.size >= self.limits.bytes)
+        running, limits = len(self.requests) - self.waiting, self.limits
+        is_over = running > 0 and (running >= limits.requests or self.size >= limits.bytes)
         if is_over != self.is_held and not self.is_lost:
             self.is_held = is_over
             (self.link.pause if is_over else self.link.resume)()

@@ -44,6 +44,8 @@ ROLLBACK = (casual.ResourceRollbackRequest, casual.ResourceRollbackReply)
 Phase = tuple[Any, type]
 Codes = dict[str, int]
 Done_ = Callable[[int, float], None]
+ACTIVE_SECONDS = 2.0
+"""How long to wait for the reply to a rollback of work that was never prepared."""
 MOST_ATTEMPTS = 3
 """How often a rollback of work that was never prepared is told."""
 AGAIN = frozenset((XAER_RMFAIL, XA_RETRY))
@@ -86,6 +88,7 @@ class Coordinator:
         done: Callable[[Codes, float], None],
         now: float,
         flags: int = TMNOFLAGS,
+        seconds: float | None = None,
     ) -> None:
         """Ask peers for something and collect what they reply; a peer that does not has failed."""
         waiting = {one.peer: one for one in peers}
@@ -103,11 +106,12 @@ class Coordinator:
                 done(codes, now)
 
         branch.execution = branch.execution if any(branch.execution) else session.ids.uuid()
+        limit = min(session.options.resource_seconds, seconds or session.options.resource_seconds)
         for name, one in waiting.items():
             message = request(session.ids.uuid(), branch.execution, one.xid, Resource(one.resource), flags)
             collect = lambda message, now, name=name: replied(name, message, now)  # noqa: E731
             peer = session.peers.named(name)
-            session.peers.ask(peer, message, (reply,), session.options.resource_seconds, collect, now)
+            session.peers.ask(peer, message, (reply,), limit, collect, now)
 
     def prepare(self, branch: Branch, done: Done_, now: float) -> None:
         """Ask all peers to prepare. ``done`` gets XA_OK, and ``branch.peers`` are those that promised; or it gets what
@@ -175,7 +179,8 @@ class Coordinator:
             if before is not None and before.state == "committed":
                 self._settled(branch, "committed", XA_HEURCOM, done, now)
             else:
-                self._tell(branch, peers, ROLLBACK, told, now)
+                # Some peers never reply to the rollback of work that was not prepared.
+                self._tell(branch, peers, ROLLBACK, told, now, seconds=None if is_prepared else ACTIVE_SECONDS)
 
         def told(codes: Codes, now: float) -> None:
             code = self._judge(branch, codes, is_commit=False)
@@ -241,6 +246,7 @@ class Coordinator:
             # It was only active there, and ends with the connection at the latest. Some peers never reply to this.
             self._forget(reminder)
             if not branch.untold:
+                branch.outcome = XA_OK if branch.outcome == XAER_RMFAIL else branch.outcome
                 self._all_told(branch, now)
             return
         delay = min(options.retry_seconds * 2.0 ** min(reminder.attempts, 32), options.most_retry_seconds)

@@ -143,12 +143,12 @@ class Effects:
 
     def _begin(self, effect: Effect) -> None:
         match effect:
+            case Call() if not self._is_closed:
+                self._call(effect, effect.handler, effect.request)
             case _ if self._is_closed:
                 self._later(effect, Cancelled())
             case Store() if self.writer is not None:
                 self.writer.submit(effect, self._finish)
-            case Call(handler=handler, request=request):
-                self._call(effect, handler, request)
             case Authenticate(attempt=attempt) if self.authenticate is not None:
                 self._call(effect, self.authenticate, attempt)
             case Dial() if not self._endpoint.is_closing:
@@ -178,7 +178,7 @@ class Effects:
 
     def _ended(self, effect: Effect, future: asyncio.Future[Any] | Future[Any]) -> None:
         result = _result_of(future)
-        if isinstance(result, Done) and inspect.isawaitable(result.value):
+        if isinstance(result, Done) and hasattr(type(result.value), "__await__"):
             self._start(effect, _wait_for(result.value))
             return
         if not self._ended_now:
