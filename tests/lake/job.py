@@ -13,13 +13,17 @@ import signal
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 
 from tests.lake.flat import flat
 from tests.lake.lakes import tree
-from wirelake.lake import Input, Lake, StagedFile, Staging, read_ipc, stage_ipc
+from wirelake.lake import Input, Lake, StagedFile, Staging, commits, read_ipc, stage_ipc
+from wirelake.lake.history import Listing, read_records
+from wirelake.lake.layout import hidden
 from wirelake.lake.store import Store
+from wirelake.lake.validation import SNAPSHOTS
 
 DAY = 86_400_000_000
 START = 1_700_000_000_000_000
@@ -78,8 +82,9 @@ def opened(directory: Path) -> Lake:
 
 
 def whole_job(directory: Path, inputs: int) -> None:
+    """Every commit writes a checkpoint, so that kills meet it too."""
     lake = opened(directory)
-    with lake.writing() as run:
+    with patch.object(commits, "CHECKPOINT_EVERY", 1), lake.writing() as run:
         for number in range(inputs):
             if f"in-{number}" not in lake.inputs():
                 one_step(lake, run, number)
@@ -98,6 +103,10 @@ def contents(lake: Lake) -> dict[str, Any]:
     }
     assert sorted(tree(lake.store, "_carry")) == sorted(lake.carry().values())
     assert not tree(lake.store, "_staging")
+    assert not Listing.of(lake.store).temporary
+    removed = {path for record in read_records(lake.store, Listing.of(lake.store).records) for path in record.removed}
+    committed = {file.path for table in lake.tables() for file in lake.files(table)} if lake.store.links else set()
+    assert tree(lake.store, SNAPSHOTS) == sorted(map(hidden, removed | committed))
     return {
         "tables": tables,
         "files": {table: sorted(file.path for file in lake.files(table)) for table in lake.tables()},
@@ -111,7 +120,7 @@ def contents(lake: Lake) -> dict[str, Any]:
 # --- in a process of its own: forks, and kills what it forked
 
 
-STEPS = ("write", "open_output", "move", "delete", "delete_tree", "make_directory", "_fsync")
+STEPS = ("write", "open_output", "move", "link", "delete", "delete_tree", "make_directory", "_fsync")
 """Whatever changes something on the disk goes through one of these."""
 
 

@@ -48,7 +48,7 @@ def test_what_is_no_lake_is_refused_and_left_alone(tmp_path: Path) -> None:
         Lake.open(tmp_path)
     with pytest.raises(LakeError, match=r"notes.txt: is a file, not a lake"):
         Lake.open(tmp_path / "notes.txt")
-    with pytest.raises(LakeError, match=r"notes.txt/lake: cannot be made: Not a directory"):
+    with pytest.raises(LakeError, match=r"notes.txt/lake: cannot be listed: Not a directory"):
         Lake.open(tmp_path / "notes.txt" / "lake")
     with pytest.raises(LakeError, match=r"nonsense://lake: cannot be opened: [^\n]+$"):
         Lake.open("nonsense://lake")
@@ -63,8 +63,8 @@ def test_only_who_wants_one_gets_a_new_lake(tmp_path: Path) -> None:
 
 
 def test_a_lake_of_a_newer_wirelake_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "_lake.json").write_text(json.dumps({"format": 3, "wirelake": "9.1", "settings": {}}))
-    with pytest.raises(LakeError, match=r"has format 3, of a newer wirelake \(9.1\); this one knows up to 2"):
+    (tmp_path / "_lake.json").write_text(json.dumps({"format": 4, "wirelake": "9.1", "settings": {}}))
+    with pytest.raises(LakeError, match=r"has format 4, of a newer wirelake \(9.1\); this one knows up to 3"):
         Lake.open(tmp_path)
 
 

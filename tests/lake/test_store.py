@@ -11,13 +11,14 @@ from tests.lake.flat import flat
 from tests.lake.lakes import numbers, stage, tree
 from wirelake.errors import LakeError
 from wirelake.lake import Lake
+from wirelake.lake.layout import hidden
 from wirelake.lake.store import Store
 
 
 def test_what_a_commit_needs_is_on_the_disk_before_it_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a loss of power leaves either the commit with all its files, or none of it."""
     done: list[tuple[str, str]] = []
-    fsync, move = Store._fsync, Store.move
+    fsync, move, link = Store._fsync, Store.move, Store.link
 
     def note_fsync(store: Store, path: str) -> None:
         fsync(store, path)
@@ -27,7 +28,12 @@ def test_what_a_commit_needs_is_on_the_disk_before_it_is_made(tmp_path: Path, mo
         move(store, source, target)
         done.append(("move", target))
 
+    def note_link(store: Store, source: str, target: str) -> None:
+        link(store, source, target)
+        done.append(("link", target))
+
     monkeypatch.setattr(Store, "_fsync", note_fsync)
+    monkeypatch.setattr(Store, "link", note_link)
     monkeypatch.setattr(Store, "move", note_move)
     lake = Lake.open(tmp_path)
     with lake.writing() as run:
@@ -35,11 +41,14 @@ def test_what_a_commit_needs_is_on_the_disk_before_it_is_made(tmp_path: Path, mo
         files = stage(run, "silver/x", 1)
         run.commit(files, carry={"driver": carry})
     made = done.index(("move", "_commits/00000001.json"))
-    for staged in (files[0].staged, carry.staged):
-        for path in (staged, *(str(above) for above in Path(staged).parents)):
-            assert ("fsync", path.removeprefix(".")) in done[:made], path
+    assert ("fsync", files[0].staged) in done[:made] and ("link", hidden(files[0].path)) in done[:made]
+    for path in (
+        carry.staged,
+        *(str(above) for place in (carry.staged, hidden(files[0].path)) for above in Path(place).parents),
+    ):
+        assert ("fsync", path.removeprefix(".")) in done[:made], path
     assert done[made + 1] == ("fsync", "_commits")
-    placed = done.index(("move", files[0].path))
+    placed = done.index(("link", files[0].path))
     assert made < placed
     for path in ("silver/x/date=1970-01-01", "silver/x", "silver", ""):
         assert ("fsync", path) in done[placed:], path
@@ -62,6 +71,7 @@ def test_a_store_without_directories_renames_and_exclusive_creation_is_enough(tm
         "_commits/00000001.json",
         "_commits/00000002.json",
         "_lake.json",
+        "_tables/gold/open/date=1970-01-01/part-00000001-00000-0.parquet",
         "gold/open/date=1970-01-01/part-00000002-00000-0.parquet",
         "silver/x/date=1970-01-01/part-00000001-00000-0.parquet",
     ]

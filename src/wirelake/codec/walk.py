@@ -14,13 +14,13 @@ from typing import Any, assert_never
 
 import msgspec
 
-from ..errors import BadValue, DecodeError, LimitExceeded, Truncated
+from ..errors import BadValue, DecodeError, Incomplete, LimitExceeded, Truncated
 from ..spec import nodes as n
 from ..spec.declare import Cell, tag_rows
 from ..spec.derive import derive, reach
 from ..spec.resolve import Layout, MessageNode
 from .content import read_json, read_msgpack
-from .frame import Header, kept_fields, read_header, read_int, smallest, struct_fields, unknown_code, unmask
+from .frame import Header, kept_fields, measure, read_header, read_int, smallest, struct_fields, unknown_code, unmask
 from .numbers import float_format
 from .records import cells_reader
 
@@ -53,6 +53,21 @@ def walk(layout: Layout, data: bytes, trace: list[Seen] | None = None) -> Any:
     except DecodeError as error:
         inside = error.offset is not None and error.offset < len(reader.data)
         raise error.locate(layout.protocol.name, reader.name, reader.data if inside else data) from None
+
+
+def walk_incomplete(layout: Layout, data: bytes, trace: list[Seen]) -> str:
+    """Fill the trace with the fields that an incomplete frame has; return the name of its message, if known."""
+    reader = Reader(layout, trace)
+    try:
+        header = measure(layout, data, 0, len(data))
+        header.length = len(data)
+        reader.read(data, header)
+    except Incomplete:
+        reader.data = data
+        reader._trace_header(Header(len(data), len(data)))
+    except (DecodeError, IndexError):
+        pass
+    return reader.name
 
 
 class Reader:
@@ -495,6 +510,8 @@ class Reader:
             return
         at = 0
         for part in self.layout.frame.parts:
+            if at + self.layout.part_size(part) > len(self.data):
+                return
             match part:
                 case n.Size(name=name, wire=n.Escaped() as escaped):
                     size = (header.mask_at or header.code_at or header.payload) - at

@@ -413,3 +413,15 @@ def _text_word(wire: n.Word[Any], line: n.Line) -> Maker:
     # To write a text by its pattern is slow, so most are taken from a stock.
     stock = [fresh(Draw(Random(i))) for i in range(200)]
     return lambda draw: _pick(draw.rng, stock) if draw.size >= 1 and draw.rng.random() < 0.8 else fresh(draw)
+
+
+_PLACES = ("orders", "prices", "stock", "billing", "alarms", "meters", "users", "reports")
+_PARTS = ("north", "south", "east", "west", "daily", "live", "1", "2", "3", "main")
+
+
+def address(rng: Random, least: int = 0, most: int | None = None) -> str:
+    """A text that reads like a topic, a service or a name, and fits."""
+    text = _PLACES[int(rng.random() * len(_PLACES))]
+    longer = f"{text}.{_PARTS[int(rng.random() * len(_PARTS))]}"
+    text = longer if most is None or len(longer) <= most else text
+    return text.ljust(least, "x")[:most]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from ..capture.settings import ReadSettings
 from ..errors import LakeError, OptionError
-from ..lake import Input, Lake, Run
+from ..lake import Lake, Run
 from .known import Known, recognise
 from .plan import Choice, Found, Late, find_captures, records_beside, refuse_shrunk
 from .report import Report
@@ -50,8 +50,10 @@ def ingest(
     """
     began = time.monotonic()
     inputs = list(inputs)
-    captures, notes = find_captures(inputs, kind, _known(lake))  # before there is a lake: a refused input leaves none
-    lake = _opened(lake, buckets)
+    existing = _existing(lake)
+    known = existing.inputs() if existing is not None else {}
+    captures, notes = find_captures(inputs, kind, known)  # before there is a lake: a refused input leaves none
+    lake = _opened(existing or lake, buckets)
     with lake.writing() as run:
         found = recognise(captures, lake.inputs())
         refuse_shrunk(found, inputs)
@@ -62,12 +64,14 @@ def ingest(
     return report
 
 
-def _known(lake: str | Lake) -> dict[str, Input]:
-    """Return the captures that the lake has, if there is one."""
+def _existing(lake: str | Lake) -> Lake | None:
+    """Return the lake, if there is one."""
+    if isinstance(lake, Lake):
+        return lake
     try:
-        return (lake if isinstance(lake, Lake) else Lake.open(lake, create=False)).inputs()
+        return Lake.open(lake, create=False)
     except LakeError:
-        return {}
+        return None
 
 
 def _opened(lake: str | Lake, buckets: int | None) -> Lake:

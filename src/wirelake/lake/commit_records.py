@@ -1,15 +1,12 @@
 """Commit records: one small JSON file each, ``_commits/00000001.json`` and so on. The record is the commit.
 
-The state of a lake is the sum of its records, in their order. A record is checked before it counts: its types, its
-size, and every name and path in it (``validation.py``).
+The state of a lake is the sum of its records, in their order (``state.py``). A record is checked before it counts: its
+types, its size, and every name and path in it (``validation.py``).
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator
 
 import msgspec
 
@@ -17,16 +14,14 @@ from ..errors import LakeError
 from . import validation as valid
 from .inputs import Input
 from .staging import StagedFile
-from .store import Store
 from .validation import Count, Int64, Text, Values, printable, shown
 
 COMMITS = "_commits"
-FORMAT = 1
+FORMAT = 2
+"""Since 2 there are ``settings`` and ``swept``."""
 MAX_RECORD_BYTES = 64 << 20
 """Some 200 000 files in one commit."""
 NOT_OURS = "wirelake did not write it: restore it from a backup, or ingest the captures into a new lake"
-_RECORD_NAME = re.compile(r"([0-9]{8,12})\.json")
-_TEMPORARY_NAME = re.compile(r"[0-9]{8,12}\.json\.[0-9a-f]{32}\.tmp")
 
 
 class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -61,6 +56,10 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     labels: Values
     kept: dict[Text, list[Kept]] = {}
     """Of each sensor of this commit, by its key: the carry of earlier commits that is kept, oldest first."""
+    settings: Values = {}
+    """Settings of the lake that this commit changes."""
+    swept: Count = 0
+    """Files that this commit and earlier ones removed were deleted before this one was made."""
     format: int = FORMAT
 
     def moves(self) -> list[tuple[str, str]]:
@@ -115,89 +114,5 @@ class _Header(msgspec.Struct, frozen=True):
 _DECODER = msgspec.json.Decoder(Record)
 
 
-@dataclass
-class State:
-    """The sum of the records up to a number."""
-
-    number: int = 0
-    last: Record | None = None
-    files: dict[str, dict[str, StagedFile]] = field(default_factory=dict)
-    """table -> path -> file."""
-    inputs: dict[str, Input] = field(default_factory=dict)
-    carry: dict[str, str] = field(default_factory=dict)
-    """name -> path."""
-    facts: dict[str, Any] = field(default_factory=dict)
-    labels: dict[str, Any] = field(default_factory=dict)
-    kept: dict[str, list[Kept]] = field(default_factory=dict)
-    """key of a sensor -> carry of earlier commits, oldest first."""
-
-    def add(self, record: Record) -> None:
-        for path in record.removed:
-            table = self.table_of(path)
-            if table is not None:
-                del self.files[table][path]
-        for file in record.files:
-            self.files.setdefault(file.table, {})[file.path] = file
-        for name, carried in record.carry.items():
-            if carried is None:
-                self.carry.pop(name, None)
-            else:
-                self.carry[name] = carried.path
-        self.inputs.update({capture.key: capture for capture in record.inputs})
-        self.facts = add_facts(self.facts, record.facts)
-        self.labels.update(record.labels)
-        self.kept.update(record.kept)
-        self.number = record.number
-        self.last = record
-
-    def table_of(self, path: str) -> str | None:
-        """Return the table that has this file."""
-        above = path
-        while "/" in above:
-            above = above.rpartition("/")[0]
-            if path in self.files.get(above, {}):
-                return above
-        return None
-
-
-def add_facts(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """Add up numbers, also in mappings within; of anything else keep the newer."""
-    result = dict(old)
-    for name, value in new.items():
-        before = result.get(name)
-        if isinstance(value, Mapping):
-            result[name] = add_facts(before if isinstance(before, Mapping) else {}, value)
-        elif _is_number(value) and _is_number(before):
-            result[name] = before + value
-        else:
-            result[name] = value
-    return result
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
 def record_path(number: int) -> str:
     return f"{COMMITS}/{number:08d}.json"
-
-
-def temporary_records(store: Store) -> list[str]:
-    """Return the paths of records that were not completed."""
-    return [f"{COMMITS}/{name}" for name in store.names(COMMITS) if _TEMPORARY_NAME.fullmatch(name)]
-
-
-def read_new(store: Store, state: State) -> State:
-    """Add the records that are not in the state yet."""
-    matches = map(_RECORD_NAME.fullmatch, store.names(COMMITS))
-    numbers = sorted(number for match in matches if match and (number := int(match[1])) > state.number)
-    for expected, number in enumerate(numbers, state.number + 1):
-        if number != expected:
-            raise LakeError(store.show(record_path(expected)), "is missing, but later commits exist; restore it")
-    paths = [record_path(number) for number in numbers]
-    for number, path, data in zip(numbers, paths, store.read_all(paths, MAX_RECORD_BYTES), strict=True):
-        record = Record.from_bytes(data, store.show(path))
-        if record.number != number:
-            raise LakeError(store.show(path), f"is the record of commit {record.number}; {NOT_OURS}")
-        state.add(record)
-    return state

@@ -6,6 +6,7 @@ import os
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +14,15 @@ import msgspec
 
 from .. import __version__
 from ..errors import LakeError
-from .commit_records import MAX_RECORD_BYTES, Kept, Record, record_path, temporary_records
+from .checkpoints import EVERY as CHECKPOINT_EVERY
+from .checkpoints import write_checkpoint
+from .commit_records import MAX_RECORD_BYTES, Kept, Record, record_path
+from .history import drop_temporary, time_of
 from .inputs import Input
+from .layout import finish, prepare, undo
 from .staging import StagedFile, Staging
-from .store import Store
+from .sweep import EVERY as SWEEP_EVERY
+from .sweep import sweep
 from .validation import CARRY, STAGING, is_name
 
 if TYPE_CHECKING:
@@ -25,25 +31,22 @@ if TYPE_CHECKING:
 
 def recover(lake: Lake) -> None:
     """Finish the last commit: only that one can be unfinished, since a record waits for the moves of the last."""
-    last = lake.refresh().last
-    if last is not None:
-        finish(lake.store, last)
-    for path in temporary_records(lake.store):
-        lake.store.delete(path)
-    lake.store.delete_tree(STAGING)
+    state, store = lake.refresh(), lake.store
+    if state.last is not None:
+        finish(store, state.last)
+    undo(store, state.number + 1)
+    drop_temporary(store)
+    store.delete_tree(STAGING)
+    maintain(lake)
 
 
-def finish(store: Store, record: Record) -> None:
-    """Move and delete what a record says; skip what is done already."""
-    moves = record.moves()
-    staged = store.sizes(source for source, _ in moves)
-    moved = [target for source, target in moves if source not in staged]
-    lost = set(moved) - set(store.sizes(moved))
-    if lost:
-        reason = f"is missing, though commit {record.number} has it; restore it from a backup"
-        raise LakeError(store.show(min(lost)), reason)
-    store.move_all((source, target) for source, target in moves if source in staged)
-    store.delete_all([*record.removed, *record.superseded])
+def maintain(lake: Lake, is_due: bool = True) -> None:
+    """Write a checkpoint if it is time; sweep if ``is_due``. Neither changes what the lake holds."""
+    state = lake._state
+    if state.number - state.checkpoint >= CHECKPOINT_EVERY:
+        write_checkpoint(lake.store, state)
+    if is_due:
+        sweep(lake.store, state, lake.grace)
 
 
 class Run:
@@ -68,6 +71,7 @@ class Run:
         facts: Mapping[str, Any] | None = None,
         labels: Mapping[str, Any] | None = None,
         kept: Mapping[str, list[Kept]] | None = None,
+        settings: Mapping[str, Any] | None = None,
     ) -> int:
         """Make these files part of the lake, all or none. Return the number of the commit.
 
@@ -75,7 +79,8 @@ class Run:
         captures that were read, each with its position. ``carry``: staged files for the next commit by name; those of
         other names stay, None drops one. ``facts``: counts, which ``summary`` adds up over commits. ``labels``: small
         values of which the newest counts, such as the number of a streaming batch. ``kept``: which carry of earlier
-        commits stays, by sensor; what neither this nor the carry names any more is deleted.
+        commits stays, by sensor; what neither this nor the carry names any more is deleted. ``settings``: those of the
+        lake that change from now on.
 
         After an exception nothing is committed, unless it came while files were moved: then the commit is recorded, and
         the next ``writing`` finishes it. Either way this run cannot commit again.
@@ -86,7 +91,7 @@ class Run:
         record = Record(
             number=self.number,
             run=self.staging.run,
-            at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            at=self._now(),
             wirelake=__version__,
             files=list(files),
             removed=[file if isinstance(file, str) else file.path for file in removed],
@@ -96,6 +101,8 @@ class Run:
             facts=dict(facts or {}),
             labels=dict(labels or {}),
             kept=dict(kept),
+            settings=dict(settings or {}),
+            swept=self.lake._state.swept,
         )
         self._check(record)
         self._publish(record)
@@ -105,20 +112,31 @@ class Run:
         """Record the commit, move its files to their places, and get ready for the next one."""
         store = self.lake.store
         data = _checked_bytes(record, store.show(record_path(record.number)))
-        store.sync(file.staged for file in record.carry.values() if file is not None)  # workers have synced the others
-        store.sync_directories(source for source, _ in record.moves())
+        prepare(store, record.files)
+        carried = [file.staged for file in record.carry.values() if file is not None]
+        store.sync(carried)  # workers have synced the others
+        store.sync_directories(carried if store.links else (source for source, _ in record.moves()))
         self._is_in_doubt = True
         store.publish(record_path(record.number), data)
         finish(store, record)
         self._is_in_doubt = False
         self.lake._state.add(record)
         store.delete_tree(self.staging.directory)
+        with suppress(LakeError):  # the commit is made; the next one tries again
+            maintain(self.lake, is_due=record.number % SWEEP_EVERY == 0)
         self._next()
 
     def close(self) -> None:
         """Delete what is staged, unless a commit may need it."""
         if not self._is_in_doubt:
+            undo(self.lake.store, self.number)
             self.lake.store.delete_tree(STAGING)
+
+    def _now(self) -> str:
+        """Return the time of the next commit: never before that of the last one, whatever the clock says."""
+        last = self.lake._state.last
+        now = datetime.now(UTC) if last is None else max(datetime.now(UTC), time_of(last))
+        return now.isoformat(timespec="milliseconds")
 
     def _next(self) -> None:
         self.number = self.lake._state.number + 1
@@ -145,7 +163,7 @@ class Run:
         twice = [target for target, count in counts.items() if count > 1]
         if twice:
             raise LakeError(store.show(twice[0]), "is named twice: by two attempts at a task, or two tasks of one name")
-        unknown = [path for path in record.removed if self.lake._state.table_of(path) is None]
+        unknown = [path for path in record.removed if not self.lake._state.has_file(path)]
         if unknown:
             raise LakeError(store.show(unknown[0]), "cannot be removed: it is not a committed file")
         sources = {file.staged: file.bytes for file in (*record.files, *filter(None, record.carry.values()))}

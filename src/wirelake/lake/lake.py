@@ -6,23 +6,26 @@
         run.commit(files, inputs=inputs, carry=carry, facts={"messages": 12})
     lake.dataset("silver/casual").to_table()
 
-A commit is one record in ``_commits``, published when all its files lie in ``_staging``. Then the files move to their
-places, and the files that the commit replaced are deleted. If the process or the machine dies, the next ``writing``
-repeats what the last record says and deletes staged files that no record names.
+A commit is one record in ``_commits``, published when all its files are written. Then the directories of the tables
+get the new files and lose those that the commit replaced, which snapshots still find for a grace period
+(``layout.py``). If the process or the machine dies, the next ``writing`` repeats what the last record says and deletes
+files that no record names. Every few hundred commits a checkpoint has the whole state, so that opening a lake does not
+read its history.
 
 Guarantee: after a kill at any moment, and on a local file system with ``durable=True`` also after a loss of power (as
 far as the disk honours fsync), the lake is that of the last commit, whole. An engine that lists directories sees files
-of a commit appear one by one while they move (milliseconds), and a replaced file beside its successor until it is
-deleted; when a run has ended, or the next one has begun, the directories are exact.
+of a commit appear one by one (milliseconds), and a replaced file beside its successor until it has left; when a run has
+ended, or the next one has begun, the directories are exact.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -32,29 +35,28 @@ from pyarrow import fs
 
 from .. import __version__
 from ..errors import LakeError
-from .commit_records import Kept, State, read_new
+from .commit_records import Kept
 from .commits import Run, recover
+from .history import read_new, state_at
 from .inputs import Input
+from .layout import hidden, places, places_of_past
 from .lock import locked
 from .staging import StagedFile
+from .state import State
 from .store import Store, errors
+from .sweep import GRACE_SECONDS
+from .table_files import TableSummary
 from .validation import Count, Text, Values, printable, shown
 
 ABOUT = "_lake.json"
 MAX_ABOUT_BYTES = 1 << 20
-FORMAT = 2
-"""Of the files of a lake. Since 2 every table has a column ``sensor``."""
+FORMAT = 3
+"""Of the files of a lake. Since 2 every table has a column ``sensor``; since 3 there are checkpoints, and snapshots
+find removed files. A lake of format 2 can be read; the first run that writes to it makes it one of format 3.
+"""
+OLDEST_FORMAT = 2
 _TEMPORARY_ABOUT = re.compile(r"_lake\.json\.[0-9a-f]{32}\.tmp")
 DATES = ds.partitioning(pa.schema([("date", pa.date32())]), flavor="hive")
-
-
-@dataclass(frozen=True)
-class TableSummary:
-    files: int
-    rows: int
-    bytes: int
-    min_ts: int | None
-    max_ts: int | None
 
 
 @dataclass(frozen=True)
@@ -76,10 +78,11 @@ class Lake:
     def __init__(self, store: Store, settings: Mapping[str, Any], *, durable: bool = True) -> None:
         """Use ``Lake.open``."""
         self.store = store
-        self.settings = dict(settings)
         self.durable = durable
+        self._made_with = dict(settings)
         self._state = State()
         self._is_snapshot = False
+        self._is_past = False
 
     @classmethod
     def open(
@@ -105,31 +108,53 @@ class Lake:
                 raise LakeError(store.shown, "there is no lake")
         if store.kind(ABOUT) != "file":
             _create(store, settings or {}, create)
-        return cls(store, _settings(store), durable=durable)
+        about = _read_about(store)
+        links = about.links and store.is_local  # a copy in another store has none
+        return cls(replace(store, links=links), about.settings, durable=durable)
 
     @property
     def path(self) -> str:
         """The place as it was given."""
         return self.store.shown
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the lake was made with, and what commits have changed since."""
+        return {**self._made_with, **self.refresh().settings}
+
+    @property
+    def grace(self) -> timedelta:
+        """How long snapshots find a file that a commit has removed."""
+        return timedelta(seconds=float(self.settings.get("grace_seconds", GRACE_SECONDS)))
+
     # --- reading
 
     def refresh(self) -> State:
         """Return the sum of all commit records; read only new ones."""
-        return self._state if self._is_snapshot else read_new(self.store, self._state)
+        if not self._is_snapshot:
+            self._state = read_new(self.store, self._state)
+        return self._state
 
     def snapshot(self) -> Lake:
         """Return the lake as it is now, for reading: without what is committed later.
 
-        A file that a later commit replaces is deleted all the same; reading it then fails.
+        Its files can be read for the grace period, also if later commits replace them.
         """
-        state = self.refresh()
-        snapshot = Lake(self.store, self.settings)
-        snapshot._is_snapshot = True
-        files = {table: dict(listed) for table, listed in state.files.items()}
-        inputs, carry = dict(state.inputs), dict(state.carry)
-        labels, kept = dict(state.labels), dict(state.kept)
-        snapshot._state = replace(state, files=files, inputs=inputs, carry=carry, labels=labels, kept=kept)
+        return self._at(self.refresh().copy())
+
+    def at(self, when: int | datetime) -> Lake:
+        """Return the lake as it was after a commit, or at a time, for reading.
+
+        A lake reaches back for the grace period, and further where no sweep has come by. LakeError says what is gone: a
+        commit, or a file when its table is read.
+        """
+        past = self._at(state_at(self.store, when))
+        past._is_past = True
+        return past
+
+    def _at(self, state: State) -> Lake:
+        snapshot = Lake(self.store, self._made_with, durable=self.durable)
+        snapshot._is_snapshot, snapshot._state = True, state
         return snapshot
 
     def number(self) -> int:
@@ -138,7 +163,7 @@ class Lake:
 
     def inputs(self) -> dict[str, Input]:
         """Return the captures that were read, by their keys, each as its last commit left it."""
-        return dict(self.refresh().inputs)
+        return dict(self.refresh().inputs.by_key())
 
     def carry(self) -> dict[str, str]:
         """Return the carry for the next commit: name -> path in the lake."""
@@ -154,11 +179,11 @@ class Lake:
 
     def tables(self) -> list[str]:
         """Return the tables that have files."""
-        return sorted(table for table, files in self.refresh().files.items() if files)
+        return sorted(table for table, files in self.refresh().files.items() if len(files))
 
     def files(self, table: str) -> list[StagedFile]:
         """Return the committed files of a table; ``.path`` is where each lies in the lake."""
-        return list(self.refresh().files.get(table, {}).values())
+        return list(self.refresh().files_of(table).by_path().values())
 
     def dataset(self, table: str, schema: pa.Schema | None = None) -> ds.Dataset:
         """Return a table for pyarrow, with its column ``date``: only the committed files.
@@ -178,20 +203,15 @@ class Lake:
             return ds.dataset(paths, schema, "parquet", self.store.files, DATES)
 
     def places(self, table: str) -> list[str]:
-        """Return the current paths of a table's committed files, as their file system names them.
-
-        Files of an unfinished last commit may still be staged.
-        """
-        files = self.files(table)
-        last = self._state.last
-        staged = {file.path: file.staged for file in (last.files if last is not None else ()) if file.table == table}
-        unmoved = self.store.sizes(staged.values())
-        paths = [staged[file.path] if staged.get(file.path) in unmoved else file.path for file in files]
-        return self.store.full_paths(paths)
+        """Return the paths of a table's committed files, as their file system names them."""
+        paths = self.refresh().files_of(table).paths()
+        if self._is_past:
+            return self.store.full_paths(places_of_past(self.store, paths))
+        return self.store.full_paths(places(self.store, paths, self._state.last))
 
     def summary(self) -> Summary:
         state = self.refresh()
-        tables = {table: _table_summary(state.files[table].values()) for table in self.tables()}
+        tables = {table: state.files[table].summary() for table in self.tables()}
         at = state.last.at if state.last is not None else None
         return Summary(state.number, at, len(state.inputs), tables, state.facts)
 
@@ -211,12 +231,29 @@ class Lake:
         if self._is_snapshot:
             raise LakeError(self.path, "a snapshot is for reading")
         with locked(self.store):
+            self._upgrade()
             recover(self)
             run = Run(self)
             try:
                 yield run
             finally:
                 run.close()
+
+    def _upgrade(self) -> None:
+        """Make a lake of an older format one of this: from now on its files have the names that snapshots use."""
+        about = _read_about(self.store)
+        if about.format == FORMAT:
+            return
+        links = self.store.can_link()
+        if links:
+            paths = [path for files in self.refresh().files.values() for path in files.paths()]
+            there = self.store.sizes(paths)  # those of an unfinished last commit are still staged
+            self.store.link_all((path, hidden(path)) for path in there)
+            last = self._state.last
+            unmoved = [file for file in (last.files if last is not None else ()) if file.path not in there]
+            self.store.link_all((file.staged, hidden(file.path)) for file in unmoved)
+        _write_about(self.store, _About(FORMAT, about.settings, __version__, links))
+        self.store = replace(self.store, links=links)
 
 
 class _About(msgspec.Struct):
@@ -225,6 +262,8 @@ class _About(msgspec.Struct):
     format: Count
     settings: Values
     wirelake: Text = "unknown"
+    links: bool = False
+    """Whether files have a second name, see ``layout.py``."""
 
 
 def _create(store: Store, settings: Mapping[str, Any], create: bool) -> None:
@@ -234,36 +273,28 @@ def _create(store: Store, settings: Mapping[str, Any], create: bool) -> None:
         raise LakeError(store.shown, f"is not empty and not a lake (it has {shown(others[0])}, but no {ABOUT!r})")
     if not create:
         raise LakeError(store.shown, "there is no lake")
-    about = _About(FORMAT, dict(settings), __version__)
-    store.publish(ABOUT, msgspec.json.format(msgspec.json.encode(about)))
+    _write_about(store, _About(FORMAT, dict(settings), __version__, store.can_link()))
     store.sync_root()
     for name in store.names(""):
         if _TEMPORARY_ABOUT.fullmatch(name):
             store.delete(name)
 
 
-def _settings(store: Store) -> Values:
-    """Return the settings of a lake; raise LakeError if it does not describe one that this version can read."""
+def _write_about(store: Store, about: _About) -> None:
+    store.publish(ABOUT, msgspec.json.format(msgspec.json.encode(about)))
+
+
+def _read_about(store: Store) -> _About:
+    """Return what a lake says about itself; raise LakeError if this version cannot read it."""
     try:
         about = msgspec.json.decode(store.read(ABOUT, MAX_ABOUT_BYTES), type=_About)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise LakeError(store.show(ABOUT), f"does not describe a lake: {error}; restore it from a backup") from error
-    if about.format < FORMAT:
+    if about.format < OLDEST_FORMAT:
         reason = f"has format {about.format}, of an older wirelake; ingest the captures into a new lake"
         raise LakeError(store.shown, reason)
     if about.format > FORMAT:
         maker = printable(about.wirelake)
         reason = f"has format {about.format}, of a newer wirelake ({maker}); this one knows up to {FORMAT}"
         raise LakeError(store.shown, reason)
-    return about.settings
-
-
-def _table_summary(files: Iterable[StagedFile]) -> TableSummary:
-    listed = list(files)
-    return TableSummary(
-        len(listed),
-        sum(file.rows for file in listed),
-        sum(file.bytes for file in listed),
-        min((file.min_ts for file in listed if file.min_ts is not None), default=None),
-        max((file.max_ts for file in listed if file.max_ts is not None), default=None),
-    )
+    return about

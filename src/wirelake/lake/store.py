@@ -48,6 +48,8 @@ class Store:
     """The place as the user wrote it, for error messages."""
     durable: bool = True
     """Whether anything is synced to the disk."""
+    links: bool = False
+    """Whether files of this lake have a second name, see ``layout.py``."""
 
     @classmethod
     def at(cls, place: str | os.PathLike[str], files: fs.FileSystem | None = None) -> Store:
@@ -115,9 +117,21 @@ class Store:
 
     def names(self, path: str) -> list[str]:
         """Return the names in a directory; none if it does not exist."""
-        selector = fs.FileSelector(self.full(path), allow_not_found=True)
+        directory = self.full(path)
         with errors(self.show(path), "cannot be listed"):
+            if self.is_local:
+                with suppress(FileNotFoundError):
+                    return sorted(os.listdir(directory))
+                return []
+            selector = fs.FileSelector(directory, allow_not_found=True)
             return sorted(info.base_name for info in self.files.get_file_info(selector))
+
+    def tree(self, path: str) -> list[str]:
+        """Return the paths of all files below a directory."""
+        selector = fs.FileSelector(self.full(path), allow_not_found=True, recursive=True)
+        with errors(self.show(path), "cannot be listed"):
+            found = [info.path for info in self.files.get_file_info(selector) if info.is_file]
+        return sorted(place[len(self.root) + 1 :] for place in found)
 
     def sizes(self, paths: Iterable[str]) -> dict[str, int]:
         """Return the sizes of those files that exist."""
@@ -203,16 +217,50 @@ class Store:
         self._each(lambda pair: self.move(*pair), moves)
         self.sync_directories(target for _, target in moves)
 
+    def link_all(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """Give files a second name, and make it durable; replace a file of that name. Local file systems only."""
+        links = list(pairs)
+        for directory in sorted({target.rpartition("/")[0] for _, target in links}):
+            self.make_directory(directory)
+        for source, target in links:
+            self.link(source, target)
+        self.sync_directories(target for _, target in links)
+
+    def link(self, source: str, target: str) -> None:
+        with errors(self.show(target), "cannot be written"):
+            source, target = self.full_paths([source, target])
+            try:
+                os.link(source, target, follow_symlinks=False)
+            except FileExistsError:
+                if not os.path.samefile(source, target):
+                    os.unlink(target)
+                    os.link(source, target, follow_symlinks=False)
+
+    def can_link(self) -> bool:
+        """Tell whether files can have a second name here."""
+        if not self.is_local:
+            return False
+        names = [f"_lake.json.{uuid.uuid4().hex}.tmp" for _ in range(2)]
+        self.write(names[0], b"")
+        try:
+            os.link(*self.full_paths(names))
+        except OSError:
+            return False
+        finally:
+            self.delete_all(names)
+        return True
+
     def delete(self, path: str) -> None:
         """Delete a file; it may be gone already."""
         with errors(self.show(path), "cannot be deleted"), suppress(FileNotFoundError):
             self.files.delete_file(self.full(path))
 
-    def delete_all(self, paths: Iterable[str]) -> None:
-        """Delete those files that still exist."""
+    def delete_all(self, paths: Iterable[str]) -> list[str]:
+        """Delete those files that still exist; return them."""
         existing = list(self.sizes(paths))
         self._each(self.delete, existing)
         self.sync_directories(existing)
+        return existing
 
     def delete_tree(self, path: str) -> None:
         """Delete a directory and its content as far as possible: a task may still be writing into it.

@@ -13,6 +13,8 @@ from msgspec import Meta
 
 CARRY = "_carry"
 STAGING = "_staging"
+SNAPSHOTS = "_tables"
+"""Where snapshots find files that a commit has removed from their tables, until they are swept."""
 TABLES = frozenset(
     {
         "bronze/chunks",
@@ -31,7 +33,8 @@ TABLES = frozenset(
 
 Count = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 Int64 = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
-Text = Annotated[str, Meta(max_length=1 << 14)]
+LONGEST_TEXT = 1 << 14
+Text = Annotated[str, Meta(max_length=LONGEST_TEXT)]
 Scalar = bool | Int64 | float | Text | None
 Values = dict[Text, Scalar | dict[Text, Scalar]]
 """Facts, labels, settings: small values by name, and such mappings one level deep."""
@@ -41,7 +44,9 @@ _NUMBER = "[0-9]{8,12}"
 _RANDOM = "[0-9a-f]{12}"
 _PROTOCOL = re.compile("[a-z][a-z0-9_-]{0,99}")
 _PARTITION = re.compile("|date=[0-9]{4}-[0-9]{2}-[0-9]{2}|date=__HIVE_DEFAULT_PARTITION__")
-_PART = re.compile(f"part-{_NUMBER}-{_NAME}-[0-9]{{1,9}}[.]parquet")
+PART = f"part-{_NUMBER}-{_NAME}-[0-9]{{1,9}}[.]parquet"
+"""The name of a file of a table: the commit whose rows it has, the task that wrote it, a number."""
+_PART = re.compile(PART)
 _CARRIED = re.compile(f"{_NUMBER}-{_NAME}")
 _RUN = re.compile(f"{_NUMBER}-{_RANDOM}")
 _ATTEMPT = re.compile(f"{_NAME}-{_RANDOM}")
@@ -62,8 +67,13 @@ def is_table(name: str) -> bool:
     return name in TABLES or (name.startswith("silver/") and is_protocol(name.removeprefix("silver/")))
 
 
+def is_partition(name: str) -> bool:
+    """Tell whether a directory of a table may have this name; it is empty for a table without dates."""
+    return _PARTITION.fullmatch(name) is not None
+
+
 def is_table_file(table: str, partition: str, name: str) -> bool:
-    return is_table(table) and bool(_PARTITION.fullmatch(partition)) and bool(_PART.fullmatch(name))
+    return is_table(table) and is_partition(partition) and bool(_PART.fullmatch(name))
 
 
 def is_table_path(path: str) -> bool:
@@ -71,6 +81,13 @@ def is_table_path(path: str) -> bool:
     above, _, name = path.rpartition("/")
     table, _, partition = above.rpartition("/")
     return is_path(path) and (is_table_file(table, partition, name) or is_table_file(above, "", name))
+
+
+def table_of(path: str) -> str:
+    """Return the table that a path of a file belongs to."""
+    above = path.rpartition("/")[0]
+    table, _, partition = above.rpartition("/")
+    return table if partition.startswith("date=") else above
 
 
 def is_carry_path(path: str) -> bool:

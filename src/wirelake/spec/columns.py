@@ -83,14 +83,14 @@ def columns(protocol: n.Protocol) -> dict[str, Column]:
     defaults = layout(protocol)
     for option, about in protocol.options.items():
         if about.auto:
-            _add(known, Column(option, "option", "string", about.doc), protocol, "")
+            _add(known, Column(option, "option", "string", about.doc), "")
     line = next((p for p in defaults.frame.parts if isinstance(p, n.Line)), None)
     if line is not None:
-        _add(known, Column(line.code, "word", "string", "the first word of the line"), protocol, "")
+        _add(known, Column(line.code, "word", "string", "the first word of the line"), "")
     for index, cls in enumerate(protocol.messages):
         for column in _of_class(cls, defaults.options):
             column.messages.add(index)
-            _add(known, column, protocol, cls.__message__["name"])
+            _add(known, column, f"{cls.__name__}.{column.name}")
     for i, column in enumerate(known.values()):
         column.number = i
     return known
@@ -104,12 +104,12 @@ def _of_class(cls: Any, options: Options) -> Iterator[Column]:
     yield from map(_derived, cls.__derived_fields__)
 
 
-def _add(known: dict[str, Column], made: Column, protocol: n.Protocol, message: str) -> None:
+def _add(known: dict[str, Column], made: Column, place: str) -> None:
     if made.name in RESERVED:
-        where, remedy = (message, "give the field another with column=") if message else (made.name, "rename it")
+        where, remedy = (place, "write column= with another name") if place else (made.name, "rename it")
         raise SpecError(f"{where}: the column {made.name!r} is part of every table; {remedy}")
     if made.name in known:
-        _merge(known[made.name], made, f"{protocol.name} {message} {made.name}")
+        _merge(known[made.name], made, place or made.name)
     else:
         known[made.name] = made
 

@@ -14,12 +14,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
 from importlib import import_module
-from typing import Any, ClassVar, Literal, TypeVar, cast, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast, dataclass_transform
 
 import msgspec
 
 from ..errors import SpecError
 from . import nodes as n
+from .check_class import Body, check_body, check_class_line, explain, require
 from .derive import derive
 
 T = TypeVar("T")
@@ -50,13 +51,20 @@ def fixed(size: int) -> n.Wire[bytes]:
     return n.Fixed(size)
 
 
+def _require_int(function: str, wire: Any) -> None:
+    is_int = isinstance(wire, n.Int)
+    require(is_int, f"{function} takes an integer type, not {wire!r}; write {function}(be.u16, ...)")
+
+
 def labelled(wire: n.Int, labels: n.Labels) -> n.Int:
     """An integer whose values have names."""
+    _require_int("labelled", wire)
     return replace(wire, labels=labels)
 
 
 def within(wire: n.Int, low: int, high: int, rule: str) -> n.Int:
     """An integer that must lie in a range."""
+    _require_int("within", wire)
     return replace(wire, low=low, high=high, rule=rule)
 
 
@@ -156,7 +164,15 @@ def derived(how: n.Derived, doc: str = "", *, only: tuple[str, Any] | None = Non
 class _StructMeta(msgspec.StructMeta):
     """Takes the field declarations out of a class body and leaves a frozen msgspec struct."""
 
-    def __new__(mcls, name: str, bases: tuple[type, ...], ns: dict[str, Any], **kwargs: Any) -> Any:
+    @classmethod
+    def __prepare__(mcls, name: str, bases: tuple[type, ...], /, **kwargs: Any) -> Body:
+        return Body(name)
+
+    def __new__(mcls, name: str, bases: tuple[type, ...], body: dict[str, Any], **kwargs: Any) -> Any:
+        ns = dict(body)
+        if ns.get("__module__") != __name__:
+            check_class_line(name, kwargs, _STRUCT_KEYWORDS)
+            check_body(name, ns)
         own = {key: replace(value, name=key) for key, value in ns.items() if isinstance(value, n.Field)}
         computed = {key: replace(value, name=key) for key, value in ns.items() if isinstance(value, n.DerivedField)}
         for key, declared in own.items():
@@ -171,11 +187,14 @@ class _StructMeta(msgspec.StructMeta):
         try:
             cls: Any = super().__new__(mcls, name, bases, ns, frozen=True, **kwargs)
         except TypeError as error:
-            raise SpecError(f"{name}: {error}") from None
+            raise SpecError(explain(name, str(error))) from None
         cls.__wire_fields__ = _with_inherited(bases, "__wire_fields__", own)
         cls.__derived_fields__ = _with_inherited(bases, "__derived_fields__", computed)
         cls.__sum_limits__ = tuple(limits)
         return cls
+
+
+_STRUCT_KEYWORDS = ("limits", "kw_only")
 
 
 def _with_inherited(bases: tuple[type, ...], attribute: str, own: dict[str, T]) -> tuple[T, ...]:
@@ -217,6 +236,7 @@ class _MessageMeta(_StructMeta):
     def __new__(
         mcls, name: str, bases: tuple[type, ...], ns: dict[str, Any], *, as_name: str = "", **kwargs: Any
     ) -> Any:
+        check_class_line(name, kwargs, (*_KEYWORDS, *_STRUCT_KEYWORDS, "as_name"))
         base = getattr(bases[0], "__message__", _KEYWORDS)
         inherited = base if base["code"] is None else _KEYWORDS
         about = {key: kwargs.pop(key, inherited[key]) for key in _KEYWORDS}
@@ -226,8 +246,36 @@ class _MessageMeta(_StructMeta):
         return cls
 
 
+if TYPE_CHECKING:
+
+    class _Record:
+        """What type checkers see of a message: they check no keywords of a class that shows its metaclass."""
+
+        def __init_subclass__(
+            cls,
+            *,
+            code: int | None = None,
+            kind: n.Kind = "event",
+            answer: int | None = None,
+            sent_by: n.SentBy = "both",
+            as_name: str = "",
+            word: str = "",
+            head_least: int = 0,
+            head_or: int | None = None,
+            head_rule: str = "head_length",
+            padding: n.Padding | n.Choose | None = None,
+            published: str = "",
+            secret_cells: tuple[int, ...] = (),
+            kw_only: bool = False,
+        ) -> None: ...
+else:
+
+    class _Record(msgspec.Struct, metaclass=_MessageMeta):
+        """The base that makes messages out of class bodies."""
+
+
 @dataclass_transform(field_specifiers=(field, optional, view, length))
-class Message(msgspec.Struct, metaclass=_MessageMeta, kw_only=True):
+class Message(_Record, kw_only=True):
     """Base of messages: an immutable record with the fields of the specification.
 
     ``wire_length`` is the number of bytes of the frame it was decoded from (0 for one that was made), ``notes`` names

@@ -341,7 +341,7 @@ class Size:
 
     name: str
     wire: Any
-    counts: Literal["whole", "after"]
+    counts: Counts
     least: int = 0
     most: Any = None
     rule: str = "frame_limit"
@@ -449,6 +449,8 @@ class Padding:
 
 
 Kind = Literal["request", "response", "event", "control"]
+SentBy = Literal["client", "server", "both"]
+Counts = Literal["whole", "after"]
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ class MessageNode:
     name: str
     kind: n.Kind
     answer: int | None
-    sent_by: str
+    sent_by: n.SentBy
     word: str
     head_least: int
     head_or: int | None
@@ -143,6 +143,17 @@ def settings(protocol: n.Protocol) -> Iterator[dict[str, Any]]:
 def option_values(option: n.Option) -> list[Any]:
     """Return the settings that make a difference; of an option that takes any word, its default."""
     return [value for value in option.values if value != "auto"] or [option.default]
+
+
+def frames(protocol: n.Protocol) -> Iterator[Any]:
+    """Yield every frame that a protocol can have, one per case of a choice."""
+    waiting: list[Any] = [protocol.frame]
+    while waiting:
+        frame = waiting.pop()
+        if isinstance(frame, n.Choose):
+            waiting += frame.cases.values()
+        else:
+            yield frame
 
 
 def layout(protocol: n.Protocol, **options: Any) -> Layout:
