@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 pair = (ours[protocol], theirs[protocol])
                 rounds = [compare(*pair, protocol, run, given.seconds, number) for number in range(given.rounds)]
                 rate, cost = median(rate for rate, _ in rounds), median(cost for _, cost in rounds)
-                bad = max(rate, cost) < demands.get(run, 0)
+                bad = min(rate, cost) < demands.get(run, 0)
                 missed |= bad
                 shown = " ".join(f"{rate:.2f}/{cost:.2f}" for rate, cost in rounds)
                 print(f"{protocol + ' ' + SHOWN[run]:16} rate {rate:5.2f} x  processor {cost:5.2f} x", end="")
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.live_compare", description="One hub against another.")
     parser.add_argument("directory", type=Path, help="the other checkout")
-    parser.add_argument("--protocol", action="append", choices=LIVE, help="only this one; may be repeated")
+    parser.add_argument("--protocol", action="append", choices=LIVE, help="only this one, which both have; repeatable")
     parser.add_argument("--run", action="append", choices=RUNS, help="only this one; may be repeated")
     parser.add_argument("--rounds", type=int, default=7, help="the median of so many counts (%(default)s)")
     parser.add_argument("--seconds", type=float, default=1.0, help="of each run (%(default)s)")
