@@ -238,9 +238,18 @@ and write.
 
 def command_line_page() -> str:
     lines = [MADE, COMMAND_LINE_HEAD]
-    for name, command in [("", cli), *sorted(cli.commands.items())]:
+    for name, command in _commands():
         lines += [f"## wirelake {name}".rstrip(), "", "```text", help_text(command, name), "```", ""]
     return "\n".join(lines)
+
+
+def _commands() -> Iterator[tuple[str, click.Command]]:
+    """Yield all verbs, and behind a verb that has some its own."""
+    yield "", cli
+    for name, command in sorted(cli.commands.items()):
+        yield name, command
+        if isinstance(command, click.Group):
+            yield from ((f"{name} {below}", one) for below, one in command.commands.items())
 
 
 def help_text(command: click.Command, name: str) -> str:

@@ -36,13 +36,20 @@ from wirelake.spec import (
     SumLimit,
     Tags,
     TagTable,
+    Trailer,
     Unless,
+    Until,
+    When,
     With,
     be,
+    bits,
     blob,
+    checksum,
     choose,
+    constant,
     declare,
     derived,
+    digits,
     field,
     fixed,
     flag,
@@ -54,10 +61,12 @@ from wirelake.spec import (
     number,
     optional,
     rest,
+    sized,
     sized_by,
     tag,
     text,
     u8,
+    varint,
     view,
     within,
     word,
@@ -136,7 +145,10 @@ WRONG: dict[str, tuple[Callable[[], Protocol], str]] = {
         "M has a least head, but the frame has none",
     ),
     # frames
-    "no code part": (lambda: protocol(message(), frame=Frame(FRAME.parts[:1])), "a frame has one Code, or one Line"),
+    "no code part": (
+        lambda: protocol(message(), message("N", code=2), frame=Frame(FRAME.parts[:1])),
+        "a frame has one Code, or one Line",
+    ),
     "two code parts": (lambda: protocol(message(), frame=Frame((Code("a", u8), Code("b", u8)))), "has one Code, or"),
     "code and line": (
         lambda: protocol(message(about={"word": "a"}), frame=Frame((Code("a", u8), *LINE.parts))),
@@ -271,6 +283,88 @@ WRONG: dict[str, tuple[Callable[[], Protocol], str]] = {
     "limit on no length": (
         lambda: protocol(message(s=field(nested(struct(limits=(SumLimit(("a",), 5, "r"),), a=field(u8)))))),
         "S: a limit on a, not all of which have a length",
+    ),
+    # bits, numbers of any size, constants, sums
+    "bits that do not begin at the top": (
+        lambda: protocol(message(a=field(bits(u8, 0, 4)))),
+        "M.a: bits 0 on, 4 of them, do not begin at bit 7",
+    ),
+    "bits that are left": (
+        lambda: protocol(message(a=field(bits(u8, 4, 4)), b=field(u8))),
+        "M.a: 4 bits of its integer are left; write bits(..., 0, 4) behind it",
+    ),
+    "bits at the end": (lambda: protocol(message(a=field(bits(u8, 1, 7)))), "M.a: 1 bits of its integer are left"),
+    "bits of two integers": (
+        lambda: protocol(message(a=field(bits(u8, 4, 4)), b=field(bits(be.u16, 0, 4)))),
+        "M.b has bits of another integer than M.a; write the same type for both",
+    ),
+    "limit above the bits": (
+        lambda: protocol(message(a=field(bits(within(u8, 0, 9, "r"), 5, 3)), b=field(bits(u8, 0, 5)))),
+        "M.a: 0..9 does not fit in 3 bits",
+    ),
+    "bits on a condition": (
+        lambda: protocol(message(k=field(u8), a=optional(bits(u8, 0, 8), when=When("k")))),
+        "M.a: bits are there as long as their integer is; leave when= out",
+    ),
+    "code above its bits": (
+        lambda: protocol(message(code=16), frame=Frame((Code("kind", bits(u8, 4, 4)), Kept("k")))),
+        "the code 16 does not fit in kind",
+    ),
+    "varint of no bytes": (lambda: protocol(message(a=field(varint(0)))), "M.a: a varint has 1 to 9 bytes, not 0"),
+    "digits that end with digits": (
+        lambda: protocol(message(a=field(digits(b"0")))),
+        "M.a: digits end with b'0', which could be digits",
+    ),
+    "digits without a number": (
+        lambda: protocol(message(a=field(digits(b" ", 9, 3)))),
+        "M.a: no number of 64 bits lies within 9..3",
+    ),
+    "constant of text": (lambda: protocol(message(a=constant("MQTT"))), "M.a: a constant is bytes, not 'MQTT'"),  # type: ignore[arg-type]
+    "sum of a kind that is none": (
+        lambda: protocol(message(a=checksum(be.u32, "crc23"))),  # type: ignore[arg-type]
+        "M.a: the kind of a sum is one of 'crc32'",
+    ),
+    "sum in too few bytes": (
+        lambda: protocol(message(a=checksum(be.u16, "crc32"))),
+        "M.a: crc32 has 4 bytes without a sign; write checksum(be.u32, ...)",
+    ),
+    "sum in a structure": (
+        lambda: protocol(message(s=field(nested(struct(a=checksum(be.u32, "crc32")))))),
+        "S.a: a sum stands in a message, not in a structure; move it",
+    ),
+    "sum since nothing": (
+        lambda: protocol(message(a=checksum(be.u32, "crc32", since="b"))),
+        "M.a: the sum counts from 'b' on, which does not come before it",
+    ),
+    "condition on what is not there": (
+        lambda: protocol(message(a=optional(u8, when=When("b")))),
+        "M.a depends on 'b', which does not come before it; name an earlier field",
+    ),
+    "bits of a text": (
+        lambda: protocol(message(b=field(text(u8)), a=optional(u8, when=When("b", bits=1)))),
+        "M.a depends on 'b', which is no number",
+    ),
+    "value that nothing ends": (lambda: protocol(message(a=field(text(b"")))), "M.a: no bytes cannot end a value"),
+    "list that nothing ends": (lambda: protocol(message(a=field(many(u8, b"")))), "M.a: no bytes cannot end a list"),
+    "length of a sized value": (
+        lambda: protocol(message(a=field(sized(4, rest)))),  # type: ignore[arg-type]
+        "M.a: the length 4 is no number; write sized(be.u16, ...)",
+    ),
+    "two ends": (
+        lambda: protocol(message(), frame=Frame((Code("c", u8), Until(b"\n", 9), Until(b"\r", 9)))),
+        "a frame has one end; write one Trailer or one Until",
+    ),
+    "trailer without a length": (
+        lambda: protocol(message(), frame=Frame((Code("c", u8), Trailer(b"\xce")))),
+        "a Trailer needs a Size",
+    ),
+    "length and delimiter": (
+        lambda: protocol(message(), frame=Frame((*FRAME.parts, Until(b"\n", 9)))),
+        "a frame has a Size or an Until, not both",
+    ),
+    "end before the end": (
+        lambda: protocol(message(), frame=Frame((Until(b"\n", 9), Code("c", u8)))),
+        "Until is the last part of a frame",
     ),
     # bodies and views
     "body not last": (lambda: protocol(message(a=field(Body()), b=field(u8))), "M: a body is the last field"),

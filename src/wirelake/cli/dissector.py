@@ -6,6 +6,7 @@ import sys
 
 import click
 
+from ..errors import SpecError
 from ..spec.nodes import Protocol
 from .options import ProtocolName, usage_errors
 
@@ -26,5 +27,5 @@ def dissector(protocol: Protocol, name: str) -> None:
     """
     from ..spec.dissector import dissector as lua
 
-    with usage_errors(ValueError):
+    with usage_errors(ValueError, SpecError):
         sys.stdout.write(lua(protocol, name))

@@ -56,6 +56,28 @@ def protocols_option(about: str, name: str = "protocols", **how: Any) -> Callabl
     return click.option("-p", "--protocol", name, **given)
 
 
+class When(click.ParamType[Any, Any]):
+    """The number of a commit, or a time."""
+
+    name = "when"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from ..lake.history import parse_when
+
+        try:
+            return parse_when(value) if isinstance(value, str) else value
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+as_of_option = click.option(
+    "--as-of",
+    type=When(),
+    metavar="COMMIT|TIME",
+    help="Read the lake as this commit left it, or as it was at this time (UTC), as far back as its files are kept.",
+)
+
+
 class _ReadingOption(click.Option):
     """An option whose help is taken from the declarations, which are loaded for that only."""
 

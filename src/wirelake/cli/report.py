@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
@@ -20,7 +21,7 @@ from click.core import ParameterSource
 
 from ..errors import LakeError
 from ..spec.nodes import Protocol
-from .options import protocols_option, usage_errors
+from .options import as_of_option, protocols_option, usage_errors
 from .output import announce, emit
 from .progress import size
 
@@ -54,6 +55,7 @@ WHY = {
 @protocols_option(
     "A protocol of yours in the lake, file.py:NAME, whose messages are shown byte by byte; may be repeated.", "declared"
 )
+@as_of_option
 @click.option("--force", is_flag=True, help="Replace FILE even if it is not a report of wirelake, or is a link.")
 @click.option("--serve", "is_served", is_flag=True, help="Serve the page instead, and renew it after each commit.")
 @click.option("--listen", metavar="HOST:PORT", help=f"Where to serve it.  [default: {LISTEN}]")
@@ -72,6 +74,7 @@ def report(
     lake: str,
     output: str | None,
     declared: tuple[Protocol, ...],
+    as_of: int | datetime | None,
     force: bool,
     is_served: bool,
     listen: str | None,
@@ -91,6 +94,7 @@ def report(
     wirelake report s3://traffic/lake -o monday.html
     wirelake report lake -o - | gzip > report.html.gz
     wirelake report lake --open
+    wirelake report lake --as-of 2024-05-01T12:00 -o noon.html
 
     Prints one JSON object on standard output that says what was written.
 
@@ -110,11 +114,13 @@ def report(
     {"listening":"http://127.0.0.1:8765/"}
     """
     _check(context, output, force, is_served, is_opened)
+    if is_served and as_of is not None:
+        raise click.UsageError("--serve follows the lake: leave --as-of out")
     if is_served:
         if not _serve(lake, listen or LISTEN, token or "", is_opened, quiet):
             _leave()
     else:
-        _write(lake, output, force, is_opened, quiet)
+        _write(lake, as_of, output, force, is_opened, quiet)
 
 
 def _check(context: click.Context, output: str | None, force: bool, is_served: bool, is_opened: bool) -> None:
@@ -151,11 +157,13 @@ def _missing(error: ImportError) -> Exception:
     return click.ClickException(f"this needs {error.name}: pip install 'wirelake[report]'")
 
 
-def _write(place: str, output: str | None, force: bool, is_opened: bool, quiet: bool) -> None:
+def _write(
+    place: str, as_of: int | datetime | None, output: str | None, force: bool, is_opened: bool, quiet: bool
+) -> None:
     began = time.monotonic()
     path = Path(output if output is not None else f"{name_of(place)}.html")
     with needs_report(), _steps(quiet) as say:
-        lake = _open(place)
+        lake = _open(place) if as_of is None else _open(place).at(as_of)
         if output == "-":
             _write_stream(lake, sys.stdout.buffer, say)
             return

@@ -13,14 +13,21 @@ from typing import Any
 import msgspec
 
 from ..spec import nodes as n
+from ..spec.conditions import holds
+from ..spec.conduct import REFUSED, REPLY, REQUEST, STATUS, Selection
+from ..spec.derive import reach
 from ..spec.resolve import MessageNode
 from . import draws
 from .simulation import Link, Process, Stage
-from .truth import Direction, Exchange, opposite
+from .truth import Direction, Exchange, Outcome, opposite
 from .values import random_message
 
 _NO_REPLY = 0.02
+DIRECTION = "direction"
+"""What conditions call the side that sends."""
 _SIDES: tuple[tuple[Direction, str], ...] = (("to_server", "client"), ("to_client", "server"))
+_TRIES = 20
+_MOST_REFUSALS = 200
 _REMEMBERED = 200
 """So many correlations are not used again."""
 
@@ -64,18 +71,21 @@ class _Talk:
         self.used: deque[Any] = deque(maxlen=_REMEMBERED)
         self.asked: set[Any] = set()
         self.last_reply: tuple[Direction, MessageNode, Any] | None = None
+        self.parts = stage.layout.protocol.conduct.parts
         self.replies = {node.answer for node in self.layout.messages.values() if node.answer is not None}
+        named = (self.layout.named(part.reply) for part in self.parts if part.part == REQUEST)
+        self.replies |= {node.code for node in named if node is not None}
 
     def choices(self) -> list[tuple[Direction, MessageNode | None]]:
         """What may come next; None stands for a reply to an open request."""
         found: list[tuple[Direction, MessageNode | None]] = [
             (direction, node)
             for direction, node in self._permitted()
-            if node.code not in self.replies and not self._is_end(self._next(direction, node))
+            if not self._is_reply(direction, node) and not self._is_end(self._next(direction, node))
         ]
         if any(self._may_reply(entry) for entry in self.open):
             found += [("to_client", None)] * max(1, len(found))
-        return found or [(direction, node) for direction, node in self._permitted() if node.code not in self.replies]
+        return found or [(side, node) for side, node in self._permitted() if not self._is_reply(side, node)]
 
     def farewells(self) -> list[tuple[Direction, MessageNode]]:
         """Messages behind which nothing more may come."""
@@ -102,14 +112,32 @@ class _Talk:
             self.reply()
             return
         message = self._fresh(node)
-        if node.answer is None:
+        reply = self._reply_to(direction, node, message)
+        if reply is None:
             self.link.send(direction, message)
         else:
             exchange, correlation = self._ask(direction, node, message)
             is_lost = self.stage.chance(_NO_REPLY)
             if not is_lost or self._waits_after(direction, node):
-                self.open.append((exchange, self.layout.messages[node.answer], correlation))
+                self.open.append((exchange, reply, correlation))
         self.state = self._next(direction, node) or self.state
+
+    def _is_reply(self, direction: Direction, node: MessageNode) -> bool:
+        """Return whether a message of this side only ever replies."""
+        found = node.code in self.replies
+        for part in self.parts:
+            is_about_sides = part.conditions and all(one.field == DIRECTION for one in part.conditions)
+            if is_about_sides and _is_named(part, node) and all(holds(one, direction) for one in part.conditions):
+                found = part.part == REPLY
+        return found
+
+    def _reply_to(self, direction: Direction, node: MessageNode, message: Any) -> MessageNode | None:
+        """Return the message that replies to this one, if one does."""
+        found = self.layout.messages[node.answer] if node.answer is not None else None
+        for part in self.parts:
+            if _selects(part, direction, node, message):
+                found = self.layout.named(part.reply) if part.part == REQUEST else None
+        return found
 
     def _waits_after(self, direction: Direction, node: MessageNode) -> bool:
         """Return whether behind this request nothing but a reply may come: without one, the connection would stand."""
@@ -127,8 +155,8 @@ class _Talk:
 
     def _fresh(self, node: MessageNode) -> Any:
         """A message whose correlation was not used lately, if that is possible."""
-        path = _path(node.fields, "correlation") if node.answer is not None else ()
-        for _ in range(20):
+        path = _path(node.fields, "correlation")
+        for _ in range(_TRIES):
             message = self._message(node)
             if not path or _read(message, path) not in self.used:
                 break
@@ -137,9 +165,25 @@ class _Talk:
             self.asked.add(_read(message, path))
         return message
 
+    def _outcome(self, direction: Direction, node: MessageNode, message: Any) -> Outcome:
+        """Return what the conduct says that a reply means."""
+        outcome: Outcome = "ok"
+        for result in self.layout.protocol.conduct.results:
+            if _selects(result, direction, node, message):
+                outcome = result.result
+        return outcome
+
+    def _refuses(self, node: MessageNode, message: Any) -> bool:
+        """Return whether a message ends a handshake by a refusal, behind which nothing more may come."""
+        refusals = (one for one in self.layout.protocol.conduct.introductions if one.handshake == REFUSED)
+        return any(_selects(one, "to_client", node, message) for one in refusals)
+
     def _message(self, node: MessageNode) -> Any:
-        """A random message whose address, if it is a text, reads like one."""
-        message = random_message(self.layout, node, self.stage.rng)
+        """A random message that refuses nobody, and whose address, if it is a text, reads like one."""
+        for _ in range(_MOST_REFUSALS):
+            message = random_message(self.layout, node, self.stage.rng)
+            if not self._refuses(node, message):
+                break
         path = _path(node.fields, "address")
         wire = _wire(node.fields, path)
         if not isinstance(wire, n.Run) or wire.content not in ("text", "strict_text") or _read(message, path) is None:
@@ -214,7 +258,8 @@ class _Talk:
         entry = self.stage.pick(possible[:4])
         self.open.remove(entry)
         exchange, node, correlation = entry
-        self.link.reply(exchange, self._reply_with(node, correlation), status=None)
+        message = self._reply_with(node, correlation)
+        self.link.reply(exchange, message, self._outcome(opposite(exchange.direction), node, message))
         self.last_reply = opposite(exchange.direction), node, correlation
         self.state = self._next(opposite(exchange.direction), node) or self.state
         return True
@@ -223,6 +268,29 @@ class _Talk:
         message = self._message(node)
         path = _path(node.fields, "correlation")
         return _write(message, path, correlation) if path and correlation is not None else message
+
+
+def _is_named(selection: Selection, node: MessageNode) -> bool:
+    return not selection.messages or node.name in selection.messages
+
+
+def _selects(selection: Selection, direction: Direction, node: MessageNode, message: Any) -> bool:
+    """Return whether a message is among those that the conduct selects."""
+    return _is_named(selection, node) and all(
+        holds(one, _value(one.field, direction, node, message)) for one in selection.conditions
+    )
+
+
+def _value(path: str, direction: Direction, node: MessageNode, message: Any) -> Any:
+    """Return what a condition is about; None where the message has no such field."""
+    if path == DIRECTION:
+        return direction
+    if path == STATUS:
+        return _read(message, _path(node.fields, "status"))
+    names = {field.column or field.key: field.name for field in node.fields}
+    first, _, inner = path.partition(".")
+    value = getattr(message, names[first]) if first in names else None
+    return reach(value, inner) if inner and value is not None else value
 
 
 def _path(fields: tuple[n.Field, ...], role: str) -> tuple[str, ...]:

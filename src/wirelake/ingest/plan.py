@@ -14,6 +14,7 @@ from ..capture.partitions import PARTITION_BYTES
 from ..capture.read.listing import Listing, Peek, find
 from ..errors import CaptureError, OptionError
 from ..lake import Input, Lake
+from ..lake.expiry import EXPIRED, date_us
 from .known import Known, Seen, look, recognise
 from .runner import IngestError
 from .sensor_carry import CarryOf, Closing
@@ -247,11 +248,21 @@ class Choice:
         after = Place(kept[-1].after_us, kept[-1].after) if kept else None
         carry = self.carry_of(name, kept[-1].carry if kept else {})
         listed = sorted(self._later_than(after, name, found), key=_order)
+        self._refuse_expired(name, min([first, *(place for one in listed if (place := one.place) is not None)]))
         made = self._complete([self._capture(one, carry, self._end_of(one.now)) for one in listed])
         captures = list(zip(listed, made, strict=True))
         carry.sensor.closings = newest.sensor.closings
         segments = _segments(captures, carry.sensor.closings, self.final)
         return SensorPlan(name, carry, segments, kept[-1].commit if kept else 0, newest.sensor.totals)
+
+    def _refuse_expired(self, name: str, first: Place) -> None:
+        """Refuse to read captures again whose rows were removed: those of other dates would come with them."""
+        expired = self.lake.labels().get(EXPIRED)
+        if isinstance(expired, str) and first.first_us < date_us(expired):
+            raise IngestError(
+                f"cannot rebuild {name}: it would begin with {first.name}, and rows before {expired} are expired; "
+                "--late separate takes a late capture as a sensor of its own"
+            )
 
     def _later_than(self, after: Place | None, name: str, found: list[Found]) -> Iterator[Found]:
         """Yield the captures of a sensor that were not read to their end when the newest was that ``after`` this."""

@@ -25,7 +25,7 @@ from .stages import DECODE, GOLD, INDEX, TOTALS, Chain, Stages, Waiting
 from .tasks import StepSettings
 from .tasks import gold as gold_tasks
 from .tasks import transactions as transaction_tasks
-from .tasks.addresses import address_tasks, hours_of, replaced_by
+from .tasks.addresses import address_tasks, counted_anew, hours_of
 from .tasks.decode import DecodeResult, DecodeTask
 from .tasks.gold import Bucket, GoldResult, GoldTask
 from .tasks.index import CapturesEnd, IndexResult, IndexTask
@@ -213,8 +213,9 @@ class SensorStep:
 
     def _count_addresses(self, settings: StepSettings) -> list[Future[Any]]:
         """Count the hours again of which there is something new, or of which something was taken away."""
-        hours = hours_of([*self.files, *self.removed])
-        self.removed += replaced_by(hours, (file for file in self._kept if file.table == "gold/addresses"))
+        counted = [file for file in self._kept if file.table == "gold/addresses"]
+        hours, again = counted_anew(hours_of([*self.files, *self.removed]), counted)
+        self.removed += again
         parallelism = self._stages.runner.parallelism
         tasks = address_tasks(settings, self._kept, self.files, hours, parallelism)
         return self._stages.submit_all(TOTALS, tasks, [1] * len(tasks))

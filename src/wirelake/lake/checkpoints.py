@@ -218,7 +218,7 @@ def _check_files(table: str, rows: pa.Table, count: int) -> None:
     if rows.schema != FILES or rows.num_rows != count:
         raise ValueError(f"its rows for {table} are not lists of files")
     rows.validate(full=True)
-    for name in ("partition", "name", "rows", "bytes", "sensor"):
+    for name in ("partition", "name", "rows", "bytes", "sensor", "columns"):
         if rows.column(name).null_count:
             raise ValueError(f"files of {table} have no {name}")
     for name in ("rows", "bytes"):
@@ -230,8 +230,9 @@ def _check_files(table: str, rows: pa.Table, count: int) -> None:
     is_part = pc.match_substring_regex(rows.column("name"), f"^(?:{valid.PART})$")
     if not pc.all(is_part).as_py() and rows.num_rows:
         raise ValueError(f"it names the file {shown(rows.filter(pc.invert(is_part)).column('name')[0].as_py())}")
-    if any(len(sensor) > valid.LONGEST_TEXT for sensor in pc.unique(rows.column("sensor")).to_pylist()):
-        raise ValueError(f"files of {table} have a sensor with too long a name")
+    for name in ("sensor", "columns"):
+        if any(len(text) > valid.LONGEST_TEXT for text in pc.unique(rows.column(name)).to_pylist()):
+            raise ValueError(f"files of {table} have a {name} that is too long")
 
 
 def _damaged(path: str, error: Exception) -> LakeError:

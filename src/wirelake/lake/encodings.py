@@ -7,7 +7,7 @@ to be thrown away: both cost more than everything else.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,15 +43,14 @@ class _Known:
     reuses: int = 0
 
 
-_known: dict[tuple[str, pa.Schema], _Known] = {}
+_known: dict[Hashable, _Known] = {}
 
 
-def known_encodings(name: str, table: pa.Table) -> dict[str, Any]:
-    """Return the encodings of a file of the table with this name, chosen by its rows or by those of a file before it.
+def known_encodings(key: Hashable, table: pa.Table) -> dict[str, Any]:
+    """Return the encodings of a file, chosen by its rows or by those of a file with the same key before it.
 
-    What was chosen for other rows is good for any: it may only make a larger file.
+    What was chosen for other rows is good for any of the same columns: it may only make a larger file.
     """
-    key = name, table.schema
     known = _known.get(key)
     if known is not None and known.reuses < REUSES:
         known.reuses += 1

@@ -95,6 +95,17 @@ def drop_temporary(store: Store) -> None:
 # --- going back
 
 
+def parse_when(text: str) -> int | datetime:
+    """Return the commit or the time that a text names: a number, or ISO 8601, in UTC if it does not say otherwise."""
+    if text.isdecimal():
+        return int(text)
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is neither the number of a commit nor a time such as 2024-05-01T12:00:00") from None
+    return when if when.tzinfo else when.replace(tzinfo=UTC)
+
+
 def state_at(store: Store, when: int | datetime) -> State:
     """Return the state after a commit, or at a time; raise LakeError if it is not known, or not any more."""
     listing = Listing.of(store)

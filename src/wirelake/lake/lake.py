@@ -37,7 +37,7 @@ from .. import __version__
 from ..errors import LakeError
 from .commit_records import Kept
 from .commits import Run, recover
-from .history import read_new, state_at
+from .history import parse_when, read_new, state_at
 from .inputs import Input
 from .layout import hidden, places, places_of_past
 from .lock import locked
@@ -45,7 +45,7 @@ from .staging import StagedFile
 from .state import State
 from .store import Store, errors
 from .sweep import GRACE_SECONDS
-from .table_files import TableSummary
+from .table_files import TableSummary, joined
 from .validation import Count, Text, Values, printable, shown
 
 ABOUT = "_lake.json"
@@ -140,15 +140,17 @@ class Lake:
 
         Its files can be read for the grace period, also if later commits replace them.
         """
-        return self._at(self.refresh().copy())
+        snapshot = self._at(self.refresh().copy())
+        snapshot._is_past = self._is_past
+        return snapshot
 
-    def at(self, when: int | datetime) -> Lake:
-        """Return the lake as it was after a commit, or at a time, for reading.
+    def at(self, when: int | datetime | str) -> Lake:
+        """Return the lake as it was after a commit, or at a time, for reading. A text is one or the other.
 
         A lake reaches back for the grace period, and further where no sweep has come by. LakeError says what is gone: a
         commit, or a file when its table is read.
         """
-        past = self._at(state_at(self.store, when))
+        past = self._at(state_at(self.store, parse_when(when) if isinstance(when, str) else when))
         past._is_past = True
         return past
 
@@ -188,7 +190,7 @@ class Lake:
     def dataset(self, table: str, schema: pa.Schema | None = None) -> ds.Dataset:
         """Return a table for pyarrow, with its column ``date``: only the committed files.
 
-        Without ``schema`` it is that of the oldest and the newest file, joined. A table without rows needs one.
+        Without ``schema`` it has the columns of all files: a table may gain some. A table without rows needs one.
         """
         paths = self.places(table)
         if not paths:
@@ -197,17 +199,26 @@ class Lake:
             return ds.dataset(schema.append(pa.field("date", pa.date32())).empty_table())
         with errors(self.store.show(table), "cannot be read"):
             if schema is None:
-                schema = pa.unify_schemas([self._schema(path) for path in dict.fromkeys((paths[-1], paths[0]))])
+                schema = self.schema(table)
             if paths[0].count("/date="):
                 schema = schema.append(pa.field("date", pa.date32()))
             return ds.dataset(paths, schema, "parquet", self.store.files, DATES)
 
     def places(self, table: str) -> list[str]:
         """Return the paths of a table's committed files, as their file system names them."""
-        paths = self.refresh().files_of(table).paths()
+        return self.store.full_paths(self.paths(table))
+
+    def paths(self, table: str) -> list[str]:
+        """Return the paths of a table's committed files in the lake, where snapshots find them."""
+        return self._located(self.refresh().files_of(table).paths())
+
+    def _located(self, paths: list[str]) -> list[str]:
         if self._is_past:
-            return self.store.full_paths(places_of_past(self.store, paths))
-        return self.store.full_paths(places(self.store, paths, self._state.last))
+            return places_of_past(self.store, paths)
+        return places(self.store, paths, self._state.last)
+
+    def _resolved(self, paths: list[str]) -> list[str]:
+        return self.store.full_paths(self._located(paths))
 
     def summary(self) -> Summary:
         state = self.refresh()
@@ -215,10 +226,22 @@ class Lake:
         at = state.last.at if state.last is not None else None
         return Summary(state.number, at, len(state.inputs), tables, state.facts)
 
-    def _schema(self, place: str) -> pa.Schema:
+    def read_file(self, path: str, columns: list[str] | None = None) -> pa.Table:
+        """Return the rows of one committed file, without its date."""
         import pyarrow.parquet as pq
 
-        return pq.read_schema(place, filesystem=self.store.files).remove_metadata()
+        self.refresh()
+        (place,) = self._resolved([path])
+        with errors(self.store.show(path), "cannot be read"):
+            return pq.ParquetFile(place, filesystem=self.store.files).read(columns)
+
+    def schema(self, table: str) -> pa.Schema:
+        """Return the columns of a table that has files, without its date: those of all of them together."""
+        import pyarrow.parquet as pq
+
+        samples = self._resolved(self.refresh().files_of(table).samples())
+        with errors(self.store.show(table), "cannot be read"):
+            return joined([pq.read_schema(place, filesystem=self.store.files) for place in samples])
 
     # --- writing
 

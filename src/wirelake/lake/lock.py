@@ -38,25 +38,25 @@ class _Holder(msgspec.Struct):
 
 
 @contextmanager
-def locked(store: Store) -> Iterator[None]:
-    """Hold the lock of a lake, or raise LakeError that names the holder."""
+def locked(store: Store, lock: str = LOCK, doing: str = "is writing to this lake") -> Iterator[None]:
+    """Hold the lock of a lake, or raise LakeError that names the holder and what it is doing."""
     if not store.is_local or fcntl is None:
         yield
         return
     # A lake may come from a stranger: neither follow a link nor wait for the other end of a pipe.
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-    with errors(store.show(LOCK), "cannot be written"):
-        number = os.open(store.full(LOCK), flags, 0o644)
+    with errors(store.show(lock), "cannot be written"):
+        number = os.open(store.full(lock), flags, 0o644)
     try:
         try:
             fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise LakeError(store.shown, f"another run {_holder(number)} is writing to this lake") from None
+            raise LakeError(store.shown, f"another run {_holder(number)} {doing}") from None
         except OSError as error:
-            raise LakeError(store.show(LOCK), f"cannot be locked: {error.strerror}") from error
+            raise LakeError(store.show(lock), f"cannot be locked: {error.strerror}") from error
         if not _is_ours(number):
-            raise LakeError(store.show(LOCK), "is not a lock of wirelake; remove it")
-        with errors(store.show(LOCK), "cannot be written"):
+            raise LakeError(store.show(lock), "is not a lock of wirelake; remove it")
+        with errors(store.show(lock), "cannot be written"):
             _sign(number)
         yield
     finally:

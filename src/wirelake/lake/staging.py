@@ -48,6 +48,8 @@ class StagedFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_ts: Int64 | None = None
     sensor: Text = ""
     """The sensor whose rows it holds: a file holds those of one."""
+    columns: Text = ""
+    """The same for two files with the same columns of the same types; empty for a file of an older version."""
 
     @property
     def path(self) -> str:

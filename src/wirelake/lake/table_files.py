@@ -6,7 +6,7 @@ milliseconds, and its totals are sums of columns. Files of later commits are lai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
@@ -26,6 +26,7 @@ FILES = pa.schema(
         ("min_ts", pa.int64()),
         ("max_ts", pa.int64()),
         ("sensor", _TEXT),
+        ("columns", _TEXT),
     ]
 )
 """A file as a checkpoint has it. Where it was staged no longer matters."""
@@ -71,8 +72,8 @@ class TableFiles:
             rows = self._kept_rows()
             columns = [rows.column(name).to_pylist() for name in FILES.names]
             made = [
-                StagedFile(self._table, partition, "", name, count, size, low, high, sensor)
-                for partition, name, count, size, low, high, sensor in zip(*columns, strict=True)
+                StagedFile(self._table, partition, "", name, count, size, low, high, sensor, kinds)
+                for partition, name, count, size, low, high, sensor, kinds in zip(*columns, strict=True)
             ]
             self._all = {file.path: file for file in made} | self._added
         return self._all
@@ -81,6 +82,23 @@ class TableFiles:
         if self._all is not None:
             return list(self._all)
         return [*_paths(self._table, self._kept_rows()), *self._added]
+
+    def samples(self) -> list[str]:
+        """Return paths of files that have, together, all columns of the table: one of each kind.
+
+        Of files of an older version, which do not say it, these are the oldest and the newest.
+        """
+        if self._all is not None:
+            pairs = [(file.columns, file.path) for file in self._all.values()]
+        else:
+            rows = self._kept_rows()
+            kinds = rows.column("columns").to_pylist()
+            pairs = [*zip(kinds, _paths(self._table, rows), strict=True)]
+            pairs += [(file.columns, file.path) for file in self._added.values()]
+        unknown = [path for kind, path in pairs if not kind]
+        return list(
+            dict.fromkeys([*{kind: path for kind, path in pairs if kind}.values(), *unknown[:1], *unknown[-1:]])
+        )
 
     def summary(self) -> TableSummary:
         return _summary(self.to_arrow())
@@ -129,3 +147,9 @@ def _summary(rows: pa.Table) -> TableSummary:
 
     count, size = (total(pc.sum, name) or 0 for name in ("rows", "bytes"))
     return TableSummary(rows.num_rows, count, size, total(pc.min, "min_ts"), total(pc.max, "max_ts"))
+
+
+def joined(schemas: Sequence[pa.Schema]) -> pa.Schema:
+    """Return the schema with the columns of all of these; nested ones may have gained fields as well."""
+    distinct = list(dict.fromkeys(schema.remove_metadata() for schema in schemas))
+    return distinct[0] if len(distinct) == 1 else pa.unify_schemas(distinct, promote_options="permissive")

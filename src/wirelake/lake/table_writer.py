@@ -6,6 +6,7 @@ one with many dates, makes no small files, and both the waiting rows and the ope
 
 from __future__ import annotations
 
+import hashlib
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -83,6 +84,8 @@ class TableWriter:
         self._file_count = 0
         self._files: list[StagedFile] = []
         self._is_closed = False
+        text = f"{self.attempt.sensor and SENSOR}\n{self.schema.to_string(show_field_metadata=False)}"
+        self._columns = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
         self._given: pa.Schema | None = None
         """The schema with texts as they come."""
 
@@ -172,7 +175,7 @@ class TableWriter:
         part.name = f"part-{attempt.staging.number:08d}-{attempt.task}-{self._file_count}.parquet"
         self._file_count += 1
         place = join(attempt.directory, self.table, part.partition, part.name)
-        chosen = known_encodings(self.table, table)
+        chosen = known_encodings((self.table, self._given), table)
         return Sink(attempt, place, lambda stream: pq.ParquetWriter(stream, table.schema, **chosen))
 
     def _finish(self, day: int) -> None:
@@ -181,10 +184,18 @@ class TableWriter:
         assert part.sink is not None
         size = part.sink.close()
         del self._parts[day]
-        times = part.min_ts, part.max_ts
         self._files.append(
             StagedFile(
-                self.table, part.partition, part.sink.staged, part.name, part.rows, size, *times, self.attempt.sensor
+                self.table,
+                part.partition,
+                part.sink.staged,
+                part.name,
+                part.rows,
+                size,
+                part.min_ts,
+                part.max_ts,
+                self.attempt.sensor,
+                self._columns,
             )
         )
 

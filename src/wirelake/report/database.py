@@ -61,7 +61,7 @@ def open_tables(lake: Lake) -> Tables:
     _lock_down(connection, [path for paths in files.values() for path in paths] if lake.store.is_local else [])
     for table, paths in files.items():
         _create_view(connection, lake, table, paths)
-        if table in REPLACED and paths:
+        if table in REPLACED and paths and not lake.store.links:
             _load(connection, view_name(table))
     for name in ACROSS_SENSORS:
         connection.execute(f"create view {name} as {view_sql(name)}")
@@ -75,7 +75,7 @@ def _lock_down(connection: Tables, paths: Iterable[str]) -> None:
 
 
 def _load(connection: Tables, name: str) -> None:
-    """Read a table now: the next commit deletes its files."""
+    """Read a table now: on this store the next commit moves its files."""
     view, copy = quoted(name), quoted(f"{name} loaded")
     connection.execute(f"create table {copy} as from {view}")
     connection.execute(f"create or replace view {view} as from {copy}")

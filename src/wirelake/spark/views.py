@@ -11,6 +11,7 @@ Tables are per sensor. Two more views put the sensors together: ``transactions``
 from __future__ import annotations
 
 import os
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -24,12 +25,17 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def views(spark: SparkSession, lake: str | os.PathLike[str] | Lake) -> list[str]:
+def views(
+    spark: SparkSession, lake: str | os.PathLike[str] | Lake, as_of: int | datetime | str | None = None
+) -> list[str]:
     """Make every table of a lake, and what is known across its sensors, a temporary view; return their names.
 
-    A table without rows is a view without rows. Call it again to see what later commits add.
+    The views are those of one commit: the last one, or that of ``as_of``, a commit or a time. A table without rows is
+    a view without rows. Call it again to see what later commits add, and before the files of this one are swept: the
+    lake keeps those that are replaced for 10 minutes, unless it was told otherwise.
     """
     lake = lake if isinstance(lake, Lake) else Lake.open(lake, create=False)
+    lake = lake.snapshot() if as_of is None else lake.at(as_of)
     made = []
     for table, schema in _schemas(lake).items():
         name = view_name(table)
@@ -51,9 +57,12 @@ def _frame(spark: SparkSession, lake: Lake, table: str, schema: pa.Schema) -> Da
     from .schema import in_spark
 
     wanted = in_spark(schema.remove_metadata())
-    if not lake.files(table):
+    paths = lake.paths(table)
+    if not paths:
         return spark.createDataFrame([], wanted)
-    return spark.read.schema(wanted).parquet(f"{_place(lake)}/{table}")
+    place = _place(lake)
+    base = f"{place}/{paths[0].partition(table)[0]}{table}"  # what is below it and looks like a date is a column
+    return spark.read.schema(wanted).option("basePath", base).parquet(*(f"{place}/{path}" for path in paths))
 
 
 def _place(lake: Lake) -> str:

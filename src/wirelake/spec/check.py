@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
 from ..errors import SpecError
@@ -17,7 +17,9 @@ from .check_class import require
 from .check_conduct import check_conduct
 from .check_exchanges import check_exchanges
 from .check_protocol import check_arguments
+from .check_wires import check_bits, check_ends, check_number, check_when, check_wire_only
 from .columns import columns
+from .conduct import When
 from .declare import Message, tag_rows
 from .resolve import Layout, MessageNode, layout, resolve_fields, settings
 
@@ -110,15 +112,17 @@ def _check_layout(made: Layout) -> None:
     parts, nodes = made.frame.parts, made.messages.values()
     codes = [p for p in parts if isinstance(p, n.Code)]
     lines = [p for p in parts if isinstance(p, n.Line)]
+    is_only = not codes and not lines and len(nodes) == 1
     require(
-        len(codes) + len(lines) == 1,
+        len(codes) + len(lines) == 1 or is_only,
         'a frame has one Code, or one Line that holds the message\'s word; write Code("type", u8)',
     )
     for kind in (n.Size, n.Head):
         require(sum(isinstance(p, kind) for p in parts) <= 1, f"a frame has at most one {kind.__name__}")
     _check_parts(made)
+    check_ends(made.frame)
     for code in codes:
-        low, high = _bounds(code.wire)
+        low, high = _code_bounds(code.wire)
         for node in nodes:
             require(
                 low <= node.code <= high,
@@ -133,7 +137,10 @@ def _check_layout(made: Layout) -> None:
         for node in nodes:
             kept = next((f for f in node.fields if f.name == name), None)
             require(kept, f"{node.cls.__name__} has no field {name!r} for the frame")
-            require(kept and isinstance(kept.wire, n.Fixed), f"{name}: a field in the frame has a fixed size")
+            require(
+                kept and isinstance(kept.wire, n.Fixed | n.Int | n.Bits | n.Bool),
+                f"{name}: a field in the frame has a fixed size",
+            )
     for node in nodes:
         _check_message(made, node)
 
@@ -150,6 +157,8 @@ def _check_parts(made: Layout) -> None:
                     most is None or least <= most,
                     f"{name}: no length lies within {least}..{most}; write least below most",
                 )
+                if isinstance(wire, n.Varint | n.Digits):
+                    check_number(name, wire)
                 if isinstance(wire, n.Int):
                     _check_wire(made, wire, name)
                     require((most or least) <= _bounds(wire)[1], f"{name}: {most or least} does not fit in its bytes")
@@ -158,6 +167,12 @@ def _check_parts(made: Layout) -> None:
                 require(least <= most, f"{name}: no length lies within {least}..{most}; write least below most")
             case n.Code(name=name, wire=wire):
                 _check_wire(made, wire, name)
+            case n.Trailer() | n.Until():
+                pass
+
+
+def _code_bounds(wire: n.Int | n.Bits) -> tuple[int, int]:
+    return _bounds(wire) if isinstance(wire, n.Int) else (0, (1 << wire.width) - 1)
 
 
 def _bounds(wire: n.Int) -> tuple[int, int]:
@@ -187,7 +202,8 @@ def _check_message(made: Layout, node: MessageNode) -> None:
             require(any(isinstance(p, n.Line) for p in made.frame.parts), f"{where}: a word needs a Line")
         if isinstance(f.when, n.HeadReaches):
             require(has_head, f"{where} depends on the head, but the frame has none")
-    _check_fields(made, plain, node.cls.__name__)
+    _check_fields(made, plain, node.cls.__name__, tuple(f for f in node.fields if f.name in in_frame))
+    check_bits(_header_bits(made, node))
     _check_fields(made, [v for v in node.views if not isinstance(v.wire, n.Signature)], node.cls.__name__)
     _check_roles(node)
     known = {f.name for f in node.fields}
@@ -277,8 +293,20 @@ def _check_tags(made: Layout, place: str, tags: n.Tags[Any]) -> None:
     require(is_known, f"{place}: there is no tag {tags.waived!r}")
 
 
-def _check_fields(made: Layout, fields: list[n.Field], where: str) -> None:
-    earlier: dict[str, n.Field] = {}
+def _header_bits(made: Layout, node: MessageNode) -> Iterator[tuple[str, Any]]:
+    """Yield what the parts of the header are, as far as they may share an integer."""
+    for part in made.frame.parts:
+        if isinstance(part, n.Code):
+            yield part.name, part.wire
+        elif isinstance(part, n.Kept):
+            yield f"{node.cls.__name__}.{part.name}", node.field(part.name).wire
+        else:
+            yield type(part).__name__, part
+
+
+def _check_fields(made: Layout, fields: list[n.Field], where: str, in_frame: tuple[n.Field, ...] = ()) -> None:
+    earlier: dict[str, n.Field] = {f.name: f for f in in_frame}
+    check_bits((f"{where}.{f.name}", f.wire) for f in fields)
     for i, f in enumerate(fields):
         here = f"{where}.{f.name}"
         _check_condition(f, earlier, here)
@@ -297,16 +325,22 @@ def _check_fields(made: Layout, fields: list[n.Field], where: str) -> None:
                 _check_word(f.wire, here)
         if _open_ended(f.wire):
             require(
-                i == len(fields) - 1,
+                all(isinstance(behind.wire, n.WireOnly) for behind in fields[i + 1 :]),
                 f"{here} takes the rest, so nothing can follow it; write it last or give it a length",
             )
-        if not isinstance(f.wire, n.Body | n.Tags | n.Word):
+        if isinstance(f.wire, n.WireOnly):
+            check_wire_only(here, f.wire, earlier)
+        elif not isinstance(f.wire, n.Body | n.Tags | n.Word):
             _check_wire(made, f.wire, here)
         earlier[f.name] = f
 
 
 def _check_condition(f: n.Field, earlier: Mapping[str, n.Field], where: str) -> None:
     always = f.when is None or isinstance(f.wire, n.Length)
+    is_shared = f.when is not None and isinstance(f.wire, n.Bits)
+    require(not is_shared, f"{where}: bits are there as long as their integer is; leave when= out")
+    if isinstance(f.when, When):
+        check_when(where, f.when, earlier)
     require(
         always or f.default is not ...,
         f"{where} is not always there, so it needs a default; write optional(...) or default=",
@@ -332,7 +366,7 @@ def _check_optional(f: n.Field, where: str) -> None:
 
 def _open_ended(wire: Any) -> bool:
     match wire:
-        case n.Run(length=None) | n.Many(count=None) | n.Cells() | n.Body():
+        case n.Run(length=None) | n.Many(count=None) | n.Cells() | n.Body() | n.Digits(end=b""):
             return True
         case n.Nested(struct=cls):
             return any(_open_ended(f.wire) for f in cls.__wire_fields__)
@@ -346,6 +380,10 @@ def _may_be_empty(made: Layout, wire: Any) -> bool:
     """Return whether a value can take no bytes at all: of such there would be no end in a list."""
     match wire:
         case n.Int() | n.Float() | n.Fixed() | n.Bool() | n.Length() | n.Run(length=n.Int()) | n.Many(count=n.Int()):
+            return False
+        case n.Varint() | n.Digits() | n.Sized() | n.Constant() | n.Checksum() | n.Bits(shift=0):
+            return False
+        case n.Run(length=bytes() | n.Varint() | n.Digits()) | n.Many(count=bytes() | n.Varint() | n.Digits()):
             return False
         case n.Nested(struct=cls):
             fields = resolve_fields(cls, made.options)
@@ -389,10 +427,25 @@ def _check_wire(made: Layout, wire: Any, where: str) -> None:
             require(size > 0, f"{where}: a fixed size is positive, not {size}; write fixed(1) or more")
         case n.Bool():
             pass
+        case n.Bits(wire=whole, width=width):
+            _check_wire(made, replace(whole, low=None, high=None), where)
+            highest = (1 << width) - 1
+            fits = (whole.low or 0) >= 0 and (whole.high or 0) <= highest
+            require(fits, f"{where}: {whole.low}..{whole.high} does not fit in {width} bits; write a lower limit")
+        case n.Varint() | n.Digits():
+            check_number(where, wire)
+        case n.Sized(length=length, inner=inner_wire):
+            is_number = isinstance(length, n.Number)
+            require(is_number, f"{where}: the length {length!r} is no number; write sized(be.u16, ...)")
+            _check_wire(made, length, where)
+            _check_wire(made, inner_wire, where)
         case n.Run(length=length, least=least, most=most):
             require(
                 most is None or least <= most, f"{where}: no length lies within {least}..{most}; write least below most"
             )
+            require(length != b"", f'{where}: no bytes cannot end a value; write text(b"\\0") or rest_text')
+            if isinstance(length, n.Varint | n.Digits):
+                check_number(where, length)
             if isinstance(length, n.Int):
                 _check_wire(made, length, where)
                 longest, highest = most or least, _bounds(length)[1]
@@ -405,6 +458,8 @@ def _check_wire(made: Layout, wire: Any, where: str) -> None:
         case n.Nested(struct=cls):
             fields = resolve_fields(cls, made.options)
             _check_fields(made, list(fields), cls.__name__)
+            inside = next((f.name for f in fields if isinstance(f.wire, n.Checksum)), None)
+            require(inside is None, f"{cls.__name__}.{inside}: a sum stands in a message, not in a structure; move it")
             names, counted = {f.name for f in fields}, {f.wire.of for f in fields if isinstance(f.wire, n.Length)}
             for limit in cls.__sum_limits__:
                 where = f"{cls.__name__}: a limit on {', '.join(limit.fields)}, not all of which"
@@ -415,8 +470,9 @@ def _check_wire(made: Layout, wire: Any, where: str) -> None:
             require(is_value, f"{where}: this cannot be an element")
             require(not isinstance(count, int) or count >= 0, f"{where}: {count} elements cannot be")
             require(not _open_ended(element), f"{where}: an element takes the rest, so none could follow it")
-            if isinstance(count, n.Int):
+            if isinstance(count, n.Number):
                 _check_wire(made, count, where)
+            require(count != b"", f'{where}: no bytes cannot end a list; write many(..., b"\\0")')
             _check_wire(made, element, where)
             require(not _may_be_empty(made, element), f"{where}: an element can be empty, so there is no end to them")
         case n.Cells(types=types, type_mask=mask, id_shift=shift, type_shift=type_shift):

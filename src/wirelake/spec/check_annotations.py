@@ -74,6 +74,8 @@ def _fits(hint: Any, wire: Any) -> bool:
     if hint in (Any, object) or isinstance(hint, msgspec.UnsetType):
         return True
     match wire:
+        case n.Sized(inner=inner_wire):
+            return _fits(hint, inner_wire)
         case n.Choose(cases=cases):
             return any(_fits(hint, case) for case in cases.values())
         case n.Many(element=element):

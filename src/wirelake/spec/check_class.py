@@ -80,7 +80,7 @@ def check_body(name: str, body: Mapping[str, Any]) -> None:
     for key, value in body.items():
         where = f"{name}.{key}"
         if isinstance(value, n.Field):
-            is_typed = key in annotations or isinstance(value.wire, n.Length)
+            is_typed = key in annotations or isinstance(value.wire, n.Length | n.WireOnly)
             require(is_typed, f"{where} has no annotation; write {key}: {python_type(value.wire)} = field(...)")
             _check_field(where, value)
         elif isinstance(value, n.Wire) and not key.startswith("_"):
@@ -136,7 +136,7 @@ def check_is_wire(where: str, wire: Any) -> None:
         case n.Int(labels=labels) if labels is not None and not isinstance(labels, n.Labels):
             raise SpecError(f'{where}: labelled takes Labels; write labelled(u8, Labels("name", {labels!r}))')
         case n.Run(length=size, least=least):
-            is_size = isinstance(size, n.Wire | n.Choose | str | None)
+            is_size = isinstance(size, n.Wire | n.Choose | str | bytes | None)
             require(
                 is_size, f"{where}: the length {size!r} is no wire type; write text(u8), or fixed({size!r}) for bytes"
             )
@@ -161,7 +161,7 @@ def _check_many(where: str, wire: Any) -> None:
     is_swapped = isinstance(element, int | None) and isinstance(count, n.Wire)
     require(not is_swapped, f"{where}: the element comes first; write many({spell(count)}, {element!r})")
     check_is_wire(where, element)
-    is_count = isinstance(count, int | n.Wire | n.Choose | None) and not isinstance(count, bool)
+    is_count = isinstance(count, int | n.Wire | n.Choose | bytes | None) and not isinstance(count, bool)
     require(is_count, f"{where}: the count {count!r} is neither a wire type nor a number; write many(..., u8)")
 
 
@@ -184,8 +184,10 @@ def python_type(wire: Any) -> str:
     match wire:
         case n.Bool():
             return "bool"
-        case n.Int() | n.Word(number=True):
+        case n.Int() | n.Word(number=True) | n.Bits() | n.Varint() | n.Digits():
             return "int"
+        case n.Sized(inner=inner):
+            return python_type(inner)
         case n.Float():
             return "float"
         case n.Fixed() | n.Body() | n.Run(content="bytes"):

@@ -144,7 +144,13 @@ def _check_path(where: str, path: str, known: dict[str, Column], protocol: n.Pro
 
 def _check_parts(conduct: Conduct, messages: dict[str, Any]) -> None:
     asking = {name for name, cls in messages.items() if cls.__message__["answer"] is not None}
+    codes = {cls.__message__["code"]: name for name, cls in messages.items()}
+    replying = {codes.get(cls.__message__["answer"]) for cls in messages.values()}
+    replying |= {name for part in conduct.parts if part.part == REPLY for name in part.messages or messages}
     for part in conduct.parts:
+        if part.part == REQUEST and part.reply in messages:
+            where = f"conduct.parts: {part.reply!r} replies to what is a request only here, and is no reply itself"
+            require(part.reply in replying, f"{where}; add Part(REPLY, messages=({part.reply!r},))")
         if part.part == REQUEST:
             require(
                 part.reply in messages,

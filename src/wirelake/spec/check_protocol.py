@@ -68,16 +68,19 @@ def _check_part(part: Any) -> None:
             require(isinstance(value, bytes), f"Magic takes bytes, not {value!r}; write Magic(b{str(value)!r})")
         case n.Size(name=name, wire=wire, counts=counts, least=least):
             check_word(f"Size {name}: counts", counts, get_args(n.Counts))
-            is_size = isinstance(wire, n.Int | n.Escaped)
+            is_size = isinstance(wire, n.Int | n.Escaped | n.Varint | n.Digits)
             require(is_size, f"Size {name}: {wire!r} is no integer type; write Size({name!r}, be.u16, ...)")
             require(least >= 0, f"Size {name}: the least length {least} is negative; write least=0 or more")
         case n.Code(name=name, wire=wire) | n.Head(name=name, wire=wire):
             kind = type(part).__name__
             require(isinstance(name, str), f'{kind} has its name first; write {kind}("type", {spell(name)})')
-            require(isinstance(wire, n.Int), f"{kind} {name}: {wire!r} is no integer type; write {kind}({name!r}, u8)")
-        case n.Kept() | n.Line():
+            is_number = isinstance(wire, n.Int) or (isinstance(part, n.Code) and isinstance(wire, n.Bits))
+            require(is_number, f"{kind} {name}: {wire!r} is no integer type; write {kind}({name!r}, u8)")
+        case n.Kept() | n.Line() | n.Trailer() | n.Until():
             pass
         case n.Wire():
             raise SpecError(f'a frame has parts, not a bare {spell(part)}; write Size("length", {spell(part)}, ...)')
         case _:
-            raise SpecError(f"{part!r} is no part of a frame; write Magic, Size, Head, Code, Kept or Line")
+            raise SpecError(
+                f"{part!r} is no part of a frame; write Magic, Size, Head, Code, Kept, Line, Trailer or Until"
+            )

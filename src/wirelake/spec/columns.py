@@ -72,7 +72,11 @@ class Column:
 
 def int_type(wire: n.Int) -> str:
     """Return the signed type that holds every value: engines without unsigned types read these tables too."""
-    bits = wire.size * 8 + (0 if wire.signed else 1)
+    return _bits_type(wire.size * 8 + (0 if wire.signed else 1))
+
+
+def _bits_type(bits: int) -> str:
+    """Return the signed type that has so many bits, the sign among them."""
     return next((f"int{width}" for width in (16, 32, 64) if bits <= width), "decimal")
 
 
@@ -98,7 +102,7 @@ def columns(protocol: n.Protocol) -> dict[str, Column]:
 
 def _of_class(cls: Any, options: Options) -> Iterator[Column]:
     for declared in cls.__wire_fields__:
-        if not isinstance(declared.wire, n.Length):
+        if not isinstance(declared.wire, n.Length | n.WireOnly):
             wire = without_choices(declared.wire, options)
             yield _column(declared.column or declared.key, wire, declared.doc, options)
     yield from map(_derived, cls.__derived_fields__)
@@ -131,6 +135,8 @@ def _merge(old: Column, new: Column, where: str) -> None:
 
 def _column(name: str, wire: Any, doc: str, options: Options) -> Column:
     match wire:
+        case n.Sized(inner=inner_wire):
+            return _column(name, inner_wire, doc, options)
         case n.Nested(struct=cls):
             children = {child.name: child for child in _of_class(cls, options)}
             return Column(name, "struct", "", doc or (cls.__doc__ or "").strip(), children)
@@ -157,6 +163,12 @@ def _type(name: str, wire: Any) -> str:
     match wire:
         case n.Int():
             return int_type(wire)
+        case n.Bits(width=width):
+            return _bits_type(width + 1)
+        case n.Varint(most_bytes=most_bytes):
+            return _bits_type(7 * most_bytes + 1)
+        case n.Digits(low=low, high=high):
+            return _bits_type(max((low + 1).bit_length(), high.bit_length()) + 1)
         case n.Bool():
             return "bool"
         case n.Float():

@@ -47,6 +47,38 @@ flag8 = n.Bool(lenient=True)
 uuid = n.Fixed(16)
 
 
+def bits(wire: n.Int, shift: int, width: int) -> n.Wire[int]:
+    """Some bits of an integer; neighbours share it, from the high bits to the low ones, and shift 0 ends it."""
+    return n.Bits(wire, shift, width)
+
+
+def varint(most_bytes: int, *, high_first: bool = False, lenient: bool = False) -> n.Varint:
+    """An integer in bytes of 7 bits each."""
+    return n.Varint(most_bytes, high_first, lenient)
+
+
+def digits(
+    end: bytes, low: int = 0, high: int = 2**63 - 1, *, base: Literal[10, 16] = 10, lenient: bool = False
+) -> n.Digits:
+    """An integer as text that ends with these bytes; with none, where its range ends."""
+    return n.Digits(end, low, high, base, lenient)
+
+
+def constant(value: bytes) -> Any:
+    """Bytes that are always the same; on the wire only."""
+    return n.Field("", n.Constant(value))
+
+
+def checksum(wire: n.Int, kind: n.Sum, *, since: str = "") -> Any:
+    """A sum over what is before it, from the first byte of the frame or from a field on; on the wire only."""
+    return n.Field("", n.Checksum(wire, kind, since))
+
+
+def sized(length: n.Number, inner: n.Wire[T]) -> n.Wire[T]:
+    """A value with its length in bytes before it, at which what takes the rest ends."""
+    return n.Sized(length, inner)
+
+
 def fixed(size: int) -> n.Wire[bytes]:
     return n.Fixed(size)
 
@@ -68,13 +100,16 @@ def within(wire: n.Int, low: int, high: int, rule: str) -> n.Int:
     return replace(wire, low=low, high=high, rule=rule)
 
 
-def text(length: n.Int, *, strict: bool = False, least: int = 0, most: int | None = None) -> n.Wire[str]:
-    """UTF-8 with its length in bytes before it. Not UTF-8: kept (surrogate escapes), or refused if strict."""
+def text(length: n.Number | bytes, *, strict: bool = False, least: int = 0, most: int | None = None) -> n.Wire[str]:
+    """UTF-8 with its length in bytes before it, or with bytes behind it that end it.
+
+    Not UTF-8: kept (surrogate escapes), or refused if strict.
+    """
     return n.Run(length, "strict_text" if strict else "text", least, most)
 
 
-def blob(length: n.Int, *, most: int | None = None) -> n.Wire[bytes]:
-    """Bytes with their number before them."""
+def blob(length: n.Number | bytes, *, most: int | None = None) -> n.Wire[bytes]:
+    """Bytes with their number before them, or with others behind them that end them."""
     return n.Run(length, "bytes", 0, most)
 
 
@@ -104,7 +139,8 @@ def nested(struct: type[T], *, flat: bool = True) -> n.Wire[T]:
     return n.Nested(struct, flat)
 
 
-def many(element: n.Wire[T], count: n.Int | int | None) -> n.Wire[tuple[T, ...]]:
+def many(element: n.Wire[T], count: n.Number | int | bytes | None) -> n.Wire[tuple[T, ...]]:
+    """Elements: a count before them, a fixed number, bytes behind the last one, or to the end (None)."""
     return n.Many(element, count)
 
 
@@ -180,7 +216,7 @@ class _StructMeta(msgspec.StructMeta):
                 del ns[key]
             else:
                 ns[key] = declared.default
-            if isinstance(declared.wire, n.Length):
+            if isinstance(declared.wire, n.Length | n.WireOnly):
                 ns.get("__annotations__", {}).pop(key, None)  # on the wire only, even if someone gave it a type
         ns |= {key: property(partial(derive, made.how), doc=made.doc) for key, made in computed.items()}
         limits = kwargs.pop("limits", ())
@@ -296,7 +332,8 @@ class Message(_Record, kw_only=True):
         """Two messages are equal if their fields are; how they were framed does not count."""
         if type(self) is not type(other):
             return NotImplemented
-        return all(getattr(self, f.name) == getattr(other, f.name) for f in self.__wire_fields__ if f.view_of == "")
+        fields = [f.name for f in self.__wire_fields__ if f.view_of == "" and not isinstance(f.wire, n.WireOnly)]
+        return all(getattr(self, name) == getattr(other, name) for name in fields)
 
     __hash__ = None  # type: ignore[assignment]
 

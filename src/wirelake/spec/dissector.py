@@ -16,8 +16,10 @@ from ..errors import SpecError
 from . import nodes as n
 from .luachoices import Choices, as_setting
 from .luatables import Place, Shape, Tables, assignments, int_type
-from .luatext import comment, literal, pieces
+from .luatext import FIRST_PIECES, comment, literal, pieces
 from .luawires import Wires
+from .plain import beyond
+from .resolve import layout, settings
 from .roles import with_roles
 
 TRANSPORTS = {"tcp": ("tcp.port", "ports", "TCP ports"), "tls": ("tls.port", "tls_ports", "TLS ports")}
@@ -44,6 +46,9 @@ def dissector(protocol: n.Protocol, name: str = "") -> str:
     """
     if name and not re.fullmatch("[a-z][a-z0-9_-]*", name):
         raise ValueError(f"{name!r} cannot be the name of a dissector: lower case, letter first")
+    for setting in settings(protocol):
+        if unknown := beyond(layout(protocol, **setting)):
+            raise SpecError(f"protocol {protocol.name}: dissectors cannot read {unknown} yet")
     return _Writer(protocol, name).write()
 
 
@@ -66,7 +71,7 @@ class _Writer:
         options = [self._option(name) for name in self.protocol.options if name in self.choices.used]
         title = self.protocol.title or self.protocol.name
         tables = [
-            *pieces(self.tables.features, ("names",)),
+            *pieces(self.tables.features, FIRST_PIECES),
             f"local NAME, proto = new_proto({literal(self.name)}, {literal(title)})",
             f"local PORTS = {literal(self._ports())}",
             f"local OPTIONS = {literal(options)}",
@@ -200,6 +205,8 @@ class _Writer:
                 return self._kept(name)
             case n.Line():
                 return self._line(part)
+            case n.Trailer() | n.Until():
+                raise AssertionError(f"{part!r} is for the exact reader")
             case _:
                 assert_never(part)
 

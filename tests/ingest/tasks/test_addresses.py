@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from wirelake.gold.facts import MESSAGES
 from wirelake.ingest.tasks import StepSettings
-from wirelake.ingest.tasks.addresses import HOUR_US, AddressesTask, address_tasks, hours_of, replaced_by
+from wirelake.ingest.tasks.addresses import HOUR_US, AddressesTask, address_tasks, counted_anew, hours_of
 from wirelake.lake import Lake, StagedFile
 
 FIRST = 1_700_000_000_000_000 // HOUR_US
@@ -72,8 +72,18 @@ def test_only_the_minutes_of_the_hour_are_counted_and_replace_those_before(tmp_p
             assert [(row["sensor"], row["minute"], row["messages"]) for row in rows] == [
                 ("here", datetime.fromtimestamp(FIRST * 3600, UTC), 2)
             ]
-            before = replaced_by([FIRST], lake.files("gold/addresses"))
+            _, before = counted_anew([FIRST], lake.files("gold/addresses"))
             run.commit([counted], removed=before)
     assert [file.name for file in before] == [f"part-00000001-k-a{FIRST:08d}-0.parquet"]
     assert len(lake.files("gold/addresses")) == 1
-    assert replaced_by([FIRST + 1], lake.files("gold/addresses")) == []
+    assert counted_anew([FIRST + 1], lake.files("gold/addresses")) == ([FIRST + 1], [])
+
+
+def test_a_file_of_a_whole_date_is_counted_anew_hour_by_hour() -> None:
+    def file(first: int, last: int) -> StagedFile:
+        times = first * HOUR_US, last * HOUR_US + 5
+        return StagedFile("gold/addresses", "date=2024-01-01", "", f"part-00000001-x{first}-0.parquet", 1, 1, *times)
+
+    day, next_day, hour = file(0, 23), file(24, 24), file(30, 30)
+    assert counted_anew([3], [day, next_day, hour]) == (list(range(24)), [day])
+    assert counted_anew([24, 30], [day, next_day, hour]) == ([24, 30], [next_day, hour])

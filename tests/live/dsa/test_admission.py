@@ -201,10 +201,10 @@ def test_the_second_connection_of_a_dsid_wins() -> None:
     second = play.link("a")
     assert first.is_closed and not second.is_closed
     first.cut()
-    assert play.broker.peers[second.dsid].connection is not None
+    assert play.broker.sessions.peers[second.dsid].connection is not None
     reader = play.link("r", is_responder=False)
     reader.list("downstream/a-")
-    reader.list(play.broker.peers[second.dsid].path)
+    reader.list(play.broker.sessions.peers[second.dsid].path)
     assert [asked.method for asked in second.hear()] == [p.LIST] and first.hear() == []
 
 

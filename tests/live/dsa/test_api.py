@@ -17,6 +17,7 @@ from tests.waiting import until
 from wirelake.live import ConnectionFailed, RequestTimeout, dsa
 from wirelake.live.dsa import Call, DsaClient, Nodes, StatusError
 from wirelake.live.dsa.service import RoleSettings
+from wirelake.live.hub.hub import Hub, read_settings
 
 __all__ = ["authority"]
 
@@ -229,19 +230,35 @@ def test_a_function_decides_about_a_set() -> None:
     with_boiler(test)
 
 
-def test_subscriptions_and_lists_go_on_after_the_broker_was_away() -> None:
-    async def test(live: Any, link: DsaClient, ask: DsaClient) -> None:
-        path = "downstream/boiler/main/temp"
-        async with ask.subscribe(path, qos=1) as values:
+def test_subscriptions_and_lists_go_on_after_the_broker_was_away(tmp_path: Path) -> None:
+    async def main() -> None:
+        table = {"tcp": "127.0.0.1:0", "allow_all": True, "key_file": "broker.key", "store": "dsa.db"}
+        tables: dict[str, Any] = {"dsa": {**table, "roles": {"default": {"level": "config"}}}}
+        hub = Hub(read_settings(tables, "test", tmp_path))
+        await hub.start()
+        tables["dsa"]["tcp"] = hub.listening["dsa"]
+        url, nodes = f"dsa://{hub.listening['dsa']}", boiler()
+        async with (
+            dsa.connect(url, name="boiler", nodes=nodes, reconnect=QUICK) as link,
+            dsa.connect(url, name="ask", responder=False, reconnect=QUICK) as ask,
+            ask.subscribe("downstream/boiler/main/temp", qos=1) as values,
+            ask.watch("downstream/boiler/main") as lists,
+        ):
             assert (await values.get(5)).value == 21.5
-            await live.kill()
-            await live.start()
+            await anext(lists)
+            await hub.close()
+            hub = Hub(read_settings(tables, "test", tmp_path))
+            await hub.start()
             await until(lambda: link.is_connected and ask.is_connected)
-            link.nodes["main/temp"].set(99)
+            nodes["main/temp"].set(99)
+            nodes.add("main/new", value=1)
             while (update := await values.get(5)).value != 99:
                 assert update.status in ("not_available", "ok")
+            while "new" not in (await anext(lists)).children:
+                pass
+        await hub.close()
 
-    with_boiler(test)
+    run(main)
 
 
 def test_a_broker_that_admits_nobody_is_an_error_that_says_so(tmp_path: Path) -> None:

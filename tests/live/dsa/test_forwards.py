@@ -181,7 +181,7 @@ def test_a_requester_that_goes_aborts_what_it_has_begun() -> None:
     one.cut()
     assert [(came.method, came.request_id) for came in plant.hear()] == [(p.CLOSE, invoked.request_id)]
     plant.say(p.SET_R, setting.request_id, Headers(status=0x20))
-    assert not play.broker.peers[plant.dsid].requests
+    assert not play.broker.sessions.peers[plant.dsid].requests
 
 
 def test_a_responder_that_never_answers_harms_nobody() -> None:
@@ -192,7 +192,7 @@ def test_a_responder_that_never_answers_harms_nobody() -> None:
     number = two.list("")
     assert two.hear(number) and len(plant.hear()) == 1_000
     one.cut()
-    assert len(plant.hear()) == 1_000 and not play.broker.peers[plant.dsid].requests
+    assert len(plant.hear()) == 1_000 and not play.broker.sessions.peers[plant.dsid].requests
 
 
 def test_more_streams_than_allowed_are_refused_as_busy() -> None:
@@ -213,7 +213,7 @@ def test_a_responder_that_reads_nothing_is_not_sent_more() -> None:
         number = one.ask(p.INVOKE, RUN, b"\xc4" * 40_000)
         statuses += [came.status for came in one.hear(number)]
     assert set(statuses) == {0x48} and 10 < len(statuses) < 30
-    assert not plant.is_closed and not one.is_closed and play.broker.peers[plant.dsid].unsent <= 1 << 20
+    assert not plant.is_closed and not one.is_closed and play.broker.sessions.peers[plant.dsid].unsent <= 1 << 20
 
 
 def test_a_requester_that_reads_nothing_is_closed() -> None:

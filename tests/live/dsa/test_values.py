@@ -109,7 +109,7 @@ def test_a_closing_reply_ends_the_streams_of_all() -> None:
     assert one.values(ids[0]) == two.values(ids[1]) == [(0x41, ...)]
     plant.update(asked, 5)
     assert one.hear() == []
-    assert not play.broker.peers[one.dsid].streams
+    assert not play.broker.sessions.peers[one.dsid].streams
     again = one.subscribe(TEMP)
     assert last_of(plant).method == p.SUB
     one.say(p.CLOSE, again)
@@ -296,7 +296,7 @@ def test_values_of_lower_quality_are_not_kept() -> None:
     one.cut()
     (closed,) = plant.hear()
     assert closed.method == p.CLOSE and closed.request_id == asked.request_id
-    assert not play.broker.peers[one.dsid].waiting
+    assert not play.broker.sessions.peers[one.dsid].waiting
 
 
 def test_a_durable_queue_that_nobody_asks_for_is_discarded_after_a_minute() -> None:

@@ -758,4 +758,4 @@ def test_a_url_of_another_protocol_is_refused():
     with pytest.raises(ValueError, match="not a URL of mb"):
         mb.connect("ceda://h")
     with pytest.raises(ValueError, match="not a protocol to connect to"):
-        wirelake.connect("amqp://h")
+        wirelake.connect("gopher://h")

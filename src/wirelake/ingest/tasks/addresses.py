@@ -78,15 +78,27 @@ def address_tasks(
     return [AddressesTask(settings, tuple(listed[at : at + share])) for at in range(0, len(listed), share)]
 
 
-def replaced_by(hours: Sequence[int], counted: Iterable[StagedFile]) -> list[StagedFile]:
-    """The files of gold/addresses whose hours are counted anew."""
-    again = {f"-a{hour:08d}-" for hour in hours}
-    return [file for file in counted if any(part in file.name for part in again)]
+def counted_anew(hours: Iterable[int], counted: Iterable[StagedFile]) -> tuple[list[int], list[StagedFile]]:
+    """Return the hours to count when something new is known of these, and the files of gold/addresses that go.
+
+    A file has one hour, or after a compaction a date: then all its hours are counted.
+    """
+    left, wanted, gone = list(counted), set(hours), list[StagedFile]()
+    while again := [file for file in left if not wanted.isdisjoint(_hours_between(file))]:
+        gone += again
+        left = [file for file in left if file not in again]
+        wanted.update(hour for file in again for hour in _hours_between(file))
+    return sorted(wanted), gone
 
 
 def _hours(file: StagedFile) -> range:
+    """The hours of a file of messages or exchanges."""
+    return _hours_between(file) if file.table in ("silver/messages", "gold/exchanges") else range(0)
+
+
+def _hours_between(file: StagedFile) -> range:
     """The hours of a file: it holds one date, so there are 24 at most; rows without a sane time have none."""
-    if file.table not in ("silver/messages", "gold/exchanges") or file.min_ts is None or file.max_ts is None:
+    if file.min_ts is None or file.max_ts is None:
         return range(0)
     first, last = file.min_ts // HOUR_US, file.max_ts // HOUR_US
     return range(first, last + 1) if last - first < DAY_HOURS else range(0)

@@ -35,6 +35,7 @@ from .stores import MEMORY, open_store
 from .wire import CASUAL_TCP, DOCUMENT
 
 CLOSE_SECONDS = 2.0
+POLL_SECONDS = 0.01
 
 
 class CasualClient(Application):
@@ -159,11 +160,18 @@ class CasualClient(Application):
         if self._error is not None and not self._is_closing:
             raise self._error
 
+    async def _all_told(self) -> None:
+        """Wait a little for peers that have not replied to the outcome of a transaction."""
+        until = self._loop.time() + CLOSE_SECONDS
+        while self._session.coordinator.untold and self._loop.time() < until:
+            await asyncio.sleep(POLL_SECONDS)
+
     async def close(self) -> None:
         """Close the connections. Open requests fail with ConnectionLost."""
         if self._is_closing or self._endpoint is None:
             return
         self._is_closing = True
+        await self._all_told()
         await self._endpoint.close(CLOSE_SECONDS)
         self._error = self._error or ConnectionLost("the client is closed")
         self._fail_all(self._error)

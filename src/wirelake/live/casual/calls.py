@@ -61,8 +61,13 @@ class Running:
     """What the caller hears if ``own`` is committed."""
     effect: Effect | None = None
     is_over: bool = False
-    caller: bytes = b""
-    """The domain that called, to which a call is not passed back."""
+    connection: Inbound | None = None
+    """Where it came from; None: from our own application."""
+
+    @property
+    def caller(self) -> bytes:
+        """The domain that called, to which a call is not passed back."""
+        return self.connection.domain_id if self.connection is not None else b""
 
     def due(self, now: float) -> None:
         """Its time is up: the caller hears of it, and what it did is rolled back."""
@@ -102,10 +107,11 @@ class Calls:
             message.flags,
             now + connection.units.seconds(timeout) if is_limited else None,
             lambda answer, now: self._reply(connection, message, call, answer),
-            caller=connection.domain_id,
+            connection=connection,
         )
         if not is_new:
-            connection.send(_reply_to(message, Answer(TPESYSTEM), ACTIVE))
+            if not message.flags & TPNOREPLY:
+                connection.send(_reply_to(message, Answer(TPESYSTEM), ACTIVE))
         elif key_of(message.xid) is None or message.flags & (TPNOREPLY | TPNOTRAN):
             self.start(call, now)
         else:
@@ -135,7 +141,7 @@ class Calls:
         service = self.session.services.get(call.service)
         if service is None or service.is_conversational:
             self._pass_on(call, now)
-        elif service.category == ADMIN and call.caller:
+        elif service.category == ADMIN and call.connection is not None:
             call.end(Answer(TPENOENT), now)
         else:
             self._run(call, service, now)
@@ -152,7 +158,7 @@ class Calls:
             self.session.timers.set(call, call.deadline)
         if branch is not None:
             branch.calls += 1
-        invocation = Invocation(call.service, call.buffer, call.execution, call.deadline, branch)
+        invocation = Invocation(call.service, call.buffer, call.execution, call.deadline, branch, call.connection)
         call.effect = Call(service.run, invocation)
         self.session.want_then(call.effect, lambda result, now: self._ran(call, branch, result, now))
 

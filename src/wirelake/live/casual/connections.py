@@ -41,6 +41,9 @@ class Connection:
     def send(self, message: Any) -> None:
         """Write a message, unless the peer has left far too much unread."""
         link = self.link
+        if self.is_lost:
+            link.counts["sends_dropped"] += 1
+            return
         if link.unsent > self.most_unsent > 0:
             link.close("the peer does not read", at_once=True)
         link.send(encode(message))

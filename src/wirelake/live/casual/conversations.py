@@ -30,7 +30,19 @@ from .conversation_wire import (
 from .discovery import ADMIN
 from .handlers import Answer, Invocation, ServiceEntry
 from .peers import Peer
-from .wire import NULL_XID, OK, TPEINVAL, TPELIMIT, TPENOENT, TPESVCERR, TPETRAN, Buffer, key_of
+from .wire import (
+    MAX_SERVICE_NAME,
+    NULL_XID,
+    OK,
+    TPEINVAL,
+    TPELIMIT,
+    TPENOENT,
+    TPESVCERR,
+    TPETRAN,
+    Buffer,
+    check_name,
+    key_of,
+)
 
 if TYPE_CHECKING:
     from .session import CasualSession
@@ -261,7 +273,7 @@ class Conversations:
     ) -> None:
         branch = made.branch if service.transaction in ("auto", "join") else None
         talk = (token, made.has_control) if token else None
-        invocation = Invocation(service.name, buffer, made.execution, deadline, branch, talk)
+        invocation = Invocation(service.name, buffer, made.execution, deadline, branch, conversation=talk)
         effect: Effect = Call(service.run, invocation)
         tell = made.ended
 
@@ -314,6 +326,7 @@ class Conversations:
         peer: str | None = None,
     ) -> int:
         """Open a conversation for our application; ConversationOpened tells whether there is one."""
+        check_name(service, MAX_SERVICE_NAME, "service.name")
         token = self._token()
 
         def found(peer: Peer | None, now: float) -> None:

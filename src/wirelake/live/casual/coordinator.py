@@ -44,6 +44,8 @@ ROLLBACK = (casual.ResourceRollbackRequest, casual.ResourceRollbackReply)
 Phase = tuple[Any, type]
 Codes = dict[str, int]
 Done_ = Callable[[int, float], None]
+MOST_ATTEMPTS = 3
+"""How often a rollback of work that was never prepared is told."""
 AGAIN = frozenset((XAER_RMFAIL, XA_RETRY))
 """XA codes after which an outcome is told again."""
 
@@ -234,6 +236,13 @@ class Coordinator:
 
     def _later(self, reminder: Reminder, now: float) -> None:
         options = self.session.options
+        branch = reminder.branch
+        if branch.state == "rolled_back" and not branch.is_recorded and reminder.attempts >= MOST_ATTEMPTS:
+            # It was only active there, and ends with the connection at the latest. Some peers never reply to this.
+            self._forget(reminder)
+            if not branch.untold:
+                self._all_told(branch, now)
+            return
         delay = min(options.retry_seconds * 2.0 ** min(reminder.attempts, 32), options.most_retry_seconds)
         reminder.attempts += 1
         self.session.timers.set(reminder, now + delay)
@@ -262,9 +271,7 @@ class Coordinator:
         if code in AGAIN:
             self._later(reminder, now)
             return
-        del branch.untold[name]
-        del self._reminders[name][branch]
-        self.session.timers.drop(reminder)
+        self._forget(reminder)
         if branch.state == "busy":
             self._one_phase_ended(branch, name, code, now)
             return
@@ -272,6 +279,12 @@ class Coordinator:
         branch.outcome = result if branch.outcome == XAER_RMFAIL else worst([branch.outcome, result])
         if not branch.untold:
             self._all_told(branch, now)
+
+    def _forget(self, reminder: Reminder) -> None:
+        name = reminder.peer.peer
+        del reminder.branch.untold[name]
+        del self._reminders[name][reminder.branch]
+        self.session.timers.drop(reminder)
 
     def _all_told(self, branch: Branch, now: float) -> None:
         if branch.is_recorded and branch.peers:

@@ -21,6 +21,7 @@ from .wire import EMPTY_BUFFER, MAX_SERVICE_NAME, OK, TPEITYPE, TPEOTYPE, TPESVC
 
 if TYPE_CHECKING:
     from .branches import Branch
+    from .connections import Inbound
 
 F = TypeVar("F", bound=Callable[..., Any])
 MODES = ("auto", "join", "atomic", "none")
@@ -50,13 +51,14 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """A call as a service gets it. ``branch`` is the transaction in which it runs."""
+    """A call as a service gets it. ``branch`` is the transaction it runs in, ``connection`` where it came from."""
 
     service: str
     buffer: Buffer
     execution: bytes
     deadline: float | None
     branch: Branch | None
+    connection: Inbound | None = None
     conversation: Any = None
 
 

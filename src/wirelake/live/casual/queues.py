@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 POLL_SECONDS, SHARED_POLL_SECONDS = 5.0, 0.2
 """How often waiting dequeues look for messages of which nobody told us: somebody else may use the store."""
 
+POLLED = 64
+"""How many selectors look at a time."""
+
 Got = Callable[[StoredMessage | None, float], None]
 Put = Callable[[Enqueued, float], None]
 
@@ -263,7 +266,7 @@ class Queues:
 
     def _poll(self, now: float) -> None:
         self._is_polling = False
-        for waiter in self.waiters.heads():
+        for waiter in self.waiters.heads(POLLED):
             self._try(waiter, now)
         if len(self.waiters):
             self._poll_later(now)

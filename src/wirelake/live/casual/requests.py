@@ -9,13 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ...errors import EncodeError
 from ...protocols import casual
 from ...protocols.casual import Enqueued as EnqueuedMessage
 from ...protocols.casual import Selector, Xid
 from . import events
 from .branches import Branch
 from .calls import Running
+from .connections import Inbound
 from .discovery import Answers
 from .handlers import Answer
 from .peers import Peer
@@ -32,6 +32,7 @@ from .wire import (
     TPNOTRAN,
     Buffer,
     Units,
+    check_name,
 )
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class Requests:
         execution: bytes | None = None,
     ) -> int:
         """Call a service; CallEnded tells how that went."""
-        _check_name(service, MAX_SERVICE_NAME, "service.name")
+        check_name(service, MAX_SERVICE_NAME, "service.name")
         token = self._token()
         flags = TPNOREPLY | TPNOTRAN if no_reply else 0
         flags |= 0 if timeout is not None else TPNOTIME
@@ -119,7 +120,7 @@ class Requests:
         self, queue: str, message: QueueMessage, now: float, *, branch: Branch | None = None, peer: str | None = None
     ) -> int:
         """Enqueue a message, its times in nanoseconds; EnqueueEnded tells its id."""
-        _check_name(queue, MAX_QUEUE_NAME, "name")
+        check_name(queue, MAX_QUEUE_NAME, "name")
         token = self._token()
 
         def put(result: Enqueued, now: float) -> None:
@@ -205,9 +206,12 @@ class Requests:
         blocks: bool = False,
         branch: Branch | None = None,
         peer: str | None = None,
+        connection: Inbound | None = None,
     ) -> int:
-        """Dequeue a message; DequeueEnded has it, its times in nanoseconds."""
-        _check_name(queue, MAX_QUEUE_NAME, "name")
+        """Dequeue a message; DequeueEnded has it, its times in nanoseconds. ``connection``: that of the call for which
+        a service dequeues, which is not busy while the service waits.
+        """
+        check_name(queue, MAX_QUEUE_NAME, "name")
         token = self._token()
 
         def got(message: StoredMessage | None, now: float) -> None:
@@ -215,7 +219,7 @@ class Requests:
             self._tell(events.DequeueEnded(token, found))
 
         if peer is None and queue in self.session.queues.retries:
-            self.session.queues.dequeue(queue, message_id, properties, branch, got, now, blocks)
+            self.session.queues.dequeue(queue, message_id, properties, branch, got, now, blocks, connection)
             return token
         selector = Selector(properties, message_id)
         send = lambda found, now: self._send_dequeue(token, queue, selector, blocks, branch, found, now)  # noqa: E731
@@ -288,9 +292,3 @@ def _in_nanoseconds(message: Any, units: Units) -> Any:
         message.redelivered,
         units.time(message.timestamp),
     )
-
-
-def _check_name(name: str, most: int, path: str) -> None:
-    size = len(name.encode("utf-8", "surrogateescape"))
-    if size > most:
-        raise EncodeError(f"a name of {size} bytes, at most {most}", rule="text_limit", path=path)

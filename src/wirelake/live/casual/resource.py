@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from .session import CasualSession
 
 Reply = Callable[[int], None]
+AT_ONCE = 200
+"""Branches of a lost connection that are rolled back in one turn."""
 
 
 class Resource:
@@ -219,10 +221,20 @@ class Resource:
 
     def lost(self, connection: Inbound, now: float) -> None:
         """Roll back what came over a connection that is gone, unless it is prepared."""
-        for branch in list(connection.branches):
-            connection.branches.pop(branch, None)
+        left = list(connection.branches)
+        connection.branches.clear()
+        for branch in left:
             branch.connections.pop(connection, None)
+            if branch.state == "active":
+                branch.spoil()
+        self._abandon(left, now)
+
+    def _abandon(self, left: list[Branch], now: float) -> None:
+        """Roll back some now, and the rest a moment later: others have to be served too."""
+        for branch in left[:AT_ONCE]:
             self.abandon(branch, XA_RBROLLBACK, now)
+        if left[AT_ONCE:]:
+            self.session.at(now, lambda now: self._abandon(left[AT_ONCE:], now))
 
     def abandon(self, branch: Branch, code: int, now: float) -> None:
         """Roll back an active branch that nobody asked to roll back."""

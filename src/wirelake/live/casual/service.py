@@ -14,6 +14,7 @@ from .application.domain import Domain
 from .options import DomainOptions, PeerSettings, QueueSettings
 from .session import CasualSession
 from .stores import MEMORY, open_store
+from .stores.figures import Figures
 from .wire import CASUAL_REVERSE, CASUAL_TCP, PROFILES
 
 log = logging.getLogger("wirelake.live")
@@ -62,7 +63,16 @@ class CasualSettings(ServiceSettings):
             chance=unpredictable(),
         )
         framings = {REVERSE: CASUAL_REVERSE}
-        return Served(session, CASUAL_TCP, False, MAX_PAYLOAD, storage=store, open=domain.attach, framings=framings)
+        return Served(
+            session,
+            CASUAL_TCP,
+            False,
+            MAX_PAYLOAD,
+            storage=store,
+            figures=Figures(self._place(directory)) if self.storage else None,
+            open=domain.attach,
+            framings=framings,
+        )
 
     def _domain(self, directory: Path) -> Domain:
         if not self.services:

@@ -53,6 +53,8 @@ class CasualSession(Session):
     ``is_shared``: other processes use the same store.
     """
 
+    most_effects = 128  # one peer must not fill a batch of the store: others wait for it
+
     def __init__(
         self,
         options: DomainOptions | None = None,

@@ -243,7 +243,7 @@ class ListQueues:
 
 @dataclass(frozen=True, slots=True)
 class QueueReport:
-    """How many messages of a queue are in which state. ``oldest`` is the first timestamp of those that nobody has."""
+    """How many messages of a queue are in which state. ``oldest`` is the first timestamp of the ready ones."""
 
     name: str
     retries: int
@@ -286,7 +286,7 @@ class ListBranches:
 
 @dataclass(frozen=True, slots=True)
 class CountBranches:
-    """Its result is a dict: how many branches are in which state; volatile ones are ``active``."""
+    """Its result is a dict: how many unfinished branches are in which state; volatile ones are ``active``."""
 
 
 @dataclass(frozen=True, slots=True)

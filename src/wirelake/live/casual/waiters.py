@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import islice
 
 from .branches import Branch
 from .connections import Inbound
@@ -110,9 +111,12 @@ class Waiters:
         found = [waiter for line in lines if line is not None and (waiter := line.first()) is not None]
         return min(found, default=None)
 
-    def heads(self) -> list[Waiter]:
-        """Return the first of each line."""
-        return [waiter for line in self._lines.values() if (waiter := line.first()) is not None]
+    def heads(self, most: int) -> list[Waiter]:
+        """Return the first of some lines, of others the next time."""
+        turn = list(islice(self._lines, most))
+        for selector in turn:
+            self._lines[selector] = self._lines.pop(selector)
+        return [waiter for selector in turn if (waiter := self._lines[selector].first()) is not None]
 
 
 def selector_of(queue: str, message_id: bytes, properties: str) -> Selector:

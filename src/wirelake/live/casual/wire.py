@@ -11,6 +11,7 @@ from typing import Any
 
 from ...codec import codec_for
 from ...codec.quick_encoder import encoder_for
+from ...errors import EncodeError
 from ...protocols import casual
 from ...protocols.casual import NIL, NULL_XID, Buffer, Xid
 from ...protocols.casual.messages import XA_FLAGS, XA_RETURN, XATMI_ERROR, XATMI_EVENTS, XATMI_FLAGS
@@ -155,3 +156,10 @@ def key_of(xid: Xid) -> Key | None:
 
 def show_xid(xid: Any) -> str:
     return f"{xid.format}:{xid.gtrid.hex()}:{xid.bqual.hex()}"
+
+
+def check_name(name: str, most: int, path: str) -> None:
+    """Refuse to send a name that peers cannot hold."""
+    size = len(name.encode("utf-8", "surrogateescape"))
+    if size > most:
+        raise EncodeError(f"a name of {size} bytes, at most {most}", rule="text_limit", path=path)

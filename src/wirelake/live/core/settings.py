@@ -97,6 +97,9 @@ class Reader:
             self.fail(key, f"has to be a table, not {_shown(table)}")
         fields = {field.name: field for field in dataclasses.fields(kind) if field.name not in without}  # type: ignore[arg-type]
         self.refuse_unknown(table, list(fields), key)
+        for name, one in fields.items():
+            if name not in table and one.default is one.default_factory is dataclasses.MISSING:
+                self.fail(f"{key}.{name}" if key else name, "is missing")
         hints = typing.get_type_hints(kind)
         values = {
             name: self.value(hints[name], value, f"{key}.{name}" if key else name, fields[name].metadata)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from .connection import Connection
 from .options import BrokerOptions
@@ -13,23 +13,30 @@ from .options import BrokerOptions
 Then = Callable[[], None]
 
 
-def _keep_nothing(request: Any, then: Then | None) -> None:
+class Keep(Protocol):
+    """Has a request stored, and calls ``then`` once that is durable. A request that failed is tried again, unless it is
+    no longer wanted by then.
+    """
+
+    def __call__(self, request: Any, then: Then | None, is_wanted: Callable[[], bool] | None = None, /) -> None: ...
+
+
+def _keep_nothing(request: Any, then: Then | None, is_wanted: Callable[[], bool] | None = None, /) -> None:
     if then is not None:
         then()
 
 
 @dataclass(slots=True, eq=False)
 class Desk:
-    """``keep`` has a request stored, and calls what is to be done once that is durable."""
+    """``touched`` are connections that have something to write, or to acknowledge."""
 
     options: BrokerOptions
     counts: Counter[str]
-    keep: Callable[[Any, Then | None], None] = _keep_nothing
+    keep: Keep = _keep_nothing
     note: Callable[..., None] = lambda *_, **__: None
     now: float = 0.0
     epoch: float = 0.0
     touched: dict[Connection, None] = field(default_factory=dict)
-    """Connections that have something to write, or to acknowledge."""
 
     def touch(self, connection: Connection) -> None:
         self.touched[connection] = None

@@ -214,8 +214,8 @@ class Dispatch:
             case _:
                 self._refuse(peer, message, NOT_SUPPORTED)
 
-    def _run(self, peer: Peer, message: Received, node: Node, rule: str, level: int, read: Any, run: Run) -> None:
-        if level < LEVELS[node.entries[rule]]:
+    def _run(self, peer: Peer, message: Received, node: Node, key: str, level: int, read: Any, run: Run) -> None:
+        if level < LEVELS[node.entries[key]]:
             self._refuse(peer, message, DENIED)
             return
         call = LocalCall(peer, message, read, run)
@@ -241,7 +241,7 @@ def read_params(body: bytes) -> dict[str, Any]:
     if params is None:
         return {}
     if not isinstance(params, dict):
-        raise BadValue("the parameters of an action are a map", rule="params_map", path="body", offset=0)
+        raise BadValue("the parameters of an action are a map", rule="msgpack_map", path="body", offset=0)
     return params
 
 

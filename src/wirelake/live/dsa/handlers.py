@@ -25,8 +25,6 @@ class StatusError(AnswerError):
     ``code`` is the name of the status, ``message`` what the peer says about it.
     """
 
-    usual_rule = "status"
-
     def __init__(self, status: int, message: str = "") -> None:
         super().__init__(status_name(status), message)
         self.status = status

@@ -12,6 +12,8 @@ from .desk import Then
 from .store import DropQueue, Kept, Load, Put, Remove
 
 RETRY_SECONDS = 1.0
+Wanted = tuple[Then | None, Callable[[], bool] | None]
+"""What to do once a request is stored, and whether it still is to be."""
 
 
 class Keeping:
@@ -22,8 +24,8 @@ class Keeping:
         self._timers: Timers[Any] = session.timers
         self._desk = session.desk
         self._has_store = has_store
-        self._open: dict[Store, Then | None] = {}
-        self._failed: dict[int, tuple[Any, Then | None]] = {}
+        self._open: dict[Store, Wanted] = {}
+        self._failed: dict[int, tuple[Any, Wanted]] = {}
         self._count = 0
         self._latest: dict[tuple[str, str], Any] = {}
         """The last request about each fact, while one of them is open: an older one must not come after it."""
@@ -33,29 +35,30 @@ class Keeping:
         """Read everything that was kept."""
         self._on_load = then
         if self._has_store:
-            self._want(Load(), None)
+            self._want(Load(), (None, None))
         else:
             then(Kept())
 
-    def keep(self, request: Any, then: Then | None) -> None:
+    def keep(self, request: Any, then: Then | None, is_wanted: Callable[[], bool] | None = None, /) -> None:
         if not self._has_store:
             if then is not None:
                 then()
             return
         if isinstance(request, Put | Remove):
             self._latest[request.kind, request.key] = request
-        self._want(request, then)
+        self._want(request, (then, is_wanted))
 
     def drop_queue(self, queue: str) -> None:
         self.keep(DropQueue(queue), None)
 
-    def _want(self, request: Any, then: Then | None) -> None:
+    def _want(self, request: Any, wanted: Wanted) -> None:
         store = Store(request)
-        self._open[store] = then
+        self._open[store] = wanted
         self._session.want(store)
 
     def completed(self, store: Store, result: Result) -> None:
-        then = self._open.pop(store)
+        wanted = self._open.pop(store)
+        then = wanted[0]
         request: Any = store.request
         match result:
             case Done(value):
@@ -70,7 +73,7 @@ class Keeping:
                 text = f"cannot store, trying again in {RETRY_SECONDS:g} s: {type(error).__name__}: {error}"
                 self._session.note("error", text)
                 self._count += 1
-                self._failed[self._count] = (request, then)
+                self._failed[self._count] = (request, wanted)
                 self._timers.set(("store", self._count), self._desk.now + RETRY_SECONDS)
             case Cancelled():
                 """The process ends."""
@@ -82,10 +85,13 @@ class Keeping:
                 del self._latest[fact]
 
     def retry(self, key: tuple[str, int]) -> None:
-        """Try again, unless a newer request says something else about the same fact."""
-        request, then = self._failed.pop(key[1])
-        if isinstance(request, Put | Remove) and self._latest.get((request.kind, request.key)) is not request:
-            if then is not None:
-                then()
-            return
-        self._want(request, then)
+        """Try again, unless that makes no sense any more: a newer request is about the same fact, or what was to be
+        stored is to be forgotten.
+        """
+        request, wanted = self._failed.pop(key[1])
+        then, is_wanted = wanted
+        is_old = isinstance(request, Put | Remove) and self._latest.get((request.kind, request.key)) is not request
+        if not is_old and (is_wanted is None or is_wanted()):
+            self._want(request, wanted)
+        elif then is not None:
+            then()

@@ -49,7 +49,7 @@ class Listing:
         if len(self) > most:
             raise LimitExceeded(
                 f"the list of {self.path!r} has more than {most} keys; read it update by update",
-                rule="list_limit", limit=most, actual=len(self),
+                rule="payload_too_large", limit=most, actual=len(self),
             )  # fmt: skip
 
     def _part(self, key: str) -> dict[str, Any]:
@@ -78,15 +78,16 @@ class Table:
         if not isinstance(result, dict) or not result.keys() & {"meta", "columns", "rows"}:
             self.rows.append([result])
             return
-        meta = result.get("meta") or {}
+        meta = result.get("meta")
+        meta = meta if isinstance(meta, dict) else {}
         columns, rows = _lists(result.get("columns")), _lists(result.get("rows"))
-        mode = meta.get("mode", "append") if isinstance(meta, dict) else "append"
+        mode = meta.get("mode", "append")
         if mode == "refresh":
             self.rows = []
             if columns:
                 self.columns = []
         self.columns += columns
-        change = _MODIFY(meta.get("modify", "")) if isinstance(meta, dict) and mode != "refresh" else None
+        change = None if mode == "refresh" else _MODIFY(str(meta.get("modify", "")))
         if change is None:
             self.rows += rows
         else:
@@ -94,7 +95,10 @@ class Table:
         if len(self.rows) > self.most:
             if mode != "stream":
                 raise LimitExceeded(
-                    f"a table of more than {self.most} rows", rule="rows_limit", limit=self.most, actual=len(self.rows)
+                    f"a table of more than {self.most} rows",
+                    rule="payload_too_large",
+                    limit=self.most,
+                    actual=len(self.rows),
                 )
             del self.rows[: len(self.rows) - self.most]
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from .paths import InvalidPath, check_path, join_path
 from .peers import Peer
 from .tree import Node, Tree
+from .wire import status_name
 
 NOT_SUPPORTED, INVALID_MESSAGE, ALIAS_LOOP = 0x41, 0x44, 0x61
 
@@ -15,7 +16,7 @@ class NoRoute(Exception):
     """A path leads nowhere; ``status`` says why."""
 
     def __init__(self, status: int) -> None:
-        super().__init__(f"status {status:#x}")
+        super().__init__(status_name(status))
         self.status = status
 
 

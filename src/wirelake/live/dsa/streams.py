@@ -168,7 +168,7 @@ class Joiner:
             if held > most:
                 self.drop()
                 raise LimitExceeded(
-                    f"pages of {held} bytes, at most {most}", rule="pages_limit", limit=most, actual=held
+                    f"pages of {held} bytes, at most {most}", rule="payload_too_large", limit=most, actual=held
                 )
 
     def _joined(self, last: Received) -> Received:

@@ -205,8 +205,10 @@ class Subscriber:
     def _store(self, number: int, update: Update, hold: Hold | None) -> None:
         if hold is not None:
             hold.begin()
-        at = self.peer.desk.now + self.peer.desk.epoch
-        self.peer.desk.keep(Append(self.key, number, at, update.pages), hold.done if hold is not None else None)
+        desk, key = self.peer.desk, self.key
+        request = Append(key, number, desk.now + desk.epoch, update.pages)
+        done = hold.done if hold is not None else None
+        desk.keep(request, done, lambda: self.key == key and self.queue.first <= number)
 
     def _forget(self) -> None:
         if self.key:

@@ -38,7 +38,7 @@ def text(params: dict[str, Any], name: str, usual: str | None = None) -> str:
     return value
 
 
-def number(params: dict[str, Any], name: str, usual: int) -> int:
+def number_of(params: dict[str, Any], name: str, usual: int) -> int:
     value = params.get(name, usual)
     if isinstance(value, float) and value.is_integer():
         value = int(value)  # C++ and JavaScript make no difference
@@ -138,28 +138,28 @@ class SystemNodes:
             raise BadParameter(f"there is no role {role!r}")
         client.role = role
         self._admission.keep_client(client, answer)
-        self.show_client(client, self._broker.sessions_of(client.dsid))
+        self.show_client(client, self._broker.sessions.count(client.dsid))
 
     def _set_sessions(self, client: Client, value: Any, answer: Answer) -> None:
-        count = number({"max-session": value}, "max-session", 1)
+        count = number_of({"max-session": value}, "max-session", 1)
         if count < 1:
             raise BadParameter("max-session is 1 or more")
         client.max_session = count
         self._admission.keep_client(client, answer)
-        self.show_client(client, self._broker.sessions_of(client.dsid))
+        self.show_client(client, self._broker.sessions.count(client.dsid))
 
     def _remove_client(self, dsid: str, answer: Answer) -> None:
         if dsid in self._admission.clients:
             self._admission.remove_client(dsid, answer)
             self._clients.remove(dsid)
-            self._broker.expel(dsid)
+            self._broker.sessions.expel(dsid)
         else:
             answer()
 
     def _authorize(self, params: dict[str, Any], answer: Answer) -> None:
         """Let a client that is in quarantine come in: it is known from now on, and connects again."""
         dsid, role = text(params, "Id"), text(params, "Role", DEFAULT) or DEFAULT
-        if dsid not in self._broker.quarantined:
+        if dsid not in self._broker.sessions.quarantined:
             raise BadParameter("Id names no client that is in quarantine")
         if role not in self._roles:
             raise BadParameter(f"there is no role {role!r}")
@@ -167,7 +167,7 @@ class SystemNodes:
 
         def admitted() -> None:
             self.show_client(client)
-            self._broker.release(dsid)
+            self._broker.sessions.release(dsid)
             answer()
 
         self._admission.enter(client, is_responder=False, then=admitted)
@@ -192,7 +192,7 @@ class SystemNodes:
         if role not in self._roles:
             raise BadParameter(f"there is no role {role!r}")
         start, end = read_time_range(text(params, "Time Range", ""))
-        count, sessions = number(params, "Count", 1), number(params, "Max Session", 1)
+        count, sessions = number_of(params, "Count", 1), number_of(params, "Max Session", 1)
         if sessions < 1:
             raise BadParameter("Max Session is 1 or more")
         is_managed = truth(params.get("Managed", False), "Managed")

@@ -14,7 +14,8 @@ from .permissions import DEFAULT
 from .store import Put, Remove
 
 if TYPE_CHECKING:
-    from .server import DsaBroker, Guest
+    from .greetings import Guest
+    from .server import DsaBroker
 
 UPSTREAM = "upstream"
 """The kind of fact that upstream brokers are, and the node below which they hang."""
@@ -121,7 +122,7 @@ class Upstreams:
             return
         way.dial = None
         if link is not None and link.closing is None:
-            self._broker.greet(link, way)
+            self._broker.greetings.greet(link, way)
         else:
             if isinstance(result, Failed):
                 self._broker.note("warn", "cannot reach an upstream broker", name=way.upstream.name)

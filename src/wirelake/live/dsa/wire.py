@@ -218,8 +218,10 @@ def is_closed(status: int) -> bool:
 
 
 def plain_status(status: int) -> int:
-    """Return a status as it counts in a reply: F0 to FF are reserved, and mean an internal error."""
-    return 0x50 if status >= 0xF0 else status
+    """Return a status as it counts in a reply: F0 to FF are reserved, and mean an internal error; 02 is C++'s word for
+    a list that begins anew.
+    """
+    return 0x50 if status >= 0xF0 else 0x00 if status == 0x02 else status
 
 
 def status_name(status: int) -> str:
@@ -240,10 +242,12 @@ def write_value(value: Any, meta: dict[str, Any] | None = None) -> bytes:
 def read_value(body: bytes) -> tuple[Any, dict[str, Any]]:
     """Return value and metadata of a value body that is not empty. DecodeError says what is wrong with it."""
     if len(body) < 2:
-        raise BadValue("a value body of one byte", rule="value_body", path="body", offset=0)
+        raise BadValue("2 bytes are needed, 1 left", rule="int_fits", path="value_meta", offset=0)
     behind = 2 + _U16.unpack_from(body)[0]
     if behind > len(body):
-        raise BadValue(f"metadata of {behind - 2} bytes; {len(body) - 2} remain", rule="value_body", offset=0)
+        raise BadValue(
+            f"metadata of {behind - 2} bytes; {len(body) - 2} remain", rule="bytes_fits", path="value_meta", offset=0
+        )
     meta = read_msgpack(body[2:behind], is_map=True) if behind > 2 else {}
     return (read_msgpack(body[behind:]) if behind < len(body) else None), meta
 
@@ -265,10 +269,12 @@ def split_pairs(body: bytes) -> Iterator[tuple[bytes, bytes]]:
     while at < end:
         start = at + 2
         if start > end or (stop := start + _U16.unpack_from(body, at)[0]) + 2 > end:
-            raise BadValue("a key leads beyond the body", rule="list_body", path="entries", offset=at)
+            raise BadValue("a key leads beyond the body", rule="text_fits", path="entries", offset=at)
+        if stop == start:
+            raise BadValue("an empty key", rule="text_empty", path="entries", offset=at)
         at = stop + 2 + _U16.unpack_from(body, stop)[0]
-        if stop == start or at > end:
-            raise BadValue("an empty key, or a value beyond the body", rule="list_body", path="entries", offset=start)
+        if at > end:
+            raise BadValue("a value leads beyond the body", rule="bytes_fits", path="entries", offset=stop)
         yield body[start:stop], body[stop + 2 : at]
 
 

@@ -27,6 +27,7 @@ from ...web.http import Response, prepare
 from ..core.address import Address, show_address
 from ..core.link import Framing
 from ..core.settings import SettingsError
+from ..core.storage import Storage
 from ..drive.client import Opening
 from ..drive.effects import Writer
 from ..drive.endpoint import Policy
@@ -40,6 +41,7 @@ from .memory import MemoryGuard
 from .metrics import METRICS_TYPE, LagMeter, show_metrics
 from .participants import Service, Services, find_services, join
 from .settings import HubSettings, Served, default_settings, load_settings, read_settings, with_listeners
+from .stores import StoreMeter
 from .users import Gate
 
 __all__ = [
@@ -77,6 +79,8 @@ class Hub:
         self.lag: LagMeter
         self.memory: MemoryGuard
         self._gates: list[Gate] = []
+        self.stores: dict[str, Storage] = {}
+        self.meters: list[StoreMeter] = []
         self._writers: list[Writer] = []
         self._services = Services()
         self._pages: Pages | None = None
@@ -146,6 +150,9 @@ class Hub:
         if served.storage is not None:
             server.endpoint.effects.writer = Writer(served.storage)
             self._writers.append(server.endpoint.effects.writer)
+            self.stores[name] = served.storage
+        if served.figures is not None and self.settings.metrics.listen is not None:
+            self.meters.append(StoreMeter(served.figures))
         if served.open is not None:
             served.open(server.endpoint)
         for transport, address in settings.listeners.items():
@@ -255,6 +262,8 @@ class Hub:
             self._pages.close()
         if self.recorder is not None:
             self.recorder.end()
+        for meter in self.meters:
+            await meter.stop()
         self.lag.stop()
         self.memory.stop()
         await asyncio.sleep(0)

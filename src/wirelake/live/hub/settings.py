@@ -20,6 +20,7 @@ from ..core.storage import Storage
 from ..drive.endpoint import Endpoint
 from ..drive.server import Certificate
 from ..records import LIVE, TRANSPORTS
+from .stores import ReadFigures
 from .users import Gate
 
 LEVELS = ("debug", "info", "warn", "error")
@@ -39,6 +40,8 @@ class Served:
     """Checks logins, where the protocol has them."""
     storage: Storage | None = None
     """Keeps what the session stores."""
+    figures: ReadFigures | None = None
+    """Reads what the storage holds, for metrics; it may take its time."""
     open: Callable[[Endpoint], None] | None = None
     """Called once what the session wants can be carried out, before anybody connects."""
     framings: Mapping[str, Framing] = field(default_factory=dict)

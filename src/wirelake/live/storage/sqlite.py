@@ -35,8 +35,10 @@ class SqliteDatabase:
     is_shared = False
     owner = 1
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, *, is_guest: bool = False) -> None:
         self.connection = connection
+        # A guest must not keep the hub waiting while it only reads; if it writes and somebody else did, it runs again.
+        self._begin = "BEGIN" if is_guest else "BEGIN IMMEDIATE"
         self._queries: dict[str, str] = {}
         self._is_synced = True
 
@@ -60,7 +62,7 @@ class SqliteDatabase:
         if is_durable != self._is_synced:
             self.connection.execute(f"PRAGMA synchronous={'FULL' if is_durable else 'NORMAL'}")
             self._is_synced = is_durable
-        self.connection.execute("BEGIN IMMEDIATE")
+        self.connection.execute(self._begin)
 
     def commit(self) -> None:
         self.connection.execute("COMMIT")
@@ -113,7 +115,7 @@ class SqliteStorage:
         self._lock = None if is_guest else Lock(self.path)
         try:
             self._connection = _open(self.path, schema)
-            database = SqliteDatabase(self._connection)
+            database = SqliteDatabase(self._connection, is_guest=is_guest)
             self.rules = database.make(make_rules)
         except BaseException:
             if self._lock is not None:

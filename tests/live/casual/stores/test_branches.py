@@ -147,4 +147,4 @@ def test_branches_are_counted_by_state(ask: Asking) -> None:
     ask(Rollback(xid(1), (), T + 5, T))
     ask(Begin(xid(8), PEERS, T))
     ask(Commit(xid(9), PEERS, 0, T))
-    assert ask(CountBranches()) == {"active": 1, "preparing": 1, "prepared": 1, "committed": 1, "rolled_back": 1}
+    assert ask(CountBranches()) == {"active": 1, "preparing": 1, "prepared": 1, "committed": 1, "rolled_back": 0}

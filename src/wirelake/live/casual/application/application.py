@@ -321,13 +321,20 @@ class Application:
         """
         branch = self._branch(transaction)
         ident = bytes.fromhex(id.replace("-", "")) if id else NIL
-        where = peer or self._default_peer
+        where, invocation = peer or self._default_peer, current.get()
         token = 0
 
         def begin(session: CasualSession, now: float) -> int:
             nonlocal token
             token = session.requests.dequeue(
-                queue, now, message_id=ident, properties=properties, blocks=block, branch=branch, peer=where
+                queue,
+                now,
+                message_id=ident,
+                properties=properties,
+                blocks=block,
+                branch=branch,
+                peer=where,
+                connection=invocation.connection if invocation is not None else None,
             )
             return token
 

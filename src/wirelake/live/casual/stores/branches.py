@@ -133,7 +133,9 @@ class Branches:
         )
         counts: dict[str, int] = dict.fromkeys(STATES, 0)
         counts["active"] = 0 if row is None else int(row[0])
-        for state, count in self._database.execute("SELECT state, count(*) FROM branches GROUP BY state"):
+        for state, count in self._database.execute(
+            "SELECT state, count(*) FROM branches WHERE is_open = 1 GROUP BY state"
+        ):
             counts[STATES[state]] = count
         return counts
 

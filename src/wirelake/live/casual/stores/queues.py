@@ -37,6 +37,8 @@ from .schema import (
 )
 
 SECOND = 1_000_000_000
+FREE = (READY, DELAYED)
+"""The states of messages that nobody has. Each has its index: a query names one state, never both."""
 
 FIRST = """SELECT seq FROM messages WHERE queue = ? AND state = 0
     ORDER BY timestamp, available, seq LIMIT 1 {skip_locked}"""
@@ -157,13 +159,19 @@ class Queues:
         return Enqueued(message.id, (Ready(queue.name, message.id, message.properties, message.available),))
 
     def _is_full(self, queue: Queue) -> bool:
-        if not queue.capacity:
-            return False
-        row = self._database.find(
-            "SELECT count(*) FROM (SELECT 1 FROM messages WHERE queue = ? LIMIT ?) AS counted",
-            (queue.number, queue.capacity),
-        )
-        return row is not None and row[0] >= queue.capacity
+        return bool(queue.capacity) and self._depth(queue, queue.capacity) >= queue.capacity
+
+    def _depth(self, queue: Queue, most: int) -> int:
+        """Count messages in any state, up to so many: each kind by its own index."""
+        depth = 0
+        for kind in ("state = 0", "state = 1", "branch IS NOT NULL"):
+            if depth < most:
+                row = self._database.find(
+                    f"SELECT count(*) FROM (SELECT 1 FROM messages WHERE queue = ? AND {kind} LIMIT ?) AS counted",
+                    (queue.number, most),
+                )
+                depth += 0 if row is None else row[0]
+        return depth
 
     def is_closed(self, branch: bytes) -> bool:
         """Tell whether a branch takes no more work: it is prepared or finished."""
@@ -253,44 +261,55 @@ class Queues:
     def list(self, request: ListQueues) -> tuple[QueueReport, ...]:
         rows = self._database.execute("SELECT number, name, retries, retry_delay, capacity, error FROM queues")
         queues = sorted((self._remember(row) for row in rows), key=lambda queue: queue.name)
-        return tuple(self._report(queue, request.now) for queue in queues)
+        held = self._database.execute(
+            "SELECT queue, state, count(*) FROM messages WHERE branch IS NOT NULL GROUP BY queue, state"
+        )
+        counts = {(queue, state): count for queue, state, count in held}
+        return tuple(self._report(queue, request.now, counts) for queue in queues)
 
-    def _report(self, queue: Queue, now: int) -> QueueReport:
-        counts = [0] * 4
-        oldest = None
-        for state, count, first, due in self._database.execute(
-            """SELECT state, count(*), min(timestamp), sum(CASE WHEN available < ? THEN 1 ELSE 0 END)
-            FROM messages WHERE queue = ? GROUP BY state""",
-            (now, queue.number),
-        ):
-            is_due = int(due) if state == DELAYED else 0
-            counts[state] += count - is_due
-            counts[READY] += is_due
-            if state in (READY, DELAYED):
-                oldest = first if oldest is None else min(first, oldest)
-        ready, delayed, added, taken = counts
-        return QueueReport(queue.name, queue.retries, queue.retry_delay / SECOND, ready, delayed, added, taken, oldest)
+    def _report(self, queue: Queue, now: int, held: dict[tuple[int, int], int]) -> QueueReport:
+        counted = "SELECT count(*), min(timestamp) FROM messages WHERE queue = ? AND"
+        ready, oldest = self._database.execute(f"{counted} state = 0", (queue.number,))[0]
+        due, oldest_due = self._database.execute(f"{counted} state = 1 AND available < ?", (queue.number, now))[0]
+        later = self._database.execute(
+            "SELECT count(*) FROM messages WHERE queue = ? AND state = 1 AND available >= ?", (queue.number, now)
+        )
+        return QueueReport(
+            queue.name,
+            queue.retries,
+            queue.retry_delay / SECOND,
+            ready + due,
+            later[0][0],
+            held.get((queue.number, ADDED), 0),
+            held.get((queue.number, TAKEN), 0),
+            min((time for time in (oldest, oldest_due) if time is not None), default=None),
+        )
 
     def peek(self, request: Peek) -> tuple[StoredMessage, ...]:
         queue = self.find(request.queue)
         if queue is None:
             return ()
-        rows = self._database.execute(
-            f"""SELECT {STORED} FROM messages WHERE queue = ? AND state IN (0, 1)
-            ORDER BY timestamp, available, seq LIMIT ?""",
-            (queue.number, request.most),
-        )
-        return tuple(map(read_message, rows))
+        rows: list[Row] = []
+        for state in FREE:
+            rows += self._database.execute(
+                f"""SELECT seq, {STORED} FROM messages WHERE queue = ? AND state = {state}
+                ORDER BY timestamp, available, seq LIMIT ?""",
+                (queue.number, request.most),
+            )
+        found = sorted(((read_message(row[1:]), row[0]) for row in rows), key=_order)
+        return tuple(message for message, _ in found[: request.most])
 
     def restore(self, request: Restore) -> tuple[Ready, ...]:
         queue = self.find(request.queue)
         if queue is None or queue.error is None:
             return ()
-        rows = self._database.execute(
-            "SELECT seq, id, properties FROM messages WHERE queue = ? AND state IN (0, 1) ORDER BY seq {skip_locked}",
-            (queue.error,),
-        )
-        moved = [row for row in rows if request.ids is None or bytes(row[1]) in request.ids]
+        rows: list[Row] = []
+        for state in FREE:
+            rows += self._database.execute(
+                f"SELECT seq, id, properties FROM messages WHERE queue = ? AND state = {state} {{skip_locked}}",
+                (queue.error,),
+            )
+        moved = [row for row in sorted(rows) if request.ids is None or bytes(row[1]) in request.ids]
         for seq, _, _ in moved:
             self._database.execute(
                 "UPDATE messages SET queue = ?, state = 0, redelivered = 0, available = 0 WHERE seq = ?",
@@ -302,8 +321,16 @@ class Queues:
         queue = self.find(request.queue)
         if queue is None:
             return 0
-        return len(
-            self._database.execute(
-                "DELETE FROM messages WHERE queue = ? AND state IN (0, 1) RETURNING seq", (queue.number,)
+        return sum(
+            len(
+                self._database.execute(
+                    f"DELETE FROM messages WHERE queue = ? AND state = {state} RETURNING seq", (queue.number,)
+                )
             )
+            for state in FREE
         )
+
+
+def _order(found: tuple[StoredMessage, int]) -> tuple[int, int, int]:
+    message, seq = found
+    return message.timestamp, message.available, seq
