@@ -88,6 +88,7 @@ soak: setup ## run tests that take minutes
 	@$(BIN)/python -m benchmarks.crowd
 	@$(BIN)/python -m benchmarks.metamorphic
 	@$(BIN)/python -m benchmarks.lives
+	@$(BIN)/python -m benchmarks.months
 	@WIRELAKE_KILLS=25 $(BIN)/python -m pytest tests/spark/test_kill.py
 
 # The lock is universal (every platform, Python 3.11 and newer), has hashes, and
