@@ -77,6 +77,8 @@ bench: setup ## run the benchmarks: decoders, Spark formats, ingest, hub, report
 	@$(BIN)/python -m benchmarks.spark
 	@$(BIN)/python -m benchmarks.ingest
 	@$(BIN)/python -m benchmarks.live
+	@$(BIN)/python -m benchmarks.queues
+	@$(BIN)/python -m benchmarks.dsa_crowd
 	@$(BIN)/python -m benchmarks.report
 
 docs: $(STAMP) ## build the documentation site, in site/
@@ -86,10 +88,13 @@ soak: setup ## run tests that take minutes
 	@$(BIN)/python -m benchmarks.soak
 	@$(BIN)/python -m benchmarks.floods
 	@$(BIN)/python -m benchmarks.crowd
+	@$(BIN)/python -m benchmarks.given_back
 	@$(BIN)/python -m benchmarks.metamorphic
 	@$(BIN)/python -m benchmarks.lives
 	@$(BIN)/python -m benchmarks.months
+	@$(BIN)/python -m benchmarks.queue_soak
 	@WIRELAKE_KILLS=25 $(BIN)/python -m pytest tests/spark/test_kill.py
+	@WIRELAKE_KILLS=200 $(BIN)/python -m pytest tests/live/casual/test_kills.py
 
 # The lock is universal (every platform, Python 3.11 and newer), has hashes, and
 # names no index, no host and no local path.

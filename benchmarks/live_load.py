@@ -60,6 +60,7 @@ class Roles:
     answer: Callable[[bytes], bytes] | None = None
     """What a service sends for whole frames of requests; all of one size."""
     request_size: int = 0
+    in_flight: int = IN_FLIGHT
 
 
 class Protocol(ABC):
@@ -182,7 +183,43 @@ class Ceda(Protocol):
         return Roles(self._open(), [service], frame, len(reply), answer, size)
 
 
-PROTOCOLS: dict[str, type[Protocol]] = {"echo": Echo, "mb": Mb, "ceda": Ceda}
+class Dsa(Protocol):
+    """Updates of a subscription that all receivers share, and invokes."""
+
+    in_flight = 8_000
+    """What the queue of a subscription holds, which drops what is too much."""
+
+    def fan_out(self, receivers: int) -> Roles:
+        from tests.live.dsa import plain_link
+
+        source = plain_link.PlainLink(self.port, "source")
+        ends = [plain_link.PlainLink(self.port, f"reader{number}") for number in range(receivers)]
+        for end in ends:
+            end.subscribe(1, f"{source.path}/value")
+        request_id = source.asked()
+        frame = plain_link.update(request_id, PAYLOAD.decode())
+        source.end.sendall(frame)
+        for end in ends:
+            while end.read().method != 0x81:
+                pass
+        return Roles(source.end, [end.end for end in ends], frame, len(frame), in_flight=self.in_flight)
+
+    def requests(self) -> Roles:
+        from tests.live.dsa import plain_link
+
+        service, sender = plain_link.PlainLink(self.port, "service"), plain_link.PlainLink(self.port, "sender")
+        frame = plain_link.frame(0x03, 1, PAYLOAD, target_path=f"{service.path}/run")
+        reply = plain_link.frame(0x83, 1, PAYLOAD, status=0x20)
+        size = len(frame) - len(service.path) - 1
+
+        def answer(frames: bytes) -> bytes:
+            ids = (frames[start + 7 : start + 11] for start in range(0, len(frames), size))
+            return b"".join(reply[:7] + request_id + reply[11:] for request_id in ids)
+
+        return Roles(sender.end, [service.end], frame, len(reply), answer, size)
+
+
+PROTOCOLS: dict[str, type[Protocol]] = {"echo": Echo, "mb": Mb, "ceda": Ceda, "dsa": Dsa}
 
 
 # --- the runs
@@ -200,7 +237,7 @@ def measure_fan_out(roles: Roles, seconds: float) -> dict[str, float]:
     start = now = time.perf_counter()
     stop = start + seconds
     while now < stop or left or received < sent * per_message:
-        may_send = bool(left) or (now < stop and sent - received // per_message < IN_FLIGHT)
+        may_send = bool(left) or (now < stop and sent - received // per_message < roles.in_flight)
         for key, events in (both if may_send else reading).select(1.0):
             end = key.fileobj
             assert isinstance(end, socket.socket)

@@ -135,7 +135,8 @@ CONDUCT = Conduct(
     ),
 )
 # --- the end of the conduct
-_READY = dict.fromkeys(("alive", "order", "ordered", "buy", "bought", "give_up", "given_up", "picture"), "ready")
+_TILL = dict.fromkeys(("alive", "order", "buy", "give_up"), "ready")
+_WAREHOUSE = dict.fromkeys(("alive", "ordered", "bought", "given_up", "picture"), "ready")
 
 
 def begin(stage: Any) -> None:
@@ -214,8 +215,8 @@ PROTOCOL = declare(
         ports={"tcp": 4712},
         life_cycle=LifeCycle(
             initial="new",
-            client={"new": {"hello": "greeted"}, "greeted": {}, "ready": _READY},
-            server={"new": {}, "greeted": {"welcome": "ready"}, "ready": _READY},
+            client={"new": {"hello": "greeted"}, "greeted": {}, "ready": _TILL},
+            server={"new": {}, "greeted": {"welcome": "ready"}, "ready": _WAREHOUSE},
         ),
         conduct=CONDUCT,
         traffic=begin,

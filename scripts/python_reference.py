@@ -47,7 +47,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "wirelake.live.ceda.CedaClient.subscribe",
         "wirelake.live.ceda.CedaClient.request",
         "wirelake.live.ceda.CedaClient.respond",
-        "wirelake.live.ceda.Request",
+        "wirelake.live.ceda.Message",
         "wirelake.live.ceda.Blob",
         "wirelake.live.drive.client.Client.close",
     ),
@@ -111,7 +111,12 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "wirelake.live.AnswerError",
     ),
 }
-NOT_CALLED = {"wirelake.live.mb.MbClient", "wirelake.live.ceda.CedaClient", "wirelake.lake.Lake"}
+NOT_CALLED = {
+    "wirelake.live.mb.MbClient",
+    "wirelake.live.ceda.CedaClient",
+    "wirelake.live.ceda.Message",
+    "wirelake.lake.Lake",
+}
 """Classes whose objects other functions return."""
 
 

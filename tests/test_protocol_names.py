@@ -9,7 +9,7 @@ from pathlib import Path
 from wirelake.protocols import BUILT_IN
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "wirelake"
-OWN_ROOMS = ("protocols", "live/mb", "live/ceda", "demo/scenes")
+OWN_ROOMS = ("protocols", "live/mb", "live/ceda", "live/casual", "live/dsa", "demo/scenes")
 """The protocols' own packages, and their live code."""
 REGISTRIES = {
     "live/records.py": "the list of live protocols",

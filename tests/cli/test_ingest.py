@@ -19,7 +19,7 @@ from tests.ingest.lakes import table, tables
 from tests.lake.lakes import tree
 from tests.spark.processes import COMMAND
 from wirelake.cli import cli
-from wirelake.generate import generate, write_pcap, write_raw
+from wirelake.generate import generate, write_pcap, write_raw, write_tap
 from wirelake.ingest.inline_runner import InlineRunner
 from wirelake.ingest.run import ingest
 from wirelake.ingest.runner import IngestError
@@ -334,7 +334,7 @@ def test_a_full_disk_is_said_and_the_lake_stays_as_it_was(
 
 def test_files_that_may_not_grow_are_an_error_like_a_full_disk(parts: list[Path], tmp_path: Path) -> None:
     lake = tmp_path / "lake"
-    limited = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (40000, 40000)); "
+    limited = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (15000, 15000)); "
     command = [sys.executable, "-c", limited + COMMAND[2], "ingest", str(parts[0]), str(lake), "--keep-bytes"]
     command += ["--engine", "inline"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
@@ -382,3 +382,12 @@ def test_who_asks_for_spark_gets_spark_or_an_error(parts: list[Path], tmp_path: 
     said = refusal(parts[0], tmp_path / "lake", "--master", "local[1]", status=2)
     assert said == "--master and --conf are for --engine spark"
     assert not (tmp_path / "lake").exists()
+
+
+def test_a_tap_of_a_protocol_that_is_not_read_is_told(tmp_path: Path) -> None:
+    declared = "examples/sensor.py:PROTOCOL"
+    write_tap(generate(declared, messages=20), tmp_path / "a.tap")
+    done = run("--final", tmp_path / "a.tap", tmp_path / "lake")
+    wanted = "connections are marked as sensor, which is not read: name it with -p path/to/file.py:NAME"
+    assert (done.status, done.err.count(wanted)) == (0, 1)
+    assert wanted not in run("-p", declared, "--final", tmp_path / "a.tap", tmp_path / "other").err

@@ -86,3 +86,28 @@ def test_long_fields_are_shortened_unless_asked_for() -> None:
     assert "... 55 more bytes" in text
     _, text = inspect("-p", "casual", "--all-bytes", "--hex", frame)
     assert drawn(text) == bytes.fromhex(frame)
+
+
+def test_a_truncated_frame_shows_the_fields_that_are_there() -> None:
+    result = CliRunner().invoke(cli, ["inspect", "-p", "casual", "--hex", CALL[:160]])
+    assert result.exit_code == 1
+    assert result.output.startswith("casual service_call_request, 80 bytes")
+    assert 'service.name = "echo"' in result.output
+    assert re.search(r"80 0050 +\(end\) +incomplete: .*frame_incomplete", result.output)
+
+
+@pytest.mark.parametrize("size", range(17))
+def test_a_header_can_end_anywhere(size: int) -> None:
+    result = CliRunner().invoke(cli, ["inspect", "-p", "casual", "--hex", CALL[: 2 * size]])
+    assert (result.exit_code, result.output.count("incomplete:")) == (1, 1)
+    assert ("type = 3100" in result.output) == (size >= 8)
+
+
+@pytest.mark.parametrize("verb", ["inspect", "decode"])
+def test_a_capture_is_not_taken_for_frames(verb: str, tmp_path: Path) -> None:
+    for form in ("pcap", "tap"):
+        path = tmp_path / f"calls.{form}"
+        CliRunner().invoke(cli, ["generate", "-p", "casual", "-n", "5", "--format", form, "-o", str(path)])
+        result = CliRunner().invoke(cli, [verb, "-p", "casual", str(path)])
+        assert result.exit_code == 2
+        assert f"{path} is a capture ({form}): use `wirelake ingest {path} LAKE`" in result.output

@@ -83,9 +83,9 @@ def test_it_is_said_what_is_not_known_of_a_transaction(branches: list[dict[str, 
     assert transactions(found) == f"Transactions: aa is in doubt ({why}), and none of 1 was rolled back."
 
 
-def test_violations_name_who_broke_which_rule_live_traffic_first() -> None:
-    broken = [broke("state", "casual", 0), broke("state", "ceda", 9), broke("unexpected_reply", "mb", 1)]
-    bad = [broke("magic", "dsa", 0), broke("action", "mb", 5, length=33), broke("gap", "mb", 1, length=1000)]
+def test_violations_name_who_broke_which_rule_the_life_cycle_first() -> None:
+    broken = [broke("unexpected_reply", "mb", 1), broke("state", "casual", 10), broke("state", "ceda", 9)]
+    bad = [broke("magic", "dsa", 6), broke("action", "mb", 5, length=33), broke("gap", "mb", 1, length=1000)]
     assert violations(broken, bad, {"c1": "scanner"}) == (
         "Violations: scanner sent a publish of ceda in state open (rule state), one of 3 messages out of sequence, "
         "and scanner sent 33 undecodable bytes over mb (rule action), 53 such bytes in all."

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import socket
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from tests.demo.captured import Captured, read_captures
+from tests.demo.captured import Captured, Row, read_captures
 from wirelake.demo import live as played_live
 from wirelake.demo.live import Live, Played
 from wirelake.demo.scenes import SCENES
+from wirelake.demo.scenes.casual import PRINT_TRIES
 from wirelake.demo.stage import Scene
 from wirelake.live import Refused
 from wirelake.live.tap.proxy import Proxy
 
-MESSAGES = 500
+MESSAGES = 1000
 SECONDS = 4.0
 
 
@@ -74,9 +76,41 @@ def test_the_market_publishes_whole_and_in_pieces_and_refuses_a_login(captured: 
     assert 0 in said and 1 in said
 
 
-def test_clients_that_break_the_rules_leave_undecodable_bytes_in_both_protocols(captured: Captured) -> None:
+def test_the_bank_commits_with_its_ledger_and_rolls_back_and_leaves_one_transaction_in_doubt(
+    captured: Captured,
+) -> None:
+    asked = captured.said("casual", "resource_prepare_request")
+    decided = [row["xid"]["gtrid"] for name in ("commit", "rollback") for row in said_resource(captured, name)]
+    two_domains = Counter(row["xid"]["gtrid"] for row in asked)
+    assert 2 in two_domains.values()
+    assert len(two_domains.keys() - set(decided)) == 1, "one coordinator disappears after prepare"
+    assert said_resource(captured, "rollback") and said_resource(captured, "commit")
+    assert {"account.book", "account.balance", "fraud.check"} <= {
+        row["service"]["name"] for row in captured.said("casual", "service_call_request")
+    }
+    assert captured.said("casual", "conversation_send")
+
+
+def said_resource(captured: Captured, name: str) -> list[Row]:
+    return captured.said("casual", f"resource_{name}_request")
+
+
+def test_a_statement_that_cannot_be_printed_is_delivered_until_its_queue_gives_it_up(captured: Captured) -> None:
+    got = [message for row in captured.said("casual", "queue_dequeue_reply") for message in row["dequeued"]]
+    tries = [message["redelivered"] for message in got if b"null" in message["payload"]]
+    assert tries == list(range(PRINT_TRIES))
+
+
+def test_the_plant_is_watched_set_and_run_through_the_broker(captured: Captured) -> None:
+    for message in ("subscribe_response", "list_response", "set_response", "invoke_response"):
+        assert captured.said("dsa", message, direction="to_client")
+    assert captured.said("dsa", "invoke_request", direction="to_client"), "the broker passes actions on to the plant"
+
+
+def test_clients_that_break_the_rules_leave_undecodable_bytes_in_all_protocols(captured: Captured) -> None:
     assert {"action", "topic", "frame_incomplete"} <= captured.broken("mb")
-    assert {"magic", "frame_incomplete"} <= captured.broken("ceda")
+    for protocol, rule in {"ceda": "magic", "casual": "frame_limit", "dsa": "frame_limit"}.items():
+        assert {rule, "frame_incomplete"} <= captured.broken(protocol)
 
 
 def test_clients_that_break_the_rules_send_valid_messages_out_of_sequence(captured: Captured) -> None:

@@ -1,14 +1,21 @@
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.generate import toys
+from tests.ingest.lakes import table
+from wirelake.capture.settings import ReadSettings
 from wirelake.codec.stream import Decoded, StreamDecoder
-from wirelake.generate import Event, Traffic, generate, generic
+from wirelake.generate import Event, Traffic, generate, generic, write_pcap
 from wirelake.generate.traffic import Dials, Scene
+from wirelake.generate.truth import Truth
+from wirelake.ingest.inline_runner import InlineRunner
+from wirelake.ingest.run import ingest
 from wirelake.protocols import load
 from wirelake.spec.resolve import layout
 
@@ -68,3 +75,33 @@ def test_any_declaration_can_be_played(name: str, options: dict[str, Any]) -> No
         decoder = StreamDecoder(name, **options)
         found = decoder.feed(b"".join(event.frame for event in events)) + decoder.finish()
         assert [one.message for one in found if isinstance(one, Decoded)] == [event.message for event in events]
+
+
+def test_addresses_look_like_addresses() -> None:
+    protocol = load("tests/spec/mistakes/declaration.py:PROTOCOL")
+    stations = [e.message.station for e in generate(protocol, messages=200) if e.message.__message__["name"] == "hello"]
+    assert stations and all(re.fullmatch(r"[a-z]+(\.[a-z0-9]+)?", station) for station in stations)
+
+
+def test_peers_of_any_declaration_can_break_its_rules() -> None:
+    protocol = load("tests/spec/mistakes/declaration.py:PROTOCOL")
+    traffic = generate(protocol, messages=400, violations=0.2)
+    rules = Counter(violation.rule for violation in traffic.truth.violations)
+    assert set(rules) == {"state", "unexpected_reply", "duplicate_reply"}
+    assert generate(protocol, messages=400).truth.violations == []
+    events = list(traffic)
+    for violation in traffic.truth.violations:
+        assert events[violation.event].message.__message__["name"] == violation.message
+
+
+def test_the_tables_see_the_rules_that_peers_break(tmp_path: Path) -> None:
+    name = "tests/spec/mistakes/declaration.py:PROTOCOL"
+    traffic = generate(load(name), messages=400, violations=0.2, seed=3)
+    truth = Truth()
+    write_pcap(traffic, tmp_path / "a.pcap", truth=truth)
+    lake = str(tmp_path / "lake")
+    reading = ReadSettings(protocols=(name,))
+    ingest(InlineRunner(), [str(tmp_path / "a.pcap")], lake, reading=reading, final=True)
+    rows = table(Path(lake), "gold/violations")
+    wanted = Counter((violation.rule, violation.message) for violation in truth.violations)
+    assert Counter((row["rule"], row["message"]) for row in rows) == wanted

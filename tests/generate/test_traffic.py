@@ -312,3 +312,14 @@ def test_after_the_seconds_nothing_more_is_seen_and_connections_stay_open() -> N
 def test_a_pace_or_time_that_makes_no_sense_is_refused(dials: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="pace and seconds are positive numbers"):
         generate("casual", **dials)  # type: ignore[arg-type]
+
+
+def test_two_runs_share_no_connection_unless_told() -> None:
+    def clients(**how: Any) -> set[tuple[str, int]]:
+        return {event.connection.client for event in generate("casual", **how)}
+
+    first = clients(messages=100)
+    assert first == clients(messages=100)
+    assert not first & clients(messages=200)
+    assert not first & clients(messages=100, seed=1)
+    assert clients(messages=100, run="a") == clients(messages=200, run="a")

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from wirelake.lake import Staging
-from wirelake.lake.encodings import encodings
+from wirelake.lake.encodings import REUSES, encodings, known_encodings
 from wirelake.lake.store import Store
 from wirelake.lake.table_writer import TableWriter
 
@@ -66,7 +66,23 @@ def test_the_file_is_laid_out_as_chosen(tmp_path: Path) -> None:
     about = {group.column(i).path_in_schema: group.column(i) for i in range(group.num_columns)}
     assert about["nested.id"].compression == "UNCOMPRESSED"
     assert not about["nested.id"].has_dictionary_page
-    assert about["nested.kind"].compression == "ZSTD"
+    assert about["nested.kind"].compression == "SNAPPY"
     assert about["nested.kind"].has_dictionary_page
     assert about["counted"].encodings == ("RLE", "DELTA_BINARY_PACKED")
     assert read.read().equals(table)
+
+
+def test_later_files_of_a_table_take_the_encodings_of_an_earlier_one_until_they_are_chosen_again() -> None:
+    table = sample()
+    first = known_encodings("silver/reused", table)
+    assert first == encodings(table)
+    assert all(known_encodings("silver/reused", table) is first for _ in range(REUSES))
+    assert known_encodings("silver/reused", table) is not first
+    assert known_encodings("silver/other", table) is not known_encodings("silver/reused", table)
+
+
+def test_a_file_of_few_rows_says_nothing_about_later_ones() -> None:
+    few, many = pa.table({"x": ["a"] * 10}), pa.table({"x": [str(number) for number in range(5000)]})
+    assert known_encodings("silver/few", few) == encodings(few)
+    assert known_encodings("silver/few", many) == encodings(many)
+    assert encodings(many) != encodings(few)

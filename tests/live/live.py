@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from tests.live.ceda.play import JudgingServer
 from tests.live.certificates import Authority
 from wirelake.live.ceda.options import CedaServerOptions
-from wirelake.live.ceda.server import CedaServer
 from wirelake.live.ceda.wire import CEDA_TCP
 from wirelake.live.core.session import Session
 from wirelake.live.drive.connection import Reconnect
@@ -104,8 +104,8 @@ async def ceda_server(
 ) -> AsyncIterator[Live]:
     """A CEDA server; whoever says ``secret`` may log in."""
 
-    def make() -> CedaServer:
-        return CedaServer(options, authenticate=lambda who: who.password == "secret", chance=random.Random(1))
+    def make() -> JudgingServer:
+        return JudgingServer(options, authenticate=lambda who: who.password == "secret", chance=random.Random(1))
 
     live = Live("ceda", make, authority)
     await live.start(*(transports or ("tcp",)))

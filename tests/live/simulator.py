@@ -209,6 +209,9 @@ class End:
                 other.node.call(other.session.receive_messages, other.link, pieces)
             else:
                 other.node.call(other.session.receive, other.link, pieces[0])
+        if self.link.wants_room and self.link.has_room and not self.is_gone and self.node.session is self.session:
+            self.link.wants_room = False
+            self.node.call(self.session.writable, self.link)
 
     def _take_messages(self) -> list[bytes]:
         return [self._chunks.popleft() for _ in range(self.world.chance.randint(1, len(self._chunks)))]

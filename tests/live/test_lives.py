@@ -17,7 +17,7 @@ from tests.live.toy_durable import ShelfServer
 from tests.live.toy_life import ToyLife
 from wirelake.live.core.link import Link
 
-LIVES = 667
+LIVES = 2_000 // len(KINDS)
 """Of each kind."""
 TWICE = 8
 

@@ -25,9 +25,8 @@ def test_a_record_leads_to_a_client_a_service_and_the_json_of_messages(live: Liv
     assert {option.name for option in live.options["connect"]} <= known
 
 
-@EACH
-@pytest.mark.parametrize("verb", ["publish", "subscribe", "request", "respond"])
-def test_the_options_of_a_verb_are_parameters_of_the_client(live: Live, verb: str) -> None:
+@pytest.mark.parametrize(("live", "verb"), [(live, verb) for live in LIVE.values() for verb in live.verbs])
+def test_a_client_can_do_what_its_verbs_say_and_takes_their_options(live: Live, verb: str) -> None:
     module = sys.modules[live.connect.__module__]
     client = next(kind for name, kind in vars(module).items() if name.lower() == f"{live.name}client")
     call = getattr(client, verb)
@@ -39,7 +38,15 @@ def test_declared_ports_win_and_every_usual_listener_has_one(live: Live) -> None
     declared = load(live.name).ports
     assert declared.items() <= live.ports.items()
     assert not set(live.hub_ports) & set(declared)
-    assert len(set(live.hub_listeners.values())) == len(live.hub_listeners) == 2
+    assert len(set(live.hub_listeners.values())) == len(live.hub_listeners) == len(set(live.ports) & {"tcp", "ws"})
+
+
+def test_a_protocol_without_usual_ports_says_so() -> None:
+    portless = [live for live in LIVE.values() if not live.ports]
+    for live in portless:
+        assert live.hub_listeners == {}
+        with pytest.raises(ValueError, match=f"{live.name} has no usual port"):
+            live.port("tcp")
 
 
 def test_help_loads_no_event_loop_for_the_records() -> None:

@@ -84,7 +84,7 @@ def test_a_file_with_a_bad_declaration_is_refused_when_it_is_loaded(tmp_path: Pa
     path = tmp_path / "bad.py"
     path.write_text(OWN.replace("code=1", "code=999"), encoding="utf-8")
     for _ in range(2):
-        with pytest.raises(SpecError, match="protocol hello: greeting: the code 999 does not fit in kind"):
+        with pytest.raises(SpecError, match="protocol hello: Greeting: the code 999 does not fit in kind"):
             load(f"{path}:HELLO")
 
 
@@ -111,7 +111,7 @@ def test_a_declaration_can_be_loaded_from_its_text() -> None:
 def test_a_declaration_with_the_name_of_a_built_in_protocol_is_refused(name: str, tmp_path: Path) -> None:
     path = tmp_path / "own.py"
     path.write_text(OWN.replace('name="hello"', f'name="{name}"'), encoding="utf-8")
-    with pytest.raises(SpecError, match=f"own.py:HELLO is named '{name}', as a built-in protocol is: give it another"):
+    with pytest.raises(SpecError, match=f"protocol {name} has the name of a built-in protocol; write another name"):
         load(f"{path}:HELLO")
 
 

@@ -75,3 +75,10 @@ def test_a_declaration_that_is_none_is_refused(tmp_path: Path) -> None:
     path.write_text("x = 1\n")
     with pytest.raises(OptionError, match="'PROTOCOL' is not a protocol declaration"):
         Declared.named(f"{path}:PROTOCOL")
+
+
+def test_the_fields_of_all_protocols_at_once_are_refused() -> None:
+    with pytest.raises(OptionError, match="view=fields is the table of one protocol"):
+        read_options("wire", {"path": "/tmp", "view": "fields"})
+    assert not read_options("wire", {"path": "/tmp", "view": "fields", "protocol": "casual"}).is_common
+    assert read_options("wire", {"path": "/tmp", "protocol": "casual"}).is_common

@@ -70,6 +70,12 @@ def test_a_protocol_of_ones_own_has_functions_in_sql(registered: SparkSession) -
     assert registered.sql(query).collect()[0].m.board == "a.b"
 
 
+def test_a_registered_protocol_is_known_to_from_wire_by_its_name(registered: SparkSession) -> None:
+    query = "select from_wire(to_wire(named_struct('message', 'clear', 'board', 'a.b'), 'bulletin'), 'bulletin') m"
+    row = registered.sql(query).collect()[0].m
+    assert (row.protocol, row.message, row.address) == ("bulletin", "clear", "a.b")
+
+
 def test_try_from_takes_options_too(registered: SparkSession) -> None:
     query = "select try_from_mb(cast('publish:a.b:1.0.0\n' as binary), map('profile', 'upstream')) m"
     row = registered.sql(query).collect()[0]

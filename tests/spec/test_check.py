@@ -36,13 +36,20 @@ from wirelake.spec import (
     SumLimit,
     Tags,
     TagTable,
+    Trailer,
     Unless,
+    Until,
+    When,
     With,
     be,
+    bits,
     blob,
+    checksum,
     choose,
+    constant,
     declare,
     derived,
+    digits,
     field,
     fixed,
     flag,
@@ -54,10 +61,12 @@ from wirelake.spec import (
     number,
     optional,
     rest,
+    sized,
     sized_by,
     tag,
     text,
     u8,
+    varint,
     view,
     within,
     word,
@@ -116,7 +125,7 @@ WRONG: dict[str, tuple[Callable[[], Protocol], str]] = {
         "'' is no name: lower case, letter first",
     ),
     "no frame": (lambda: protocol(message(), frame=None), "it has no frame"),
-    "not a message": (lambda: protocol(int), "<class 'int'> is not a Message"),
+    "not a message": (lambda: protocol(int), "int is not a Message"),
     "a structure": (lambda: protocol(struct(a=field(u8))), "is not a Message"),
     "no code": (lambda: protocol(message(code=None)), "M has no code"),
     "same code": (lambda: protocol(message(), message("N")), "N and M have the same code 1"),
@@ -124,19 +133,22 @@ WRONG: dict[str, tuple[Callable[[], Protocol], str]] = {
         lambda: protocol(message(), message("N", code=2, about={"as_name": "m"})),
         "N and M have the same name 'm'",
     ),
-    "code too high": (lambda: protocol(message(code=256)), "m: the code 256 does not fit in kind"),
-    "code negative": (lambda: protocol(message(code=-1)), "m: the code -1 does not fit in kind"),
+    "code too high": (lambda: protocol(message(code=256)), "M: the code 256 does not fit in kind"),
+    "code negative": (lambda: protocol(message(code=-1)), "M: the code -1 does not fit in kind"),
     "unknown answer": (lambda: protocol(message(about={"answer": 9})), "M has the reply 9, which is no message"),
     "empty padding": (
         lambda: protocol(message(about={"padding": Padding(b"", "x")})),
-        "m: padding is at least one byte",
+        "M: padding is at least one byte",
     ),
     "least head without head": (
         lambda: protocol(message(about={"head_least": 9})),
-        "m has a least head, but the frame has none",
+        "M has a least head, but the frame has none",
     ),
     # frames
-    "no code part": (lambda: protocol(message(), frame=Frame(FRAME.parts[:1])), "a frame has one Code, or one Line"),
+    "no code part": (
+        lambda: protocol(message(), message("N", code=2), frame=Frame(FRAME.parts[:1])),
+        "a frame has one Code, or one Line",
+    ),
     "two code parts": (lambda: protocol(message(), frame=Frame((Code("a", u8), Code("b", u8)))), "has one Code, or"),
     "code and line": (
         lambda: protocol(message(about={"word": "a"}), frame=Frame((Code("a", u8), *LINE.parts))),
@@ -173,77 +185,80 @@ WRONG: dict[str, tuple[Callable[[], Protocol], str]] = {
     ),
     "kept field missing": (
         lambda: protocol(message(), frame=Frame((Kept("id"), *FRAME.parts))),
-        "m has no field 'id' for the frame",
+        "M has no field 'id' for the frame",
     ),
     "kept field of any size": (
         lambda: protocol(message(id=field(text(u8))), frame=Frame((Kept("id"), *FRAME.parts))),
         "id: a field in the frame has a fixed size",
     ),
     # fields
-    "not a wire type": (lambda: protocol(message(a=field("u8"))), "m.a: str cannot be a field here"),  # type: ignore[arg-type]
+    "not a wire type": (lambda: protocol(message(a=field("u8"))), "M.a: the wire type comes first, not 'u8'"),  # type: ignore[arg-type]
     "integer of 5 bytes": (lambda: protocol(message(a=field(n.Int(5, False, False)))), "1, 2, 3, 4 or 8 bytes, not 5"),
     "float of 2 bytes": (lambda: protocol(message(a=field(n.Float(2, False)))), "have 4 or 8 bytes, not 2"),
-    "fixed of nothing": (lambda: protocol(message(a=field(fixed(0)))), "m.a: a fixed size is positive, not 0"),
-    "empty range": (lambda: protocol(message(a=field(within(u8, 5, 4, "r")))), "m.a: no value lies within 5..4"),
-    "range too high": (lambda: protocol(message(a=field(within(u8, 0, 256, "r")))), "m.a: 256 does not fit in its 1"),
+    "fixed of nothing": (lambda: protocol(message(a=field(fixed(0)))), "M.a: a fixed size is positive, not 0"),
+    "empty range": (lambda: protocol(message(a=field(within(u8, 5, 4, "r")))), "M.a: no value lies within 5..4"),
+    "range too high": (lambda: protocol(message(a=field(within(u8, 0, 256, "r")))), "M.a: 256 does not fit in its 1"),
     "no length allowed": (lambda: protocol(message(a=field(text(u8, least=5, most=4)))), "no length lies within 5..4"),
     "limit above the length": (
         lambda: protocol(message(a=field(text(u8, most=300)))),
-        "m.a: 300 bytes, but its length ends at 255",
+        "M.a: 300 bytes, but its length ends at 255",
     ),
     "rest not last": (
         lambda: protocol(message(a=field(rest), b=field(u8))),
-        "m.a takes the rest, so nothing can follow",
+        "M.a takes the rest, so nothing can follow",
     ),
-    "endless list not last": (lambda: protocol(message(a=field(many(u8, None)), b=field(u8))), "m.a takes the rest"),
-    "list of rests": (lambda: protocol(message(a=field(many(rest, u8)))), "m.a: an element takes the rest"),
-    "list of bodies": (lambda: protocol(message(a=field(many(Body(), u8)))), "m.a: this cannot be an element"),
-    "fewer than no elements": (lambda: protocol(message(a=field(many(u8, -1)))), "m.a: -1 elements cannot be"),
+    "endless list not last": (lambda: protocol(message(a=field(many(u8, None)), b=field(u8))), "M.a takes the rest"),
+    "list of rests": (lambda: protocol(message(a=field(many(rest, u8)))), "M.a: an element takes the rest"),
+    "list of bodies": (lambda: protocol(message(a=field(many(Body(), u8)))), "M.a: this cannot be an element"),
+    "fewer than no elements": (lambda: protocol(message(a=field(many(u8, -1)))), "M.a: -1 elements cannot be"),
     "list of nothing": (
         lambda: protocol(message(a=field(many(nested(struct()), be.u64)))),
-        "m.a: an element can be empty, so there is no end to them",
+        "M.a: an element can be empty, so there is no end to them",
     ),
     "list of what may be nothing": (
         lambda: protocol(message(a=field(many(nested(struct(x=field(many(u8, 0)))), None)))),
-        "m.a: an element can be empty, so there is no end to them",
+        "M.a: an element can be empty, so there is no end to them",
     ),
-    "unknown role": (lambda: protocol(message(a=field(u8, role="color"))), "m.a: 'color' is no role"),  # type: ignore[arg-type]
+    "unknown role": (
+        lambda: protocol(message(a=field(u8, role="color"))),
+        "M.a: role is one of 'address', 'correlation'",
+    ),  # type: ignore[arg-type]
     "role twice": (
         lambda: protocol(message(a=field(u8, role="status"), b=field(u8, role="status"))),
-        "m: b and a both are its status",
+        "M: b and a both are its status",
     ),
     # conditions and lengths
     "condition on nothing": (
         lambda: protocol(message(a=optional(u8, when=Unless("b", (0,))))),
-        "m.a depends on 'b', which does not come before it",
+        "M.a depends on 'b', which does not come before it",
     ),
     "condition on what comes later": (
-        lambda: protocol(message(a=optional(u8, when=With("b")), b=optional(u8))),
-        "m.a depends on 'b', which does not come before it",
+        lambda: protocol(message(a=optional(u8, when=With("b")), b=optional(u8, when=IfLeft()))),
+        "M.a depends on 'b', which does not come before it",
     ),
     "condition on a text": (
         lambda: protocol(message(b=field(text(u8)), a=optional(u8, when=Unless("b", (0,))))),
-        "m.a depends on 'b', which is no integer",
+        "M.a depends on 'b', which is no integer",
     ),
     "condition without a value": (
         lambda: protocol(message(b=field(u8), a=optional(u8, when=Unless("b", ())))),
-        "m.a: a condition names one or two values",
+        "M.a: a condition names one or two values",
     ),
     "condition without a default": (
         lambda: protocol(message(b=field(u8), a=field(u8, when=Unless("b", (0,))))),
-        "m.a is not always there, so it needs a default",
+        "M.a is not always there, so it needs a default",
     ),
     "condition on a head that is not": (
         lambda: protocol(message(a=optional(u8, when=HeadReaches(9)))),
-        "m.a depends on the head, but the frame has none",
+        "M.a depends on the head, but the frame has none",
     ),
     "required behind optional": (
         lambda: protocol(message(a=optional(u8, when=IfLeft()), b=field(u8))),
-        "Required field 'b' cannot follow optional fields",
+        "M.b has no default, but a field before it has one",
     ),
     "length in a message": (
         lambda: protocol(message(k=length(u8, of="x"), x=field(sized_by("k")))),
-        "m.k: a length apart from its run stands in a Struct, not in a message",
+        "M.k: a length apart from its run stands in a Struct, not in a message",
     ),
     "length of nothing": (
         lambda: protocol(message(s=field(nested(struct(k=length(u8, of="x")))))),
@@ -269,34 +284,116 @@ WRONG: dict[str, tuple[Callable[[], Protocol], str]] = {
         lambda: protocol(message(s=field(nested(struct(limits=(SumLimit(("a",), 5, "r"),), a=field(u8)))))),
         "S: a limit on a, not all of which have a length",
     ),
+    # bits, numbers of any size, constants, sums
+    "bits that do not begin at the top": (
+        lambda: protocol(message(a=field(bits(u8, 0, 4)))),
+        "M.a: bits 0 on, 4 of them, do not begin at bit 7",
+    ),
+    "bits that are left": (
+        lambda: protocol(message(a=field(bits(u8, 4, 4)), b=field(u8))),
+        "M.a: 4 bits of its integer are left; write bits(..., 0, 4) behind it",
+    ),
+    "bits at the end": (lambda: protocol(message(a=field(bits(u8, 1, 7)))), "M.a: 1 bits of its integer are left"),
+    "bits of two integers": (
+        lambda: protocol(message(a=field(bits(u8, 4, 4)), b=field(bits(be.u16, 0, 4)))),
+        "M.b has bits of another integer than M.a; write the same type for both",
+    ),
+    "limit above the bits": (
+        lambda: protocol(message(a=field(bits(within(u8, 0, 9, "r"), 5, 3)), b=field(bits(u8, 0, 5)))),
+        "M.a: 0..9 does not fit in 3 bits",
+    ),
+    "bits on a condition": (
+        lambda: protocol(message(k=field(u8), a=optional(bits(u8, 0, 8), when=When("k")))),
+        "M.a: bits are there as long as their integer is; leave when= out",
+    ),
+    "code above its bits": (
+        lambda: protocol(message(code=16), frame=Frame((Code("kind", bits(u8, 4, 4)), Kept("k")))),
+        "the code 16 does not fit in kind",
+    ),
+    "varint of no bytes": (lambda: protocol(message(a=field(varint(0)))), "M.a: a varint has 1 to 9 bytes, not 0"),
+    "digits that end with digits": (
+        lambda: protocol(message(a=field(digits(b"0")))),
+        "M.a: digits end with b'0', which could be digits",
+    ),
+    "digits without a number": (
+        lambda: protocol(message(a=field(digits(b" ", 9, 3)))),
+        "M.a: no number of 64 bits lies within 9..3",
+    ),
+    "constant of text": (lambda: protocol(message(a=constant("MQTT"))), "M.a: a constant is bytes, not 'MQTT'"),  # type: ignore[arg-type]
+    "sum of a kind that is none": (
+        lambda: protocol(message(a=checksum(be.u32, "crc23"))),  # type: ignore[arg-type]
+        "M.a: the kind of a sum is one of 'crc32'",
+    ),
+    "sum in too few bytes": (
+        lambda: protocol(message(a=checksum(be.u16, "crc32"))),
+        "M.a: crc32 has 4 bytes without a sign; write checksum(be.u32, ...)",
+    ),
+    "sum in a structure": (
+        lambda: protocol(message(s=field(nested(struct(a=checksum(be.u32, "crc32")))))),
+        "S.a: a sum stands in a message, not in a structure; move it",
+    ),
+    "sum since nothing": (
+        lambda: protocol(message(a=checksum(be.u32, "crc32", since="b"))),
+        "M.a: the sum counts from 'b' on, which does not come before it",
+    ),
+    "condition on what is not there": (
+        lambda: protocol(message(a=optional(u8, when=When("b")))),
+        "M.a depends on 'b', which does not come before it; name an earlier field",
+    ),
+    "bits of a text": (
+        lambda: protocol(message(b=field(text(u8)), a=optional(u8, when=When("b", bits=1)))),
+        "M.a depends on 'b', which is no number",
+    ),
+    "value that nothing ends": (lambda: protocol(message(a=field(text(b"")))), "M.a: no bytes cannot end a value"),
+    "list that nothing ends": (lambda: protocol(message(a=field(many(u8, b"")))), "M.a: no bytes cannot end a list"),
+    "length of a sized value": (
+        lambda: protocol(message(a=field(sized(4, rest)))),  # type: ignore[arg-type]
+        "M.a: the length 4 is no number; write sized(be.u16, ...)",
+    ),
+    "two ends": (
+        lambda: protocol(message(), frame=Frame((Code("c", u8), Until(b"\n", 9), Until(b"\r", 9)))),
+        "a frame has one end; write one Trailer or one Until",
+    ),
+    "trailer without a length": (
+        lambda: protocol(message(), frame=Frame((Code("c", u8), Trailer(b"\xce")))),
+        "a Trailer needs a Size",
+    ),
+    "length and delimiter": (
+        lambda: protocol(message(), frame=Frame((*FRAME.parts, Until(b"\n", 9)))),
+        "a frame has a Size or an Until, not both",
+    ),
+    "end before the end": (
+        lambda: protocol(message(), frame=Frame((Until(b"\n", 9), Code("c", u8)))),
+        "Until is the last part of a frame",
+    ),
     # bodies and views
-    "body not last": (lambda: protocol(message(a=field(Body()), b=field(u8))), "m: a body is the last field"),
-    "two bodies": (lambda: protocol(message(a=field(Body()), b=field(Body()))), "m has more than one body"),
+    "body not last": (lambda: protocol(message(a=field(Body()), b=field(u8))), "M: a body is the last field"),
+    "two bodies": (lambda: protocol(message(a=field(Body()), b=field(Body()))), "M has more than one body"),
     "view of nothing": (
         lambda: protocol(message(a=view(be.u32, of="body"))),
-        "m.a is a view of 'body', which is no body",
+        "M.a is a view of 'body', which is no body",
     ),
     "view of a number": (
         lambda: protocol(message(body=field(u8), a=view(be.u32, of="body"))),
-        "m.a is a view of 'body', which is no body",
+        "M.a is a view of 'body', which is no body",
     ),
     "signature of no cells": (
         lambda: protocol(message(body=field(Body()), g=view(Signature("record", 0, 1, ()), of="body", default=None))),
-        "m.g: 'record' are no cells",
+        "M.g: 'record' are no cells",
     ),
     "body that depends on nothing": (
         lambda: protocol(message(body=field(Body(opaque_if="x.y")), v=view(msgpack(), of="body"))),
-        "m: the body depends on 'x.y', which is no field",
+        "M: the body depends on 'x.y', which is no field",
     ),
     "body that depends on no part": (
         lambda: protocol(message(a=field(nested(struct(b=field(u8)))), body=field(Body(opaque_if="a.c")))),
-        "m: the body depends on 'a.c', which is no field",
+        "M: the body depends on 'a.c', which is no field",
     ),
     "empty body that depends on nothing": (
         lambda: protocol(message(body=field(Body(empty_if=AtLeast("x", 1))), v=view(msgpack(), of="body"))),
-        "m: the body depends on 'x', which is no field",
+        "M: the body depends on 'x', which is no field",
     ),
-    "derived from nothing": (lambda: protocol(message(d=derived(LengthOf("x")))), "m.d: there is no field 'x'"),
+    "derived from nothing": (lambda: protocol(message(d=derived(LengthOf("x")))), "M.d: there is no field 'x'"),
     "too few cell types": (
         lambda: protocol(
             message(
@@ -304,7 +401,7 @@ WRONG: dict[str, tuple[Callable[[], Protocol], str]] = {
                 r=view(Cells(le.u16, 4, 1, 7, 1, 4094, (CellType("A", None),)), of="body", default=()),
             )
         ),
-        "m.r: 8 type codes need as many types, not 1",
+        "M.r: 8 type codes need as many types, not 1",
     ),
     "cell types of one name": (
         lambda: protocol(
@@ -317,22 +414,22 @@ WRONG: dict[str, tuple[Callable[[], Protocol], str]] = {
                 ),
             )
         ),
-        "m.r: two types have the same name",
+        "M.r: two types have the same name",
     ),
     # words
-    "word without a line": (lambda: protocol(message(a=field(word("x", "r")))), "m.a: a word needs a Line"),
+    "word without a line": (lambda: protocol(message(a=field(word("x", "r")))), "M.a: a word needs a Line"),
     "no pattern": (
         lambda: protocol(message(about={"word": "a"}, a=field(word("(", "r"))), frame=LINE),
-        "m.a: the pattern '(' is not one",
+        "M.a: the pattern '(' is not one",
     ),
     "number without digits": (
         lambda: protocol(message(about={"word": "a"}, a=field(number("[0-9]+", "r", 0, 9))), frame=LINE),
-        "m.a: the pattern of a number has its digits in group 1",
+        "M.a: the pattern of a number has its digits in group 1",
     ),
     # tags
     "tags without a head": (
         lambda: protocol(message(h=field(Tags(made(TagTable, "T", {"a": tag(1, u8, ON_1)})), default=None))),
-        "m.h: a tag table needs a Head in the frame, which ends it",
+        "M.h: a tag table needs a Head in the frame, which ends it",
     ),
     "tag code twice": (lambda: tagged(a=tag(1, u8, ON_1), b=flag(1, ON_1)), "Table.b and a have the same code 0x01"),
     "tag code too high": (lambda: tagged(a=flag(256, ON_1)), "Table.a: the code 256 does not fit in a byte"),
@@ -346,7 +443,7 @@ WRONG: dict[str, tuple[Callable[[], Protocol], str]] = {
         "Table.a: a tag is a flag, an integer or a run",
     ),
     "tag without an end": (lambda: tagged(a=tag(1, rest, ON_1)), "Table.a: the value of a tag has a length"),
-    "waived by nothing": (lambda: tagged({"waived": "b"}, a=flag(1, ON_1)), "m.headers: there is no tag 'b'"),
+    "waived by nothing": (lambda: tagged({"waived": "b"}, a=flag(1, ON_1)), "M.headers: there is no tag 'b'"),
     # names and columns
     "name of the envelope": (
         lambda: protocol(message(message=field(u8))),
@@ -363,19 +460,19 @@ WRONG: dict[str, tuple[Callable[[], Protocol], str]] = {
     ),
     "one column for two fields": (
         lambda: protocol(message(a=field(u8), b=field(u8, column="a"))),
-        "m: two fields have the column 'a'",
+        "M: two fields have the column 'a'",
     ),
     "one key for two fields": (
         lambda: protocol(message(a=field(u8), b=field(u8, json="a", column="c"))),
-        "m: two fields have the key 'a'",
+        "M: two fields have the key 'a'",
     ),
     "name that every message has": (
         lambda: protocol(message(layout=field(u8))),
-        "m.layout: every message has a layout of its own",
+        "M.layout: every message has a layout of its own",
     ),
     "name of a method": (
         lambda: protocol(message(to_json=field(u8))),
-        "m.to_json: every message has a to_json of its own",
+        "M.to_json: every message has a to_json of its own",
     ),
     # options
     "choice by nothing": (lambda: protocol(message(a=field(choose("x", y=u8)))), "option 'x', which is not declared"),

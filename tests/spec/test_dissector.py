@@ -75,6 +75,8 @@ HIGHEST_SEGMENT = 60_000
 NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that tshark prints and XML does not allow."""
 
+BESIDE = {"raw_text", "note", "note.name", "request_in", "reply_in"}
+"""What is shown beside the fields of a message."""
 PROTOCOLS = ("casual", "dsa", "mb", "ceda")
 READINGS = [
     ("casual", {}),
@@ -144,6 +146,7 @@ class Shown:
     protocol: str
     flow: tuple[str, ...]
     length: int
+    packet: int = 0
     fields: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
     experts: list[str] = field(default_factory=list)
 
@@ -163,12 +166,12 @@ class Shown:
 class Tshark:
     """Runs tshark with the dissector of one protocol."""
 
-    def __init__(self, folder: Path, protocol: n.Protocol) -> None:
+    def __init__(self, folder: Path, protocol: n.Protocol, name: str = "", shown: str = "") -> None:
         require("tshark")
-        self.name = protocol.name
+        self.name = shown or name or protocol.name
         self.folder = folder
         self.script = folder / f"{protocol.name}.lua"
-        self.script.write_text(dissector(protocol), "utf-8")
+        self.script.write_text(dissector(protocol, name), "utf-8")
 
     def run(self, capture: Capture | Path, *arguments: str, port: int | None = PORT, **options: Any) -> str:
         """What tshark prints; ``port`` is decoded as this protocol."""
@@ -202,7 +205,7 @@ class Tshark:
         for proto in packet.iter("proto"):
             if proto.get("name") != self.name:
                 continue
-            shown = Shown(self.name, flow, int(proto.get("size", "0")))
+            shown = Shown(self.name, flow, int(proto.get("size", "0")), int(first["num"]))
             for item in proto.iter("field"):
                 name = item.get("name", "")
                 if name.startswith(f"{self.name}."):
@@ -331,7 +334,7 @@ def compare(message: Any, shown: Shown) -> None:
     parts = {part.name for part in message.layout.frame.parts if hasattr(part, "name")}
     for name in shown.fields:
         bare = name.removeprefix(f"{shown.protocol}.").removeprefix(f"{message.__message__['name']}.")
-        beside = bare.endswith(("_length", "_count", "_code")) or bare in parts | {"raw_text", "note", "note.name"}
+        beside = bare.endswith(("_length", "_count", "_code")) or bare in parts | BESIDE
         assert bare in expected or beside or bare.rsplit(".", 1)[0] in expected, f"{name} is shown: {context}"
     assert ([f"note: {note}" for note in message.notes]) == [e for e in shown.experts if e.startswith("note: ")]
 
@@ -830,3 +833,66 @@ def test_an_option_that_is_named_like_a_preference_of_the_dissector_is_refused()
     odd = declare(Protocol("odd", "Odd option", frame, (Wide,), options={"ports": Option(("a", "b"), "a")}))
     with pytest.raises(SpecError, match="ports"):
         dissector(odd)
+
+
+# --- names that Wireshark has, and links between packets
+
+
+class Tick(Message, code=1, kind="event"):
+    number: int = declared(be.u32, "counts ticks")
+
+
+TAKEN = declare(
+    Protocol(
+        name="mqtt",
+        title="MQ Telemetry Transport Protocol",
+        frame=Frame((Size("length", u8, counts="after"), Code("type", u8))),
+        messages=(Tick,),
+    )
+)
+
+
+@pytest.mark.parametrize(("name", "shown"), [("", "wl_mqtt"), ("ticks", "ticks"), ("mqtt", "wl_mqtt")])
+def test_a_name_and_a_title_that_wireshark_has_are_no_obstacle(name: str, shown: str, tmp_path: Path) -> None:
+    capture = Capture()
+    capture.segment(1, wirelake.encode(Tick(number=7)))
+    (frame,) = Tshark(tmp_path, TAKEN, name, shown).show(capture)
+    assert frame.one(f"{shown}.number") == "7"
+
+
+def test_a_name_that_no_filter_could_use_is_refused() -> None:
+    with pytest.raises(ValueError, match="'My Name' cannot be the name of a dissector"):
+        dissector(TAKEN, "My Name")
+
+
+@pytest.mark.parametrize("name", ["casual", "dsa", "mb"])
+def test_requests_and_replies_name_the_packets_of_each_other(
+    name: str, tmp_path: Path, tsharks: dict[str, Tshark]
+) -> None:
+    options = {"framing": "tcp"} if name == "mb" else {}
+    traffic = generate(name, messages=300, connections=2, **options)
+    write_pcap(traffic, tmp_path / "linked.pcap")
+    events, truth = list(traffic), traffic.truth
+    port = events[0].connection.server[1]
+    shown = tsharks[name].show(tmp_path / "linked.pcap", "-2", port=port)
+    by_message = {}  # each event's message, by the connection, direction and order in which tshark shows it
+    flows = by_flow(shown)
+    for flow, frames in flows.items():
+        mine = [number for number, event in enumerate(events) if flow == tuple(map(str, _flow(event)))]
+        by_message |= dict(zip(mine, frames, strict=True))
+    linked = 0
+    for exchange in truth.exchanges:
+        if exchange.reply is None or exchange.replies > 1 or exchange.request not in by_message:
+            continue  # of several replies the last page counts; other ports are not read here
+        request, reply = by_message[exchange.request], by_message[exchange.reply]
+        if f"{name}.request_in" in reply.fields:
+            assert reply.one(f"{name}.request_in") == str(request.packet)
+            assert request.one(f"{name}.reply_in") == str(reply.packet)
+            linked += 1
+    assert linked > 10
+
+
+def _flow(event: Any) -> tuple[str, int, str, int]:
+    ends = event.connection.client, event.connection.server
+    source, target = ends if event.direction == "to_server" else ends[::-1]
+    return (*source, *target)

@@ -16,7 +16,7 @@ def test_a_field_is_claimed_once_however_often_it_occurs() -> None:
     tables = Tables("toy")
     place = Place("reading", "").inner("spot", "where").inner("x", "metres east")
     assert tables.claim(place, Shape("int16")) == tables.claim(place, Shape("int16")) == "spot.x"
-    assert tables.fields == {"spot.x": 'ProtoField.int16("toy.spot.x", "x", base.DEC, nil, 0x0, "metres east")'}
+    assert tables.fields == {"spot.x": 'ProtoField.int16(NAME .. ".spot.x", "x", base.DEC, nil, 0x0, "metres east")'}
 
 
 def test_a_name_of_two_types_has_a_number_and_a_filter_with_the_message() -> None:
@@ -27,7 +27,7 @@ def test_a_name_of_two_types_has_a_number_and_a_filter_with_the_message() -> Non
     ]
     assert names == ["level", "level~2", "level~3"]
     filters = [line.split('"')[1] for line in tables.fields.values()]
-    assert filters == ["toy.level", "toy.level", "toy.remark.level"], "narrow integers share a filter, texts do not"
+    assert filters == [".level", ".level", ".remark.level"], "narrow integers share a filter, texts do not"
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_a_name_of_two_types_has_a_number_and_a_filter_with_the_message() -> Non
 def test_the_arguments_of_a_field_follow_its_type(shape: Shape, arguments: str) -> None:
     tables = Tables("toy")
     tables.claim(Place("", "a"), shape)
-    expected = ", ".join(filter(None, ('"toy.a", "a"', arguments)))
+    expected = ", ".join(filter(None, ('NAME .. ".a", "a"', arguments)))
     assert tables.fields["a"] == f"ProtoField.{shape.type}({expected})"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from wirelake.errors import SpecError
-from wirelake.spec.luatext import FRAME_PIECES, VALUE_PIECES, WIDTH, Ref, comment, index, literal, pieces
+from wirelake.spec.luatext import FIRST_PIECES, FRAME_PIECES, VALUE_PIECES, WIDTH, Ref, comment, index, literal, pieces
 
 
 @pytest.mark.parametrize(
@@ -60,4 +60,4 @@ def test_every_file_of_lua_is_a_piece() -> None:
     from importlib.resources import files
 
     stored = {file.name.removesuffix(".lua") for file in files("wirelake.spec").joinpath("lua").iterdir()}
-    assert stored == set(VALUE_PIECES + FRAME_PIECES)
+    assert stored == set(FIRST_PIECES + VALUE_PIECES + FRAME_PIECES)

@@ -101,10 +101,21 @@ class CaptureDecoder:
                 # Bare bytes have neither ports nor a beginning to go by, and nothing else is looked for.
                 for connection in chunks.connections:
                     connection.protocol = self.settings.protocols[0]
+            self._note_unknown(reader, chunks)
             output = self.streams.feed(chunks, captured.capture)
             captures = [captured.capture] * len(chunks.connections)
             yield DecodedWindow(chunks, output, captured, captures, reader.position - before)
             before = reader.position
+
+    def _note_unknown(self, reader: Reader, chunks: Chunks) -> None:
+        """Say which protocol a capture names that is not among those that are read."""
+        if self.settings.protocol is not None:
+            return
+        for name in sorted({connection.protocol for connection in chunks.connections if connection.protocol}):
+            if self.settings.named(name) is None:
+                note = f"connections are marked as {name}, which is not read: name it with -p path/to/file.py:NAME"
+                if note not in reader.counts.notes:
+                    reader.counts.notes.append(note)
 
     def finish(self) -> Iterator[DecodedWindow]:
         """Decode what is left: nothing more comes."""

@@ -13,7 +13,7 @@ from enum import IntEnum
 from typing import Literal, NamedTuple
 
 from ..codec.detect import is_clean
-from ..codec.frame import Buffer, measure, plausible, read_int
+from ..codec.frame import Buffer, code_width, measure, plausible, read_code
 from ..codec.stream import Decoded, Readings, StreamDecoder, torn
 from ..errors import DecodeError, Incomplete
 from ..spec import nodes as n
@@ -223,9 +223,9 @@ def _begins_with_frame(layout: Layout, readings: Readings, head: Buffer) -> bool
 def _known_code(layout: Layout, head: Buffer) -> bool:
     """Return whether the code, if the header begins with it, is that of a message."""
     part = layout.frame.parts[0]
-    if not isinstance(part, n.Code) or len(head) < part.wire.size:
+    if not isinstance(part, n.Code) or len(head) < code_width(part.wire):
         return True
-    return read_int(part.wire, head, 0) in layout.messages
+    return read_code(part.wire, head, 0) in layout.messages
 
 
 def _has_messages(readings: Readings, data: bytes) -> bool:

@@ -15,7 +15,8 @@ from .. import __version__
 
 VERBS = (
     *("decode", "encode", "inspect", "describe", "match", "generate", "package", "ingest", "lake", "report", "serve"),
-    *("publish", "subscribe", "request", "respond", "password", "tap", "export", "dissector", "demo", "completion"),
+    *("publish", "subscribe", "request", "respond", "call", "enqueue", "dequeue", "discover", "queues", "transactions"),
+    *("list", "get", "set", "invoke", "password", "tap", "export", "dissector", "demo", "completion"),
 )
 
 

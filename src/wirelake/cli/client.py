@@ -32,31 +32,33 @@ MAX_LINE = 1 << 24
 
 def connecting(verb: str) -> Callable[[F], F]:
     """Add the options of a verb that connects: how to connect, and those that single protocols have for it."""
-    names = " or ".join(f"{name}://" for name in LIVE)
+    able = [name for name, live in LIVE.items() if verb in live.verbs]
+    names = " or ".join(f"{name}://" for name in able)
 
     def add(command: F) -> F:
         options = (
             click.option(
                 "-p",
                 "--protocol",
-                type=click.Choice(list(LIVE)),
+                type=click.Choice(able),
                 help=f"Needed if the URL does not begin with {names}.",
             ),
-            *_protocol_options("connect"),
+            *_protocol_options("connect", verb),
             click.option("--ca", type=click.Path(exists=True, dir_okay=False), help="TLS: authorities to trust."),
             click.option("--cert", type=click.Path(exists=True, dir_okay=False), help="TLS: certificate to show."),
             click.option("--key", type=click.Path(exists=True, dir_okay=False), help="TLS: its key."),
             click.option("--insecure", is_flag=True, help="TLS: do not verify the server."),
             click.option("--reconnect/--no-reconnect", default=True, help="Reconnect after a loss.  [default: yes]"),
         )
-        for option in (*reversed(options), *reversed(_protocol_options(verb))):
+        for option in (*reversed(options), *reversed(_protocol_options(verb, verb))):
             command = option(command)
         return command
 
     return add
 
 
-def _protocol_options(verb: str) -> list[Callable[[F], F]]:
+def _protocol_options(kind: str, verb: str) -> list[Callable[[F], F]]:
+    """The options of that kind, of the protocols that have the verb."""
     return [
         click.option(
             f"--{option.name.replace('_', '-')}",
@@ -67,25 +69,25 @@ def _protocol_options(verb: str) -> list[Callable[[F], F]]:
             envvar=option.variable,
             help=f"{', '.join(owners)}: {option.help}",
         )
-        for option, owners in _options_of(verb)
+        for option, owners in _options_of(kind, verb)
     ]
 
 
-def _options_of(verb: str) -> list[tuple[VerbOption, list[str]]]:
-    """Return each option of the verb with the protocols that have it."""
+def _options_of(kind: str, verb: str) -> list[tuple[VerbOption, list[str]]]:
+    """Return each option of that kind with those protocols that have it and the verb."""
     options: dict[str, tuple[VerbOption, list[str]]] = {}
     for live in LIVE.values():
-        for option in live.options.get(verb, ()):
+        for option in live.options.get(kind, ()) if verb in live.verbs else ():
             options.setdefault(option.name, (option, []))[1].append(live.name)
     return list(options.values())
 
 
-def protocol_values(verb: str, given: dict[str, Any]) -> dict[str, Any]:
-    """Return what the options of this protocol say for a verb; refuse those of another protocol."""
+def protocol_values(kind: str, given: dict[str, Any]) -> dict[str, Any]:
+    """Return what the options of this protocol say for a verb, or for connecting; refuse those of another protocol."""
     live = live_of(given)
-    own = {option.name: option for option in live.options.get(verb, ())}
+    own = {option.name: option for option in live.options.get(kind, ())}
     values = {}
-    for option, owners in _options_of(verb):
+    for option, owners in _options_of(kind, _verb()):
         value = given[option.name]
         if option.name not in own and value is not None and not _is_from_environment(option.name):
             flag = option.name.replace("_", "-")
@@ -99,6 +101,11 @@ def _is_from_environment(name: str) -> bool:
     return click.get_current_context().get_parameter_source(name) is ParameterSource.ENVIRONMENT
 
 
+def _verb() -> str:
+    """The verb that runs."""
+    return str(click.get_current_context().info_name)
+
+
 def live_of(given: dict[str, Any]) -> Live:
     return LIVE[target_of(given).protocol]
 
@@ -107,7 +114,11 @@ def target_of(given: dict[str, Any]) -> Target:
     from ..live.drive.urls import parse_url
 
     with usage_errors(ValueError):
-        return parse_url(given["url"], given["protocol"])
+        target = parse_url(given["url"], given["protocol"])
+    live = LIVE[target.protocol]
+    if _verb() not in live.verbs:
+        raise click.UsageError(f"{live.name} has no {_verb()}; it has {', '.join(live.verbs)}")
+    return target
 
 
 def _open(given: dict[str, Any]) -> Opening[Any]:
@@ -141,7 +152,7 @@ async def each_message(
     if single is not None:
         return await _send_one(send, single, "")
     status = number = 0
-    async for line in _standard_input():
+    async for line in standard_input():
         number += 1
         if not line.strip():
             continue
@@ -156,7 +167,7 @@ async def each_message(
     return status
 
 
-async def _standard_input() -> AsyncIterator[bytes]:
+async def standard_input() -> AsyncIterator[bytes]:
     """Yield the lines of standard input. A daemon thread reads them: a read from a terminal may never return."""
     loop = asyncio.get_running_loop()
     chunks: asyncio.Queue[bytes] = asyncio.Queue(4)

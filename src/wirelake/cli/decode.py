@@ -16,7 +16,7 @@ from ..codec.stream import Decoded, StreamDecoder
 from ..errors import BadValue, DecodeError
 from ..spec.nodes import Protocol
 from ..spec.resolve import layout
-from .inputs import CHUNK, open_inputs, read_chunks, read_lines
+from .inputs import CHUNK, open_inputs, open_streams, read_chunks, read_lines
 from .options import protocol_option, reading_options, take_options, usage_errors
 from .output import Tally
 
@@ -54,7 +54,7 @@ def decode(protocol: Protocol, is_hex: bool, engine: str, files: tuple[str, ...]
     options = take_options(protocol, given)
     read = READERS[engine, is_hex]
     tally = Tally()
-    for name, file in open_inputs(files):
+    for name, file in (open_inputs if is_hex else open_streams)(files):
         more = {"file": name} if len(files) > 1 else {}
         for shown in read(protocol, options, file):
             tally.emit(shown | more)

@@ -61,10 +61,9 @@ WIDTH = 120
 def demo(messages: int, seed: int, output: Path | None, keep: Path | None, is_served: bool) -> None:
     """Run the whole system in a minute: a hub with live traffic, a tap, tables made by Spark, a report.
 
-    Services of a shop (mb) and a market (ceda) talk to a hub through a tap, on free ports of this machine; generated
-    conversations of casual and dsa are added to the capture. Things go wrong: a service becomes slow, another fails,
-    requests time out, transactions are rolled back, one is left in doubt, and some clients break the protocol. The
-    report shows where.
+    A shop (mb), a market (ceda), a plant (dsa) and a bank (casual) talk to a hub through a tap, on free ports of this
+    machine. Things go wrong: a service becomes slow, another fails, requests time out, transactions are rolled back,
+    one is left in doubt, a message ends in an error queue, and some clients break the protocol. The report shows where.
 
     \b
     wirelake demo

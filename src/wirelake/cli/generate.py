@@ -21,6 +21,9 @@ DIALS = ("corrupt", "violations", "ipv6", "disorder", "gaps")
 @click.option("-n", "--messages", default=1000, show_default=True, help="About how many messages.")
 @click.option("--connections", default=4, show_default=True, help="Connections per protocol.")
 @click.option("--seed", default=0, show_default=True, help="The same seed gives the same bytes.")
+@click.option(
+    "--run", default="", metavar="NAME", help="Runs of the same name share their connections.  [default: none do]"
+)
 @click.option("--corrupt", default=0.0, show_default=True, metavar="SHARE", help="Share of frames to corrupt, 0..1.")
 @click.option(
     "--violations", default=0.0, metavar="SHARE", help="Share of conversations in which a peer breaks the rules."
@@ -47,6 +50,7 @@ def generate(
     messages: int,
     connections: int,
     seed: int,
+    run: str,
     form: str,
     output: Path,
     rotate: int | None,
@@ -68,7 +72,7 @@ def generate(
     dials = {name: given.pop(name) for name in DIALS}
     options = chosen_options(given)
     with usage_errors(ValueError):
-        traffic = make(protocols, seed=seed, messages=messages, connections=connections, **dials, **options)
+        traffic = make(protocols, seed=seed, messages=messages, connections=connections, run=run, **dials, **options)
     try:
         written = _write(traffic, form, output, rotate, files)
     except OSError as error:

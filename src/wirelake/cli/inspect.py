@@ -14,7 +14,7 @@ from ..codec.walk import Seen
 from ..errors import DecodeError
 from ..spec.nodes import Protocol
 from ..spec.resolve import Layout, candidates, layout
-from .inputs import CHUNK, open_inputs
+from .inputs import CHUNK, open_streams
 from .options import protocol_option, reading_options, take_options, usage_errors
 
 WIDTH = 12
@@ -53,7 +53,7 @@ def inspect(
             data = bytes.fromhex("".join(digits.split()))
         draw.frame(data, 0)
     else:
-        for _, file in open_inputs(files):
+        for _, file in open_streams(files):
             draw.stream(file, count or None)
     for line in draw.lines:
         click.echo(line, color=color if color is not None else sys.stdout.isatty())

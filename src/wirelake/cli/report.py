@@ -247,8 +247,8 @@ def _serve(place: str, listen: str, token: str, is_opened: bool, quiet: bool) ->
     with usage_errors(ValueError, about="--listen: "):
         address = parse_address(listen)
     with needs_report():
+        from ..report.access import check_token
         from ..report.refresh import LakeSource
-        from ..web.access import check_token
 
         with usage_errors(ValueError, about="--token: "):
             token = token and check_token(token)

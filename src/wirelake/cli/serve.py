@@ -66,16 +66,18 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     "--log-format", type=click.Choice(["json", "text"]), help="Log format.  [default: text on a terminal, else json]"
 )
 def serve(**given: Any) -> None:
-    """Serve protocols: an MB broker, a CEDA server, or both, in one process.
+    """Serve protocols: an MB broker, a CEDA server, a DSA broker, a casual domain, or all of them, in one process.
 
-    By default the hub serves both on loopback, at their usual ports: mb on TCP 3001 and WebSocket 3000, ceda on TCP
-    8088 and WebSocket 8089. Flags that name listeners replace these and those of the file; nothing else is served then.
-    Port 0 picks a free port; *:PORT listens on every address of this machine, a port alone on loopback.
+    By default the hub serves MB, CEDA and DSA on loopback, at their usual ports: mb on TCP 3001 and WebSocket 3000,
+    ceda on TCP 8088 and WebSocket 8089, dsa on TCP 4120 and WebSocket 4121; casual has no usual port. Flags that name
+    listeners replace these and those of the file; nothing else is served then. Port 0 picks a free port; *:PORT listens
+    on every address of this machine, a port alone on loopback.
 
     \b
     wirelake serve
     wirelake serve --mb 127.0.0.1:0 --mb-ws 127.0.0.1:0
     wirelake serve --mb-tls '*:8001' --cert server.pem --key server.key --client-ca clients.pem
+    wirelake serve --casual 127.0.0.1:7771 --config domain.toml
     wirelake serve --config hub.toml --metrics 127.0.0.1:9464 --tap captures/
 
     Once ready, the hub prints where it listens, as one line on standard output:
@@ -85,7 +87,8 @@ def serve(**given: Any) -> None:
 
     It logs to standard error, as JSON unless that is a terminal. SIGTERM or Ctrl-C delivers what is under way and ends;
     a second signal ends at once. SIGHUP reloads certificates and users. Any user may log in to CEDA unless the settings
-    restrict it ([ceda] users, users_file or authenticator).
+    restrict it ([ceda] users, users_file or authenticator). Unknown DSA links are in quarantine unless the settings let
+    them in ([dsa] allow_all, or a token).
     """
     from ..live.hub.hub import HubError, SettingsError
     from ..live.hub.hub import serve as run

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import DecodeError
+from ..errors import DecodeError, Incomplete
 from ..spec.nodes import Labels
 from ..spec.resolve import Layout
 from .content import dump_json, show_free, show_text
-from .walk import Seen, walk
+from .walk import Seen, walk, walk_incomplete
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,8 @@ def annotate(layout: Layout, data: bytes) -> Annotated:
         message = walk(layout, data, trace)
     except DecodeError as found:
         error = found
+        if isinstance(found, Incomplete):
+            found.message = found.message or walk_incomplete(layout, data, trace)
     return Annotated(message, _in_order(trace), error)
 
 

@@ -19,6 +19,7 @@ import msgspec
 from ..errors import DecodeError
 from ..spec import nodes as n
 from ..spec.declare import tag_rows
+from ..spec.plain import beyond
 from ..spec.resolve import Layout, MessageNode
 from .compile_fields import Quick, Source, arguments, default_of
 from .frame import kept_fields
@@ -33,7 +34,12 @@ DOUBTS = (struct.error, ValueError, TypeError, IndexError, KeyError, OverflowErr
 
 @lru_cache(maxsize=64)
 def compile_layout(layout: Layout, clean: bool = False) -> Quick:
-    """Return a function ``(frame, length) -> message or None``; with ``clean`` it may raise UncleanError."""
+    """Return a function ``(frame, length) -> message or None``; with ``clean`` it may raise UncleanError.
+
+    Of a layout that holds what is not compiled, it says None to every frame: the exact reader reads them all.
+    """
+    if beyond(layout):
+        return lambda frame, length: None
     line = next((p for p in layout.frame.parts if isinstance(p, n.Line)), None)
     if line is not None:
         return compile_line(layout, line)
@@ -135,6 +141,8 @@ class _MessageSource(Source):
                     values[name] = self.value(self.node.field(name).wire)
                 case n.Line():
                     pass
+                case n.Trailer() | n.Until():
+                    raise AssertionError(f"{part!r} is for the exact reader")
                 case _:
                     assert_never(part)
         return values

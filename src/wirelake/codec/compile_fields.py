@@ -10,6 +10,7 @@ from typing import Any, assert_never
 import msgspec
 
 from ..spec import nodes as n
+from ..spec.conduct import When
 from ..spec.resolve import Layout
 from .content import read_json, read_ordinary_map, read_ordinary_msgpack
 from .frame import smallest, struct_fields
@@ -279,6 +280,8 @@ class Source:
                 test = "p < n"
             case n.With(field=name):
                 test = f"{made[name]} is not None"
+            case When():
+                raise AssertionError(f"{when!r} is for the exact reader")
             case _:
                 assert_never(when)
         kept = {field.name: self.fresh("c") for field in group if not isinstance(field.wire, n.Length)}

@@ -11,12 +11,17 @@ import msgspec
 
 from ..errors import EncodeError
 from ..spec import nodes as n
-from ..spec.declare import Cell, tag_rows
+from ..spec.conditions import holds
+from ..spec.conduct import When
+from ..spec.declare import tag_rows
 from ..spec.derive import derive, reach
 from ..spec.resolve import Layout, MessageNode
+from .checksums import SUMS
 from .content import dump_json, write_msgpack
 from .frame import apply_mask, kept_fields, struct_fields
 from .numbers import float_format
+from .numerals import longest, write_numeral
+from .records import cells_writer
 from .walk import read_word
 
 UNSET = msgspec.UNSET
@@ -64,10 +69,15 @@ class _Writer:
         self.out = bytearray()
         self.head_end: int | None = None
         self.where = ""
+        self.shared = 0
+        """Bits of an integer that is not complete yet."""
+        self.sums: list[tuple[int, int | None, n.Checksum]] = []
+        """Where sums are to be written into the payload, and from where on they count, if not from the first byte."""
 
     def frame(self, padding: bytes = b"") -> bytes:
         payload = self._payload() + padding
         out = bytearray()
+        tail = self._tail()
         patches: list[tuple[n.Size | n.Head, int]] = []
         mask_key, mask_at = None, 0
         for part in self.layout.frame.parts:
@@ -78,19 +88,26 @@ class _Writer:
                     mask_key = self._mask(escaped)
                     out += self._escaped(escaped, self._behind(part) + len(payload), part, mask_key)
                     mask_at = len(out)
+                case n.Size(wire=n.Varint() | n.Digits() as numeral):
+                    out += self._numeral_size(part, numeral, len(out), len(payload) + len(tail))
                 case n.Size(wire=wire) | n.Head(wire=wire):
                     patches.append((part, len(out)))
                     out += bytes(wire.size)
+                case n.Code(wire=n.Bits() as bits):
+                    out += self._bits(bits, self.node.code, part.name)
                 case n.Code(wire=wire):
                     out += self._int_bytes(wire, self.node.code, "")
                 case n.Kept(name=name):
-                    out += self._fixed(self.node.field(name).wire, getattr(self.message, name), name)
+                    out += self._kept(self.node.field(name))
                 case n.Line():
                     out += self._line(part)
+                case n.Trailer() | n.Until():
+                    pass
                 case _:
                     assert_never(part)
         head_end = len(out) + self.head_end if self.head_end is not None else None
-        out += payload
+        begin = len(out)
+        out += payload + tail
         for patched, at in patches:
             if isinstance(patched, n.Head):
                 assert head_end is not None
@@ -98,11 +115,69 @@ class _Writer:
                 number = head_end
             else:
                 number = len(out) if patched.counts == "whole" else len(out) - at - patched.wire.size
+                number -= patched.plus
                 self._check_size(patched, number)
             out[at : at + patched.wire.size] = self._int_bytes(patched.wire, number, patched.name)
+        self._check_end(bytes(payload))
+        for place, since, checksum in self.sums:
+            covered = out[0 if since is None else begin + since : begin + place]
+            total = SUMS[checksum.kind](bytes(covered))
+            out[begin + place : begin + place + checksum.wire.size] = self._int_bytes(checksum.wire, total, "")
         if mask_key is not None:
             return bytes(out[:mask_at]) + mask_key + apply_mask(bytes(out[mask_at:]), mask_key)
         return bytes(out)
+
+    def _tail(self) -> bytes:
+        """Return what stands behind the payload."""
+        ends = {n.Trailer: "value", n.Until: "end"}
+        return b"".join(getattr(part, ends[type(part)]) for part in self.layout.frame.parts if type(part) in ends)
+
+    def _check_end(self, payload: bytes) -> None:
+        """Refuse a payload that holds, or overlaps, the bytes that end the frame."""
+        for part in self.layout.frame.parts:
+            if isinstance(part, n.Until):
+                if (payload + part.end).find(part.end) != len(payload):
+                    raise EncodeError(f"{part.end!r} ends a frame, and is inside this one", rule="terminator", path="")
+                if len(payload) > part.most:
+                    raise EncodeError(f"{len(payload)} bytes, at most {part.most}", rule=part.rule, path=part.name)
+
+    def _numeral_size(self, part: n.Size, wire: n.Varint | n.Digits, at: int, payload: int) -> bytes:
+        """Return a length of variable size: it may count itself, so the size that fits is looked for."""
+        behind = payload + self._after(part)
+        for size in range(1, longest(wire) + 1):
+            value = behind + (at + size if part.counts == "whole" else 0) - part.plus
+            if value >= 0 and len(written := write_numeral(wire, value, part.name)) == size:
+                self._check_size(part, value)
+                return written
+        raise EncodeError(f"no length fits a payload of {payload} bytes", rule=part.rule, path=part.name)
+
+    def _after(self, size: n.Size) -> int:
+        """Return the bytes of the header behind the length."""
+        parts = self.layout.frame.parts
+        return sum(map(self.layout.part_size, parts[parts.index(size) + 1 :]))
+
+    def _kept(self, field: n.Field) -> bytes:
+        """Return a field that travels in the header."""
+        value = getattr(self.message, field.name)
+        if isinstance(field.wire, n.Fixed):
+            return self._fixed(field.wire, value, field.name)
+        outer, self.out = self.out, bytearray()
+        self._write(field.wire, value, field.key)
+        written, self.out = self.out, outer
+        return bytes(written)
+
+    def _bits(self, wire: n.Bits, value: Any, path: str) -> bytes:
+        """Keep bits until those with shift 0 complete their integer; return it then."""
+        whole = wire.wire
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise EncodeError(f"{value!r} is not an integer", rule="int_range", path=path)
+        if not (whole.low or 0) <= value <= (whole.high if whole.high is not None else (1 << wire.width) - 1):
+            raise EncodeError(f"{value} does not fit in {wire.width} bits", rule=whole.rule, path=path)
+        self.shared |= value << wire.shift
+        if wire.shift:
+            return b""
+        number, self.shared = self.shared, 0
+        return number.to_bytes(whole.size, "little" if whole.little else "big")
 
     def _behind(self, size: n.Size) -> int:
         """Bytes of frame parts behind the length, which it counts."""
@@ -172,8 +247,13 @@ class _Writer:
     def _payload(self) -> bytes:
         in_frame = kept_fields(self.layout)
         has_head = any(isinstance(p, n.Head) for p in self.layout.frame.parts)
+        begun: dict[str, int] = {}
         for field in self.node.fields:
             if field.view_of or field.name in in_frame or isinstance(field.wire, n.Word):
+                continue
+            begun[field.name] = len(self.out)
+            if isinstance(field.wire, n.WireOnly):
+                self._wire_only(field.wire, begun)
                 continue
             value = getattr(self.message, field.name)
             self.where = field.key
@@ -186,6 +266,24 @@ class _Writer:
         if has_head and self.head_end is None:
             self.head_end = len(self.out)
         return bytes(self.out)
+
+    def _wire_only(self, wire: n.WireOnly, begun: dict[str, int]) -> None:
+        if isinstance(wire, n.Constant):
+            self.out += wire.value
+            return
+        self.sums.append((len(self.out), begun[wire.since] if wire.since else None, wire))
+        self.out += bytes(wire.wire.size)
+
+    def _asked(self, record: Any, field: n.Field, when: When, path: str) -> bool:
+        """Return whether a field is to be written; refuse one that its condition forbids, or misses."""
+        value = getattr(record, field.name)
+        if holds(when, reach(record, when.field)):
+            if value is None:
+                raise EncodeError(f"is missing, and {when.field} asks for it", rule="field_missing", path=path)
+            return True
+        if value is not None and value != field.default:
+            raise EncodeError(f"must be absent, as {when.field} says", rule="field_not_allowed", path=path)
+        return False
 
     def _present(self, field: n.Field, value: Any) -> bool:
         match field.when:
@@ -200,6 +298,8 @@ class _Writer:
                 return value is not None
             case n.IfLeft() | n.With():
                 return value is not None
+            case When():
+                return self._asked(self.message, field, field.when, field.key)
             case _:
                 assert_never(field.when)
 
@@ -217,20 +317,39 @@ class _Writer:
                 self._run(wire, value, path)
             case n.Nested(struct=cls):
                 self._struct(cls, value, path)
+            case n.Bits():
+                self.out += self._bits(wire, value, path)
+            case n.Varint() | n.Digits():
+                self.out += self._number(wire, value, path)
+            case n.Sized(length=length, inner=inner):
+                outer, self.out = self.out, bytearray()
+                self._write(inner, value, path)
+                written, self.out = self.out, outer
+                self.out += self._number(length, len(written), path) + written
             case n.Many(element=element, count=count):
-                if isinstance(count, n.Int):
-                    self.out += self._int_bytes(count, len(value), path)
-                elif count is not None and count != len(value):
+                if isinstance(count, n.Int | n.Varint | n.Digits):
+                    self.out += self._number(count, len(value), path)
+                elif isinstance(count, int) and count != len(value):
                     raise EncodeError(f"{count} elements are needed, {len(value)} given", rule="count_fits", path=path)
+                starts = []
                 for i, item in enumerate(value):
+                    starts.append(len(self.out))
                     self._write(element, item, f"{path}[{i}]")
+                if isinstance(count, bytes):
+                    self._end_list(count, starts, path)
             case n.Cells():
-                for i, cell in enumerate(value):
-                    self._cell(wire, cell, f"{path}[{i}]")
+                self.out += cells_writer(wire)(value, path)
             case n.Tags():
                 self._tags(wire, value, path)
             case _:
                 raise AssertionError(f"{wire!r} is not a wire node")
+
+    def _end_list(self, end: bytes, starts: list[int], path: str) -> None:
+        """Write what stands behind the last element; refuse elements that begin like that."""
+        self.out += end
+        for i, start in enumerate(starts):
+            if self.out.startswith(end, start):
+                raise EncodeError(f"begins with {end!r}, which ends the list", rule="terminator", path=f"{path}[{i}]")
 
     def _struct(self, cls: Any, value: Any, path: str) -> None:
         prefix = f"{path}." if path else ""
@@ -239,7 +358,14 @@ class _Writer:
             total = sum(len(getattr(value, name)) for name in limit.fields)
             if total > limit.most:
                 raise EncodeError(f"{total} bytes, at most {limit.most}", rule=limit.rule, path=path)
+        begun: dict[str, int] = {}
         for field in fields:
+            begun[field.name] = len(self.out)
+            if isinstance(field.wire, n.WireOnly):
+                self._wire_only(field.wire, begun)
+                continue
+            if isinstance(field.when, When) and not self._asked(value, field, field.when, prefix + field.key):
+                continue
             if isinstance(field.when, n.Unless) and getattr(value, field.when.field) in field.when.values:
                 if not isinstance(field.wire, n.Length) and getattr(value, field.name) != field.default:
                     where = prefix + field.key
@@ -261,6 +387,13 @@ class _Writer:
         except OverflowError:
             raise EncodeError(f"{value} does not fit in {wire.size} bytes", rule="int_range", path=path) from None
 
+    def _number(self, wire: n.Number, value: Any, path: str) -> bytes:
+        if isinstance(wire, n.Int):
+            return self._int_bytes(wire, value, path)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise EncodeError(f"{value!r} is not an integer", rule="int_range", path=path)
+        return write_numeral(wire, value, path)
+
     def _float_bytes(self, wire: n.Float, value: Any, path: str) -> bytes:
         try:
             return struct.pack(float_format(wire), value)
@@ -279,8 +412,12 @@ class _Writer:
             raise EncodeError("must not be empty", rule="text_empty", path=path)
         if wire.most is not None and len(raw) > wire.most:
             raise EncodeError(f"{len(raw)} bytes, at most {wire.most}", rule=f"{kind}_limit", path=path)
-        if isinstance(wire.length, n.Int):
-            self.out += self._int_bytes(wire.length, len(raw), path)
+        if isinstance(wire.length, bytes):
+            if (raw + wire.length).find(wire.length) != len(raw):
+                raise EncodeError(f"{wire.length!r} ends it, and is inside", rule="terminator", path=path)
+            raw += wire.length
+        elif isinstance(wire.length, n.Int | n.Varint | n.Digits):
+            self.out += self._number(wire.length, len(raw), path)
         self.out += raw
 
     def _content(self, wire: n.Run[Any], value: Any, path: str) -> bytes:
@@ -309,24 +446,6 @@ class _Writer:
             raise EncodeError(f"is not {wire.charset.upper()}", rule="text_utf8", path=path) from None
         except (TypeError, AttributeError, ValueError) as error:
             raise EncodeError(f"{value!r}: {error}"[:300], rule="field_type", path=path) from None
-
-    def _cell(self, wire: n.Cells[Any], cell: Cell, path: str) -> None:
-        code, kind = next(((i, k) for i, k in enumerate(wire.types) if k.name == cell.type), (None, None))
-        if code is None or kind is None:
-            raise EncodeError(f"{cell.type!r} is not a field type", rule="cell_type", path=path)
-        if not 0 <= cell.fid <= wire.id_max:
-            raise EncodeError(f"field id {cell.fid} is not within 0..{wire.id_max}", rule="cell_id", path=path)
-        head = cell.fid << wire.id_shift | code << wire.type_shift | (wire.flag_mask if cell.group_bit else 0)
-        self.out += self._int_bytes(wire.head, head, path)
-        match kind.wire:
-            case None:
-                pass
-            case n.Run() as run:
-                self._run(run, cell.value, path, "cell")
-            case n.Float(size=size, little=little) if cell.bits is not None:
-                self.out += self._int_bytes(n.Int(size, False, little), cell.bits, path)
-            case other:
-                self._write(other, cell.value, path)
 
     def _tags(self, wire: n.Tags[Any], value: Any, path: str) -> None:
         rows = {row.name: row for row in tag_rows(wire.struct)}

@@ -11,7 +11,9 @@ from typing import Any, assert_never
 
 from ..errors import BadValue, DecodeError, Incomplete, LimitExceeded
 from ..spec import nodes as n
-from ..spec.resolve import Layout, MessageNode, resolve_fields
+from ..spec.plain import beyond
+from ..spec.resolve import Layout, MessageNode, resolve_fields, size_of
+from .numerals import bits_of, read_numeral, shortest
 
 Buffer = bytes | bytearray | memoryview
 
@@ -27,10 +29,16 @@ class Header:
     head_end: int | None = None
     mask_at: int | None = None
     kept: dict[str, int] | None = None
+    stop: int | None = None
+    """Where the payload ends, if not with the frame."""
 
 
 def read_int(wire: n.Int, data: Buffer, at: int) -> int:
     return int.from_bytes(data[at : at + wire.size], "little" if wire.little else "big", signed=wire.signed)
+
+
+def read_code(wire: n.Int | n.Bits, data: Buffer, at: int) -> int:
+    return read_int(wire, data, at) if isinstance(wire, n.Int) else bits_of(wire, read_int(wire.wire, data, at))
 
 
 def read_header(layout: Layout, data: Buffer, start: int, end: int) -> Header:
@@ -76,20 +84,57 @@ def measure(layout: Layout, data: Buffer, start: int, end: int) -> Header:
                 at += part.wire.size
             case n.Code(name=name, wire=wire, early=early):
                 if early:
-                    _need(at + wire.size, available, name, at)
-                    header.code = read_int(wire, data, start + at)
+                    _need(at + code_width(wire), available, name, at)
+                    header.code = read_code(wire, data, start + at)
                     _judge_code(layout, header, name, at)
                 header.code_at = at
-                at += wire.size
+                at += size_of(wire)
             case n.Kept(name=name):
                 header.kept = (header.kept or {}) | {name: at}
                 at += layout.part_size(part)
             case n.Line():
                 pass
+            case n.Trailer(value=value):
+                header.stop = header.length - len(value)
+            case n.Until():
+                _find_end(part, data, start, at, available, header)
             case _:
                 assert_never(part)
     header.payload = at
+    if beyond(layout) and (header.length if header.stop is None else header.stop) < at:
+        size = next((p for p in layout.frame.parts if isinstance(p, n.Size)), None)
+        raise BadValue(
+            f"a frame of {header.length} bytes is shorter than its header",
+            rule=size.rule if size is not None else "frame_limit",
+            path=size.name if size is not None else "",
+            offset=0,
+        )
     return header
+
+
+def code_width(wire: n.Int | n.Bits) -> int:
+    """Return the bytes in which a code stands."""
+    return wire.size if isinstance(wire, n.Int) else wire.wire.size
+
+
+def _find_end(part: n.Until, data: Buffer, start: int, at: int, available: int, header: Header) -> None:
+    """Set the length of a frame that ends with certain bytes."""
+    _need(at, available, part.name, at)
+    reach = at + part.most + len(part.end)
+    found = bytes(data[start + at : start + min(available, reach)]).find(part.end)
+    if found < 0 and available >= reach:
+        raise LimitExceeded(
+            f"no {part.end!r} within {part.most} bytes",
+            rule=part.rule,
+            path=part.name,
+            offset=at,
+            limit=part.most,
+            actual=available - at,
+        )
+    if found < 0:
+        _need(available + 1, available, part.name, at)
+    header.stop = at + found
+    header.length = header.stop + len(part.end)
 
 
 def plausible(layout: Layout, data: Buffer, start: int, end: int) -> bool | None:
@@ -102,15 +147,19 @@ def plausible(layout: Layout, data: Buffer, start: int, end: int) -> bool | None
         return None
     except DecodeError:
         return False
+    if header.code_at is None and not any(isinstance(part, n.Line) for part in layout.frame.parts):
+        (only,) = layout.messages.values()
+        return (header.length if header.stop is None else header.stop) - header.payload >= least_payload(layout, only)
     if header.code_at is None:
         return _plausible_line(layout, data, start + header.payload, min(end, start + header.length), end)
     if header.mask_at is not None:
         return True
     part = next(p for p in layout.frame.parts if isinstance(p, n.Code))
-    if header.code_at + part.wire.size > end - start:
+    if header.code_at + code_width(part.wire) > end - start:
         return None
-    node = layout.messages.get(read_int(part.wire, data, start + header.code_at))
-    return node is not None and header.length - header.payload >= least_payload(layout, node)
+    node = layout.messages.get(read_code(part.wire, data, start + header.code_at))
+    stop = header.length if header.stop is None else header.stop
+    return node is not None and stop - header.payload >= least_payload(layout, node)
 
 
 def _plausible_line(layout: Layout, data: Buffer, start: int, frame_end: int, end: int) -> bool | None:
@@ -155,8 +204,18 @@ def smallest(wire: Any, layout: Layout) -> int:
     match wire:
         case n.Int(size=size) | n.Float(size=size) | n.Fixed(size=size):
             return size
-        case n.Bool():
-            return 1
+        case n.Bool() | n.Bits() | n.Constant() | n.Checksum():
+            return size_of(wire)
+        case n.Varint() | n.Digits():
+            return shortest(wire)
+        case n.Sized(length=number) | n.Many(count=n.Varint() | n.Digits() as number):
+            return smallest(number, layout)
+        case n.Many(count=bytes() as end):
+            return len(end)
+        case n.Run(length=n.Varint() | n.Digits() as number, least=least):
+            return shortest(number) + least
+        case n.Run(length=bytes() as end, least=least):
+            return least + len(end)
         case n.Run(length=n.Int(size=size), least=least):
             return size + least
         case n.Run() | n.Cells() | n.Tags() | n.Word() | n.Body():
@@ -197,6 +256,8 @@ def _read_size(part: n.Size, data: Buffer, start: int, at: int, available: int, 
     """Sets the length of the frame; gives the position behind the length (and behind a mask key)."""
     if isinstance(part.wire, n.Escaped):
         value, behind = _read_escaped(part.wire, part.name, data, start, at, available, header)
+    elif isinstance(part.wire, n.Varint | n.Digits):
+        value, behind = _read_number(part, part.wire, data, start, at, available)
     else:
         _need(at + part.wire.size, available, part.name, at)
         value, behind = read_int(part.wire, data, start + at), at + part.wire.size
@@ -221,8 +282,22 @@ def _read_size(part: n.Size, data: Buffer, start: int, at: int, available: int, 
     if header.mask_at is not None:
         _need(behind + 4, available, "mask_key", behind)
         behind += 4
-    header.length = value if part.counts == "whole" else value + behind
+    header.length = part.plus + (value if part.counts == "whole" else value + behind)
     return behind
+
+
+def _read_number(
+    part: n.Size, wire: n.Varint | n.Digits, data: Buffer, start: int, at: int, available: int
+) -> tuple[int, int]:
+    try:
+        value, behind = read_numeral(wire, data, start + at, start + available, part.name)
+    except Incomplete:
+        _need(available + 1, available, part.name, at)
+        raise
+    except DecodeError as error:
+        error.offset = at + (error.offset or 0)
+        raise
+    return value, behind - start
 
 
 def _read_escaped(

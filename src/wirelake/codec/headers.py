@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import assert_never
 
 from ..spec import nodes as n
+from ..spec.plain import beyond
 from ..spec.resolve import Layout, MessageNode
 from .numbers import FORMATS, byte_order, code_bytes, code_position, unpacker
 
@@ -40,6 +41,8 @@ class Shape:
                     continue
                 case n.Line():
                     continue
+                case n.Trailer() | n.Until():
+                    raise AssertionError(f"{part!r} is for the exact reader")
                 case _:
                     assert_never(part)
             self.index[part] = len(self.index)
@@ -53,7 +56,7 @@ class Shape:
 def compile_measure(layout: Layout, undecided: tuple[Layout, ...] = ()) -> Measure:
     """A function ``(buffer, start, end) -> length``: of a frame that is all there and whose header is good, else 0."""
     size = next((p for p in layout.frame.parts if isinstance(p, n.Size)), None)
-    if size is None:
+    if size is None or beyond(layout):
         return lambda buffer, start, end: 0
     if undecided:
         return _measure_undisputed(layout, undecided)

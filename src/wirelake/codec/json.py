@@ -78,7 +78,7 @@ def show_fields(message: Any, node: MessageNode, layout: Layout) -> dict[str, An
     looked = looked_into(message)
     body_absent = node.body is not None and getattr(message, node.body.name) is None
     for field in node.fields:
-        if field.view_of and (not looked or body_absent):
+        if isinstance(field.wire, n.WireOnly) or (field.view_of and (not looked or body_absent)):
             continue
         value = getattr(message, field.name)
         if value is UNSET:
@@ -97,7 +97,7 @@ def show_fields(message: Any, node: MessageNode, layout: Layout) -> dict[str, An
 def _show_into(fields: dict[str, Any], key: str, wire: Any, value: Any, layout: Layout) -> None:
     if isinstance(wire, n.Nested) and wire.flat:
         for inner in struct_fields(wire.struct, layout):
-            if not isinstance(inner.wire, n.Length) and not _absent(inner, getattr(value, inner.name)):
+            if not isinstance(inner.wire, n.Length | n.WireOnly) and not _absent(inner, getattr(value, inner.name)):
                 _show_into(fields, f"{key}.{inner.key}", inner.wire, getattr(value, inner.name), layout)
     else:
         fields[key] = _show(wire, value, layout)
@@ -110,8 +110,10 @@ def _absent(field: n.Field, value: Any) -> bool:
 
 def _show(wire: Any, value: Any, layout: Layout) -> Any:
     match wire:
-        case n.Int() | n.Bool() | n.Word():
+        case n.Int() | n.Bool() | n.Word() | n.Bits() | n.Varint() | n.Digits():
             return value
+        case n.Sized(inner=inner):
+            return _show(inner, value, layout)
         case n.Float():
             return show_float(value)
         case n.Fixed():
@@ -141,7 +143,7 @@ def _show(wire: Any, value: Any, layout: Layout) -> Any:
 def _show_struct(cls: Any, value: Any, layout: Layout) -> dict[str, Any]:
     shown: dict[str, Any] = {}
     for field in struct_fields(cls, layout):
-        if isinstance(field.wire, n.Length):
+        if isinstance(field.wire, n.Length | n.WireOnly):
             continue
         inner = getattr(value, field.name)
         if not _absent(field, inner):
@@ -187,6 +189,8 @@ def from_json(layout: Layout, shown: Any) -> Any:
     fields = shown["fields"]
     values: dict[str, Any] = {}
     for field in node.fields:
+        if isinstance(field.wire, n.WireOnly):
+            continue
         value = _read_from(fields, field.key, field, layout)
         if value is not UNSET:
             values[field.name] = value
@@ -225,7 +229,7 @@ def _inside(key: str, error: EncodeError) -> EncodeError:
 def _read_struct(cls: Any, fields: dict[str, Any], prefix: str, layout: Layout) -> Any:
     values = {}
     for field in struct_fields(cls, layout):
-        if isinstance(field.wire, n.Length):
+        if isinstance(field.wire, n.Length | n.WireOnly):
             continue
         value = _read_from(fields, prefix + field.key, field, layout)
         if value is not UNSET:
@@ -235,8 +239,10 @@ def _read_struct(cls: Any, fields: dict[str, Any], prefix: str, layout: Layout) 
 
 def _read(wire: Any, shown: Any, layout: Layout) -> Any:
     match wire:
-        case n.Int():
+        case n.Int() | n.Bits() | n.Varint() | n.Digits():
             return _whole(shown, "an integer is needed")
+        case n.Sized(inner=inner):
+            return _read(inner, shown, layout)
         case n.Bool():
             if not isinstance(shown, bool):
                 raise ValueError("true or false is needed")

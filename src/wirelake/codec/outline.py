@@ -13,10 +13,12 @@ from typing import assert_never
 
 from ..errors import DecodeError, Incomplete
 from ..spec import nodes as n
+from ..spec.plain import beyond
 from ..spec.resolve import Layout
 from .frame import Buffer, least_payload, measure, plausible
 from .headers import NO_LIMIT, Shape
 from .numbers import code_bytes, code_position, unpacker
+from .numerals import bits_of
 
 Outline = Callable[[bytes | bytearray, int, int], int]
 """``(buffer, start, end)`` -> the length that a plausible frame at ``start`` claims, 0 if there is none, or UNKNOWN."""
@@ -101,6 +103,8 @@ def outlines_for(layouts: tuple[Layout, ...]) -> Outlines:
 @lru_cache(maxsize=128)
 def compile_outline(layout: Layout) -> Outline:
     size = next((part for part in layout.frame.parts if isinstance(part, n.Size)), None)
+    if beyond(layout):
+        return lambda buffer, start, end: _outline(layout, buffer, start, end)
     if size is not None and isinstance(size.wire, n.Escaped):
         return _escaped_outline(layout, size, size.wire)
     shape = Shape(layout)
@@ -126,7 +130,7 @@ def _least_payloads(layout: Layout) -> dict[bytes, int]:
 def _bytes_read(layout: Layout) -> int:
     """Return how many bytes decide the outline, whatever follows them; 0 if that depends on the message."""
     size = next((part for part in layout.frame.parts if isinstance(part, n.Size)), None)
-    if size is None or not isinstance(size.wire, n.Escaped):
+    if size is None or not isinstance(size.wire, n.Escaped) or beyond(layout):
         return 0
     part, code_at = code_position(layout)
     read: int = code_at + size.wire.wide.size + max(part.wire.size, 4)
@@ -162,7 +166,7 @@ def compile_claim(layout: Layout) -> Outline:
     """Return what tells the length that a header claims, whatever follows it; UNKNOWN, or below BROKEN by as many as
     bytes are good."""
     size = next((part for part in layout.frame.parts if isinstance(part, n.Size)), None)
-    if size is None or not isinstance(size.wire, n.Escaped):
+    if size is None or not isinstance(size.wire, n.Escaped) or beyond(layout):
         return lambda buffer, start, end: _claim(layout, buffer, start, end)
     wire, escape = size.wire, size.wire.escape
     magic = b"".join(part.value for part in layout.frame.parts if isinstance(part, n.Magic))
@@ -245,6 +249,8 @@ def _fixed_outline(layout: Layout, size: n.Size, shape: Shape) -> Outline:
 
 def _start_pattern(layout: Layout) -> bytes:
     """What the first bytes of a frame look like."""
+    if beyond(layout):
+        return _loose_pattern(layout)
     pattern = b""
     for part in layout.frame.parts:
         match part:
@@ -260,9 +266,33 @@ def _start_pattern(layout: Layout) -> bytes:
                 pattern += b".{%d}" % layout.part_size(part)
             case n.Line():
                 pattern += _word_pattern(layout, part)
+            case n.Trailer() | n.Until():
+                raise AssertionError(f"{part!r} is for the exact reader")
             case _:
                 assert_never(part)
     return pattern
+
+
+def _loose_pattern(layout: Layout) -> bytes:
+    """What the first bytes look like, as far as they have a fixed place."""
+    pattern = b""
+    for part in layout.frame.parts:
+        match part:
+            case n.Magic(value=value):
+                pattern += re.escape(value)
+            case n.Code(wire=n.Int()):
+                pattern += _any_of(code_bytes(part, code) for code in layout.messages)
+            case n.Code(wire=n.Bits(wire=n.Int(size=1)) as bits):
+                return pattern + _one_byte_of(byte for byte in range(256) if bits_of(bits, byte) in layout.messages)
+            case n.Size(wire=n.Digits(base=10, low=low)):
+                return pattern + (b"[0-9]" if low >= 0 else b"[-0-9]")
+            case n.Size(wire=n.Int(size=size)) | n.Head(wire=n.Int(size=size)):
+                pattern += b".{%d}" % size
+            case n.Kept():
+                pattern += b".{%d}" % layout.part_size(part)
+            case _:
+                break
+    return pattern or b"."
 
 
 def _any_of(choices: Iterable[bytes]) -> bytes:
@@ -302,6 +332,8 @@ def _bounded(wire: n.Int, most: int | None) -> bytes:
 
 
 def _pattern_width(layout: Layout) -> int:
+    if beyond(layout):
+        return max(layout.size_before(), 1)
     width = layout.size_before()
     for part in layout.frame.parts:
         if isinstance(part, n.Line):

@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
+from ..errors import EncodeError
 from ..spec import nodes as n
 from ..spec.declare import Cell
-from .numbers import decoding, unpacker
+from .headers import NO_LIMIT
+from .numbers import FORMATS, byte_order, decoding, float_format, unpacker
 
 _FEW_BYTES = 128
 """Fewer are read sooner than skimmed."""
@@ -127,6 +129,65 @@ def cells_reader(wire: n.Cells[Any]) -> Callable[[bytes, int, int], tuple[list[C
         return found, p
 
     return read
+
+
+@lru_cache(maxsize=64)
+def cells_writer(wire: n.Cells[Any]) -> Callable[[Iterable[Cell], str], bytes]:
+    """Return a function that writes cells; EncodeError names the place, which begins with the path that it is given."""
+    kinds = {kind.name: (code << wire.type_shift, *_packers(wire, kind.wire)) for code, kind in enumerate(wire.types)}
+    id_shift, id_max, flag_mask = wire.id_shift, wire.id_max, wire.flag_mask
+
+    def write(cells: Iterable[Cell], path: str) -> bytes:
+        parts: list[bytes] = []
+        try:
+            for cell in cells:
+                fid = cell.fid
+                if cell.type not in kinds:
+                    raise EncodeError(f"{cell.type!r} is not a field type", rule="cell_type")
+                if not 0 <= fid <= id_max:
+                    raise EncodeError(f"field id {fid} is not within 0..{id_max}", rule="cell_id")
+                code, pack, pack_bits = kinds[cell.type]
+                head = fid << id_shift | code | (flag_mask if cell.group_bit else 0)
+                bits = cell.bits
+                parts.append(pack(head, cell.value) if bits is None else pack_bits(head, bits))
+        except EncodeError as error:
+            error.path = f"{path}[{len(parts)}]"
+            raise
+        except (struct.error, OverflowError) as error:
+            raise EncodeError(f"{cell.value!r}: {error}", rule="int_range", path=f"{path}[{len(parts)}]") from None
+        return b"".join(parts)
+
+    return write
+
+
+def _packers(wire: n.Cells[Any], value: Any) -> tuple[Callable[[int, Any], bytes], Callable[[int, int], bytes]]:
+    """What writes head and value of a cell, and head and bits of one whose value does not say them."""
+    head = byte_order(wire.head) + FORMATS[wire.head.size, wire.head.signed]
+    pack_head = struct.Struct(head).pack
+    match value:
+        case n.Int(size=size, signed=signed):
+            pack = struct.Struct(head + FORMATS[size, signed]).pack
+            return pack, pack
+        case n.Float(size=size):
+            return struct.Struct(head + float_format(value)[1:]).pack, struct.Struct(head + FORMATS[size, False]).pack
+        case n.Run(length=n.Int(size=size), content=content, charset=charset):
+            pack_both, most = struct.Struct(head + FORMATS[size, False]).pack, value.most or NO_LIMIT
+            kinds: tuple[Any, ...] = (bytes, bytearray, memoryview) if content == "bytes" else (str,)
+
+            def pack_run(bits: int, given: Any) -> bytes:
+                if not isinstance(given, kinds):
+                    raise EncodeError(f"{type(given).__name__} is no value of this type", rule="field_type")
+                try:
+                    raw = given.encode(charset) if content != "bytes" else bytes(given)
+                except UnicodeEncodeError:
+                    raise EncodeError(f"is not {charset.upper()}", rule="text_utf8") from None
+                if len(raw) > most:
+                    raise EncodeError(f"{len(raw)} bytes, at most {most}", rule="cell_limit")
+                return pack_both(bits, len(raw)) + raw
+
+            return pack_run, pack_run
+        case _:
+            return lambda bits, _: pack_head(bits), lambda bits, _: pack_head(bits)
 
 
 # --- records

@@ -14,14 +14,29 @@ from typing import Any, assert_never
 
 import msgspec
 
-from ..errors import BadValue, DecodeError, LimitExceeded, Truncated
+from ..errors import BadValue, DecodeError, Incomplete, LimitExceeded, Truncated
 from ..spec import nodes as n
+from ..spec.conditions import holds
+from ..spec.conduct import When
 from ..spec.declare import Cell, tag_rows
 from ..spec.derive import derive, reach
-from ..spec.resolve import Layout, MessageNode
+from ..spec.resolve import Layout, MessageNode, size_of
+from .checksums import SUMS
 from .content import read_json, read_msgpack
-from .frame import Header, kept_fields, read_header, read_int, smallest, struct_fields, unknown_code, unmask
+from .frame import (
+    Header,
+    kept_fields,
+    measure,
+    read_code,
+    read_header,
+    read_int,
+    smallest,
+    struct_fields,
+    unknown_code,
+    unmask,
+)
 from .numbers import float_format
+from .numerals import bits_of, read_numeral
 from .records import cells_reader
 
 UNSET = msgspec.UNSET
@@ -55,6 +70,21 @@ def walk(layout: Layout, data: bytes, trace: list[Seen] | None = None) -> Any:
         raise error.locate(layout.protocol.name, reader.name, reader.data if inside else data) from None
 
 
+def walk_incomplete(layout: Layout, data: bytes, trace: list[Seen]) -> str:
+    """Fill the trace with the fields that an incomplete frame has; return the name of its message, if known."""
+    reader = Reader(layout, trace)
+    try:
+        header = measure(layout, data, 0, len(data))
+        header.length = len(data)
+        reader.read(data, header)
+    except Incomplete:
+        reader.data = data
+        reader._trace_header(Header(len(data), len(data)))
+    except (DecodeError, IndexError):
+        pass
+    return reader.name
+
+
 class Reader:
     """Reads one frame. ``at`` moves forward, ``end`` bounds the range that is being read."""
 
@@ -69,6 +99,8 @@ class Reader:
         self.head_end: int | None = None
         self.words: list[tuple[int, bytes]] = []
         self.scope: dict[str, Any] = {}
+        self.begun: dict[str, int] = {}
+        """Where the fields of the structure that is being read begin."""
 
     def bad(self, detail: str, rule: str, path: str = "", at: int | None = None) -> BadValue:
         """Return the error for a value at ``at``, or where the reader is."""
@@ -85,16 +117,15 @@ class Reader:
         if header.mask_at is not None:
             frame = unmask(frame, 0, header)
         self.data = frame
-        self.at, self.end = header.payload, header.length
+        self.at, self.end = header.payload, header.length if header.stop is None else header.stop
+        self._trailer()
         self.head_end = header.head_end
         self._trace_header(header)
         node = self._message_node(header)
         self.name, self.code = node.name, node.code
         values: dict[str, Any] = {}
         for name, at in (header.kept or {}).items():
-            field = node.field(name)
-            values[name] = frame[at : at + field.wire.size]
-            self._see(field.key, at, field.wire.size, values[name], "bytes")
+            values[name] = self._kept(node.field(name), at)
         if header.mask_at is not None:
             values[_mask_name(self.layout)] = frame[header.mask_at : header.mask_at + 4]
         in_frame = kept_fields(self.layout)
@@ -104,13 +135,39 @@ class Reader:
         message = node.cls(**values, wire_length=header.length, notes=notes, layout=self.layout)
         return self._views(node, message)
 
+    def _kept(self, field: n.Field, at: int) -> Any:
+        """Return a field that travels in the header."""
+        if isinstance(field.wire, n.Fixed):
+            raw = self.data[at : at + field.wire.size]
+            self._see(field.key, at, field.wire.size, raw, "bytes")
+            return raw
+        place, self.at = self.at, at
+        value = self._value(field.wire, field.key)
+        self.at = place
+        return value
+
+    def _trailer(self) -> None:
+        """Check what stands behind the payload."""
+        for part in self.layout.frame.parts:
+            if isinstance(part, n.Trailer):
+                given = self.data[self.end : self.end + len(part.value)]
+                if given != part.value:
+                    detail = f"ends with {given.hex(' ')}, not with {part.value.hex(' ')}"
+                    raise self.bad(detail, "trailer", part.name, self.end)
+                self._see(part.name, self.end, len(given), given, "trailer")
+            elif isinstance(part, n.Until):
+                self._see(part.name, self.end, len(part.end), part.end, "end of the frame")
+
     def _message_node(self, header: Header) -> MessageNode:
+        if header.code_at is None and not any(isinstance(p, n.Line) for p in self.layout.frame.parts):
+            (only,) = self.layout.messages.values()
+            return only
         line = next((p for p in self.layout.frame.parts if isinstance(p, n.Line)), None)
         if line is not None:
             return self._line(line)
         part = next(p for p in self.layout.frame.parts if isinstance(p, n.Code))
         assert header.code_at is not None
-        code = read_int(part.wire, self.data, header.code_at)
+        code = read_code(part.wire, self.data, header.code_at)
         node = self.layout.messages.get(code)
         if node is None:
             raise unknown_code(code, part.name, header.code_at)
@@ -127,15 +184,19 @@ class Reader:
 
     def _fields(self, fields: tuple[n.Field, ...], values: dict[str, Any], prefix: str) -> None:
         outer, self.scope = self.scope, values
-        for field in fields:
+        begun, self.begun = self.begun, {}
+        for field, spare in zip(fields, spare_bytes(fields), strict=True):
             if field.view_of or field.name in values:
                 continue
             if not self._present(field.when, values):
                 continue
+            self.begun[field.name] = self.at
+            self.end -= spare
             value = self._value(field.wire, prefix + field.key)
+            self.end += spare
             if value is not UNSET:
                 values[field.name] = value
-        self.scope = outer
+        self.scope, self.begun = outer, begun
 
     def _present(self, when: n.Condition | None, values: dict[str, Any]) -> bool:
         match when:
@@ -150,6 +211,8 @@ class Reader:
                 return self.at < self.end
             case n.With(field=name):
                 return name in values
+            case When(field=path):
+                return holds(when, _reach(values, path))
             case _:
                 assert_never(when)
 
@@ -187,6 +250,16 @@ class Reader:
                 return raw
             case n.Run():
                 return self._run(wire, path)
+            case n.Bits():
+                return self._bits(wire, path)
+            case n.Varint() | n.Digits():
+                return self._numeral(wire, path)
+            case n.Constant():
+                return self._constant(wire, path)
+            case n.Checksum():
+                return self._checksum(wire, path)
+            case n.Sized():
+                return self._sized(wire, path)
             case n.Length(wire=inner):
                 return self._size(inner, path, "")
             case n.Nested(struct=struct):
@@ -220,10 +293,67 @@ class Reader:
             raise self.bad(f"{value} is not within {wire.low}..{wire.high}", wire.rule, path, at)
         return value
 
-    def _size(self, wire: n.Int, path: str, what: str) -> int:
+    def _bits(self, wire: n.Bits, path: str) -> int:
+        at, whole = self.at, wire.wire
+        if whole.size > self.end - at and self.end >= at:
+            raise self._too_short(f"{whole.size} bytes are needed", whole.size, "int_fits", path, at)
+        value = bits_of(wire, read_int(whole, self.data, at))
+        name = f"bit {wire.shift}" if wire.width == 1 else f"bits {wire.shift}..{wire.shift + wire.width - 1}"
+        self._see(path, at, whole.size, value, f"{name} of uint{whole.size * 8}", whole.labels)
+        if (whole.low is not None and value < whole.low) or (whole.high is not None and value > whole.high):
+            raise self.bad(f"{value} is not within {whole.low}..{whole.high}", whole.rule, path, at)
+        self.at += size_of(wire)
+        return value
+
+    def _numeral(self, wire: n.Varint | n.Digits, path: str, what: str = "") -> int:
+        at = self.at
+        try:
+            value, self.at = read_numeral(wire, self.data, at, self.end, path)
+        except Incomplete as error:
+            needed = error.needed
+            raise self._too_short(f"{needed} bytes are needed", needed, "int_fits", path, at) from None
+        except DecodeError as error:
+            error.offset = at + (error.offset or 0)
+            raise
+        self._see(path, at, self.at - at, value, what or ("varint" if isinstance(wire, n.Varint) else "digits"))
+        return value
+
+    def _constant(self, wire: n.Constant, path: str) -> Any:
+        at = self.at
+        given = self._take(len(wire.value), path, "bytes_fits")
+        wrong = next((i for i, (a, b) in enumerate(zip(given, wire.value, strict=True)) if a != b), None)
+        if wrong is not None:
+            raise self.bad(f"{given.hex(' ')} is not {wire.value.hex(' ')}", wire.rule, path, at + wrong)
+        self._see(path, at, len(given), given, "constant")
+        return UNSET
+
+    def _checksum(self, wire: n.Checksum, path: str) -> Any:
+        at = self.at
+        given = read_int(wire.wire, self._take(wire.wire.size, path, "int_fits"), 0)
+        begin = self.begun[wire.since] if wire.since else 0
+        wanted = SUMS[wire.kind](self.data[begin:at])
+        self._see(path, at, wire.wire.size, given, f"{wire.kind} of bytes {begin}..{at - 1}")
+        if given != wanted:
+            raise self.bad(f"{wire.kind} is {given:#x}, the bytes have {wanted:#x}", "checksum", path, at)
+        return UNSET
+
+    def _sized(self, wire: n.Sized[Any], path: str) -> Any:
+        at = self.at
+        size = self._size(wire.length, path, "length")
+        if size > self.end - self.at:
+            raise self._too_short(f"{size} bytes", size, "bytes_fits", path, at)
+        outer, self.end = self.end, self.at + size
+        value = self._value(wire.inner, path)
+        if self.at != self.end:
+            detail = f"{self.end - self.at} of {size} bytes are left behind the value"
+            raise self.bad(detail, "leftover_bytes", path)
+        self.end = outer
+        return value
+
+    def _size(self, wire: n.Number, path: str, what: str) -> int:
         """Read a length or a count."""
         at = self.at
-        size = self._int(wire, path, what)
+        size = self._int(wire, path, what) if isinstance(wire, n.Int) else self._numeral(wire, path, what)
         if size < 0:
             rule = "negative_count" if what == "count" else "negative_length"
             raise self.bad(f"{what or 'length'} {size} is negative", rule, path, at)
@@ -247,6 +377,7 @@ class Reader:
     def _run(self, wire: n.Run[Any], path: str, rules: str = "") -> Any:
         at = self.at
         size = self._run_length(wire, path)
+        behind = len(wire.length) if isinstance(wire.length, bytes) else 0
         kind = "text" if wire.content in ("text", "strict_text") else "bytes"
         if size < wire.least:
             raise self.bad(f"{kind} of {size} bytes, at least {wire.least}", "text_empty", path, at)
@@ -257,12 +388,18 @@ class Reader:
             raise self._too_short(f"{kind} of {size} bytes", size, f"{rules or kind}_fits", path, at)
         start = self.at
         raw = self.data[start : start + size]
-        self.at += size
+        self.at += size + behind
         return self._content(wire, raw, start, path, rules)
 
     def _run_length(self, wire: n.Run[Any], path: str) -> int:
         if wire.length is None:
             return self.end - self.at
+        if isinstance(wire.length, bytes):
+            found = self.data.find(wire.length, self.at, self.end)
+            if found < 0:
+                needed = self.end - self.at + 1
+                raise self._too_short(f"no {wire.length!r} ends it", needed, "terminator", path, self.at)
+            return found - self.at
         if isinstance(wire.length, str):
             length: int = self.scope[wire.length]
             return length
@@ -300,6 +437,8 @@ class Reader:
             while self.at < self.end:
                 found.append(self._value(wire.element, f"{path}[{len(found)}]"))
             return tuple(found)
+        if isinstance(wire.count, bytes):
+            return self._until(wire.element, wire.count, path)
         at = self.at
         count = wire.count if isinstance(wire.count, int) else self._size(wire.count, path, "count")
         least = smallest(wire.element, self.layout)
@@ -308,6 +447,17 @@ class Reader:
             raise self._too_short(what, count * least, "count_fits", path, at)
         for i in range(count):
             found.append(self._value(wire.element, f"{path}[{i}]"))
+        return tuple(found)
+
+    def _until(self, element: Any, end: bytes, path: str) -> tuple[Any, ...]:
+        """Read elements up to the bytes that stand behind the last one."""
+        found: list[Any] = []
+        while not self.data.startswith(end, self.at, self.end):
+            if self.at >= self.end:
+                raise self._too_short(f"no {end!r} ends the list", len(end), "terminator", path, self.at)
+            found.append(self._value(element, f"{path}[{len(found)}]"))
+        self._see(path, self.at, len(end), end, "end of the list")
+        self.at += len(end)
         return tuple(found)
 
     def _cells(self, wire: n.Cells[Any], path: str) -> tuple[Cell, ...]:
@@ -495,6 +645,8 @@ class Reader:
             return
         at = 0
         for part in self.layout.frame.parts:
+            if at + self.layout.part_size(part) > len(self.data):
+                return
             match part:
                 case n.Size(name=name, wire=n.Escaped() as escaped):
                     size = (header.mask_at or header.code_at or header.payload) - at
@@ -509,13 +661,22 @@ class Reader:
                     continue
                 case n.Magic(value=magic, name=name):
                     self._see(name, at, len(magic), magic, "magic")
+                case n.Size(name=name, wire=n.Varint() | n.Digits() as number):
+                    try:
+                        value, behind = read_numeral(number, self.data, at, len(self.data), name)
+                    except DecodeError:
+                        return
+                    self._see(name, at, behind - at, value, "length")
+                    at = behind
+                    continue
                 case n.Size(name=name, wire=wire) | n.Head(name=name, wire=wire):
                     self._see(name, at, wire.size, read_int(wire, self.data, at), "length")
                 case n.Code(name=name, wire=wire):
-                    code = read_int(wire, self.data, at)
+                    code = read_code(wire, self.data, at)
                     node = self.layout.messages.get(code)
-                    self._see(name, at, wire.size, code, node.name if node else "unknown")
-                case n.Kept() | n.Line():
+                    size = wire.size if isinstance(wire, n.Int) else wire.wire.size
+                    self._see(name, at, size, code, node.name if node else "unknown")
+                case n.Kept() | n.Line() | n.Trailer() | n.Until():
                     pass
                 case _:
                     assert_never(part)
@@ -531,6 +692,25 @@ def _strict(raw: bytes, wire: n.Run[Any], rules: str) -> str:
     except UnicodeDecodeError as error:
         detail = f"is not {wire.charset.upper()}"
         raise BadValue(detail, rule=f"{rules or 'text'}_utf8", offset=error.start) from None
+
+
+@lru_cache(maxsize=1024)
+def spare_bytes(fields: tuple[n.Field, ...]) -> tuple[int, ...]:
+    """Return for each field how many bytes what follows it needs, where that is not part of the record."""
+    spare = [0] * len(fields)
+    total = 0
+    for i in reversed(range(len(fields))):
+        spare[i] = total
+        if not isinstance(fields[i].wire, n.WireOnly):
+            break
+        total += size_of(fields[i].wire)
+    return tuple(spare)
+
+
+def _reach(values: dict[str, Any], path: str) -> Any:
+    first, _, inner = path.partition(".")
+    value = values.get(first)
+    return reach(value, inner) if inner and value is not None else value
 
 
 def _has_all(value: Any, names: tuple[str, ...]) -> bool:

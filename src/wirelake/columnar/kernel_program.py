@@ -571,6 +571,8 @@ class Lowering:
                     rows.append([f.KEPT, next(iter(self.layout.messages.values())).field(name).wire.size, 0, 0, 0, 0])
                 case n.Line():
                     rows.append([f.LINE, 0, 0, 0, 0, 0])
+                case n.Trailer() | n.Until():
+                    raise AssertionError(f"{part!r} is for the exact reader")
                 case _:
                     assert_never(part)
         return np.array(rows, np.int64).reshape(-1), np.frombuffer(magic or b"\0", np.uint8)

@@ -35,6 +35,8 @@ def row_of(message: Any, wanted: frozenset[str] | None = None) -> dict[str, Any]
     looked = looked_into(message)
     body_absent = node.body is not None and getattr(message, node.body.name) is None
     for field in node.fields:
+        if isinstance(field.wire, n.WireOnly):
+            continue
         name = field.column or field.key
         if wanted is not None and name not in wanted:
             continue

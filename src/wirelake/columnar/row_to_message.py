@@ -59,7 +59,7 @@ def _message(layout: Layout, node: MessageNode, row: Mapping[str, Any]) -> Any:
     )
     values: dict[str, Any] = {}
     for field in node.fields:
-        if isinstance(field.wire, n.Signature | n.Length):
+        if isinstance(field.wire, n.Signature | n.Length | n.WireOnly):
             continue
         value = row.get(field.column or field.key)
         read = reader.field(field, value, field.key)
@@ -98,6 +98,8 @@ class _Reader:
                 return read_shown_free(self._json(value, path))
             case n.Run(content="json"):
                 return self._json(value, path)
+            case n.Sized(inner=inner):
+                return self.value(inner, value, path)
             case n.Nested(struct=cls):
                 return self._struct(cls, value, path)
             case n.Many(element=element):
@@ -123,7 +125,7 @@ class _Reader:
     def _struct(self, cls: Any, value: Any, path: str) -> Any:
         values = {}
         for field in struct_fields(cls, self.layout):
-            if isinstance(field.wire, n.Length):
+            if isinstance(field.wire, n.Length | n.WireOnly):
                 continue
             name = field.column or field.key
             inner = self.field(field, _member(value, name, path), f"{path}.{name}")

@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 from ..errors import DecodeError
 from ..spec import nodes as n
 from ..spec.columns import columns as table_columns
+from ..spec.plain import beyond
 from ..spec.resolve import Layout
 from .message_to_row import row_of
+from .nulls import nulls
 from .schema import default_columns, schema
 
 
@@ -46,8 +48,8 @@ class Selection:
         self.wanted = frozenset(self.fields)
 
     def fast(self, layout: Layout, undecided: tuple[Layout, ...]) -> Any:
-        """Return the kernel with its program for a layout, or None without numba."""
-        module = load_kernel()
+        """Return the kernel with its program for a layout; None without numba, and for what the kernel cannot read."""
+        module = load_kernel() if not beyond(layout) else None
         return module.fast_for(layout, self.fields, undecided) if module is not None else None
 
     def of_messages(self, messages: list[tuple[int, Any]]) -> pa.RecordBatch:
@@ -79,7 +81,7 @@ class Selection:
                 case "notes":
                     arrays.append(filled.notes())
                 case "raw_text":
-                    arrays.append(pa.nulls(filled.rows, kind.type))
+                    arrays.append(nulls(filled.rows, kind.type))
                 case name:
                     arrays.append(filled.column(name))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
@@ -95,7 +97,7 @@ def concat(batches: list[pa.RecordBatch], kind: pa.Schema) -> pa.RecordBatch:
     arrays = []
     for pieces, declared in zip(columns, kind, strict=True):
         is_null = all(piece.null_count == len(piece) for piece in pieces)
-        arrays.append(pa.nulls(rows, declared.type) if is_null else pa.concat_arrays(pieces))
+        arrays.append(nulls(rows, declared.type) if is_null else pa.concat_arrays(pieces))
         pieces.clear()
     return pa.RecordBatch.from_arrays(arrays, schema=kind)
 

@@ -23,6 +23,7 @@ from ..spec.declare import tag_rows
 from ..spec.resolve import MessageNode
 from .kernel_program import Program, Slots
 from .message_to_row import render
+from .nulls import nulls
 from .schema import CELL, arrow_type
 
 Mask = NDArray[np.bool_] | None
@@ -69,7 +70,7 @@ class Filled:
         """The oddities that the kernel tolerates: known padding."""
         padded = np.flatnonzero(self.row_padded[: self.rows])
         if not len(padded):
-            return pa.nulls(self.rows, pa.list_(pa.string()))
+            return nulls(self.rows, pa.list_(pa.string()))
         nodes = list(self.program.layout.messages.values())
         notes: list[list[str] | None] = [None] * self.rows
         for row in padded:
@@ -88,7 +89,7 @@ class Filled:
         if made.column.kind == "word":
             return self.named_by_message([node.word for node in self.program.layout.messages.values()])
         if not self._anywhere(made.column):
-            return pa.nulls(self.rows, arrow_type(made.column))
+            return nulls(self.rows, arrow_type(made.column))
         return self._array(made, self.rows, self._has(made.column))
 
     def named_by_message(self, names: list[str]) -> pa.Array:
@@ -148,7 +149,7 @@ class Filled:
         column, slot = made.column, made.slot
         count = int(self.fill[slot] - self.base[slot]) // 3
         if count == 0:
-            return pa.nulls(rows, arrow_type(column))
+            return nulls(rows, arrow_type(column))
         if column.free:
             return self._rendered(made, rows)
         if column.type in ("string", "binary"):
@@ -240,7 +241,7 @@ class Filled:
 
     def _derived(self, column: Column) -> pa.Array:
         if not self._anywhere(column):
-            return pa.nulls(self.rows, arrow_type(column))
+            return nulls(self.rows, arrow_type(column))
         has = self._has(column)
         assert column.how is not None
         values, known = self._derive(column.how)
@@ -290,7 +291,7 @@ class Filled:
     def _payload(self) -> NDArray[np.int64]:
         parts = self.program.layout.frame.parts
         at = next(i for i, part in enumerate(parts) if isinstance(part, n.Size))
-        behind = sum(p.wire.size for p in parts[at + 1 :] if isinstance(p, n.Code))
+        behind = int(sum(p.wire.size for p in parts[at + 1 :] if isinstance(p, n.Code)))
         return self.lengths - self.payloads + behind
 
     def _present(self, name: str) -> NDArray[np.bool_]:

@@ -1,1 +1,1 @@
-"""The demonstration: live and generated traffic with faults, recorded, turned into a lake and a report."""
+"""The demonstration: live traffic with faults, recorded, turned into a lake and a report."""

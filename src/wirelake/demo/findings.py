@@ -9,7 +9,6 @@ from typing import Any
 
 from ..lake import Lake
 from ..report.lifelines import CLIENT_NAMES
-from .scenes import SCENES
 
 FREQUENT = 20
 """Requests from which on a 95th percentile says more than the slowest one."""
@@ -159,6 +158,6 @@ def _a(message: str) -> str:
     return f"an {message}" if message[0] in "aeiou" else f"a {message}"
 
 
-def _interest(row: Row) -> tuple[int, int, Any]:
-    """Order live traffic first, breaches of the life cycle before others, then by time."""
-    return row["protocol"] not in SCENES, row["rule"] != "state", row["ts"]
+def _interest(row: Row) -> tuple[bool, Any]:
+    """Order breaches of the life cycle before others, then by time."""
+    return row["rule"] != "state", row["ts"]

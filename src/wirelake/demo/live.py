@@ -53,22 +53,26 @@ async def perform(directory: Path, *, messages: int, seconds: float, seed: int, 
         hub = await stack.enter_async_context(Hub(hub_settings()))
         stack.callback(recorder.end)
         recorder.start()
-        proxies: dict[str, Proxy] = {}
-        for name in SCENES:
-            upstream = parse_address(hub.listening[name])
-            proxies[name] = Proxy(("127.0.0.1", 0), upstream, recorder, protocol=name)
-            await proxies[name].start()
-            stack.push_async_callback(proxies[name].stop, DRAIN_SECONDS)
+        proxies: list[Proxy] = []
+
+        async def tap(name: str, address: str) -> str:
+            proxy = Proxy(("127.0.0.1", 0), parse_address(address), recorder, protocol=name)
+            await proxy.start()
+            stack.push_async_callback(proxy.stop, DRAIN_SECONDS)
+            proxies.append(proxy)
+            return f"{name}://{show_address(proxy.listening[0])}"
+
+        urls = {name: await tap(name, hub.listening[name]) for name in SCENES}
         began_us = time.time_ns() // 1000
         begun()
         async with asyncio.TaskGroup() as group:
             for name, scene in SCENES.items():
                 for number, part in enumerate(scene.parts):
-                    url = f"{name}://{show_address(proxies[name].listening[0])}"
-                    stage = Stage(url, messages // len(SCENES), seconds, f"{seed} {name} {number}")
+                    share = messages // len(SCENES)
+                    stage = Stage(urls[name], share, seconds, f"{seed} {name} {number}", partial(tap, name))
                     group.create_task(part(stage))
     took = time.time_ns() / 1e9 - began_us / 1e6
-    return Played(began_us, took, sum(proxy.counts["connections"] for proxy in proxies.values()), recorder.recorded)
+    return Played(began_us, took, sum(proxy.counts["connections"] for proxy in proxies), recorder.recorded)
 
 
 class Live:

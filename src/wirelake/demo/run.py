@@ -10,42 +10,24 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ..lake import Lake
-from ..protocols import BUILT_IN
 from ..report import write_report
 from ..spark.pipeline import Report, ingest
 from ..spark.start import SparkStart
-from . import generated
 from .findings import sentences
 from .live import Live, Played
 from .scenes import SCENES
 
-STEPS = 5
-LIVE_SHARE = 0.6
-LIVE_PER_SECOND = 1500
+STEPS = 4
+MOST_PER_SECOND = 1500
 """Messages that scenes, hub and tap manage in one process while Spark starts."""
-USUAL_MESSAGES, USUAL_SECONDS = 8000, 16.0
-LEAST_SECONDS, MOST_SECONDS = 6.0, 40.0
+USUAL_MESSAGES, USUAL_SECONDS, LEAST_SECONDS = 8000, 16.0, 6.0
 POLL_SECONDS = 0.1
 
 
-@dataclass(frozen=True)
-class Size:
-    """How many messages in how many seconds: twice as many take a little longer, at a higher rate."""
-
-    messages: int
-
-    @property
-    def seconds(self) -> float:
-        wanted = USUAL_SECONDS * math.pow(self.messages / USUAL_MESSAGES, 0.35)
-        return min(MOST_SECONDS, max(LEAST_SECONDS, wanted))
-
-    @property
-    def live(self) -> int:
-        return round(min(LIVE_SHARE * self.messages, LIVE_PER_SECOND * self.seconds))
-
-    @property
-    def generated(self) -> int:
-        return self.messages - self.live
+def seconds_for(messages: int) -> float:
+    """Return how long the traffic takes: twice as many messages take a little longer, until they come too fast."""
+    wanted = USUAL_SECONDS * math.pow(messages / USUAL_MESSAGES, 0.35)
+    return max(LEAST_SECONDS, wanted, messages / MOST_PER_SECOND)
 
 
 class Show(Protocol):
@@ -91,7 +73,6 @@ def run(
     Starts the engine, and ends it.
     """
     began = time.monotonic()
-    size = Size(messages)
     capture, lake = folder / "capture", folder / "lake"
     report.parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
@@ -100,12 +81,11 @@ def run(
         show.step(1, "start Spark; it continues while there is traffic")
         engine.start()
         engine.wait_until_up()
-        played = _play(capture, size, seed, show)
-        _generate(capture, size, seed, played, show)
-        show.step(4, "turn the capture into tables with Spark")
+        played = _play(capture, messages, seed, show)
+        show.step(3, "turn the capture into tables with Spark")
         _wait_for(engine, show)
         ingested = ingest(engine.context(), [str(capture)], str(lake), final=True, progress=show)
-    show.step(5, "write the report from the tables")
+    show.step(4, "write the report from the tables")
     made = Lake.open(lake, create=False)
     look_at = sentences(made)
     show.stage("querying", 0, "queries")
@@ -121,28 +101,20 @@ def _wait_for(engine: SparkStart, show: Show) -> None:
             show.add(1)
 
 
-def _play(capture: Path, size: Size, seed: int, show: Show) -> Played:
-    names = " and ".join(SCENES)
-    show.step(2, f"serve {names} from a hub; clients talk to it through a tap for {size.seconds:.0f} s")
+def _play(capture: Path, messages: int, seed: int, show: Show) -> Played:
+    seconds = seconds_for(messages)
+    *names, last = SCENES
+    served = f"serve {', '.join(names)} and {last} from a hub"
+    show.step(2, f"{served}; clients talk to it through a tap for {seconds:.0f} s")
     capture.mkdir(parents=True, exist_ok=True)
-    live = Live(capture, messages=size.live, seconds=size.seconds, seed=seed)
+    live = Live(capture, messages=messages, seconds=seconds, seed=seed)
     with ExitStack() as stack:
         stack.callback(live.stop)
         live.start()
-        total, shown = round(size.seconds), 0
+        total, shown = round(seconds), 0
         show.stage("traffic", total, "s")
         while not live.wait(POLL_SECONDS):
             now = min(int(live.passed), total)
             show.add(now - shown)
             shown = now
     return live.result()
-
-
-def _generate(capture: Path, size: Size, seed: int, played: Played, show: Show) -> None:
-    """Generate the protocols that have no live scene, in the same seconds."""
-    names = [name for name in BUILT_IN if name not in SCENES]
-    if names:
-        show.step(3, f"add generated conversations of {' and '.join(names)} in the same seconds")
-        show.stage("generating", 0, "messages")
-        count, start_us, seconds = size.generated, played.began_us, played.seconds
-        generated.write(capture, names, messages=count, seed=seed, start_us=start_us, seconds=seconds, made=show.add)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from random import Random
@@ -37,14 +37,20 @@ def slowness(at: float) -> float:
     return 1 + 32 * math.sin(math.pi * (at - begin) / (end - begin)) if begin < at < end else 1.0
 
 
+Tap = Callable[[str], Awaitable[str]]
+
+
 @dataclass
 class Stage:
-    """The time of one scene. ``messages``: about how many it puts on the wire."""
+    """The time of one scene. ``messages``: about how many it puts on the wire. ``tap`` records what goes to another
+    server of the scene, too: given its address, it returns the URL to connect to instead.
+    """
 
     url: str
     messages: int
     seconds: float
     seed: str
+    tap: Tap
     began: float = field(default_factory=lambda: asyncio.get_running_loop().time())
 
     def __post_init__(self) -> None:

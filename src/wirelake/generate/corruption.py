@@ -32,7 +32,7 @@ def corrupt(layout: Layout, frame: bytes, rng: Random) -> tuple[bytes, Corruptio
         garbage = rng.randbytes(1 + int(rng.expovariate(0.05)))
         return frame[:at] + garbage + frame[at:], Corruption("insert", at, len(garbage), frame)
     size = next((part for part in layout.frame.parts if isinstance(part, n.Size)), None)
-    if kind == 3 and size is not None:
+    if kind == 3 and size is not None and not isinstance(size.wire, n.Varint | n.Digits):
         return _false_length(frame, layout.size_before(size), size, rng)
     flipped = bytes([frame[at] ^ (1 + int(rng.random() * 255))])
     return frame[:at] + flipped + frame[at + 1 :], Corruption("flip", at, 1, frame)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from typing import Any, NamedTuple, assert_never
 
@@ -12,7 +13,10 @@ import msgspec
 from ..codec.frame import struct_fields
 from ..codec.walk import read_word
 from ..spec import nodes as n
+from ..spec.conditions import holds
+from ..spec.conduct import When
 from ..spec.declare import Cell
+from ..spec.derive import reach
 from ..spec.resolve import Layout
 from .patterns import texts
 
@@ -43,6 +47,18 @@ def int_bounds(wire: n.Int) -> tuple[int, int]:
     bits = wire.size * 8
     low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if wire.signed else (0, (1 << bits) - 1)
     return (low if wire.low is None else wire.low), (high if wire.high is None else wire.high)
+
+
+def _as_int(wire: n.Bits | n.Varint | n.Digits) -> n.Int:
+    """Return an integer with the same values."""
+    match wire:
+        case n.Bits(wire=whole, width=width):
+            high = whole.high if whole.high is not None else (1 << width) - 1
+            return replace(whole, low=whole.low or 0, high=high)
+        case n.Varint(most_bytes=most_bytes):
+            return n.Int(8, False, False, low=0, high=min((1 << 7 * most_bytes) - 1, (1 << 63) - 1))
+        case n.Digits(low=low, high=high):
+            return n.Int(8, True, False, low=low, high=high)
 
 
 def _int(wire: n.Int) -> Maker:
@@ -183,6 +199,10 @@ def _run(wire: n.Run[Any], most: int | None = None) -> Maker:
     limits = [limit for limit in (wire.most, most) if limit is not None]
     if isinstance(wire.length, n.Int):
         limits.append(int_bounds(wire.length)[1])
+    elif isinstance(wire.length, n.Varint | n.Digits):
+        limits.append(int_bounds(_as_int(wire.length))[1])
+    if isinstance(wire.length, bytes):
+        return _without(wire.length, _run(replace(wire, length=None), most), least)
     limit = min(limits, default=None)
     may_be_absent = wire.absent_if_empty
     match wire.content:
@@ -204,10 +224,28 @@ def _run(wire: n.Run[Any], most: int | None = None) -> Maker:
             assert_never(wire.content)
 
 
+def _without(end: bytes, make: Maker, least: int) -> Maker:
+    """Return what makes the same values without the bytes that end them."""
+
+    def drawn(draw: Draw) -> Any:
+        value = make(draw)
+        raw = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
+        for byte in set(end):
+            raw = raw.replace(bytes([byte]), b"")
+        raw = raw.ljust(least, b"x" if b"x" not in end else b"y")
+        return raw.decode("utf-8", "surrogateescape") if isinstance(value, str) else raw
+
+    return drawn
+
+
 def value_maker(wire: Any, layout: Layout) -> Maker:
     match wire:
         case n.Int():
             return _int(wire)
+        case n.Bits() | n.Varint() | n.Digits():
+            return _int(_as_int(wire))
+        case n.Sized(inner=inner):
+            return value_maker(inner, layout)
         case n.Bool():
             return lambda draw: draw.rng.random() < 0.5
         case n.Float():
@@ -226,12 +264,16 @@ def value_maker(wire: Any, layout: Layout) -> Maker:
             raise AssertionError(f"{wire!r} is not a wire node")
 
 
+def _counting(count: n.Number) -> n.Int:
+    return count if isinstance(count, n.Int) else _as_int(count)
+
+
 def _many(wire: n.Many[Any], layout: Layout) -> Maker:
     element = value_maker(wire.element, layout)
     count = wire.count
     if isinstance(count, int):
         return lambda draw: tuple([element(draw) for _ in range(count)])
-    most = None if count is None else int_bounds(count)[1]
+    most = None if count is None or isinstance(count, bytes) else int_bounds(_counting(count))[1]
 
     def make(draw: Draw) -> tuple[Any, ...]:
         kind = draw.rng.random()
@@ -275,7 +317,7 @@ def _steps(fields: tuple[n.Field, ...], layout: Layout) -> list[Step]:
         wire = field.wire
         if isinstance(wire, n.Run) and isinstance(wire.length, str):
             steps.append(field_step(field, _run(wire, int_bounds(lengths[wire.length])[1]), fields))
-        elif not isinstance(wire, n.Length):
+        elif not isinstance(wire, n.Length | n.WireOnly):
             steps.append(field_step(field, value_maker(wire, layout), fields))
     return steps
 
@@ -313,12 +355,20 @@ def conditional(field: n.Field, step: Step) -> Step:
             return lambda draw, values: step(draw, values) if values[other] not in off else None
         case n.With(field=other):
             return lambda draw, values: step(draw, values) if values.get(other) is not None else None
+        case When(field=path) as when:
+            return lambda draw, values: step(draw, values) if holds(when, _reach(values, path)) else None
         case n.HeadReaches():
             return lambda draw, values: step(draw, values) if values[WITH_IDS] else None
         case n.IfLeft():
             raise AssertionError(f"{field.name} has no value that could be left")
         case _:
             assert_never(field.when)
+
+
+def _reach(values: Values, path: str) -> Any:
+    first, _, inner = path.partition(".")
+    value = values.get(first)
+    return reach(value, inner) if inner and value is not None else value
 
 
 def cells_maker(wire: n.Cells[Any], layout: Layout, signature: n.Signature[Any] | None = None) -> Maker:
@@ -413,3 +463,15 @@ def _text_word(wire: n.Word[Any], line: n.Line) -> Maker:
     # To write a text by its pattern is slow, so most are taken from a stock.
     stock = [fresh(Draw(Random(i))) for i in range(200)]
     return lambda draw: _pick(draw.rng, stock) if draw.size >= 1 and draw.rng.random() < 0.8 else fresh(draw)
+
+
+_PLACES = ("orders", "prices", "stock", "billing", "alarms", "meters", "users", "reports")
+_PARTS = ("north", "south", "east", "west", "daily", "live", "1", "2", "3", "main")
+
+
+def address(rng: Random, least: int = 0, most: int | None = None) -> str:
+    """A text that reads like a topic, a service or a name, and fits."""
+    text = _PLACES[int(rng.random() * len(_PLACES))]
+    longer = f"{text}.{_PARTS[int(rng.random() * len(_PARTS))]}"
+    text = longer if most is None or len(longer) <= most else text
+    return text.ljust(least, "x")[:most]

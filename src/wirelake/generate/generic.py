@@ -13,12 +13,21 @@ from typing import Any
 import msgspec
 
 from ..spec import nodes as n
+from ..spec.conditions import holds
+from ..spec.conduct import REFUSED, REPLY, REQUEST, STATUS, Selection
+from ..spec.derive import reach
 from ..spec.resolve import MessageNode
+from . import draws
 from .simulation import Link, Process, Stage
-from .truth import Direction, Exchange, opposite
+from .truth import Direction, Exchange, Outcome, opposite
 from .values import random_message
 
 _NO_REPLY = 0.02
+DIRECTION = "direction"
+"""What conditions call the side that sends."""
+_SIDES: tuple[tuple[Direction, str], ...] = (("to_server", "client"), ("to_client", "server"))
+_TRIES = 20
+_MOST_REFUSALS = 200
 _REMEMBERED = 200
 """So many correlations are not used again."""
 
@@ -34,7 +43,10 @@ def _connection(stage: Stage, number: int) -> Process:
     yield stage.delay(500)
     while stage.more and (choices := talk.choices()):
         yield stage.pause(20_000)
-        talk.step(*stage.pick(choices))
+        if stage.breaks():
+            talk.break_rule()
+        else:
+            talk.step(*stage.pick(choices))
     while talk.open:
         yield stage.delay(2_000)
         if not talk.reply():
@@ -57,18 +69,23 @@ class _Talk:
         self.state = self.cycle.initial if self.cycle is not None else ""
         self.open: deque[tuple[Exchange, MessageNode, Any]] = deque()
         self.used: deque[Any] = deque(maxlen=_REMEMBERED)
+        self.asked: set[Any] = set()
+        self.last_reply: tuple[Direction, MessageNode, Any] | None = None
+        self.parts = stage.layout.protocol.conduct.parts
         self.replies = {node.answer for node in self.layout.messages.values() if node.answer is not None}
+        named = (self.layout.named(part.reply) for part in self.parts if part.part == REQUEST)
+        self.replies |= {node.code for node in named if node is not None}
 
     def choices(self) -> list[tuple[Direction, MessageNode | None]]:
         """What may come next; None stands for a reply to an open request."""
         found: list[tuple[Direction, MessageNode | None]] = [
             (direction, node)
             for direction, node in self._permitted()
-            if node.code not in self.replies and not self._is_end(self._next(direction, node))
+            if not self._is_reply(direction, node) and not self._is_end(self._next(direction, node))
         ]
         if any(self._may_reply(entry) for entry in self.open):
             found += [("to_client", None)] * max(1, len(found))
-        return found or list(self._permitted())
+        return found or [(side, node) for side, node in self._permitted() if not self._is_reply(side, node)]
 
     def farewells(self) -> list[tuple[Direction, MessageNode]]:
         """Messages behind which nothing more may come."""
@@ -78,8 +95,7 @@ class _Talk:
         return self.cycle is not None and not (self.cycle.client.get(state or "") or self.cycle.server.get(state or ""))
 
     def _permitted(self) -> Iterator[tuple[Direction, MessageNode]]:
-        sides: tuple[tuple[Direction, str], ...] = (("to_server", "client"), ("to_client", "server"))
-        for direction, side in sides:
+        for direction, side in _SIDES:
             for node in self.layout.messages.values():
                 if node.sent_by in (side, "both") and self._next(direction, node) is not None:
                     yield direction, node
@@ -96,26 +112,140 @@ class _Talk:
             self.reply()
             return
         message = self._fresh(node)
-        if node.answer is None:
+        reply = self._reply_to(direction, node, message)
+        if reply is None:
             self.link.send(direction, message)
         else:
-            correlation = _read(message, _path(node.fields, "correlation"))
-            address = _read(message, _path(node.fields, "address"))
-            exchange = self.link.ask(direction, message, _shown(address), _shown(correlation))
-            if not self.stage.chance(_NO_REPLY):
-                self.open.append((exchange, self.layout.messages[node.answer], correlation))
+            exchange, correlation = self._ask(direction, node, message)
+            is_lost = self.stage.chance(_NO_REPLY)
+            if not is_lost or self._waits_after(direction, node):
+                self.open.append((exchange, reply, correlation))
         self.state = self._next(direction, node) or self.state
+
+    def _is_reply(self, direction: Direction, node: MessageNode) -> bool:
+        """Return whether a message of this side only ever replies."""
+        found = node.code in self.replies
+        for part in self.parts:
+            is_about_sides = part.conditions and all(one.field == DIRECTION for one in part.conditions)
+            if is_about_sides and _is_named(part, node) and all(holds(one, direction) for one in part.conditions):
+                found = part.part == REPLY
+        return found
+
+    def _reply_to(self, direction: Direction, node: MessageNode, message: Any) -> MessageNode | None:
+        """Return the message that replies to this one, if one does."""
+        found = self.layout.messages[node.answer] if node.answer is not None else None
+        for part in self.parts:
+            if _selects(part, direction, node, message):
+                found = self.layout.named(part.reply) if part.part == REQUEST else None
+        return found
+
+    def _waits_after(self, direction: Direction, node: MessageNode) -> bool:
+        """Return whether behind this request nothing but a reply may come: without one, the connection would stand."""
+        if self.cycle is None:
+            return False
+        state = self._next(direction, node) or self.state
+        replies = {self.layout.messages[code].name for code in self.replies}
+        allowed = {*self.cycle.client.get(state, {}), *self.cycle.server.get(state, {})}
+        return bool(allowed) and allowed <= replies
+
+    def _ask(self, direction: Direction, node: MessageNode, message: Any, **how: Any) -> tuple[Exchange, Any]:
+        correlation = _read(message, _path(node.fields, "correlation"))
+        address = _read(message, _path(node.fields, "address"))
+        return self.link.ask(direction, message, _shown(address), _shown(correlation), **how), correlation
 
     def _fresh(self, node: MessageNode) -> Any:
         """A message whose correlation was not used lately, if that is possible."""
-        path = _path(node.fields, "correlation") if node.answer is not None else ()
-        for _ in range(20):
-            message = random_message(self.layout, node, self.stage.rng)
+        path = _path(node.fields, "correlation")
+        for _ in range(_TRIES):
+            message = self._message(node)
             if not path or _read(message, path) not in self.used:
                 break
         if path:
             self.used.append(_read(message, path))
+            self.asked.add(_read(message, path))
         return message
+
+    def _outcome(self, direction: Direction, node: MessageNode, message: Any) -> Outcome:
+        """Return what the conduct says that a reply means."""
+        outcome: Outcome = "ok"
+        for result in self.layout.protocol.conduct.results:
+            if _selects(result, direction, node, message):
+                outcome = result.result
+        return outcome
+
+    def _refuses(self, node: MessageNode, message: Any) -> bool:
+        """Return whether a message ends a handshake by a refusal, behind which nothing more may come."""
+        refusals = (one for one in self.layout.protocol.conduct.introductions if one.handshake == REFUSED)
+        return any(_selects(one, "to_client", node, message) for one in refusals)
+
+    def _message(self, node: MessageNode) -> Any:
+        """A random message that refuses nobody, and whose address, if it is a text, reads like one."""
+        for _ in range(_MOST_REFUSALS):
+            message = random_message(self.layout, node, self.stage.rng)
+            if not self._refuses(node, message):
+                break
+        path = _path(node.fields, "address")
+        wire = _wire(node.fields, path)
+        if not isinstance(wire, n.Run) or wire.content not in ("text", "strict_text") or _read(message, path) is None:
+            return message
+        return _write(message, path, draws.address(self.stage.rng, wire.least, wire.most))
+
+    # --- breaking rules
+
+    def break_rule(self) -> None:
+        """Send a valid message out of sequence, if the declaration forbids any now."""
+        faults = [
+            fault for fault in (self._out_of_state, self._reply_to_nothing, self._reply_again) if fault(send=False)
+        ]
+        if faults:
+            self.stage.pick(faults)(send=True)
+
+    def _out_of_state(self, *, send: bool) -> bool:
+        """A message that the life cycle does not allow in this state."""
+        forbidden = [
+            (direction, node)
+            for direction, side in _SIDES
+            for node in self.layout.messages.values()
+            if node.sent_by in (side, "both") and self._next(direction, node) is None
+        ]
+        if forbidden and send:
+            direction, node = self.stage.pick(forbidden)
+            message = self._fresh(node)
+            if node.answer is None:
+                self.link.violate("state", direction, message)
+            else:
+                self._ask(direction, node, message, breaks="state")
+        return bool(forbidden)
+
+    def _reply_to_nothing(self, *, send: bool) -> bool:
+        """A reply with a correlation that no request had."""
+        direction: Direction = "to_client"
+        known = [self.layout.messages[code] for code in self.replies]
+        nodes = [node for node in known if self._next(direction, node) is not None and node.sent_by != "client"]
+        nodes = [node for node in nodes if _path(node.fields, "correlation") and self._has_one_reply()]
+        if nodes and send:
+            message = self._message(node := self.stage.pick(nodes))
+            correlation = _read(message, _path(node.fields, "correlation"))
+            if correlation not in self.asked:
+                self.link.violate("unexpected_reply", direction, message)
+                self.asked.add(correlation)
+                self.used.append(correlation)
+        return bool(nodes)
+
+    def _reply_again(self, *, send: bool) -> bool:
+        """The last reply once more."""
+        if self.last_reply is None or not self._has_one_reply():
+            return False
+        direction, node, correlation = self.last_reply
+        if self._next(direction, node) is None:
+            return False
+        if send:
+            self.link.violate("duplicate_reply", direction, self._reply_with(node, correlation))
+        return True
+
+    def _has_one_reply(self) -> bool:
+        conduct = self.layout.protocol.conduct
+        return conduct.streams is None and conduct.facts is None and not conduct.matching.shared
 
     def _may_reply(self, entry: tuple[Exchange, MessageNode, Any]) -> bool:
         return self._next(opposite(entry[0].direction), entry[1]) is not None
@@ -128,13 +258,39 @@ class _Talk:
         entry = self.stage.pick(possible[:4])
         self.open.remove(entry)
         exchange, node, correlation = entry
-        message = random_message(self.layout, node, self.stage.rng)
-        path = _path(node.fields, "correlation")
-        if path and correlation is not None:
-            message = _write(message, path, correlation)
-        self.link.reply(exchange, message, status=None)
+        message = self._reply_with(node, correlation)
+        self.link.reply(exchange, message, self._outcome(opposite(exchange.direction), node, message))
+        self.last_reply = opposite(exchange.direction), node, correlation
         self.state = self._next(opposite(exchange.direction), node) or self.state
         return True
+
+    def _reply_with(self, node: MessageNode, correlation: Any) -> Any:
+        message = self._message(node)
+        path = _path(node.fields, "correlation")
+        return _write(message, path, correlation) if path and correlation is not None else message
+
+
+def _is_named(selection: Selection, node: MessageNode) -> bool:
+    return not selection.messages or node.name in selection.messages
+
+
+def _selects(selection: Selection, direction: Direction, node: MessageNode, message: Any) -> bool:
+    """Return whether a message is among those that the conduct selects."""
+    return _is_named(selection, node) and all(
+        holds(one, _value(one.field, direction, node, message)) for one in selection.conditions
+    )
+
+
+def _value(path: str, direction: Direction, node: MessageNode, message: Any) -> Any:
+    """Return what a condition is about; None where the message has no such field."""
+    if path == DIRECTION:
+        return direction
+    if path == STATUS:
+        return _read(message, _path(node.fields, "status"))
+    names = {field.column or field.key: field.name for field in node.fields}
+    first, _, inner = path.partition(".")
+    value = getattr(message, names[first]) if first in names else None
+    return reach(value, inner) if inner and value is not None else value
 
 
 def _path(fields: tuple[n.Field, ...], role: str) -> tuple[str, ...]:
@@ -146,6 +302,14 @@ def _path(fields: tuple[n.Field, ...], role: str) -> tuple[str, ...]:
         if inner:
             return (field.name, *inner)
     return ()
+
+
+def _wire(fields: tuple[n.Field, ...], path: tuple[str, ...]) -> Any:
+    """Return the wire node at a path."""
+    for name in path:
+        field = next(f for f in fields if f.name == name)
+        fields = getattr(getattr(field.wire, "struct", None), "__wire_fields__", ())
+    return field.wire if path else None
 
 
 def _read(record: Any, path: tuple[str, ...]) -> Any:

@@ -145,6 +145,8 @@ class Stage:
     ipv6: float = 0.0
     violations: float = 0.0
     pace: float = 1.0
+    first_port: int = 0
+    """Where the ports of clients begin, so that the connections of two runs are not the same."""
     sent: int = 0
 
     def __post_init__(self) -> None:
@@ -192,8 +194,11 @@ class Stage:
         hosts = f"10.{self.network}.{1 + client // 250}.{1 + client % 250}", f"10.{self.network}.0.{10 + server}"
         if int((number + 1) * self.ipv6) > int(number * self.ipv6):
             hosts = f"fd00:{self.network}::1:{1 + client:x}", f"fd00:{self.network}::{16 + server:x}"
-        connection = Connection(number, self.layout, (hosts[0], 32768 + number * 7 % 28000), (hosts[1], port))
+        connection = Connection(number, self.layout, (hosts[0], self._client_port(number)), (hosts[1], port))
         return Link(self, connection)
+
+    def _client_port(self, number: int) -> int:
+        return 32768 + (self.first_port + number * 7) % 28000
 
 
 class Link:

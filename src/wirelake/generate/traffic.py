@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import blake2b
 from itertools import takewhile
 from random import Random
 from typing import Any
@@ -61,6 +62,8 @@ class Traffic:
     start_us: int
     dials: Dials
     seconds: float | None = None
+    run: str = ""
+    """Names the connections: traffic of the same name has the same ones."""
 
     @property
     def protocols(self) -> tuple[n.Protocol, ...]:
@@ -75,10 +78,16 @@ class Traffic:
         simulation = Simulation(self.start_us, truth, dials.corrupt, Random(f"{self.seed} damage"))
         for network, scene in enumerate(self.scenes, start=1):
             rng = Random(f"{self.seed} {scene.layout.protocol.name}")
-            shares = dials.ipv6, dials.violations, scene.pace
+            shares = dials.ipv6, dials.violations, scene.pace, self._first_port()
             scene.script(Stage(simulation, scene.layout, rng, scene.messages, scene.connections, network, *shares))
         end_us = math.inf if self.seconds is None else self.start_us + self.seconds * 1e6
         return takewhile(lambda item: item.ts_us <= end_us, simulation.run())
+
+    def _first_port(self) -> int:
+        """Return where client ports begin: another place for other traffic, the same for the same."""
+        scenes = [(each.layout.protocol.name, each.messages, each.connections, each.pace) for each in self.scenes]
+        name = self.run or f"{self.seed} {self.start_us} {self.dials} {scenes}"
+        return int.from_bytes(blake2b(name.encode(), digest_size=4).digest(), "big") % 28000
 
     @cached_property
     def truth(self) -> Truth:
@@ -103,6 +112,7 @@ def generate(
     gaps: float = 0.0,
     pace: float = 1.0,
     seconds: float | None = None,
+    run: str = "",
     **options: Any,
 ) -> Traffic:
     """Return traffic of one protocol, or of several at the same time.
@@ -118,6 +128,9 @@ def generate(
 
     ``pace`` is how much more often than usual peers begin something; how long replies take stays as it is. After
     ``seconds`` nothing more is seen, whatever is under way: connections stay open.
+
+    Other arguments give other connections, so that two captures can go into one lake; traffic with the same ``run`` has
+    the same ones.
     """
     dials = Dials(corrupt, ipv6, violations, disorder, gaps)
     if messages < 0 or connections < 1:
@@ -133,7 +146,7 @@ def generate(
         Scene(_stream_layout(protocol, options), protocol.traffic or generic.begin, share, connections, pace)
         for protocol in declared
     )
-    return Traffic(scenes, seed=seed, start_us=start_us, dials=dials, seconds=seconds)
+    return Traffic(scenes, seed=seed, start_us=start_us, dials=dials, seconds=seconds, run=run)
 
 
 def _check_options(declared: list[n.Protocol], options: dict[str, Any]) -> None:
@@ -161,4 +174,4 @@ def _stream_layout(declared: n.Protocol, options: dict[str, Any]) -> Layout:
 
 def is_stream(made: Layout) -> bool:
     """Return whether frames say how long they are."""
-    return any(isinstance(part, n.Size) for part in made.frame.parts)
+    return any(isinstance(part, n.Size | n.Until) for part in made.frame.parts)

@@ -100,7 +100,8 @@ class _MessageMaker:
         self.node = node
         self.codec = codec_for(layout)
         self.head = next((f.when.size for f in node.fields if isinstance(f.when, n.HeadReaches)), None)
-        self.steps = [self._step(field) for field in node.fields if not field.view_of]
+        written = [field for field in node.fields if not isinstance(field.wire, n.WireOnly)]
+        self.steps = [self._step(field) for field in written if not field.view_of]
         self.views = self._view_makers()
         short = node.head_least if node.head_or is None else node.head_or
         self.may_drop_ids = self.head is not None and short < self.head and not self._must_have_tags()

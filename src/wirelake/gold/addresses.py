@@ -303,8 +303,7 @@ def _total(cells: _Cells, kinds: pa.Array, known: dict[str, int], values: pa.Arr
 def _renumbered(numbers: Ints, size: int) -> tuple[Ints, Ints]:
     """Return the different numbers, all below ``size``, and the place of each row's among them."""
     if size > DENSE * len(numbers):
-        different, places = coded(pa.array(numbers))
-        return integers(different), places
+        return arrays.numbered(numbers)
     there = np.bincount(numbers, minlength=size) > 0
     return np.flatnonzero(there), (np.cumsum(there) - 1)[numbers]
 
@@ -329,8 +328,7 @@ class _Sums:
             return _Total(*(np.zeros(0, np.int64) for _ in _Total._fields))
         cells, kinds, rows, sums = (np.concatenate(column) for column in zip(*self._parts, strict=True))
         wide = int(kinds.max(initial=0)) + 1
-        cell, place = coded(pa.array(cells))
-        pair, which = coded(pa.array(place * wide + kinds))
-        pairs = integers(pair)
+        cell, place = arrays.numbered(cells)
+        pairs, which = arrays.numbered(place * wide + kinds)
         rows, sums = (np.bincount(which, one, len(pairs)).astype(np.int64) for one in (rows, sums))
-        return _Total(integers(cell)[pairs // wide], pairs % wide, rows, sums)
+        return _Total(cell[pairs // wide], pairs % wide, rows, sums)

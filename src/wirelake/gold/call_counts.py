@@ -170,7 +170,7 @@ def _ids(table: pa.Table, *key: str) -> tuple[Ints, int]:
     found = np.zeros(len(table), np.int64)
     for name in key:
         values, place = coded(table[name])
-        _, found = np.unique(found * (len(values) + 1) + place + 1, return_inverse=True)
+        _, found = arrays.numbered(found * (len(values) + 1) + place + 1)
     return found, int(found.max(initial=-1)) + 1
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ..columnar.nulls import nulls
 from ..columnar.schema import TIMESTAMP, documented
 from ..protocols import load
 from ..spec import nodes as n
@@ -211,38 +212,49 @@ def _of_role(plan: _Plan, role: n.Role, records: pa.RecordBatch, which: NDArray[
         part = part.cast(pa.int64()) if pa.types.is_integer(part.type) else part
         if found is not None and found.type != part.type:
             return None
-        part = arrays.only(part, _mask(place, which, plan))
-        found = part if found is None else pc.coalesce(found, part)
+        found = _merged(found, part, _mask(place, which, plan))
     return found
+
+
+def _merged(found: pa.Array | None, part: pa.Array, mask: arrays.Mask) -> pa.Array:
+    """Add the values of the messages that have a field to those of other fields with its role."""
+    if found is None:
+        return arrays.only(part, mask)
+    if not mask.any():
+        return found
+    return pc.coalesce(found, arrays.only(part, mask)) if found.null_count else found
 
 
 def _texts(plan: _Plan, role: n.Role, records: pa.RecordBatch, which: NDArray[np.int64]) -> pa.Array:
     """Return the field with this role as text; an empty text is none, except that an address may be the root."""
     found: pa.Array | None = None
     for place in plan.roles.get(role, ()):
-        text = arrays.only(as_text(column_at(records, place.path)), _mask(place, which, plan))
-        found = text if found is None else pc.coalesce(found, text)
+        mask = _mask(place, which, plan)
+        if mask.any():
+            found = _merged(found, as_text(column_at(records, place.path)), mask)
     if found is None:
-        return pa.nulls(len(records), pa.string())
+        return nulls(len(records), pa.string())
     if role == "address":
         return found
-    return pc.if_else(pc.equal(found, ""), pa.scalar(None, pa.string()), found)
+    return arrays.only(found, (arrays.lengths(found) > 0) | ~arrays.valid(found))
 
 
 def _payload_bytes(plan: _Plan, records: pa.RecordBatch, which: NDArray[np.int64]) -> pa.Array | None:
     found: pa.Array | None = None
     for place in plan.roles.get("payload", ()):
-        length = pc.binary_length(column_at(records, place.path)).cast(pa.int64())
-        length = arrays.only(length, _mask(place, which, plan))
-        found = length if found is None else pc.coalesce(found, length)
+        mask = _mask(place, which, plan)
+        if mask.any():
+            found = _merged(found, pc.binary_length(column_at(records, place.path)).cast(pa.int64()), mask)
     return found
 
 
 def _take_limits(plan: _Plan, units: tuple[TimeUnit, ...], draft: Draft) -> None:
     """The limits that messages state. A unit may depend on a reading option."""
     for place in plan.roles.get("timeout", ()):
-        raw = arrays.integers(column_at(draft.records, place.path))
         mask = _mask(place, draft.which, plan)
+        if not mask.any():
+            continue
+        raw = arrays.integers(column_at(draft.records, place.path))
         draft.limit_us = np.where(mask, _microseconds(raw, place.unit), draft.limit_us)
         for unit in units:
             draft.limit_us = np.where(mask & draft.select(unit), _microseconds(raw, unit.unit), draft.limit_us)
@@ -258,7 +270,10 @@ def _xid(plan: _Plan, records: pa.RecordBatch, which: NDArray[np.int64]) -> dict
     """Return transaction ids. One that is not an XA id is a global id without branches, of format 0; zero is none."""
     found: dict[str, pa.Array] = {}
     for place in plan.roles.get("xid", ()):
-        for name, part in _xid_parts(column_at(records, place.path), _mask(place, which, plan)).items():
+        mask = _mask(place, which, plan)
+        if not mask.any():
+            continue
+        for name, part in _xid_parts(column_at(records, place.path), mask).items():
             found[name] = part if name not in found else pc.coalesce(found[name], part)
     return found
 
@@ -299,5 +314,5 @@ def _finished(name: str, draft: Draft) -> pa.RecordBatch:
 
 def _as(column: pa.Array | None, kind: pa.DataType, size: int) -> pa.Array:
     if column is None:
-        return pa.nulls(size, kind)
+        return nulls(size, kind)
     return column if column.type == kind else column.cast(kind)

@@ -1,7 +1,8 @@
 """Rows that wait until something with their key comes. There may be millions of them, and most are never touched.
 
 They lie in segments, each with an index of its keys. Small segments are merged into larger ones as in a counter, so
-that a row is moved only a few times. What is taken out is crossed off; a segment mostly crossed off is packed.
+that a row is moved only a few times, up to a size that bounds the memory this takes. What is taken out is crossed off;
+a segment mostly crossed off is packed.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ Keys = NDArray[Any]
 
 
 MANY = 1 << 16
+LARGE = 1 << 19
+"""Rows of segments that are not merged any more: while two are, there is twice what they hold."""
 
 
 class _Segment(Generic[Rows]):
@@ -34,7 +37,7 @@ class _Segment(Generic[Rows]):
 
     @classmethod
     def of(cls, rows: Rows, key: Keys) -> _Segment[Rows]:
-        order = np.argsort(key, kind="stable")
+        order = np.argsort(key)  # rows of a key in any order: they are found all together
         return cls(rows, len(key), order, key[order])
 
     def having(self, wanted: Keys) -> Mask:
@@ -80,7 +83,7 @@ class IndexedRows(Generic[Rows]):
     def put(self, rows: Rows, key: Keys) -> None:
         if len(key):
             self._segments.append(_Segment.of(rows, key))
-        while len(self._segments) > 1 and self._segments[-2].count < 2 * self._segments[-1].count:
+        while len(self._segments) > 1 and self._segments[-2].count < min(2 * self._segments[-1].count, LARGE):
             last, before = self._segments.pop(), self._segments.pop()
             self._segments.append(self._packed(before, last))
 

@@ -64,7 +64,7 @@ def walk(before: MatchRows, new: MatchRows, matching: Matching) -> tuple[MatchRo
     from ..kernels.matching import match  # numba takes a second to load
 
     rows = concatenated([before, new]) if len(before) else new
-    keys, key = arrays.coded(pa.array(np.ascontiguousarray(rows.key)))
+    keys, key = arrays.numbered(rows.key)
     found: MatchRows = np.zeros(len(rows), codes.FOUND).view(np.recarray)
     found.key, found.done_ordinal, found.request = key, rows.ordinal, -1
     found[: len(before)].done_us = before.done_us

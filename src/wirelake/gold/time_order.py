@@ -82,7 +82,7 @@ def in_order(facts: pa.Table) -> pa.Table:
     before that of what filled it. So where a direction would not be in the order of its offsets, a message counts as
     being where the last one before it is.
     """
-    facts = _sorted(facts, _ORDER)
+    facts = arrays.whole(_sorted(facts, _ORDER))
     runs, side, offset = runs_of(facts), to_client(facts), integers(facts["offset"])
     owner = runs.spread(np.arange(len(runs.names)))
     odd: set[int] = set()

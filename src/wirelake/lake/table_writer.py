@@ -19,12 +19,12 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ..errors import LakeError
-from .encodings import encodings
+from .encodings import known_encodings
 from .staging import Attempt, Sink, StagedFile, join
 from .validation import is_table
 
 ROW_GROUP_ROWS = 100_000
-BUFFER_BYTES = 32 << 20
+BUFFER_BYTES = 48 << 20
 MAX_OPEN = 8
 MAX_DATES = 256
 """Dates that may wait in memory at once; only clocks gone wild have that many."""
@@ -175,7 +175,8 @@ class TableWriter:
         part.name = f"part-{attempt.staging.number:08d}-{attempt.task}-{self._file_count}.parquet"
         self._file_count += 1
         place = join(attempt.directory, self.table, part.partition, part.name)
-        return Sink(attempt, place, lambda stream: pq.ParquetWriter(stream, table.schema, **encodings(table)))
+        chosen = known_encodings((self.table, self._given), table)
+        return Sink(attempt, place, lambda stream: pq.ParquetWriter(stream, table.schema, **chosen))
 
     def _finish(self, day: int) -> None:
         part = self._parts[day]

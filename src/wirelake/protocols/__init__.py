@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import sys
+import traceback
 import types
 from collections.abc import Iterable
 from functools import lru_cache
@@ -28,7 +29,7 @@ def load(name: str | Protocol) -> Protocol:
     SpecError: its declaration has the name of another protocol, whose tables and traffic it would take over.
     """
     if isinstance(name, Protocol):
-        return name
+        return _checked(name)
     return _declared.get(name) or _load(name)
 
 
@@ -50,11 +51,19 @@ def check_distinct(names: Iterable[str]) -> None:
 def _load(name: str) -> Protocol:
     if name in BUILT_IN:
         return _protocol(importlib.import_module(f".{name}", __name__), "PROTOCOL", name)
-    declared = _load_declared(name)
-    if declared.name in BUILT_IN:
-        raise SpecError(f"{name} is named {declared.name!r}, as a built-in protocol is: give it another name")
+    declared = _checked(_load_declared(name))
     _declared[declared.name] = declared
     return declared
+
+
+def _checked(protocol: Protocol) -> Protocol:
+    """Refuse a protocol that nobody checked, and one that takes the name of a built-in one."""
+    name = protocol.name
+    if not any(getattr(cls, "__protocol__", None) for cls in protocol.messages):
+        raise SpecError(f"protocol {name} is not declared; write PROTOCOL = declare(Protocol(...))")
+    if name in BUILT_IN and protocol.messages != _load(name).messages:
+        raise SpecError(f"protocol {name} has the name of a built-in protocol; write another name")
+    return protocol
 
 
 def _load_declared(name: str) -> Protocol:
@@ -102,10 +111,18 @@ def _run(name: str, source: str | bytes, file: str) -> types.ModuleType:
     module.__file__ = file
     try:
         exec(compile(source, file, "exec", dont_inherit=True), module.__dict__)
-    except BaseException:
+    except BaseException as error:
         del sys.modules[name]
+        if isinstance(error, TypeError) and (line := _line_in(file, error)):
+            raise SpecError(f"{file}, line {line}: TypeError: {error}") from None
         raise
     return module
+
+
+def _line_in(file: str, error: BaseException) -> int:
+    """Return the line of the declaration that made the call which failed; 0 if it failed further inside."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return frames[-1].lineno or 0 if frames and frames[-1].filename == file else 0
 
 
 def _protocol(module: types.ModuleType, attribute: str, name: str) -> Protocol:

@@ -7,15 +7,17 @@ the follower tries again.
 from __future__ import annotations
 
 import queue
+import re
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from html import unescape
 from typing import Any, Protocol
 
 from ..lake import Lake
-from ..web.http import Content, Refused, policy_of, prepare
+from ..web.http import Content, Refused, prepare
 from .collect import collect, find_conversation
 from .packing import packed
 from .render import render, script_json
@@ -28,6 +30,7 @@ WAIT_SECONDS = 20.0
 MAX_ID = 4_000
 MAX_CACHED = 64
 JSON = "application/json; charset=utf-8"
+_POLICY = re.compile(r"""<meta\s+http-equiv=["']Content-Security-Policy["']\s+content=("[^"]*"|'[^']*')""", re.I)
 Say = Callable[[str], None]
 
 
@@ -199,3 +202,11 @@ class _Ended(Exception):
 
 def first_line(error: BaseException) -> str:
     return (str(error) or type(error).__name__).splitlines()[0]
+
+
+def policy_of(page: str) -> str:
+    """Return the policy in the head of a page, and that nobody may frame it, which only a header can say."""
+    policy = _POLICY.search(page)
+    if policy is None:
+        raise ValueError("the page states no Content-Security-Policy")
+    return f"{unescape(policy[1][1:-1]).strip().rstrip(';')}; frame-ancestors 'none'"

@@ -20,9 +20,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from urllib.parse import quote
 
-from ..web.access import Access, host_text, is_loopback, make_token
+from ..web.access import is_loopback
 from ..web.http import MAX_HEAD, Refused, Request, Response, read_head, text, write_response
 from ..web.sockets import bind
+from .access import Access, host_text, make_token
 from .refresh import Follower, Say, Source, first_line
 
 MAX_CONNECTIONS = 64

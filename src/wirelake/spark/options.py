@@ -194,12 +194,21 @@ class ReadOptions(Listing):
     """Whether the user named the column for corrupt records, and so wants it."""
 
 
+def _view(given: Given, protocol: str | None) -> str:
+    """Return whether rows are the common view or the fields of the protocol: of one's own, its fields."""
+    view = given.choice("view", ("common", "fields"), "common" if protocol in (None, *BUILT_IN) else "fields")
+    if view == "fields" and protocol is None:
+        raise OptionError(f'{given.what}: view=fields is the table of one protocol: name it with the option "protocol"')
+    return view
+
+
 def read_options(name: str, options: Mapping[str, Any]) -> ReadOptions:
     """Return the options of ``spark.read.format(name)``."""
     given = Given(options, f'format("{name}")')
-    is_common = name == "wire"
-    protocol = given.text("protocol") if is_common else name
+    is_wire = name == "wire"
+    protocol = given.text("protocol") if is_wire else name
     declared = (Declared.named(protocol),) if protocol else tuple(map(Declared, BUILT_IN))
+    is_common = is_wire and _view(given, protocol) == "common"
     corrupt = given.text("columnNameOfCorruptRecord")
     made = ReadOptions(
         what=given.what,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -34,13 +34,14 @@ def register_all(spark: SparkSession, protocols: Sequence[str] = ()) -> None:
 
     for source in formats.sources():
         spark.dataSource.register(source)
-    for declared in (*map(Declared, BUILT_IN), *map(Declared.named, protocols)):
+    own = {declared.load().name: declared for declared in map(Declared.named, protocols)}
+    for declared in (*map(Declared, BUILT_IN), *own.values()):
         name = declared.load().name
         spark.udf.register(f"from_{name}", _reader(declared, f"from_{name}", {}))
         spark.udf.register(f"try_from_{name}", _reader(declared, f"try_from_{name}", _TRY))
         spark.udf.register(f"to_{name}", _writer(declared))
-    spark.udf.register("from_wire", function(common_column, "from_wire", in_spark(COMMON)))
-    spark.udf.register("to_wire", function(_wire_column, "to_wire", "binary"))
+    spark.udf.register("from_wire", function(common_reader(own), "from_wire", in_spark(COMMON)))
+    spark.udf.register("to_wire", function(_wire_writer(own), "to_wire", "binary"))
 
 
 def _reader(declared: Declared, name: str, fixed: dict[str, str]) -> Any:
@@ -64,14 +65,18 @@ def _writer(declared: Declared) -> Any:
     return function(write, name, "binary")
 
 
-def _wire_column(structs: pa.Array, protocol: pa.Array, options: pa.Array | None = None) -> pa.Array:
-    """Encode structs as frames of the protocols that are named beside them."""
-    given = _sql_options(options)
+def _wire_writer(own: Mapping[str, Declared]) -> Callable[..., pa.Array]:
+    """Return the function that encodes structs as frames of the protocols that are named beside them."""
 
-    def write(name: str, part: pa.Array) -> pa.Array:
-        return encode_column(Encoding.of(_installed(name), given, "to_wire"), part)
+    def encode(structs: pa.Array, protocol: pa.Array, options: pa.Array | None = None) -> pa.Array:
+        given = _sql_options(options)
 
-    return _by_protocol(structs, protocol, pa.binary(), write)
+        def write(name: str, part: pa.Array) -> pa.Array:
+            return encode_column(Encoding.of(_known(name, own), given, "to_wire"), part)
+
+        return _by_protocol(structs, protocol, pa.binary(), write)
+
+    return encode
 
 
 def _sql_options(given: pa.Array | None) -> dict[str, str]:
@@ -90,21 +95,29 @@ def _sql_options(given: pa.Array | None) -> dict[str, str]:
     return options
 
 
-def _installed(name: str) -> Declared:
-    """Return a protocol by a name that means the same in every worker."""
+def _known(name: str, own: Mapping[str, Declared]) -> Declared:
+    """Return a protocol by a name that means the same in every worker: installed, or registered."""
+    if name in own:
+        return own[name]
     if name.rpartition(":")[0].endswith(".py"):
-        raise OptionError(f"{name}: in SQL, a protocol from a file has its own functions: register(spark, {name!r})")
+        raise OptionError(
+            f"{name}: in SQL, name a protocol from a file as it calls itself, after register(spark, {name!r})"
+        )
     return Declared.named(name)
 
 
-def common_column(frames: pa.Array, protocol: pa.Array, options: pa.Array | None = None) -> pa.Array:
-    """Decode frames of one protocol or of several into the common view."""
-    given = _sql_options(options)
+def common_reader(own: Mapping[str, Declared]) -> Callable[..., pa.Array]:
+    """Return the function that decodes frames of one protocol or of several into the common view."""
 
-    def read(name: str, part: pa.Array) -> pa.Array:
-        return _common(_installed(name), part, given)
+    def decode(frames: pa.Array, protocol: pa.Array, options: pa.Array | None = None) -> pa.Array:
+        given = _sql_options(options)
 
-    return _by_protocol(frames, protocol, pa.struct(list(COMMON)), read)
+        def read(name: str, part: pa.Array) -> pa.Array:
+            return _common(_known(name, own), part, given)
+
+        return _by_protocol(frames, protocol, pa.struct(list(COMMON)), read)
+
+    return decode
 
 
 def _common(declared: Declared, frames: pa.Array, options: dict[str, str]) -> pa.StructArray:

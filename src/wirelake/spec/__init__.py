@@ -1,17 +1,22 @@
 """The vocabulary in which a protocol is declared."""
 
+from .conduct import When as When
 from .declare import UNSET as UNSET
 from .declare import Cell as Cell
 from .declare import Message as Message
 from .declare import Struct as Struct
 from .declare import TagTable as TagTable
 from .declare import be as be
+from .declare import bits as bits
 from .declare import blob as blob
 from .declare import bool8 as bool8
+from .declare import checksum as checksum
 from .declare import choose as choose
+from .declare import constant as constant
 from .declare import declare as declare
 from .declare import deferred as deferred
 from .declare import derived as derived
+from .declare import digits as digits
 from .declare import field as field
 from .declare import fixed as fixed
 from .declare import flag as flag
@@ -27,11 +32,13 @@ from .declare import number as number
 from .declare import optional as optional
 from .declare import rest as rest
 from .declare import rest_text as rest_text
+from .declare import sized as sized
 from .declare import sized_by as sized_by
 from .declare import tag as tag
 from .declare import text as text
 from .declare import u8 as u8
 from .declare import uuid as uuid
+from .declare import varint as varint
 from .declare import view as view
 from .declare import within as within
 from .declare import word as word
@@ -69,6 +76,8 @@ from .nodes import Size as Size
 from .nodes import SumLimit as SumLimit
 from .nodes import Tags as Tags
 from .nodes import Topics as Topics
+from .nodes import Trailer as Trailer
 from .nodes import Unless as Unless
+from .nodes import Until as Until
 from .nodes import Wide as Wide
 from .nodes import With as With

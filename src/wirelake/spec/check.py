@@ -7,33 +7,35 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
-from typing import Any, TypeVar, get_args
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, TypeVar
 
 from ..errors import SpecError
 from . import nodes as n
-from .check_conduct import check_conduct, require
+from .check_annotations import check_annotations
+from .check_class import require
+from .check_conduct import check_conduct
+from .check_exchanges import check_exchanges
+from .check_protocol import check_arguments
+from .check_wires import check_bits, check_ends, check_number, check_when, check_wire_only
 from .columns import columns
+from .conduct import When
 from .declare import Message, tag_rows
 from .resolve import Layout, MessageNode, layout, resolve_fields, settings
 
 T = TypeVar("T")
-RESERVED_NAMES = frozenset(("messages", "quarantine"))
-"""Tables that a lake has beside one per protocol."""
 
 
 def check(protocol: n.Protocol) -> None:
     """Raise SpecError unless every reader can read the description."""
     name = protocol.name
     try:
-        require(re.fullmatch("[a-z][a-z0-9_-]*", name), f"{name!r} is no name: lower case, letter first")
-        require(name not in RESERVED_NAMES, f"every lake has a table silver/{name}: give the protocol another name")
-        require(isinstance(protocol.frame, n.Frame | n.Choose), "it has no frame")
+        check_arguments(protocol)
         _check_messages(protocol)
         _check_options(protocol)
         for setting in settings(protocol):
             _check_layout(layout(protocol, **setting))
-        _check_life_cycle(protocol)
+        check_exchanges(protocol)
         columns(protocol)
         check_conduct(protocol)
     except SpecError as error:
@@ -72,7 +74,7 @@ def _check_only(protocol: n.Protocol, where: str, f: n.Field | n.DerivedField) -
     require(option in protocol.options, f"{where} is there for one {option!r} only, which is no option")
     require(value in protocol.options[option].values, f"{where} is there for {option}={value!r} only, which cannot be")
     has_default = isinstance(f, n.DerivedField) or f.default is not ...
-    require(has_default, f"{where} is not always there, so it needs a default")
+    require(has_default, f"{where} is not always there, so it needs a default; write optional(...) or default=")
 
 
 def _nodes(node: Any, kind: type[T]) -> list[T]:
@@ -88,46 +90,44 @@ def _nodes(node: Any, kind: type[T]) -> list[T]:
 
 
 def _check_messages(protocol: n.Protocol) -> None:
-    require(protocol.messages, "it has no messages")
     codes: dict[int, str] = {}
     names: dict[str, str] = {}
     for cls in protocol.messages:
-        require(hasattr(cls, "__message__"), f"{cls!r} is not a Message")
+        shown = getattr(cls, "__name__", repr(cls))
+        require(
+            isinstance(cls, type) and hasattr(cls, "__message__"),
+            f"{shown} is not a Message; write class Hello(Message, code=1)",
+        )
         code, name = cls.__message__["code"], cls.__message__["name"]
-        require(code is not None, f"{cls.__name__} has no code")
-        require(code not in codes, f"{cls.__name__} and {codes.get(code)} have the same code {code}")
-        require(name not in names, f"{cls.__name__} and {names.get(name)} have the same name {name!r}")
+        require(code is not None, f"{cls.__name__} has no code; write class {cls.__name__}(Message, code=1)")
+        require(
+            code not in codes, f"{cls.__name__} and {codes.get(code)} have the same code {code}; write another code="
+        )
+        require(name not in names, f"{cls.__name__} and {names.get(name)} have the same name {name!r}; write as_name=")
         codes[code], names[name] = cls.__name__, cls.__name__
-    for cls in protocol.messages:
-        answer = cls.__message__["answer"]
-        require(answer is None or answer in codes, f"{cls.__name__} has the reply {answer}, which is no message")
-
-
-def _check_life_cycle(protocol: n.Protocol) -> None:
-    cycle = protocol.life_cycle
-    if cycle is None:
-        return
-    known = {cls.__message__["name"] for cls in protocol.messages}
-    states = set(cycle.client) | set(cycle.server)
-    require(cycle.initial in states, f"the life cycle begins in {cycle.initial!r}, which is no state")
-    for state, moves in (*cycle.client.items(), *cycle.server.items()):
-        for message, after in moves.items():
-            require(message in known, f"life cycle, state {state}: {message!r} is no message")
-            require(after in states, f"life cycle, state {state}: {message} leads to {after!r}, which is no state")
+        check_annotations(cls)
 
 
 def _check_layout(made: Layout) -> None:
     parts, nodes = made.frame.parts, made.messages.values()
     codes = [p for p in parts if isinstance(p, n.Code)]
     lines = [p for p in parts if isinstance(p, n.Line)]
-    require(len(codes) + len(lines) == 1, "a frame has one Code, or one Line that holds the message's word")
+    is_only = not codes and not lines and len(nodes) == 1
+    require(
+        len(codes) + len(lines) == 1 or is_only,
+        'a frame has one Code, or one Line that holds the message\'s word; write Code("type", u8)',
+    )
     for kind in (n.Size, n.Head):
         require(sum(isinstance(p, kind) for p in parts) <= 1, f"a frame has at most one {kind.__name__}")
     _check_parts(made)
+    check_ends(made.frame)
     for code in codes:
-        low, high = _bounds(code.wire)
+        low, high = _code_bounds(code.wire)
         for node in nodes:
-            require(low <= node.code <= high, f"{node.name}: the code {node.code} does not fit in {code.name}")
+            require(
+                low <= node.code <= high,
+                f"{node.cls.__name__}: the code {node.code} does not fit in {code.name}; write a wider type",
+            )
     if lines:
         require(parts[-1] is lines[0], "a header line is the last part of a frame")
         words = [node.word for node in nodes]
@@ -136,8 +136,11 @@ def _check_layout(made: Layout) -> None:
     for name in (part.name for part in parts if isinstance(part, n.Kept)):
         for node in nodes:
             kept = next((f for f in node.fields if f.name == name), None)
-            require(kept, f"{node.name} has no field {name!r} for the frame")
-            require(kept and isinstance(kept.wire, n.Fixed), f"{name}: a field in the frame has a fixed size")
+            require(kept, f"{node.cls.__name__} has no field {name!r} for the frame")
+            require(
+                kept and isinstance(kept.wire, n.Fixed | n.Int | n.Bits | n.Bool),
+                f"{name}: a field in the frame has a fixed size",
+            )
     for node in nodes:
         _check_message(made, node)
 
@@ -150,15 +153,26 @@ def _check_parts(made: Layout) -> None:
                 require(value, "magic bytes are at least one")
             case n.Size(name=name, wire=wire, least=least, most=most):
                 sized = True
-                require(most is None or least <= most, f"{name}: no length lies within {least}..{most}")
+                require(
+                    most is None or least <= most,
+                    f"{name}: no length lies within {least}..{most}; write least below most",
+                )
+                if isinstance(wire, n.Varint | n.Digits):
+                    check_number(name, wire)
                 if isinstance(wire, n.Int):
                     _check_wire(made, wire, name)
                     require((most or least) <= _bounds(wire)[1], f"{name}: {most or least} does not fit in its bytes")
             case n.Head(name=name, least=least, most=most):
                 require(sized, f"{name}: the length of the frame comes before that of its head")
-                require(least <= most, f"{name}: no length lies within {least}..{most}")
+                require(least <= most, f"{name}: no length lies within {least}..{most}; write least below most")
             case n.Code(name=name, wire=wire):
                 _check_wire(made, wire, name)
+            case n.Trailer() | n.Until():
+                pass
+
+
+def _code_bounds(wire: n.Int | n.Bits) -> tuple[int, int]:
+    return _bounds(wire) if isinstance(wire, n.Int) else (0, (1 << wire.width) - 1)
 
 
 def _bounds(wire: n.Int) -> tuple[int, int]:
@@ -171,13 +185,16 @@ def _check_message(made: Layout, node: MessageNode) -> None:
     in_frame = {p.name for p in made.frame.parts if isinstance(p, n.Kept)}
     plain = [f for f in node.fields if not f.view_of and f.name not in in_frame]
     _check_names(node)
-    require(has_head or not node.head_least, f"{node.name} has a least head, but the frame has none")
-    require(node.padding is None or node.padding.value, f"{node.name}: padding is at least one byte")
+    require(has_head or not node.head_least, f"{node.cls.__name__} has a least head, but the frame has none")
+    require(node.padding is None or node.padding.value, f"{node.cls.__name__}: padding is at least one byte")
     apart = next((f.name for f in plain if isinstance(f.wire, n.Length)), None)
-    require(apart is None, f"{node.name}.{apart}: a length apart from its run stands in a Struct, not in a message")
+    require(
+        apart is None, f"{node.cls.__name__}.{apart}: a length apart from its run stands in a Struct, not in a message"
+    )
     _check_body(node, plain)
     for f in plain:
-        where = f"{node.name}.{f.name}"
+        where = f"{node.cls.__name__}.{f.name}"
+        _check_optional(f, where)
         if isinstance(f.wire, n.Tags):
             require(has_head, f"{where}: a tag table needs a Head in the frame, which ends it")
             _check_tags(made, where, f.wire)
@@ -185,13 +202,17 @@ def _check_message(made: Layout, node: MessageNode) -> None:
             require(any(isinstance(p, n.Line) for p in made.frame.parts), f"{where}: a word needs a Line")
         if isinstance(f.when, n.HeadReaches):
             require(has_head, f"{where} depends on the head, but the frame has none")
-    _check_fields(made, plain, node.name)
-    _check_fields(made, [v for v in node.views if not isinstance(v.wire, n.Signature)], node.name)
+    _check_fields(made, plain, node.cls.__name__, tuple(f for f in node.fields if f.name in in_frame))
+    check_bits(_header_bits(made, node))
+    _check_fields(made, [v for v in node.views if not isinstance(v.wire, n.Signature)], node.cls.__name__)
     _check_roles(node)
     known = {f.name for f in node.fields}
     for derived in node.derived:
         for path in (getattr(derived.how, attribute, "") for attribute in ("field", "less")):
-            require(not path or path.split(".")[0] in known, f"{node.name}.{derived.name}: there is no field {path!r}")
+            require(
+                not path or path.split(".")[0] in known,
+                f"{node.cls.__name__}.{derived.name}: there is no field {path!r}",
+            )
 
 
 def _check_names(node: MessageNode) -> None:
@@ -200,21 +221,27 @@ def _check_names(node: MessageNode) -> None:
     for kind, names in taken.items():
         names += [derived.name for derived in node.derived]
         twice = next((name for name in names if names.count(name) > 1), None)
-        require(twice is None, f"{node.name}: two fields have the {kind} {twice!r}")
+        require(twice is None, f"{node.cls.__name__}: two fields have the {kind} {twice!r}; write another {kind}=")
     for f in node.fields:
-        require(not hasattr(Message, f.name), f"{node.name}.{f.name}: every message has a {f.name} of its own")
+        require(
+            not hasattr(Message, f.name),
+            f"{node.cls.__name__}.{f.name}: every message has a {f.name} of its own; write another name and json=",
+        )
 
 
 def _check_body(node: MessageNode, plain: list[n.Field]) -> None:
     """Check the body of a message, if it has one, and the views of it."""
     bodies = [f for f in plain if isinstance(f.wire, n.Body)]
-    require(len(bodies) <= 1, f"{node.name} has more than one body")
-    require(not bodies or plain[-1] is bodies[0], f"{node.name}: a body is the last field")
+    require(len(bodies) <= 1, f"{node.cls.__name__} has more than one body")
+    require(not bodies or plain[-1] is bodies[0], f"{node.cls.__name__}: a body is the last field")
     for body in bodies:
         for path in (body.wire.opaque_if, body.wire.empty_if and body.wire.empty_if.field):
-            require(not path or _is_field(node, path), f"{node.name}: the body depends on {path!r}, which is no field")
+            require(
+                not path or _is_field(node, path),
+                f"{node.cls.__name__}: the body depends on {path!r}, which is no field",
+            )
     for view in node.views:
-        where = f"{node.name}.{view.name}"
+        where = f"{node.cls.__name__}.{view.name}"
         require(bodies and view.view_of == bodies[0].name, f"{where} is a view of {view.view_of!r}, which is no body")
         if isinstance(view.wire, n.Signature):
             cells = view.wire.cells
@@ -232,9 +259,11 @@ def _is_field(node: MessageNode, path: str) -> bool:
 def _check_roles(node: MessageNode) -> None:
     seen: dict[str, str] = {}
     for f in _with_nested(node.fields):
-        require(f.role is None or f.role in get_args(n.Role), f"{node.name}.{f.name}: {f.role!r} is no role")
         if f.role is not None and f.role != "payload":
-            require(f.role not in seen, f"{node.name}: {f.name} and {seen.get(f.role)} both are its {f.role}")
+            require(
+                f.role not in seen,
+                f"{node.cls.__name__}: {f.name} and {seen.get(f.role)} both are its {f.role}; leave one role= out",
+            )
             seen[f.role] = f.name
 
 
@@ -264,8 +293,20 @@ def _check_tags(made: Layout, place: str, tags: n.Tags[Any]) -> None:
     require(is_known, f"{place}: there is no tag {tags.waived!r}")
 
 
-def _check_fields(made: Layout, fields: list[n.Field], where: str) -> None:
-    earlier: dict[str, n.Field] = {}
+def _header_bits(made: Layout, node: MessageNode) -> Iterator[tuple[str, Any]]:
+    """Yield what the parts of the header are, as far as they may share an integer."""
+    for part in made.frame.parts:
+        if isinstance(part, n.Code):
+            yield part.name, part.wire
+        elif isinstance(part, n.Kept):
+            yield f"{node.cls.__name__}.{part.name}", node.field(part.name).wire
+        else:
+            yield type(part).__name__, part
+
+
+def _check_fields(made: Layout, fields: list[n.Field], where: str, in_frame: tuple[n.Field, ...] = ()) -> None:
+    earlier: dict[str, n.Field] = {f.name: f for f in in_frame}
+    check_bits((f"{where}.{f.name}", f.wire) for f in fields)
     for i, f in enumerate(fields):
         here = f"{where}.{f.name}"
         _check_condition(f, earlier, here)
@@ -277,32 +318,55 @@ def _check_fields(made: Layout, fields: list[n.Field], where: str) -> None:
                 require(is_sized, f"{here} is the length of {of!r}, which is not sized by it")
             case n.Run(length=str() as name):
                 sized_by = earlier.get(name)
-                require(sized_by, f"{here} is sized by {name!r}, which does not come before it")
+                require(sized_by, f"{here} is sized by {name!r}, which does not come before it; name an earlier field")
                 is_its = sized_by and isinstance(sized_by.wire, n.Length) and sized_by.wire.of == f.name
                 require(is_its, f"{here} is sized by {name!r}, which is not its length")
             case n.Word():
                 _check_word(f.wire, here)
         if _open_ended(f.wire):
-            require(i == len(fields) - 1, f"{here} takes the rest, so nothing can follow it")
-        if not isinstance(f.wire, n.Body | n.Tags | n.Word):
+            require(
+                all(isinstance(behind.wire, n.WireOnly) for behind in fields[i + 1 :]),
+                f"{here} takes the rest, so nothing can follow it; write it last or give it a length",
+            )
+        if isinstance(f.wire, n.WireOnly):
+            check_wire_only(here, f.wire, earlier)
+        elif not isinstance(f.wire, n.Body | n.Tags | n.Word):
             _check_wire(made, f.wire, here)
         earlier[f.name] = f
 
 
 def _check_condition(f: n.Field, earlier: Mapping[str, n.Field], where: str) -> None:
     always = f.when is None or isinstance(f.wire, n.Length)
-    require(always or f.default is not ..., f"{where} is not always there, so it needs a default")
+    is_shared = f.when is not None and isinstance(f.wire, n.Bits)
+    require(not is_shared, f"{where}: bits are there as long as their integer is; leave when= out")
+    if isinstance(f.when, When):
+        check_when(where, f.when, earlier)
+    require(
+        always or f.default is not ...,
+        f"{where} is not always there, so it needs a default; write optional(...) or default=",
+    )
     if isinstance(f.when, n.Unless | n.With):
         name = f.when.field
-        require(name in earlier, f"{where} depends on {name!r}, which does not come before it")
+        require(name in earlier, f"{where} depends on {name!r}, which does not come before it; name an earlier field")
         if isinstance(f.when, n.Unless):
-            require(isinstance(earlier[name].wire, n.Int), f"{where} depends on {name!r}, which is no integer")
+            require(
+                isinstance(earlier[name].wire, n.Int),
+                f"{where} depends on {name!r}, which is no integer; name an integer field",
+            )
             require(1 <= len(f.when.values) <= 2, f"{where}: a condition names one or two values")
+
+
+def _check_optional(f: n.Field, where: str) -> None:
+    """Refuse a field that may be None but is always on the wire."""
+    is_always = f.default is None and f.when is None and f.only is None
+    can_be_none = isinstance(f.wire, n.Body | n.Tags | n.Word) or getattr(f.wire, "null_if_empty", False)
+    remedy = "write when=IfLeft(), or field(...) for one that is always there"
+    require(not is_always or can_be_none, f"{where} is optional, but nothing says when it is there; {remedy}")
 
 
 def _open_ended(wire: Any) -> bool:
     match wire:
-        case n.Run(length=None) | n.Many(count=None) | n.Cells() | n.Body():
+        case n.Run(length=None) | n.Many(count=None) | n.Cells() | n.Body() | n.Digits(end=b""):
             return True
         case n.Nested(struct=cls):
             return any(_open_ended(f.wire) for f in cls.__wire_fields__)
@@ -316,6 +380,10 @@ def _may_be_empty(made: Layout, wire: Any) -> bool:
     """Return whether a value can take no bytes at all: of such there would be no end in a list."""
     match wire:
         case n.Int() | n.Float() | n.Fixed() | n.Bool() | n.Length() | n.Run(length=n.Int()) | n.Many(count=n.Int()):
+            return False
+        case n.Varint() | n.Digits() | n.Sized() | n.Constant() | n.Checksum() | n.Bits(shift=0):
+            return False
+        case n.Run(length=bytes() | n.Varint() | n.Digits()) | n.Many(count=bytes() | n.Varint() | n.Digits()):
             return False
         case n.Nested(struct=cls):
             fields = resolve_fields(cls, made.options)
@@ -341,26 +409,57 @@ def _check_wire(made: Layout, wire: Any, where: str) -> None:
         case n.Int(size=size, low=low, high=high):
             require(size in (1, 2, 3, 4, 8), f"{where}: integers have 1, 2, 3, 4 or 8 bytes, not {size}")
             bottom, top = _bounds(wire)
-            require(low is None or bottom <= low <= top, f"{where}: {low} does not fit in its {size} bytes")
-            require(high is None or bottom <= high <= top, f"{where}: {high} does not fit in its {size} bytes")
-            require(low is None or high is None or low <= high, f"{where}: no value lies within {low}..{high}")
+            require(
+                low is None or bottom <= low <= top,
+                f"{where}: {low} does not fit in its {size} bytes; write a wider type",
+            )
+            require(
+                high is None or bottom <= high <= top,
+                f"{where}: {high} does not fit in its {size} bytes; write a wider type",
+            )
+            require(
+                low is None or high is None or low <= high,
+                f"{where}: no value lies within {low}..{high}; write the lower one first",
+            )
         case n.Float(size=size):
             require(size in (4, 8), f"{where}: floating-point numbers have 4 or 8 bytes, not {size}")
         case n.Fixed(size=size):
-            require(size > 0, f"{where}: a fixed size is positive, not {size}")
+            require(size > 0, f"{where}: a fixed size is positive, not {size}; write fixed(1) or more")
         case n.Bool():
             pass
+        case n.Bits(wire=whole, width=width):
+            _check_wire(made, replace(whole, low=None, high=None), where)
+            highest = (1 << width) - 1
+            fits = (whole.low or 0) >= 0 and (whole.high or 0) <= highest
+            require(fits, f"{where}: {whole.low}..{whole.high} does not fit in {width} bits; write a lower limit")
+        case n.Varint() | n.Digits():
+            check_number(where, wire)
+        case n.Sized(length=length, inner=inner_wire):
+            is_number = isinstance(length, n.Number)
+            require(is_number, f"{where}: the length {length!r} is no number; write sized(be.u16, ...)")
+            _check_wire(made, length, where)
+            _check_wire(made, inner_wire, where)
         case n.Run(length=length, least=least, most=most):
-            require(most is None or least <= most, f"{where}: no length lies within {least}..{most}")
+            require(
+                most is None or least <= most, f"{where}: no length lies within {least}..{most}; write least below most"
+            )
+            require(length != b"", f'{where}: no bytes cannot end a value; write text(b"\\0") or rest_text')
+            if isinstance(length, n.Varint | n.Digits):
+                check_number(where, length)
             if isinstance(length, n.Int):
                 _check_wire(made, length, where)
                 longest, highest = most or least, _bounds(length)[1]
-                require(longest <= highest, f"{where}: {longest} bytes, but its length ends at {highest}")
+                require(
+                    longest <= highest,
+                    f"{where}: {longest} bytes, but its length ends at {highest}; write a wider length type",
+                )
         case n.Length(wire=inner):
             _check_wire(made, inner, where)
         case n.Nested(struct=cls):
             fields = resolve_fields(cls, made.options)
             _check_fields(made, list(fields), cls.__name__)
+            inside = next((f.name for f in fields if isinstance(f.wire, n.Checksum)), None)
+            require(inside is None, f"{cls.__name__}.{inside}: a sum stands in a message, not in a structure; move it")
             names, counted = {f.name for f in fields}, {f.wire.of for f in fields if isinstance(f.wire, n.Length)}
             for limit in cls.__sum_limits__:
                 where = f"{cls.__name__}: a limit on {', '.join(limit.fields)}, not all of which"
@@ -371,8 +470,9 @@ def _check_wire(made: Layout, wire: Any, where: str) -> None:
             require(is_value, f"{where}: this cannot be an element")
             require(not isinstance(count, int) or count >= 0, f"{where}: {count} elements cannot be")
             require(not _open_ended(element), f"{where}: an element takes the rest, so none could follow it")
-            if isinstance(count, n.Int):
+            if isinstance(count, n.Number):
                 _check_wire(made, count, where)
+            require(count != b"", f'{where}: no bytes cannot end a list; write many(..., b"\\0")')
             _check_wire(made, element, where)
             require(not _may_be_empty(made, element), f"{where}: an element can be empty, so there is no end to them")
         case n.Cells(types=types, type_mask=mask, id_shift=shift, type_shift=type_shift):

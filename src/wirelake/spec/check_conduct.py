@@ -7,10 +7,36 @@ from typing import Any
 
 from ..errors import SpecError
 from . import nodes as n
+from .check_class import check_word, require
 from .columns import Column, columns
-from .conduct import EVERYWHERE, REQUEST, STATUS, Branches, Conduct, Limit, Pieces, Selection, When, paths, selections
+from .conduct import (
+    CLOSE,
+    COMPLETE,
+    EVERYWHERE,
+    NO_PART,
+    REFUSED,
+    REPLY,
+    REQUEST,
+    RESULTS,
+    STATUS,
+    Branches,
+    Conduct,
+    Limit,
+    Pieces,
+    Selection,
+    When,
+    paths,
+    selections,
+)
 from .roles import field_with
 
+_WORDS = {
+    "result": RESULTS,
+    "unit": ("ns", "us", "ms", "s"),
+    "handshake": ("", COMPLETE, REFUSED),
+    "part": (NO_PART, REQUEST, REPLY, CLOSE),
+}
+"""What takes one of a few words, by its name."""
 _NUMBERS = frozenset(("int16", "int32", "int64", "decimal", "bool"))
 _TEXTS = {"string": str, "binary": bytes}
 
@@ -22,6 +48,7 @@ def check_conduct(protocol: n.Protocol) -> None:
     known = columns(protocol)
     for purpose, selection in selections(conduct):
         where = f"conduct.{purpose}"
+        _check_words(where, selection)
         _check_names(where, selection.messages, messages)
         _check_option(where, selection, protocol)
         for when in selection.conditions:
@@ -29,7 +56,7 @@ def check_conduct(protocol: n.Protocol) -> None:
     for purpose, path in paths(conduct):
         _check_path(f"conduct.{purpose}", path, known, protocol)
     for name in conduct.facts_read:
-        require(name in known, f"conduct.facts_read: there is no column {name!r}")
+        require(name in known, f"conduct.facts_read: there is no column {name!r}; name a column of the table")
     _check_parts(conduct, messages)
     _check_matching(conduct, {cls.__message__["code"] for cls in protocol.messages})
     _check_refusal(protocol)
@@ -41,15 +68,25 @@ def check_conduct(protocol: n.Protocol) -> None:
         _check_branches(conduct.branches, messages, protocol)
 
 
-def require(condition: Any, detail: str) -> None:
-    """Raise SpecError with this sentence unless the condition holds."""
-    if not condition:
-        raise SpecError(detail)
-
-
 def _check_names(where: str, names: Iterable[str], messages: dict[str, Any]) -> None:
+    if isinstance(names, str):
+        raise SpecError(f"{where}: messages is a tuple, not {names!r}; write messages=({names!r},)")
     for name in names:
-        require(name in messages, f"{where}: {name!r} is no message")
+        require(name in messages, f"{where}: {name!r} is no message; write one of {', '.join(messages)}")
+
+
+def _check_words(where: str, selection: Selection) -> None:
+    """Refuse words that are none of those a selection takes, and conditions that are none."""
+    for name, allowed in _WORDS.items():
+        if hasattr(selection, name):
+            check_word(f"{where}: {name}", getattr(selection, name), allowed)
+    conditions = selection.when if isinstance(selection.when, tuple) else (selection.when,)
+    for when in conditions:
+        require(isinstance(when, When), f"{where}: when= is a condition, not {when!r}; write when=When({when!r})")
+    limit = getattr(selection, "limit_us", 0)
+    require(
+        isinstance(limit, int), f"{where}: a limit is a whole number of microseconds, not {limit!r}; write 2_000_000"
+    )
 
 
 def _check_option(where: str, selection: Selection, protocol: n.Protocol) -> None:
@@ -74,11 +111,11 @@ def _type_of(where: str, path: str, known: dict[str, Column], protocol: n.Protoc
     if path == STATUS:
         fields = (field_with(protocol, cls.__message__["name"], "status") for cls in protocol.messages)
         types = {_value_type(field.wire) for field in fields if field is not None}
-        require(types, f"{where}: no field has the role status")
+        require(types, f'{where}: no field has the role status; write role="status" for it')
         return types.pop() if len(types) == 1 else "string"
     column = _find(path, known)
     if column is None:
-        raise SpecError(f"{where}: there is no field {path!r}")
+        raise SpecError(f"{where}: there is no field {path!r}; name a column of the table, with dots")
     return column.kind if column.kind in ("list", "struct", "cells", "order") else column.type
 
 
@@ -107,14 +144,23 @@ def _check_path(where: str, path: str, known: dict[str, Column], protocol: n.Pro
 
 def _check_parts(conduct: Conduct, messages: dict[str, Any]) -> None:
     asking = {name for name, cls in messages.items() if cls.__message__["answer"] is not None}
+    codes = {cls.__message__["code"]: name for name, cls in messages.items()}
+    replying = {codes.get(cls.__message__["answer"]) for cls in messages.values()}
+    replying |= {name for part in conduct.parts if part.part == REPLY for name in part.messages or messages}
     for part in conduct.parts:
+        if part.part == REQUEST and part.reply in messages:
+            where = f"conduct.parts: {part.reply!r} replies to what is a request only here, and is no reply itself"
+            require(part.reply in replying, f"{where}; add Part(REPLY, messages=({part.reply!r},))")
         if part.part == REQUEST:
-            require(part.reply in messages, f"conduct.parts: the reply {part.reply!r} is no message")
+            require(
+                part.reply in messages,
+                f"conduct.parts: the reply {part.reply!r} is no message; name the message that replies",
+            )
             asking |= set(part.messages or messages)
     for selection in (*conduct.limits, *conduct.no_reply):
         where = "conduct.limits" if isinstance(selection, Limit) else "conduct.no_reply"
         wrong = next((name for name in selection.messages if name not in asking), None)
-        require(wrong is None, f"{where}: {wrong!r} is no request")
+        require(wrong is None, f"{where}: {wrong!r} is no request; name messages with answer=")
         require(not isinstance(selection, Limit) or selection.limit_us >= 0, f"{where}: a limit is not negative")
 
 
@@ -128,7 +174,10 @@ def _check_matching(conduct: Conduct, codes: set[int]) -> None:
 def _check_refusal(protocol: n.Protocol) -> None:
     state, cycle = protocol.conduct.after_refusal, protocol.life_cycle
     states = set() if cycle is None else set(cycle.client) | set(cycle.server)
-    require(not state or state in states, f"conduct.after_refusal: {state!r} is no state of the life cycle")
+    require(
+        not state or state in states,
+        f"conduct.after_refusal: {state!r} is no state of the life cycle; name one of its states",
+    )
 
 
 def _check_pieces(pieces: Pieces, known: dict[str, Column], messages: dict[str, Any]) -> None:

@@ -72,7 +72,11 @@ class Column:
 
 def int_type(wire: n.Int) -> str:
     """Return the signed type that holds every value: engines without unsigned types read these tables too."""
-    bits = wire.size * 8 + (0 if wire.signed else 1)
+    return _bits_type(wire.size * 8 + (0 if wire.signed else 1))
+
+
+def _bits_type(bits: int) -> str:
+    """Return the signed type that has so many bits, the sign among them."""
     return next((f"int{width}" for width in (16, 32, 64) if bits <= width), "decimal")
 
 
@@ -83,14 +87,14 @@ def columns(protocol: n.Protocol) -> dict[str, Column]:
     defaults = layout(protocol)
     for option, about in protocol.options.items():
         if about.auto:
-            _add(known, Column(option, "option", "string", about.doc), protocol, "")
+            _add(known, Column(option, "option", "string", about.doc), "")
     line = next((p for p in defaults.frame.parts if isinstance(p, n.Line)), None)
     if line is not None:
-        _add(known, Column(line.code, "word", "string", "the first word of the line"), protocol, "")
+        _add(known, Column(line.code, "word", "string", "the first word of the line"), "")
     for index, cls in enumerate(protocol.messages):
         for column in _of_class(cls, defaults.options):
             column.messages.add(index)
-            _add(known, column, protocol, cls.__message__["name"])
+            _add(known, column, f"{cls.__name__}.{column.name}")
     for i, column in enumerate(known.values()):
         column.number = i
     return known
@@ -98,18 +102,18 @@ def columns(protocol: n.Protocol) -> dict[str, Column]:
 
 def _of_class(cls: Any, options: Options) -> Iterator[Column]:
     for declared in cls.__wire_fields__:
-        if not isinstance(declared.wire, n.Length):
+        if not isinstance(declared.wire, n.Length | n.WireOnly):
             wire = without_choices(declared.wire, options)
             yield _column(declared.column or declared.key, wire, declared.doc, options)
     yield from map(_derived, cls.__derived_fields__)
 
 
-def _add(known: dict[str, Column], made: Column, protocol: n.Protocol, message: str) -> None:
+def _add(known: dict[str, Column], made: Column, place: str) -> None:
     if made.name in RESERVED:
-        where, remedy = (message, "give the field another with column=") if message else (made.name, "rename it")
+        where, remedy = (place, "write column= with another name") if place else (made.name, "rename it")
         raise SpecError(f"{where}: the column {made.name!r} is part of every table; {remedy}")
     if made.name in known:
-        _merge(known[made.name], made, f"{protocol.name} {message} {made.name}")
+        _merge(known[made.name], made, place or made.name)
     else:
         known[made.name] = made
 
@@ -131,6 +135,8 @@ def _merge(old: Column, new: Column, where: str) -> None:
 
 def _column(name: str, wire: Any, doc: str, options: Options) -> Column:
     match wire:
+        case n.Sized(inner=inner_wire):
+            return _column(name, inner_wire, doc, options)
         case n.Nested(struct=cls):
             children = {child.name: child for child in _of_class(cls, options)}
             return Column(name, "struct", "", doc or (cls.__doc__ or "").strip(), children)
@@ -157,6 +163,12 @@ def _type(name: str, wire: Any) -> str:
     match wire:
         case n.Int():
             return int_type(wire)
+        case n.Bits(width=width):
+            return _bits_type(width + 1)
+        case n.Varint(most_bytes=most_bytes):
+            return _bits_type(7 * most_bytes + 1)
+        case n.Digits(low=low, high=high):
+            return _bits_type(max((low + 1).bit_length(), high.bit_length()) + 1)
         case n.Bool():
             return "bool"
         case n.Float():

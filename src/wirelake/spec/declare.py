@@ -14,12 +14,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
 from importlib import import_module
-from typing import Any, ClassVar, Literal, TypeVar, cast, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast, dataclass_transform
 
 import msgspec
 
 from ..errors import SpecError
 from . import nodes as n
+from .check_class import Body, check_body, check_class_line, explain, require
 from .derive import derive
 
 T = TypeVar("T")
@@ -46,27 +47,69 @@ flag8 = n.Bool(lenient=True)
 uuid = n.Fixed(16)
 
 
+def bits(wire: n.Int, shift: int, width: int) -> n.Wire[int]:
+    """Some bits of an integer; neighbours share it, from the high bits to the low ones, and shift 0 ends it."""
+    return n.Bits(wire, shift, width)
+
+
+def varint(most_bytes: int, *, high_first: bool = False, lenient: bool = False) -> n.Varint:
+    """An integer in bytes of 7 bits each."""
+    return n.Varint(most_bytes, high_first, lenient)
+
+
+def digits(
+    end: bytes, low: int = 0, high: int = 2**63 - 1, *, base: Literal[10, 16] = 10, lenient: bool = False
+) -> n.Digits:
+    """An integer as text that ends with these bytes; with none, where its range ends."""
+    return n.Digits(end, low, high, base, lenient)
+
+
+def constant(value: bytes) -> Any:
+    """Bytes that are always the same; on the wire only."""
+    return n.Field("", n.Constant(value))
+
+
+def checksum(wire: n.Int, kind: n.Sum, *, since: str = "") -> Any:
+    """A sum over what is before it, from the first byte of the frame or from a field on; on the wire only."""
+    return n.Field("", n.Checksum(wire, kind, since))
+
+
+def sized(length: n.Number, inner: n.Wire[T]) -> n.Wire[T]:
+    """A value with its length in bytes before it, at which what takes the rest ends."""
+    return n.Sized(length, inner)
+
+
 def fixed(size: int) -> n.Wire[bytes]:
     return n.Fixed(size)
 
 
+def _require_int(function: str, wire: Any) -> None:
+    is_int = isinstance(wire, n.Int)
+    require(is_int, f"{function} takes an integer type, not {wire!r}; write {function}(be.u16, ...)")
+
+
 def labelled(wire: n.Int, labels: n.Labels) -> n.Int:
     """An integer whose values have names."""
+    _require_int("labelled", wire)
     return replace(wire, labels=labels)
 
 
 def within(wire: n.Int, low: int, high: int, rule: str) -> n.Int:
     """An integer that must lie in a range."""
+    _require_int("within", wire)
     return replace(wire, low=low, high=high, rule=rule)
 
 
-def text(length: n.Int, *, strict: bool = False, least: int = 0, most: int | None = None) -> n.Wire[str]:
-    """UTF-8 with its length in bytes before it. Not UTF-8: kept (surrogate escapes), or refused if strict."""
+def text(length: n.Number | bytes, *, strict: bool = False, least: int = 0, most: int | None = None) -> n.Wire[str]:
+    """UTF-8 with its length in bytes before it, or with bytes behind it that end it.
+
+    Not UTF-8: kept (surrogate escapes), or refused if strict.
+    """
     return n.Run(length, "strict_text" if strict else "text", least, most)
 
 
-def blob(length: n.Int, *, most: int | None = None) -> n.Wire[bytes]:
-    """Bytes with their number before them."""
+def blob(length: n.Number | bytes, *, most: int | None = None) -> n.Wire[bytes]:
+    """Bytes with their number before them, or with others behind them that end them."""
     return n.Run(length, "bytes", 0, most)
 
 
@@ -96,7 +139,8 @@ def nested(struct: type[T], *, flat: bool = True) -> n.Wire[T]:
     return n.Nested(struct, flat)
 
 
-def many(element: n.Wire[T], count: n.Int | int | None) -> n.Wire[tuple[T, ...]]:
+def many(element: n.Wire[T], count: n.Number | int | bytes | None) -> n.Wire[tuple[T, ...]]:
+    """Elements: a count before them, a fixed number, bytes behind the last one, or to the end (None)."""
     return n.Many(element, count)
 
 
@@ -156,7 +200,15 @@ def derived(how: n.Derived, doc: str = "", *, only: tuple[str, Any] | None = Non
 class _StructMeta(msgspec.StructMeta):
     """Takes the field declarations out of a class body and leaves a frozen msgspec struct."""
 
-    def __new__(mcls, name: str, bases: tuple[type, ...], ns: dict[str, Any], **kwargs: Any) -> Any:
+    @classmethod
+    def __prepare__(mcls, name: str, bases: tuple[type, ...], /, **kwargs: Any) -> Body:
+        return Body(name)
+
+    def __new__(mcls, name: str, bases: tuple[type, ...], body: dict[str, Any], **kwargs: Any) -> Any:
+        ns = dict(body)
+        if ns.get("__module__") != __name__:
+            check_class_line(name, kwargs, _STRUCT_KEYWORDS)
+            check_body(name, ns)
         own = {key: replace(value, name=key) for key, value in ns.items() if isinstance(value, n.Field)}
         computed = {key: replace(value, name=key) for key, value in ns.items() if isinstance(value, n.DerivedField)}
         for key, declared in own.items():
@@ -164,18 +216,21 @@ class _StructMeta(msgspec.StructMeta):
                 del ns[key]
             else:
                 ns[key] = declared.default
-            if isinstance(declared.wire, n.Length):
+            if isinstance(declared.wire, n.Length | n.WireOnly):
                 ns.get("__annotations__", {}).pop(key, None)  # on the wire only, even if someone gave it a type
         ns |= {key: property(partial(derive, made.how), doc=made.doc) for key, made in computed.items()}
         limits = kwargs.pop("limits", ())
         try:
             cls: Any = super().__new__(mcls, name, bases, ns, frozen=True, **kwargs)
         except TypeError as error:
-            raise SpecError(f"{name}: {error}") from None
+            raise SpecError(explain(name, str(error))) from None
         cls.__wire_fields__ = _with_inherited(bases, "__wire_fields__", own)
         cls.__derived_fields__ = _with_inherited(bases, "__derived_fields__", computed)
         cls.__sum_limits__ = tuple(limits)
         return cls
+
+
+_STRUCT_KEYWORDS = ("limits", "kw_only")
 
 
 def _with_inherited(bases: tuple[type, ...], attribute: str, own: dict[str, T]) -> tuple[T, ...]:
@@ -217,6 +272,7 @@ class _MessageMeta(_StructMeta):
     def __new__(
         mcls, name: str, bases: tuple[type, ...], ns: dict[str, Any], *, as_name: str = "", **kwargs: Any
     ) -> Any:
+        check_class_line(name, kwargs, (*_KEYWORDS, *_STRUCT_KEYWORDS, "as_name"))
         base = getattr(bases[0], "__message__", _KEYWORDS)
         inherited = base if base["code"] is None else _KEYWORDS
         about = {key: kwargs.pop(key, inherited[key]) for key in _KEYWORDS}
@@ -226,8 +282,36 @@ class _MessageMeta(_StructMeta):
         return cls
 
 
+if TYPE_CHECKING:
+
+    class _Record:
+        """What type checkers see of a message: they check no keywords of a class that shows its metaclass."""
+
+        def __init_subclass__(
+            cls,
+            *,
+            code: int | None = None,
+            kind: n.Kind = "event",
+            answer: int | None = None,
+            sent_by: n.SentBy = "both",
+            as_name: str = "",
+            word: str = "",
+            head_least: int = 0,
+            head_or: int | None = None,
+            head_rule: str = "head_length",
+            padding: n.Padding | n.Choose | None = None,
+            published: str = "",
+            secret_cells: tuple[int, ...] = (),
+            kw_only: bool = False,
+        ) -> None: ...
+else:
+
+    class _Record(msgspec.Struct, metaclass=_MessageMeta):
+        """The base that makes messages out of class bodies."""
+
+
 @dataclass_transform(field_specifiers=(field, optional, view, length))
-class Message(msgspec.Struct, metaclass=_MessageMeta, kw_only=True):
+class Message(_Record, kw_only=True):
     """Base of messages: an immutable record with the fields of the specification.
 
     ``wire_length`` is the number of bytes of the frame it was decoded from (0 for one that was made), ``notes`` names
@@ -248,7 +332,8 @@ class Message(msgspec.Struct, metaclass=_MessageMeta, kw_only=True):
         """Two messages are equal if their fields are; how they were framed does not count."""
         if type(self) is not type(other):
             return NotImplemented
-        return all(getattr(self, f.name) == getattr(other, f.name) for f in self.__wire_fields__ if f.view_of == "")
+        fields = [f.name for f in self.__wire_fields__ if f.view_of == "" and not isinstance(f.wire, n.WireOnly)]
+        return all(getattr(self, name) == getattr(other, name) for name in fields)
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -16,8 +16,10 @@ from ..errors import SpecError
 from . import nodes as n
 from .luachoices import Choices, as_setting
 from .luatables import Place, Shape, Tables, assignments, int_type
-from .luatext import comment, literal, pieces
+from .luatext import FIRST_PIECES, comment, literal, pieces
 from .luawires import Wires
+from .plain import beyond
+from .resolve import layout, settings
 from .roles import with_roles
 
 TRANSPORTS = {"tcp": ("tcp.port", "ports", "TCP ports"), "tls": ("tls.port", "tls_ports", "TLS ports")}
@@ -31,19 +33,31 @@ OWN_FIELDS = (
     ("raw_text", "bytes", "the bytes of a text that is not UTF-8 or has zero bytes"),
 )
 """What the dissector shows besides the fields of the declaration."""
+LINK_FIELDS = (
+    ("reply_in", "frametype.RESPONSE", "the packet with the reply"),
+    ("request_in", "frametype.REQUEST", "the packet with the request"),
+)
 
 
-def dissector(protocol: n.Protocol) -> str:
-    """Return the source of a dissector for this protocol."""
-    return _Writer(protocol).write()
+def dissector(protocol: n.Protocol, name: str = "") -> str:
+    """Return the source of a dissector for this protocol, which display filters know by this name.
+
+    Where Wireshark already has a protocol of the name, the dissector takes the prefix ``wl_`` when it is loaded.
+    """
+    if name and not re.fullmatch("[a-z][a-z0-9_-]*", name):
+        raise ValueError(f"{name!r} cannot be the name of a dissector: lower case, letter first")
+    for setting in settings(protocol):
+        if unknown := beyond(layout(protocol, **setting)):
+            raise SpecError(f"protocol {protocol.name}: dissectors cannot read {unknown} yet")
+    return _Writer(protocol, name).write()
 
 
 class _Writer:
     """Reads the nodes of one protocol; what it has seen decides which pieces of Lua are needed."""
 
-    def __init__(self, protocol: n.Protocol) -> None:
+    def __init__(self, protocol: n.Protocol, name: str) -> None:
         self.protocol = protocol
-        self.name = re.sub("[^a-z0-9_-]", "_", protocol.name.lower())
+        self.name = name or re.sub("[^a-z0-9_-]", "_", protocol.name.lower())
         self.tables = Tables(self.name)
         self.choices = Choices(protocol)
         self.wires = Wires(self.tables, self.choices)
@@ -51,12 +65,14 @@ class _Writer:
 
     def write(self) -> str:
         self._claim_own()
+        self.links = linked_codes(self.protocol)
         frame = self._frame(self.protocol.frame)
         messages = [self._message(cls) for cls in self.protocol.messages]
         options = [self._option(name) for name in self.protocol.options if name in self.choices.used]
+        title = self.protocol.title or self.protocol.name
         tables = [
-            f"local NAME = {literal(self.name)}",
-            f"local TITLE = {literal(self.protocol.title or self.protocol.name)}",
+            *pieces(self.tables.features, FIRST_PIECES),
+            f"local NAME, proto = new_proto({literal(self.name)}, {literal(title)})",
             f"local PORTS = {literal(self._ports())}",
             f"local OPTIONS = {literal(options)}",
             *_section("names of values", *assignments("L", self.tables.labels)),
@@ -82,6 +98,7 @@ class _Writer:
             "Personal Lua Plugins, and restart Wireshark; or for one run: "
             f"tshark -X lua_script:{name}.lua -r capture.pcap",
             f"Ports are a preference (Edit > Preferences > Protocols > {name.upper()}); any other port: {decode_as}.",
+            f"Where Wireshark has a protocol of this name already, this one is called wl_{name}.",
             f"Fields are named {name}.<name in the specification>; {name}.malformed finds what breaks a rule.",
             "Works with Wireshark 4.0 and newer.",
         ]
@@ -126,7 +143,8 @@ class _Writer:
             "code": about["code"],
             "name": about["name"],
             "word": about["word"] or None,
-            "address": _address(cls),
+            "address": _path(cls, "address"),
+            **self._link(cls),
             "head_least": self.choices.plain(about["head_least"]) or None,
             "head_or": self.choices.plain(about["head_or"]),
             "head_rule": self.choices.plain(about["head_rule"]) if about["head_least"] else None,
@@ -136,6 +154,18 @@ class _Writer:
             "derived": self.wires.derived(cls, place, self.header_fields) or None,
         }
         return f"    {comment(cls.__doc__ or '')}\n    {literal(table, 1)},"
+
+    def _link(self, cls: Any) -> dict[str, Any]:
+        """Return what ties a request or a reply to its partner."""
+        code = cls.__message__["code"]
+        if code not in self.links and code not in self.links.values():
+            return {}
+        if "links" not in self.tables.features:
+            self.tables.features.add("links")
+            for key, kind, doc in LINK_FIELDS:
+                self.tables.claim(Place("", key, doc), Shape("framenum", labels=kind), label=key.replace("_", " "))
+        is_reply = True if code in self.links.values() else None
+        return {"correlation": _path(cls, "correlation"), "reply": self.links.get(code), "is_reply": is_reply}
 
     def _padding(self, padding: Any) -> Any:
         match padding:
@@ -175,6 +205,8 @@ class _Writer:
                 return self._kept(name)
             case n.Line():
                 return self._line(part)
+            case n.Trailer() | n.Until():
+                raise AssertionError(f"{part!r} is for the exact reader")
             case _:
                 assert_never(part)
 
@@ -228,7 +260,18 @@ def _section(title: str, *lines: str) -> list[str]:
     return ["", f"-- {'=' * 64} {title}", "", *lines]
 
 
-def _address(cls: Any) -> str | None:
-    """Return the path of the field that says where a message goes."""
-    chains = (chain for chain in with_roles(cls) if chain[-1].role == "address")
+def linked_codes(protocol: n.Protocol) -> dict[int, int]:
+    """Return the codes of requests and of their replies, where both have a field that ties them."""
+    by_code = {cls.__message__["code"]: cls for cls in protocol.messages}
+    pairs = {code: cls.__message__["answer"] for code, cls in by_code.items() if cls.__message__["answer"] is not None}
+    return {
+        request: reply
+        for request, reply in pairs.items()
+        if _path(by_code[request], "correlation") and _path(by_code[reply], "correlation")
+    }
+
+
+def _path(cls: Any, role: n.Role) -> str | None:
+    """Return the path of the field that has this role."""
+    chains = (chain for chain in with_roles(cls) if chain[-1].role == role)
     return next((".".join(field.name for field in chain) for chain in chains), None)

@@ -57,7 +57,7 @@ class Tables:
         if name not in self._shapes:
             self._shapes[name] = shape
             arguments = _arguments(label or key.rsplit(".", 1)[-1], shape, doc or place.doc)
-            filter_name = literal(self._filter_name(key, shape, place.message))
+            filter_name = f"NAME .. {literal(self._filter_name(key, shape, place.message).removeprefix(self.protocol))}"
             self.fields[name] = f"ProtoField.{shape.type}({', '.join((filter_name, *arguments))})"
         return name
 
@@ -113,6 +113,8 @@ def _arguments(label: str, shape: Shape, doc: str) -> Iterator[str]:
             yield "base.NONE"
         case "guid" | "float" | "double":
             pass
+        case "framenum":
+            yield from ("base.NONE", shape.labels, "0")
         case "bool":
             yield from (str(shape.width) if shape.mask else "base.NONE", "nil", f"0x{shape.mask:x}")
         case _:

@@ -12,8 +12,9 @@ from ..errors import SpecError
 
 WIDTH = 110
 """Longer tables go on several lines; the name of a member comes on top of it."""
+FIRST_PIECES = ("names",)
 VALUE_PIECES = ("helpers", "text", "msgpack", "json", "values", "cells", "tags", "words", "body", "derived")
-FRAME_PIECES = ("frame", "options", "find", "wireshark")
+FRAME_PIECES = ("frame", "options", "find", "links", "wireshark")
 """Files in ``lua/``, in the order in which they build on each other."""
 
 
@@ -84,10 +85,10 @@ def index(name: str) -> str:
     return f".{name}" if _is_name(name) else f"[{literal(name)}]"
 
 
-def pieces(features: set[str]) -> Iterator[str]:
-    """Yield the lines of all pieces, as far as these features need them."""
+def pieces(features: set[str], names: tuple[str, ...] = VALUE_PIECES + FRAME_PIECES) -> Iterator[str]:
+    """Yield the lines of pieces, as far as these features need them."""
     folder = files(__package__).joinpath("lua")
-    for piece in VALUE_PIECES + FRAME_PIECES:
+    for piece in names:
         yield from _needed(folder.joinpath(f"{piece}.lua").read_text("utf-8").splitlines(), features)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
-from .conduct import Conduct
+from .conduct import Conduct, When
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -59,6 +59,72 @@ class Int(Wire[int]):
 
 
 @dataclass(frozen=True)
+class Bits(Wire[int]):
+    """Bits of an integer. Neighbours share it, from the high bits to the low ones; the one with shift 0 ends it."""
+
+    wire: Int
+    shift: int
+    width: int
+
+
+@dataclass(frozen=True)
+class Varint(Wire[int]):
+    """An integer in bytes of 7 bits each, whose highest bit says that another byte follows.
+
+    Low bits come first, unless ``high_first``. ``lenient``: more bytes than needed are read, too.
+    """
+
+    most_bytes: int
+    high_first: bool = False
+    lenient: bool = False
+
+
+@dataclass(frozen=True)
+class Digits(Wire[int]):
+    """An integer as text that ends with ``end``; with none, where its range ends.
+
+    ``lenient``: zeros before it are read, too.
+    """
+
+    end: bytes
+    low: int = 0
+    high: int = 2**63 - 1
+    base: Literal[10, 16] = 10
+    lenient: bool = False
+
+
+Number = Int | Varint | Digits
+"""What lengths and counts can be."""
+
+
+@dataclass(frozen=True)
+class Constant(Wire[None]):
+    """Bytes that are always the same: checked when read, written by themselves, no part of the record."""
+
+    value: bytes
+    rule: str = "constant"
+
+
+Sum = Literal["crc32", "crc16_modbus", "crc16_ccitt", "adler32", "sum8", "sum16", "xor8"]
+
+
+@dataclass(frozen=True)
+class Checksum(Wire[None]):
+    """A sum over the bytes of the frame before it, from its first byte on, or from the field ``since`` on.
+
+    It is checked when read, computed when written, and no part of the record.
+    """
+
+    wire: Int
+    kind: Sum
+    since: str = ""
+
+
+WireOnly = Constant | Checksum
+"""What is on the wire and not in the record; it may follow what takes the rest."""
+
+
+@dataclass(frozen=True)
 class Bool(Wire[bool]):
     """One byte, 0 or 1; ``lenient`` reads any other value as true."""
 
@@ -85,11 +151,14 @@ Content = Literal["bytes", "text", "strict_text", "msgpack", "msgpack_map", "jso
 class Run(Wire[T_co]):
     """Bytes whose number is written before them, in an earlier ``Length`` field, or which end with their range.
 
+    A ``length`` of bytes is what ends them: those bytes are not part of the value.
+
     ``text`` is UTF-8 that keeps bytes that are not; ``strict_text`` refuses those (or reads another ``charset``).
     ``msgpack`` and ``json`` are free-form values. ``null_if_empty``: no bytes mean null, ``absent_if_empty``: no value.
     """
 
-    length: Int | str | None
+    length: Any
+    """A ``Number``, the name of a ``Length``, the bytes that end it, or None."""
     content: Content = "bytes"
     least: int = 0
     most: int | None = None
@@ -117,10 +186,22 @@ class Nested(Wire[T_co]):
 
 @dataclass(frozen=True)
 class Many(Wire[T_co]):
-    """Elements one after the other: as many as a count says, a fixed number, or until their range ends."""
+    """Elements one after the other: as many as a count says, a fixed number, or until their range ends.
+
+    A ``count`` of bytes is what stands behind the last one.
+    """
 
     element: Wire[Any]
-    count: Int | int | None
+    count: Any
+    """A ``Number``, a fixed number, the bytes behind the last element, or None."""
+
+
+@dataclass(frozen=True)
+class Sized(Wire[T_co]):
+    """A value with its length in bytes before it: inside, the end of those bytes is the end of the range."""
+
+    length: Number
+    inner: Wire[Any]
 
 
 @dataclass(frozen=True)
@@ -315,7 +396,7 @@ class With:
     field: str
 
 
-Condition = Unless | HeadReaches | IfLeft | With
+Condition = Unless | HeadReaches | IfLeft | With | When
 
 
 @dataclass(frozen=True)
@@ -337,14 +418,19 @@ class Escaped:
 
 @dataclass(frozen=True)
 class Size:
-    """How long the frame is: ``whole`` counts from its first byte, ``after`` the bytes that follow the length."""
+    """How long the frame is: ``whole`` counts from its first byte, ``after`` the bytes that follow the length.
+
+    ``wire`` is an ``Int``, an ``Escaped``, a ``Varint`` or ``Digits``.
+    """
 
     name: str
     wire: Any
-    counts: Literal["whole", "after"]
+    counts: Counts
     least: int = 0
     most: Any = None
     rule: str = "frame_limit"
+    plus: int = 0
+    """What is added to the number to have the length."""
 
 
 @dataclass(frozen=True)
@@ -363,7 +449,8 @@ class Code:
     """Which message this is. ``early``: judged as soon as it is there, else when the frame is whole."""
 
     name: str
-    wire: Int
+    wire: Any
+    """An ``Int``, or ``Bits`` of one."""
     early: bool = False
 
 
@@ -389,7 +476,25 @@ class Line:
     fold: bool = False
 
 
-Part = Magic | Size | Head | Code | Kept | Line
+@dataclass(frozen=True)
+class Trailer:
+    """Bytes at the end of every frame."""
+
+    value: bytes
+    name: str = "trailer"
+
+
+@dataclass(frozen=True)
+class Until:
+    """The frame ends with these bytes, which occur nowhere else in it. ``most`` is the most bytes before them."""
+
+    end: bytes
+    most: int
+    name: str = "end"
+    rule: str = "frame_limit"
+
+
+Part = Magic | Size | Head | Code | Kept | Line | Trailer | Until
 
 
 @dataclass(frozen=True)
@@ -449,6 +554,8 @@ class Padding:
 
 
 Kind = Literal["request", "response", "event", "control"]
+SentBy = Literal["client", "server", "both"]
+Counts = Literal["whole", "after"]
 
 
 @dataclass(frozen=True)

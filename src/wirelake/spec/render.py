@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, assert_never
 
 from . import nodes as n
+from .conduct import When
 from .declare import tag_rows
 from .resolve import Layout, MessageNode, layout, option_values, resolve_fields, settings
 
@@ -107,16 +108,26 @@ def _frame_rows(made: Layout) -> Iterator[Row]:
                 yield f"{name}.wide", *_int(wide), f"from {escape} on"
                 if bit:
                     yield key, "fixed array", "4", f"if bit {bit:#x} of the length is set"
-            case n.Size(name=name, wire=wire, counts=counts, least=least, most=most):
+            case n.Size(name=name, wire=wire, counts=counts, least=least, most=most, plus=plus):
                 what = "bytes of the whole frame" if counts == "whole" else "bytes that follow"
-                yield name, *_int(wire), what + (f", {least}..{most}" if most is not None else "")
+                what += f", less {plus}" if plus > 0 else f", and {-plus} more" if plus else ""
+                yield name, *type_and_size(wire), what + (f", {least}..{most}" if most is not None else "")
             case n.Head(name=name, wire=wire, least=least, most=most):
                 yield name, *_int(wire), f"bytes before the body, {least}..{most}"
             case n.Code(name=name, wire=wire):
-                yield name, *_int(wire), "which message"
+                yield name, *type_and_size(wire), "which message"
             case n.Kept(name=name):
                 field = next(iter(made.messages.values())).field(name)
-                yield name, "fixed array", str(field.wire.size), field.doc
+                yield name, *type_and_size(field.wire), field.doc
+            case n.Trailer(value=value, name=name):
+                yield name, "fixed array", str(len(value)), f"always {value.hex(' ')}, at the end"
+            case n.Until(end=end, most=most, name=name):
+                yield (
+                    name,
+                    "fixed array",
+                    str(len(end)),
+                    f"{end.hex(' ')} ends the frame; at most {most} bytes before it",
+                )
             case n.Line(separator=separator, end=end, window=window, code=code):
                 yield code, "word", "dynamic", f"one of {', '.join(node.word for node in made.messages.values())}"
                 joined = f"words joined by {separator.decode()!r}, ended by {end.decode()!r}"
@@ -136,7 +147,8 @@ def _overview(made: Layout) -> Table:
 
 def _code(made: Layout, node: MessageNode) -> str:
     part = next((p for p in made.frame.parts if isinstance(p, n.Code)), None)
-    return f"0x{node.code:02X}" if part is not None and part.wire.size == 1 else str(node.code)
+    is_byte = part is not None and getattr(part.wire, "size", 0) == 1
+    return f"0x{node.code:02X}" if is_byte else str(node.code)
 
 
 def _shared(made: Layout) -> tuple[n.DerivedField, ...]:
@@ -206,6 +218,8 @@ def _notes(field: n.Field) -> Iterator[str]:
             yield "if there are bytes left"
         case n.With(field=name):
             yield f"if {name} is there"
+        case When():
+            yield _condition(field.when)
         case _:
             assert_never(field.when)
     if field.view_of:
@@ -213,6 +227,20 @@ def _notes(field: n.Field) -> Iterator[str]:
     if field.json and field.json != field.name:
         yield f"{field.name} in Python"
     yield from _limits(field.wire)
+
+
+def _condition(when: When) -> str:
+    """Return a condition in words."""
+    asked = [
+        f"is {' or '.join(map(str, when.one_of))}" if when.one_of else "",
+        f"is not {' or '.join(map(str, when.none_of))}" if when.none_of else "",
+        f"is at least {when.least}" if when.least is not None else "",
+        f"is at most {when.most}" if when.most is not None else "",
+        f"has a bit of {when.bits:#x}" if when.bits else "",
+        f"begins with {when.prefix!r}" if when.prefix else "",
+        "is not set" if when.empty else "is set" if when.is_bare else "",
+    ]
+    return f"if {when.field} {' and '.join(filter(None, asked))}"
 
 
 def _limits(wire: Any) -> Iterator[str]:
@@ -250,16 +278,29 @@ def _rows(made: Layout, field: n.Field, prefix: str, path: str, notes: list[str]
     match wire:
         case n.Nested(struct=cls):
             return _struct_rows(made, cls, f"{name}.", f"{ours}.", notes)
+        case n.Sized(length=length, inner=inner_value):
+            inside = n.Field(field.name, inner_value, field.doc, field.json, unit=field.unit)
+            before = (f"{name}.length", *type_and_size(length), "", f"bytes of {name}")
+            return [before, *_rows(made, inside, prefix, path, notes)]
+        case n.Constant(value=value):
+            return [(name, "fixed array", str(len(value)), "", _with_notes(f"always {value.hex(' ')}", notes))]
+        case n.Checksum(wire=number, kind=sum_kind, since=since):
+            covered = f"{sum_kind} of all before it, from {since or 'the first byte'} on"
+            return [(name, *_int(number), "", _with_notes(covered, notes))]
         case n.Length(wire=inner_wire, of=of):
             return [(name, *_int(inner_wire), "", _with_notes(f"bytes of {of}", notes))]
-        case n.Run(length=n.Int() as length):
+        case n.Run(length=n.Int() | n.Varint() | n.Digits() as length):
             kind, size = type_and_size(wire)
-            return [(f"{name}.size", *_int(length), "", f"bytes of {name}"), (f"{name}.data", kind, size, ours, doc)]
+            return [
+                (f"{name}.size", *type_and_size(length), "", f"bytes of {name}"),
+                (f"{name}.data", kind, size, ours, doc),
+            ]
         case n.Many(element=n.Nested(struct=cls), count=count):
             return _count_rows(name, count) + _struct_rows(made, cls, f"{name}.element.", f"{ours}[].", notes)
         case n.Many(element=element, count=count):
-            if not isinstance(count, n.Int):
-                doc = _with_notes(text, [*notes, "until the end" if count is None else f"{count} of them"])
+            if not isinstance(count, n.Number):
+                ended = f"up to {count.hex(' ')}" if isinstance(count, bytes) else f"{count} of them"
+                doc = _with_notes(text, [*notes, "until the end" if count is None else ended])
             single = n.Field(f"{name}.element", element, doc)
             inner = [(*row[:3], f"{ours}[]" if row[3] else "", row[4]) for row in _rows(made, single, "", "", [])]
             return _count_rows(name, count) + inner
@@ -272,8 +313,9 @@ def _struct_rows(made: Layout, cls: Any, prefix: str, path: str, notes: list[str
     return rows + _computed_rows(cls.__derived_fields__, path)
 
 
-def _count_rows(name: str, count: n.Int | int | None) -> list[Row]:
-    return [(f"{name}.size", *_int(count), "", f"number of elements of {name}")] if isinstance(count, n.Int) else []
+def _count_rows(name: str, count: Any) -> list[Row]:
+    is_written = isinstance(count, n.Number)
+    return [(f"{name}.size", *type_and_size(count), "", f"number of elements of {name}")] if is_written else []
 
 
 def _int(wire: n.Int) -> tuple[str, str]:
@@ -289,6 +331,16 @@ def type_and_size(wire: Any) -> tuple[str, str]:
         case n.Int(labels=labels):
             kind, size = _int(wire)
             return kind + (f" ({labels.name})" if labels is not None else ""), size
+        case n.Bits(wire=whole, shift=shift, width=width):
+            labels = whole.labels
+            which = f"bit {shift}" if width == 1 else f"bits {shift}..{shift + width - 1}"
+            return f"{which} of {_int(whole)[0]}" + (f" ({labels.name})" if labels is not None else ""), f"{width} bits"
+        case n.Varint(most_bytes=most_bytes, high_first=high_first):
+            return f"varint{', high bits first' if high_first else ''}", f"1..{most_bytes}"
+        case n.Digits(end=end, base=base):
+            return f"digits of base {base}" + (f", then {end.hex(' ')}" if end else ""), "dynamic"
+        case n.Run(length=bytes() as end, content=content):
+            return f"{'bytes' if content == 'bytes' else 'text'}, then {end.hex(' ')}", "dynamic"
         case n.Bool():
             return "bool8", "1"
         case n.Float(size=size, little=little):

@@ -25,7 +25,7 @@ class MessageNode:
     name: str
     kind: n.Kind
     answer: int | None
-    sent_by: str
+    sent_by: n.SentBy
     word: str
     head_least: int
     head_or: int | None
@@ -94,13 +94,13 @@ class Layout:
         match part:
             case n.Magic(value=value):
                 return len(value)
-            case n.Size(wire=n.Escaped()):
+            case n.Size(wire=n.Escaped() | n.Varint() | n.Digits()):
                 return 1
             case n.Size(wire=wire) | n.Head(wire=wire) | n.Code(wire=wire):
-                return int(wire.size)
+                return size_of(wire)
             case n.Kept(name=name):
-                return int(next(iter(self.messages.values())).field(name).wire.size)
-            case n.Line():
+                return size_of(next(iter(self.messages.values())).field(name).wire)
+            case n.Line() | n.Trailer() | n.Until():
                 return 0
             case _:
                 assert_never(part)
@@ -109,6 +109,21 @@ class Layout:
         """Return the bytes of the header before a part; without one, of the whole header."""
         parts = self.frame.parts
         return sum(map(self.part_size, parts if part is None else parts[: parts.index(part)]))
+
+
+def size_of(wire: Any) -> int:
+    """Return the bytes of a value of fixed size; of bits, those that they are the end of."""
+    match wire:
+        case n.Bits(wire=whole, shift=shift):
+            return 0 if shift else whole.size
+        case n.Bool():
+            return 1
+        case n.Constant(value=value):
+            return len(value)
+        case n.Checksum(wire=whole):
+            return whole.size
+        case _:
+            return int(wire.size)
 
 
 def settle(protocol: n.Protocol, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -143,6 +158,17 @@ def settings(protocol: n.Protocol) -> Iterator[dict[str, Any]]:
 def option_values(option: n.Option) -> list[Any]:
     """Return the settings that make a difference; of an option that takes any word, its default."""
     return [value for value in option.values if value != "auto"] or [option.default]
+
+
+def frames(protocol: n.Protocol) -> Iterator[Any]:
+    """Yield every frame that a protocol can have, one per case of a choice."""
+    waiting: list[Any] = [protocol.frame]
+    while waiting:
+        frame = waiting.pop()
+        if isinstance(frame, n.Choose):
+            waiting += frame.cases.values()
+        else:
+            yield frame
 
 
 def layout(protocol: n.Protocol, **options: Any) -> Layout:

@@ -10,7 +10,6 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from html import unescape
 from http import HTTPStatus
 from urllib.parse import parse_qsl
 
@@ -20,7 +19,6 @@ MAX_FIELDS = 8
 MIN_GZIP_BYTES = 1 << 10
 STRICT_POLICY = "default-src 'none'; frame-ancestors 'none'; sandbox"
 """The policy of content that is not a page: nothing in it is run, loaded or framed."""
-_POLICY = re.compile(r"""<meta\s+http-equiv=["']Content-Security-Policy["']\s+content=("[^"]*"|'[^']*')""", re.I)
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _TARGET = re.compile(r"/[!-~]*")
 _LENGTH = re.compile(r"[0-9]{1,18}")
@@ -79,14 +77,6 @@ def prepare(kind: str, body: bytes, policy: str = STRICT_POLICY) -> Content:
 
 def text(line: str) -> Content:
     return prepare("text/plain; charset=utf-8", line.encode())
-
-
-def policy_of(page: str) -> str:
-    """Return the policy in the head of a page, and that nobody may frame it, which only a header can say."""
-    policy = _POLICY.search(page)
-    if policy is None:
-        raise ValueError("the page states no Content-Security-Policy")
-    return f"{unescape(policy[1][1:-1]).strip().rstrip(';')}; frame-ancestors 'none'"
 
 
 # --- requests

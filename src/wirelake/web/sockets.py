@@ -27,9 +27,9 @@ def bind(host: str, port: int, backlog: int = 128) -> list[socket.socket]:
                     raise
                 continue
             listener.setblocking(False)
-            listener.setsockopt(
-                socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1
-            )  # connections inherit it: dead peers are found
+            # Connections inherit both: dead peers are found, and a short message never waits for an acknowledgement.
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             listeners.append(opened.enter_context(listener))
         if not listeners:
             raise refusal

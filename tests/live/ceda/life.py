@@ -11,16 +11,8 @@ from tests.live.simulator import Node
 from wirelake.codec.topics import match_topic
 from wirelake.live.ceda.client import CedaClient
 from wirelake.live.ceda.data import Blob
-from wirelake.live.ceda.events import (
-    Answered,
-    Asked,
-    Delivered,
-    LoginAttempt,
-    Lost,
-    Refused,
-    SubscriptionResult,
-)
-from wirelake.live.ceda.login import CedaLogin
+from wirelake.live.ceda.events import Answered, Asked, Delivered, Lost, Refused, SubscriptionResult
+from wirelake.live.ceda.logins import CedaLogin, LoginAttempt
 from wirelake.live.ceda.options import CedaClientOptions, CedaServerOptions
 from wirelake.live.ceda.server import CedaServer
 from wirelake.live.ceda.wire import AUTO, CEDA4_WS, CEDA_TCP
@@ -104,8 +96,8 @@ class CedaPlayer(Player):
                 self.in_force |= set(topics.split("|")) & self.wanted
             case Asked():
                 self._asked(event)
-            case Delivered() if event.values[IDENT] not in (QUESTION, REPLY):  # a second reply is delivered
-                self.deliver(event.values[IDENT])
+            case Delivered() if event.message.record[IDENT] not in (QUESTION, REPLY):  # a second reply is delivered
+                self.deliver(event.message.record[IDENT])
             case Answered(token=token):
                 self.settled(token)
             case Lost():
@@ -118,13 +110,13 @@ class CedaPlayer(Player):
         what = self.life.chance.random()
         if what < 0.6:
             for _ in range(2 if what < 0.1 else 1):
-                self.client.reply(asked, {IDENT: REPLY}, self.now)
+                self.client.reply(asked.message, {IDENT: REPLY}, self.now)
         elif what < 0.8:
             self.world.later(what, self._reply_late, asked)
 
     def _reply_late(self, asked: Asked) -> None:
         if self.is_ready:
-            self.client.reply(asked, {IDENT: REPLY}, self.now)
+            self.client.reply(asked.message, {IDENT: REPLY}, self.now)
             self.node.settle()
 
 
@@ -159,7 +151,7 @@ class CedaLife(Life):
         self.has_cache = self.chance.random() < 0.2
         self.reads = self.chance.choice((AUTO, CEDA4_WS))
         options = CedaServerOptions(sub_results=True, cache=self.has_cache, image_on_subscribe=False, reads=self.reads)
-        make = lambda chance: CedaServer(options, authenticate=None, chance=chance)  # noqa: E731
+        make = lambda chance: CedaServer(options, chance=chance)  # noqa: E731
         return Node(self.world, "hub", make, CEDA_TCP, authenticate=authenticate)
 
     def make_player(self, number: int) -> Player:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import wirelake
 from wirelake.live.ceda.client import CedaClient
+from wirelake.live.ceda.data import Blob
+from wirelake.live.ceda.events import Delivered
+from wirelake.live.ceda.logins import CedaLogin, LoginAttempt
+from wirelake.live.ceda.options import CedaClientOptions, CedaServerOptions
 from wirelake.live.ceda.records import Record, write_record
 from wirelake.live.ceda.server import CedaServer
 from wirelake.live.ceda.wire import CEDA4_WS, CEDA_TCP, FRAMINGS, decode_payload
-from wirelake.live.core.link import Link
+from wirelake.live.core.effects import Authenticate, Done, Effect, Failed, Result
+from wirelake.live.core.link import INSIDE, Link
 from wirelake.live.core.session import Session
 from wirelake.protocols import ceda as p
 
@@ -106,12 +113,107 @@ def values(message: Any) -> dict[int, Any]:
     return {cell.fid: cell.value for cell in message.record}
 
 
+class JudgingServer(CedaServer):
+    """A server whose logins ``authenticate`` decides at once; it may also leave that for later, with None."""
+
+    def __init__(
+        self,
+        options: CedaServerOptions | None = None,
+        *,
+        authenticate: Callable[[LoginAttempt], Any] = lambda attempt: True,
+        chance: random.Random | None = None,
+    ) -> None:
+        super().__init__(options, chance=chance)
+        self.authenticate = authenticate
+        self.now = 0.0
+        self.undecided: list[Authenticate] = []
+
+    def _login(self, connection: Any, code: Any, record: Any, now: float) -> None:
+        self.now = now
+        super()._login(connection, code, record, now)
+
+    def want(self, effect: Effect) -> None:
+        assert isinstance(effect, Authenticate)
+        super().want(effect)
+        self.effects.remove(effect)
+        result: Result
+        try:
+            result = Done(self.authenticate(effect.attempt))
+        except Exception as error:
+            result = Failed(error)
+        if result == Done(None):
+            self.undecided.append(effect)
+        else:
+            self.completed(effect, result, self.now)
+
+    def decide(self, verdict: bool | str, now: float) -> None:
+        self.completed(self.undecided.pop(0), Done(verdict), now)
+
+
+class Participant:
+    """A client of a server in its own process; what either says arrives at once. It has the connection id 1000."""
+
+    def __init__(self, server: CedaServer, name: str = "") -> None:
+        self.server = server
+        self.client = CedaClient(CedaLogin(name), CedaClientOptions(charset=server.options.charset))
+        self.there = server.new_link(CEDA_TCP, "server", INSIDE)
+        self.here = self.client.new_link(CEDA_TCP, "client", INSIDE)
+        following, server._next_id = server._next_id, 1000
+        server.connected(self.there, 0.0)
+        server._next_id = following
+        self.client.connected(self.here, 0.0)
+        self.settle(0.0)
+        self.client.events.clear()
+
+    def settle(self, now: float) -> None:
+        while self.here.out or self.there.out:
+            for link, session, other in (
+                (self.here, self.server, self.there),
+                (self.there, self.client, self.here),
+            ):
+                if link.out:
+                    data, link.unsent = link.take(), 0
+                    session.receive(other, data, now)
+        self.server.changed[:] = [link for link in self.server.changed if link is not self.there]
+
+    def listen(self, patterns: list[str]) -> None:
+        self.client.subscribe(patterns, 0.0)
+        self.settle(0.0)
+
+    def unlisten(self, patterns: list[str]) -> None:
+        self.client.unsubscribe(patterns, 0.0)
+        self.settle(0.0)
+
+    def publish(self, topic: str, record: Record, now: float, *, blob: Blob | None = None) -> None:
+        self.client.publish(topic, record, now, blob=blob)
+        self.settle(now)
+
+    def request(self, topic: str, record: Record, now: float, *, timeout: float | None = 30.0) -> str:
+        token = self.client.request(topic, record, now, timeout=timeout)
+        self.settle(now)
+        return token
+
+    def reply(self, asked: Delivered, record: Record, now: float) -> None:
+        self.client.reply(asked.message, record, now)
+        self.settle(now)
+
+    def events(self, kind: type | None = None) -> list[Any]:
+        self.settle(0.0)
+        found, self.client.events[:] = list(self.client.events), []
+        return [event for event in found if kind is None or isinstance(event, kind)]
+
+
 class Scene:
     """A server with scripted peers."""
 
     def __init__(self, server: CedaServer | None = None) -> None:
-        self.server = server or CedaServer()
+        self.server = server or JudgingServer()
         self.count = 0
+
+    @cached_property
+    def inside(self) -> Participant:
+        """Somebody in the server's own process."""
+        return Participant(self.server)
 
     def peer(self, dialect: str = CEDA4_WS, websocket: bool = False, now: float = 0.0) -> Peer:
         self.count += 1
@@ -123,10 +225,6 @@ class Scene:
         if patterns:
             peer.subscribe(*patterns)
         return peer
-
-    def events(self, kind: type | None = None) -> list[Any]:
-        found, self.server.events[:] = list(self.server.events), []
-        return [event for event in found if kind is None or isinstance(event, kind)]
 
 
 class Wire:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import wirelake
+from tests.live.ceda.play import JudgingServer
 from tests.live.certificates import Authority
 from tests.live.live import QUICK, TRANSPORTS, Live, authority, ceda_server, run
 from tests.waiting import until
@@ -18,7 +19,6 @@ from wirelake.errors import EncodeError
 from wirelake.live import AnswerError, ConnectionFailed, ConnectionLost, Refused, RequestTimeout, ceda
 from wirelake.live.ceda import Blob, Cell, Request, api
 from wirelake.live.ceda.options import CedaServerOptions
-from wirelake.live.ceda.server import CedaServer
 
 __all__ = ["authority"]
 LOGIN = "me:secret@"
@@ -396,7 +396,7 @@ def test_a_login_may_have_a_session_id_or_a_record_and_heartbeats_their_interval
     attempts: list[Any] = []
 
     async def main() -> None:
-        live = Live("ceda", lambda: CedaServer(authenticate=lambda who: attempts.append(who) or True))
+        live = Live("ceda", lambda: JudgingServer(authenticate=lambda who: attempts.append(who) or True))
         await live.start("tcp")
         for options in ({"session_id": "sid-1"}, {"login_record": {100: "x"}, "heartbeat": 3.0}):
             async with ceda.connect(live.url(), **options) as client:
@@ -455,9 +455,8 @@ def test_a_login_that_is_refused_after_a_loss_is_the_end():
     async def main() -> None:
         async with ceda_server() as live, opening(live, reconnect=QUICK) as client, client.subscribe("a") as messages:
             await live.kill()
-            from wirelake.live.ceda.server import CedaServer
 
-            live._make = lambda: CedaServer(authenticate=lambda who: "not any more")
+            live._make = lambda: JudgingServer(authenticate=lambda who: "not any more")
             await live.start()
             with pytest.raises(Refused, match="not any more"):
                 await messages.get(10)
@@ -470,12 +469,10 @@ def test_a_login_that_is_refused_after_a_loss_is_the_end():
 def test_leaving_is_told_to_the_server():
     async def main() -> None:
         async with ceda_server() as live:
-            told: list[Any] = []
-            live.server.endpoint.on_events = told.extend
             async with opening(live):
-                pass
+                (pipe,) = live.server.endpoint.pipes.values()
             await until(lambda: not live.server.endpoint.pipes)
-            assert [type(event).__name__ for event in told] == ["Joined", "Left"]
+            assert pipe.link.closing is not None and pipe.link.closing.reason == "logged out"
 
     run(main)
 

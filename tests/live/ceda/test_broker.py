@@ -1,4 +1,4 @@
-"""Messages through a CEDA server: publishes, images, requests and replies, p2p, blobs, and the application inside."""
+"""Messages through a CEDA server: publishes, images, requests and replies, p2p, blobs, and participants inside."""
 
 from __future__ import annotations
 
@@ -9,14 +9,11 @@ import pytest
 from msgspec.structs import replace as with_
 
 import wirelake
-from tests.live.ceda.play import Peer, Scene, control, values
-from wirelake.errors import EncodeError
-from wirelake.live.ceda.broker import APPLICATION
-from wirelake.live.ceda.data import Blob, Data, payloads, read_data
+from tests.live.ceda.play import JudgingServer, Participant, Peer, Scene, control, values
+from wirelake.live.ceda.data import Blob, Message, payloads, read_data
 from wirelake.live.ceda.events import Answered, Asked, Delivered
 from wirelake.live.ceda.options import CedaLimits, CedaServerOptions
 from wirelake.live.ceda.records import write_record
-from wirelake.live.ceda.server import CedaServer
 from wirelake.live.ceda.wire import CEDA4, CEDA4_WS, FRAMINGS, PUBLISH, REQUEST
 from wirelake.protocols import ceda as p
 
@@ -24,7 +21,7 @@ DIALECTS = (CEDA4, CEDA4_WS)
 
 
 def scene(**options: Any) -> Scene:
-    return Scene(CedaServer(CedaServerOptions(**options)))
+    return Scene(JudgingServer(CedaServerOptions(**options)))
 
 
 def request(topic: str, reply_topic: str, server_id: str = "MQ", number: int = p.UNASSIGNED, **more: Any) -> Any:
@@ -166,38 +163,38 @@ def test_what_is_too_long_for_deployed_peers_goes_to_the_others() -> None:
     assert stage.server.counts["not_sendable"] == 2
 
 
-def test_without_a_broker_everything_goes_to_the_application() -> None:
+def test_without_a_broker_everything_goes_to_participants() -> None:
     stage = scene(broker=False)
+    stage.inside.listen(["**"])
     reader, sender = stage.member("r", "**"), stage.member("s")
     sender.publish("a", {1: 1})
     sender.say(request("q", "r.1"))
     sender.say(p.P2p(topic="x", connection_id=7, server_id="", signal_id="", body=write_record({1: "p2p"})))
-    sender.say(p.Reply(topic="y", connection_id=7, server_id="", signal_id="", body=write_record({1: "reply"})))
-    events = stage.events(Delivered)
-    assert [(event.topic, event.message.kind) for event in events] == [
+    sender.say(p.Reply(topic="y", connection_id=1000, server_id="", signal_id="", body=write_record({1: "reply"})))
+    events = stage.inside.events(Delivered)
+    assert [(event.message.topic, event.message.kind) for event in events] == [
         ("a", "publish"),
         ("q", "request"),
         ("x", "p2p"),
         ("y", "reply"),
     ]
-    assert events[0].message.connection_id == events[1].message.connection_id == 1002
+    assert events[1].message.connection_id == events[2].message.connection_id == 1002
     assert isinstance(events[1], Asked) and reader.heard() == []
-    stage.server.reply(events[1], {1: "done"}, 0.0)
+    stage.inside.reply(events[1], {1: "done"}, 0.0)
     (reply,) = sender.heard()
     assert (reply.topic, values(reply)) == ("r.1", {1: "done"})
 
 
-def test_without_a_broker_and_an_application_messages_are_dropped_and_that_is_told() -> None:
+def test_without_a_broker_and_a_participant_messages_are_dropped_and_that_is_told() -> None:
     stage = scene(broker=False)
-    stage.server.is_heard = False
     for peer in (stage.member("1"), stage.member("2")):
         for _ in range(3):
             peer.publish("a", {1: 1})
-    assert stage.events(Delivered) == [] and stage.server.counts["unheard"] == 6
+    assert stage.server.counts["unheard"] == 6
     assert len(stage.server.notes) == 2
-    stage.server.listen(["a"])
+    stage.inside.listen(["a"])
     peer.publish("a", {1: 1})
-    assert len(stage.events(Delivered)) == 1
+    assert len(stage.inside.events(Delivered)) == 1 and stage.server.counts["unheard"] == 6
 
 
 @pytest.mark.parametrize("size", [127, 128, 200, 255])
@@ -251,13 +248,6 @@ def test_by_default_nothing_is_kept() -> None:
     assert peer.subscribe("a") == [] and peer.subscribe("a", code=20) == []
 
 
-def test_one_publish_of_the_application_may_be_kept() -> None:
-    stage = scene()
-    stage.server.publish("a", {1: 1}, 0.0, cache=True)
-    stage.server.publish("a", {2: 2}, 0.0)
-    assert [values(message) for message in stage.member("late").subscribe("a")] == [{1: 1}]
-
-
 def test_images_may_be_sent_only_to_who_asks() -> None:
     stage = scene(cache=True, image_on_subscribe=False)
     stage.member().publish("a", {1: 1})
@@ -268,20 +258,20 @@ def test_images_may_be_sent_only_to_who_asks() -> None:
 
 def test_an_image_may_have_a_blob() -> None:
     stage = scene(cache=True)
-    stage.server.publish("a", {1: 1, 3: "old"}, 0.0, blob=Blob(3, bytes(40_000)))
-    stage.server.publish("a", {2: 2}, 0.0)
+    stage.inside.publish("a", {1: 1, 3: "old"}, 0.0, blob=Blob(3, bytes(40_000)))
+    stage.inside.publish("a", {2: 2}, 0.0)
     peer = stage.member("late")
     pieces = peer.subscribe("a")
     assert [type(message) for message in pieces] == [p.GroupPub, p.GroupPub]
     assert pieces[0].group.total_length == 40_000 and {1, 2} <= set(values(pieces[0]))
-    stage.server.publish("a", {3: "new"}, 0.0)
+    stage.inside.publish("a", {3: "new"}, 0.0)
     assert [values(message) for message in stage.member("later").subscribe("a")] == [{1: 1, 2: 2, 3: "new"}]
 
 
 def test_an_image_that_grows_too_long_begins_again() -> None:
     stage = scene(cache=True)
     for fid in range(1, 4):
-        stage.server.publish("a", {fid: "x" * 30_000}, 0.0)
+        stage.inside.publish("a", {fid: "x" * 30_000}, 0.0)
     assert [sorted(values(message)) for message in stage.member("late").subscribe("a")] == [[3]]
     assert stage.server.counts["images_restarted"] == 1
 
@@ -289,8 +279,8 @@ def test_an_image_that_grows_too_long_begins_again() -> None:
 def test_images_are_bounded() -> None:
     stage = scene(cache=True, limits=replace(CedaLimits(), images=3, image_bytes=50_000))
     for i in range(5):
-        stage.server.publish(f"a.{i}", {1: i}, 0.0)
-    stage.server.publish("a.0", {2: "x" * 60_000}, 0.0)
+        stage.inside.publish(f"a.{i}", {1: i}, 0.0)
+    stage.inside.publish("a.0", {2: "x" * 60_000}, 0.0)
     found = stage.member("late").subscribe("a.*")
     assert [message.topic for message in found] == ["a.0", "a.1", "a.2"] and values(found[0]) == {1: 0}
     assert stage.server.counts["images_refused"] == 3
@@ -305,7 +295,7 @@ def test_a_record_that_is_wrong_is_not_kept() -> None:
 def test_who_asks_for_images_again_and_again_without_reading_is_closed() -> None:
     stage = scene(cache=True, limits=replace(CedaLimits(), unsent=100_000))
     for i in range(100):
-        stage.server.publish(f"a.{i}", {1: "x" * 10_000}, 0.0)
+        stage.inside.publish(f"a.{i}", {1: "x" * 10_000}, 0.0)
     peer = stage.member("late")
     stage.server.receive(peer.link, control(p.Subscribe, 20, {3: "a.*"}) * 50, 0.0)
     assert peer.is_closed and peer.link.unsent < 120_000
@@ -439,7 +429,12 @@ def test_requests_and_replies_are_the_same_however_often_they_pass(name: str) ->
     for n in range(4):
         asker.say(request(name, f"r.{n}", record={1: n, 3: "\u00e4"}))
         (asked,) = service.heard()
-        assert (asked.topic, asked.connection_id, asked.reply_topic, values(asked)[1]) == (name, 1001, f"r.{n}", n)
+        assert (asked.topic, asked.connection_id, asked.reply_topic, values(asked)[1]) == (
+            name,
+            1001,
+            f"r.{n}",
+            n,
+        )
         service.say(answer(asked, {1: n}))
         (reply,) = asker.heard()
         assert (reply.topic, reply.signal_id, values(reply)) == (f"r.{n}", "c7", {1: n})
@@ -478,7 +473,7 @@ def test_a_p2p_for_nobody_is_counted() -> None:
 # --- blobs
 
 
-def blobs(message: Data, dialect: str, key: str = "k") -> bytes:
+def blobs(message: Message, dialect: str, key: str = "k") -> bytes:
     return b"".join(FRAMINGS[dialect].wrap(one) for one in payloads(message, dialect, key))
 
 
@@ -489,8 +484,8 @@ def test_a_published_blob_is_passed_on_whole_in_the_readers_dialect(mine: str, t
     publisher = stage.peer(mine).login()
     reader = stage.peer(theirs).login("u" * 127, "p" * 127)
     reader.subscribe("d.*")
-    stage.server.listen(["d.*"])
-    message = Data(PUBLISH, "d.x", write_record({5: 2}), blob=Blob(3, bytes(range(256)) * 300))
+    stage.inside.listen(["d.*"])
+    message = Message(PUBLISH, "d.x", write_record({5: 2}), blob=Blob(3, bytes(range(256)) * 300))
     publisher.say(blobs(message, mine, "d.x.0.1"))
     pieces = reader.heard()
     assert [type(one) for one in pieces] == [p.GroupPub] * 3
@@ -498,15 +493,15 @@ def test_a_published_blob_is_passed_on_whole_in_the_readers_dialect(mine: str, t
     assert {one.reply_topic for one in pieces} == (
         {None} if theirs == CEDA4 else {f"d.x.{stage.server._broker._keys._process}.1"}
     )
-    (event,) = stage.events(Delivered)
-    assert event.message.blob and event.values == message.values and event.message.pieces == 3
+    (event,) = stage.inside.events(Delivered)
+    assert event.message.blob and event.message.record == message.record and event.message.pieces == 3
 
 
 def test_a_blob_that_a_java_client_publishes_arrives() -> None:
     stage = scene()
     publisher, reader = stage.member("p"), stage.member("r", "d")
     publisher.publish("d", {1: 1})
-    start, *rest = payloads(Data(PUBLISH, "d", b"", blob=Blob(3, bytes(70_000))), CEDA4_WS, "d.0.1")
+    start, *rest = payloads(Message(PUBLISH, "d", b"", blob=Blob(3, bytes(70_000))), CEDA4_WS, "d.0.1")
     quirk = [FRAMINGS[CEDA4_WS].wrap(b"\x61\x01d" + read_data(one, True).body) for one in rest]
     reader.raw()
     publisher.say(FRAMINGS[CEDA4_WS].wrap(start) + b"".join(quirk))
@@ -517,7 +512,7 @@ def test_all_pieces_of_a_request_go_to_one_service() -> None:
     stage = scene()
     asker = stage.member("asker")
     services = [stage.member(f"s{i}", "DOC.PUT") for i in range(2)]
-    message = Data(REQUEST, "DOC.PUT", write_record({5: "a.txt"}), 7, "MQ", "k", "r.1", Blob(1, bytes(100_000)))
+    message = Message(REQUEST, "DOC.PUT", write_record({5: "a.txt"}), 7, "MQ", "k", "r.1", Blob(1, bytes(100_000)))
     for _ in range(2):
         asker.say(blobs(message, CEDA4_WS))
     got = [service.heard() for service in services]
@@ -529,7 +524,7 @@ def test_all_pieces_of_a_request_go_to_one_service() -> None:
 def test_pieces_that_stop_coming_are_forgotten() -> None:
     stage = scene()
     peer = stage.member()
-    first = payloads(Data(PUBLISH, "d", b"", blob=Blob(3, bytes(70_000))), CEDA4_WS, "d.0.1")[0]
+    first = payloads(Message(PUBLISH, "d", b"", blob=Blob(3, bytes(70_000))), CEDA4_WS, "d.0.1")[0]
     peer.say(FRAMINGS[CEDA4_WS].wrap(first), 10.0)
     for now in range(10, 80, 5):
         peer.say("820101", float(now))
@@ -543,145 +538,90 @@ def test_a_blob_on_a_topic_too_long_for_a_key_is_counted() -> None:
     topic = "x" * 195
     reader = stage.member("r", topic)
     publisher = stage.member("p", dialect=CEDA4)
-    publisher.say(blobs(Data(PUBLISH, topic, b"", blob=Blob(3, bytes(70_000))), CEDA4))
+    publisher.say(blobs(Message(PUBLISH, topic, b"", blob=Blob(3, bytes(70_000))), CEDA4))
     assert reader.heard() == [] and stage.server.counts["not_sendable"] == 1
 
 
-# --- the application in the server's own process
+# --- participants in the server's own process
 
 
-def test_the_application_answers_requests() -> None:
-    stage = scene(name="PRICES")
-    stage.server.listen(["QUOTE.*"])
+def test_a_participant_answers_requests() -> None:
+    stage = scene()
+    inside = Participant(stage.server, "PRICES")
+    inside.listen(["QUOTE.*"])
     asker = stage.member("asker")
     asker.say(request("QUOTE.GET", "1001.1.1", "PRICES"))
-    (asked,) = stage.events(Asked)
-    assert (asked.topic, asked.values, asked.message.connection_id) == ("QUOTE.GET", {1: "EURUSD"}, 1001)
-    stage.server.reply(asked, {1: 1.085, 3: "ok"}, 0.0)
+    (asked,) = inside.events(Asked)
+    message = asked.message
+    assert (message.topic, message.record, message.connection_id) == ("QUOTE.GET", {1: "EURUSD"}, 1001)
+    inside.reply(asked, {1: 1.085, 3: "ok"}, 0.0)
     (reply,) = asker.heard()
     assert (reply.topic, reply.connection_id, reply.server_id, reply.signal_id) == ("1001.1.1", 1001, "PRICES", "c7")
     assert values(reply) == {1: 1.085, 3: "ok"}
-    stage.server.unlisten(["QUOTE.*"])
+    inside.unlisten(["QUOTE.*"])
     asker.say(request("QUOTE.GET", "1001.1.2"))
-    assert stage.events(Asked) == []
-
-
-def test_a_request_without_a_reply_topic_gets_no_reply() -> None:
-    stage = scene()
-    stage.server.listen(["q"])
-    asker = stage.member()
-    asker.say(request("q", ""))
-    stage.server.notes.clear()
-    stage.server.reply(stage.events(Asked)[0], {1: 1}, 0.0)
-    assert asker.heard() == [] and len(stage.server.notes) == 1
+    assert inside.events(Asked) == []
 
 
 def test_a_reply_to_somebody_who_is_gone_is_counted() -> None:
     stage = scene()
-    stage.server.listen(["q"])
+    stage.inside.listen(["q"])
     asker = stage.member()
     asker.say(request("q", "r"))
     asker.leave()
-    stage.server.reply(stage.events(Asked)[0], {1: 1}, 0.0)
+    stage.inside.reply(stage.inside.events(Asked)[0], {1: 1}, 0.0)
     assert stage.server.counts["replies_dropped"] == 1
 
 
-def test_the_application_answers_a_p2p_with_another() -> None:
-    stage = scene(name="JOBS")
-    stage.server.listen(["job"])
+def test_a_participant_answers_a_p2p_with_another() -> None:
+    stage = scene()
+    inside = Participant(stage.server, "JOBS")
+    inside.listen(["job"])
     asker = stage.member()
     asker.say(p.P2p(topic="job", connection_id=1001, server_id="JOBS", signal_id="s", body=write_record({1: "go"})))
-    (event,) = stage.events(Delivered)
-    stage.server.reply(event, {1: "ok"}, 0.0)
+    (event,) = inside.events(Delivered)
+    inside.reply(event, {1: "ok"}, 0.0)
     (got,) = asker.heard()
     assert (type(got), got.topic, values(got)) == (p.P2p, "job", {1: "ok"})
-    assert stage.server.p2p(1001, "note", {1: "psst"}, 0.0) and not stage.server.p2p(1002, "note", {1: "psst"}, 0.0)
-    assert [m.topic for m in asker.heard()] == ["note"]
 
 
-def test_the_application_hears_publishes_beside_the_clients() -> None:
+def test_a_participant_hears_publishes_beside_the_clients() -> None:
     stage = scene()
-    stage.server.listen(["a.*"])
+    stage.inside.listen(["a.*"])
     reader, sender = stage.member("r", "a.b"), stage.member("s")
     for i in range(3):
         sender.publish("a.b", {1: i})
-    assert [(e.values, e.message.connection_id) for e in stage.events(Delivered)] == [({1: i}, 1002) for i in range(3)]
+    assert [event.message.record for event in stage.inside.events(Delivered)] == [{1: i} for i in range(3)]
     assert len(reader.heard()) == 3
 
 
-def test_the_application_asks_services_among_the_clients() -> None:
+def test_a_participant_asks_services_among_the_clients() -> None:
     stage = scene()
     service = stage.member("service", "q")
-    token = stage.server.request("q", {1: "?"}, 0.0)
+    token = stage.inside.request("q", {1: "?"}, 0.0)
     (asked,) = service.heard()
-    assert asked.connection_id == APPLICATION
+    assert asked.connection_id == 1000
     service.say(answer(asked, {1: "!"}))
     service.say(answer(asked, {1: "again"}))
-    (answered,) = stage.events(Answered)
-    assert answered.token == token and answered.reply is not None and answered.reply.values == {1: "!"}
-    assert stage.server.counts["replies_dropped"] == 1
+    (answered,) = stage.inside.events(Answered)
+    assert answered.token == token and answered.reply is not None and answered.reply.record == {1: "!"}
+    assert stage.inside.client.counts["replies_dropped"] == 1
 
 
-def test_the_application_is_told_when_nobody_answers() -> None:
+def test_a_participant_may_ask_itself() -> None:
     stage = scene()
-    nobody = stage.server.request("q", {1: 1}, 0.0)
-    stage.member("service", "q")
-    late = stage.server.request("q", {1: 1}, 0.0, timeout=5.0)
-    assert stage.server.deadline == 5.0
-    stage.server.tick(5.0)
-    assert [(e.token, e.reply, e.error) for e in stage.events(Answered)] == [
-        (nobody, None, "nobody serves this topic"),
-        (late, None, "no reply in time"),
-    ]
-
-
-def test_the_application_may_ask_itself() -> None:
-    stage = scene()
-    stage.server.listen(["q"])
-    token = stage.server.request("q", {1: 1}, 0.0)
-    (asked,) = stage.events(Asked)
-    stage.server.reply(asked, {1: 2}, 0.0)
-    (answered,) = stage.events(Answered)
-    assert answered.token == token and answered.reply is not None and answered.reply.values == {1: 2}
-
-
-def test_what_the_application_cannot_send_is_refused_at_once() -> None:
-    stage = scene()
-    stage.member("r", "**")
-    for call in (
-        lambda: stage.server.publish("", {1: 1}, 0.0),
-        lambda: stage.server.publish("x" * 256, {1: 1}, 0.0),
-        lambda: stage.server.publish("a", {1: "x" * 60000, 2: "y" * 6000}, 0.0),
-        lambda: stage.server.publish("a", {1: 1}, 0.0, blob=Blob(0, b"x")),
-        lambda: stage.server.publish("a", {1: 1}, 0.0, blob=Blob(1, bytes(10_240_001))),
-        lambda: stage.server.publish("\ud800", {1: 1}, 0.0),
-    ):
-        with pytest.raises(EncodeError):
-            call()
-    assert stage.server.counts["published"] == 0
-
-
-def test_the_application_is_warned_of_what_java_peers_cannot_read() -> None:
-    stage = scene()
-    for topic in ("x" * 128, "y" * 200, "z"):
-        stage.server.publish(topic, {1: 1}, 0.0)
-    stage.server.publish("a", {}, 0.0)
-    assert stage.server.counts["java_warnings"] == 3 and len(stage.server.notes) == 2
-
-
-def test_open_requests_of_the_application_are_bounded() -> None:
-    stage = scene(limits=replace(CedaLimits(), requests=2))
-    stage.member("service", "q")
-    for _ in range(2):
-        stage.server.request("q", {1: 1}, 0.0)
-    with pytest.raises(BufferError):
-        stage.server.request("q", {1: 1}, 0.0)
+    stage.inside.listen(["q"])
+    token = stage.inside.request("q", {1: 1}, 0.0)
+    (asked,) = stage.inside.events(Asked)
+    stage.inside.reply(asked, {1: 2}, 0.0)
+    (answered,) = stage.inside.events(Answered)
+    assert answered.token == token and answered.reply is not None and answered.reply.record == {1: 2}
 
 
 def test_a_message_can_be_built_anew_from_an_event() -> None:
     stage = scene()
-    stage.server.listen(["a"])
+    stage.inside.listen(["a"])
     peer: Peer = stage.member()
     peer.publish("a", {1: 1})
-    (event,) = stage.events(Delivered)
-    assert with_(event.message, topic="b").values == {1: 1}
+    (event,) = stage.inside.events(Delivered)
+    assert with_(event.message, topic="b").record == {1: 1}

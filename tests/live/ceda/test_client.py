@@ -15,7 +15,7 @@ import wirelake
 from tests.live.ceda.play import HEARTBEAT, Peer, control, values
 from wirelake.errors import EncodeError, LocalProtocolError
 from wirelake.live.ceda.client import CedaClient
-from wirelake.live.ceda.data import Blob, Data, payloads
+from wirelake.live.ceda.data import Blob, Message, payloads
 from wirelake.live.ceda.events import (
     Answered,
     Asked,
@@ -26,10 +26,11 @@ from wirelake.live.ceda.events import (
     SubscriptionResult,
     TopicsRefused,
 )
-from wirelake.live.ceda.login import CedaLogin
+from wirelake.live.ceda.logins import CedaLogin
 from wirelake.live.ceda.options import CedaClientOptions, CedaLimits
 from wirelake.live.ceda.records import write_record
 from wirelake.live.ceda.wire import CEDA4, CEDA4_WS, FRAMINGS, PUBLISH, REPLY
+from wirelake.live.core.errors import ConnectionLost, RequestTimeout
 from wirelake.protocols import ceda as p
 from wirelake.spec import Cell
 
@@ -289,16 +290,21 @@ def test_a_message_is_delivered_with_its_record_and_bytes() -> None:
     client, server = ready()
     server.say(p.Publish(topic="a.b", record=(Cell(1, "INT", 5), Cell(1, "INT", 6), Cell(3, "STRING", "x"))))
     (event,) = taken(client)
-    assert (event.topic, event.values, event.is_image, event.message.blob) == ("a.b", {1: 6, 3: "x"}, False, None)
-    assert event.record == (Cell(1, "INT", 5), Cell(1, "INT", 6), Cell(3, "STRING", "x"))
-    assert event.message.body == write_record(event.record)
+    assert (event.message.topic, event.message.record, event.message.is_image, event.message.blob) == (
+        "a.b",
+        {1: 6, 3: "x"},
+        False,
+        None,
+    )
+    assert event.message.cells == (Cell(1, "INT", 5), Cell(1, "INT", 6), Cell(3, "STRING", "x"))
+    assert event.message.body == write_record(event.message.cells)
 
 
 def test_a_bad_record_is_delivered_with_its_bytes_and_error() -> None:
     client, server = ready()
     server.say("8207 61 01 61 3c00 ff00" + "8201 70" + "820f 63 01 61 120400 00 00 3c00 0100 ff 00 00")
     first, *rest = taken(client)
-    assert (first.topic, first.message.body, first.record) == ("a", b"\x3c\x00\xff\x00", ())
+    assert (first.message.topic, first.message.body, first.message.cells) == ("a", b"\x3c\x00\xff\x00", ())
     assert first.message.error is not None and first.message.error.rule == "cell_fits"
     assert rest == [] and client.counts["replies_dropped"] == 1
     assert client.counts["record_errors"] == 2 and client.counts["message_errors"] == 1
@@ -312,7 +318,7 @@ def test_lost_framing_closes() -> None:
     server.say("820101 61")
     assert server.is_closed
     answered, lost = taken(client)
-    assert answered == Answered(token, None, "connection lost") and "framing" in lost.reason
+    assert answered == Answered(token, None, ConnectionLost()) and "framing" in lost.reason
     server.say(SUCCESS)
     server.leave()
     assert taken(client) == []
@@ -334,7 +340,7 @@ def test_over_websocket_payloads_come_and_go_whole() -> None:
     client.publish("a", {3: "x" * 300}, 0.0)
     assert values(server.heard()[0]) == {3: "x" * 300}
     client.receive_messages(server.link, [b"", b"\x61\x01a" + write_record({1: 1})], 0.0)
-    assert client.counts["message_errors"] == 1 and taken(client)[-1].values == {1: 1}
+    assert client.counts["message_errors"] == 1 and taken(client)[-1].message.record == {1: 1}
 
 
 # --- request and reply (9.5)
@@ -351,7 +357,7 @@ def test_a_request_is_written_as_in_the_worked_example_and_closed_once() -> None
     reply = "8223 63 08 313034322e312e32 120400 024d51 026337 1a00 5c8fc2f5285cf13f 3c000200 6f6b"
     server.say(reply)
     (answered,) = taken(client)
-    assert (answered.token, answered.error, answered.reply.values) == (token, "", {1: 1.085, 3: "ok"})
+    assert (answered.token, answered.error, answered.reply.record) == (token, None, {1: 1.085, 3: "ok"})
     server.say(reply)
     assert taken(client) == [] and client.counts["replies_dropped"] == 1
     client.subscribe(["1042.**"], 0.0)
@@ -367,7 +373,7 @@ def test_a_request_without_a_reply_in_time_is_told() -> None:
     first, second = server.heard()
     assert client.deadline == 2.5
     client.tick(2.5)
-    assert taken(client) == [Answered(late, None, "no reply in time")]
+    assert taken(client) == [Answered(late, None, RequestTimeout())]
     server.say(p.Reply(**ids(first.reply_topic, {1: 1})))
     assert taken(client) == []
     server.say(p.Reply(**ids(second.reply_topic, {1: 1})))
@@ -392,15 +398,15 @@ def test_a_client_answers_requests_and_p2p() -> None:
     client, server = ready()
     server.say(p.Request(**ids("q", {1: "?"}, connection_id=7, server_id="S", signal_id="s"), reply_topic="7.1.1"))
     (asked,) = taken(client)
-    assert isinstance(asked, Asked) and asked.values == {1: "?"}
-    client.reply(asked, {1: "!"}, 0.0)
+    assert isinstance(asked, Asked) and asked.message.record == {1: "?"}
+    client.reply(asked.message, {1: "!"}, 0.0)
     (reply,) = server.heard()
     assert (type(reply), reply.topic, reply.connection_id, reply.server_id, reply.signal_id) == (
         p.Reply, "7.1.1", 7, "S", "s",
     )  # fmt: skip
     server.say(p.P2p(**ids("job", {1: "go"}, connection_id=7, server_id="S", signal_id="s")))
     (event,) = taken(client)
-    client.reply(event, {1: "ok"}, 0.0)
+    client.reply(event.message, {1: "ok"}, 0.0)
     (back,) = server.heard()
     assert (type(back), back.topic, back.connection_id, values(back)) == (p.P2p, "job", 7, {1: "ok"})
 
@@ -408,7 +414,7 @@ def test_a_client_answers_requests_and_p2p() -> None:
 def test_a_request_without_a_reply_topic_is_noted_and_not_answered() -> None:
     client, server = ready()
     server.say(p.Request(**ids("q", {1: "?"}), reply_topic=""))
-    client.reply(taken(client)[0], {1: "!"}, 0.0)
+    client.reply(taken(client)[0].message, {1: "!"}, 0.0)
     assert server.heard() == [] and len(client.notes) == 1
 
 
@@ -439,17 +445,17 @@ def test_a_reply_in_pieces_closes_its_request() -> None:
     client, server = ready()
     token = client.request("q", {1: 1}, 0.0, blob=Blob(2, bytes(40_000)))
     topic = server.heard()[0].reply_topic
-    message = Data(REPLY, topic, write_record({1: "ok"}), 1042, "MQ", "", blob=Blob(3, bytes(70_000)))
+    message = Message(REPLY, topic, write_record({1: "ok"}), 1042, "MQ", "", blob=Blob(3, bytes(70_000)))
     for payload in payloads(message, CEDA4_WS):
         assert taken(client) == []
         server.say(FRAMINGS[CEDA4_WS].wrap(payload))
     (answered,) = taken(client)
-    assert answered.token == token and answered.reply.pieces == 3 and len(answered.reply.values[3]) == 70_000
+    assert answered.token == token and answered.reply.pieces == 3 and len(answered.reply.record[3]) == 70_000
 
 
 def test_a_message_in_pieces_is_delivered_once_and_marked() -> None:
     client, server = ready()
-    for payload in payloads(Data(PUBLISH, "d", write_record({5: 2}), blob=Blob(3, bytes(70_000))), CEDA4_WS, "k"):
+    for payload in payloads(Message(PUBLISH, "d", write_record({5: 2}), blob=Blob(3, bytes(70_000))), CEDA4_WS, "k"):
         server.say(FRAMINGS[CEDA4_WS].wrap(payload))
     (event,) = taken(client)
     assert event.message.blob and event.message.pieces == 3 and event.message.kind == "group_pub"
@@ -478,7 +484,7 @@ def test_java_safe_limits_are_kept_when_sending() -> None:
 
 
 def image_reply(topic: str, record: dict[int, Any], blob: Blob | None = None) -> list[bytes]:
-    return payloads(Data(REPLY, topic, write_record(record), 1042, "", "", blob=blob), CEDA4_WS)
+    return payloads(Message(REPLY, topic, write_record(record), 1042, "", "", blob=blob), CEDA4_WS)
 
 
 def asked_for_image(client: CedaClient, server: Peer) -> Any:
@@ -516,8 +522,10 @@ def test_an_image_comes_in_four_ways(record: dict[int, Any], blob: Blob | None) 
     for payload in image_reply(topic, record, blob):
         server.say(FRAMINGS[CEDA4_WS].wrap(payload))
     *images, answered = taken(client)
-    assert {image.topic: image.values for image in images} == {t: {5: 0, 3: text} for t, text in ENTRIES.items()}
-    assert all(image.is_image for image in images) and answered.error == ""
+    assert {image.message.topic: image.message.record for image in images} == {
+        t: {5: 0, 3: text} for t, text in ENTRIES.items()
+    }
+    assert all(image.message.is_image for image in images) and answered.error is None
 
 
 def test_refused_topics_are_told_and_there_may_be_no_image() -> None:
@@ -525,7 +533,7 @@ def test_refused_topics_are_told_and_there_may_be_no_image() -> None:
     topic = asked_for_image(client, server).reply_topic
     server.say(FRAMINGS[CEDA4_WS].wrap(image_reply(topic, {9: '["b"]'})[0]))
     refused, answered = taken(client)
-    assert refused == TopicsRefused(("b",)) and answered.error == ""
+    assert refused == TopicsRefused(("b",)) and answered.error is None
 
 
 def test_a_value_too_long_for_a_field_comes_as_a_blob() -> None:
@@ -535,7 +543,7 @@ def test_a_value_too_long_for_a_field_comes_as_a_blob() -> None:
     for payload in image_reply(topic, {5: 2}, Blob(3, text.encode())):
         server.say(FRAMINGS[CEDA4_WS].wrap(payload))
     image, _ = taken(client)
-    assert image.values == {5: 2, 3: b"x" * 70_000}
+    assert image.message.record == {5: 2, 3: b"x" * 70_000}
 
 
 @pytest.mark.parametrize(
@@ -568,7 +576,7 @@ def test_a_packed_image_may_not_grow_without_end(monkeypatch: pytest.MonkeyPatch
     client, server = ready()
     topic = asked_for_image(client, server).reply_topic
     server.say(FRAMINGS[CEDA4_WS].wrap(image_reply(topic, {5: 1, 3: gzip.compress(bytes(10_001))})[0]))
-    assert "too long" in taken(client)[-1].error
+    assert "too long" in taken(client)[-1].error.detail
 
 
 # --- the end, and a new beginning (9.6)
@@ -580,7 +588,7 @@ def test_a_logout_is_bare_and_closes() -> None:
     server.raw()
     client.logout(0.0)
     assert server.raw() == bytes.fromhex("820114") and server.is_closed
-    assert taken(client) == [Answered(token, None, "connection lost"), Lost("logged out")]
+    assert taken(client) == [Answered(token, None, ConnectionLost()), Lost("logged out")]
     client.logout(0.0)
     assert client.deadline is None
 
@@ -601,7 +609,7 @@ def test_after_a_loss_everything_begins_again_with_a_new_id() -> None:
     old = server.heard()[-1].reply_topic
     server.leave()
     *failed, lost = taken(client)
-    assert {event.error for event in failed} == {"connection lost"} and token in {event.token for event in failed}
+    assert {event.error for event in failed} == {ConnectionLost()} and token in {event.token for event in failed}
     assert isinstance(lost, Lost) and not client.is_ready and client.connection_id == p.UNASSIGNED
     again = Peer(client, 2).connect(100.0)
     assert [message.control_code for message in again.heard()] == [3]

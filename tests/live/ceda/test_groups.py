@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from wirelake.errors import EncodeError
-from wirelake.live.ceda.data import MAX_BLOB, Blob, Data, Keys, payloads, read_data
+from wirelake.live.ceda.data import MAX_BLOB, Blob, Keys, Message, payloads, read_data
 from wirelake.live.ceda.groups import GroupLimits, Merger
 from wirelake.live.ceda.records import write_record
 from wirelake.live.ceda.wire import CEDA4, CEDA4_WS, FRAMINGS, GROUP_PUB, P2P, PUBLISH, REPLY, REQUEST
@@ -35,24 +35,24 @@ class Bench:
         self.merger = Merger(limits or GroupLimits(), self.counts)
         self.dialect = dialect
 
-    def feed(self, *given: bytes | Data, now: float = 0.0) -> list[Data]:
+    def feed(self, *given: bytes | Message, now: float = 0.0) -> list[Message]:
         found = []
         for one in given:
-            message = one if isinstance(one, Data) else read_data(one, self.dialect == CEDA4_WS)
+            message = one if isinstance(one, Message) else read_data(one, self.dialect == CEDA4_WS)
             whole = self.merger.take(message, self.dialect, now)
             if whole is not None:
                 found.append(whole)
         return found
 
 
-def blob_request(size: int, topic: str = "DOC.PUT") -> Data:
+def blob_request(size: int, topic: str = "DOC.PUT") -> Message:
     data = random.Random(size).randbytes(size)
-    return Data(REQUEST, topic, write_record({5: "a.txt"}), 1042, "MQ", "k", "1042.1.3", Blob(1, data))
+    return Message(REQUEST, topic, write_record({5: "a.txt"}), 1042, "MQ", "k", "1042.1.3", Blob(1, data))
 
 
-def piece(kind: int = REQUEST, topic: str = "t", key: str = "k", **cells: bytes) -> Data:
+def piece(kind: int = REQUEST, topic: str = "t", key: str = "k", **cells: bytes) -> Message:
     body = write_record([Cell(int(name[1:]), "BYTES", value) for name, value in cells.items()])
-    return Data(kind, topic, body, reply_topic=key)
+    return Message(kind, topic, body, reply_topic=key)
 
 
 def first(count: int, total: int, position: int, length: int) -> bytes:
@@ -64,19 +64,21 @@ def later(index: int, length: int) -> bytes:
 
 
 def test_example_8_is_written_and_merged() -> None:
-    message = Data(REQUEST, "DOC.PUT", write_record({5: "a.txt"}), 1042, "MQ", "k", "1042.1.3", Blob(1, b"ABCDEFGHIJK"))
+    message = Message(
+        REQUEST, "DOC.PUT", write_record({5: "a.txt"}), 1042, "MQ", "k", "1042.1.3", Blob(1, b"ABCDEFGHIJK")
+    )
     for dialect in DIALECTS:
         written = payloads(message, dialect, piece=8)
         assert [FRAMINGS[dialect].wrap(one) for one in written] == [bytes.fromhex(one) for one in SPLIT_REQUEST]
         (whole,) = Bench(dialect=dialect).feed(*written)
         assert whole == replace(message, pieces=2)
-        assert whole.values == {5: "a.txt", 1: b"ABCDEFGHIJK"}
+        assert whole.record == {5: "a.txt", 1: b"ABCDEFGHIJK"}
         assert whole.blob is not None
 
 
 def test_example_9_is_written_and_merged() -> None:
     body = "2e000200 5859 0e000f00 01 0000 0100 02000000 0200 02000000"
-    message = Data(PUBLISH, "DOC.NEW", b"", blob=Blob(2, b"XY"))
+    message = Message(PUBLISH, "DOC.NEW", b"", blob=Blob(2, b"XY"))
     deployed, document = payloads(message, CEDA4_WS, "DOC.NEW.0a1b2c3d.1"), payloads(message, CEDA4)
     key = "12 444f432e4e45572e30613162326333642e31"
     assert deployed == [bytes.fromhex(f"65 07 444f432e4e4557 ffffff 00 00 {key} {body}")]
@@ -96,26 +98,26 @@ def test_example_9_is_written_and_merged() -> None:
 def test_any_blob_comes_out_as_it_went_in(size: int, cut: int, code: int, dialect: str, position: int) -> None:
     blob = Blob(position, bytes(range(size)))
     body = write_record({4000 if position != 4000 else 1: "other", 7 if position != 7 else 8: 1})
-    message = Data(code, "a.b", body, 5, "S", "s", "r.1" if code == REQUEST else "", blob)
+    message = Message(code, "a.b", body, 5, "S", "s", "r.1" if code == REQUEST else "", blob)
     if code == PUBLISH:
-        message = Data(code, "a.b", body, blob=blob)
+        message = Message(code, "a.b", body, blob=blob)
     found = Bench(dialect=dialect).feed(*payloads(message, dialect, "a.b.00000000.1", piece=cut))
     (whole,) = found
-    assert whole.values == message.values
+    assert whole.record == message.record
     assert (whole.topic, whole.server_id, whole.signal_id) == (message.topic, message.server_id, message.signal_id)
     if size:
         assert (whole.blob, whole.pieces) == (blob, -(-size // cut))
 
 
 def test_an_empty_blob_is_an_ordinary_message() -> None:
-    message = Data(PUBLISH, "a.b", write_record({5: 1}), blob=Blob(3, b""))
+    message = Message(PUBLISH, "a.b", write_record({5: 1}), blob=Blob(3, b""))
     (payload,) = payloads(message, CEDA4_WS, "key")
     assert payload[0] == PUBLISH
-    assert read_data(payload, True).values == {5: 1, 3: b""}
+    assert read_data(payload, True).record == {5: 1, 3: b""}
 
 
 def test_the_longest_blob_has_313_pieces() -> None:
-    message = Data(PUBLISH, "a", b"", blob=Blob(1, bytes(MAX_BLOB)))
+    message = Message(PUBLISH, "a", b"", blob=Blob(1, bytes(MAX_BLOB)))
     written = payloads(message, CEDA4_WS, "a.1")
     assert len(written) == 313
     (whole,) = Bench().feed(*written)
@@ -127,13 +129,13 @@ def test_the_longest_blob_has_313_pieces() -> None:
 @pytest.mark.parametrize("position", [0, 4095, -1])
 def test_a_blob_lies_at_a_field_from_1_to_4094(position: int) -> None:
     with pytest.raises(EncodeError, match="cell_id"):
-        payloads(Data(PUBLISH, "a", b"", blob=Blob(position, b"x")), CEDA4_WS)
+        payloads(Message(PUBLISH, "a", b"", blob=Blob(position, b"x")), CEDA4_WS)
 
 
 def test_later_pieces_have_no_signal_id_and_no_other_fields() -> None:
     written = [read_data(one, True) for one in payloads(blob_request(100_000), CEDA4_WS)]
     assert [one.signal_id for one in written] == ["k", "", "", ""]
-    assert [sorted(one.values) for one in written] == [[0, 1, 5], [0, 1], [0, 1], [0, 1]]
+    assert [sorted(one.record) for one in written] == [[0, 1, 5], [0, 1], [0, 1], [0, 1]]
     assert {(one.topic, one.connection_id, one.server_id, one.reply_topic) for one in written} == {
         ("DOC.PUT", 1042, "MQ", "1042.1.3")
     }
@@ -163,14 +165,14 @@ def test_groups_with_different_keys_may_interleave(dialect: str) -> None:
 
 
 def test_published_groups_on_one_topic_are_kept_apart_by_their_keys_in_the_deployed_dialect() -> None:
-    blobs = [Data(PUBLISH, "t", b"", blob=Blob(1, bytes([i]) * 40_000)) for i in range(2)]
+    blobs = [Message(PUBLISH, "t", b"", blob=Blob(1, bytes([i]) * 40_000)) for i in range(2)]
     one, two = (payloads(blob, CEDA4_WS, f"t.0.{i}") for i, blob in enumerate(blobs))
     found = Bench().feed(one[0], two[0], one[1], two[1])
     assert [whole.blob for whole in found] == [blob.blob for blob in blobs]
 
 
 def test_in_the_other_dialect_the_topic_is_the_key_of_published_groups() -> None:
-    blobs = [Data(PUBLISH, "t", b"", blob=Blob(1, bytes([i]) * 40_000)) for i in range(2)]
+    blobs = [Message(PUBLISH, "t", b"", blob=Blob(1, bytes([i]) * 40_000)) for i in range(2)]
     one, two = (payloads(blob, CEDA4) for blob in blobs)
     bench = Bench(dialect=CEDA4)
     assert [whole.blob for whole in bench.feed(one[0], two[0], two[1])] == [blobs[1].blob]
@@ -218,7 +220,7 @@ def test_a_piece_without_a_group_is_dropped() -> None:
         piece(f0=first(1, 2, 1, 2)),
     ],
 )
-def test_a_first_piece_that_cannot_be_true_is_refused(given: Data) -> None:
+def test_a_first_piece_that_cannot_be_true_is_refused(given: Message) -> None:
     bench = Bench()
     assert bench.feed(given) == []
     assert bench.counts["groups_refused"] + bench.counts["groups_broken"] == 1
@@ -235,7 +237,7 @@ def test_what_is_no_signature_is_an_ordinary_field(signature: bytes) -> None:
 
 
 def test_a_number_in_field_0_is_an_ordinary_field() -> None:
-    message = Data(REQUEST, "t", write_record({0: 14, 1: b"\x0e\x00"}))
+    message = Message(REQUEST, "t", write_record({0: 14, 1: b"\x0e\x00"}))
     assert Bench().feed(message) == [message]
 
 
@@ -251,14 +253,16 @@ def test_a_bad_record_is_no_piece() -> None:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_java_client_goes_on_with_plain_publishes(dialect: str) -> None:
-    start, *rest = payloads(Data(PUBLISH, "t.x", write_record({5: 1}), blob=Blob(3, bytes(70_000))), dialect, "t.x.0.1")
+    start, *rest = payloads(
+        Message(PUBLISH, "t.x", write_record({5: 1}), blob=Blob(3, bytes(70_000))), dialect, "t.x.0.1"
+    )
     bench = Bench(dialect=dialect)
     as_publishes = [replace(read_data(one, dialect == CEDA4_WS), code=PUBLISH, reply_topic="") for one in rest]
-    other = Data(PUBLISH, "t.y", as_publishes[0].body)
+    other = Message(PUBLISH, "t.y", as_publishes[0].body)
     (passed, whole) = bench.feed(start, as_publishes[0], other, as_publishes[1])
     assert passed is other
     assert whole.blob is not None and len(whole.blob.data) == 70_000
-    assert whole.values[5] == 1
+    assert whole.record[5] == 1
 
 
 def test_a_plain_publish_goes_on_only_with_what_a_group_pub_began() -> None:
@@ -270,7 +274,7 @@ def test_a_plain_publish_goes_on_only_with_what_a_group_pub_began() -> None:
 
 def test_a_plain_publish_out_of_order_drops_the_group() -> None:
     bench = Bench()
-    start, _, third = payloads(Data(PUBLISH, "t", b"", blob=Blob(3, bytes(70_000))), CEDA4_WS, "t.0.1")
+    start, _, third = payloads(Message(PUBLISH, "t", b"", blob=Blob(3, bytes(70_000))), CEDA4_WS, "t.0.1")
     assert bench.feed(start, replace(read_data(third, True), code=PUBLISH)) == []
     assert bench.counts["groups_out_of_order"] == 1
 
@@ -323,9 +327,9 @@ PIECES = st.builds(
 
 
 @given(st.lists(PIECES, max_size=30), st.sampled_from(DIALECTS))
-def test_whatever_pieces_come_nothing_is_raised_and_what_is_held_is_known(given: list[Data], dialect: str) -> None:
+def test_whatever_pieces_come_nothing_is_raised_and_what_is_held_is_known(given: list[Message], dialect: str) -> None:
     bench = Bench(dialect=dialect)
     for whole in bench.feed(*given):
         if whole.blob is not None:
-            assert whole.values[whole.blob.position] == whole.blob.data
+            assert whole.record[whole.blob.position] == whole.blob.data
     assert bench.merger.held == sum(sum(map(len, group.pieces)) for group in bench.merger.open.values())

@@ -15,15 +15,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import wirelake
-from tests.live.ceda.play import HEARTBEAT, Peer, Scene, control, values
+from tests.live.ceda.play import HEARTBEAT, JudgingServer, Peer, Scene, control, values
 from wirelake.live.ceda import logins
-from wirelake.live.ceda.data import Blob, Data, payloads
-from wirelake.live.ceda.events import Asked, Delivered, Joined, Left, LoginAttempt
+from wirelake.live.ceda.data import Blob, Message, payloads
+from wirelake.live.ceda.events import Delivered
 from wirelake.live.ceda.groups import GroupLimits
+from wirelake.live.ceda.logins import LoginAttempt
 from wirelake.live.ceda.options import CedaLimits, CedaServerOptions
 from wirelake.live.ceda.records import write_record
 from wirelake.live.ceda.server import CedaServer
+from wirelake.live.ceda.topics import Subscriptions
 from wirelake.live.ceda.wire import CEDA4, CEDA4_WS, CEDA_TCP, FRAMINGS, PUBLISH
+from wirelake.live.ceda.work import AT_ONCE
 from wirelake.live.core.effects import Authenticate, Cancelled, Done, Failed
 from wirelake.protocols import ceda as p
 
@@ -33,7 +36,7 @@ LOGIN = bytes.fromhex("821c 1303 7c000400 70792d31 5c000600 733363726574 4c00040
 
 def scene(authenticate: Any = None, **options: Any) -> Scene:
     given = {} if authenticate is None else {"authenticate": authenticate}
-    return Scene(CedaServer(CedaServerOptions(**options), **given))
+    return Scene(JudgingServer(CedaServerOptions(**options), **given))
 
 
 def small(**limits: Any) -> Scene:
@@ -63,7 +66,6 @@ def test_a_login_is_answered_as_in_the_worked_example() -> None:
     peer = stage.peer()
     stage.server.receive(peer.link, LOGIN, 0.0)
     assert peer.raw() == bytes.fromhex("8219 1304 6200 12040000 4c000700 53756363657373 1200 01000000")
-    assert stage.events() == [Joined(1042, "demo", "py-1", "peer1")]
 
 
 def test_the_authenticator_is_given_what_the_client_said() -> None:
@@ -120,16 +122,14 @@ def test_what_comes_behind_a_login_that_is_not_decided_waits_for_it() -> None:
     peer = stage.peer()
     assert peer.say(LOGIN + control(p.Subscribe, 13, {3: "a"})) == [] and peer.link.is_paused
     assert peer.say(HEARTBEAT) == []
-    stage.server.login_result(peer.link, True, "", 1.0)
+    stage.server.decide(True, 1.0)
     result, echo = peer.heard()
     assert values(result)[1] == 1 and type(echo) is p.Heartbeat and not peer.link.is_paused
-    stage.server.publish("a", {1: 1}, 1.0)
+    stage.inside.publish("a", {1: 1}, 1.0)
     assert len(peer.heard()) == 1 and stage.server.counts["ignored_before_login"] == 0
-    stage.server.login_result(peer.link, False, "", 1.0)
-    assert peer.heard() == []
 
 
-def test_a_login_is_decided_by_an_effect_where_no_function_decides() -> None:
+def test_a_login_is_decided_by_an_effect() -> None:
     for result, told in (
         (Done(True), 1),
         (Done(False), "Username or Password is error"),
@@ -137,7 +137,7 @@ def test_a_login_is_decided_by_an_effect_where_no_function_decides() -> None:
         (Failed(OSError("no database")), "Username or Password is error"),
         (Cancelled(), "Username or Password is error"),
     ):
-        stage = Scene(CedaServer(authenticate=None))
+        stage = Scene(CedaServer())
         peer = stage.peer()
         peer.say(LOGIN + LOGIN + control(p.Subscribe, 13, {3: "a"}))
         for _ in range(2):
@@ -153,13 +153,13 @@ def test_a_login_is_decided_by_an_effect_where_no_function_decides() -> None:
 
 
 def test_an_effect_that_is_done_when_its_client_is_gone_is_forgotten() -> None:
-    stage = Scene(CedaServer(authenticate=None))
+    stage = Scene(CedaServer())
     peer = stage.peer()
     peer.say(LOGIN)
     (effect,) = stage.server.effects
     peer.leave()
     stage.server.completed(effect, Done(True), 1.0)
-    assert peer.heard() == [] and stage.events() == []
+    assert peer.heard() == []
 
 
 def test_who_sends_too_much_behind_a_login_that_is_not_decided_is_closed() -> None:
@@ -235,8 +235,8 @@ def test_a_decision_for_somebody_who_is_gone_is_forgotten() -> None:
     peer = stage.peer()
     peer.say(LOGIN)
     peer.leave()
-    stage.server.login_result(peer.link, True, "", 1.0)
-    assert peer.heard() == [] and stage.events() == []
+    stage.server.decide(True, 1.0)
+    assert peer.heard() == []
 
 
 def test_login_with_a_session_id_and_with_a_record_of_the_application() -> None:
@@ -274,7 +274,7 @@ def test_a_data_message_on_the_login_topic_is_a_login(kind: Any) -> None:
 def test_the_login_topic_stays_one_when_the_application_publishes_on_it() -> None:
     stage = Scene()
     peer = stage.member()
-    stage.server.publish("API.ATS.LOGIN", {1: 1}, 0.0)
+    stage.inside.publish("API.ATS.LOGIN", {1: 1}, 0.0)
     assert len(peer.publish("API.ATS.LOGIN", {4: "demo"})) == 1
 
 
@@ -282,7 +282,7 @@ def test_a_second_login_is_answered_with_the_same_id() -> None:
     stage = Scene()
     peer = stage.member("demo", "a.*")
     assert values(peer.say(LOGIN)[0])[6] == 1001
-    stage.server.publish("a.b", {1: 1}, 0.0)
+    stage.inside.publish("a.b", {1: 1}, 0.0)
     assert len(peer.heard()) == 1
 
 
@@ -290,9 +290,8 @@ def test_a_second_login_that_fails_ends_the_first() -> None:
     stage = scene(lambda attempt: attempt.user == "demo")
     peer = stage.member("demo", "a.*")
     assert values(peer.say(control(p.Login, 3, {4: "eve"}))[0])[1] == 0
-    stage.server.publish("a.b", {1: 1}, 0.0)
+    stage.inside.publish("a.b", {1: 1}, 0.0)
     assert peer.heard() == [] and not peer.is_closed
-    assert [type(event) for event in stage.events()] == [Joined, Left]
 
 
 @pytest.mark.parametrize("payload", [b"\x13\x03", b"\x61\x0dAPI.ATS.LOGIN"])
@@ -393,7 +392,7 @@ def test_data_that_is_sent_keeps_a_silent_subscriber_open_heartbeats_do_not() ->
     subscriber = stage.member("demo", "a.*")
     for now in range(0, 400, 10):
         stage.server.tick(float(now))
-        stage.server.publish("a.b", {1: now}, float(now))
+        stage.inside.publish("a.b", {1: now}, float(now))
     assert not subscriber.is_closed
     assert stage.server.counts["heartbeats_sent"] == 9
     for now in range(400, 520, 10):
@@ -428,7 +427,7 @@ def test_subscriptions_of_all_codes_are_taken_and_not_answered() -> None:
     assert peer.say(control(p.Subscribe, 20, {3: "e|f"})) == []
     for topic in ("a", "b.x", "c", "d", "c|d", "e", "f", ""):
         if topic:
-            stage.server.publish(topic, {1: 1}, 0.0)
+            stage.inside.publish(topic, {1: 1}, 0.0)
     assert [message.topic for message in peer.heard()] == ["a", "b.x", "c|d", "e", "f"]
 
 
@@ -439,7 +438,7 @@ def test_taking_back_removes_exactly_what_is_given() -> None:
     peer.unsubscribe("a.b", "nothing", "")
     peer.say(control(p.Unsubscribe, 8, {3: "x|y"}))
     for topic in ("a.b", "c", "x|y", "x", "y"):
-        stage.server.publish(topic, {1: 1}, 0.0)
+        stage.inside.publish(topic, {1: 1}, 0.0)
     assert [message.topic for message in peer.heard()] == ["a.b", "c", "x", "y"]
 
 
@@ -448,7 +447,7 @@ def test_subscriptions_end_with_the_connection() -> None:
     peer = stage.member("demo", "a", "b.*")
     peer.leave()
     assert stage.server._broker.subscriptions.of == {}
-    stage.server.publish("a", {1: 1}, 0.0)
+    stage.inside.publish("a", {1: 1}, 0.0)
     assert peer.heard() == []
 
 
@@ -503,11 +502,9 @@ def test_a_logout_drops_subscriptions_and_closes() -> None:
     peer = stage.member("demo", "a")
     assert peer.say("820114") == []
     assert peer.is_closed
-    stage.server.publish("a", {1: 1}, 0.0)
+    stage.inside.publish("a", {1: 1}, 0.0)
     assert peer.heard() == []
-    assert [type(event) for event in stage.events()] == [Joined, Left]
     peer.leave()
-    assert stage.events() == []
 
 
 def test_a_logout_with_a_code_is_read_in_the_deployed_dialect_only() -> None:
@@ -564,19 +561,6 @@ def test_a_message_that_cannot_be_read_is_skipped_and_counted(frame: str) -> Non
     assert len(stage.server.notes) == 1 and not peer.is_closed
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_bad_record_is_delivered_with_its_error(dialect: str) -> None:
-    stage = Scene()
-    stage.server.listen(["a.*"])
-    peer = stage.peer(dialect).login()
-    raw = bytes.fromhex("3c00 ff00 61")
-    peer.say(FRAMINGS[dialect].wrap(b"\x61\x03a.b" + raw))
-    (event,) = stage.events(Delivered)
-    assert (event.topic, event.message.body, event.record) == ("a.b", raw, ())
-    assert event.message.error.rule == "cell_fits"
-    assert stage.server.counts["record_errors"] == 1 and not peer.is_closed
-
-
 @pytest.mark.parametrize(
     "head", [b"\x61\x03a.b", b"\x62\x03a.b\xff\xff\xff\x02MQ\x00\x01r", b"\x64\x03a.b\xff\xff\xff\0\0"]
 )
@@ -599,10 +583,10 @@ def test_a_reply_that_cannot_be_read_is_not_passed_on() -> None:
 
 def test_old_texts_are_read_with_their_charset() -> None:
     stage = scene(charset="gbk")
-    stage.server.listen(["a"])
+    stage.inside.listen(["a"])
     stage.member().say(b"\x82\x0b\x61\x01a\x3c\x00\x04\x00" + "美元".encode("gbk"))
-    (event,) = stage.events(Delivered)
-    assert event.values == {3: "美元"} and stage.server.counts["record_errors"] == 0
+    (event,) = stage.inside.events(Delivered)
+    assert event.message.record == {3: "美元"} and stage.server.counts["record_errors"] == 0
 
 
 # --- dialects and transports
@@ -614,7 +598,7 @@ def test_the_server_writes_in_the_dialect_it_learned_else_in_its_own(configured:
     quiet, document, deployed = stage.member("q", "a", dialect=configured), stage.peer(CEDA4), stage.peer(CEDA4_WS)
     for peer in (document, deployed):
         peer.login("u" * 127, "p" * 127).subscribe("a")
-    stage.server.publish("a", {3: "x" * 300}, 0.0)
+    stage.inside.publish("a", {3: "x" * 300}, 0.0)
     assert quiet.raw()[2:4] == (b"\x01\x33" if configured == CEDA4_WS else b"\x33\x01")
     assert document.raw()[2:4] == b"\x33\x01"
     assert deployed.raw()[2:4] == b"\x01\x33"
@@ -753,7 +737,7 @@ def test_any_bytes_do_no_harm(data: bytes, cuts: list[int]) -> None:
 
 def played(stream: bytes, cuts: list[int]) -> Any:
     stage = scene(sub_results=True, cache=True)
-    stage.server.listen(["b"])
+    stage.inside.listen(["b"])
     one, two = members(stage)
     at = 0
     for cut in (*cuts, len(stream)):
@@ -761,9 +745,7 @@ def played(stream: bytes, cuts: list[int]) -> Any:
         at += cut
     connection = one.link.state
     assert connection.reader.pending <= 65543
-    left = [
-        (type(event), event.message.body) if isinstance(event, Delivered | Asked) else event for event in stage.events()
-    ]
+    left = [(type(event), event.message.body) for event in stage.inside.events(Delivered)]
     return (one.raw(), two.raw(), one.is_closed, two.is_closed, left, dict(stage.server.counts))
 
 
@@ -783,7 +765,7 @@ def test_before_the_server_leaves_it_logs_its_clients_out() -> None:
 def test_a_connection_that_is_gone_gives_back_what_it_held() -> None:
     stage = Scene()
     peer = stage.member()
-    first = payloads(Data(PUBLISH, "d", b"", blob=Blob(3, bytes(70_000))), CEDA4_WS, "d.0.1")[0]
+    first = payloads(Message(PUBLISH, "d", b"", blob=Blob(3, bytes(70_000))), CEDA4_WS, "d.0.1")[0]
     peer.say(FRAMINGS[CEDA4_WS].wrap(first) + b"\x82\x7e\x00")
     connection = peer.link.state
     assert stage.server._broker.pool.held > 32_768
@@ -794,7 +776,7 @@ def test_a_connection_that_is_gone_gives_back_what_it_held() -> None:
 
 def test_the_pieces_of_all_connections_together_are_bounded() -> None:
     stage = small(groups=GroupLimits(all_held=100_000))
-    first = payloads(Data(PUBLISH, "d", b"", blob=Blob(3, bytes(70_000))), CEDA4_WS, "d.0.1")[0]
+    first = payloads(Message(PUBLISH, "d", b"", blob=Blob(3, bytes(70_000))), CEDA4_WS, "d.0.1")[0]
     for peer in [stage.member() for _ in range(5)]:
         peer.say(FRAMINGS[CEDA4_WS].wrap(first))
     assert stage.server.counts["groups_refused"] == 3
@@ -839,13 +821,16 @@ def test_a_route_that_takes_long_to_find_is_found_in_slices_while_others_are_ser
     sender.say(frames + bytes.fromhex(HEARTBEAT), 1.0)
     other.publish("b", {1: 2}, 1.0)
     assert [values(message)[1] for message in reader.heard()] == [2]
-    assert time.thread_time() - started < 0.2 and sender.link.is_paused
+    at_once = time.thread_time() - started
+    assert sender.link.is_paused
     turns = 0
     while sender.link.is_paused:
         assert stage.server.deadline == 0.0
         stage.server.tick(1.0)
         turns += 1
     assert turns > 10
+    whole = time.thread_time() - started
+    assert at_once < whole / 5
     assert [message.topic for message in reader.heard()] == [topic, "b"]
     assert len(sender.heard()) == 1
 
@@ -925,6 +910,19 @@ def without_collection() -> Iterator[None]:
     gc.enable()
 
 
+def seconds_of_work() -> float:
+    """The processor time that a unit of work takes on this machine, seen in a long search."""
+    subscriptions: Subscriptions[int] = Subscriptions()
+    for i in range(2048):
+        subscriptions.add(0, ".".join("*a"[i >> bit & 1] for bit in range(11)) + ".*" * 10)
+    took = []
+    for n in range(5):
+        started = time.thread_time()
+        work = sum(subscriptions.search("a." * 21 + str(n)))
+        took.append((time.thread_time() - started) / work)
+    return min(took)
+
+
 @pytest.mark.parametrize("kind", ["stars", "rest", "changes"])
 def test_no_call_holds_up_others_for_long_while_somebody_attacks_with_patterns(
     kind: str, without_collection: None
@@ -965,4 +963,4 @@ def test_no_call_holds_up_others_for_long_while_somebody_attacks_with_patterns(
             link.unsent = 0
         stage.server.changed.clear()
         now += max(sum(took[-6:]), 0.001)
-    assert sorted(took)[int(len(took) * 0.99)] < 0.1
+    assert sorted(took)[int(len(took) * 0.99)] < 3 * AT_ONCE * seconds_of_work()

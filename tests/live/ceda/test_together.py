@@ -8,21 +8,21 @@ from typing import Any
 
 import pytest
 
-from tests.live.ceda.play import Tied
+from tests.live.ceda.play import JudgingServer, Tied
 from wirelake.live.ceda.client import CedaClient
 from wirelake.live.ceda.data import Blob
 from wirelake.live.ceda.events import Answered, Asked, Delivered, Lost, Ready, Refused
-from wirelake.live.ceda.login import CedaLogin
+from wirelake.live.ceda.logins import CedaLogin
 from wirelake.live.ceda.options import CedaClientOptions, CedaServerOptions
-from wirelake.live.ceda.server import CedaServer
 from wirelake.live.ceda.wire import CEDA4, CEDA4_WS
+from wirelake.live.core.errors import ConnectionLost
 
 DIALECTS = (CEDA4, CEDA4_WS)
 
 
 def tied(count: int, seed: int = 1, dialects: tuple[str, ...] = DIALECTS, **options: Any) -> Tied:
     """Clients that speak the dialects in turn, at a server that speaks the deployed one until it learns."""
-    server = CedaServer(CedaServerOptions(**options), chance=random.Random(seed))
+    server = JudgingServer(CedaServerOptions(**options), chance=random.Random(seed))
     clients = [
         CedaClient(
             CedaLogin(f"user{i}" + "x" * 60, "p" * 60, f"client{i}"),
@@ -47,7 +47,7 @@ def test_clients_of_both_dialects_talk_through_one_server(seed: int) -> None:
         play.clients[0].publish("FX.EURUSD" if i % 2 else "FX.USDJPY", {1: i, 3: "x" * (i * 13)}, play.now)
     play.run()
     for i in (1, 2):
-        assert [event.values[1] for event in play.events(i, Delivered)] == list(range(50))
+        assert [event.message.record[1] for event in play.events(i, Delivered)] == list(range(50))
     assert play.server.counts["frame_errors"] == play.server.counts["message_errors"] == 0
 
 
@@ -71,10 +71,12 @@ def test_requests_with_blobs_are_answered_with_blobs(seed: int) -> None:
         for i in (2, 3):
             for asked in play.events(i, Asked):
                 served[i] += 1
-                play.clients[i].reply(asked, {5: asked.values[5]}, play.now, blob=Blob(2, asked.values[1][::-1]))
+                play.clients[i].reply(
+                    asked.message, {5: asked.message.record[5]}, play.now, blob=Blob(2, asked.message.record[1][::-1])
+                )
         for i in (0, 1):
             answered |= {(i, event.token): event.reply for event in play.events(i, Answered)}
-    assert {key: reply.values[2] for key, reply in answered.items()} == {key: data[::-1] for key, data in sent.items()}
+    assert {key: reply.record[2] for key, reply in answered.items()} == {key: data[::-1] for key, data in sent.items()}
     assert served == {2: 6, 3: 6}
 
 
@@ -86,7 +88,7 @@ def test_blobs_of_several_publishers_do_not_mix() -> None:
         for i in range(3):
             play.clients[i].publish("d.same", {5: i}, play.now, blob=Blob(3, bytes([i]) * (80_000 + i)))
     play.run()
-    found = [(event.values[5], event.values[3]) for event in play.events(3, Delivered)]
+    found = [(event.message.record[5], event.message.record[3]) for event in play.events(3, Delivered)]
     assert sorted(found) == sorted([(i, bytes([i]) * (80_000 + i)) for i in range(3)] * 3)
 
 
@@ -140,12 +142,12 @@ def test_after_a_cut_the_client_comes_back_to_its_topics() -> None:
     play.run()
     ready, answered, lost, again, delivered = play.events(1)
     assert (ready, again) == (Ready(1002), Ready(1003))
-    assert answered == Answered(token, None, "connection lost") and isinstance(lost, Lost)
-    assert delivered.values == {1: "heard"}
+    assert answered == Answered(token, None, ConnectionLost()) and isinstance(lost, Lost)
+    assert delivered.message.record == {1: "heard"}
 
 
 def test_a_client_that_is_refused_stays_out() -> None:
-    server = CedaServer(authenticate=lambda attempt: attempt.password == "right")
+    server = JudgingServer(authenticate=lambda attempt: attempt.password == "right")
     play = Tied(server, [CedaClient(CedaLogin("u", "wrong")), CedaClient(CedaLogin("u", "right"))], 1)
     play.run()
     assert play.events(0) == [Refused("Username or Password is error")]
@@ -161,7 +163,7 @@ def test_an_image_comes_before_what_is_live() -> None:
     play.run()
     play.clients[0].publish("a.1", {1: 7}, play.now)
     play.run()
-    assert [event.values[1] for event in play.events(1, Delivered)] == [0, 1, 2, 7]
+    assert [event.message.record[1] for event in play.events(1, Delivered)] == [0, 1, 2, 7]
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -196,9 +198,9 @@ def test_a_random_life_loses_and_doubles_nothing(seed: int) -> None:
         mine = []
         for event in play.events(i):
             if isinstance(event, Asked):
-                client.reply(event, {1: event.values[1]}, play.now)
+                client.reply(event.message, {1: event.message.record[1]}, play.now)
             elif isinstance(event, Delivered):
-                mine.append((event.topic, event.values[1]))
+                mine.append((event.message.topic, event.message.record[1]))
         heard.append(mine)
     play.run()
     assert [sorted(one) for one in heard] == [sorted(one) for one in expected]

@@ -37,7 +37,8 @@ def test_a_subscription_gets_what_its_pattern_matches(case: dict[str, str]) -> N
     subscriptions: Subscriptions[int] = Subscriptions()
     subscriptions.add(1, case["pattern"])
     assert bool(subscriptions.route(case["topic"])) == case["matches"]
-    assert bool(subscriptions.matching([case["pattern"]], [case["topic"]])) == case["matches"]
+    found = [one for one in subscriptions.matches([case["pattern"]], [case["topic"]]) if isinstance(one, str)]
+    assert bool(found) == case["matches"]
 
 
 @given(
@@ -119,26 +120,37 @@ def test_nothing_is_left_of_who_leaves() -> None:
     assert subscriptions.patterns == subscriptions.topics == 0
 
 
+def seconds_of_routes(subscriptions: Subscriptions[int], form: str, wanted: int) -> float:
+    """The processor time that twenty routes take which nobody has asked for before; the best of ten."""
+    took = []
+    for batch in range(10):
+        started = time.thread_time()
+        for i in range(20):
+            assert len(subscriptions.route(form.format(batch * 20 + i))) == wanted
+        took.append(time.thread_time() - started)
+    return min(took)
+
+
 def test_a_flood_of_patterns_does_not_slow_other_routes() -> None:
-    subscriptions: Subscriptions[int] = Subscriptions()
-    for i in range(30_000):
-        subscriptions.add(i % 50, f"*.x.{i}")
-    subscriptions.add(99, "FX.SPOT.*")
-    started = time.thread_time()
-    for i in range(200):
-        assert subscriptions.route(f"FX.SPOT.{i}") == (99,)
-    assert time.thread_time() - started < 0.5
+    took = []
+    for count in (50, 30_000):
+        subscriptions: Subscriptions[int] = Subscriptions()
+        for i in range(count):
+            subscriptions.add(i % 50, f"*.x.{i}")
+        subscriptions.add(99, "FX.SPOT.*")
+        took.append(seconds_of_routes(subscriptions, "FX.SPOT.{}", 1))
+    assert took[1] < 5 * took[0]
 
 
 def test_a_flood_of_patterns_with_a_rest_does_not_slow_routes() -> None:
-    subscriptions: Subscriptions[int] = Subscriptions()
-    for i in range(30_000):
-        subscriptions.add(i % 20, f"{'a.' * (i % 7)}**.x.{i}")
-        subscriptions.add(i % 20, f"b{i}.c.**")
-    started = time.thread_time()
-    for i in range(200):
-        assert len(subscriptions.route(f"a.{i}")) == 20
-    assert time.thread_time() - started < 0.5
+    took = []
+    for count in (140, 30_000):
+        subscriptions: Subscriptions[int] = Subscriptions()
+        for i in range(count):
+            subscriptions.add(i % 20, f"{'a.' * (i % 7)}**.x.{i}")
+            subscriptions.add(i % 20, f"b{i}.c.**")
+        took.append(seconds_of_routes(subscriptions, "a.{}", 20))
+    assert took[1] < 5 * took[0]
 
 
 def test_a_search_is_cut_into_slices_and_sees_what_held_when_it_began() -> None:

@@ -283,7 +283,7 @@ def test_the_reader_takes_every_vector_as_the_codec_does(vector: Vector) -> None
         if payload[0] >= 0x61:
             data = read_data(payload, reader.reading == CEDA4_WS, **texts)
             assert (data.topic, data.body) == (message.topic, message.body)
-            assert repr(data.record) == repr(message.record)
+            assert repr(data.cells) == repr(message.record)
             assert is_record(data.body, 0, **texts)
     elif vector.error["verdict"] == "incomplete":
         assert found == [] and reader.error is None and reader.pending == len(vector.data)

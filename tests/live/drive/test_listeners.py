@@ -85,3 +85,25 @@ def test_addresses_of_other_machines_are_left_out_if_one_is_ours(monkeypatch: py
         server.close()
 
     run(main)
+
+
+def test_accepted_connections_delay_no_short_message() -> None:
+    """Without this option two short messages in a row wait 40 ms for an acknowledgement between them."""
+
+    async def main() -> None:
+        options: asyncio.Future[list[int]] = asyncio.get_running_loop().create_future()
+
+        class Looks(asyncio.Protocol):
+            def connection_made(self, transport: asyncio.BaseTransport) -> None:
+                accepted = transport.get_extra_info("socket")
+                kinds = ((socket.IPPROTO_TCP, socket.TCP_NODELAY), (socket.SOL_SOCKET, socket.SO_KEEPALIVE))
+                options.set_result([accepted.getsockopt(*kind) for kind in kinds])
+                transport.close()
+
+        (server,) = await listen(("127.0.0.1", 0), Looks)
+        _, writer = await asyncio.open_connection(*address_of(server))
+        assert await options == [1, 1]
+        writer.close()
+        server.close()
+
+    run(main)

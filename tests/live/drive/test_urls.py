@@ -75,7 +75,7 @@ def test_a_websocket_has_a_path_and_ceda_a_usual_one():
     [
         ("http://h", None, "'http' is not a protocol to connect to"),
         ("mb+udp://h", None, "is not a protocol to connect to"),
-        ("dsa://h", None, "is not a protocol to connect to"),
+        ("amqp://h", None, "is not a protocol to connect to"),
         ("mb://", None, "no host"),
         ("mb://h:x", None, "no number"),
         ("mb://h:99999", None, "no number"),

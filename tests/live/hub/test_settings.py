@@ -11,11 +11,13 @@ import pytest
 
 from wirelake.live.ceda.service import CedaSettings
 from wirelake.live.core.address import parse_address
+from wirelake.live.dsa.service import DsaSettings
 from wirelake.live.hub.hub import SettingsError, default_settings, load_settings, read_settings, with_listeners
 from wirelake.live.hub.settings import HubSettings
 from wirelake.live.mb.service import MbSettings
-from wirelake.live.records import LIVE
+from wirelake.live.records import LIVE, TRANSPORTS
 
+OTHERS = ("log", "memory", "metrics", "shutdown", "tap", "tls")
 EXAMPLE = Path(__file__).parents[3] / "examples" / "hub.toml"
 
 
@@ -28,6 +30,7 @@ def test_without_anything_every_protocol_is_served_on_this_machine_only() -> Non
     assert {name: one.listeners for name, one in settings.services.items()} == {
         "mb": {"tcp": ("127.0.0.1", 3001), "ws": ("127.0.0.1", 3000)},
         "ceda": {"tcp": ("127.0.0.1", 8088), "ws": ("127.0.0.1", 8089)},
+        "dsa": {"tcp": ("127.0.0.1", 4120), "ws": ("127.0.0.1", 4121)},
     }
     assert settings.metrics.listen is None and settings.tap.directory is None
     assert read("") == dataclasses.replace(settings, directory=Path("/etc/hub"))
@@ -52,7 +55,7 @@ def test_listeners_of_flags_replace_all_others_and_nothing_else() -> None:
 
 def test_the_example_is_right() -> None:
     settings = load_settings(EXAMPLE)
-    assert list(settings.services) == ["mb", "ceda"]
+    assert set(settings.services) == set(LIVE)
     ceda = settings.services["ceda"]
     assert isinstance(ceda, CedaSettings) and ceda.users == {"demo": "s3cret"}
 
@@ -67,9 +70,13 @@ def test_the_example_shows_every_setting_and_its_default() -> None:
     settings = read(uncommented())
     shown = tomllib.loads(uncommented())
     for name, live in LIVE.items():
-        known = {one.name for one in dataclasses.fields(live.service)} - {"users_file", "authenticator"}
+        absent = {"users_file", "authenticator"} | {name for name in TRANSPORTS if name not in live.transports}
+        known = {one.name for one in dataclasses.fields(live.service)} - absent
         assert set(shown[name]) == known
-    mb, ceda = settings.services["mb"], settings.services["ceda"]
+    mb, ceda, dsa = (settings.services[name] for name in ("mb", "ceda", "dsa"))
+    assert isinstance(dsa, DsaSettings)
+    assert dataclasses.replace(dsa.options, preflight=()) == DsaSettings().options
+    assert set(shown["dsa"]["options"]) == {one.name for one in dataclasses.fields(dsa.options)}
     assert isinstance(mb, MbSettings) and isinstance(ceda, CedaSettings)
     assert mb.options == MbSettings().options
     assert set(shown["mb"]["options"]) == {one.name for one in dataclasses.fields(mb.options)} - {"max_connections"}
@@ -87,7 +94,7 @@ def test_the_example_shows_every_setting_and_its_default() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("[mqtt]", "mqtt: no such key; there are ceda, log, mb, memory, metrics, shutdown, tap, tls"),
+        ("[mqtt]", f"mqtt: no such key; there are {', '.join(sorted((*LIVE, *OTHERS)))}"),
         ("mb = 3", "mb: has to be a table, not 3"),
         (
             "[mb]\nport = 3001",

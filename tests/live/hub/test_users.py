@@ -43,13 +43,15 @@ def test_checking_a_password_holds_up_nobody() -> None:
 
     async def main() -> None:
         checks = [asyncio.ensure_future(gate.authenticate(attempt("demo", str(n)))) for n in range(4)]
-        longest = 0.0
+        began, longest = time.thread_time(), 0.0
+        users.check_password(b"x", HASHED)
+        whole = time.thread_time() - began
         while not all(check.done() for check in checks):
             before = time.thread_time()
             await asyncio.sleep(0)
             longest = max(longest, time.thread_time() - before)
         assert not any(check.result() for check in checks)
-        assert longest < 0.04
+        assert longest < whole / 2
 
     asyncio.run(main())
 

@@ -10,7 +10,7 @@ from tests.live.simulator import Node
 from wirelake.codec.topics import match_topic
 from wirelake.live.core.errors import RequestTimeout
 from wirelake.live.mb.client import MbClient
-from wirelake.live.mb.events import Answered, Asked, Delivered, Lost, Ready, Refused
+from wirelake.live.mb.events import Answered, Lost, Message, Ready, Refused, Request
 from wirelake.live.mb.options import BrokerOptions, ClientOptions
 from wirelake.live.mb.server import MbBroker
 from wirelake.live.mb.wire import MB_TCP
@@ -86,10 +86,10 @@ class MbPlayer(Player):
                 self.in_force = set(self.wanted)
             case Refused(what="subscription", topic=pattern, error=error):
                 assert isinstance(error, RequestTimeout) and self.wire.is_silent, f"{pattern} was refused: {error}"
-            case Delivered(payload=payload):
-                self.deliver(payload.decode().strip('" '))
-            case Asked():
+            case Request():
                 self._asked(event)
+            case Message(payload=payload):
+                self.deliver(payload.decode().strip('" '))
             case Answered(token=token, error=error):
                 self.settled(token)
                 pattern = self._subscribing.pop(token, "")
@@ -102,7 +102,7 @@ class MbPlayer(Player):
                 self._subscribing.clear()
                 self.lost()
 
-    def _asked(self, asked: Asked) -> None:
+    def _asked(self, asked: Request) -> None:
         """Replies at once, later, with an error, or never."""
         what = self.life.chance.random()
         if what < 0.4:
@@ -112,7 +112,7 @@ class MbPlayer(Player):
         elif what < 0.8:
             self.client.answer_error(asked, "NO", "not today", self.now)
 
-    def _reply_late(self, asked: Asked) -> None:
+    def _reply_late(self, asked: Request) -> None:
         self.client.answer(asked, b"{}", self.now)
         self.node.settle()
 

@@ -13,7 +13,7 @@ from wirelake.errors import EncodeError, LocalProtocolError
 from wirelake.live.core.errors import ConnectionLost, RequestTimeout
 from wirelake.live.core.link import Link
 from wirelake.live.mb.client import MbClient
-from wirelake.live.mb.events import Answered, Asked, Delivered, Lost, Ready, Refused
+from wirelake.live.mb.events import Answered, Lost, Message, Ready, Refused, Request
 from wirelake.live.mb.options import ClientOptions
 
 GREETING = "publish:system.initialize:1.0.0\n{}"
@@ -236,7 +236,7 @@ def test_a_question_is_answered_with_its_own_id() -> None:
     client = ready()
     client.hear(f'request:math.add:1.0.0:{F}\n{{"x":1}}')
     (asked,) = client.events()
-    assert asked == Asked(F, "math.add", "1.0.0", b'{"x":1}', 1)
+    assert asked == Request("math.add", b'{"x":1}', "1.0.0", F, 1)
     assert client.session.answer(asked, b'{"sum":3}', 0.0)
     assert client.session.answer_error(asked, "BAD", "no", 2.5, details={"x": 1})
     good, bad = client.said()
@@ -261,15 +261,15 @@ def test_a_publish_is_delivered() -> None:
     client = ready()
     client.hear(f"publish:ev.one:1.0.0:{F}\n\xff", "publish:system.message:1.0.0\n{}")
     assert client.events() == [
-        Delivered("ev.one", "1.0.0", "\xff".encode(), F),
-        Delivered("system.message", "1.0.0", b"{}"),
+        Message("ev.one", "\xff".encode(), "1.0.0", F),
+        Message("system.message", b"{}", "1.0.0"),
     ]
 
 
 def test_records_of_the_log_are_delivered() -> None:
     client = ready()
     client.hear('response:system.log:1.0.0\n{"level":"error"}')
-    assert client.events() == [Delivered("system.log", "1.0.0", b'{"level":"error"}')]
+    assert client.events() == [Message("system.log", b'{"level":"error"}', "1.0.0")]
 
 
 @pytest.mark.parametrize("size", [16752, 100_000, 16 << 20])
@@ -486,7 +486,7 @@ def test_half_a_frame_of_an_old_connection_does_not_spoil_the_next() -> None:
     client.lose()
     client.connect()
     client.hear("publish:a:1.0.0\nnew")
-    assert [event.payload for event in client.events() if isinstance(event, Delivered)] == [b"new"]
+    assert [event.payload for event in client.events() if isinstance(event, Message)] == [b"new"]
 
 
 # --- what other brokers do
@@ -540,7 +540,7 @@ def test_what_only_the_known_broker_accepts_is_read_and_counted() -> None:
     odd = "3f2b8c1e-6d4a-1b7e-0c05-1a2b3c4d5e6f"
     client.hear(f"publish:a: v1.0.0 :{odd}\nx", f"request:q:v2.0.0:{F}\n")
     delivered, asked = client.events()
-    assert delivered == Delivered("a", " v1.0.0 ", b"x", odd)
+    assert delivered == Message("a", b"x", " v1.0.0 ", odd)
     assert client.session.counts["nonconforming"] == 2
     assert client.session.answer(asked, b"ok", 0.0)
     assert client.said()[0].header == f"response:q:1.0.0:{F}"
@@ -562,7 +562,7 @@ def test_over_websocket_it_takes_whole_messages() -> None:
     link = client.link(MB_WS)
     client.session.connected(link, 0.0)
     client.session.receive_messages(link, [GREETING.encode(), b"publish:a:1.0.0\nx"], 0.0)
-    assert client.events() == [Ready(), Delivered("a", "1.0.0", b"x")]
+    assert client.events() == [Ready(), Message("a", b"x", "1.0.0")]
     client.session.publish("a", b"y", 0.0)
     assert client.written(link) == b"\x81\x11publish:a:1.0.0\ny"
     client.session.receive_messages(link, [b"x" * ((16 << 20) + 1), b"publish:a:1.0.0\n"], 0.0)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import wirelake
 from tests.live.mb.play import EPOCH, MB_WS, Broker, R, frame, unframe
 from wirelake.live.mb.client import MbClient
-from wirelake.live.mb.events import Answered, Asked, Delivered, Lost, Ready
+from wirelake.live.mb.events import Answered, Lost, Message, Ready, Request
 from wirelake.live.mb.options import BrokerOptions, ClientOptions
 from wirelake.live.mb.server import MbBroker
 from wirelake.live.mb.wire import MB_TCP
@@ -50,7 +50,7 @@ class World:
         self.numbers = 0
         self.bytes = hashlib.sha256()
         self.moved = 0
-        self.asked: list[list[Asked]] = [[] for _ in range(clients)]
+        self.asked: list[list[Request]] = [[] for _ in range(clients)]
         self.open: list[set[str]] = [set() for _ in range(clients)]
         self.seen: Counter[str] = Counter()
         self.delivered: list[list[bytes]] = [[] for _ in range(clients)]
@@ -131,12 +131,12 @@ class World:
     def take(self, i: int, event: Any) -> None:
         self.seen[type(event).__name__] += 1
         self.bytes.update(repr(event).encode())
-        if isinstance(event, Asked):
+        if isinstance(event, Request):
             self.asked[i].append(event)
         elif isinstance(event, Answered):
             assert event.token in self.open[i], "answered twice, or never asked"
             self.open[i].remove(event.token)
-        elif isinstance(event, Delivered):
+        elif isinstance(event, Message):
             self.delivered[i].append(event.payload)
         elif isinstance(event, Lost):
             assert not self.open[i], "something is open after a loss"
@@ -186,7 +186,7 @@ def test_a_whole_life_with_faults_is_the_same_twice(seed: int) -> None:
     first, second = live(seed), live(seed)
     assert first.bytes.hexdigest() == second.bytes.hexdigest()
     assert first.moved > 10_000
-    assert first.seen["Lost"] and first.seen["Delivered"] and first.seen["Answered"] and first.seen["Ready"]
+    assert first.seen["Lost"] and first.seen["Message"] and first.seen["Answered"] and first.seen["Ready"]
 
 
 @pytest.mark.parametrize("seed", range(6, 10))
@@ -238,7 +238,7 @@ def test_request_and_response_between_our_two_ends() -> None:
     world.settle()
     world.drain()
     (asked,) = world.asked[1]
-    assert asked.token != token
+    assert asked.id != token
     assert asked.payload == b'{"x":1,"y":2}'
     world.clients[1].answer(asked, b'{"sum":3}', world.now)
     world.settle()

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from ...errors import CaptureError
+from ..magic import HEAD_BYTES, magic_kind
 from .files import WINDOW_BYTES, CaptureFile, open_binary
 from .unpack import without_suffix
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 KINDS = ("pcap", "pcapng", "tap", "raw")
 RAW_NAMES = (".bin", ".raw")
-_HEAD_BYTES = 8
 LARGEST_BLOCK = 1 << 26
 """Of pcapng."""
 
@@ -134,25 +134,14 @@ def kind_at(source: CaptureFile, kind: str | None = None) -> str:
     """Return the kind of a capture that was just opened, and check the one that is given."""
     if kind is not None and kind not in KINDS:
         raise CaptureError(f"{kind!r} is not a kind of captures; choose {', '.join(KINDS)}", path=source.path)
-    head = source.head(_HEAD_BYTES)
-    found = _kind_by_magic(head)
+    head = source.head(HEAD_BYTES)
+    found = magic_kind(head)
     if found is None and without_suffix(source.path).endswith(RAW_NAMES):
         found = "raw"
     if (kind in ("pcap", "pcapng") and kind != found) or (kind is None and found is None):
         raise _not_a_capture(source, head, kind)
     source.seek(0)
     return kind or found or ""
-
-
-def _kind_by_magic(head: bytes) -> str | None:
-    from ..tap_format import MAGIC
-    from .pcap import PCAP, PCAPNG
-
-    if head[:4] in PCAP:
-        return "pcap"
-    if head[:4] == PCAPNG:
-        return "pcapng"
-    return "tap" if head[: len(MAGIC)] == MAGIC[:_HEAD_BYTES] else None
 
 
 def _not_a_capture(source: CaptureFile, head: bytes, kind: str | None) -> CaptureError:

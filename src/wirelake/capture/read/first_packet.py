@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from .. import tap_format as tap
+from ..magic import PCAP, PCAPNG
 from . import LARGEST_BLOCK
 from .files import CaptureFile
-from .pcap import LARGEST_SNAP, PCAP, PCAP_HEAD, PCAPNG
+from .pcap import LARGEST_SNAP, PCAP_HEAD
 
 LOOK_BYTES = 4 << 20
 """How far into a capture the first time is looked for."""

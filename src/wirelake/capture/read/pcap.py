@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ..chunks import Chunks, Counts
 from ..fragments import Fragment
 from ..lazy_kernels import layers, packets, pcapng
+from ..magic import PCAP
 from ..tcp import Tracker
 from . import PacketFormat, ResumePoint
 from .files import CaptureFile
@@ -24,14 +25,6 @@ SPARE = 16
 """Bytes behind the last one that the kernel may look at."""
 
 PCAP_HEAD = 24
-PCAP = {
-    b"\xd4\xc3\xb2\xa1": ("<", False),
-    b"\xa1\xb2\xc3\xd4": (">", False),
-    b"\x4d\x3c\xb2\xa1": ("<", True),
-    b"\xa1\xb2\x3c\x4d": (">", True),
-}
-"""Byte order, and whether times have nanoseconds."""
-PCAPNG = b"\x0a\x0d\x0d\x0a"
 _MICROSECONDS = 6
 _INTERFACES = 16
 _MOST_NESTED = 8

@@ -1,7 +1,4 @@
-"""Live scenes, by protocol: each module here is named after its protocol and offers its record as ``SCENE``.
-
-Protocols without a scene are generated.
-"""
+"""Live scenes, by protocol: each module here is named after its protocol and offers its record as ``SCENE``."""
 
 from __future__ import annotations
 

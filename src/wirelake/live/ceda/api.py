@@ -17,30 +17,31 @@ import secrets
 from collections import deque
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...codec.records import by_id
-from ...errors import DecodeError
+from msgspec.structs import replace
+
 from ...protocols.ceda import MAX_PAYLOAD
 from ...spec.declare import Cell
-from ..core.errors import AnswerError, ConnectionLost, LiveError, Refused, RequestTimeout
+from ..core.errors import AnswerError, Refused
 from ..drive.client import Client, Opening, Subscription, dial
 from ..drive.connection import Dial, Reconnect
 from ..drive.inbox import MOST
 from ..drive.urls import Target
 from . import events as event
 from .client import CedaClient as CedaSession
-from .data import Blob, Data
+from .data import Blob, Message
 from .images import refused_topics
-from .login import CedaLogin
+from .logins import CedaLogin
 from .options import CedaClientOptions
 from .records import Record
 from .wire import CEDA_TCP
 
 log = logging.getLogger("wirelake.live")
 
+Request = Message
+"""What a handler gets."""
 RECONNECT = Reconnect(seconds=5.0, most_seconds=5.0, attempts=3)
 REQUEST_SECONDS = 30.0
 ECHO_SECONDS = 5.0
@@ -49,61 +50,7 @@ OK: dict[int, Any] = {1: 1}
 """What is replied for a handler that gives nothing."""
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Message:
-    """A message that came. ``is_image`` if it tells how things were before we came."""
-
-    data: Data
-    is_image: bool = False
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(topic={self.topic!r}, record={self.record!r})"
-
-    @property
-    def topic(self) -> str:
-        return self.data.topic
-
-    @property
-    def record(self) -> dict[int, Any]:
-        """The values by number; of equal numbers the last one counts. A blob is among them."""
-        return by_id(self.data.record)
-
-    @property
-    def cells(self) -> tuple[Cell, ...]:
-        """The typed values in the order in which they came."""
-        return self.data.record
-
-    @property
-    def error(self) -> DecodeError | None:
-        """What is wrong with the record, if it could not be read."""
-        return self.data.error
-
-    @property
-    def kind(self) -> str:
-        """publish, request, reply, p2p or group_pub."""
-        return self.data.kind
-
-    @property
-    def connection_id(self) -> int:
-        return self.data.connection_id
-
-    @property
-    def server_id(self) -> str:
-        return self.data.server_id
-
-    @property
-    def signal_id(self) -> str:
-        return self.data.signal_id
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Request(Message):
-    """A received request: the argument of a handler. ``generation`` says on which of our connections it came."""
-
-    generation: int = 0
-
-
-class CedaClient(Client[Message, Request]):
+class CedaClient(Client[Message, Message]):
     """A client that is logged in to a server. ``wirelake.connect("ceda://…")`` returns one."""
 
     protocol = "ceda"
@@ -152,7 +99,8 @@ class CedaClient(Client[Message, Request]):
                 timeout=timeout, server_id=server_id, signal_id=signal_id, blob=blob,
             )
         )  # fmt: skip
-        return Message(await self._answer_to(token, self._session.forget))
+        reply: Message = await self._answer_to(token, self._session.forget)
+        return reply
 
     async def p2p(
         self, topic: str, record: Record, *, server_id: str, signal_id: str = "", blob: Blob | None = None
@@ -164,18 +112,17 @@ class CedaClient(Client[Message, Request]):
 
     async def reply(self, message: Message, record: Record, *, blob: Blob | None = None) -> None:
         """Reply to a p2p that came with another one."""
-        delivered = event.Delivered(message.data)
-        await self._connection.send(lambda now: self._session.reply(delivered, record, now, blob=blob))
+        await self._connection.send(lambda now: self._session.reply(message, record, now, blob=blob))
 
     def _handle(self, events: list[Any]) -> None:
         for happened in events:
             match happened:
                 case event.Asked(message=message):
-                    self._asked(Request(message, False, self._connection.generation))
-                case event.Delivered(message=message, is_image=is_image):
-                    self._deliver(message.topic, Message(message, is_image), _size(message))
+                    self._asked(replace(message, generation=self._connection.generation))
+                case event.Delivered(message=message):
+                    self._deliver(message.topic, message, message.size)
                 case event.Answered(token=token, reply=reply, error=error):
-                    self._settle(token, reply, to_exception(error) if error else None)
+                    self._settle(token, reply, error)
                 case event.Echoed():
                     self._echoed(1)
                 case event.Ready():
@@ -263,18 +210,14 @@ class CedaClient(Client[Message, Request]):
     def _asked(self, asked: Request) -> None:
         responder = self._responder_for(asked.topic)
         if responder is not None:
-            responder.take(asked, _size(asked.data))
+            responder.take(asked, asked.size)
         else:
             self.unclaimed += 1
 
     def _answer(self, asked: Request, result: Any, error: Exception | None) -> None:
         record, blob = _answer_record(asked, result, error)
         if self._connection.is_ready and asked.generation == self._connection.generation:
-            self._connection.do(lambda now: self._session.reply(event.Asked(asked.data), record, now, blob=blob))
-
-
-def _size(data: Data) -> int:
-    return len(data.body) + (len(data.blob.data) if data.blob is not None else 0)
+            self._connection.do(lambda now: self._session.reply(asked, record, now, blob=blob))
 
 
 def _answer_record(asked: Request, result: Any, error: Exception | None) -> tuple[Record, Blob | None]:
@@ -293,15 +236,6 @@ def _answer_record(asked: Request, result: Any, error: Exception | None) -> tupl
     if not isinstance(result, Mapping | Iterable) or isinstance(result, str | bytes):
         raise TypeError(f"a handler of ceda gives a record, not {type(result).__name__}")
     return result, None
-
-
-def to_exception(error: str) -> LiveError:
-    """What is raised for an error of the session's."""
-    if error is event.Failure.LOST:
-        return ConnectionLost("the connection was lost before the reply came")
-    if error is event.Failure.LATE:
-        return RequestTimeout(error)
-    return AnswerError("BAD_REPLY", error)
 
 
 def connect(

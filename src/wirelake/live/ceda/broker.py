@@ -8,51 +8,36 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from ...errors import EncodeError
-from ..core.link import Framing, Link
+from ..core.link import Framing
 from .connection import Connection
-from .data import Data, Keys, names, payloads
-from .events import Answered, Asked, Delivered, Joined, Left
+from .data import Keys, Message, names, payloads
 from .groups import Pool
 from .images import IMAGE_TOPICS, BadImage, Images, asked_topics, refused_topics
 from .options import CedaServerOptions
 from .records import is_record
-from .requests import Requests
 from .topics import Subscriptions, is_pattern
-from .wire import (
-    CEDA4_WS,
-    CEDA_TCP,
-    GROUP_PUB,
-    JAVA_NAME_BYTES,
-    MAX_PAYLOAD,
-    P2P,
-    PUBLISH,
-    REPLY,
-    REQUEST,
-    dialect_of,
-)
+from .wire import CEDA4_WS, GROUP_PUB, JAVA_NAME_BYTES, MAX_PAYLOAD, P2P, PUBLISH, REPLY, REQUEST, dialect_of
 
 if TYPE_CHECKING:
     from .server import CedaServer
 
 ANYBODY = ("", "MQ")
+"""Server ids of those who do not mind which service it is."""
 _ANYBODY = tuple(name.encode() for name in ANYBODY)
 MAX_TOPIC_BYTES = 255
 MAX_IMAGE_REQUESTS = 256
 MANY = 100
 """Subscriptions that are taken back in slices."""
-"""Server ids of those who do not mind which service it is."""
 LOGIN_TOPIC = "API.ATS.LOGIN"
 """A client's data message on this topic is a login."""
 SPECIAL = (LOGIN_TOPIC, *IMAGE_TOPICS)
 """Topics whose messages have to be looked at."""
 MAX_FORWARDED = MAX_PAYLOAD[CEDA4_WS]
 """A payload up to here can be written to everybody."""
-APPLICATION = 1000
-"""The connection id of the application in the server's own process."""
 
 
 class Broker:
-    """Knows everybody who is logged in. The application itself is one of them, without a link."""
+    """Knows everybody who is logged in."""
 
     def __init__(self, session: CedaServer, options: CedaServerOptions) -> None:
         self._session = session
@@ -64,20 +49,12 @@ class Broker:
         self._turns = 0
         self._called: dict[str, dict[Connection, None]] = {}
         self.pool = Pool()
-        self.application = Connection(APPLICATION, Link(0, CEDA_TCP, [], "server"), 0.0, options, session.counts)
-        self.application.user = options.name
-        self.application.is_ready = True
-        self.connections: dict[int, Connection] = {APPLICATION: self.application}
+        self.connections: dict[int, Connection] = {}
         self.subscriptions: Subscriptions[Connection] = Subscriptions(options.strict_topics)
         self.images = Images(limits.images, limits.image_bytes, session.counts)
-        self.requests = Requests(limits.requests)
 
     def enter(self, connection: Connection) -> None:
         """Somebody has logged in."""
-        connection.has_joined = True
-        self._session.events.append(
-            Joined(connection.number, connection.user, connection.client_id, connection.link.peer)
-        )
         for name in {connection.user, connection.client_id} - set(ANYBODY):
             self._called.setdefault(name, {})[connection] = None
 
@@ -90,9 +67,6 @@ class Broker:
         self.unname(connection)
         connection.patterns = 0
         connection.is_ready = False
-        if connection.has_joined:
-            connection.has_joined = False
-            self._session.events.append(Left(connection.number, connection.user, connection.link.peer))
 
     def close(self, connection: Connection, reason: str, code: int = 1000, *, at_once: bool = False) -> None:
         self.leave(connection, is_over=True)
@@ -141,13 +115,17 @@ class Broker:
 
     def forward(self, sender: Connection, batch: Iterator[bytes], now: float) -> bytes | None:
         """Forward the messages of a batch that need nothing else, one after the other; return the first payload that
-        does. Their records are checked, but not read.
+        does. Their records are checked, but not read. Publishes in a row that go to the same readers go out together.
         """
         routes, charset, errors = self.subscriptions.quick, self._charset, self._errors
-        published = delivered = 0
+        readers: tuple[Connection, ...] = ()
+        run: list[bytes] = []
         found = None
         for payload in batch:
             if payload[0] != PUBLISH:
+                if run:
+                    self._send(readers, run, now)
+                    run = []
                 if self._pass_on(sender, payload, now):
                     continue
                 found = payload
@@ -160,21 +138,28 @@ class Broker:
             if targets is None or not is_record(payload, stop, charset, errors):
                 found = payload
                 break
-            published += 1
-            framing = None
-            wire = b""
-            for target in targets:
-                link = target.link
-                if link.framing is not framing:
-                    framing = link.framing
-                    wire = framing.wrap(payload)
-                link.send(wire)
-                target.spoke = now
-                delivered += 1
-        if published:
-            self._counts["published"] += published
-            self._counts["delivered"] += delivered
+            if targets is not readers:
+                if run:
+                    self._send(readers, run, now)
+                    run = []
+                readers = targets
+            run.append(payload)
+        if run:
+            self._send(readers, run, now)
         return found
+
+    def _send(self, readers: tuple[Connection, ...], run: list[bytes], now: float) -> None:
+        framing = None
+        wire = b""
+        for target in readers:
+            link = target.link
+            if link.framing is not framing:
+                framing = link.framing
+                wire = framing.wrap(run[0]) if len(run) == 1 else b"".join(map(framing.wrap, run))
+            link.send(wire)
+            target.spoke = now
+        self._counts["published"] += len(run)
+        self._counts["delivered"] += len(run) * len(readers)
 
     def _pass_on(self, sender: Connection, payload: bytes, now: float) -> bool:
         """Forward a request for any service, or a reply, as bytes; False if it has to be looked at closely: it may be
@@ -207,7 +192,7 @@ class Broker:
             self._counts["requests"] += 1
         else:
             target = self.connections.get(payload[at] | payload[at + 1] << 8 | payload[at + 2] << 16)
-            if target is None or not target.is_ready or target is self.application or target.image_requests:
+            if target is None or not target.is_ready or target.image_requests:
                 return False
             self._counts["replies"] += 1
         self._counts["delivered"] += 1
@@ -216,32 +201,23 @@ class Broker:
         target.spoke = now
         return True
 
-    def route(self, sender: Connection, message: Data, payload: bytes | None, now: float) -> None:
+    def route(self, sender: Connection, message: Message, payload: bytes | None, now: float) -> None:
         """Sends a message of a client on its way. ``payload`` is how it came, if it came in one piece."""
         code = message.code
-        if message.is_bad:
-            self._keep_back(sender, message)
+        if message.is_bad:  # it costs deployed readers everything that comes with it
+            self._counts["undecodable_dropped"] += 1
         elif code == REQUEST:
             if message.topic in IMAGE_TOPICS:
                 self._remember(sender, message)
-            self.ask(sender, message, now, payload)
+            self._give("requests", self._choose(message, sender), message, payload, sender.number, now)
         elif code == REPLY:
-            self.answer(message, payload, now)
+            self._answer(message, payload, now)
         elif code == P2P:
             self._pass(sender, message, payload, now)
         else:
-            self.publish(message, now, cache=self._cache, sender=sender.number, payload=payload)
+            self._publish(message, payload, now)
 
-    def _keep_back(self, sender: Connection, message: Data) -> None:
-        """A record that cannot be read costs deployed readers everything that comes with it: only our own application
-        gets it.
-        """
-        if self.application in self.subscriptions.route(message.topic):
-            self._session.events.append(Delivered(replace(message, connection_id=sender.number)))
-        else:
-            self._counts["undecodable_dropped"] += 1
-
-    def _remember(self, sender: Connection, message: Data) -> None:
+    def _remember(self, sender: Connection, message: Message) -> None:
         """Whoever replies to an image request cannot subscribe the client here: so we shall."""
         try:
             topics = asked_topics(message)
@@ -251,7 +227,7 @@ class Broker:
             del sender.image_requests[next(iter(sender.image_requests))]
         sender.image_requests[message.reply_topic] = topics
 
-    def _subscribe_image(self, target: Connection, reply: Data) -> None:
+    def _subscribe_image(self, target: Connection, reply: Message) -> None:
         topics = target.image_requests.pop(reply.topic, ())
         try:
             refused = refused_topics(reply)
@@ -261,63 +237,41 @@ class Broker:
             if topic and topic not in refused:
                 self.subscribe(target, topic)
 
-    def hand_over(self, connection: Connection, message: Data, now: float) -> None:
-        """Gives a message of a client to those inside this process, whatever it is about: without a broker that is all.
-        Where nobody inside has subscribed its topic, the application gets it.
+    def hand_over(self, connection: Connection, message: Message, now: float) -> None:
+        """Gives a message of a client to those inside this process, who have subscribed its topic: without a broker
+        that is all.
         """
         message = message if message.code == REPLY else replace(message, connection_id=connection.number)
         inside = self._inside(message)
         if inside:
             self.deliver(message, inside[:1] if message.code == REQUEST else inside, now)
-        elif message.code == REPLY and message.connection_id == APPLICATION:
-            self.close_request(message)
-        elif not self._session.is_heard:
-            self._counts["unheard"] += 1
-            if "unheard" not in connection.noted:
-                connection.noted.add("unheard")
-                text = "messages are dropped: the server is no broker, and no application listens"
-                self._session.note("warn", text, connection=connection.number, topic=message.topic)
-        elif message.code == REQUEST:
-            self._session.events.append(Asked(message))
-        else:
-            self._session.events.append(Delivered(message))
+            return
+        self._counts["unheard"] += 1
+        if "unheard" not in connection.noted:
+            connection.noted.add("unheard")
+            text = "messages are dropped: the server is no broker, and no service of the hub has subscribed them"
+            self._session.note("warn", text, connection=connection.number, topic=message.topic)
 
-    def _inside(self, message: Data) -> tuple[Connection, ...]:
+    def _inside(self, message: Message) -> tuple[Connection, ...]:
         known = self._known(message.connection_id)
         found = self.subscriptions.route(message.topic) if message.code != REPLY else () if known is None else (known,)
         return tuple(one for one in found if one.link.is_inside)
 
-    def publish(
-        self, message: Data, now: float, *, cache: bool, sender: int = APPLICATION, payload: bytes | None = None
-    ) -> None:
+    def _publish(self, message: Message, payload: bytes | None, now: float) -> None:
         self._counts["published"] += 1
-        targets = self._targets(message.topic, cache)
-        if self.application in targets:
-            self._session.events.append(Delivered(replace(message, connection_id=sender)))
-            targets = tuple(target for target in targets if target is not self.application)
-        self.deliver(message, targets, now, payload)
-        if cache:
+        self.deliver(message, self._targets(message.topic), now, payload)
+        if self._cache:
             self.images.keep(message)
 
-    def ask(self, sender: Connection, message: Data, now: float, payload: bytes | None = None) -> bool:
-        """Gives a request to one service; whether there is one. Whose it is, it need not say itself."""
-        target = self._choose(message, sender)
-        if target is None:
-            self._counts["requests_unrouted"] += 1
-            return False
-        self._counts["requests"] += 1
-        self._give(target, message, payload, sender.number, now)
-        return True
-
-    def _targets(self, topic: str, cache: bool = False) -> tuple[Connection, ...]:
+    def _targets(self, topic: str) -> tuple[Connection, ...]:
         """Everybody who wants a topic. What can be forwarded without a look is remembered."""
         targets = self.subscriptions.route(topic)
         name = topic.encode()
-        if not cache and len(name) <= JAVA_NAME_BYTES and self.application not in targets and topic not in SPECIAL:
+        if not self._cache and len(name) <= JAVA_NAME_BYTES and topic not in SPECIAL:
             self.subscriptions.quick[name] = targets
         return targets
 
-    def answer(self, message: Data, payload: bytes | None, now: float) -> None:
+    def _answer(self, message: Message, payload: bytes | None, now: float) -> None:
         target = self._known(message.connection_id)
         if target is None:
             self._counts["replies_dropped"] += 1
@@ -325,34 +279,27 @@ class Broker:
         self._counts["replies"] += 1
         if message.topic in target.image_requests:
             self._subscribe_image(target, message)
-        if target is self.application:
-            self.close_request(message)
-        else:
-            self.deliver(message, (target,), now, payload)
+        self.deliver(message, (target,), now, payload)
 
-    def _pass(self, sender: Connection, message: Data, payload: bytes | None, now: float) -> None:
+    def _pass(self, sender: Connection, message: Message, payload: bytes | None, now: float) -> None:
         """A p2p with somebody else's connection id is for that one, an answer mostly; else it is for a service."""
         number = message.connection_id
         target = self._known(number) if number != sender.number else None
         if target is None:
             number = sender.number
             target = self._choose(message, sender)
-        if target is None:
-            self._counts["p2p_unrouted"] += 1
-            return
-        self._counts["p2p"] += 1
-        self._give(target, message, payload, number, now)
+        self._give("p2p", target, message, payload, number, now)
 
     def _known(self, number: int) -> Connection | None:
         found = self.connections.get(number)
         return found if found is not None and found.is_ready else None
 
-    def _choose(self, message: Data, sender: Connection) -> Connection | None:
+    def _choose(self, message: Message, sender: Connection) -> Connection | None:
         """A service for this message: one that subscribes its topic, or, if it asks for one by name, only one that is
         called so; of several the one whose turn it is.
         """
         wanted = message.server_id
-        found = self._targets(message.topic, self._cache)
+        found = self._targets(message.topic)
         if wanted not in ANYBODY:
             named = [one for one in found if wanted in (one.user, one.client_id)]
             found = tuple(named or self._called.get(wanted, ()))
@@ -369,31 +316,24 @@ class Broker:
         chosen.served = self._turns
         return chosen
 
-    def close_request(self, message: Data) -> None:
-        """A reply for the application."""
-        token = self.requests.close(message.topic)
-        if token is not None:
-            self._session.events.append(Answered(token, message))
-        elif self.application in self.subscriptions.route(message.topic):
-            self._session.events.append(Delivered(message))
-        else:
-            self._counts["replies_dropped"] += 1
-
-    def _give(self, target: Connection, message: Data, payload: bytes | None, number: int, now: float) -> None:
-        """Gives a message to one of us, with this connection id."""
-        if payload is not None and target is not self.application:
+    def _give(
+        self, kind: str, target: Connection | None, message: Message, payload: bytes | None, number: int, now: float
+    ) -> None:
+        """Gives a message to one of us, if there is one for it, with this connection id, whatever the sender said."""
+        if target is None:
+            self._counts[f"{kind}_unrouted"] += 1
+            return
+        self._counts[kind] += 1
+        if payload is not None:
             at = 2 + payload[1]
             payload = payload[:at] + number.to_bytes(3, "little") + payload[at + 3 :]
-            self.deliver(message, (target,), now, payload)
-            return
         if message.connection_id != number:
             message = replace(message, connection_id=number)
-        if target is self.application:
-            self._session.events.append(Asked(message) if message.code == REQUEST else Delivered(message))
-        else:
-            self.deliver(message, (target,), now)
+        self.deliver(message, (target,), now, payload)
 
-    def deliver(self, message: Data, targets: tuple[Connection, ...], now: float, payload: bytes | None = None) -> None:
+    def deliver(
+        self, message: Message, targets: tuple[Connection, ...], now: float, payload: bytes | None = None
+    ) -> None:
         """Writes a message to each of these, framed once for each kind of frames. ``payload``: as it is written."""
         framed: dict[Framing, list[bytes]] = {}
         if message.code == GROUP_PUB or (payload is not None and len(payload) > MAX_FORWARDED):
@@ -410,7 +350,7 @@ class Broker:
                 self._counts["delivered"] += 1
                 self.bound(target)
 
-    def _wires(self, message: Data, framing: Framing, payload: bytes | None) -> list[bytes]:
+    def _wires(self, message: Message, framing: Framing, payload: bytes | None) -> list[bytes]:
         """Nothing if this message cannot be written in the dialect of these frames, or not be read: of a name that is
         too long, deployed readers lose everything that came with it.
         """

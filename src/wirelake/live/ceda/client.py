@@ -10,34 +10,21 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from msgspec.structs import replace
-
 from ...codec.records import by_id
 from ...errors import DecodeError, EncodeError, LocalProtocolError
 from ...protocols.ceda import MAX_PAYLOAD, UNASSIGNED
+from ..core.errors import AnswerError, ConnectionLost, LiveError, RequestTimeout
 from ..core.link import Link
-from ..core.session import CLIENT, SERVER, Session, States
+from ..core.requests import Requests
+from ..core.session import CLIENT, SERVER, Session
 from . import wire
-from .connection import LIFE_CYCLE, READY
-from .data import BadMessage, Blob, Data, Keys, answer_to, check_blob, names, payloads, read_data
-from .events import (
-    Answered,
-    Asked,
-    Delivered,
-    Echoed,
-    Failure,
-    Lost,
-    Ready,
-    Refused,
-    SubscriptionResult,
-    TopicsRefused,
-)
-from .groups import Merger
+from .connection import LIFE_CYCLE, READY, Conversation
+from .data import Blob, Keys, Message, answer_to, check_blob, names, payloads
+from .events import Answered, Asked, Delivered, Echoed, Lost, Ready, Refused, SubscriptionResult, TopicsRefused
 from .images import IMAGE_TOPIC, BadImage, image_messages, image_request, refused_topics
-from .login import CedaLogin
+from .logins import CedaLogin
 from .options import CedaClientOptions
-from .records import Record, is_record, write_record
-from .requests import Requests
+from .records import Record, write_record
 from .topics import Subscriptions
 
 MAX_BATCH_BYTES = 60_000
@@ -84,91 +71,89 @@ class CedaClient(Session):
     ) -> None:
         super().__init__(epoch=epoch, chance=chance)
         self.options = options = options or CedaClientOptions()
-        self.connection_id = UNASSIGNED
         self.is_deaf: Callable[[], bool] = lambda: False
         """Whether the application lets nothing be read just now: then silence is no sign of death."""
         self._login = (login or CedaLogin()).payload(options.charset)
-        self._requests = Requests(options.limits.requests)
+        self._requests: Requests[str, None] = Requests()
+        """By reply topic."""
         self._keys = Keys(self.chance.getrandbits(32))
         self._subscriptions: Subscriptions[bool] = Subscriptions(options.strict_topics)
         """Ours, with an image (True) and without."""
         self._image_requests: dict[ImageRequest, float | None] = {}
-        self._states = States(LIFE_CYCLE)
-        self._link: Link | None = None
-        self._reader: wire.Reader
-        self._merger: Merger
+        self._talk: Conversation | None = None
         self._watch: Watch
         self._login_until = 0.0
         self._counter = self._beats = 0
-        self._noted: set[str] = set()
 
     @property
     def is_ready(self) -> bool:
-        return self._link is not None and self._states.state == READY
+        return self._talk is not None and self._talk.states.state == READY
+
+    @property
+    def connection_id(self) -> int:
+        """What the server calls this connection."""
+        return UNASSIGNED if self._talk is None else self._talk.number
 
     @property
     def deadline(self) -> float | None:
         times = [self._requests.deadline]
-        if self._link is not None:
+        if self._talk is not None:
             times += [self._watch.look_at, None if self.is_ready else self._login_until]
         return min((when for when in times if when is not None), default=None)
 
     def connected(self, link: Link, now: float) -> None:
-        if wire.is_stream(link.framing):
-            link.framing = self.options.framing
-        self._link = link
-        self._reader = wire.Reader(link, self.options.reads)
-        self._merger = Merger(self.options.limits.groups, self.counts)
+        talk = self._talk = Conversation(self, link, self.options)
         self._watch = Watch(self.options.heartbeat_seconds, now + self.options.heartbeat_seconds)
-        self._states = States(LIFE_CYCLE)
-        self._noted.clear()
-        self.connection_id = UNASSIGNED
         self._counter = self._beats = 0
         self._login_until = now + self.options.login_seconds
-        self._states.sends(CLIENT, "login", is_us=True)
-        self._say(self._login)
+        talk.states.sends(CLIENT, "login", is_us=True)
+        self._say(talk, self._login)
 
     def receive(self, link: Link, data: bytes, now: float) -> None:
-        if link is not self._link:
+        talk = self._heard(link)
+        if talk is None:
             return
-        self._watch.has_heard = True
-        reader = self._reader
-        for batch in reader.read(data):
-            if not self._take(batch, now):
+        for batch in talk.reader.read(data):
+            if not self._take(talk, batch, now):
                 return
-        if reader.error is not None:
+        if talk.reader.error is not None:
             self.counts["frame_errors"] += 1
-            self._lose(f"the framing is lost: {reader.error.detail}", 1002)
+            self._lose(f"the framing is lost: {talk.reader.error.detail}", 1002)
 
     def receive_messages(self, link: Link, bodies: Iterable[bytes], now: float) -> None:
-        if link is not self._link:
+        talk = self._heard(link)
+        if talk is None:
             return
-        self._watch.has_heard = True
-        batch = list(bodies)
-        if any(len(body) > MAX_PAYLOAD for body in batch):
+        batch = talk.payloads(bodies)
+        if batch is not None:
+            self._take(talk, batch, now)
+        else:
             self.counts["frame_errors"] += 1
             self._lose(f"a message of more than {MAX_PAYLOAD} bytes", 1009)
-            return
-        self.counts["message_errors"] += batch.count(b"")
-        self._take([body for body in batch if body], now)
+
+    def _heard(self, link: Link) -> Conversation | None:
+        if self._talk is None or self._talk.link is not link:
+            return None
+        self._watch.has_heard = True
+        return self._talk
 
     def disconnected(self, link: Link, now: float) -> None:
-        if link is self._link:
+        if self._talk is not None and self._talk.link is link:
             self._end("the connection was lost")
 
     def tick(self, now: float) -> None:
         for token in self._requests.due(now):
-            self.events.append(Answered(token, None, Failure.LATE))
-        if self._link is not None and not self.is_ready and now >= self._login_until:
+            self._fail(token, RequestTimeout())
+        if self._talk is not None and not self.is_ready and now >= self._login_until:
             self._lose(f"no answer to the login within {self.options.login_seconds:g} s")
-        if self._link is not None and now >= self._watch.look_at:
-            self._look(now)
+        if self._talk is not None and now >= self._watch.look_at:
+            self._look(self._talk, now)
 
     def logout(self, now: float) -> None:
         """Leaves, and closes."""
-        if self._link is not None:
-            self._states.move(CLIENT, "logout")
-            self._say(bytes((wire.LOGOUT,)))
+        if self._talk is not None:
+            self._talk.states.move(CLIENT, "logout")
+            self._say(self._talk, bytes((wire.LOGOUT,)))
             self._lose("logged out")
 
     def leaving(self, now: float) -> None:
@@ -176,16 +161,16 @@ class CedaClient(Session):
 
     def beat(self, now: float) -> None:
         """Send a heartbeat out of turn; Echoed comes when the server has read everything before it."""
-        if self.is_ready:
+        if self._talk is not None and self.is_ready:
             self._beats += 1
-            self._beat()
+            self._beat(self._talk)
 
-    def forget(self, token: int) -> None:
+    def forget(self, token: str) -> None:
         """Nobody waits for the reply to this request any more."""
-        self._requests.forget(token)
+        self._requests.close(token)
 
     def publish(self, topic: str, record: Record, now: float, *, blob: Blob | None = None) -> None:
-        self._send(Data(wire.PUBLISH, topic, self._written(record), blob=blob))
+        self._send(Message(wire.PUBLISH, topic, self._written(record), blob=blob))
 
     def subscribe(self, patterns: Iterable[str], now: float, *, image: bool = False) -> None:
         """Wants these topics, also after a loss; with their image, from servers that have one."""
@@ -219,10 +204,10 @@ class CedaClient(Session):
         server_id: str = "MQ",
         signal_id: str = "",
         blob: Blob | None = None,
-    ) -> int:
+    ) -> str:
         """Asks; Answered comes with this token. ``server_id`` names the wanted service, MQ means any."""
         body, reply_topic = self._written(record), self._reply_topic()
-        message = Data(wire.REQUEST, topic, body, self.connection_id, server_id, signal_id, reply_topic, blob)
+        message = Message(wire.REQUEST, topic, body, self.connection_id, server_id, signal_id, reply_topic, blob)
         return self._ask(message, now, timeout)
 
     def request_image(
@@ -233,7 +218,7 @@ class CedaClient(Session):
         server_id: str = "",
         signal_id: str = "",
         timeout: float | None = 30.0,
-    ) -> int | None:
+    ) -> str | None:
         """Asks a service for the last values of topics, which come as images, and for what follows; again after each
         loss. Before Ready it is only remembered.
         """
@@ -241,9 +226,9 @@ class CedaClient(Session):
         self._image_requests[wanted] = timeout
         return self._ask_image(wanted, now) if self.is_ready else None
 
-    def reply(self, asked: Delivered, record: Record, now: float, *, blob: Blob | None = None) -> None:
+    def reply(self, asked: Message, record: Record, now: float, *, blob: Blob | None = None) -> None:
         """Answers a request, or a p2p with another one."""
-        message = answer_to(asked.message, self._written(record), blob)
+        message = answer_to(asked, self._written(record), blob)
         if message is None:
             self.note("warn", "a request without a reply topic cannot be answered", topic=asked.topic)
             return
@@ -253,26 +238,26 @@ class CedaClient(Session):
         self, topic: str, record: Record, now: float, *, server_id: str, signal_id: str = "", blob: Blob | None = None
     ) -> None:
         """To one service, without a reply topic."""
-        self._send(Data(wire.P2P, topic, self._written(record), self.connection_id, server_id, signal_id, blob=blob))
+        self._send(Message(wire.P2P, topic, self._written(record), self.connection_id, server_id, signal_id, blob=blob))
 
-    def _take(self, batch: list[bytes], now: float) -> bool:
+    def _take(self, talk: Conversation, batch: list[bytes], now: float) -> bool:
         """Whether the connection is still there afterwards."""
         for payload in batch:
             code = payload[0]
             if code >= wire.PUBLISH and code in wire.NAMES:
-                self._data(payload, now)
+                self._data(talk, payload, now)
             elif code == wire.HEARTBEAT and len(payload) == 1:
                 self.counts["heartbeats"] += 1
                 if self._beats:
                     self._beats -= 1
                     self.events.append(Echoed())
-            elif code == wire.LOGOUT and (len(payload) == 1 or self._reader.reading == wire.CEDA4_WS):
+            elif code == wire.LOGOUT and (len(payload) == 1 or talk.reader.reading == wire.CEDA4_WS):
                 self._lose("the server logged us out")
             elif code in (wire.SUBSCRIBE, wire.UNSUBSCRIBE, wire.LOGIN) and len(payload) > 1:
-                self._control(payload, now)
+                self._control(talk, payload, now)
             else:
-                self._bad("message", payload)
-            if self._link is None:
+                talk.bad("message", payload)
+            if self._talk is not talk:
                 return False
         return True
 
@@ -283,20 +268,14 @@ class CedaClient(Session):
         for wanted in self._image_requests:
             self._ask_image(wanted, now)
 
-    def _data(self, payload: bytes, now: float) -> None:
-        reading, options = self._reader.reading, self.options
-        try:
-            message = read_data(payload, reading == wire.CEDA4_WS, options.charset, options.errors)
-        except BadMessage:
-            self._bad("message", payload)
+    def _data(self, talk: Conversation, payload: bytes, now: float) -> None:
+        message = talk.read(payload)
+        if message is None:
             return
-        if not self._states.may(SERVER, message.kind):
+        if not talk.states.may(SERVER, message.kind):
             self.counts["ignored"] += 1
             return
-        if not is_record(message.body, 0, options.charset, options.errors):
-            message = replace(message, is_bad=True)
-            self._bad("record", payload)
-        whole = self._merger.take(message, reading, now)
+        whole = talk.merger.take(talk.checked(message, payload), talk.reader.reading, now)
         if whole is None:
             return
         if whole.code == wire.REPLY:
@@ -304,49 +283,48 @@ class CedaClient(Session):
         else:
             self.events.append(Asked(whole) if whole.code == wire.REQUEST else Delivered(whole))
 
-    def _answer(self, message: Data) -> None:
+    def _answer(self, message: Message) -> None:
         """A reply closes its request once; a second one is a message like any other."""
-        token = self._requests.close(message.topic)
-        if token is not None:
-            error = self._image(message) if message.topic.startswith(IMAGE_TOPIC) else ""
+        token = message.topic
+        if token in self._requests:
+            self._requests.close(token)
+            error = self._image(message) if token.startswith(IMAGE_TOPIC) else None
             self.events.append(Answered(token, message, error))
-        elif self._subscriptions.route(message.topic):
+        elif self._subscriptions.route(token):
             self.events.append(Delivered(message))
         else:
             self.counts["replies_dropped"] += 1
 
-    def _image(self, reply: Data) -> str:
+    def _image(self, reply: Message) -> LiveError | None:
         """Tells what is in the reply to an image request; gives what is wrong with it."""
         try:
             refused = refused_topics(reply)
             if refused:
                 self.events.append(TopicsRefused(refused))
-            self.events += [Delivered(message, is_image=True) for message in image_messages(reply)]
+            self.events += map(Delivered, image_messages(reply))
         except BadImage as error:
             self.counts["bad_images"] += 1
-            return str(error)
-        return ""
+            return AnswerError("BAD_REPLY", str(error))
+        return None
 
-    def _send(self, message: Data) -> None:
+    def _send(self, message: Message) -> None:
         if not message.topic:
             raise EncodeError("a topic must not be empty", rule="text_empty", path="topic")
-        link = self._link
-        if link is None:
+        talk = self._talk
+        if talk is None:
             raise LocalProtocolError("there is no connection", rule="state")
-        if link.unsent > self.options.limits.unsent:
+        if talk.link.unsent > self.options.limits.unsent:
             raise BufferError(f"more than {self.options.limits.unsent} bytes wait to be sent")
-        dialect, key = wire.dialect_of(link.framing), ""
+        dialect, key = wire.dialect_of(talk.link.framing), ""
         if message.blob is not None:
             check_blob(message.blob, self.options.limits.groups.blob)
             if message.code == wire.PUBLISH and dialect == wire.CEDA4_WS:
                 key = self._keys.next(message.topic)
         written = payloads(message, dialect, key)
-        self._states.sends(CLIENT, wire.NAMES[written[0][0]], is_us=True)
-        if dialect == wire.CEDA4_WS:
-            longest = names(message) if len(written[0]) > wire.JAVA_NAME_BYTES else ()
-            wire.warn_once(self, self._noted, wire.java_warning(written[-1], longest))
+        talk.states.sends(CLIENT, wire.NAMES[written[0][0]], is_us=True)
+        self._warn(talk, written[-1], names(message) if len(written[0]) > wire.JAVA_NAME_BYTES else ())
         for payload in written:
-            link.say(payload)
+            talk.link.say(payload)
 
     def _subscribe(self, patterns: list[str], image: bool) -> None:
         """The deployed server does not know subscriptions with an image, and for ours a second one is the same as one:
@@ -373,23 +351,27 @@ class CedaClient(Session):
             self._control_out(kind, batch, "|".join(waiting))
 
     def _control_out(self, kind: int, code: wire.Do, text: str) -> None:
-        self._states.sends(CLIENT, wire.NAMES[kind], is_us=True)
-        self._say(bytes((kind, code)) + self._written({3: text}))
+        assert self._talk is not None
+        self._talk.states.sends(CLIENT, wire.NAMES[kind], is_us=True)
+        self._say(self._talk, bytes((kind, code)) + self._written({3: text}))
 
-    def _ask(self, message: Data, now: float, timeout: float | None) -> int:
-        token = self._requests.open(message.reply_topic, None if timeout is None else now + timeout)
+    def _ask(self, message: Message, now: float, timeout: float | None) -> str:
+        token, most = message.reply_topic, self.options.limits.requests
+        if len(self._requests) >= most:
+            raise BufferError(f"{most} requests wait for a reply already")
+        self._requests.begin(token, None, None if timeout is None else now + timeout)
         try:
             self._send(message)
         except Exception:
-            self._requests.close(message.reply_topic)
+            self._requests.close(token)
             raise
         return token
 
-    def _ask_image(self, wanted: ImageRequest, now: float) -> int:
+    def _ask_image(self, wanted: ImageRequest, now: float) -> str:
         topics, server_id, signal_id = wanted
         reply_topic = IMAGE_TOPIC + self._reply_topic()
         body = image_request(topics)
-        message = Data(wire.REQUEST, IMAGE_TOPIC, body, self.connection_id, server_id, signal_id, reply_topic)
+        message = Message(wire.REQUEST, IMAGE_TOPIC, body, self.connection_id, server_id, signal_id, reply_topic)
         return self._ask(message, now, self._image_requests[wanted])
 
     def _reply_topic(self) -> str:
@@ -399,17 +381,18 @@ class CedaClient(Session):
     def _written(self, record: Record) -> bytes:
         return write_record(record, self.options.charset)
 
-    def _control(self, payload: bytes, now: float) -> None:
+    def _control(self, talk: Conversation, payload: bytes, now: float) -> None:
         kind, code = payload[0], payload[1]
         try:
-            values = by_id(self._decoded(payload).record)
+            record = wire.decode_payload(payload, talk.reader.reading, self.options.charset, self.options.errors).record
         except DecodeError:
-            self._bad("record", payload)
+            talk.bad("record", payload)
             return
-        if not self._states.may(SERVER, wire.NAMES[kind]):
+        values = by_id(record)
+        if not talk.states.may(SERVER, wire.NAMES[kind]):
             self.counts["ignored"] += 1
         elif kind == wire.LOGIN and code == wire.Do.LOGIN_RESULT:
-            self._login_result(values, now)
+            self._login_result(talk, values, now)
         elif (kind, code) in ((wire.SUBSCRIBE, wire.Do.SUB_RESULT), (wire.UNSUBSCRIBE, wire.Do.UNSUB_RESULT)):
             ok = values.get(1) == 1
             reason = "" if ok else str(values.get(4, ""))
@@ -417,40 +400,32 @@ class CedaClient(Session):
         else:
             self.counts["control_ignored"] += 1
 
-    def _login_result(self, values: dict[int, Any], now: float) -> None:
+    def _login_result(self, talk: Conversation, values: dict[int, Any], now: float) -> None:
         if values.get(1) != 1:
-            self._states.state = LIFE_CYCLE.initial
+            talk.states.state = LIFE_CYCLE.initial
             self.events.append(Refused(str(values.get(4, ""))))
             self._end("the login was refused", close=True, event=False)
             return
-        self._states.move(SERVER, "login")
+        talk.states.move(SERVER, "login")
         number = values.get(6)
-        self.connection_id = number if isinstance(number, int) and 0 <= number <= UNASSIGNED else UNASSIGNED
-        self.events.append(Ready(self.connection_id))
+        talk.number = number if isinstance(number, int) and 0 <= number <= UNASSIGNED else UNASSIGNED
+        self.events.append(Ready(talk.number))
         self._entered(now)
 
-    def _decoded(self, payload: bytes) -> Any:
-        return wire.decode_payload(payload, self._reader.reading, self.options.charset, self.options.errors)
+    def _say(self, talk: Conversation, payload: bytes) -> None:
+        wire.check_sendable(payload, wire.dialect_of(talk.link.framing))
+        self._warn(talk, payload)
+        talk.link.say(payload)
 
-    def _bad(self, scope: str, payload: bytes) -> None:
-        """Counts what cannot be read, and says once per connection why."""
-        self.counts[f"{scope}_errors"] += 1
-        if scope not in self._noted:
-            self._noted.add(scope)
-            try:
-                self._decoded(payload)
-            except DecodeError as error:
-                self.note("warn", f"a {scope} that cannot be read", rule=error.rule, type=payload[0])
+    def _warn(self, talk: Conversation, payload: bytes, names: tuple[bytes, ...] = ()) -> None:
+        """Count what Java peers cannot read; log it the first time."""
+        if wire.dialect_of(talk.link.framing) == wire.CEDA4_WS and (warning := wire.java_warning(payload, names)):
+            self.counts["java_warnings"] += 1
+            if warning not in talk.noted:
+                talk.noted.add(warning)
+                self.note("warn", warning)
 
-    def _say(self, payload: bytes) -> None:
-        assert self._link is not None
-        dialect = wire.dialect_of(self._link.framing)
-        wire.check_sendable(payload, dialect)
-        if dialect == wire.CEDA4_WS:
-            wire.warn_once(self, self._noted, wire.java_warning(payload))
-        self._link.say(payload)
-
-    def _look(self, now: float) -> None:
+    def _look(self, talk: Conversation, now: float) -> None:
         """A peer that is dead takes nothing any more, so its link is cut off."""
         if self.is_deaf():
             self._watch.missed = 0
@@ -458,13 +433,13 @@ class CedaClient(Session):
             self._end(f"nothing came after {MISSED_HEARTBEATS} heartbeats", close=True, at_once=True)
             return
         if self._watch.look(now):
-            self._beat()
+            self._beat(talk)
             self.counts["heartbeats_sent"] += 1
-        self._merger.expire(now)
+        talk.merger.expire(now)
 
-    def _beat(self) -> None:
-        self._states.sends(CLIENT, "heartbeat", is_us=True)
-        self._say(bytes((wire.HEARTBEAT,)))
+    def _beat(self, talk: Conversation) -> None:
+        talk.states.sends(CLIENT, "heartbeat", is_us=True)
+        self._say(talk, bytes((wire.HEARTBEAT,)))
 
     def _lose(self, reason: str, code: int = 1000) -> None:
         self._end(reason, close=True, code=code)
@@ -473,15 +448,17 @@ class CedaClient(Session):
         self, reason: str, *, close: bool = False, code: int = 1000, at_once: bool = False, event: bool = True
     ) -> None:
         """The connection is over, or is to be: whoever waits for a reply waits in vain."""
-        link, self._link = self._link, None
-        self.connection_id = UNASSIGNED
-        self._merger.clear()
-        if link is not None and close:
-            link.close(reason, code, at_once=at_once)
-        for token in self._requests.close_all():
-            self.events.append(Answered(token, None, Failure.LOST))
+        talk, self._talk = self._talk, None
+        if talk is not None and close:
+            talk.link.close(reason, code, at_once=at_once)
+        for token in list(self._requests.open):
+            self._fail(token, ConnectionLost())
         if event:
             self.events.append(Lost(reason))
+
+    def _fail(self, token: str, error: LiveError) -> None:
+        self._requests.close(token)
+        self.events.append(Answered(token, None, error))
 
 
 def _checked(patterns: Iterable[str]) -> list[str]:

@@ -1,76 +1,133 @@
-"""What a CEDA server knows of one connection."""
+"""What CEDA sessions know of a connection: both sides read it in the same way, a server has to know more."""
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ...protocols.ceda import PROTOCOL
+from msgspec.structs import replace
+
+from ...errors import DecodeError
+from ...protocols.ceda import MAX_PAYLOAD, PROTOCOL, UNASSIGNED
 from ...spec.nodes import LifeCycle
 from ..core.link import Link
-from ..core.session import States
+from ..core.session import Session, States
+from .data import BadMessage, Message, read_data
 from .groups import Merger, Pool
 from .options import CedaOptions
-from .wire import Reader
+from .records import is_record
+from .wire import CEDA4_WS, Reader, decode_payload, is_stream
 
 if TYPE_CHECKING:
-    from .events import LoginAttempt
+    from .logins import LoginAttempt
 
 assert PROTOCOL.life_cycle is not None
 LIFE_CYCLE: LifeCycle = PROTOCOL.life_cycle
 READY = LIFE_CYCLE.server["login_sent"]["login"]
 """The state behind a good login."""
+NEVER = float("inf")
 
 
-class Connection:
-    """One client of a server. ``served`` tells when it was last given a request, in turns."""
+@dataclass(slots=True, eq=False, repr=False)
+class Conversation:
+    """One connection, as either side sees it. ``pool`` bounds what the pieces of all connections take."""
 
-    __slots__ = (
-        "attempt", "backlog", "client_id", "credit", "credit_at", "due", "failures", "has_joined", "heard", "held",
-        "image_requests", "is_ready", "is_waiting", "job", "link", "login_until", "merger", "noted", "number",
-        "patterns", "pinged", "reader", "refusal", "served", "spoke", "states", "tag", "user",
-    )  # fmt: skip
+    session: Session
+    link: Link
+    options: CedaOptions
+    pool: Pool | None = None
+    number: int = UNASSIGNED
+    """The connection id."""
+    reader: Reader = field(init=False)
+    merger: Merger = field(init=False)
+    states: States = field(init=False)
+    noted: set[str] = field(default_factory=set)
+    """What was logged once already."""
 
-    def __init__(
-        self, number: int, link: Link, now: float, options: CedaOptions, counts: Counter[str], pool: Pool | None = None
-    ) -> None:
-        self.number = number
-        self.tag = number.to_bytes(3, "little")
-        """The number as it is written."""
-        self.link = link
-        self.reader = Reader(link, options.reads)
-        self.merger = Merger(options.limits.groups, counts, pool)
+    def __post_init__(self) -> None:
+        if is_stream(self.link.framing):
+            self.link.framing = self.options.framing
+        self.reader = Reader(self.link, self.options.reads)
+        self.merger = Merger(self.options.limits.groups, self.session.counts, self.pool)
         self.states = States(LIFE_CYCLE)
-        self.is_ready = False
-        """Logged in, and not about to log in again."""
-        self.has_joined = False
-        """The application knows that it is logged in."""
-        self.user = ""
-        self.client_id = ""
-        self.heard = self.spoke = self.pinged = now
-        self.due = float("inf")
-        self.served = 0
-        self.patterns = 0
-        """Wildcard subscriptions."""
-        self.noted: set[str] = set()
-        self.image_requests: dict[str, tuple[str, ...]] = {}
-        """Topics of image requests that nobody has replied to, by reply topic."""
-        self.is_waiting = False
-        """Whether a login, work or a pause has to end before more is handled."""
-        self.backlog: deque[bytes] = deque()
-        """Payloads that came meanwhile."""
-        self.held = 0
-        """Their bytes."""
-        self.attempt: LoginAttempt | None = None
-        """The login that is not decided."""
-        self.refusal = ""
-        """What it will be told when the delay of a refusal is over."""
-        self.failures = 0
-        self.login_until = 0.0
-        self.job: Iterator[int] | None = None
-        self.credit = self.credit_at = 0.0
-        """Work that it may still cause, and when that was counted."""
+
+    def payloads(self, bodies: Iterable[bytes]) -> list[bytes] | None:
+        """The payloads of a transport that keeps messages apart; None if one of them is too long for a message."""
+        batch = list(bodies)
+        if any(len(body) > MAX_PAYLOAD for body in batch):
+            return None
+        self.session.counts["message_errors"] += batch.count(b"")
+        return [body for body in batch if body]
+
+    def read(self, payload: bytes) -> Message | None:
+        """The data message in a payload, whose record is not looked at; None if it cannot be read."""
+        try:
+            has_key = self.reader.reading == CEDA4_WS
+            return read_data(payload, has_key, self.options.charset, self.options.errors)
+        except BadMessage:
+            self.bad("message", payload)
+            return None
+
+    def checked(self, message: Message, payload: bytes) -> Message:
+        """The same message, marked if its record cannot be read."""
+        if is_record(message.body, 0, self.options.charset, self.options.errors):
+            return message
+        self.bad("record", payload)
+        return replace(message, is_bad=True)
+
+    def bad(self, scope: str, payload: bytes) -> None:
+        """Count what cannot be read, and note once why."""
+        self.session.counts[f"{scope}_errors"] += 1
+        if scope not in self.noted:
+            self.noted.add(scope)
+            rule = ""
+            try:
+                decode_payload(payload, self.reader.reading, self.options.charset, self.options.errors)
+            except DecodeError as error:
+                rule = error.rule
+            text = f"a {scope} that cannot be read"
+            self.session.note("warn", text, connection=self.number, rule=rule, type=payload[0])
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Connection(Conversation):
+    """One client of a server."""
+
+    tag: bytes = b""
+    """The number as it is written."""
+    is_ready: bool = False
+    """Logged in, and not about to log in again."""
+    user: str = ""
+    client_id: str = ""
+    heard: float = 0.0
+    spoke: float = 0.0
+    pinged: float = 0.0
+    due: float = NEVER
+    served: int = 0
+    """When it was last given a request, in turns."""
+    patterns: int = 0
+    """Wildcard subscriptions."""
+    image_requests: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Topics of image requests that nobody has replied to, by reply topic."""
+    is_waiting: bool = False
+    """Whether a login, work or a pause has to end before more is handled."""
+    backlog: deque[bytes] = field(default_factory=deque)
+    """Payloads that came meanwhile."""
+    held: int = 0
+    """Their bytes."""
+    attempt: LoginAttempt | None = None
+    """The login that is not decided."""
+    refusal: str = ""
+    """What it will be told when the delay of a refusal is over."""
+    failures: int = 0
+    login_until: float = 0.0
+    job: Iterator[int] | None = None
+    credit: float = 0.0
+    """Work that it may still cause."""
+    credit_at: float = 0.0
+    """When that was counted."""
 
     def __repr__(self) -> str:
         return f"<connection {self.number} of {self.user or 'nobody'}>"

@@ -36,9 +36,12 @@ class Blob(msgspec.Struct, frozen=True):
     data: bytes
 
 
-class Data(msgspec.Struct, frozen=True, dict=True):
-    """A data message. ``body`` is its record as it came, less what belongs to the blob; ``pieces`` says from how many
-    messages it was put together; ``is_bad`` that the record is wrong, ``error`` how.
+class Message(msgspec.Struct, frozen=True, dict=True):
+    """A received message: ``record`` has its values by number, ``cells`` with their exact types and in their order.
+
+    ``body`` is the record as it came, less what belongs to the ``blob``; ``error`` says what is wrong with it if it is
+    undecodable (``is_bad``). ``pieces``: from how many messages it was put together. ``is_image``: it tells how things
+    were before we came. ``generation``: on which of our connections it came.
     """
 
     code: int
@@ -51,16 +54,27 @@ class Data(msgspec.Struct, frozen=True, dict=True):
     blob: Blob | None = None
     pieces: int = 1
     is_bad: bool = False
+    is_image: bool = False
+    generation: int = 0
     charset: str = "utf-8"
     errors: str = "strict"
 
+    def __repr__(self) -> str:
+        return f"Message(topic={self.topic!r}, record={self.record!r})"
+
     @property
     def kind(self) -> str:
+        """publish, request, reply, p2p or group_pub."""
         return NAMES[self.code]
 
+    @property
+    def size(self) -> int:
+        """Bytes of the record and the blob."""
+        return len(self.body) + (len(self.blob.data) if self.blob is not None else 0)
+
     @cached_property
-    def record(self) -> tuple[Cell, ...]:
-        """The typed, numbered values; none where the record is wrong."""
+    def cells(self) -> tuple[Cell, ...]:
+        """The typed values in the order in which they came; none where the record is wrong."""
         if self.is_bad:
             return ()
         message = self._decoded()
@@ -68,9 +82,9 @@ class Data(msgspec.Struct, frozen=True, dict=True):
         return (*message.record, *blob)
 
     @property
-    def values(self) -> dict[int, Any]:
-        """The values by number."""
-        return by_id(self.record)
+    def record(self) -> dict[int, Any]:
+        """The values by number; of equal numbers the last one counts. A blob is among them."""
+        return by_id(self.cells)
 
     @cached_property
     def error(self) -> DecodeError | None:
@@ -92,7 +106,7 @@ class BadMessage(Exception):
     """The part before the record is wrong; the record codec knows how."""
 
 
-def read_data(payload: bytes, has_key: bool, charset: str = "utf-8", errors: str = "strict") -> Data:
+def read_data(payload: bytes, has_key: bool, charset: str = "utf-8", errors: str = "strict") -> Message:
     """The message in the payload of a data type. ``has_key``: a group_pub has a reply topic. The record is not looked
     at.
     """
@@ -100,7 +114,7 @@ def read_data(payload: bytes, has_key: bool, charset: str = "utf-8", errors: str
     try:
         topic, at = _name(payload, 1)
         if code == PUBLISH:
-            return Data(code, topic, payload[at:], charset=charset, errors=errors)
+            return Message(code, topic, payload[at:], charset=charset, errors=errors)
         number = payload[at] | payload[at + 1] << 8 | payload[at + 2] << 16
         server_id, at = _name(payload, at + 3)
         signal_id, at = _name(payload, at)
@@ -109,7 +123,7 @@ def read_data(payload: bytes, has_key: bool, charset: str = "utf-8", errors: str
             reply_topic, at = _name(payload, at)
     except (IndexError, UnicodeDecodeError):
         raise BadMessage from None
-    return Data(code, topic, payload[at:], number, server_id, signal_id, reply_topic, charset=charset, errors=errors)
+    return Message(code, topic, payload[at:], number, server_id, signal_id, reply_topic, charset=charset, errors=errors)
 
 
 def _name(payload: bytes, at: int) -> tuple[str, int]:
@@ -120,7 +134,7 @@ def _name(payload: bytes, at: int) -> tuple[str, int]:
     return payload[start:stop].decode(), stop
 
 
-def names(message: Data) -> tuple[bytes, ...]:
+def names(message: Message) -> tuple[bytes, ...]:
     """The names in the header of a message, in wire order."""
     found = [message.topic]
     if message.code != PUBLISH:
@@ -130,7 +144,7 @@ def names(message: Data) -> tuple[bytes, ...]:
     return tuple(name.encode() for name in found)
 
 
-def write_data(message: Data, dialect: str) -> bytes:
+def write_data(message: Message, dialect: str) -> bytes:
     """The payload of a message without a blob."""
     parts = [bytes((message.code,)), _written(message.topic, "topic")]
     if message.code != PUBLISH:
@@ -176,7 +190,7 @@ class Keys:
         return key
 
 
-def payloads(message: Data, dialect: str, key: str = "", piece: int = PIECE) -> list[bytes]:
+def payloads(message: Message, dialect: str, key: str = "", piece: int = PIECE) -> list[bytes]:
     """What is written for a message: one payload, or one for each piece of its blob. ``key`` is that of a published
     blob.
     """
@@ -192,7 +206,7 @@ def check_blob(blob: Blob, most: int = MAX_BLOB) -> None:
         raise EncodeError(f"{len(blob.data)} bytes, at most {most}", rule="cell_limit", path="blob")
 
 
-def _split(message: Data, blob: Blob, key: str, size: int) -> Iterator[Data]:
+def _split(message: Message, blob: Blob, key: str, size: int) -> Iterator[Message]:
     check_blob(blob)
     others = without(message.body, blob.position)
     if not blob.data:
@@ -201,7 +215,7 @@ def _split(message: Data, blob: Blob, key: str, size: int) -> Iterator[Data]:
     total, position = len(blob.data), blob.position
     count = -(-total // size)
     if message.code in (PUBLISH, GROUP_PUB):
-        message = Data(GROUP_PUB, message.topic, message.body, reply_topic=key)
+        message = Message(GROUP_PUB, message.topic, message.body, reply_topic=key)
     for index in range(count):
         data = blob.data[index * size : (index + 1) * size]
         written = bytes_cell(position, data)
@@ -213,10 +227,10 @@ def _split(message: Data, blob: Blob, key: str, size: int) -> Iterator[Data]:
             yield replace(message, blob=None, signal_id="", body=written + bytes_cell(0, signature))
 
 
-def answer_to(asked: Data, body: bytes, blob: Blob | None) -> Data | None:
+def answer_to(asked: Message, body: bytes, blob: Blob | None) -> Message | None:
     """The reply to a request, or the p2p that answers one; None if it cannot be answered."""
     if asked.code == P2P:
-        return Data(P2P, asked.topic, body, asked.connection_id, asked.server_id, asked.signal_id, blob=blob)
+        return Message(P2P, asked.topic, body, asked.connection_id, asked.server_id, asked.signal_id, blob=blob)
     if not asked.reply_topic:
         return None
-    return Data(REPLY, asked.reply_topic, body, asked.connection_id, asked.server_id, asked.signal_id, blob=blob)
+    return Message(REPLY, asked.reply_topic, body, asked.connection_id, asked.server_id, asked.signal_id, blob=blob)

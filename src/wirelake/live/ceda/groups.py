@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from .data import MAX_BLOB, Blob, Data
+from .data import MAX_BLOB, Blob, Message
 from .records import octets, without
 from .wire import CEDA4_WS, GROUP_PUB, PUBLISH
 
@@ -32,7 +32,7 @@ class GroupLimits:
 class Group:
     """A message of which some pieces have come."""
 
-    first: Data
+    first: Message
     count: int
     total: int
     position: int
@@ -69,7 +69,7 @@ class Merger:
         for key in list(self.open):
             self._take_out(key)
 
-    def take(self, message: Data, dialect: str, now: float) -> Data | None:
+    def take(self, message: Message, dialect: str, now: float) -> Message | None:
         """The message itself if it is no piece; the whole one if this was its last piece; else None."""
         body = message.body
         if message.is_bad or (message.code == PUBLISH and not self.open):
@@ -110,7 +110,7 @@ class Merger:
             (key for key in reversed(found) if len(self.open[key].pieces) == index), found[-1] if found else None
         )
 
-    def _begin(self, message: Data, signature: bytes, key: tuple[int, str], now: float) -> Data | None:
+    def _begin(self, message: Message, signature: bytes, key: tuple[int, str], now: float) -> Message | None:
         if key in self.open:
             self._drop(key, "groups_restarted")
         _, _, count, total, position, length = _FIRST(signature)
@@ -128,7 +128,7 @@ class Merger:
         self._pool.held += group.size
         return self._add(key, octets(message.body, position), length, now)
 
-    def _go_on(self, message: Data, index: int, length: int, key: tuple[int, str], now: float) -> Data | None:
+    def _go_on(self, message: Message, index: int, length: int, key: tuple[int, str], now: float) -> Message | None:
         group = self.open.get(key)
         if group is not None and now - group.last >= self._limits.quiet_seconds:
             self._drop(key, "groups_expired")
@@ -140,7 +140,7 @@ class Merger:
             return None
         return self._add(key, octets(message.body, group.position), length, now)
 
-    def _add(self, key: tuple[int, str], data: bytes | None, length: int, now: float) -> Data | None:
+    def _add(self, key: tuple[int, str], data: bytes | None, length: int, now: float) -> Message | None:
         group = self.open[key]
         if data is None or len(data) != length or group.held + length > group.total:
             self._drop(key, "groups_broken")
@@ -173,7 +173,7 @@ class Merger:
         self._pool.held -= group.size
 
 
-def _key(message: Data, dialect: str) -> tuple[int, str]:
+def _key(message: Message, dialect: str) -> tuple[int, str]:
     """What the pieces of one message share. The type too, so that a reply never goes on with a request."""
     is_keyed = message.code == GROUP_PUB and dialect == CEDA4_WS
     return message.code, message.reply_topic if is_keyed else message.topic

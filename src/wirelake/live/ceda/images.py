@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from ...errors import EncodeError
-from .data import Blob, Data
+from .data import Blob, Message
 from .records import raw_cells, write_record
 from .wire import CEDA4_WS, MAX_PAYLOAD, PUBLISH
 
@@ -56,7 +56,7 @@ class Images:
     def __iter__(self) -> Iterator[str]:
         return iter(self._images)
 
-    def keep(self, message: Data) -> None:
+    def keep(self, message: Message) -> None:
         if message.is_bad:
             return
         topic = message.topic
@@ -75,13 +75,13 @@ class Images:
         self._bytes = held
         self._images[topic] = image
 
-    def message(self, topic: str) -> Data:
+    def message(self, topic: str) -> Message:
         """The image of a topic as a publish."""
         image = self._images[topic]
-        return Data(PUBLISH, topic, b"".join(image.cells.values()), blob=image.blob)
+        return Message(PUBLISH, topic, b"".join(image.cells.values()), blob=image.blob)
 
 
-def _merged(before: Image | None, message: Data) -> Image:
+def _merged(before: Image | None, message: Message) -> Image:
     cells = dict(raw_cells(message.body))
     blob = message.blob
     if before is not None:
@@ -102,14 +102,14 @@ def image_request(topics: tuple[str, ...]) -> bytes:
     return write_record({_MODE: 0, _TEXT: _dump(topics)})
 
 
-def asked_topics(request: Data) -> tuple[str, ...]:
+def asked_topics(request: Message) -> tuple[str, ...]:
     """The topics of a request."""
-    return _topics(request.values.get(_TEXT))
+    return _topics(request.record.get(_TEXT))
 
 
-def refused_topics(reply: Data) -> tuple[str, ...]:
+def refused_topics(reply: Message) -> tuple[str, ...]:
     """The topics that the service does not give to this client."""
-    return _topics(reply.values.get(_REFUSED))
+    return _topics(reply.record.get(_REFUSED))
 
 
 def _topics(text: Any) -> tuple[str, ...]:
@@ -121,9 +121,9 @@ def _topics(text: Any) -> tuple[str, ...]:
     return tuple(topic for topic in found if isinstance(topic, str))
 
 
-def image_messages(reply: Data) -> list[Data]:
+def image_messages(reply: Message) -> list[Message]:
     """The image as one publish for each topic; none if the reply has none."""
-    values = reply.values
+    values = reply.record
     if _MODE not in values:
         return []
     found = _parse(_text(reply, values))
@@ -133,7 +133,7 @@ def image_messages(reply: Data) -> list[Data]:
     return [_message(topic, _dump(value) if is_json else value) for topic, value in found.items()]
 
 
-def _text(reply: Data, values: dict[int, Any]) -> str:
+def _text(reply: Message, values: dict[int, Any]) -> str:
     mode, value = values[_MODE], values.get(_TEXT)
     if mode in (_BLOB, _GZIP_BLOB) and reply.blob is not None:
         value = reply.blob.data
@@ -171,11 +171,11 @@ def _dump(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _message(topic: str, value: Any) -> Data:
+def _message(topic: str, value: Any) -> Message:
     if not isinstance(value, str):
         raise BadImage(f"the value of {topic!r} is no text")
     try:
-        return Data(PUBLISH, topic, write_record({_MODE: _PLAIN, _TEXT: value}))
+        return Message(PUBLISH, topic, write_record({_MODE: _PLAIN, _TEXT: value}), is_image=True)
     except EncodeError:
         raw = value.encode("utf-8", "replace")
-        return Data(PUBLISH, topic, write_record({_MODE: _BLOB}), blob=Blob(_TEXT, raw))
+        return Message(PUBLISH, topic, write_record({_MODE: _BLOB}), blob=Blob(_TEXT, raw), is_image=True)

@@ -1,40 +1,111 @@
-"""Who may log in: asks, waits for the verdict, and makes guessing passwords slow."""
+"""Logins: what a client says of itself; how a server asks whether to let it in, and makes guessing passwords slow."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
+import msgspec
+
+from ...codec.records import by_id
+from ...spec.declare import Cell
 from ..core.effects import Authenticate, Done, Failed, Result
+from ..core.link import Link
 from ..core.session import Session
 from ..core.timers import Timers
 from .connection import Connection
-from .events import Authenticator, LoginAttempt
 from .options import CedaServerOptions
+from .records import Record, write_record
+from .wire import LOGIN, Do
 
 REFUSED = "Username or Password is error"
 """What the deployed server says to everybody whom it does not let in."""
+MAX_CHARACTERS = 127
 MOST_UNDECIDED = 1_000
 MINUTE = 60.0
 LONGEST_DELAY = 8.0
 MOST_ADDRESSES = 10_000
 
 
-class Logins:
-    """``authenticate`` decides at once, or says None if ``CedaServer.login_result`` will tell; without it the effect
-    Authenticate is wanted. ``answer`` tells the client.
+@dataclass(frozen=True, slots=True)
+class CedaLogin:
+    """Who wants to log in: by name and password, or with a ``session_id``, or with a ``record`` of the application's
+    own.
     """
 
+    user: str = ""
+    password: str = field(default="", repr=False)
+    client_id: str = ""
+    session_id: str = field(default="", repr=False)
+    record: Record | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if sum((bool(self.user), bool(self.session_id), self.record is not None)) > 1:
+            raise ValueError("user, session_id and record exclude each other: one of them logs in")
+        for name in ("user", "password", "client_id"):
+            if len(getattr(self, name)) > MAX_CHARACTERS:
+                raise ValueError(f"{name} has more than {MAX_CHARACTERS} characters")
+
+    def payload(self, charset: str) -> bytes:
+        code, record = Do.LOGIN, self.record
+        if self.session_id:
+            code, record = Do.LOGIN_SID, {3: self.session_id}
+        elif record is not None:
+            code = Do.LOGIN_VS
+        else:
+            record = {7: self.client_id, 5: self.password, 4: self.user}
+        return bytes((LOGIN, code)) + write_record(record, charset)
+
+
+class LoginAttempt(msgspec.Struct, frozen=True, dict=True):
+    """What somebody says who wants to log in. Its text form never shows the record, which has the password.
+
+    ``control_code`` is 3 (LOGIN), 18 (LOGIN_SID), 19 (LOGIN_VS), or None for a data message on API.ATS.LOGIN.
+    """
+
+    link: Link
+    connection_id: int
+    control_code: int | None
+    record: tuple[Cell, ...]
+
+    def __repr__(self) -> str:
+        return f"LoginAttempt({self.connection_id}, {self.control_code}, user={self.user!r})"
+
+    @cached_property
+    def values(self) -> dict[int, Any]:
+        return by_id(self.record)
+
+    @property
+    def user(self) -> str:
+        return self._text(4)
+
+    @property
+    def password(self) -> str:
+        return self._text(5)
+
+    @property
+    def client_id(self) -> str:
+        return self._text(7)
+
+    @property
+    def session_id(self) -> str:
+        return self._text(3) if self.control_code == Do.LOGIN_SID else ""
+
+    def _text(self, fid: int) -> str:
+        value = self.values.get(fid, "")
+        return value if isinstance(value, str) else ""
+
+
+class Logins:
+    """Wants the effect Authenticate, whose Done has True or the reason why not; ``answer`` tells the client."""
+
     def __init__(
-        self,
-        session: Session,
-        options: CedaServerOptions,
-        authenticate: Authenticator | None,
-        answer: Callable[[Connection, bool, str, float], None],
+        self, session: Session, options: CedaServerOptions, answer: Callable[[Connection, bool, str, float], None]
     ) -> None:
         self._session = session
         self._options = options
-        self._authenticate = authenticate
         self._answer = answer
         self._undecided = 0
         self._failures: dict[str, list[float]] = {}
@@ -47,30 +118,17 @@ class Logins:
         return self._late.deadline
 
     def ask(self, connection: Connection, attempt: LoginAttempt, now: float) -> None:
-        verdict: bool | str | None
+        """Ask whether to let somebody in; what the client sends meanwhile waits."""
         if self._has_failed_often(connection, now):
             self._session.counts["logins_blocked"] += 1
-            verdict = "too many failed logins from this address, try again in a minute"
+            self.decide(connection, "too many failed logins from this address, try again in a minute", now)
         elif self._undecided >= MOST_UNDECIDED:
-            verdict = "too many logins at once"
+            self.decide(connection, "too many logins at once", now)
         else:
-            verdict = self._ask(attempt)
-        if verdict is None:
             self._undecided += 1
             connection.attempt = attempt
             connection.wait()
-        else:
-            self.decide(connection, verdict, now)
-
-    def _ask(self, attempt: LoginAttempt) -> bool | str | None:
-        if self._authenticate is None:
             self._session.want(Authenticate(attempt, link=attempt.link))
-            return None
-        try:
-            return self._authenticate(attempt)
-        except Exception as error:
-            self._fail(error, attempt)
-            return False
 
     def completed(self, effect: Authenticate, result: Result, now: float) -> None:
         attempt: LoginAttempt = effect.attempt
@@ -78,7 +136,8 @@ class Logins:
         if connection is None or connection.attempt is not attempt:
             return
         if isinstance(result, Failed):
-            self._fail(result.error, attempt)
+            text = f"the authenticator failed: {result.error!r}"
+            self._session.note("error", text, connection=attempt.connection_id)
         self.decide(connection, result.value if isinstance(result, Done) else False, now)
 
     def decide(self, connection: Connection, verdict: Any, now: float) -> None:
@@ -116,9 +175,6 @@ class Logins:
         if len(self._failures) > MOST_ADDRESSES:
             del self._failures[next(iter(self._failures))]
         return bool(most) and len(recent) >= most
-
-    def _fail(self, error: Exception, attempt: LoginAttempt) -> None:
-        self._session.note("error", f"the authenticator failed: {error!r}", connection=attempt.connection_id)
 
 
 def _address(connection: Connection) -> str:

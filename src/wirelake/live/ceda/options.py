@@ -15,7 +15,7 @@ from .wire import AUTO, CEDA4_WS, FRAMINGS
 class CedaLimits:
     """Per connection: literal ``topics`` and wildcard ``patterns`` it may subscribe, ``segments`` of a pattern,
     ``unsent`` bytes, ``backlog`` of bytes behind a login that is not decided, ``groups`` of pieces. Per session:
-    ``all_topics`` and ``all_patterns``, open ``requests`` of the application, ``images`` and ``image_bytes``.
+    ``all_topics`` and ``all_patterns``, open ``requests`` of a client, ``images`` and ``image_bytes``.
     """
 
     topics: int = 10_000
@@ -57,9 +57,9 @@ class CedaOptions:
 
 @dataclass(frozen=True, slots=True)
 class CedaServerOptions(CedaOptions):
-    """``broker`` off: what clients send only goes to the application. ``sub_results``: subscriptions are answered.
+    """``broker`` off: what clients send only goes to services of the hub. ``sub_results``: subscriptions are answered.
     ``cache`` keeps the image of every topic that is published; ``image_on_subscribe`` off sends images only to who asks
-    for them. ``name`` is the server id of the application. ``idle_seconds`` 0: nobody is closed for being silent.
+    for them. ``idle_seconds`` 0: nobody is closed for being silent.
     A client has ``login_seconds`` to log in, and ``login_attempts``; of one address ``login_failures`` per minute are
     allowed. 0: any number.
     """
@@ -68,7 +68,6 @@ class CedaServerOptions(CedaOptions):
     sub_results: bool = False
     cache: bool = False
     image_on_subscribe: bool = True
-    name: str = ""
     heartbeat_seconds: float = 40.0
     idle_seconds: float = 120.0
     login_seconds: float = 120.0

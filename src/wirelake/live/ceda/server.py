@@ -1,4 +1,4 @@
-"""The server's side of CEDA: connections, subscriptions, heartbeats, and the verbs of the application in its process.
+"""The server's side of CEDA: connections, subscriptions, heartbeats.
 
 Its parts: ``broker`` knows where messages go, ``logins`` who may come in, ``work`` cuts what takes long into slices.
 Only servers answer heartbeats. Before login nothing else is answered; what is sent too early is counted and forgotten.
@@ -10,9 +10,7 @@ import random
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from msgspec.structs import replace
-
-from ...errors import DecodeError, EncodeError
+from ...errors import DecodeError
 from ...protocols.ceda import MAX_PAYLOAD
 from ...spec.declare import Cell
 from ..core.effects import Authenticate, Effect, Result
@@ -20,15 +18,14 @@ from ..core.link import Link
 from ..core.session import CLIENT, SERVER, Session
 from ..core.timers import Timers
 from . import wire
-from .broker import APPLICATION, LOGIN_TOPIC, Broker
-from .connection import LIFE_CYCLE, Connection
-from .data import BadMessage, Blob, Data, answer_to, check_blob, names, payloads, read_data
-from .events import Answered, Authenticator, Delivered, Failure, LoginAttempt, welcome
-from .logins import Logins
+from .broker import LOGIN_TOPIC, Broker
+from .connection import LIFE_CYCLE, NEVER, Connection
+from .data import Message
+from .logins import LoginAttempt, Logins
 from .options import CedaServerOptions
-from .records import Record, is_record, write_record
+from .records import write_record
 from .topics import is_pattern
-from .wire import CEDA4_WS, HEARTBEAT, LOGIN, LOGOUT, NAMES, P2P, PUBLISH, REPLY, REQUEST, SUBSCRIBE, UNSUBSCRIBE, Do
+from .wire import CEDA4_WS, HEARTBEAT, LOGIN, LOGOUT, NAMES, PUBLISH, REPLY, SUBSCRIBE, UNSUBSCRIBE, Do
 from .work import Work
 
 FIRST_ID, LAST_ID = 1001, 0xFFFFFE
@@ -40,127 +37,35 @@ _KNOWN = {
 """What a client may ask of a server."""
 _CHANGE, _WILD_CHANGE = 4, 2_000
 """What a changed pattern costs for each segment, and if it concerns every route: they have to be found again."""
-_NEVER = float("inf")
 
 
 class CedaServer(Session):
-    """Serves many links. ``authenticate`` decides who may log in; without it the effect Authenticate is wanted, whose
-    Done has True or the reason why not.
-    """
+    """Serves many links. The effect Authenticate decides who may log in."""
 
     def __init__(
-        self,
-        options: CedaServerOptions | None = None,
-        *,
-        authenticate: Authenticator | None = welcome,
-        epoch: float = 0.0,
-        chance: random.Random | None = None,
+        self, options: CedaServerOptions | None = None, *, epoch: float = 0.0, chance: random.Random | None = None
     ) -> None:
         super().__init__(epoch=epoch, chance=chance)
         self.options = options = options or CedaServerOptions()
-        self.is_heard = True
-        """Whether somebody takes the events. Without a broker, messages are dropped if nobody does."""
         self._charset = options.charset
         self._broker = Broker(self, options)
-        self._logins = Logins(self, options, authenticate, self._login_answer)
+        self._logins = Logins(self, options, self._login_answer)
         self._work = Work(self._go_on)
         self.later = self._work.later
         self._timers: Timers[Connection] = Timers()
         self._is_quick = options.broker and not options.cache
         self._next_id = FIRST_ID
-        self._counter = 0
-        self._warned: set[str] = set()
 
     @property
     def deadline(self) -> float | None:
-        parts = (self._timers, self._broker.requests, self._logins, self._work)
+        parts = (self._timers, self._logins, self._work)
         return min((when for part in parts if (when := part.deadline) is not None), default=None)
 
-    def listen(self, patterns: Iterable[str]) -> None:
-        """The application wants these topics: publishes come as Delivered, requests as Asked."""
-        self.is_heard = True
-        for pattern in patterns:
-            self._broker.subscriptions.add(self._broker.application, pattern)
-
-    def unlisten(self, patterns: Iterable[str]) -> None:
-        for pattern in patterns:
-            self._broker.subscriptions.remove(self._broker.application, pattern)
-
-    def publish(
-        self, topic: str, record: Record, now: float, *, blob: Blob | None = None, cache: bool | None = None
-    ) -> None:
-        """To everybody who subscribed the topic; ``cache`` keeps it for those who will."""
-        message = self._made(Data(PUBLISH, topic, write_record(record, self._charset), blob=blob))
-        self._broker.publish(message, now, cache=self.options.cache if cache is None else cache)
-
-    def request(
-        self,
-        topic: str,
-        record: Record,
-        now: float,
-        *,
-        timeout: float | None = 30.0,
-        server_id: str = "MQ",
-        signal_id: str = "",
-        blob: Blob | None = None,
-    ) -> int:
-        """Asks one of the services among the clients; Answered comes with this token."""
-        self._counter += 1
-        reply_topic = f"{APPLICATION}.1.{self._counter}"
-        body = write_record(record, self._charset)
-        message = self._made(Data(REQUEST, topic, body, APPLICATION, server_id, signal_id, reply_topic, blob))
-        token = self._broker.requests.open(reply_topic, None if timeout is None else now + timeout)
-        if not self._broker.ask(self._broker.application, message, now):
-            self._broker.requests.close(reply_topic)
-            self.events.append(Answered(token, None, Failure.UNSERVED))
-        return token
-
-    def reply(self, asked: Delivered, record: Record, now: float, *, blob: Blob | None = None) -> None:
-        """Answers a request, or a p2p with another one."""
-        message = answer_to(asked.message, write_record(record, self._charset), blob)
-        if message is None:
-            self.note("warn", "a request without a reply topic cannot be answered", topic=asked.topic)
-        else:
-            self._broker.answer(self._made(message), None, now)
-
-    def p2p(
-        self,
-        connection_id: int,
-        topic: str,
-        record: Record,
-        now: float,
-        *,
-        server_id: str = "",
-        signal_id: str = "",
-        blob: Blob | None = None,
-    ) -> bool:
-        """To one client; whether it is there."""
-        target = self._broker.connections.get(connection_id)
-        if target is None or not target.is_ready or target is self._broker.application:
-            return False
-        body = write_record(record, self._charset)
-        message = Data(P2P, topic, body, connection_id, server_id, signal_id, blob=blob)
-        self._broker.deliver(self._made(message), (target,), now)
-        return True
-
-    def _made(self, message: Data) -> Data:
-        """A message of the application, if it can be sent at all."""
-        if not message.topic:
-            raise EncodeError("a topic must not be empty", rule="text_empty", path="topic")
-        if message.blob is not None:
-            check_blob(message.blob, self.options.limits.groups.blob)
-        else:
-            (payload,) = payloads(message, self.options.dialect)
-            if self.options.dialect == CEDA4_WS:
-                names_ = names(message) if len(payload) > wire.JAVA_NAME_BYTES else ()
-                wire.warn_once(self, self._warned, wire.java_warning(payload, names_))
-        return replace(message, charset=self.options.charset, errors=self.options.errors)
-
     def connected(self, link: Link, now: float) -> None:
-        if wire.is_stream(link.framing):
-            link.framing = self.options.framing
-        connection = Connection(self._allot(), link, now, self.options, self.counts, self._broker.pool)
-        connection.login_until = now + (self.options.login_seconds or _NEVER)
+        number = self._allot()
+        connection = Connection(self, link, self.options, self._broker.pool, number, tag=number.to_bytes(3, "little"))
+        connection.heard = connection.spoke = connection.pinged = now
+        connection.login_until = now + (self.options.login_seconds or NEVER)
         link.state = connection
         self._broker.connections[connection.number] = connection
         self._wake(connection, self._next_look(connection, None))
@@ -183,13 +88,12 @@ class CedaServer(Session):
         if connection is None or link.closing is not None:
             return
         connection.heard = now
-        batch = list(bodies)
-        if any(len(body) > MAX_PAYLOAD for body in batch):
+        batch = connection.payloads(bodies)
+        if batch is None:
             self.counts["frame_errors"] += 1
             self._broker.close(connection, f"a message of more than {MAX_PAYLOAD} bytes", 1009)
             return
-        self.counts["message_errors"] += batch.count(b"")
-        self._take(connection, [body for body in batch if body], now)
+        self._take(connection, batch, now)
         self._bound()
 
     def disconnected(self, link: Link, now: float) -> None:
@@ -206,15 +110,13 @@ class CedaServer(Session):
 
     def leaving(self, now: float) -> None:
         for connection in self._broker.connections.values():
-            if connection.is_ready and connection.number != APPLICATION:
+            if connection.is_ready:
                 connection.link.say(bytes((LOGOUT,)))
 
     def tick(self, now: float) -> None:
         for connection in self._timers.due(now):
-            connection.due = _NEVER
+            connection.due = NEVER
             self._look(connection, now)
-        for token in self._broker.requests.due(now):
-            self.events.append(Answered(token, None, Failure.LATE))
         self._logins.tick(now)
         self._work.tick(now)
         self._bound()
@@ -263,26 +165,20 @@ class CedaServer(Session):
         elif code in (SUBSCRIBE, UNSUBSCRIBE, LOGIN) and len(payload) > 1:
             self._control(connection, payload, now)
         else:
-            self._bad(connection, "message", payload)
+            connection.bad("message", payload)
 
     def _data(self, connection: Connection, payload: bytes, now: float) -> None:
-        reading = connection.reader.reading
-        try:
-            message = read_data(payload, reading == CEDA4_WS, self.options.charset, self.options.errors)
-        except BadMessage:
-            self._bad(connection, "message", payload)
+        message = connection.read(payload)
+        if message is None:
             return
         is_login = message.topic == LOGIN_TOPIC
         if not self._may(connection, "login" if is_login else message.kind):
             return
-        if not is_record(message.body, 0, self.options.charset, self.options.errors):
-            message = replace(message, is_bad=True)
-            self._bad(connection, "record", payload)
+        message = connection.checked(message, payload)
         if is_login:
-            record = None if message.is_bad else message.record
-            self._login(connection, None, record, now)
+            self._login(connection, None, None if message.is_bad else message.cells, now)
             return
-        whole = connection.merger.take(message, reading, now)
+        whole = connection.merger.take(message, connection.reader.reading, now)
         if connection.merger.open:
             self._wake(connection, now + self.options.limits.groups.quiet_seconds)
         if whole is None:
@@ -293,16 +189,10 @@ class CedaServer(Session):
         else:
             self._broker.hand_over(connection, whole, now)
 
-    def _route(self, connection: Connection, message: Data, payload: bytes | None, now: float) -> Iterator[int]:
+    def _route(self, connection: Connection, message: Message, payload: bytes | None, now: float) -> Iterator[int]:
         if message.code != REPLY:
             yield from self._broker.subscriptions.search(message.topic)
         self._broker.route(connection, message, payload, now)
-
-    def login_result(self, link: Link, ok: bool, reason: str, now: float) -> None:
-        """How the login ended that the authenticator did not decide at once."""
-        connection: Connection | None = link.state
-        if connection is not None and connection.attempt is not None:
-            self._logins.decide(connection, ok or reason, now)
 
     def _login_answer(self, connection: Connection, ok: bool, reason: str, now: float) -> None:
         if connection.is_closing:
@@ -310,7 +200,7 @@ class CedaServer(Session):
         if ok:
             connection.states.move(SERVER, "login")
             connection.settle()
-            connection.login_until = _NEVER
+            connection.login_until = NEVER
             record: dict[int, Any] = {6: connection.number, 4: "Success", 1: 1}
             self._broker.enter(connection)
             self.counts["logins"] += 1
@@ -318,7 +208,7 @@ class CedaServer(Session):
         else:
             self._broker.leave(connection)
             connection.states.state = LIFE_CYCLE.initial
-            connection.login_until = min(connection.login_until, now + (self.options.login_seconds or _NEVER))
+            connection.login_until = min(connection.login_until, now + (self.options.login_seconds or NEVER))
             self._wake(connection, connection.login_until)
             record = {4: reason, 1: 0}
             self.counts["logins_refused"] += 1
@@ -341,7 +231,7 @@ class CedaServer(Session):
         try:
             record = wire.decode_payload(payload, CEDA4_WS, self._charset, self.options.errors).record
         except DecodeError:
-            self._bad(connection, "record", payload)
+            connection.bad("record", payload)
         if kind == LOGIN:
             self._login(connection, code, record if is_known else None, now)
             return
@@ -414,20 +304,6 @@ class CedaServer(Session):
         self.counts["ignored_before_login"] += 1
         return False
 
-    def _bad(self, connection: Connection, scope: str, payload: bytes) -> None:
-        """Count what cannot be read, and note once per connection why."""
-        self.counts[f"{scope}_errors"] += 1
-        if scope not in connection.noted:
-            connection.noted.add(scope)
-            rule = ""
-            try:
-                wire.decode_payload(payload, connection.reader.reading, self._charset, self.options.errors)
-            except DecodeError as error:
-                rule = error.rule
-            self.note(
-                "warn", f"a {scope} that cannot be read", connection=connection.number, rule=rule, type=payload[0]
-            )
-
     def _wake(self, connection: Connection, when: float) -> None:
         if when < connection.due:
             connection.due = when
@@ -476,7 +352,7 @@ class CedaServer(Session):
         self._wake(connection, self._next_look(connection, connection.merger.expire(now)))
 
     def _next_look(self, connection: Connection, groups: float | None) -> float:
-        times = [groups if groups is not None else _NEVER, connection.login_until]
+        times = [groups if groups is not None else NEVER, connection.login_until]
         if self.options.idle_seconds:
             times.append(max(connection.heard, connection.spoke) + self.options.idle_seconds)
         if connection.is_ready:

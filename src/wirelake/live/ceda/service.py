@@ -34,8 +34,7 @@ class CedaSettings(ServiceSettings):
 
     def serve(self, directory: Path) -> Served:
         gate = open_gate(self.users, self.users_file, self.authenticator, directory)
-        server = CedaServer(self.options, authenticate=None, chance=unpredictable())
-        server.is_heard = False
+        server = CedaServer(self.options, chance=unpredictable())
         return Served(server, self.options.framing, False, MAX_MESSAGE, gate)
 
 

@@ -259,10 +259,6 @@ class Subscriptions(Generic[Who]):
             found = self._routes[topic]
         return found
 
-    def matching(self, texts: Iterable[str], topics: Iterable[str]) -> list[str]:
-        """The topics that one of these texts asks for."""
-        return [topic for topic in self.matches(texts, topics) if isinstance(topic, str)]
-
     def matches(self, texts: Iterable[str], topics: Iterable[str]) -> Iterator[str | int]:
         """The topics that one of these texts asks for; between them how much work they were."""
         literal = set()

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 Side = Literal["client", "server"]
+ROOM_BYTES = 1 << 18
+"""Unsent bytes above which a connection takes no more for the moment."""
 INSIDE = "in-process"
 """The peer of a connection within this process, which no address looks like."""
 
@@ -51,6 +53,8 @@ class Link:
     closing: Closing | None = None
     is_paused: bool = False
     """Whether the session wants nothing to be read from it for the moment."""
+    wants_room: bool = False
+    """Whether the session holds something back until there is room: then ``Session.writable`` is called."""
     is_full: bool = False
     """Whether too many effects are outstanding to read more from it."""
     outstanding: int = 0
@@ -85,6 +89,17 @@ class Link:
         if self.closing is None:
             self.changed.append(self)
             self.closing = Closing(reason, code, at_once)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether more may be sent at once. A session that holds something back while there is none asks for room."""
+        return self.unsent <= ROOM_BYTES
+
+    def ask_room(self) -> None:
+        """Have ``Session.writable`` called once when the connection takes more."""
+        if not self.wants_room:
+            self.wants_room = True
+            self.changed.append(self)
 
     @property
     def is_readable(self) -> bool:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from .message_json import MessageJson
 
 TRANSPORTS = ("tcp", "tls", "ws", "wss")
+MESSAGING = ("publish", "subscribe", "request", "respond")
+"""The verbs of protocols whose clients send messages to topics."""
 UNENCRYPTED = ("tcp", "ws")
 
 
@@ -45,9 +47,13 @@ class Live:
     """The package that has its modules."""
     options: Mapping[str, tuple[VerbOption, ...]] = field(default_factory=dict)
     """By verb; those of ``connect`` belong to every verb that connects."""
+    verbs: tuple[str, ...] = MESSAGING
+    """What its client can do, by the names of the verbs on the command line."""
     named_by: str = ""
     """The option of ``connect`` that names who connects: a participant of a hub has the name of its service."""
     has_login: bool = False
+    has_queues: bool = False
+    """Whether its store has queues and transactions, which an administrator looks after."""
     transports: tuple[str, ...] = TRANSPORTS
     hub_ports: Mapping[str, int] = field(default_factory=dict)
     """Where our hub listens on transports for which the protocol declares no port."""
@@ -62,10 +68,14 @@ class Live:
     def hub_listeners(self) -> dict[str, int]:
         """The ports of a hub without settings, which has no certificate."""
         ports = self.ports
-        return {transport: ports[transport] for transport in UNENCRYPTED if transport in self.transports}
+        return {name: ports[name] for name in UNENCRYPTED if name in self.transports and name in ports}
 
     def port(self, transport: str) -> int:
-        return self.ports.get(transport, self.ports["tcp"])
+        """Return the usual port. ValueError if there is none."""
+        port = self.ports.get(transport, self.ports.get("tcp"))
+        if port is None:
+            raise ValueError(f"{self.name} has no usual port: write {self.name}://HOST:PORT")
+        return port
 
     @property
     def connect(self) -> Callable[..., Opening[Any]]:
@@ -78,6 +88,11 @@ class Live:
     @property
     def message_json(self) -> MessageJson:
         return self._load("message_json", "MESSAGE_JSON")  # type: ignore[no-any-return]
+
+    @property
+    def administration(self) -> Callable[[str], Any]:
+        """Return what opens a store for an administrator, if it has queues."""
+        return self._load("stores.administration", "Administration")  # type: ignore[no-any-return]
 
     def _load(self, part: str, name: str) -> Any:
         return getattr(importlib.import_module(f"{self.package}.{part}"), name)

@@ -77,6 +77,9 @@ class Session:
         """Whole messages came, of a transport that keeps them apart."""
         raise NotImplementedError
 
+    def writable(self, link: Link, now: float) -> None:
+        """A connection takes more, as ``Link.ask_room`` asked. Sessions that hold something back extend this."""
+
     def disconnected(self, link: Link, now: float) -> None:
         """A connection is gone, however that came about."""
         raise NotImplementedError

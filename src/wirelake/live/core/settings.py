@@ -97,6 +97,9 @@ class Reader:
             self.fail(key, f"has to be a table, not {_shown(table)}")
         fields = {field.name: field for field in dataclasses.fields(kind) if field.name not in without}  # type: ignore[arg-type]
         self.refuse_unknown(table, list(fields), key)
+        for name, one in fields.items():
+            if name not in table and one.default is one.default_factory is dataclasses.MISSING:
+                self.fail(f"{key}.{name}" if key else name, "is missing")
         hints = typing.get_type_hints(kind)
         values = {
             name: self.value(hints[name], value, f"{key}.{name}" if key else name, fields[name].metadata)
@@ -112,6 +115,12 @@ class Reader:
         kind = _plain(kind)
         if isinstance(kind, type) and dataclasses.is_dataclass(kind):
             return self.read(kind, value, key, tuple(allowed.get("without", ())))
+        element = _element(kind)
+        if element is not None and isinstance(value, list):
+            return tuple(self.element(element, one, f"{key}[{n}]") for n, one in enumerate(value))
+        named = _named_element(kind)
+        if named is not None and isinstance(value, dict):
+            return {name: self.read(named, one, f"{key}.{name}") for name, one in value.items()}
         if kind == Address and isinstance(value, str):
             return self.address(value, key)
         if kind == tuple[str, ...] and isinstance(value, list):
@@ -126,7 +135,13 @@ class Reader:
             return value
         if not isinstance(value, bool) and isinstance(value, {int: int, float: int | float}.get(kind, ())):
             return self.number(kind(value), key, allowed)
-        self.fail(key, f"has to be {_NAMES[kind]}, not {_shown(value)}")
+        name = "a list of tables" if element is not None else "a table of tables" if named is not None else _NAMES[kind]
+        self.fail(key, f"has to be {name}, not {_shown(value)}")
+
+    def element(self, kind: type[T], value: Any, key: str) -> T:
+        """A table in a list; a text stands for a table that has only the first key."""
+        first = dataclasses.fields(kind)[0].name  # type: ignore[arg-type]
+        return self.read(kind, {first: value} if isinstance(value, str) else value, key)
 
     def number(self, value: float, key: str, allowed: typing.Mapping[str, Any]) -> float:
         least = allowed.get("least", 0)
@@ -152,6 +167,22 @@ def _plain(kind: Any) -> Any:
     if isinstance(kind, types.UnionType) or typing.get_origin(kind) is typing.Union:
         (kind,) = (one for one in typing.get_args(kind) if one is not types.NoneType)
     return kind
+
+
+def _element(kind: Any) -> type | None:
+    """The dataclass whose tables a list has."""
+    arguments = typing.get_args(kind)
+    if typing.get_origin(kind) is tuple and isinstance(arguments[0], type) and dataclasses.is_dataclass(arguments[0]):
+        return arguments[0]
+    return None
+
+
+def _named_element(kind: Any) -> type | None:
+    """The dataclass of tables by name."""
+    arguments = typing.get_args(kind)
+    if typing.get_origin(kind) is dict and dataclasses.is_dataclass(arguments[1]):
+        return arguments[1]  # type: ignore[return-value]
+    return None
 
 
 def _shown(value: Any) -> str:

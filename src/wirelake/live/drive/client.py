@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from ...codec.topics import TopicError, match_topic
 from ...protocols import load
@@ -32,12 +32,22 @@ M = TypeVar("M")
 """A message, as a subscription gives it."""
 Q = TypeVar("Q")
 """A request, as a handler gets it."""
-ClientT = TypeVar("ClientT", bound="Client[Any, Any]")
+ClientT = TypeVar("ClientT", bound="Opened")
 Token = Any
 
 CLOSED = "the client is closed"
 ROUTES = 10_000
 """Topics whose receivers are remembered."""
+
+
+class Opened(Protocol):
+    """What ``connect`` returns in the end: a client of any protocol."""
+
+    async def open(self) -> None:
+        """Connect. What goes wrong is raised, and it is over."""
+        ...
+
+    async def close(self) -> None: ...
 
 
 class Subscription(Generic[M]):
@@ -143,11 +153,15 @@ class Client(ABC, Generic[M, Q]):
         """Whether there is a connection right now. While there is none, calls wait for it, up to ``timeout``."""
         return self._connection.is_ready
 
-    async def __aenter__(self: ClientT) -> ClientT:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+    async def open(self) -> None:
+        """Connect, once."""
+        await self._connection.open()
 
     async def close(self) -> None:
         """Close the connection. Subscriptions end; open requests fail with ConnectionLost."""
@@ -337,7 +351,7 @@ class Opening(AbstractAsyncContextManager[ClientT], Awaitable[ClientT], Generic[
 
     async def __aenter__(self) -> ClientT:
         client = self._make()
-        await client._connection.open()
+        await client.open()
         self._client = client
         return client
 

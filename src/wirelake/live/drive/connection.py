@@ -31,17 +31,22 @@ CLOSE_SECONDS = 2.0
 @dataclass(frozen=True, slots=True)
 class Reconnect:
     """When to try again: after ``seconds``, then after twice that and so on up to ``most_seconds``, each longer or
-    shorter by a random share of at most ``jitter``. After ``attempts`` failures in a row it is over; 0 is never.
+    shorter by a random share of at most ``jitter``. After ``attempts`` failures in a row it is over; 0 is never. With
+    ``step`` each wait is so much longer than the one before, not twice as long. A connection that is lost before
+    ``settled_seconds`` counts as one more failure.
     """
 
     seconds: float = 1.0
     most_seconds: float = 30.0
     attempts: int = 0
     jitter: float = 0.2
+    step: float = 0.0
+    settled_seconds: float = 0.0
 
     def delay(self, failures: int, chance: random.Random) -> float:
         """How long to wait after so many failures in a row."""
-        steady = min(self.seconds * 2.0 ** min(failures, 64), self.most_seconds)
+        longer = self.seconds + failures * self.step if self.step else self.seconds * 2.0 ** min(failures, 64)
+        steady = min(longer, self.most_seconds)
         return steady * (1 + self.jitter * chance.uniform(-1, 1))
 
 
@@ -95,6 +100,9 @@ class Connection:
         self._is_ready = False
         self._returning: asyncio.Task[None] | None = None
         self._will_flush = False
+        self._failures = 0
+        self._ready_at = self._lasted = 0.0
+        """When the connection was there, and how long the last one lasted."""
         self._chance = random.Random(secrets.randbits(64))
 
     @property
@@ -152,6 +160,7 @@ class Connection:
         """The session may be used."""
         assert self._pipe is not None
         self._is_ready = True
+        self._ready_at = self._loop.time()
         self._usable.set()
         self.flow.attach(self._pipe)
         if self._attempt is not None and not self._attempt.done():
@@ -181,6 +190,7 @@ class Connection:
         self._usable.clear()
         self.flow.detach()
         if was_ready:
+            self._lasted = self._loop.time() - self._ready_at
             log.info("connection lost", extra={"fields": {"to": str(self.target), "reason": reason}})
             self._on_lost(reason)
         if self._attempt is not None:
@@ -195,13 +205,13 @@ class Connection:
             self._returning = self._loop.create_task(self._return(self._reconnect, reason))
 
     async def _return(self, policy: Reconnect, reason: str) -> None:
-        failures = 0
+        failures = self._failures = self._failures + 1 if self._lasted < policy.settled_seconds else 0
         while not policy.attempts or failures < policy.attempts:
             await asyncio.sleep(policy.delay(failures, self._chance))
             try:
                 await self._try()
             except ConnectionFailed as error:
-                failures += 1
+                failures = self._failures = failures + 1
                 reason = error.detail
                 log.info("no connection yet", extra={"fields": {"to": str(self.target), "reason": reason}})
             except LiveError as error:

@@ -11,6 +11,7 @@ import asyncio
 import inspect
 import logging
 import os
+import socket
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -127,6 +128,7 @@ class Effects:
         self._complete: asyncio.Event | None = None
         self._is_closed = False
         self._threads: dict[type[Effect], ThreadPoolExecutor] = {}
+        self._ended_now: list[tuple[Effect, Result]] = []
 
     def begin(self) -> None:
         """Begin with all that the session wants."""
@@ -178,14 +180,21 @@ class Effects:
         result = _result_of(future)
         if isinstance(result, Done) and inspect.isawaitable(result.value):
             self._start(effect, _wait_for(result.value))
-        else:
-            self._finish([(effect, result)])
+            return
+        if not self._ended_now:
+            self._loop.call_soon(self._finish_ended)  # with all that ends in this turn: their replies are one write
+        self._ended_now.append((effect, result))
+
+    def _finish_ended(self) -> None:
+        ended, self._ended_now = self._ended_now, []
+        self._finish(ended)
 
     async def _dial(self, effect: Dial) -> Link:
         pipe = self._endpoint.new_pipe(CLIENT, lambda link: self._finish([(effect, Done(link))]))
         try:
             async with asyncio.timeout(DIAL_SECONDS):
-                await self._loop.create_connection(lambda: pipe, *effect.address)
+                transport, _ = await self._loop.create_connection(lambda: pipe, *effect.address)
+                transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         except TimeoutError:
             raise ConnectionFailed(f"{show_address(effect.address)} does not reply within {DIAL_SECONDS:g} s") from None
         except OSError as error:

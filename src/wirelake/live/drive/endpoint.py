@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.address import Address, show_address
 from ..core.effects import Effect, Result
-from ..core.link import Framing, Link, Side
+from ..core.link import ROOM_BYTES, Framing, Link, Side
 from ..core.session import SERVER, Session
 from .effects import Effects
 
@@ -38,7 +38,7 @@ FIRST_SLICE, LEAST_SLICE = 1 << 14, 1 << 10
 """Bytes that are handled before the clock is looked at: fewer from a connection whose bytes are expensive."""
 LONG_SECONDS = 0.002
 """How long such a slice should take at most."""
-HIGH_WATER = 1 << 18
+HIGH_WATER = ROOM_BYTES
 """Unsent bytes of a transport above which its connection counts as slow, and the rest waits in its queue."""
 WATCH_SECONDS = 0.5
 """How often slow readers are looked at."""
@@ -73,9 +73,10 @@ class Pipe(asyncio.BufferedProtocol):
 
     most_slice = 1 << 16
 
-    def __init__(self, endpoint: Endpoint, side: Side) -> None:
+    def __init__(self, endpoint: Endpoint, side: Side, framing: Framing | None = None) -> None:
         self.endpoint = endpoint
         self.side = side
+        self.framing = framing or endpoint.framing
         self.transport: Any = None
         self.link: Link
         self.is_paused = False
@@ -145,6 +146,7 @@ class Pipe(asyncio.BufferedProtocol):
         if not self.is_paused:
             self.endpoint._speed_up(self)
             self.release()
+            self.endpoint._offer_room(self)
             if self.is_ending:
                 self.finish()
 
@@ -349,8 +351,7 @@ class Endpoint:
 
     def _made(self, pipe: Pipe) -> None:
         self.accepted += pipe.side == SERVER
-        framing = getattr(pipe, "framing", None) or self.framing
-        pipe.link = self.session.new_link(framing, pipe.side, pipe.peer)
+        pipe.link = self.session.new_link(pipe.framing, pipe.side, pipe.peer)
         self.pipes[pipe.link.number] = pipe
         if self.is_closing:
             pipe.transport.abort()
@@ -505,11 +506,25 @@ class Endpoint:
             pipe.flush()
             if pipe.is_paused and source is not None and self.policy.slow_reader == "slow":
                 pipe.hold(source)
+        if link.wants_room and not pipe.is_paused and not pipe.is_ending:
+            self.loop.call_soon(self._offer_room, pipe)
         if link.is_paused or link.is_full or pipe.stopped_by:
             (pipe.go if link.is_readable or link.closing is not None else pipe.stop)(LINK)
         if link.closing is not None and not pipe.is_ending:
             pipe.is_ending = True
             pipe.end(link.closing.reason, link.closing.code, link.closing.at_once)
+
+    def _offer_room(self, pipe: Pipe) -> None:
+        """The session may write what it has held back, if the connection still takes it."""
+        link = pipe.link
+        if not link.wants_room or pipe.is_paused or link.closing is not None:
+            return
+        link.wants_room = False
+        try:
+            self.session.writable(link, self.loop.time())
+        except Exception:
+            self._failed(pipe)
+        self.settle()
 
     def _tell(self) -> None:
         notes = self.session.notes[:]

@@ -69,12 +69,17 @@ class Server:
         """Pipes that were made, ever; their connections are told to the endpoint a little later."""
 
     async def listen(
-        self, address: Address, *, websocket: bool = False, certificate: Certificate | None = None
+        self,
+        address: Address,
+        *,
+        websocket: bool = False,
+        certificate: Certificate | None = None,
+        framing: Framing | None = None,
     ) -> Address:
         """Begin to listen; return the address, with the port that was picked if 0 was asked for."""
         if certificate is not None:
             self._contexts[certificate] = certificate.context()
-        servers = await listen(address, lambda: self._enter(websocket, certificate))
+        servers = await listen(address, lambda: self._enter(websocket, certificate, framing))
         self._listeners += servers
         return address_of(servers[0])
 
@@ -83,14 +88,14 @@ class Server:
         """How many there are, with those that have just come or are still in their TLS handshake."""
         return len(self.endpoint.pipes) + len(self._doors) + self._coming - self.endpoint.accepted
 
-    def _enter(self, websocket: bool, certificate: Certificate | None) -> asyncio.BaseProtocol:
+    def _enter(self, websocket: bool, certificate: Certificate | None, framing: Framing | None) -> asyncio.BaseProtocol:
         if self._is_short() or 0 < self.limits.connections <= self.connections:
             self.refused += 1
             return _Refused()
         if certificate is None:
-            return self._pipe(websocket)
+            return self._pipe(websocket, framing)
         context = self._contexts[certificate]
-        door = TlsDoor(context, lambda: self._pipe(websocket), self.limits.handshake_seconds, self._entered)
+        door = TlsDoor(context, lambda: self._pipe(websocket, framing), self.limits.handshake_seconds, self._entered)
         self._doors.add(door)
         return door
 
@@ -98,16 +103,16 @@ class Server:
         """Connect the pipe that ``make`` returns, without a socket. OSError once the server is closed."""
         if self.endpoint.is_closing:
             raise ConnectionRefusedError("the hub is shutting down")
-        tie(self._pipe(False), make())
+        tie(self._pipe(False, None), make())
 
     def _entered(self, door: TlsDoor, is_done: bool) -> None:
         self._doors.discard(door)
         self.tls_failures += not is_done
 
-    def _pipe(self, websocket: bool) -> Pipe:
+    def _pipe(self, websocket: bool, framing: Framing | None) -> Pipe:
         self._coming += 1
         if not websocket:
-            return Pipe(self.endpoint, SERVER)
+            return Pipe(self.endpoint, SERVER, framing)
         limits = self.limits
         return ServerWebSocketPipe(
             self.endpoint, self._websocket, limits.websocket_bytes, limits.handshake_seconds, limits.origins

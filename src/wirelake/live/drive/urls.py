@@ -93,8 +93,9 @@ def _scheme(scheme: str) -> tuple[str, str]:
     name, _, transport = scheme.partition("+")
     if name.removesuffix("s") in LIVE and not transport:
         name, transport = name.removesuffix("s"), "tls" if name.endswith("s") else ""
-    if name not in LIVE or transport not in TRANSPORT_OF:
-        known = ", ".join(f"{one}{kind}" for one in LIVE for kind in ("", "+tls", "+ws", "+wss"))
+    if name not in LIVE or TRANSPORT_OF.get(transport) not in LIVE[name].transports:
+        kinds = ((one, kind) for one, live in LIVE.items() for kind in live.transports)
+        known = ", ".join(one if kind == "tcp" else f"{one}+{kind}" for one, kind in kinds)
         raise ValueError(f"{scheme!r} is not a protocol to connect to; there are {known}")
     return name, TRANSPORT_OF[transport]
 

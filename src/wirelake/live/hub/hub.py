@@ -25,18 +25,23 @@ from typing import Any
 from ...web.access import is_loopback
 from ...web.http import Response, prepare
 from ..core.address import Address, show_address
+from ..core.link import Framing
 from ..core.settings import SettingsError
+from ..core.storage import Storage
 from ..drive.client import Opening
+from ..drive.effects import Writer
 from ..drive.endpoint import Policy
 from ..drive.http import Pages
 from ..drive.patience import new_event_loop
 from ..drive.server import Limits, Server
+from ..storage.database import StorageError
 from ..tap.recorder import Recorder
 from .machine import raise_file_limit
 from .memory import MemoryGuard
 from .metrics import METRICS_TYPE, LagMeter, show_metrics
 from .participants import Service, Services, find_services, join
 from .settings import HubSettings, Served, default_settings, load_settings, read_settings, with_listeners
+from .stores import StoreMeter
 from .users import Gate
 
 __all__ = [
@@ -74,6 +79,9 @@ class Hub:
         self.lag: LagMeter
         self.memory: MemoryGuard
         self._gates: list[Gate] = []
+        self.stores: dict[str, Storage] = {}
+        self.meters: list[StoreMeter] = []
+        self._writers: list[Writer] = []
         self._services = Services()
         self._pages: Pages | None = None
         self._stopped: asyncio.Event
@@ -117,12 +125,17 @@ class Hub:
         return join(self.servers[protocol], **options)
 
     def _find_services(self, name: str) -> list[Service]:
-        wanted = self.settings.services[name].services
+        wanted = self.settings.services[name].participants
         return find_services(wanted, self.settings.directory) if wanted else []
 
     async def _serve(self, name: str) -> None:
         settings = self.settings.services[name]
-        served = settings.serve(self.settings.directory)
+        if not settings.listeners:
+            raise HubError(f"{name} has no usual port: say where it listens, --{name} HOST:PORT or tcp in [{name}]")
+        try:
+            served = settings.serve(self.settings.directory)
+        except StorageError as error:
+            raise HubError(f"{name}: {error}") from None
         server = self.servers[name] = Server(
             name,
             served.session,
@@ -134,8 +147,16 @@ class Hub:
             is_short=lambda: self.memory.is_short,
         )
         self._open_gate(name, served, server)
+        if served.storage is not None:
+            server.endpoint.effects.writer = Writer(served.storage)
+            self._writers.append(server.endpoint.effects.writer)
+            self.stores[name] = served.storage
+        if served.figures is not None and self.settings.metrics.listen is not None:
+            self.meters.append(StoreMeter(served.figures))
+        if served.open is not None:
+            served.open(server.endpoint)
         for transport, address in settings.listeners.items():
-            await self._listen(server, name, transport, address)
+            await self._listen(server, name, transport, address, served.framings.get(transport))
 
     def _open_gate(self, name: str, served: Served, server: Server) -> None:
         if served.gate is not None:
@@ -144,11 +165,14 @@ class Hub:
             if served.gate.is_open:
                 log.warning("every user may log in, with any password", extra={"fields": {"protocol": name}})
 
-    async def _listen(self, server: Server, name: str, transport: str, address: Address) -> None:
+    async def _listen(
+        self, server: Server, name: str, transport: str, address: Address, framing: Framing | None
+    ) -> None:
         label = name if transport == "tcp" else f"{name}-{transport}"
         certificate = self.settings.tls.files if transport in ("tls", "wss") else None
         try:
-            bound = await server.listen(address, websocket=transport in ("ws", "wss"), certificate=certificate)
+            is_websocket = transport in ("ws", "wss")
+            bound = await server.listen(address, websocket=is_websocket, certificate=certificate, framing=framing)
         except ValueError as error:
             raise HubError(f"{label}: {error}") from None
         except OSError as error:
@@ -232,10 +256,14 @@ class Hub:
             cutting = asyncio.create_task(self._cut_when_asked())
             await asyncio.gather(*(server.close(seconds) for server in self.servers.values()))
             cutting.cancel()
+            for writer in self._writers:
+                await writer.close()
         if self._pages is not None:
             self._pages.close()
         if self.recorder is not None:
             self.recorder.end()
+        for meter in self.meters:
+            await meter.stop()
         self.lag.stop()
         self.memory.stop()
         await asyncio.sleep(0)

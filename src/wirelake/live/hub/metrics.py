@@ -99,12 +99,34 @@ def _families(hub: Hub) -> Iterator[tuple[str, str, list[Sample]]]:
     yield "errors_total", "Bugs of the hub itself.", each("endpoint.errors")
     yield "messages_total", "Received messages.", list(_messages(servers))
     yield "session_total", "Events of a protocol, by name.", list(_counts(servers))
+    yield from _stores(hub)
     yield "loop_lag_seconds", "How late the event loop was last.", [({}, hub.lag.last)]
     yield "loop_lag_max_seconds", "The largest lag of the last minute.", [({}, hub.lag.most)]
     yield "draining", "1 while the hub shuts down.", [({}, float(hub.is_draining))]
     if hub.recorder is not None:
         yield "tap_recorded_bytes_total", "Recorded bytes.", [({}, hub.recorder.recorded)]
         yield "tap_unrecorded_bytes_total", "Bytes that were not recorded.", [({}, hub.recorder.unrecorded)]
+
+
+def _stores(hub: Hub) -> Iterator[tuple[str, str, list[Sample]]]:
+    """What stores did, and what they hold. Requests by batches is the size of a group that shares a sync."""
+    counts = {name: store.counts for name, store in hub.stores.items() if hasattr(store, "counts")}
+    if not counts:
+        return
+
+    def each(counter: str) -> list[Sample]:
+        return [({"protocol": name}, one[counter]) for name, one in counts.items()]
+
+    yield "store_requests_total", "Requests to the store.", each("requests")
+    yield "store_batches_total", "Groups of requests that shared a transaction.", each("batches")
+    yield "store_syncs_total", "Times that the store waited for its disk.", each("fsyncs")
+    yield (
+        "store_group_size",
+        "Requests of a batch, on average.",
+        [({"protocol": name}, one["requests"] / max(one["batches"], 1)) for name, one in counts.items()],
+    )
+    for meter in hub.meters:
+        yield from ((name, about, list(samples)) for name, about, samples in meter.families)
 
 
 def _messages(servers: Mapping[str, Server]) -> Iterator[Sample]:

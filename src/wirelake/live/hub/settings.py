@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 import secrets
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,11 @@ from ..core.address import Address
 from ..core.link import Framing
 from ..core.session import Session
 from ..core.settings import Reader, SettingsError, load_toml, setting
+from ..core.storage import Storage
+from ..drive.endpoint import Endpoint
 from ..drive.server import Certificate
 from ..records import LIVE, TRANSPORTS
+from .stores import ReadFigures
 from .users import Gate
 
 LEVELS = ("debug", "info", "warn", "error")
@@ -34,6 +38,14 @@ class Served:
     """The longest message that may come over WebSocket."""
     gate: Gate | None = None
     """Checks logins, where the protocol has them."""
+    storage: Storage | None = None
+    """Keeps what the session stores."""
+    figures: ReadFigures | None = None
+    """Reads what the storage holds, for metrics; it may take its time."""
+    open: Callable[[Endpoint], None] | None = None
+    """Called once what the session wants can be carried out, before anybody connects."""
+    framings: Mapping[str, Framing] = field(default_factory=dict)
+    """Of listeners that have another one, by the name of the listener."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +63,11 @@ class ServiceSettings:
     origins: tuple[str, ...] = ()
     services: str = ""
     """``module:attribute`` of Python services that the hub runs."""
+
+    @property
+    def participants(self) -> str:
+        """What of ``services`` is run as clients of the hub; the rest is the business of ``serve``."""
+        return self.services
 
     @property
     def listeners(self) -> dict[str, Address]:
@@ -187,7 +204,7 @@ def read_settings(tables: dict[str, Any], name: str, directory: Path) -> HubSett
 
 def complete(settings: HubSettings) -> HubSettings:
     """With the usual listeners where none is named."""
-    chosen = settings.services or {name: live.service() for name, live in LIVE.items()}
+    chosen = settings.services or {name: live.service() for name, live in LIVE.items() if live.hub_listeners}
     services = {}
     for name, service in chosen.items():
         if not service.listeners:

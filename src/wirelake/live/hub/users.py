@@ -27,38 +27,32 @@ MOST_COST = 18
 CHECKERS = 2
 """Passwords that are checked at the same time."""
 Verdict = bool | str
+Judge = Callable[[Any], "Verdict | Awaitable[Verdict]"]
 
 
 class Gate:
-    """Lets people in."""
+    """Lets in whom ``judge`` accepts, everybody without it. It returns True, or False, or the reason why not; a
+    coroutine function may take its time, others are waited for by everybody.
+    """
 
-    is_open = False
-    """Whether everybody may come in."""
-
-    def judge(self, attempt: Any) -> Verdict | Awaitable[Verdict]:
-        """Return True, or False, or the reason why not; or something that will."""
-        raise NotImplementedError
+    def __init__(self, judge: Judge | None = None) -> None:
+        self.is_open = judge is None
+        self._judge = judge or (lambda attempt: True)
 
     async def authenticate(self, attempt: Any) -> Verdict:
         """Say whether to let somebody in, or the reason why not."""
-        verdict = self.judge(attempt)
+        verdict = self._judge(attempt)
         return await verdict if inspect.isawaitable(verdict) else verdict
 
     def reload(self) -> None:
         """Reads again what it knows from files."""
 
 
-class OpenGate(Gate):
-    is_open = True
-
-    def judge(self, attempt: Any) -> bool:
-        return True
-
-
 class UserGate(Gate):
     """Names and passwords."""
 
     def __init__(self, users: dict[str, str], file: Path | None = None) -> None:
+        super().__init__(self._look_up)
         self._file = file
         self._pool = ThreadPoolExecutor(CHECKERS, "password")
         self._key = secrets.token_bytes(32)
@@ -67,7 +61,7 @@ class UserGate(Gate):
         """By name: what shows that a password was right before, so that it need not be checked again."""
         self._take(users if file is None else read_users(file))
 
-    def judge(self, attempt: Any) -> Verdict | Awaitable[Verdict]:
+    def _look_up(self, attempt: Any) -> Verdict | Awaitable[Verdict]:
         stored = self._users.get(attempt.user)
         given = attempt.password.encode("utf-8", "surrogatepass")
         if stored is not None and not stored.startswith(SCRYPT):
@@ -100,16 +94,6 @@ class UserGate(Gate):
     def reload(self) -> None:
         if self._file is not None:
             self._take(read_users(self._file))
-
-
-class FunctionGate(Gate):
-    """Asks a function. A coroutine function may take its time; others are waited for by everybody."""
-
-    def __init__(self, function: Callable[[Any], Any]) -> None:
-        self._function = function
-
-    def judge(self, attempt: Any) -> Verdict | Awaitable[Verdict]:
-        return self._function(attempt)  # type: ignore[no-any-return]
 
 
 def hash_password(password: str) -> str:
@@ -148,7 +132,7 @@ NOBODY = f"{SCRYPT}{COST}${BLOCKS}${LANES}$AAAAAAAAAAAAAAAAAAAAAA==${base64.b64e
 def open_gate(users: dict[str, str] | None, file: Path | None, function: str, directory: Path) -> Gate:
     if users is not None or file is not None:
         return UserGate(users or {}, file)
-    return FunctionGate(find_function(function, directory)) if function else OpenGate()
+    return Gate(find_function(function, directory) if function else None)
 
 
 def read_users(path: Path) -> dict[str, str]:

@@ -14,14 +14,12 @@ import logging
 import random
 import secrets
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from ...codec.content import read_json
 from ...errors import EncodeError
 from ...protocols.mb import MAX_PAYLOAD, MAX_RECEIVED
 from ..core.errors import AnswerError, ConnectionFailed, ConnectionLost, LiveError, Refused, RequestTimeout
@@ -31,6 +29,7 @@ from ..drive.responder import Responder
 from ..drive.urls import Target
 from . import events as event
 from .client import MbClient as MbSession
+from .events import Message, Request
 from .options import ClientOptions
 from .wire import MB_TCP, VERSION, MbError
 
@@ -43,32 +42,6 @@ GRACE_SECONDS = 0.5
 """How much longer than the time-out we wait for the broker to tell of it."""
 INTERNAL_ERROR = "INTERNAL_ERROR"
 SERVICE_UNAVAILABLE = "SERVICE_UNAVAILABLE"
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """A received publish, or a reply. ``id`` is the broker's."""
-
-    topic: str
-    payload: bytes
-    version: str = VERSION
-    id: str | None = None
-
-    @property
-    def text(self) -> str:
-        """The payload as text; what is not UTF-8 is replaced."""
-        return self.payload.decode("utf-8", "replace")
-
-    def json(self) -> Any:
-        """The payload as JSON; DecodeError, rule payload_json, if it is none."""
-        return read_json(self.payload)
-
-
-@dataclass(frozen=True, slots=True)
-class Request(Message):
-    """A received request: the argument of a handler."""
-
-    asked: event.Asked | None = field(default=None, repr=False)
 
 
 class MbClient(Client[Message, Request]):
@@ -129,12 +102,12 @@ class MbClient(Client[Message, Request]):
     def _handle(self, events: list[Any]) -> None:
         for happened in events:
             match happened:
-                case event.Delivered(topic, version, payload, number):
-                    self._deliver(topic, Message(topic, payload, version, number), len(payload))
+                case Request():
+                    self._asked(happened)
+                case Message(topic=topic, payload=payload):
+                    self._deliver(topic, happened, len(payload))
                 case event.Answered(token, payload, error):
                     self._settle(token, payload, None if error is None else to_exception(error))
-                case event.Asked():
-                    self._asked(happened)
                 case event.Ready():
                     self._connection.ready()
                 case event.Refused():
@@ -205,26 +178,23 @@ class MbClient(Client[Message, Request]):
             pass
         await self._connection.usable()
 
-    def _asked(self, asked: event.Asked) -> None:
-        request = Request(asked.topic, asked.payload, asked.version, asked.token, asked)
+    def _asked(self, asked: Request) -> None:
         responder = self._responder_for(asked.topic)
         if responder is not None:
-            responder.take(request, len(asked.payload))
+            responder.take(asked, len(asked.payload))
         else:
-            self._answer(request, None, AnswerError(SERVICE_UNAVAILABLE, "this service does not answer that any more"))
+            self._answer(asked, None, AnswerError(SERVICE_UNAVAILABLE, "this service does not answer that any more"))
 
     def _answer(self, asked: Request, result: Any, error: Exception | None) -> None:
-        given = asked.asked
-        assert given is not None
         if error is None:
             data = b"{}" if result is None else to_payload(result)
-            self._connection.do(lambda now: self._session.answer(given, data, now))
+            self._connection.do(lambda now: self._session.answer(asked, data, now))
             return
         if not isinstance(error, AnswerError):
             log.error("a handler failed", exc_info=error, extra={"fields": {"topic": asked.topic}})
             error = AnswerError(INTERNAL_ERROR, f"the handler failed: {type(error).__name__}: {error}"[:1000])
         code, message, details = error.code, error.message or error.code, error.details
-        self._connection.do(lambda now: self._session.answer_error(given, code, message, now, details))
+        self._connection.do(lambda now: self._session.answer_error(asked, code, message, now, details))
 
 
 def to_payload(value: Payload) -> bytes:

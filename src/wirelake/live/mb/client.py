@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from ...codec import decode
@@ -16,13 +17,13 @@ from ...codec.quick_frames import QuickFrames
 from ...errors import DecodeError, EncodeError, LimitExceeded, LocalProtocolError
 from ...protocols.mb import MAX_PAYLOAD, MAX_RECEIVED, MAX_TIMEOUT_MS, UUID4
 from ...protocols.mb.conduct import HEARTBEAT, INITIALIZE, REGISTER
-from ..core.errors import RequestTimeout
+from ..core.errors import ConnectionLost, RequestTimeout
 from ..core.link import Link
+from ..core.requests import Requests
 from ..core.session import Session
 from ..core.timers import Timers
 from . import wire
-from .calls import Call, Calls
-from .events import Asked, Delivered, Error, Event, Lost, Ready, Refused
+from .events import Answered, Error, Event, Lost, Message, Ready, Refused, Request
 from .options import ClientOptions
 from .topics import is_valid_topic
 
@@ -32,6 +33,17 @@ _is_id = re.compile(UUID4).fullmatch
 
 Kind = tuple[str, str]
 """Action and pattern of a subscription."""
+
+
+@dataclass(slots=True)
+class Call:
+    """Something that we asked for. ``subject`` is what it is about where we keep it in force ourselves; ``is_told`` if
+    the application has the token.
+    """
+
+    topic: str
+    subject: tuple[str, str] | None = None
+    is_told: bool = True
 
 
 class MbClient(Session):
@@ -62,7 +74,8 @@ class MbClient(Session):
         self._frames = QuickFrames(wire.TO_CLIENT)
         self._heads = wire.Heads()
         self._fronts = wire.Fronts()
-        self._calls = Calls(self._ids, self._timers, self.events)
+        self._calls: Requests[str, Call] = Requests()
+        """By id."""
         self._wanted: dict[Kind, float] = {}
         self._introducing: set[str] = set()
         self._heartbeat: str | None = None
@@ -70,7 +83,8 @@ class MbClient(Session):
 
     @property
     def deadline(self) -> float | None:
-        return self._timers.deadline
+        times = (self._timers.deadline, self._calls.deadline)
+        return min((when for when in times if when is not None), default=None)
 
     # --- what the application does
 
@@ -112,7 +126,7 @@ class MbClient(Session):
         """A request to the broker itself."""
         return self.request(topic, wire.write_json({} if args is None else args), now)
 
-    def answer(self, asked: Asked, payload: bytes, now: float) -> bool:
+    def answer(self, asked: Request, payload: bytes, now: float) -> bool:
         """False if the connection that asked is gone."""
         if self.link is None or self.link.closing is not None or asked.connection != self._connections:
             return False
@@ -121,10 +135,10 @@ class MbClient(Session):
             front = self._fronts.get(wire.RESPONSE, asked.topic, asked.version)
         except EncodeError:  # a version that only some brokers accept
             front = self._fronts.get(wire.RESPONSE, asked.topic)
-        self._say(wire.add_ids(front, asked.token), payload, now)
+        self._say(wire.add_ids(front, asked.id), payload, now)
         return True
 
-    def answer_error(self, asked: Asked, code: str, message: str, now: float, details: Any = None) -> bool:
+    def answer_error(self, asked: Request, code: str, message: str, now: float, details: Any = None) -> bool:
         return self.answer(asked, wire.Fault(code, message, details).payload(wire.Clock(self.epoch, now)), now)
 
     def subscribe(self, pattern: str, now: float) -> str | None:
@@ -143,7 +157,7 @@ class MbClient(Session):
 
     def forget(self, token: str) -> None:
         """Nobody waits for this answer any more."""
-        self._calls.forget(token)
+        self._calls.close(token)
 
     def close(self, reason: str = "") -> None:
         if self.link is not None:
@@ -223,8 +237,8 @@ class MbClient(Session):
                 self._look_at_silence(now)
             elif key == self._heartbeat:
                 self._give_up("no answer to a heartbeat")
-            elif key in self._calls:
-                self._settle(key, b"", RequestTimeout())
+        for token in self._calls.due(now):
+            self._settle(token, b"", RequestTimeout())
 
     def _introduce(self, now: float) -> None:
         """The broker is there, or should be: registers, then subscribes."""
@@ -265,7 +279,8 @@ class MbClient(Session):
         self._is_introduced = self.is_ready = False
         self._frames = QuickFrames(wire.TO_CLIENT)
         self._introducing.clear()
-        self._calls.lose()
+        for token in list(self._calls.open):
+            self._settle(token, b"", ConnectionLost())
         for key in (INITIALIZE, _SILENCE, self._heartbeat or ""):
             self._timers.drop(key)
         self._heartbeat = None
@@ -281,11 +296,22 @@ class MbClient(Session):
         return token
 
     def _begin(self, call: Call, now: float, timeout_ms: int | None = None) -> str:
-        seconds = (timeout_ms or self.options.timeout_ms) / 1000
-        return self._calls.begin(call, now + seconds + self.options.grace_seconds)
+        seconds, token = (timeout_ms or self.options.timeout_ms) / 1000, self._ids.take().decode()
+        self._calls.begin(token, call, now + seconds + self.options.grace_seconds)
+        return token
 
     def _settle(self, token: str, payload: bytes, error: Error | None) -> None:
-        self._calls.settle(token, payload, error)
+        """What we asked for has ended: with a reply, an error or a loss."""
+        call = self._calls.close(token)
+        assert call is not None
+        if call.subject is not None and not isinstance(error, ConnectionLost):
+            what, topic = call.subject
+            if error is None and b'"failure"' in payload and what == "subscription":
+                error = wire.MbError("FAILURE", "the broker did not do it")
+            if error is not None:
+                self.events.append(Refused(what, topic, error))
+        if call.is_told:
+            self.events.append(Answered(token, payload, error))
         if token in self._introducing:
             self._introducing.discard(token)
             self._look_if_ready()
@@ -325,13 +351,13 @@ class MbClient(Session):
             if head.name == INITIALIZE:
                 self._introduce(now)
             else:
-                self.events.append(Delivered(head.topic, head.version, payload, rid))
+                self.events.append(Message(head.topic, payload, head.version, rid))
         elif head.action == wire.RESPONSE:
             self._take_response(head, rid, payload)
         elif head.name == HEARTBEAT:
             self._say(wire.add_ids(self._fronts.get(wire.RESPONSE, HEARTBEAT), rid or None), b"{}", now)
         elif rid is not None:
-            self.events.append(Asked(rid, head.topic, head.version, payload, self._connections))
+            self.events.append(Request(head.topic, payload, head.version, rid, self._connections))
         else:
             self.counts["unanswerable"] += 1
 
@@ -342,7 +368,7 @@ class MbClient(Session):
         elif rid is not None and rid in self._calls:
             self._settle(rid, payload, wire.read_error(payload))
         elif head.name == "system.log":
-            self.events.append(Delivered(head.topic, head.version, payload, rid))
+            self.events.append(Message(head.topic, payload, head.version, rid))
         else:
             self._take_unasked(head, payload)
 
@@ -353,7 +379,8 @@ class MbClient(Session):
             self.counts["unasked"] += 1
             return
         if error.code == "SERVICE_UNAVAILABLE":
-            oldest = self._calls.oldest(head.name)
+            about = (token for token, call in self._calls.open.items() if call.topic.lower() == head.name)
+            oldest = next(about, None)
             if oldest is not None:  # a known broker tells of an evicted request under an id of its own
                 self._settle(oldest, payload, error)
                 return

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+from ...codec.content import read_json
 from ..core.errors import LiveError
-from .wire import MbError
+from .wire import VERSION, MbError
 
 Error = MbError | LiveError
 """What the broker replied, or what became of a request without its reply."""
@@ -19,23 +21,30 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True)
-class Delivered:
-    """A publish that we subscribed; also records of the broker's log, whose topic is ``system.log``."""
+class Message:
+    """A received publish, or a reply; also a record of the broker's log, whose topic is ``system.log``. ``id`` is the
+    broker's.
+    """
 
     topic: str
-    version: str
     payload: bytes
-    request_id: str | None = None
+    version: str = VERSION
+    id: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The payload as text; what is not UTF-8 is replaced."""
+        return self.payload.decode("utf-8", "replace")
+
+    def json(self) -> Any:
+        """The payload as JSON; DecodeError, rule payload_json, if it is none."""
+        return read_json(self.payload)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A request for us; it is answered by giving this event back. ``connection`` counts our connections."""
+class Request(Message):
+    """A received request: the argument of a handler. ``connection`` counts our connections."""
 
-    token: str
-    topic: str
-    version: str
-    payload: bytes
     connection: int = 0
 
 
@@ -65,4 +74,4 @@ class Lost:
     reason: str
 
 
-Event = Ready | Delivered | Asked | Answered | Refused | Lost
+Event = Ready | Message | Answered | Refused | Lost

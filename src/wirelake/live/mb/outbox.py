@@ -22,17 +22,7 @@ class Outbox:
     overflow: Callable[[Service], None]
 
     def send(self, service: Service, header: bytes, payload: bytes) -> None:
-        link = service.link
-        if link.closing is not None:
-            return
-        if link.framing is MB_TCP:
-            link.send(b"".join((pack_size(len(header) + 1 + len(payload)), header, LF, payload)))
-        else:
-            link.say(header + LF + payload)
-        if link.unsent > self.max_unsent:
-            self.overflow(service)
-        if self.audit.listeners:
-            self.audit.sent(service, header, payload)
+        self.forward((service,), header, LF + payload)
 
     def reply(self, service: Service, head: Head, rid: bytes | None, payload: bytes) -> None:
         """A reply always has an id: an invented one if the message had none."""
@@ -48,6 +38,7 @@ class Outbox:
         """
         framed = b"".join((pack_size(len(header) + len(tail)), header, tail))
         others: dict[Framing, bytes] | None = None
+        audit = self.audit if self.audit.listeners else None
         is_sent = False
         for service in receivers:
             link = service.link
@@ -65,6 +56,6 @@ class Outbox:
                 link.send(others[framing])
             if link.unsent > self.max_unsent:
                 self.overflow(service)
-            if self.audit.listeners:
-                self.audit.sent(service, header, tail[1:], masked)
+            if audit is not None:
+                audit.sent(service, header, tail[1:], masked)
         return is_sent

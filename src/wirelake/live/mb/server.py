@@ -19,8 +19,7 @@ from ..core.session import Session
 from ..core.timers import Timers
 from .audit import Audit
 from .connection import Service
-from .log import LOG, Log
-from .log_filter import Filter
+from .log import Log
 from .metrics import Metrics, Probe
 from .options import BrokerOptions
 from .outbox import Outbox
@@ -220,7 +219,9 @@ class MbBroker(Session):
             return
         if self.log.readers:
             self.log.write("info", "MessageRouter", f"Publishing message to topic: {head.topic}", service)
-        if not self.outbox.forward(receivers, head.forward + self._ids.take(), tail, rid):
+        ids = self._ids
+        new = ids.ready.pop() if ids.ready else ids.take()
+        if not self.outbox.forward(receivers, head.forward + new, tail, rid):
             raise Fault("INTERNAL_ERROR", "the connections of all receivers are closing")
         if rid is not None:
             self.outbox.reply(service, head, rid, SUCCESS)
@@ -277,11 +278,6 @@ class MbBroker(Session):
 
     # --- what system topics do
 
-    def registered(self, service: Service) -> None:
-        self.counts["registry.registration"] += 1
-        text = f"Service {service.id} updated."
-        self.log.write("info", "ServiceRegistry", text, service, name=service.name, description=service.description)
-
     def subscribe(self, service: Service, action: str, topic: str, priority: float = 0) -> None:
         self.topics.subscribe(service, action, topic, priority)
         if topic == AUDIT:
@@ -293,14 +289,6 @@ class MbBroker(Session):
         text = f"Service unsubscribes from topic:{topic} for {action}"
         self.log.write("info", "SubscriptionManager", text, service)
         return self.topics.unsubscribe(service, action, topic)
-
-    def start_log(self, service: Service, levels: frozenset[str], pattern: Filter | None) -> None:
-        self.subscribe(service, PUBLISH, LOG)
-        self.log.start(service, levels, pattern)
-
-    def stop_log(self, service: Service) -> None:
-        self.unsubscribe(service, PUBLISH, LOG)
-        self.log.stop(service)
 
     def measured(self, args: dict[str, Any]) -> dict[str, Any]:
         try:

@@ -107,7 +107,9 @@ class SystemTopics:
         if utf16_length(description) > MAX_DESCRIPTION:
             raise invalid(f"the description is longer than {MAX_DESCRIPTION}", args, "description")
         service.name, service.description = name, description
-        self._broker.registered(service)
+        broker, text = self._broker, f"Service {service.id} updated."
+        broker.counts["registry.registration"] += 1
+        broker.log.write("info", "ServiceRegistry", text, service, name=name, description=description)
         return SUCCESS
 
     def _services(self, service: Service) -> bytes:
@@ -192,11 +194,13 @@ class SystemTopics:
             pattern = Filter(regex) if regex else None
         except ValueError as error:
             raise invalid(f"regex: {error}", args, "regex") from None
-        self._broker.start_log(service, frozenset(levels), pattern)
+        self._broker.subscribe(service, PUBLISH, LOG)
+        self._broker.log.start(service, frozenset(levels), pattern)
         return SUCCESS
 
     def _stop_log(self, service: Service) -> bytes:
-        self._broker.stop_log(service)
+        self._broker.unsubscribe(service, PUBLISH, LOG)
+        self._broker.log.stop(service)
         return SUCCESS
 
 

@@ -110,8 +110,11 @@ local function detect(tvb, at, stop)
     return by_length(found, tvb, at, stop)
 end
 
-local stream_number = Field.new("tcp.stream")
 local proved = {}
+--@ end
+--@ when auto links
+
+local stream_number = Field.new("tcp.stream")
 
 -- Both directions of a connection share a reading.
 local function connection(pinfo)

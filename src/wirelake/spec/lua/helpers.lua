@@ -1,6 +1,5 @@
 -- ================================================================ helpers
 
-local proto = Proto(NAME, TITLE)
 proto.fields = F
 local E = {
     malformed = ProtoExpert.new(NAME .. ".malformed", "malformed", expert.group.MALFORMED, expert.severity.ERROR),

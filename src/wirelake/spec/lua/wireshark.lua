@@ -58,6 +58,9 @@ local function dissect_frame(tvb, pinfo, tree, at)
         local _, found = attempt(read_frame, c)
         fault = found
         if c.message then tell(pinfo, root, title(c)) end
+--@ when links
+        if not fault then show_link(c, pinfo, root, tvb, at) end
+--@ end
     end
     if not fault then
 --@ when auto
@@ -159,6 +162,9 @@ function proto.init()
     layouts = nil
 --@ when auto
     proved = {}
+--@ end
+--@ when links
+    requests, partners = {}, {}
 --@ end
 end
 

@@ -1,0 +1,112 @@
+"""Integers that take as many bytes as they need, and those that share bytes: how they are read and written."""
+
+from __future__ import annotations
+
+from ..errors import BadValue, EncodeError, Incomplete, LimitExceeded
+from ..spec import nodes as n
+
+Buffer = bytes | bytearray | memoryview
+_LETTERS = b"0123456789abcdef"
+
+
+def bits_of(wire: n.Bits, whole: int) -> int:
+    """Return these bits of an integer."""
+    return whole >> wire.shift & ((1 << wire.width) - 1)
+
+
+def longest(wire: n.Varint | n.Digits) -> int:
+    """Return the most bytes that such a number takes."""
+    if isinstance(wire, n.Varint):
+        return wire.most_bytes
+    spelled = max(len(spell(wire, wire.high)), len(spell(wire, wire.low)))
+    return (4 * spelled if wire.lenient else spelled) + len(wire.end)
+
+
+def shortest(wire: n.Varint | n.Digits) -> int:
+    return 1 if isinstance(wire, n.Varint) else 1 + len(wire.end)
+
+
+def read_numeral(wire: n.Varint | n.Digits, data: Buffer, start: int, stop: int, path: str) -> tuple[int, int]:
+    """Return the number at ``start`` and where it ends. Offsets of errors count from ``start``.
+
+    Incomplete: the bytes up to ``stop`` could be the beginning of one.
+    """
+    return (
+        _varint(wire, data, start, stop, path) if isinstance(wire, n.Varint) else _digits(wire, data, start, stop, path)
+    )
+
+
+def _varint(wire: n.Varint, data: Buffer, start: int, stop: int, path: str) -> tuple[int, int]:
+    value, size = 0, 0
+    while True:
+        if size == wire.most_bytes:
+            raise BadValue(f"the number goes on behind {size} bytes", rule="varint", path=path, offset=size - 1)
+        if start + size >= stop:
+            raise _more(path, size)
+        byte = data[start + size]
+        value = value << 7 | byte & 0x7F if wire.high_first else value | (byte & 0x7F) << 7 * size
+        size += 1
+        if byte < 0x80:
+            break
+    is_long = size > 1 and (data[start] == 0x80 if wire.high_first else byte == 0)
+    if is_long and not wire.lenient:
+        raise BadValue(f"{value} is written in {size} bytes, fewer do", rule="varint", path=path, offset=size - 1)
+    return value, start + size
+
+
+def _digits(wire: n.Digits, data: Buffer, start: int, stop: int, path: str) -> tuple[int, int]:
+    most = longest(wire)
+    window = bytes(data[start : min(stop, start + most)])
+    end = window.find(wire.end) if wire.end else stop - start
+    text = window if end < 0 else window[:end]
+    wrong = next((i for i, byte in enumerate(text) if not _is_digit(wire, byte, i)), len(text))
+    is_over = end > len(text) or (end < 0 and len(window) == most)
+    if wrong < len(text) or is_over or (end == wrong and not text.lstrip(b"-")):
+        shown = text[: wrong + 1].decode("latin-1")
+        raise BadValue(
+            f"{shown!r} is no number of base {wire.base}", rule="digits", path=path, offset=min(wrong, most - 1)
+        )
+    if end < 0:
+        raise _more(path, len(text))
+    value = int(text, wire.base)
+    if not wire.lenient and spell(wire, value) != text:
+        raise BadValue(f"{text.decode()!r} is not how {value} is written", rule="digits", path=path, offset=0)
+    if not wire.low <= value <= wire.high:
+        detail = f"{value} is not within {wire.low}..{wire.high}"
+        raise LimitExceeded(detail, rule="digits", path=path, offset=0, limit=wire.high, actual=value)
+    return value, start + end + len(wire.end)
+
+
+def _is_digit(wire: n.Digits, byte: int, place: int) -> bool:
+    if byte == 0x2D:
+        return place == 0 and wire.low < 0
+    known = _LETTERS[: wire.base]
+    return byte in known or (wire.base == 16 and wire.lenient and byte in known.upper())
+
+
+def _more(path: str, available: int) -> Incomplete:
+    return Incomplete(
+        f"the number goes on behind byte {available}",
+        rule="frame_incomplete",
+        path=path,
+        offset=available,
+        needed=available + 1,
+        available=available,
+    )
+
+
+def spell(wire: n.Digits, value: int) -> bytes:
+    return (str(value) if wire.base == 10 else f"{value:x}").encode()
+
+
+def write_numeral(wire: n.Varint | n.Digits, value: int, path: str) -> bytes:
+    """Return the bytes of a number; EncodeError if it has too many."""
+    if isinstance(wire, n.Digits):
+        if not wire.low <= value <= wire.high:
+            raise EncodeError(f"{value} is not within {wire.low}..{wire.high}", rule="digits", path=path)
+        return spell(wire, value) + wire.end
+    groups = [value >> shift & 0x7F for shift in range(0, max(value.bit_length(), 1), 7)]
+    if value < 0 or len(groups) > wire.most_bytes:
+        raise EncodeError(f"{value} does not fit in {wire.most_bytes} bytes of 7 bits", rule="varint", path=path)
+    ordered = groups[::-1] if wire.high_first else groups
+    return bytes([group | 0x80 for group in ordered[:-1]] + ordered[-1:])

@@ -1,0 +1,236 @@
+"""Branches: the part of a transaction that one domain has, by its xid, and what of it is known where.
+
+A branch came from another domain, which asks us to prepare and to commit it, or it is the root of a transaction of our
+own. Work in our queues is kept by the store under its xid; ``peers`` are domains to which it went on. What becomes of a
+branch is decided in ``resource.py`` and ``coordinator.py``; here is who it is, and how it is found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from ..core.effects import Done, Result, Store
+from .connections import Inbound
+from .events import TransactionEnded
+from .peers import Peer
+from .store import BranchRecord, Find, Load, Loaded, PeerBranch
+from .wire import NIL, XA_OK, XA_RBROLLBACK, XAER_NOTA, XAER_RMFAIL, Key, Xid, key_of
+
+if TYPE_CHECKING:
+    from .session import CasualSession
+
+State = Literal["unknown", "active", "busy", "prepared", "committed", "rolled_back", "read_only"]
+FINISHED = frozenset(("committed", "rolled_back", "read_only"))
+Then = Callable[["Branch", float], None]
+
+
+@dataclass(slots=True, eq=False)
+class Branch:
+    """``state`` busy: something is decided about it right now; what is asked meanwhile waits in ``after``."""
+
+    xid: Xid
+    key: Key
+    state: State = "unknown"
+    connections: dict[Inbound, None] = field(default_factory=dict)
+    """It is rolled back with any of those that it came over, unless it is prepared."""
+    peers: dict[str, PeerBranch] = field(default_factory=dict)
+    work: int = 0
+    """Messages that it has added or taken here."""
+    running: int = 0
+    """Requests to the store that have not completed."""
+    calls: int = 0
+    """Services that run in it, and requests to peers without a reply."""
+    spoiled: int = 0
+    """Why it can only be rolled back: an XA code, or 0."""
+    is_recorded: bool = False
+    """Whether the store has a durable record of it."""
+    was_prepared: bool = False
+    by_hand: bool = False
+    outcome: int = XA_OK
+    """What the coordinator is told when it asks again."""
+    execution: bytes = NIL
+    """The chain of calls that it belongs to."""
+    ended: Callable[[TransactionEnded, float], None] | None = None
+    """Who began it and hears how it ended, if the transaction is ours."""
+    after: list[Callable[[float], None]] = field(default_factory=list)
+    quiet: list[Callable[[float], None]] = field(default_factory=list)
+    on_rollback: dict[Any, Callable[[float], None]] = field(default_factory=dict)
+    """What waits in it, such as a dequeue, and how to end that."""
+    untold: dict[str, PeerBranch] = field(default_factory=dict)
+    """Peers that have not replied to its outcome yet."""
+
+    def spoil(self, code: int = XA_RBROLLBACK) -> None:
+        """It can only be rolled back from now on."""
+        self.spoiled = self.spoiled or code
+
+    @property
+    def takes_work(self) -> bool:
+        return self.state == "active"
+
+    def begin(self) -> None:
+        self.running += 1
+
+    def end(self, now: float) -> None:
+        """A request has its reply: what waited for quiet goes on with the last one."""
+        self.running -= 1
+        if not self.running:
+            waiting, self.quiet = self.quiet, []
+            for then in waiting:
+                then(now)
+
+    def when_quiet(self, then: Callable[[float], None], now: float) -> None:
+        if self.running:
+            self.quiet.append(then)
+        else:
+            then(now)
+
+    def end_waiting(self, now: float) -> None:
+        """Dequeues that wait in it get no message any more."""
+        waiting, self.on_rollback = self.on_rollback, {}
+        for end in waiting.values():
+            end(now)
+
+    def settle(self, state: State, now: float) -> None:
+        """What was decided is done: whoever asked meanwhile goes on."""
+        self.state = state
+        while self.after and self.state != "busy":
+            self.after.pop(0)(now)
+
+
+class Branches:
+    """All branches that are not forgotten, by key."""
+
+    def __init__(self, session: CasualSession) -> None:
+        self.session = session
+        self.by_key: dict[Key, Branch] = {}
+        self._tombstones: dict[Key, None] = {}
+        """Finished ones, the oldest first."""
+
+    def load(self, done: Callable[[float], None], now: float) -> None:
+        """Read what an earlier process has left, before anybody is served."""
+
+        def loaded(result: Result, now: float) -> None:
+            if not isinstance(result, Done):  # the disk may be better the next time
+                self.session.note("error", "cannot read the store; trying again", reason=repr(result))
+                self.session.at(now + 1.0, lambda now: self.load(done, now))
+                return
+            self.adopt(result.value, now)
+            done(now)
+
+        self.session.want_then(Store(Load(self.session.time(now))), loaded)
+
+    def adopt(self, loaded: Loaded, now: float) -> None:
+        """Take over branches of the store that nobody cares for."""
+        for record in loaded.branches:
+            key = key_of(record.xid)
+            if key is not None and key not in self.by_key:
+                branch = self.by_key[key] = Branch(record.xid, key)
+                self._recall(branch, record)
+                if record.state == "preparing":
+                    self.session.coordinator.give_up(branch, now)
+                elif branch.state in FINISHED:
+                    self.session.coordinator.tell_outcome(branch, now)
+        for message in loaded.ready:
+            self.session.queues.offer(message, now)
+
+    def _recall(self, branch: Branch, record: BranchRecord) -> None:
+        branch.is_recorded, branch.by_hand, branch.outcome = True, record.by_hand, XA_OK
+        branch.was_prepared = True
+        branch.peers = {peer.peer: peer for peer in record.peers}
+        match record.state:
+            case "prepared":
+                branch.state, branch.work = "prepared", 1
+            case "preparing":
+                branch.state = "busy"
+            case "committed" | "rolled_back":
+                branch.state = record.state
+                branch.untold = dict(branch.peers)
+                self._bury(branch)
+
+    def find(self, xid: Xid, then: Then, now: float) -> None:
+        """Call ``then`` with the branch: one that nobody knows is ``unknown``, and forgotten if it stays so."""
+        key = key_of(xid)
+        assert key is not None
+        branch = self.by_key.get(key)
+        if branch is not None:
+            if branch.state == "unknown":
+                branch.after.append(lambda now: then(branch, now))
+            else:
+                then(branch, now)
+            return
+        made = self.by_key[key] = Branch(xid, key)
+        made.after.append(lambda now: then(made, now))
+        self.session.want_then(Store(Find(xid)), lambda result, now: self._found(made, result, now))
+
+    def _found(self, branch: Branch, result: Result, now: float) -> None:
+        record = result.value if isinstance(result, Done) else None
+        branch.outcome = XAER_NOTA if isinstance(result, Done) else XAER_RMFAIL
+        if record is not None and record.state != "preparing":
+            self._recall(branch, record)
+        waiting, branch.after = branch.after, []
+        for then in waiting:
+            then(now)
+        if branch.state == "unknown":
+            self.forget(branch)
+
+    def join(self, connection: Inbound, xid: Xid, then: Then, now: float) -> None:
+        """Call ``then`` with the branch of work that came over a connection; an unknown branch begins with it."""
+
+        def found(branch: Branch, now: float) -> None:
+            if branch.state == "unknown" and not connection.is_lost:
+                branch.state, branch.outcome = "active", XA_OK
+                self.session.watch(branch, now)
+            if branch.state == "active" and not connection.is_lost:
+                branch.connections[connection] = None
+                connection.branches[branch] = None
+            then(branch, now)
+
+        self.find(xid, found, now)
+
+    def root(self, ended: Callable[[TransactionEnded, float], None]) -> Branch:
+        """Begin a transaction of our own."""
+        xid = self.session.ids.xid()
+        key = key_of(xid)
+        assert key is not None
+        branch = self.by_key[key] = Branch(xid, key, "active", ended=ended)
+        return branch
+
+    def involve(self, branch: Branch, peer: Peer) -> PeerBranch:
+        """Return the branch that a peer has, or will have, of the transaction: it is remembered before the first
+        request goes out.
+        """
+        known = branch.peers.get(peer.name)
+        if known is None:
+            xid = self.session.ids.branch(branch.xid)
+            known = branch.peers[peer.name] = PeerBranch(peer.name, xid, peer.resource)
+            peer.branches[branch] = None
+        return known
+
+    def finish(self, branch: Branch, now: float) -> None:
+        """Leave its connections and peers: it is prepared or finished."""
+        for connection in branch.connections:
+            connection.branches.pop(branch, None)
+        branch.connections.clear()
+        for name in branch.peers:
+            self.session.peers.named(name).branches.pop(branch, None)
+        self.session.timers.drop(branch)
+        if branch.state in FINISHED:
+            branch.end_waiting(now)
+            if branch.ended is None:
+                self._bury(branch)
+            elif not branch.untold:
+                self.forget(branch)
+
+    def _bury(self, branch: Branch) -> None:
+        self._tombstones[branch.key] = None
+        if len(self._tombstones) > self.session.options.limits.tombstones:
+            oldest = next(iter(self._tombstones))
+            del self._tombstones[oldest]
+            old = self.by_key.get(oldest)
+            if old is not None and not old.untold and not old.after:
+                self.forget(old)
+
+    def forget(self, branch: Branch) -> None:
+        self.by_key.pop(branch.key, None)

@@ -1,0 +1,92 @@
+"""Carries out a batch of requests with one sync: all in one transaction, or, if that fails, one after the other.
+
+A batch that fails is rolled back before anybody has heard of it, so it may run again. That is why no request needs a
+savepoint while all goes well.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from enum import Enum
+from typing import Any, Protocol
+
+from ..core.effects import Done, Failed
+from .database import Rules
+
+TRIES = 20
+"""How often a batch runs that others get in the way of."""
+
+
+class Verdict(Enum):
+    """What an error means."""
+
+    FULL = "the disk takes no more"
+    REFUSED = "the request makes no sense"
+    AGAIN = "another process was in the way"
+    FATAL = "nobody knows what is on the disk"
+
+
+class Engine(Protocol):
+    """The transactions of a database."""
+
+    def begin(self, *, is_durable: bool) -> None: ...
+
+    def commit(self) -> None: ...
+
+    def rollback(self) -> None: ...
+
+    def judge(self, error: Exception) -> Verdict: ...
+
+    def make_room(self) -> None:
+        """The disk is full: give back what can be given back."""
+        ...
+
+
+class Batches:
+    """Runs batches. ``counts`` has ``fsyncs``, ``batches`` and ``requests`` since the start."""
+
+    def __init__(self, engine: Engine, rules: Rules) -> None:
+        self.counts: Counter[str] = Counter()
+        self._engine = engine
+        self._rules = rules
+
+    def run(self, requests: Sequence[Any]) -> list[Done | Failed]:
+        """Do what ``core.storage.Storage.run`` promises."""
+        self.counts["batches"] += 1
+        self.counts["requests"] += len(requests)
+        try:
+            return [Done(value) for value in self._transact(requests)]
+        except Exception as error:
+            if self._engine.judge(error) is Verdict.FATAL:
+                raise
+        results: list[Done | Failed] = []
+        for place, request in enumerate(requests):
+            try:
+                results.append(Done(self._transact([request])[0]))
+            except Exception as error:
+                results.append(Failed(error))
+                verdict = self._engine.judge(error)
+                if verdict is Verdict.FATAL:
+                    raise
+                if verdict is Verdict.FULL:
+                    self._engine.make_room()
+                    return results + [Failed(error) for _ in requests[place + 1 :]]
+        return results
+
+    def _transact(self, requests: Sequence[Any]) -> list[Any]:
+        is_durable = any(map(self._rules.is_durable, requests))
+        for attempt in range(TRIES):
+            self._engine.begin(is_durable=is_durable)
+            try:
+                values = [self._rules.apply(request) for request in requests]
+                self._engine.commit()
+            except Exception as error:
+                self._engine.rollback()
+                if self._engine.judge(error) is not Verdict.AGAIN or attempt == TRIES - 1:
+                    raise
+                continue
+            if is_durable:
+                self.counts["fsyncs"] += 1
+            return values
+        raise AssertionError("unreachable")

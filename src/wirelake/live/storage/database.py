@@ -1,0 +1,64 @@
+"""What the rules of a protocol see of a database, and what a database has to know about the rules.
+
+Rules are written once, in the SQL that SQLite and PostgreSQL share: ``?`` for arguments, RETURNING, ON CONFLICT. Where
+the two differ, they name the difference in braces: ``{blob}``, ``{serial}``, ``{for_update}``, ``{skip_locked}``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+Row = tuple[Any, ...]
+
+
+class StorageError(Exception):
+    """A store cannot be used: which one, why, and what to do, in one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The tables of a protocol. ``number`` marks its files, ``space`` is its namespace where a database holds other
+    things too, ``version`` is that of the tables.
+    """
+
+    name: str
+    space: str
+    number: int
+    version: int
+    statements: tuple[str, ...]
+
+
+class Database(Protocol):
+    """Runs statements in the transaction of the batch. ``owner`` is this process, among those that share the store."""
+
+    is_shared: bool
+    owner: int
+
+    def execute(self, sql: str, arguments: Sequence[Any] = ()) -> list[Row]:
+        """Return the rows of a query, or what RETURNING gives."""
+        ...
+
+    def find(self, sql: str, arguments: Sequence[Any] = ()) -> Row | None:
+        """Return the first row, or None."""
+        ...
+
+    def dead_owners(self) -> list[int] | None:
+        """Return the owners that died, which this process answers for from now on; None: all, nobody else is here."""
+        ...
+
+
+class Rules(Protocol):
+    """What requests do to a database."""
+
+    def apply(self, request: Any) -> Any:
+        """Carry out a request, and return its result."""
+        ...
+
+    def is_durable(self, request: Any) -> bool:
+        """Tell whether the result of a request promises that the disk has it."""
+        ...
+
+
+MakeRules = Callable[[Database], Rules]

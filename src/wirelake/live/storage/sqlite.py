@@ -1,0 +1,232 @@
+"""A store in a file: SQLite in WAL mode with ``synchronous=FULL``, one process, one writer.
+
+A batch is one transaction and one sync. A batch that promises nothing is written without a sync: the next sync takes it
+along, because the log of SQLite is written in order.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ..core.effects import Done, Failed
+from .batch import Batches, Verdict
+from .database import MakeRules, Row, Rules, Schema, StorageError
+from .lock import Lock
+
+WORDS = {"blob": "BLOB", "serial": "INTEGER PRIMARY KEY AUTOINCREMENT", "for_update": "", "skip_locked": ""}
+LEAST_VERSION = (3, 35, 0)
+"""The first that has RETURNING."""
+CACHE_KIB = 65_536
+CHECKPOINT_PAGES = 4_000
+BUSY_SECONDS = 10.0
+"""How long a batch waits for an administrator who writes at the same time."""
+FULL = ("SQLITE_FULL", "SQLITE_IOERR_WRITE")
+"""What a write is told that finds no room: the second at a quota or a limit of the size of files."""
+
+
+class SqliteDatabase:
+    """A connection, as rules and batches see it."""
+
+    is_shared = False
+    owner = 1
+
+    def __init__(self, connection: sqlite3.Connection, *, is_guest: bool = False) -> None:
+        self.connection = connection
+        # A guest must not keep the hub waiting while it only reads; if it writes and somebody else did, it runs again.
+        self._begin = "BEGIN" if is_guest else "BEGIN IMMEDIATE"
+        self._queries: dict[str, str] = {}
+        self._is_synced = True
+
+    def execute(self, sql: str, arguments: Sequence[Any] = ()) -> list[Row]:
+        return self.connection.execute(self._translate(sql), arguments).fetchall()
+
+    def find(self, sql: str, arguments: Sequence[Any] = ()) -> Row | None:
+        row: Row | None = self.connection.execute(self._translate(sql), arguments).fetchone()
+        return row
+
+    def dead_owners(self) -> None:
+        return None
+
+    def _translate(self, sql: str) -> str:
+        known = self._queries.get(sql)
+        if known is None:
+            known = self._queries[sql] = sql.format_map(WORDS)
+        return known
+
+    def begin(self, *, is_durable: bool) -> None:
+        if is_durable != self._is_synced:
+            self.connection.execute(f"PRAGMA synchronous={'FULL' if is_durable else 'NORMAL'}")
+            self._is_synced = is_durable
+        self.connection.execute(self._begin)
+
+    def commit(self) -> None:
+        self.connection.execute("COMMIT")
+
+    def rollback(self) -> None:
+        if self.connection.in_transaction:
+            self.connection.execute("ROLLBACK")
+
+    def judge(self, error: Exception) -> Verdict:
+        if not isinstance(error, sqlite3.Error):
+            return Verdict.REFUSED
+        name = getattr(error, "sqlite_errorname", "")
+        if name in FULL:
+            return Verdict.FULL
+        if name.startswith("SQLITE_BUSY"):
+            return Verdict.AGAIN
+        return Verdict.FATAL
+
+    def make_room(self) -> None:
+        """Move the log into the file, so that it begins anew: then deletes have room, and they make more."""
+        self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    def make(self, make_rules: MakeRules) -> Rules:
+        """Return the rules, which may have something to write at their beginning."""
+        self.begin(is_durable=True)
+        rules = make_rules(self)
+        self.commit()
+        return rules
+
+    def create(self, schema: Schema) -> None:
+        self.connection.execute("BEGIN IMMEDIATE")
+        for statement in schema.statements:
+            self.connection.execute(statement.format_map(WORDS))
+        self.connection.execute(f"PRAGMA application_id={schema.number}")
+        self.connection.execute(f"PRAGMA user_version={schema.version}")
+        self.connection.execute("COMMIT")
+
+
+class SqliteStorage:
+    """A store in a file, for one process. ``is_guest``: for an administrator, who may come while a hub uses the store,
+    and does not make one.
+    """
+
+    is_shared = False
+
+    def __init__(self, path: Path | str, schema: Schema, make_rules: MakeRules, *, is_guest: bool = False) -> None:
+        self.path = Path(path)
+        if is_guest and not self.path.is_file():
+            raise StorageError(f"{self.path}: no such store")
+        self._lock = None if is_guest else Lock(self.path)
+        try:
+            self._connection = _open(self.path, schema)
+            database = SqliteDatabase(self._connection, is_guest=is_guest)
+            self.rules = database.make(make_rules)
+        except BaseException:
+            if self._lock is not None:
+                self._lock.release()
+            raise
+        self._batches = Batches(database, self.rules)
+
+    @property
+    def counts(self) -> Counter[str]:
+        return self._batches.counts
+
+    def run(self, requests: Sequence[Any]) -> list[Done | Failed]:
+        return self._batches.run(requests)
+
+    def close(self) -> None:
+        self._connection.close()
+        if self._lock is not None:
+            self._lock.release()
+
+
+class SqliteMemory:
+    """A store that lives as long as its process: for tests, and where nothing has to be kept. ``apply`` carries out one
+    request, so that it also is the state of a simulated disk, which replays what it has synced.
+    """
+
+    is_shared = False
+
+    def __init__(self, schema: Schema, make_rules: MakeRules) -> None:
+        self._connection = _connect(":memory:")
+        database = SqliteDatabase(self._connection)
+        database.create(schema)
+        self.rules = database.make(make_rules)
+        self._batches = Batches(database, self.rules)
+
+    @property
+    def counts(self) -> Counter[str]:
+        return self._batches.counts
+
+    def apply(self, request: Any) -> Any:
+        return self.rules.apply(request)
+
+    def run(self, requests: Sequence[Any]) -> list[Done | Failed]:
+        return self._batches.run(requests)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _connect(path: str) -> sqlite3.Connection:
+    """The writer of a hub is one thread, but not the one that opens the store."""
+    return sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+
+
+def _open(path: Path, schema: Schema) -> sqlite3.Connection:
+    if sqlite3.sqlite_version_info < LEAST_VERSION:
+        raise StorageError(f"{path}: SQLite {sqlite3.sqlite_version} is too old; 3.35 or newer is needed")
+    _make_file(path)
+    try:
+        connection = _connect(os.fspath(path))
+    except sqlite3.Error as error:
+        raise StorageError(f"{path}: cannot be opened: {error}") from None
+    try:
+        is_new = connection.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
+        if not is_new:
+            _check(path, connection, schema)
+        mode = connection.execute("PRAGMA journal_mode=WAL").fetchone()[0]
+        if mode != "wal":
+            raise StorageError(f"{path}: the file system cannot hold this store: SQLite has no WAL here, only {mode}")
+        for pragma in (
+            "synchronous=FULL",
+            f"cache_size=-{CACHE_KIB}",
+            f"wal_autocheckpoint={CHECKPOINT_PAGES}",
+            "temp_store=MEMORY",
+        ):
+            connection.execute(f"PRAGMA {pragma}").fetchall()
+        if is_new:
+            SqliteDatabase(connection).create(schema)
+    except sqlite3.Error as error:
+        connection.close()
+        raise StorageError(f"{path}: cannot be used as a store: {error}") from None
+    except StorageError:
+        connection.close()
+        raise
+    return connection
+
+
+def _make_file(path: Path) -> None:
+    """Make the file if it is missing, for its owner alone. One that is there is not opened: to close it again would
+    take away the locks that SQLite may have on it in this process.
+    """
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        return
+    except OSError as error:
+        raise StorageError(f"{path}: cannot be made: {error.strerror}") from None
+    if hasattr(os, "O_DIRECTORY"):
+        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+
+def _check(path: Path, connection: sqlite3.Connection, schema: Schema) -> None:
+    number = connection.execute("PRAGMA application_id").fetchone()[0]
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if number != schema.number:
+        raise StorageError(f"{path}: not a store of {schema.name}; choose another path")
+    if version != schema.version:
+        raise StorageError(
+            f"{path}: a store of version {version}, and this wirelake reads version {schema.version};"
+            f" use the wirelake that wrote it, or choose another path"
+        )

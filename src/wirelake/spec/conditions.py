@@ -1,0 +1,29 @@
+"""Whether a condition on a value holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from .conduct import When
+
+
+def holds(when: When, value: Any) -> bool:
+    """Return whether all that a condition asks of a value is true. An absent number counts as 0."""
+    if value is msgspec.UNSET:
+        value = None
+    if when.is_bare:
+        return bool(value) != when.empty
+    number = value if isinstance(value, int) else 0
+    seen = {value} if value is not None else {0, "", b""}
+    asked = (
+        not when.one_of or not seen.isdisjoint(when.one_of),
+        not when.none_of or seen.isdisjoint(when.none_of),
+        when.least is None or number >= when.least,
+        when.most is None or number <= when.most,
+        not when.bits or bool(number & when.bits),
+        not when.prefix or (isinstance(value, str) and value.startswith(when.prefix)),
+        not when.empty or not value,
+    )
+    return all(asked)

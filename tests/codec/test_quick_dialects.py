@@ -1,0 +1,42 @@
+"""Frames of live streams whose dialect is found out; ``tests/live/ceda/test_wire.py`` has the rules of CEDA."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import wirelake
+from wirelake.codec.quick_dialects import QuickDialects
+from wirelake.protocols import load
+from wirelake.protocols.ceda import Publish
+from wirelake.spec.resolve import layout
+
+LAYOUTS = {name: layout(load("ceda"), dialect=name) for name in ("ceda4", "ceda4-ws")}
+
+
+def a_stream(dialect: str | None = None) -> QuickDialects:
+    return QuickDialects(LAYOUTS, "ceda4-ws", dialect, lambda payload: False)
+
+
+@pytest.mark.parametrize("dialect", LAYOUTS)
+@given(sizes=st.lists(st.sampled_from((0, 10, 100, 200, 300, 5000)), max_size=6), cut=st.integers(1, 400))
+def test_payloads_come_whole_however_the_stream_is_cut(dialect: str, sizes: list[int], cut: int) -> None:
+    payloads = [b"\x61\x01a" + b"\x1e\x00" + size.to_bytes(2, "little") + bytes(size) for size in sizes]
+    frames = [wirelake.encode(Publish(topic="a", body=payload[3:]), dialect=dialect) for payload in payloads]
+    data = b"".join(frames)
+    for stream in (a_stream(), a_stream(dialect)):
+        found = [p for at in range(0, len(data), cut) for batch in stream.read(data[at : at + cut]) for p in batch]
+        assert found == payloads and stream.error is None and stream.pending == 0
+        assert stream.reading == (dialect if max(sizes, default=0) > 118 or stream.dialect else "ceda4-ws")
+
+
+def test_lost_framing_is_an_error_and_ends_the_stream() -> None:
+    stream = a_stream("ceda4")
+    assert list(stream.read(b"\x82\x01\x01\x00\x00\x00")) == [[b"\x01"]]
+    assert stream.error is not None and list(stream.read(b"\x82\x01\x01")) == []
+
+
+def test_other_frames_are_refused() -> None:
+    with pytest.raises(ValueError, match="casual do not begin with a byte and an escaped length"):
+        QuickDialects({"casual": layout(load("casual"))}, "casual", None, lambda payload: False)

@@ -1,0 +1,120 @@
+"""The gallery: public protocols, declared from their documents, in every reader."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.differential import SteppedStreams, assert_agreement, columnar_events, mutate, record_events, split
+from tests.ingest.lakes import table
+from wirelake import decode, encode, load
+from wirelake.capture.settings import ReadSettings
+from wirelake.codec.encoder import encode_frame
+from wirelake.codec.json import from_json
+from wirelake.codec.stream import readings
+from wirelake.errors import DecodeError
+from wirelake.generate import generate, random_frame, write_pcap
+from wirelake.generate.truth import Truth
+from wirelake.ingest.inline_runner import InlineRunner
+from wirelake.ingest.run import ingest
+from wirelake.spec import Protocol
+from wirelake.spec.render import as_markdown, tables
+from wirelake.spec.resolve import layout
+
+ROOT = Path(__file__).resolve().parents[2]
+FILES = {path.stem: path for path in sorted((ROOT / "examples" / "protocols").glob("*.py"))}
+NAMES = list(FILES)
+CASES = 400
+
+
+def name_of(stem: str) -> str:
+    return f"{FILES[stem]}:PROTOCOL"
+
+
+def vectors(stem: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads((Path(__file__).parent / "vectors" / f"{stem}.json").read_text())
+    return found
+
+
+def data_of(vector: dict[str, Any]) -> bytes:
+    if "text" in vector:
+        return str(vector["text"]).encode()
+    repeated = re.sub(r"([0-9a-f]{2})\*(\d+)", lambda found: found[1] * int(found[2]), vector["hex"])
+    return bytes.fromhex(repeated)
+
+
+VECTORS = [pytest.param(stem, vector, id=f"{stem}: {vector['about']}") for stem in NAMES for vector in vectors(stem)]
+
+
+@pytest.mark.parametrize(("stem", "vector"), VECTORS)
+def test_a_vector_is_read_and_written_as_its_document_says(stem: str, vector: dict[str, Any]) -> None:
+    protocol, data = load(name_of(stem)), data_of(vector)
+    if "error" in vector:
+        with pytest.raises(DecodeError) as caught:
+            decode(protocol, data)
+        error = caught.value
+        assert {"rule": error.rule, "path": error.path, "offset": error.offset} == vector["error"]
+        return
+    message = decode(protocol, data)
+    shown = message.to_json()
+    assert shown["message"] == vector["message"]
+    assert vector["fields"].items() <= shown["fields"].items()
+    assert encode(message) == data
+    assert encode_frame(layout(protocol), from_json(layout(protocol), json.loads(json.dumps(shown)))) == data
+
+
+def frames_of(protocol: Protocol, rng: Random, count: int) -> list[bytes]:
+    made = layout(protocol)
+    return [random_frame(made, rng.choice(list(made.messages.values())), rng)[1] for _ in range(count)]
+
+
+@pytest.mark.parametrize("stem", NAMES)
+def test_generated_truncated_and_mutated_frames_are_the_same_to_every_reader(stem: str) -> None:
+    protocol, rng = load(name_of(stem)), Random(stem)
+    good = frames_of(protocol, rng, CASES)
+    cut = [frame[: rng.randrange(len(frame) + 1)] for frame in good]
+    accepted, refused = assert_agreement(protocol, [*good, *cut, *(mutate(frame, rng) for frame in good * 3)])  # type: ignore[arg-type]
+    assert accepted >= len(good) and refused > CASES // 2
+
+
+@pytest.mark.parametrize("stem", NAMES)
+def test_damaged_streams_are_the_same_to_every_reader_in_any_split(stem: str) -> None:
+    protocol, rng = load(name_of(stem)), Random(f"{stem} streams")
+    good = frames_of(protocol, rng, 60)
+    known = readings(protocol, {})
+    stepped = SteppedStreams(known)
+    for _ in range(30):
+        parts = [mutate(frame, rng) if rng.random() < 0.3 else frame for frame in rng.choices(good, k=8)]
+        data = b"".join(parts)
+        whole = record_events(known, [data])
+        assert sum(length for _, length, *_ in whole) == len(data)
+        chunks = split(data, rng, 50)
+        assert record_events(known, chunks) == whole
+        assert columnar_events(protocol, chunks) == whole  # type: ignore[arg-type]
+        assert stepped.events(chunks, ends_alone=True) == whole
+
+
+@pytest.mark.parametrize("stem", NAMES)
+def test_a_capture_becomes_the_tables_that_its_traffic_says(stem: str, tmp_path: Path) -> None:
+    truth = Truth()
+    traffic = generate(load(name_of(stem)), messages=400, seed=4)
+    write_pcap(traffic, tmp_path / "a.pcap", truth=truth)
+    lake, reading = tmp_path / "lake", ReadSettings(protocols=(name_of(stem),))
+    report = ingest(InlineRunner(), [str(tmp_path / "a.pcap")], str(lake), reading=reading, final=True)
+    assert sum(report.messages.values()) == len(list(traffic))
+    assert (report.bytes_quarantined, report.violations) == (0, 0)
+    found = Counter((row["message"], row["outcome"]) for row in table(lake, "gold/exchanges"))
+    assert found == Counter((each.message, each.outcome) for each in truth.exchanges)
+
+
+@pytest.mark.parametrize("stem", NAMES)
+def test_a_declaration_is_described_in_full(stem: str) -> None:
+    protocol = load(name_of(stem))
+    page = as_markdown(tables(protocol))
+    assert all(f"### {cls.__message__['name']} (" in page for cls in protocol.messages)
