@@ -91,6 +91,7 @@ soak: setup ## run tests that take minutes
 	@$(BIN)/python -m benchmarks.given_back
 	@$(BIN)/python -m benchmarks.metamorphic
 	@$(BIN)/python -m benchmarks.lives
+	@$(BIN)/python -m benchmarks.months
 	@$(BIN)/python -m benchmarks.queue_soak
 	@WIRELAKE_KILLS=25 $(BIN)/python -m pytest tests/spark/test_kill.py
 	@WIRELAKE_KILLS=200 $(BIN)/python -m pytest tests/live/casual/test_kills.py

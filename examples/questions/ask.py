@@ -2,7 +2,8 @@
 
 python examples/questions/ask.py LAKE [QUESTION ...]
 
-Without a question it asks all of them. The SQL works in any Spark session after ``views(spark, lake)``.
+Without a question it asks all of them. The SQL works in any Spark session after ``views(spark, lake)``, and in DuckDB
+over ``open_tables(lake)`` as ``for_duckdb`` returns it.
 """
 
 from __future__ import annotations
@@ -28,6 +29,23 @@ def question(name: str) -> str:
 
 def answer(spark: SparkSession, name: str) -> DataFrame:
     return spark.sql((HERE / f"{name}.sql").read_text(encoding="utf-8"))
+
+
+DUCKDB = {
+    "array_join(": "array_to_string(",
+    "explode(": "unnest(",
+    "percentile(": "quantile_cont(",
+    "unix_micros(": "epoch_us(",
+}
+"""What DuckDB calls differently."""
+
+
+def for_duckdb(name: str) -> str:
+    """Return the SQL of a question for DuckDB, over the views of ``wirelake.report.open_tables``."""
+    sql = (HERE / f"{name}.sql").read_text(encoding="utf-8")
+    for ours, theirs in DUCKDB.items():
+        sql = sql.replace(ours, theirs)
+    return sql
 
 
 def main(arguments: list[str]) -> int:

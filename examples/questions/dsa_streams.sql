@@ -5,5 +5,5 @@ select address as path, message, count(*) as streams, round(percentile(latency_u
 from gold_exchanges
 where protocol = 'dsa' and message in ('subscribe_request', 'list_request')
 group by address, message
-order by values desc, path
+order by values desc, path, message
 limit 20

@@ -1,7 +1,7 @@
 -- Which bytes were quarantined, by which rule, and what do they look like?
 -- docs/rules.md lists the rules. Rows with the rule gap stand for bytes that were never captured, and have no bytes.
 select protocol, rule, count(*) as ranges, sum(length) as bytes,
-       any_value(detail) as for_example, any_value(hex(substring(bytes, 1, 24))) as first_bytes
+       min(detail) as for_example, min(left(hex(bytes), 48)) as first_bytes
 from silver_quarantine
 group by protocol, rule
 order by bytes desc, rule

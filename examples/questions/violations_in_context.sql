@@ -3,7 +3,7 @@
 select violation.sensor, violation.protocol, violation.connection, violation.rule, violation.detail,
        round((unix_micros(message.ts) - unix_micros(violation.ts)) / 1000, 3) as ms_from_there,
        message.direction, message.message, message.address, message.correlation
-from (select * from gold_violations order by ts, sensor, connection, offset limit 5) as violation
+from (select * from gold_violations as first order by ts, sensor, connection, first.offset limit 5) as violation
 join silver_messages as message
     on message.sensor = violation.sensor and message.connection = violation.connection
     and message.ts between violation.ts - interval 1 second and violation.ts + interval 1 second

@@ -74,14 +74,16 @@ def one_step(lake: Lake, run: Any, number: int) -> None:
         )
 
 
-def opened(directory: Path) -> Lake:
-    """A directory called so is an object store with a lake in it, any other is a lake itself."""
+def opened(directory: Path | str) -> Lake:
+    """A directory called so is an object store with a lake in it, any other is a lake itself; a text is a URI."""
+    if isinstance(directory, str):
+        return Lake.open(directory, settings={"buckets": 2})
     if "objects" in directory.parts:
         return Lake.open("bucket/lake", settings={"buckets": 2}, filesystem=flat(directory))
     return Lake.open(directory, settings={"buckets": 2})
 
 
-def whole_job(directory: Path, inputs: int) -> None:
+def whole_job(directory: Path | str, inputs: int) -> None:
     """Every commit writes a checkpoint, so that kills meet it too."""
     lake = opened(directory)
     with patch.object(commits, "CHECKPOINT_EVERY", 1), lake.writing() as run:

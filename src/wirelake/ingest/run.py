@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from ..capture.settings import ReadSettings
 from ..errors import LakeError, OptionError
 from ..lake import Lake, Run
+from ..lake.places import plain_place
 from .known import Known, recognise
 from .plan import Choice, Found, Late, find_captures, records_beside, refuse_shrunk
 from .report import Report
@@ -49,7 +50,7 @@ def ingest(
     open is decided. ``kind`` is that of captures whose bytes do not tell it (``raw``).
     """
     began = time.monotonic()
-    inputs = list(inputs)
+    inputs = [_plain(path) for path in inputs]
     existing = _existing(lake)
     known = existing.inputs() if existing is not None else {}
     captures, notes = find_captures(inputs, kind, known)  # before there is a lake: a refused input leaves none
@@ -62,6 +63,13 @@ def ingest(
     report.notes = [*notes, *(one.note for one in found if one.note), *report.notes]
     report.seconds = time.monotonic() - began
     return report
+
+
+def _plain(path: str) -> str:
+    try:
+        return plain_place(path)
+    except ValueError as error:
+        raise OptionError(f"{path} cannot be read: {error}") from None
 
 
 def _existing(lake: str | Lake) -> Lake | None:

@@ -17,13 +17,15 @@ from ..errors import LakeError
 from .checkpoints import EVERY as CHECKPOINT_EVERY
 from .checkpoints import write_checkpoint
 from .commit_records import MAX_RECORD_BYTES, Kept, Record, record_path
+from .fence import create
 from .history import drop_temporary, time_of
 from .inputs import Input
 from .layout import finish, prepare, undo
 from .staging import StagedFile, Staging
+from .store import Store
 from .sweep import EVERY as SWEEP_EVERY
 from .sweep import sweep
-from .validation import CARRY, STAGING, is_name
+from .validation import CARRY, STAGING, is_name, is_run
 
 if TYPE_CHECKING:
     from .lake import Lake
@@ -36,8 +38,20 @@ def recover(lake: Lake) -> None:
         finish(store, state.last)
     undo(store, state.number + 1)
     drop_temporary(store)
-    store.delete_tree(STAGING)
+    drop_staged(store, state.number)
     maintain(lake)
+
+
+def drop_staged(store: Store, number: int, *runs: str) -> None:
+    """Delete what is staged: everything where a lock says that nobody else writes; otherwise what these runs have, and
+    what was for a commit up to this number, which is made.
+    """
+    if store.is_local:
+        store.delete_tree(STAGING)
+        return
+    over = [run for run in store.names(STAGING) if is_run(run) and int(run.partition("-")[0]) <= number]
+    for run in {*runs, *over}:
+        store.delete_tree(f"{STAGING}/{run}")
 
 
 def maintain(lake: Lake, is_due: bool = True) -> None:
@@ -117,7 +131,10 @@ class Run:
         store.sync(carried)  # workers have synced the others
         store.sync_directories(carried if store.links else (source for source, _ in record.moves()))
         self._is_in_doubt = True
-        store.publish(record_path(record.number), data)
+        if not create(store, record_path(record.number), data):
+            reason = f"commit {record.number} was made by another run meanwhile; nothing of this one is in the lake"
+            drop_staged(store, self.lake._state.number, self.staging.run)
+            raise LakeError(store.shown, reason)
         finish(store, record)
         self._is_in_doubt = False
         self.lake._state.add(record)
@@ -130,7 +147,7 @@ class Run:
         """Delete what is staged, unless a commit may need it."""
         if not self._is_in_doubt:
             undo(self.lake.store, self.number)
-            self.lake.store.delete_tree(STAGING)
+            drop_staged(self.lake.store, self.lake._state.number, self.staging.run)
 
     def _now(self) -> str:
         """Return the time of the next commit: never before that of the last one, whatever the clock says."""
@@ -172,8 +189,6 @@ class Run:
             if sizes.get(path) != size:
                 reason = f"was staged with {size} bytes, now there are {sizes.get(path, 'none')}"
                 raise LakeError(store.show(path), reason)
-        if store.kind(record_path(record.number)):
-            raise LakeError(store.shown, f"commit {record.number} was made by another run meanwhile")
 
 
 def _paths(kept: Mapping[str, list[Kept]]) -> Iterator[str]:

@@ -41,6 +41,7 @@ from .history import parse_when, read_new, state_at
 from .inputs import Input
 from .layout import hidden, places, places_of_past
 from .lock import locked
+from .moving_files import MovingFiles
 from .staging import StagedFile
 from .state import State
 from .store import Store, errors
@@ -202,7 +203,15 @@ class Lake:
                 schema = self.schema(table)
             if paths[0].count("/date="):
                 schema = schema.append(pa.field("date", pa.date32()))
-            return ds.dataset(paths, schema, "parquet", self.store.files, DATES)
+            return ds.dataset(paths, schema, "parquet", self._files(), DATES)
+
+    def _files(self) -> fs.FileSystem:
+        """Return a file system that finds the files of this snapshot, also if a commit moves them meanwhile."""
+        if self.store.links:
+            return self.store.files
+        last = self._state.last
+        staged = {file.path: file.staged for file in (last.files if last is not None else ())}
+        return fs.PyFileSystem(MovingFiles(self.store, staged))
 
     def places(self, table: str) -> list[str]:
         """Return the paths of a table's committed files, as their file system names them."""

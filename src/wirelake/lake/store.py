@@ -5,8 +5,8 @@ with ``full``, which refuses whatever could lead out of the lake: ``..``, odd ch
 links and devices. The lake itself may lie behind a link.
 
 A file system must be able to write a stream, move one *file* (a copy and a deletion will do), delete and list. No
-directory is ever renamed, and nothing is created exclusively. On a local file system, renames are atomic and files are
-synced to the disk.
+directory is ever renamed; what is created exclusively goes through ``fence.py``. On a local file system, renames are
+atomic and files are synced to the disk.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from ..errors import LakeError
+from .places import plain_place
 from .validation import is_path, shown
 
 A = TypeVar("A")
@@ -57,11 +58,15 @@ class Store:
         text = os.fspath(place)
         if files is not None:
             return cls(files, text.rstrip("/"), text)
-        if "://" not in text:
-            return cls(fs.LocalFileSystem(), os.path.abspath(os.path.expanduser(text)), text)
+        try:
+            plain = plain_place(text)
+        except ValueError as error:
+            raise LakeError(text, f"cannot be opened: {error}") from None
+        if "://" not in plain:
+            return cls(fs.LocalFileSystem(), os.path.abspath(os.path.expanduser(plain)), text)
         with errors(text, "cannot be opened"):
-            found, root = fs.FileSystem.from_uri(text)
-            return cls(found, root.rstrip("/"), text)
+            found, root = fs.FileSystem.from_uri(plain)
+            return cls(found, root.rstrip("/"), plain)
 
     @cached_property
     def is_local(self) -> bool:
@@ -200,8 +205,12 @@ class Store:
         with errors(self.show(target), "cannot be written"):
             if self.is_local:
                 os.replace(self.full(source), self.full(target))
-            else:
+                return
+            try:
                 self.files.move(self.full(source), self.full(target))
+            except FileNotFoundError:
+                if not self.kind(target):  # another run finishes the same commit
+                    raise
 
     def move_all(self, pairs: Iterable[tuple[str, str]]) -> None:
         moves = list(pairs)

@@ -214,6 +214,24 @@ def test_a_name_that_deployed_readers_cannot_take_goes_only_to_others(size: int)
     assert len(deployed.heard()) == (2 if size <= 127 else 1)
 
 
+@pytest.mark.parametrize("websocket", [False, True])
+def test_publishes_in_a_row_arrive_as_messages_of_their_own(websocket: bool) -> None:
+    stage = scene()
+    publisher = stage.member("p")
+    readers = [stage.peer(websocket=websocket).login(f"r{i}") for i in range(2)]
+    for reader in readers:
+        reader.subscribe("a", "b")
+    publisher.publish("a", {1: 0})
+    publisher.publish("b", {1: 0})
+    for reader in readers:
+        reader.raw()
+    payloads = [b"\x61\x01" + topic + write_record({1: i}) for i, topic in enumerate((b"a", b"a", b"b"))]
+    publisher.say(b"".join(map(FRAMINGS[CEDA4_WS].wrap, payloads)))
+    for reader in readers:
+        assert [(m.topic, values(m)[1]) for m in reader.heard()] == [("a", 0), ("a", 1), ("b", 2)]
+    assert stage.server.counts["published"] == 5 and stage.server.counts["delivered"] == 10
+
+
 # --- images (9.3)
 
 

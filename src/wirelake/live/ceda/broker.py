@@ -16,7 +16,7 @@ from .images import IMAGE_TOPICS, BadImage, Images, asked_topics, refused_topics
 from .options import CedaServerOptions
 from .records import is_record
 from .topics import Subscriptions, is_pattern
-from .wire import CEDA4_WS, GROUP_PUB, JAVA_NAME_BYTES, MAX_PAYLOAD, P2P, PUBLISH, REPLY, REQUEST, dialect_of
+from .wire import CEDA4_WS, GROUP_PUB, JAVA_NAME_BYTES, MAX_PAYLOAD, P2P, PUBLISH, REPLY, REQUEST, dialect_of, is_stream
 
 if TYPE_CHECKING:
     from .server import CedaServer
@@ -149,14 +149,18 @@ class Broker:
         return found
 
     def _send(self, readers: tuple[Connection, ...], run: list[bytes], now: float) -> None:
+        """Writes publishes to their readers: in a stream as one piece, else each as a message of its own."""
         framing = None
-        wire = b""
+        wires: list[bytes] = []
         for target in readers:
             link = target.link
             if link.framing is not framing:
                 framing = link.framing
-                wire = framing.wrap(run[0]) if len(run) == 1 else b"".join(map(framing.wrap, run))
-            link.send(wire)
+                wires = [framing.wrap(payload) for payload in run]
+                if is_stream(framing) and len(wires) > 1:
+                    wires = [b"".join(wires)]
+            for wire in wires:
+                link.send(wire)
             target.spoke = now
         self._counts["published"] += len(run)
         self._counts["delivered"] += len(run) * len(readers)
