@@ -1,5 +1,6 @@
 """``python -m benchmarks.ingest``: a capture to all tables of a lake, against Spark copying the same messages from JSON
-Lines to one Parquet table; then whether a large capture costs more per byte than a small one, and what workers need.
+Lines to one Parquet table; whether a large capture costs more per byte than a small one, and what workers need; and how
+fast the index reads a capture on one core.
 
 The messages are casual calls of about 440 bytes, no two with the same correlation, over a few connections that begin as
 such connections do. MB/s are always those of the frames, so that both sides are measured by the same yardstick.
@@ -26,7 +27,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wirelake import decode, encode
-from wirelake.capture.partitions import PARTITION_BYTES
+from wirelake.capture.decode import CaptureRange
+from wirelake.capture.partitions import PARTITION_BYTES, index
+from wirelake.capture.settings import ReadSettings
+from wirelake.capture.state import State
 from wirelake.capture.write.pcap import PcapWriter
 from wirelake.capture.write.tcp import TcpWriter
 from wirelake.protocols import casual
@@ -41,7 +45,10 @@ if TYPE_CHECKING:
 MESSAGES = 4_000_000
 SMALL_MB, LARGE_MB = 200, 2000
 COPY_RATIO, SCALE_RATIO, MEMORY_RATIO = 1.0, 1.2, 1.5
-PARTS = ("copy", "scale")
+PARTS = ("copy", "scale", "index")
+INDEX_MB = 500
+INDEX_SPEED = 944
+"""MB of a capture that the index should read in a second of one core."""
 DISTINCT = 20_000
 """Messages that differ in more than their correlation; they come again and again."""
 CONNECTIONS = 4
@@ -343,6 +350,24 @@ class Bench:
         )
         return seconds / size, peaks.most
 
+    def index_speed(self, megabytes: int) -> None:
+        """Read a capture as index tasks do, in this process; processor time counts, not that of others."""
+        pcap = self.folder / "calls.pcap"
+        write_pcap(pcap, self.calls, max(1, round(megabytes * 1e6 / self.calls.frame_bytes)))
+        size, seconds = pcap.stat().st_size, []
+        settings = ReadSettings(protocols=("casual",))
+        for _ in range(self.rounds + 1):  # the first may have to compile kernels
+            start = time.process_time()
+            index([CaptureRange(str(pcap), pcap.name, "pcap")], settings, State(), PARTITION_BYTES)
+            seconds.append(time.process_time() - start)
+        pcap.unlink()
+        speed = size / min(seconds) / 1e6
+        self.misses += speed < INDEX_SPEED
+        shown = "ok" if speed >= INDEX_SPEED else "MISSED"
+        print(
+            f"index of {size / 1e6:.0f} MB: {speed:.0f} MB/s on one core, at least {INDEX_SPEED}: {shown}", flush=True
+        )
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.ingest", description=(__doc__ or "").split(": ", 1)[1])
@@ -365,6 +390,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 bench.compare_with_copy(given.messages)
             if "scale" in (given.part or PARTS):
                 bench.compare_sizes(given.small_mb, given.large_mb)
+            if "index" in (given.part or PARTS):
+                bench.index_speed(INDEX_MB)
     finally:
         spark.stop()
     return 1 if bench.misses and given.check else 0
