@@ -88,7 +88,8 @@ def _positions(trees: list[ast.Module]) -> dict[str, int]:
 
 
 def _defaults(arguments: ast.arguments) -> Iterator[tuple[str, ast.expr]]:
-    plain = arguments.args[len(arguments.args) - len(arguments.defaults) :]
+    named = [*arguments.posonlyargs, *arguments.args]
+    plain = named[len(named) - len(arguments.defaults) :]
     for argument, default in zip(plain, arguments.defaults, strict=True):
         yield argument.arg, default
     for argument, keyword_default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
