@@ -21,6 +21,7 @@ def test_calls_print_their_replies_and_failures(tmp_path: Path) -> None:
             assert "line 2: not JSON" in said
             assert printed[0] == {"service": "echo", "hex": "00ff", "code": 0, "type": "X_OCTET/"}
             assert [one["error"]["code"] for one in printed[1:]] == ["TPESVCFAIL", "TPENOENT"]
+            assert (printed[1]["value"], printed[1]["code"]) == ("no", 7)
 
     run(main)
 

@@ -25,7 +25,8 @@ def call(service: str | None, value: str | None, timeout: float | None, no_reply
 
     The VALUE is JSON; what is not JSON goes as text. With - for the VALUE, or without a SERVICE, every line of standard
     input is a call: {"service": …, "value": …}, with "text" or "hex" instead of "value" if it is not JSON, and "type"
-    for another type of buffer. They are made one after the other. A failure is printed as {"service", "error"}.
+    for another type of buffer. They are made one after the other. A failure is printed as {"service", "error"},
+    with what the service returned beside it.
 
     \b
     wirelake call casual://localhost:7771 order.create '{"number": 17}'
@@ -50,7 +51,9 @@ def call(service: str | None, value: str | None, timeout: float | None, no_reply
                 reply = await client.call(message.topic, message.payload, **options)
             except AnswerError as error:
                 failed = 1
-                emit_now({"service": message.topic, "error": {"code": error.code, "message": error.message}})
+                returned = {} if (reply := getattr(error, "reply", None)) is None else shape.show(reply)
+                told = {"code": error.code, "message": error.message}
+                emit_now({"service": message.topic, "error": told} | returned)
             else:
                 emit_now({"service": message.topic} | ({} if options["no_reply"] else shape.show(reply)))
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...protocols.casual.messages import XA_RETURN, XATMI_ERROR
 from ..core.errors import AnswerError, LiveError
+from .handlers import Reply
 
 
 class ServiceFailed(AnswerError):
-    """The service returned failure (TPESVCFAIL): ``value`` is what it returned, ``user_code`` its own code."""
+    """The service returned failure (TPESVCFAIL): ``reply`` is what it returned, ``value`` and ``user_code`` of it."""
 
     usual_rule = "service_failed"
 
-    def __init__(self, service: str, value: Any, user_code: int) -> None:
-        super().__init__("TPESVCFAIL", f"{service} returned failure, code {user_code}")
-        self.value = value
-        self.user_code = user_code
+    def __init__(self, service: str, reply: Reply) -> None:
+        super().__init__("TPESVCFAIL", f"{service} returned failure, code {reply.code}")
+        self.reply = reply
+        self.value = reply.value
+        self.user_code = reply.code
 
 
 class NotEnqueued(LiveError):

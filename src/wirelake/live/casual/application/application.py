@@ -264,10 +264,11 @@ class Application:
                 execution=execution,
             )
         )
-        if ended.status == OK:
-            return Reply(to_value(ended.buffer), ended.code, False, ended.buffer.type)
-        if ended.status == TPESVCFAIL:
-            raise ServiceFailed(service, to_value(ended.buffer), ended.code)
+        if ended.status in (OK, TPESVCFAIL):
+            reply = Reply(to_value(ended.buffer), ended.code, ended.status != OK, ended.buffer.type)
+            if reply.failed:
+                raise ServiceFailed(service, reply)
+            return reply
         if ended.status == TPETIME:
             raise RequestTimeout(f"{service} did not reply in time")
         raise AnswerError(status_name(ended.status), f"the call of {service} failed")
