@@ -115,7 +115,7 @@ def test_a_path_that_leads_nowhere_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path / "nowhere.pcap", tmp_path / "no*.pcap", tmp_path / "loop.pcap"):
         assert refusal(path, tmp_path / "lake") == f"path does not exist: {path}"
     assert not (tmp_path / "lake").exists()
-    assert "Unrecognized filesystem type" in refusal("nonsense://a/b", tmp_path / "lake")
+    assert "nonsense: is not a kind of place: use a path" in refusal("nonsense://a/b", tmp_path / "lake")
 
 
 def test_what_is_not_a_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:

@@ -27,9 +27,9 @@ def assert_nothing_is_left(run: Demo) -> None:
 @pytest.mark.parametrize(
     ("moment", "number", "status"),
     [
-        ("1/5", signal.SIGINT, 130),
-        ("2/5", signal.SIGTERM, 143),
-        ("4/5", signal.SIGINT, 130),
+        ("1/4", signal.SIGINT, 130),
+        ("2/4", signal.SIGTERM, 143),
+        ("3/4", signal.SIGINT, 130),
     ],
 )
 def test_a_signal_ends_it_in_good_order(tmp_path: Path, moment: str, number: signal.Signals, status: int) -> None:
