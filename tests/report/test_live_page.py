@@ -140,7 +140,15 @@ def test_a_lake_without_a_commit_fills_up_before_the_readers_eyes(
     with served_lake(lake) as served:
         watched.open(served.server.url)
         assert watched.page.locator("#live-badge").inner_text() == "live · commit 0"
-        for table in ("gold", "silver", "accounting", "bronze", "_carry", "_commits"):  # the record comes last
+        for table in (
+            "gold",
+            "silver",
+            "accounting",
+            "bronze",
+            "_tables",
+            "_carry",
+            "_commits",
+        ):  # the record comes last
             shutil.copytree(report_lake / table, lake / table, dirs_exist_ok=True)
         watched.wait_for_badge("live · commit 1")
         assert int(watched.page.locator(SESSIONS).first.get_attribute("data-value") or "") > 0
