@@ -15,5 +15,6 @@ def test_memory_comes_back_when_attackers_are_gone(attack: str, count: int, leas
         pytest.skip("not enough open files are allowed")
     with running() as hub:
         taken = measure(hub, attack, count, kept=least // 4)
-    assert taken.peak - taken.before > least, "the attack took too little to tell anything"
-    assert taken.kept < least // 4
+    grown = taken.peak - taken.before
+    assert grown > least, "the attack took too little to tell anything"
+    assert taken.kept < grown / 2, "what the allocator keeps for itself depends on the machine; a leak keeps all"
