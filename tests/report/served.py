@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 from collections.abc import Callable
@@ -41,6 +42,8 @@ class Stand:
     def __init__(self) -> None:
         self.commit = 1
         self.fault: Exception | None = None
+        self.recent_fault: Exception | None = None
+        self.until_us: int | None = None
         self.asked: list[str] = []
         self.may_answer = threading.Event()
         self.may_answer.set()
@@ -54,6 +57,13 @@ class Stand:
         if self.fault is not None:
             raise self.fault
         return {"about": {"commit": self.commit, "made": f"at {self.commit}"}, "rows": "r" * 200_000}
+
+    def recent(self, known: int) -> dict[str, Any] | None:
+        if self.recent_fault is not None:
+            raise self.recent_fault
+        if known == self.commit:
+            return None
+        return {"commit": self.commit, "until_us": self.until_us, "behind": ["</script>"]}
 
     def render(self, report: dict[str, Any]) -> str:
         head = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
@@ -93,6 +103,9 @@ class Served:
             return answer, answer.read()
         finally:
             client.close()
+
+    def state(self) -> dict[str, Any]:
+        return dict(json.loads(self.ask("/state")[1]))
 
     def raw(self, data: bytes) -> bytes:
         """All that comes until the server ends the connection."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import threading
 from collections.abc import Iterator
@@ -92,7 +93,7 @@ def test_the_page_shows_a_new_commit_without_being_loaded_again(lake: Path, watc
         page = watched.page
         page.evaluate("window.isTheSame = true")
         before = int(page.locator(SESSIONS).first.get_attribute("data-value") or "")
-        assert page.locator("#live-badge").inner_text() == "live · commit 1"
+        watched.wait_for_badge("live · commit 1")
         assert commit_again(lake) == 2
         watched.wait_for_badge("live · commit 2")
         shown = page.locator(SESSIONS).first
@@ -100,6 +101,41 @@ def test_the_page_shows_a_new_commit_without_being_loaded_again(lake: Path, watc
         assert shown.inner_text().replace(",", "").replace("\u202f", "") == str(2 * before)
         assert page.evaluate("window.isTheSame") is True
         assert watched.hosts() == {urlsplit(served.server.url).netloc}
+    assert watched.complaints == []
+
+
+def test_the_last_minutes_move_while_the_whole_report_is_still_being_made(
+    lake: Path, watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with served_lake(lake) as served:
+        watched.open(served.server.url)
+        page = watched.page
+        messages = page.locator("#now [data-query=recent][data-column=messages]")
+        before = int(messages.get_attribute("data-value") or "")
+        assert before > 0 and page.locator("#now .main-svg").count() > 0
+        may_go_on = threading.Event()
+        report = served.source.report
+
+        def slow_report(progress: Any) -> dict[str, Any]:
+            assert may_go_on.wait(MILLISECONDS / 1000)
+            return dict(report(progress))
+
+        monkeypatch.setattr(served.source, "report", slow_report)
+        assert commit_again(lake, "silver/messages") == 2
+        expect(messages).to_have_attribute("data-value", str(2 * before), timeout=MILLISECONDS)
+        watched.wait_for_badge("live · commit 1")
+        may_go_on.set()
+        watched.wait_for_badge("live · commit 2")
+        expect(messages).to_have_attribute("data-value", str(2 * before))
+    assert watched.complaints == []
+
+
+def test_the_page_says_how_old_the_newest_traffic_is(lake: Path, watched: Watched) -> None:
+    with served_lake(lake) as served:
+        watched.open(served.server.url)
+        expect(watched.page.locator("#lag")).to_have_text(
+            re.compile(r"^newest traffic [\d,]+ d \d\d h ago$"), timeout=MILLISECONDS
+        )
     assert watched.complaints == []
 
 
@@ -139,7 +175,7 @@ def test_a_lake_without_a_commit_fills_up_before_the_readers_eyes(
     lake = Path(Lake.open(tmp_path / "lake").path)
     with served_lake(lake) as served:
         watched.open(served.server.url)
-        assert watched.page.locator("#live-badge").inner_text() == "live · commit 0"
+        watched.wait_for_badge("live · commit 0")
         for table in (
             "gold",
             "silver",

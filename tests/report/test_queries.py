@@ -10,13 +10,13 @@ import pytest
 from wirelake.lake import Lake
 from wirelake.report import open_tables
 from wirelake.report.lifelines import CLIENT_NAMES
-from wirelake.report.queries import NAMES, all_queries, read_sql
+from wirelake.report.queries import NAMES, RECENT_NAMES, all_queries, read_sql
 
 
 def test_every_file_is_a_query_or_a_part_of_one() -> None:
     names = {Path(file.name).stem for file in files("wirelake.report").joinpath("sql").iterdir()}
     queries = {name for name in names if not name.startswith("_")}
-    assert queries == {*NAMES, "traffic_messages", "traffic_requests"} - {"traffic"}
+    assert queries == {*NAMES, *RECENT_NAMES, "traffic_messages", "traffic_requests"} - {"traffic"}
     assert all(read_sql(name) for name in names)
 
 

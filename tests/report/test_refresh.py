@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
@@ -44,6 +45,25 @@ def test_what_fails_is_told_once_and_tried_again_while_the_old_page_stays(serve:
     wait_until(lambda: len(served.told) == 2)
     assert served.told[1] == "the report is renewed again, with commit 2"
     assert b"<p>commit 2" in served.ask("/")[1]
+
+
+def test_the_state_says_how_far_the_newest_traffic_is_behind(serve: Serve) -> None:
+    stand = Stand()
+    stand.until_us = time.time_ns() // 1000 - 90_000_000
+    served = serve(stand)
+    wait_until(lambda: served.state()["recent"] == 1)
+    assert 90 <= served.state()["lag_seconds"] <= 90 + SECONDS and served.state()["behind"] == ["</script>"]
+    assert b"</script>" not in served.ask("/state")[1] and b"</script>" not in served.ask("/recent.json")[1]
+
+
+def test_the_last_minutes_are_tried_again_without_the_report(serve: Serve) -> None:
+    served = serve()
+    served.source.recent_fault = OSError("no file")
+    served.source.commit = 2
+    wait_until(lambda: served.state()["commit"] == 2 and served.told != [])
+    assert served.told == ["the section of the last minutes cannot be renewed, the old one stays: no file"]
+    served.source.recent_fault = None
+    wait_until(lambda: served.state()["recent"] == 2 and len(served.told) == 2)
 
 
 def test_the_first_report_is_tried_again_only_if_there_is_a_new_commit() -> None:

@@ -213,9 +213,16 @@ class Lake:
         staged = {file.path: file.staged for file in (last.files if last is not None else ())}
         return fs.PyFileSystem(MovingFiles(self.store, staged))
 
-    def places(self, table: str) -> list[str]:
-        """Return the paths of a table's committed files, as their file system names them."""
-        return self.store.full_paths(self.paths(table))
+    def places(self, table: str, since_us: int | None = None) -> list[str]:
+        """Return the paths of a table's committed files, as their file system names them.
+
+        With ``since_us``: only of those that may have rows of that time or later.
+        """
+        if since_us is None:
+            return self.store.full_paths(self.paths(table))
+        return self._resolved(
+            [file.path for file in self.files(table) if file.max_ts is None or file.max_ts >= since_us]
+        )
 
     def paths(self, table: str) -> list[str]:
         """Return the paths of a table's committed files in the lake, where snapshots find them."""

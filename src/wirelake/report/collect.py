@@ -51,12 +51,12 @@ def collect(lake: Lake, *, max_bytes: int = MAX_DATA_BYTES, progress: Progress |
     ``progress`` is called with the name of each step.
     """
     say = progress or (lambda _: None)
-    return _reading(lake, lambda at, tables: _collect(at, tables, max_bytes, say))
+    return reading(lake, lambda at, tables: _collect(at, tables, max_bytes, say))
 
 
 def find_conversation(lake: Lake, id: str) -> dict[str, Any] | None:
     """Return a conversation of the lake, with all its bytes; None if the lake does not have it."""
-    return _reading(lake, lambda at, tables: _find(at, tables, id))
+    return reading(lake, lambda at, tables: _find(at, tables, id))
 
 
 def _find(lake: Lake, tables: Tables, id_: str) -> dict[str, Any] | None:
@@ -66,12 +66,12 @@ def _find(lake: Lake, tables: Tables, id_: str) -> dict[str, Any] | None:
     return None
 
 
-def _reading(lake: Lake, read: Callable[[Lake, Tables], T]) -> T:
+def reading(lake: Lake, read: Callable[[Lake, Tables], T], open_lake: Callable[[Lake], Tables] = open_tables) -> T:
     """Read the lake as one commit left it, and again if another commit replaced files meanwhile."""
     for attempt in range(ATTEMPTS):
         at = lake.snapshot()
         try:
-            with _errors(lake.path), open_tables(at) as tables:
+            with _errors(lake.path), open_lake(at) as tables:
                 return read(at, tables)
         except LakeError:
             if attempt == ATTEMPTS - 1 or lake.number() == at.number():

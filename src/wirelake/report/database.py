@@ -43,6 +43,19 @@ _NUMBERS = {*_SIGNED, *(f"U{name}" for name in _SIGNED)}
 
 def open_tables(lake: Lake) -> Tables:
     """Return a connection in memory with views of all tables, and across sensors; the caller closes it."""
+    names = (*REPLACED, *TABLES, *(f"silver/{name}" for name in BUILT_IN), *lake.tables())
+    connection = _open(lake, {table: lake.places(table) for table in dict.fromkeys(names)})
+    for name in ACROSS_SENSORS:
+        connection.execute(f"create view {name} as {view_sql(name)}")
+    return connection
+
+
+def open_recent(lake: Lake, tables: Iterable[str], since_us: int) -> Tables:
+    """Return a connection with views of some tables on a local lake, without files that end before ``since_us``."""
+    return _open(lake, {table: lake.places(table, None if table in REPLACED else since_us) for table in tables})
+
+
+def _open(lake: Lake, files: Mapping[str, list[str]]) -> Tables:
     connection = duckdb.connect(
         ":memory:",
         config={
@@ -54,8 +67,6 @@ def open_tables(lake: Lake) -> Tables:
             "preserve_insertion_order": "false",
         },
     )
-    names = (*REPLACED, *TABLES, *(f"silver/{name}" for name in BUILT_IN), *lake.tables())
-    files = {table: lake.places(table) for table in dict.fromkeys(names)}
     connection.execute("set timezone = 'UTC'")
     connection.execute(f"set dynamic_or_filter_threshold = {FEW_ROWS}")
     _lock_down(connection, [path for paths in files.values() for path in paths] if lake.store.is_local else [])
@@ -63,8 +74,6 @@ def open_tables(lake: Lake) -> Tables:
         _create_view(connection, lake, table, paths)
         if table in REPLACED and paths and not lake.store.links:
             _load(connection, view_name(table))
-    for name in ACROSS_SENSORS:
-        connection.execute(f"create view {name} as {view_sql(name)}")
     return connection
 
 

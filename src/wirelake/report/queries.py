@@ -44,6 +44,8 @@ NAMES = (
     "held",
 )
 """In the order in which they run."""
+RECENT_NAMES = ("recent", "recent_traffic")
+"""Those of a served page about the last minutes."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,19 @@ def all_queries(bucket_us: int, traffic_of: str, has_sensors: bool) -> dict[str,
         "client_names": ", ".join(f"nullif(facts['{name}'], '')" for name in CLIENT_NAMES),
     }
     return {name: _query(name, f"traffic_{traffic_of}" if name == "traffic" else name, parameters) for name in NAMES}
+
+
+def recent_queries(until_us: int, minute_us: int, since_us: int, step_us: int) -> dict[str, Query]:
+    """Return the queries about what came before ``until_us``: figures from ``minute_us`` on, traffic in steps from
+    ``since_us`` on.
+    """
+    parameters = {
+        "until_us": str(until_us),
+        "minute_us": str(minute_us),
+        "since_us": str(since_us),
+        "step_us": str(step_us),
+    }
+    return {name: _query(name, name, parameters) for name in RECENT_NAMES}
 
 
 def sample(has_sensors: bool) -> str:

@@ -148,14 +148,16 @@ class ReportServer:
     def _respond(self, request: Request) -> Response:
         self._access.check(request)
         newest = self.follower.newest
-        contents = {"/": newest.page, "/state": newest.state, "/report.json": newest.data}
+        contents = {"/": newest.page, "/report.json": newest.data, "/recent.json": self.follower.recent.data}
         if request.path in contents:
             return Response(200, contents[request.path])
+        if request.path == "/state":
+            return Response(200, self.follower.state())
         if request.path == "/conversation":
             return self._conversation(request.query.get("id", ""))
         if request.path == "/favicon.ico":
             return Response(204, text(""))
-        raise Refused(404, "there are /, /state, /report.json and /conversation?id=...")
+        raise Refused(404, "there are /, /state, /report.json, /recent.json and /conversation?id=...")
 
     def _conversation(self, id: str) -> Response:
         try:

@@ -14,17 +14,17 @@ function seriesBy(query, column) {
 }
 
 /** Bars of one bucket's width, their left edge at its beginning; with the name and colour for the legend. */
-function bar(name, {x, y}, colour, theme) {
+function bar(name, {x, y}, colour, theme, bucket = report.about.bucket_us) {
   const trace = {
-    type: 'bar', name: plotText(name), x, y, offset: 0, width: report.about.bucket_us / 1000,
+    type: 'bar', name: plotText(name), x, y, offset: 0, width: bucket / 1000,
     marker: {color: colour, line: {color: theme.surface, width: 0.5}},
   };
   return {name, colour, trace};
 }
 
-function barsByProtocol(theme, query, column) {
+function barsByProtocol(theme, query, column, bucket) {
   return seriesBy(query, column).filter(([name]) => protocolWanted(name))
-    .map(([name, points]) => bar(name, points, theme.protocol(name), theme));
+    .map(([name, points]) => bar(name, points, theme.protocol(name), theme, bucket));
 }
 
 function barsOverTime(theme, series, axis = {}) {
@@ -48,6 +48,15 @@ function trafficChart() {
     describe: () => `stacked bars over time for ${protocols().map(visible).join(', ')}.`,
     nothing: 'No traffic with times in this lake.',
     build: (theme) => barsOverTime(theme, barsByProtocol(theme, 'traffic', 'count')),
+  });
+}
+
+function recentChart() {
+  return new Chart({
+    query: 'recent_traffic', wide: true, height: 200, byProtocol: true, title: 'Messages in the last minutes',
+    note: () => `By capture time, in steps of ${asDuration(report.recent.step_us)}.`,
+    describe: () => 'stacked bars over the last minutes, by protocol.', nothing: 'No messages in the last minutes.',
+    build: (theme) => barsOverTime(theme, barsByProtocol(theme, 'recent_traffic', 'count', report.recent.step_us)),
   });
 }
 

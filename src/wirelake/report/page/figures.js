@@ -2,29 +2,28 @@
 
 /** A tile: one figure, what it is, and smaller figures below with their words, which may be others for 1. `tone`
     colours it if the figure is not 0. */
-function tile({label, column, href, tone, parts: smaller = [], how}) {
-  const value = valueAt('overview', 0, column);
+function tile(query, {label, column, href, tone, parts: smaller = [], how}) {
+  const value = valueAt(query, 0, column);
   const alarm = tone && typeof value === 'number' && value > 0 ? tone : 'plain';
   const lines = smaller.map(([name, words, ofOne = words]) =>
-    make('li', {}, figure('overview', 0, name), ` ${valueAt('overview', 0, name) === 1 ? ofOne : words}`));
+    make('li', {}, figure(query, 0, name), ` ${valueAt(query, 0, name) === 1 ? ofOne : words}`));
   return make('li', {class: `tile ${alarm}`, data: {tile: column}},
     make('a', {href: `#${href}`, class: 'tile-label', text: label}),
-    make('p', {class: 'tile-figure'}, figure('overview', 0, column, how)),
+    make('p', {class: 'tile-figure'}, figure(query, 0, column, how)),
     lines.length > 0 ? make('ul', {class: 'tile-parts'}, ...lines) : null);
 }
 
-/** The tiles of the overview; made anew with each report. */
+/** Tiles of one result; made anew with each report. */
 class Tiles {
-  constructor(query, tiles) {
-    this.tiles = tiles;
+  constructor({query, title, note}, tiles) {
+    Object.assign(this, {query, tiles});
     this.list = make('ul', {class: 'tiles'});
-    const frame = {title: 'The lake in figures', note: 'All protocols, the whole time.'};
-    this.element = panel({...frame, query, wide: true, kind: 'figures'}, this.list).element;
+    this.element = panel({title, note, query, wide: true, kind: 'figures'}, this.list).element;
     this.update('report');
   }
 
   update(why) {
-    if (why === 'report') this.list.replaceChildren(...this.tiles.map(tile));
+    if (why === 'report') this.list.replaceChildren(...this.tiles.map((one) => tile(this.query, one)));
   }
 }
 

@@ -1,18 +1,19 @@
-// A served page follows its lake: it polls for a new commit, and takes over the new report.
+// A served page follows its lake: it polls for a new commit, and takes over the new report. The last minutes come
+// earlier than the whole report, which takes long for a large lake.
 
-const EVERY_MS = 2000;
+const EVERY_MS = 1000;
 const SLOWEST_MS = 60_000;
 const HIDDEN_MS = 20_000;
 
-const following = {failures: 0, timer: 0};
+const following = {failures: 0, timer: 0, state: null};
 
 function startFollowing() {
   if (!settings.live) return;
-  showBadge(true);
   document.addEventListener('visibilitychange', () => {
     if (!document.hidden) poll();
   });
-  pollLater();
+  showBadge(true);
+  poll();
 }
 
 function pollLater() {
@@ -25,8 +26,11 @@ async function poll() {
   clearTimeout(following.timer);
   try {
     const state = await fetchJson('state');
-    if (isNewer(state)) takeOver(await fetchJson('report.json'));
-    following.failures = 0;
+    const whole = state.commit === report.about.commit ? null : await fetchJson('report.json');
+    const isRecent = [-1, (whole ?? report).recent?.commit].includes(state.recent);
+    const newest = isRecent ? whole : withRecent(whole ?? report, await fetchJson('recent.json'));
+    if (newest) takeOver(newest, whole ? parts : recentParts);
+    Object.assign(following, {failures: 0, state});
   } catch {
     following.failures = Math.min(following.failures + 1, 6);
   }
@@ -34,8 +38,10 @@ async function poll() {
   pollLater();
 }
 
-function isNewer(state) {
-  return state.commit !== report.about.commit;
+/** A report with other last minutes. */
+function withRecent(whole, {commit, step_us, queries, data}) {
+  const recent = {commit, step_us};
+  return {...whole, recent, queries: {...whole.queries, ...queries}, data: {...whole.data, ...data}};
 }
 
 async function fetchJson(path) {
@@ -45,10 +51,10 @@ async function fetchJson(path) {
 }
 
 /** The new report in the place of the old; filter, scrolling, focus and what is open stay. */
-function takeOver(newer) {
+function takeOver(newer, changed) {
   const place = scrollY;
   report = newer;
-  keepingFocus(() => updateParts('report'));
+  keepingFocus(() => changed.forEach((part) => part.update('report')));
   scrollTo({top: place, behavior: 'instant'});
 }
 
@@ -58,4 +64,16 @@ function showBadge(isThere) {
   badge.hidden = false;
   badge.classList.toggle('lost', !isThere);
   if (badge.textContent !== text) badge.textContent = text;
+  byId('lag').textContent = isThere ? lagWords() : '';
+}
+
+/** How old the newest traffic is, and which sensors are further behind. */
+function lagWords() {
+  const {lag_seconds: lag = null, behind = []} = following.state ?? {};
+  const late = behind.length > 0 ? `; further behind: ${visible(behind.join(', '))}` : '';
+  return lag === null ? '' : `newest traffic ${lagTime(lag)} ago${late}`;
+}
+
+function lagTime(seconds) {
+  return asDuration((seconds < 10 ? Math.round(seconds * 10) / 10 : Math.round(seconds)) * 1_000_000);
 }

@@ -40,9 +40,35 @@ const SECTIONS = [
   {id: 'about', title: 'About', about: 'How to query the lake yourself.', build: () => [new QueryList()]},
 ];
 
+const RECENT_TILES = [
+  {label: 'Messages', column: 'messages', href: 'overview', parts: [['message_bytes', 'in all']]},
+  {label: 'Requests', column: 'requests', href: 'latency',
+    parts: [['ok', 'ok'], ['open_requests', 'waiting for a reply now'], ['oldest_open_us', 'the longest wait']]},
+  {label: 'Latency, 95th percentile', column: 'p95_us', href: 'latency',
+    parts: [['p50_us', 'median'], ['max_us', 'slowest']]},
+  {label: 'Errors', column: 'errors', href: 'table-failures', tone: 'bad',
+    parts: [['timeouts', 'time-outs', 'time-out'], ['unanswered', 'unanswered']]},
+  {label: 'Violations', column: 'violations', href: 'violations', tone: 'bad',
+    parts: [['quarantined_bytes', 'quarantined']]},
+  {label: 'Open sessions', column: 'open_sessions', href: 'open'},
+];
+
+const recentParts = [];
+
+/** What a served page shows of the last minutes; a file has none. */
+const NOW = {id: 'now', title: 'Now', build: buildNow,
+  about: 'The last minutes of the traffic, by capture time; renewed with each commit.'};
+
+function buildNow() {
+  const frame = {query: 'recent', title: 'The last minute', note: 'All protocols. Requests count once they are decided.'};
+  recentParts.push(new Tiles(frame, RECENT_TILES), recentChart());
+  return recentParts;
+}
+
 function buildOverview() {
   return [
-    new Tiles('overview', TILES), trafficChart(), outcomesChart(), quarantineChart(),
+    new Tiles({query: 'overview', title: 'The lake in figures', note: 'All protocols, the whole time.'}, TILES),
+    trafficChart(), outcomesChart(), quarantineChart(),
     new ResultTable({
       query: 'protocols', title: 'Protocols', bars: ['messages'], nothing: 'No protocol in this lake.',
     }),
@@ -132,6 +158,7 @@ function buildOpen() {
 
 /** Builds all sections and the navigation to them. */
 function startSections() {
+  if (report.recent) SECTIONS.unshift(NOW);
   for (const {id, title, about, build} of SECTIONS) {
     byId('nav').append(make('li', {}, make('a', {href: `#${id}`, text: title})));
     const head = make('header', {class: 'section-head'},
