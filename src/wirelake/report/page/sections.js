@@ -41,16 +41,15 @@ const SECTIONS = [
 ];
 
 const RECENT_TILES = [
-  {label: 'Messages', column: 'messages', href: 'overview', parts: [['message_bytes', 'in all']]},
+  {label: 'Messages', column: 'messages', href: 'overview',
+    parts: [['message_bytes', 'in all'], ['open_sessions', 'open sessions', 'open session']]},
   {label: 'Requests', column: 'requests', href: 'latency',
     parts: [['ok', 'ok'], ['open_requests', 'waiting for a reply now'], ['oldest_open_us', 'the longest wait']]},
   {label: 'Latency, 95th percentile', column: 'p95_us', href: 'latency',
     parts: [['p50_us', 'median'], ['max_us', 'slowest']]},
   {label: 'Errors', column: 'errors', href: 'table-failures', tone: 'bad',
-    parts: [['timeouts', 'time-outs', 'time-out'], ['unanswered', 'unanswered']]},
-  {label: 'Violations', column: 'violations', href: 'violations', tone: 'bad',
-    parts: [['quarantined_bytes', 'quarantined']]},
-  {label: 'Open sessions', column: 'open_sessions', href: 'open'},
+    parts: [['timeouts', 'time-outs', 'time-out'], ['unanswered', 'unanswered'],
+      ['violations', 'violations', 'violation'], ['quarantined_bytes', 'quarantined']]},
 ];
 
 const recentParts = [];
