@@ -11,7 +11,7 @@ import msgspec
 
 from ..capture.decode import CaptureRange
 from ..capture.partitions import PARTITION_BYTES
-from ..capture.read.listing import Listing, Peek, find
+from ..capture.read.listing import ListedFile, Listing, Peek, find
 from ..errors import CaptureError, OptionError
 from ..lake import Input, Lake
 from ..lake.expiry import EXPIRED, date_us
@@ -60,20 +60,26 @@ class SensorPlan:
 # --- what there is
 
 
-def find_captures(inputs: Sequence[str], kind: str | None, known: Mapping[str, Input]) -> tuple[list[Seen], list[str]]:
+def find_captures(
+    inputs: Sequence[str],
+    kind: str | None,
+    known: Mapping[str, Input],
+    listed: Iterable[ListedFile] | None = None,
+) -> tuple[list[Seen], list[str]]:
     """Return the captures among the inputs, and notes on other files in directories and patterns.
 
-    ``known`` spares opening files that did not change.
+    ``known`` spares opening files that did not change. ``listed``: the files, if somebody has listed them; a file that
+    was named may then be one that becomes a capture later.
     """
     captures: list[Seen] = []
     notes: list[str] = []
-    for file in find(Listing(paths=tuple(inputs), recursive=True)):
+    for file in find(Listing(paths=tuple(inputs), recursive=True)) if listed is None else listed:
         try:
             if not file.is_file:
                 raise CaptureError("it is not a file", path=file.path)
             captures.append(look(file, known.get(file.path), kind))
         except CaptureError as error:
-            if file.path in _named(inputs):
+            if listed is None and file.path in _named(inputs):
                 raise
             notes.append(f"{error}; left out")
     return captures, notes
@@ -141,6 +147,8 @@ class Choice:
     """Says of compressed files whether their content has more than so many bytes."""
     late: Late = "refuse"
     final: bool = False
+    stops: Mapping[str, int] = field(default_factory=dict)
+    """Where to stop in captures that are not read to their end, by path."""
 
     unchanged: list[Found] = field(default_factory=list)
     """Captures that turned out to hold nothing new."""
@@ -185,9 +193,10 @@ class Choice:
         if late and self.late == "rebuild":
             return [self._rebuilt(name, found, late)]
         plan = self._continued(name)
-        news = sorted((one for one in found if one.is_news and one not in [*late, *self.unchanged]), key=_order)
+        news = sorted((one for one in found if one.is_news and one not in [*late, *self.unchanged]), key=in_sensor_order)
         if news or (self.final and plan.carry.is_open):
-            captures = [self._capture(one, plan.carry) for one in (*self._torn(name, found, news), *news)]
+            read = (*self._torn(name, found, news), *map(self._bounded, news))
+            captures = [self._capture(one, plan.carry, self.stops.get(one.capture.path)) for one in read]
             plan.segments = [Segment(self._complete(captures), self.final)]
         return [plan, *(self._separated(one, plan.carry) for one in late)]
 
@@ -225,6 +234,11 @@ class Choice:
             size = max(0, size - start.position)
         return NewCapture(CaptureRange(path, path, one.capture.kind, start, stop, not self.final, size), one.now)
 
+    def _bounded(self, one: Found) -> Found:
+        """Record a capture that is not read to its end as shorter than it is: so the next step sees that it has more."""
+        stop = self.stops.get(one.capture.path)
+        return one if stop is None else replace(one, now=msgspec.structs.replace(one.now, size=stop))
+
     def _separated(self, one: Found, carry: CarryOf) -> SensorPlan:
         """Return the plan for a late capture, or for what is new in it, as a sensor of its own."""
         made = self._capture(one, carry)
@@ -247,7 +261,7 @@ class Choice:
         kept = [one for one in self.lake.kept().get(sensor_key(name), []) if Place(one.after_us, one.after) <= first]
         after = Place(kept[-1].after_us, kept[-1].after) if kept else None
         carry = self.carry_of(name, kept[-1].carry if kept else {})
-        listed = sorted(self._later_than(after, name, found), key=_order)
+        listed = sorted(self._later_than(after, name, found), key=in_sensor_order)
         self._refuse_expired(name, min([first, *(place for one in listed if (place := one.place) is not None)]))
         made = self._complete([self._capture(one, carry, self._end_of(one.now)) for one in listed])
         captures = list(zip(listed, made, strict=True))
@@ -300,7 +314,7 @@ class Choice:
         return min((int(one.part) for one in others if one.sensor != capture.sensor), default=None)
 
 
-def _order(one: Found) -> tuple[bool, Place | None, str]:
+def in_sensor_order(one: Found) -> tuple[bool, Place | None, str]:
     return one.place is None, one.place, one.capture.path
 
 

@@ -50,6 +50,8 @@ class Report:
     bytes_held: int = 0
     """Pending bytes that wait for missing ones before them; ``holes``: in how many places."""
     holes: int = 0
+    bytes_left: int = 0
+    """Of captures, that wait for the next step because this one has read as much as it may."""
     bytes_missing: int = 0
     bytes_foreign: int = 0
     captured: Counter[str] = field(default_factory=Counter)

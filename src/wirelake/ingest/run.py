@@ -16,6 +16,7 @@ from ..capture.settings import ReadSettings
 from ..errors import LakeError, OptionError
 from ..lake import Lake, Run
 from ..lake.places import plain_place
+from .admission import admit
 from .known import Known, recognise
 from .plan import Choice, Found, Late, find_captures, records_beside, refuse_shrunk
 from .report import Report
@@ -50,29 +51,29 @@ def ingest(
     open is decided. ``kind`` is that of captures whose bytes do not tell it (``raw``).
     """
     began = time.monotonic()
-    inputs = [_plain(path) for path in inputs]
-    existing = _existing(lake)
+    inputs = [plain_input(path) for path in inputs]
+    existing = existing_lake(lake)
     known = existing.inputs() if existing is not None else {}
     captures, notes = find_captures(inputs, kind, known)  # before there is a lake: a refused input leaves none
-    lake = _opened(existing or lake, buckets)
+    lake = opened(existing or lake, buckets)
     with lake.writing() as run:
         found = recognise(captures, lake.inputs())
         refuse_shrunk(found, inputs)
-        wanted = _Ingest(run, runner, reading or ReadSettings(), sensor, late, final, keep_bytes, partition_bytes)
+        wanted = Ingest(run, runner, reading or ReadSettings(), sensor, late, final, keep_bytes, partition_bytes)
         report = wanted.run(found, progress or NoProgress())
     report.notes = [*notes, *(one.note for one in found if one.note), *report.notes]
     report.seconds = time.monotonic() - began
     return report
 
 
-def _plain(path: str) -> str:
+def plain_input(path: str) -> str:
     try:
         return plain_place(path)
     except ValueError as error:
         raise OptionError(f"{path} cannot be read: {error}") from None
 
 
-def _existing(lake: str | Lake) -> Lake | None:
+def existing_lake(lake: str | Lake) -> Lake | None:
     """Return the lake, if there is one."""
     if isinstance(lake, Lake):
         return lake
@@ -82,7 +83,7 @@ def _existing(lake: str | Lake) -> Lake | None:
         return None
 
 
-def _opened(lake: str | Lake, buckets: int | None) -> Lake:
+def opened(lake: str | Lake, buckets: int | None) -> Lake:
     lake = lake if isinstance(lake, Lake) else Lake.open(lake, settings={"buckets": buckets or BUCKETS})
     has = int(lake.settings["buckets"])
     if buckets is not None and buckets != has:
@@ -91,7 +92,7 @@ def _opened(lake: str | Lake, buckets: int | None) -> Lake:
 
 
 @dataclass
-class _Ingest:
+class Ingest:
     """One ingest: again without a capture that turns out not to be decodable."""
 
     lake_run: Run
@@ -101,7 +102,9 @@ class _Ingest:
     late: Late
     final: bool
     keep_bytes: bool
-    partition_bytes: int | None
+    partition_bytes: int | None = None
+    max_bytes: int | None = None
+    """How much is read at most, about; what is left is for the next ingest."""
     set_aside: dict[str, str] = field(default_factory=dict)
 
     def run(self, found: Sequence[Known], progress: Progress) -> Report:
@@ -124,12 +127,15 @@ class _Ingest:
             return CarryOf(lake.store, run.staging, sensor, known)
 
         captures = [Found.of(one, self.sensor) for one in found]
-        choice = Choice(lake, carry_of, self._have_more, self.late, self.final)
-        plans = choice.plans(captures)
+        admitted = admit(captures, self.max_bytes)
+        final = self.final and not admitted.bytes_left
+        choice = Choice(lake, carry_of, self._have_more, self.late, final, admitted.stops)
+        plans = choice.plans(admitted.captures)
         beside = [*records_beside(found), *(one.now for one in choice.unchanged)]
         step = Step(run, self.runner, self.reading, self.keep_bytes, progress)
         report = step.run(plans, beside, self.partition_bytes) if plans or choice.unchanged else Report()
         report.notes += choice.notes
+        report.bytes_left = admitted.bytes_left
         report.skipped = sum(not one.is_news for one in captures) + len(choice.unchanged)
         return report
 

@@ -1,0 +1,321 @@
+"""Follow captures while they grow: a plain loop of steps, each with one commit.
+
+    follow(InlineRunner(), ["captures/"], "lake", stop=stop, on_batch=print)
+
+Each round lists the inputs, reads a bounded part of what is new, and commits. The lake says how far each capture of
+each sensor was read, so there is no other checkpoint: whatever ends this process, the next one goes on from the last
+commit. While it runs it holds the lake's lock, and looks after the lake: it merges small files, and sweeps.
+
+A round that fails is tried again, a little later each time; after ``max_failures`` in a row it gives up.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from threading import Event
+from typing import Any
+
+from ..capture.read.listing import ListedFile, Listing, find
+from ..capture.settings import ReadSettings
+from ..errors import CaptureError, LakeError, OptionError, WireError
+from ..lake import Lake, Run
+from ..lake.compaction import compact
+from .admission import bytes_ahead
+from .known import Known, recognise
+from .plan import Found, Late, find_captures
+from .report import Report
+from .run import Ingest, existing_lake, opened, plain_input
+from .runner import IngestError, Runner
+from .stages import NoProgress
+
+MAX_BYTES = 64 << 20
+TRIGGER_SECONDS = 1.0
+MAX_FAILURES = 5
+LONGEST_PAUSE_SECONDS = 60.0
+TIERS = ((64, 1 << 20), (512, 16 << 20), (4096, 128 << 20))
+"""Every so many commits, files become about so large. A row is written again once per tier, not at every merge."""
+MIN_FILES = 8
+FAILURES = (IngestError, LakeError, CaptureError, WireError, OptionError, OSError)
+"""What may pass, or what an operator can mend."""
+
+
+@dataclass(frozen=True)
+class FollowSettings:
+    """What to follow, and how. See ``ingest`` for those that it has too."""
+
+    reading: ReadSettings = field(default_factory=ReadSettings)
+    kind: str | None = None
+    sensor: str | None = None
+    late: Late = "refuse"
+    final: bool = False
+    """When it ends because there is nothing more, decide what is open."""
+    keep_bytes: bool = False
+    buckets: int | None = None
+    partition_bytes: int | None = None
+    max_bytes: int = MAX_BYTES
+    """About how many bytes of captures a step reads."""
+    trigger_seconds: float = TRIGGER_SECONDS
+    """From the beginning of a round to that of the next; a step that takes longer is followed by the next at once."""
+    available_now: bool = False
+    """End when all that is there was read."""
+    max_failures: int = MAX_FAILURES
+    """So many rounds that fail in a row end it."""
+    compacts: bool = True
+
+
+@dataclass
+class Batch:
+    """One step that made a commit."""
+
+    number: int
+    report: Report
+    lag_bytes: int
+    """Bytes of captures that were there when it began and that it has not read."""
+    lag_seconds: float | None
+    """From the newest time that the lake knows of the sensors that this step read, to now."""
+    carry_bytes: int
+    seconds: float
+
+
+@dataclass
+class Followed:
+    """What following captures came to."""
+
+    batches: int = 0
+    rounds: int = 0
+    failures: int = 0
+    compactions: int = 0
+    messages: int = 0
+    bytes_decoded: int = 0
+    bytes_quarantined: int = 0
+    lag_bytes: int = 0
+    carry_bytes: int = 0
+    commit: int | None = None
+    seconds: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        return vars(self) | {"seconds": round(self.seconds, 3)}
+
+
+class Watcher:
+    """Is told what happens; by default nothing is shown."""
+
+    def batch(self, batch: Batch) -> None:
+        """A step was committed."""
+
+    def failed(self, error: Exception, in_a_row: int, pause: float) -> None:
+        """A round failed; it is tried again after a pause, unless that is 0."""
+
+    def note(self, text: str) -> None:
+        """Something about a capture that a person should know; each text once."""
+
+    def round(self, lag_bytes: int, watermarks: dict[str, int | None]) -> None:
+        """A round is over, whether there was something to read or not."""
+
+
+def follow(
+    runner: Runner,
+    inputs: Iterable[str],
+    lake: str | Lake,
+    settings: FollowSettings | None = None,
+    *,
+    stop: Event | None = None,
+    watcher: Watcher | None = None,
+) -> Followed:
+    """Keep a lake current until ``stop`` is set, or, with ``available_now``, until all that is there was read.
+
+    A step that has begun is finished. Raise the last error when too many rounds in a row have failed.
+    """
+    settings = settings or FollowSettings()
+    following = _Following(runner, [plain_input(path) for path in inputs], settings, watcher or Watcher())
+    following.check_inputs()
+    existing = existing_lake(lake)
+    began = time.monotonic()
+    try:
+        following.run(opened(existing or lake, settings.buckets), stop or Event())
+    finally:
+        following.close()
+        following.total.seconds = time.monotonic() - began
+    return following.total
+
+
+class _Following:
+    def __init__(self, runner: Runner, inputs: list[str], settings: FollowSettings, watcher: Watcher) -> None:
+        self.total = Followed()
+        self._runner, self._inputs, self._settings, self._watcher = runner, inputs, settings, watcher
+        self._writing: ExitStack | None = None
+        self._run: Run | None = None
+        self._listed: list[ListedFile] = []
+        """What the last complete round has seen: if nothing changes, there is nothing to do."""
+        self._notes: set[str] = set()
+        self._failures = 0
+        self._lag_bytes = 0
+        self._max_bytes, self._read_to = settings.max_bytes, -1
+        self._merged_at: dict[int, int] = {}
+
+    def check_inputs(self) -> None:
+        """Refuse inputs that do not exist, before there is a lake."""
+        find(Listing(paths=tuple(self._inputs), what="stream", recursive=True))
+
+    def run(self, lake: Lake, stop: Event) -> None:
+        while not stop.is_set():
+            began = time.monotonic()
+            pause = self._settings.trigger_seconds
+            try:
+                is_done = self._round(lake)
+                self._failures = 0
+            except FAILURES as error:
+                is_done, pause = False, self._after(error)
+            if self._settings.available_now and is_done and self._lag_bytes == 0:
+                self._finish(lake)
+                return
+            if self._lag_bytes and not self._failures:
+                continue
+            stop.wait(max(0.0, pause - (time.monotonic() - began)))
+
+    def close(self) -> None:
+        """Leave the lake, with nothing staged."""
+        if self._writing is not None:
+            writing, self._writing, self._run = self._writing, None, None
+            writing.close()
+
+    # --- one round
+
+    def _round(self, lake: Lake) -> bool:
+        """Read what is new, up to the limit of a step. Return whether nothing was new."""
+        self.total.rounds += 1
+        listed = self._list()
+        if listed == self._listed:
+            self._tell_round(lake)
+            return True
+        run = self._writer(lake)
+        found, notes = self._find(lake, listed)
+        self._note(notes)
+        ahead = sum(bytes_ahead(Found.of(one, self._settings.sensor)) for one in found)
+        report = self._step(run, found)
+        self._lag_bytes = report.bytes_left
+        self._widen(lake, report)
+        # Until all is read, and while captures are set aside, every round looks again.
+        self._listed = [] if report.bytes_left or report.set_aside else listed
+        self._tell_round(lake)
+        return report.commit is None and ahead == 0
+
+    def _widen(self, lake: Lake, report: Report) -> None:
+        """Let the next step read more if this one got nowhere: a packet may be larger than the limit."""
+        if not report.bytes_left:
+            self._read_to, self._max_bytes = -1, self._settings.max_bytes
+            return
+        read_to = sum(one.position for one in lake.inputs().values())
+        self._max_bytes = 2 * self._max_bytes if read_to == self._read_to else self._settings.max_bytes
+        self._read_to = read_to
+
+    def _list(self) -> list[ListedFile]:
+        return find(Listing(paths=tuple(self._inputs), what="stream", recursive=True))
+
+    def _find(self, lake: Lake, listed: list[ListedFile]) -> tuple[list[Known], list[str]]:
+        """Look at what is there. A new capture says that those before it are complete, so they are listed again: else
+        what was written to them between two looks at the directory would be late.
+        """
+        known = lake.inputs()
+        if any(file.path not in known for file in listed):
+            again = {file.path: file for file in self._list()}
+            listed = [again.get(file.path, file) for file in listed]
+        captures, notes = find_captures(self._inputs, self._settings.kind, known, listed)
+        found = recognise(captures, known)
+        return found, [*notes, *(one.note for one in found if one.note)]
+
+    def _step(self, run: Run, found: Sequence[Known], final: bool = False) -> Report:
+        wanted = self._settings
+        began = time.monotonic()
+        step = Ingest(
+            run,
+            self._runner,
+            wanted.reading,
+            wanted.sensor,
+            wanted.late,
+            final,
+            wanted.keep_bytes,
+            wanted.partition_bytes,
+            self._max_bytes,
+        )
+        report = step.run(found, NoProgress())
+        report.seconds = time.monotonic() - began
+        self._note([*report.notes, *(f"set aside: {reason}" for reason in report.set_aside.values())])
+        if report.commit is not None:
+            self._count(run.lake, report)
+            self._look_after(run)
+        return report
+
+    def _finish(self, lake: Lake) -> None:
+        if self._settings.final:
+            found, _ = self._find(lake, self._list())
+            self._step(self._writer(lake), found, final=True)
+
+    def _writer(self, lake: Lake) -> Run:
+        """Return the run that writes; after a failure it is another one, which finishes what that one left."""
+        if self._run is None:
+            self._writing = ExitStack()
+            self._run = self._writing.enter_context(lake.writing())
+        return self._run
+
+    def _after(self, error: Exception) -> float:
+        """Count a failure; return how long to wait, or give up."""
+        self._failures += 1
+        self.total.failures += 1
+        self._listed = []
+        self.close()
+        gives_up = self._failures >= self._settings.max_failures
+        pause = min(self._settings.trigger_seconds * 2**self._failures, LONGEST_PAUSE_SECONDS)
+        self._watcher.failed(error, self._failures, 0.0 if gives_up else pause)
+        if gives_up:
+            raise error
+        return pause
+
+    # --- what is told
+
+    def _note(self, notes: Iterable[str]) -> None:
+        for note in notes:
+            if note not in self._notes:
+                self._notes.add(note)
+                self._watcher.note(note)
+
+    def _count(self, lake: Lake, report: Report) -> None:
+        total = self.total
+        total.batches += 1
+        total.messages += sum(report.messages.values())
+        total.bytes_decoded += report.bytes_decoded
+        total.bytes_quarantined += report.bytes_quarantined
+        total.lag_bytes, total.commit = report.bytes_left, report.commit
+        total.carry_bytes = sum(lake.store.sizes(lake.carry().values()).values())
+        lag = _lag_seconds(_watermarks(lake).values())
+        self._watcher.batch(Batch(total.batches, report, report.bytes_left, lag, total.carry_bytes, report.seconds))
+
+    def _tell_round(self, lake: Lake) -> None:
+        self._watcher.round(self._lag_bytes, _watermarks(lake))
+
+    # --- what a lake needs over weeks
+
+    def _look_after(self, run: Run) -> None:
+        """Merge small files now and then. Sweeps come with commits."""
+        if not self._settings.compacts:
+            return
+        number = run.lake.number()
+        for every, target in TIERS:
+            if number - self._merged_at.setdefault(every, number - number % every) >= every:
+                self._merged_at[every] = number
+                done = compact(run, target_bytes=target, min_files=MIN_FILES)
+                self.total.compactions += len(done.commits)
+
+
+def _watermarks(lake: Lake) -> dict[str, int | None]:
+    found = lake.labels().get("watermark_us")
+    return dict(found) if isinstance(found, dict) else {}
+
+
+def _lag_seconds(watermarks: Iterable[int | None]) -> float | None:
+    """Return how far the most current sensor is behind now: one that went away says nothing about the others."""
+    newest = max((time_us for time_us in watermarks if time_us is not None), default=None)
+    return None if newest is None else round(time.time() - newest / 1e6, 3)
