@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .ingest import default_master, needs_spark, totals
-from .output import emit
+from .output import announce, emit
 from .progress import Bar, size
 from .report import needs_report
 
@@ -58,7 +58,13 @@ WIDTH = 120
     help="Keep the capture and the lake in DIR too, not only the report.",
 )
 @click.option("--serve", "is_served", is_flag=True, help="Then serve the report on loopback until Ctrl-C.")
-def demo(messages: int, seed: int, output: Path | None, keep: Path | None, is_served: bool) -> None:
+@click.option(
+    "--live",
+    "is_live",
+    is_flag=True,
+    help="Go on until Ctrl-C: traffic, a stream that keeps the tables current, and the served report that follows it.",
+)
+def demo(messages: int, seed: int, output: Path | None, keep: Path | None, is_served: bool, is_live: bool) -> None:
     """Run the whole system in a minute: a hub with live traffic, a tap, tables made by Spark, a report.
 
     A shop (mb), a market (ceda), a plant (dsa) and a bank (casual) talk to a hub through a tap, on free ports of this
@@ -68,12 +74,21 @@ def demo(messages: int, seed: int, output: Path | None, keep: Path | None, is_se
     \b
     wirelake demo
     wirelake demo --serve
+    wirelake demo --live
     wirelake demo -n 100000 --keep demo-files
 
     Only the report stays, also after Ctrl-C. An existing report is replaced; any other file is not. Unless standard
     output is a terminal, the demo prints one JSON object there: where the report is and what it found.
+
+    With --live the traffic does not end: it is played in rounds, a stream brings it into the tables every second, and a
+    served page shows the last minutes. It writes no file of the report; --keep keeps captures and lake.
     """
     logging.getLogger("wirelake").addHandler(logging.NullHandler())
+    if is_live:
+        if output is not None:
+            raise click.UsageError("--live serves the report and writes no file: leave -o out")
+        _run_live(messages, seed, keep)
+        return
     report = output or (keep / "report.html" if keep else Path(REPORT))
     _check_places(report, keep)
     with _ended_by_signals() as stopping, needs_spark(), needs_report(), _scratch(stopping) as scratch:
@@ -94,11 +109,50 @@ def demo(messages: int, seed: int, output: Path | None, keep: Path | None, is_se
                 _emit(shown, keep)
 
 
+def _run_live(messages: int, seed: int, keep: Path | None) -> None:
+    """Play, stream and serve until Ctrl-C, which is then a normal end."""
+    _check_keep(keep)
+    with _ended_by_signals() as stopping, needs_spark(), needs_report(), _scratch(stopping) as scratch:
+        _check_plotly()
+        with _kept(keep, scratch, stopping) as folder, _engine(stopping) as engine:
+            _follow(folder, messages, seed, engine, stopping)
+            if keep is not None and not sys.stdout.isatty():
+                emit({name: str(keep / name) for name in KEPT})
+
+
+def _follow(folder: Path, messages: int, seed: int, engine: SparkStart, stopping: _Stopping) -> None:
+    from ..demo.following import Following
+    from ..demo.run import seconds_for
+    from ..lake import Lake
+    from ..report.refresh import LakeSource
+    from ..report.server import ReportServer
+
+    def say(line: str) -> None:
+        click.echo(line, err=True)
+
+    say("starting Spark and the traffic; the page is there in some seconds")
+    engine.start()
+    engine.wait_until_up()
+    following = Following(folder, messages=messages, seconds=seconds_for(messages), seed=seed, engine=engine, say=say)
+    try:
+        following.start()
+        source = LakeSource(Lake.open(following.lake, create=False))
+        with ReportServer(source, ("127.0.0.1", 0), say=say) as server:
+            following.when_failed(server.stop)
+            server.begin()
+            say(f"The report follows the traffic at {server.url} until Ctrl-C")
+            announce({"listening": server.url})
+            stopping.is_quiet = True
+            with suppress(Interrupted):
+                server.run()
+    finally:
+        following.end()
+        engine.end()
+
+
 def _check_places(report: Path, keep: Path | None) -> None:
     """Refuse now what would fail at the end."""
-    for name in KEPT:
-        if keep is not None and (keep / name).exists():
-            raise click.UsageError(f"{keep / name} exists already; name another folder")
+    _check_keep(keep)
     with needs_report():
         from ..report.page_file import check_replaceable
     try:
@@ -107,6 +161,12 @@ def _check_places(report: Path, keep: Path | None) -> None:
         raise click.UsageError(f"{report} cannot be replaced: {error.strerror}; name another file with -o") from None
     if not _is_writable(report.parent):
         raise click.UsageError(f"{report} cannot be written; name another file with -o")
+
+
+def _check_keep(keep: Path | None) -> None:
+    for name in KEPT:
+        if keep is not None and (keep / name).exists():
+            raise click.UsageError(f"{keep / name} exists already; name another folder")
     if keep is not None and not _is_writable(keep):
         raise click.UsageError(f"{keep} cannot be written; name another folder")
 

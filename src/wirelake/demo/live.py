@@ -46,13 +46,10 @@ def hub_settings() -> HubSettings:
     return read_settings(tables, "demo", Path())
 
 
-async def perform(directory: Path, *, messages: int, seconds: float, seed: int, begun: Callable[[], None]) -> Played:
-    """Play all scenes at the same time, and record them into ``directory``."""
-    recorder = Recorder(directory)
+async def perform(recorder: Recorder, *, messages: int, seconds: float, seed: int, begun: Callable[[], None]) -> Played:
+    """Play all scenes at the same time, and record them."""
     async with AsyncExitStack() as stack:
         hub = await stack.enter_async_context(Hub(hub_settings()))
-        stack.callback(recorder.end)
-        recorder.start()
         proxies: list[Proxy] = []
 
         async def tap(name: str, address: str) -> str:
@@ -76,10 +73,14 @@ async def perform(directory: Path, *, messages: int, seconds: float, seed: int, 
 
 
 class Live:
-    """The live part in a thread: ``start``, then ``wait`` until it is over, or ``stop`` it."""
+    """The live part in a thread: ``start``, then ``wait`` until it is over, or ``stop`` it.
 
-    def __init__(self, directory: Path, *, messages: int, seconds: float, seed: int) -> None:
-        self._perform = partial(perform, directory, messages=messages, seconds=seconds, seed=seed, begun=self._begin)
+    ``is_repeated``: play it again and again, each time with the next seed.
+    """
+
+    def __init__(self, directory: Path, *, messages: int, seconds: float, seed: int, is_repeated: bool = False) -> None:
+        self._perform = partial(perform, messages=messages, seconds=seconds, begun=self._begin)
+        self._directory, self._seed, self._is_repeated = directory, seed, is_repeated
         self._began = 0.0
         self._is_started = False
         self._begun, self._has_task = Event(), Event()
@@ -128,7 +129,16 @@ class Live:
     async def _main(self) -> Played:
         self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
         self._has_task.set()
-        return await self._perform()
+        recorder = Recorder(self._directory)
+        try:
+            recorder.start()
+            played = await self._perform(recorder, seed=self._seed)
+            while self._is_repeated:  # each time with another hub, as if the systems were restarted
+                self._seed += 1
+                played = await self._perform(recorder, seed=self._seed)
+            return played
+        finally:
+            recorder.end()
 
     def _begin(self) -> None:
         self._began = time.monotonic()

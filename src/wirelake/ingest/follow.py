@@ -12,7 +12,7 @@ A round that fails is tried again, a little later each time; after ``max_failure
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from threading import Event

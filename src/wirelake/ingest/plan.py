@@ -193,7 +193,9 @@ class Choice:
         if late and self.late == "rebuild":
             return [self._rebuilt(name, found, late)]
         plan = self._continued(name)
-        news = sorted((one for one in found if one.is_news and one not in [*late, *self.unchanged]), key=in_sensor_order)
+        news = sorted(
+            (one for one in found if one.is_news and one not in [*late, *self.unchanged]), key=in_sensor_order
+        )
         if news or (self.final and plan.carry.is_open):
             read = (*self._torn(name, found, news), *map(self._bounded, news))
             captures = [self._capture(one, plan.carry, self.stops.get(one.capture.path)) for one in read]
