@@ -193,7 +193,9 @@ class Choice:
         if late and self.late == "rebuild":
             return [self._rebuilt(name, found, late)]
         plan = self._continued(name)
-        news = sorted((one for one in found if one.is_news and one not in [*late, *self.unchanged]), key=in_sensor_order)
+        news = sorted(
+            (one for one in found if one.is_news and one not in [*late, *self.unchanged]), key=in_sensor_order
+        )
         if news or (self.final and plan.carry.is_open):
             read = (*self._torn(name, found, news), *map(self._bounded, news))
             captures = [self._capture(one, plan.carry, self.stops.get(one.capture.path)) for one in read]
@@ -235,7 +237,7 @@ class Choice:
         return NewCapture(CaptureRange(path, path, one.capture.kind, start, stop, not self.final, size), one.now)
 
     def _bounded(self, one: Found) -> Found:
-        """Record a capture that is not read to its end as shorter than it is: so the next step sees that it has more."""
+        """Record a capture that is not read to its end as shorter than it is: the next step sees that it has more."""
         stop = self.stops.get(one.capture.path)
         return one if stop is None else replace(one, now=msgspec.structs.replace(one.now, size=stop))
 
