@@ -38,7 +38,8 @@ def expected(captures: Path, tmp_path_factory: pytest.TempPathFactory) -> object
 
 
 def started(captures: Path, lake: Path, *options: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "wirelake.cli", "stream", str(captures), str(lake), "--engine", "inline", *options]
+    run = "from wirelake.cli import main; main()"
+    command = [sys.executable, "-c", run, "stream", str(captures), str(lake), "--engine", "inline", *options]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -66,34 +67,36 @@ def test_a_signal_ends_it_after_the_step_that_runs(captures: Path, tmp_path: Pat
 
 
 def test_kills_at_any_moment_change_nothing(captures: Path, expected: object, tmp_path: Path) -> None:
-    draw, lake, done = Random(7), tmp_path / "lake", 0
-    while done < KILLS:
-        if lake.exists() and draw.random() < 0.1:
-            lake = tmp_path / f"lake-{done}"
-        process = started(captures, lake, "--max-bytes", "20k", "--trigger", "0", "--quiet")
-        known, staged = commits(lake), draw.randint(1, 12)
-        moments = [
-            lambda: commits(lake) > known,
-            lambda: sum(1 for _ in lake.glob("_staging/**/*")) >= staged,
-            lambda: any(lake.glob("_commits/*.tmp")) or commits(lake) > known + 1,
-        ]
-        moment = draw.choice(moments)
-        is_over = Lake.open(lake, create=False).number() if known else 0
-        wait_until(lambda: moment() or process.poll() is not None or _is_read(lake), seconds=60)
-        process.kill()
-        process.communicate()
-        done += 1
-        if is_over and _is_read(lake):
-            lake = tmp_path / f"lake-{done}"
-    last = started(captures, lake, "--available-now", "--final")
-    _, err = last.communicate(timeout=120)
-    assert last.returncode == 0, err
-    assert tables(lake) == expected
+    draw, kills = Random(7), 0
+    for attempt in range(KILLS):
+        lake = tmp_path / f"lake-{attempt}"
+        while kills < KILLS and is_killed(started(captures, lake, "--available-now", "--max-bytes", "20k"), lake, draw):
+            kills += 1
+            if draw.random() < 0.25:
+                break
+        last = started(captures, lake, "--available-now", "--final")
+        _, err = last.communicate(timeout=120)
+        assert last.returncode == 0, err
+        assert tables(lake) == expected
+        if kills >= KILLS:
+            return
+    assert kills >= KILLS
 
 
-def _is_read(lake: Path) -> bool:
-    """Whether there is nothing left to read, so that no moment will come."""
-    return commits(lake) > 25
+def is_killed(process: subprocess.Popen[str], lake: Path, draw: Random) -> bool:
+    """Kill a process at a moment that matters; tell whether it had not ended by then."""
+    known, staged = commits(lake), draw.randint(1, 40)
+    moments = [
+        lambda: commits(lake) > known,
+        lambda: sum(1 for _ in lake.glob("_staging/**/*")) >= staged,
+        lambda: any(lake.glob("_commits/*.tmp")) or commits(lake) > known + 1,
+    ]
+    moment = draw.choice(moments)
+    wait_until(lambda: moment() or process.poll() is not None, seconds=60)
+    is_running = process.poll() is None
+    process.kill()
+    process.communicate()
+    return is_running
 
 
 def test_final_needs_an_end(captures: Path, tmp_path: Path) -> None:
