@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -23,7 +22,7 @@ from wirelake.ingest.run import ingest
 from wirelake.ingest.runner import IngestError
 from wirelake.lake import Lake
 
-WORLDS, CUTS = 12, 4
+WORLDS, CUTS = 8, 3
 """Cases: their product; ``python -m benchmarks.streaming --cuts`` tries thousands."""
 SMALLEST = 24
 """Less is no capture yet."""
@@ -88,7 +87,7 @@ class Growth:
         path.unlink()
 
     def _follow(self, final: bool = False, only: str = "") -> None:
-        size = self.draw.choice((200, 1000, 5000, 1 << 20))
+        size = self.draw.choice((5000, 20_000, 1 << 20))
         settings = FollowSettings(
             final=final, available_now=True, keep_bytes=True, max_bytes=size, max_failures=1, trigger_seconds=0
         )
@@ -125,13 +124,20 @@ class Told(Watcher):
 def captures(tmp_path: Path) -> Path:
     folder = tmp_path / "captures"
     folder.mkdir()
-    write_pcap(generate(["casual", "mb"], seed=3, messages=400), folder / "a.pcap")
+    write_pcap(generate(["casual", "mb"], seed=3, messages=150), folder / "a.pcap")
     return folder
 
 
 def now(folder: Path, lake: Path, watcher: Watcher | None = None, **options: object) -> Followed:
     settings = FollowSettings(available_now=True, trigger_seconds=0, **options)  # type: ignore[arg-type]
-    return follow(InlineRunner(), [str(folder)], str(lake), settings, watcher=watcher)
+    return follow(
+        InlineRunner(), [str(folder)], opened(lake) if folder.exists() else str(lake), settings, watcher=watcher
+    )
+
+
+def opened(place: Path) -> Lake:
+    """A loss of power is not tested here, so the lake need not wait for the disk."""
+    return Lake.open(place, settings={"buckets": BUCKETS}, durable=False)
 
 
 def test_each_step_reads_about_as_much_as_it_may(captures: Path, tmp_path: Path) -> None:
@@ -145,14 +151,14 @@ def test_each_step_reads_about_as_much_as_it_may(captures: Path, tmp_path: Path)
 
 def test_it_stops_when_it_is_asked_to_and_goes_on_later(captures: Path, tmp_path: Path) -> None:
     stop = Event()
-    settings = FollowSettings(max_bytes=10_000)
+    settings = FollowSettings(max_bytes=5_000)
     first = follow(
-        InlineRunner(), [str(captures)], str(tmp_path / "lake"), settings, stop=stop, watcher=Told(stop, after=2)
+        InlineRunner(), [str(captures)], opened(tmp_path / "lake"), settings, stop=stop, watcher=Told(stop, after=2)
     )
     assert first.batches == 2 and first.lag_bytes > 0
     second = now(captures, tmp_path / "lake", final=True)
     ingest(InlineRunner(), [str(captures)], str(tmp_path / "batch"), final=True)
-    assert first.messages + second.messages > 400
+    assert first.messages + second.messages > 150
     assert tables(tmp_path / "lake") == tables(tmp_path / "batch")
 
 
@@ -164,16 +170,19 @@ def test_a_round_without_news_makes_no_commit(captures: Path, tmp_path: Path) ->
 
 
 def test_a_sensor_that_is_far_behind_does_not_keep_others_waiting(tmp_path: Path) -> None:
-    for name, count in (("large", 3000), ("small", 30)):
+    for name, count in (("large", 500), ("small", 30)):
         (tmp_path / "in" / name).mkdir(parents=True)
         write_pcap(generate(["ceda"], seed=1, messages=count), tmp_path / "in" / name / "a.pcap")
     told = Told()
-    now(tmp_path / "in", tmp_path / "lake", told, max_bytes=40_000)
+    now(tmp_path / "in", tmp_path / "lake", told, max_bytes=20_000)
     assert len(told.batches) > 2 and told.batches[0].report.sensors == 2
 
 
-def test_a_packet_larger_than_a_step_may_read_is_read_all_the_same(captures: Path, tmp_path: Path) -> None:
-    now(captures, tmp_path / "lake", max_bytes=30, final=True)
+def test_a_packet_larger_than_a_step_may_read_is_read_all_the_same(tmp_path: Path) -> None:
+    captures = tmp_path / "captures"
+    captures.mkdir()
+    write_pcap(generate(["ceda"], seed=3, messages=5, connections=1), captures / "a.pcap")
+    now(captures, tmp_path / "lake", max_bytes=90, final=True)
     ingest(InlineRunner(), [str(captures)], str(tmp_path / "batch"), final=True)
     assert tables(tmp_path / "lake") == tables(tmp_path / "batch")
 
@@ -221,14 +230,14 @@ def test_a_lake_that_somebody_else_writes_to_is_tried_again(captures: Path, tmp_
 
 
 def test_small_files_are_merged_while_it_follows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wirelake.ingest.follow.TIERS", ((8, 1 << 20),))
+    monkeypatch.setattr("wirelake.ingest.follow.TIERS", ((6, 1 << 20),))
     folder = tmp_path / "captures"
     folder.mkdir()
-    write_tap(generate(["casual", "dsa"], seed=4, messages=600), folder / "a.tap")
+    write_tap(generate(["casual", "dsa"], seed=4, messages=200), folder / "a.tap")
     size = (folder / "a.tap").stat().st_size
-    total = now(folder, tmp_path / "lake", max_bytes=size // 40, final=True)
-    plain = now(folder, tmp_path / "plain", max_bytes=size // 40, final=True, compacts=False)
+    total = now(folder, tmp_path / "lake", max_bytes=size // 16, final=True)
+    plain = now(folder, tmp_path / "plain", max_bytes=size // 16, final=True, compacts=False)
     lake, many = Lake.open(tmp_path / "lake"), Lake.open(tmp_path / "plain")
-    assert total.compactions >= 3 and total.batches == plain.batches
-    assert len(lake.files("silver/messages")) < len(many.files("silver/messages")) / 3
+    assert total.compactions >= 2 and total.batches == plain.batches
+    assert len(lake.files("silver/messages")) < len(many.files("silver/messages")) / 2
     assert tables(lake) == tables(many)

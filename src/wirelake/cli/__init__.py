@@ -14,7 +14,20 @@ import click
 from .. import __version__
 
 VERBS = (
-    *("decode", "encode", "inspect", "describe", "match", "generate", "package", "ingest", "lake", "report", "serve"),
+    *(
+        "decode",
+        "encode",
+        "inspect",
+        "describe",
+        "match",
+        "generate",
+        "package",
+        "ingest",
+        "stream",
+        "lake",
+        "report",
+        "serve",
+    ),
     *("publish", "subscribe", "request", "respond", "call", "enqueue", "dequeue", "discover", "queues", "transactions"),
     *("list", "get", "set", "invoke", "password", "tap", "export", "dissector", "demo", "completion"),
 )
@@ -49,6 +62,7 @@ def cli() -> None:
     Describe a protocol    wirelake describe casual service_call_request
     Generate traffic       wirelake generate -p dsa -n 5000 -o traffic.pcap
     Captures to tables     wirelake ingest traffic.pcap lake
+    Follow live captures   wirelake stream captures/ lake
     Look after the tables  wirelake lake status lake
     Tables to a report     wirelake report lake --open
     Serve protocols        wirelake serve --mb 127.0.0.1:3001 --ceda 127.0.0.1:8088

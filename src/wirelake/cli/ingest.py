@@ -18,7 +18,7 @@ from .output import emit
 from .progress import Bar, size
 
 
-class _Named(ProtocolName):
+class Named(ProtocolName):
     """A protocol that is checked here and kept as its name: workers load it themselves."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -26,7 +26,7 @@ class _Named(ProtocolName):
         return str(value)
 
 
-class _Size(click.ParamType[int, Any]):
+class Size(click.ParamType[int, Any]):
     name = "size"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
@@ -46,7 +46,7 @@ class _Size(click.ParamType[int, Any]):
 @click.command()
 @click.argument("inputs", nargs=-1, required=True, metavar="IN...")
 @click.argument("lake", metavar="LAKE")
-@protocols_option(f"Read only this protocol ({PROTOCOLS}). May be repeated.  [default: all built in]", type=_Named())
+@protocols_option(f"Read only this protocol ({PROTOCOLS}). May be repeated.  [default: all built in]", type=Named())
 @click.option(
     "--port", "ports", multiple=True, metavar="N=P", help="Read connections to port N as protocol P. May be repeated."
 )
@@ -89,7 +89,7 @@ class _Size(click.ParamType[int, Any]):
     help="Into how many parts a new lake divides connections; as many tasks can work on them at once.  [default: 8]",
 )
 @click.option(
-    "--partition-bytes", type=_Size(), metavar="SIZE", help="Bytes of captures per task.  [default: 16m to 64m]"
+    "--partition-bytes", type=Size(), metavar="SIZE", help="Bytes of captures per task.  [default: 16m to 64m]"
 )
 @click.option("-v", "--verbose", is_flag=True, help="Also print the stages, with the seconds that they took.")
 @click.option("--quiet", is_flag=True, help="Print no progress and no summary on standard error.")
@@ -136,11 +136,11 @@ def ingest(
     settings = dict(pairs(conf, "--conf"))
     bar = None if quiet else Bar()
     try:
-        with _one_line_errors():
+        with one_line_errors():
             report = _chosen(engine, master, settings)(
                 inputs,
                 lake,
-                reading=_reading(protocols, ports, given),
+                reading=reading_settings(protocols, ports, given),
                 kind=kind,
                 sensor=sensor,
                 late=late,
@@ -160,27 +160,31 @@ def ingest(
 
 def _chosen(engine: str | None, master: str | None, settings: dict[str, str]) -> Callable[..., Any]:
     """The function that ingests, on Spark or in this process."""
-    wants_spark = master is not None or bool(settings)
-    if engine == "inline" and wants_spark:
-        raise click.UsageError("--master and --conf are for --engine spark")
-    missing = _missing_for_spark()
-    if engine == "inline" or (engine is None and missing and not wants_spark):
-        return _ingest_here(missing if engine is None else "")
+    if runs_here(engine, master, settings):
+        from ..ingest.inline_runner import InlineRunner
+        from ..ingest.run import ingest as ingest_here
+
+        return partial(ingest_here, InlineRunner())
     with needs_spark():
         from ..spark.pipeline import ingest
         from ..spark.session import context
     return partial(ingest, lambda: context(master or default_master(), **settings))
 
 
-def _ingest_here(missing: str) -> Callable[..., Any]:
-    if missing:
+def runs_here(engine: str | None, master: str | None, settings: dict[str, str]) -> bool:
+    """Whether tasks run in this process, which then gets ready for them; if there is no Spark, say so."""
+    wants_spark = master is not None or bool(settings)
+    if engine == "inline" and wants_spark:
+        raise click.UsageError("--master and --conf are for --engine spark")
+    missing = _missing_for_spark()
+    if engine != "inline" and (engine is not None or not missing or wants_spark):
+        return False
+    if engine is None:
         click.echo(f"note: there is no {missing}, so the tasks run in this process, without Spark", err=True)
-    from ..ingest.inline_runner import InlineRunner
-    from ..ingest.run import ingest
     from ..ingest.warm_up import warm_up
 
     warm_up()
-    return partial(ingest, InlineRunner())
+    return True
 
 
 def _missing_for_spark() -> str:
@@ -192,7 +196,7 @@ def _missing_for_spark() -> str:
 
 
 @contextmanager
-def _one_line_errors() -> Iterator[None]:
+def one_line_errors() -> Iterator[None]:
     """Show errors that users can meet as one line."""
     try:
         from ..errors import CaptureError, LakeError, OptionError
@@ -213,7 +217,7 @@ def needs_spark() -> Iterator[None]:
     """Without pyspark, say how to get it; errors that users can meet become one line."""
     if importlib.util.find_spec("pyspark") is None:  # it is loaded late, and should not be found missing then
         raise click.ClickException("this needs pyspark: pip install 'wirelake[spark]'")
-    with _one_line_errors():
+    with one_line_errors():
         yield
 
 
@@ -221,7 +225,7 @@ def default_master() -> str | None:
     return None if "PYSPARK_GATEWAY_PORT" in os.environ else "local[*]"
 
 
-def _reading(protocols: tuple[str, ...], ports: tuple[str, ...], given: dict[str, Any]) -> Any:
+def reading_settings(protocols: tuple[str, ...], ports: tuple[str, ...], given: dict[str, Any]) -> Any:
     """Return how to read the captures; a reading option applies to the protocols that have it."""
     from ..capture.settings import ReadSettings
 

@@ -268,7 +268,7 @@ class _Following:
         self._listed = []
         self.close()
         gives_up = self._failures >= self._settings.max_failures
-        pause = min(self._settings.trigger_seconds * 2**self._failures, LONGEST_PAUSE_SECONDS)
+        pause: float = min(self._settings.trigger_seconds * 2**self._failures, LONGEST_PAUSE_SECONDS)
         self._watcher.failed(error, self._failures, 0.0 if gives_up else pause)
         if gives_up:
             raise error

@@ -237,7 +237,7 @@ class Choice:
         return NewCapture(CaptureRange(path, path, one.capture.kind, start, stop, not self.final, size), one.now)
 
     def _bounded(self, one: Found) -> Found:
-        """Record a capture that is not read to its end as shorter than it is: so the next step sees that it has more."""
+        """Record a capture that is not read to its end as shorter than it is: the next step sees that it has more."""
         stop = self.stops.get(one.capture.path)
         return one if stop is None else replace(one, now=msgspec.structs.replace(one.now, size=stop))
 

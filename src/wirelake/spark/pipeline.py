@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from ..ingest import follow as following
 from ..ingest import run
 from ..ingest.report import Report
 from ..lake import Lake
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-__all__ = ["Report", "ingest"]
+__all__ = ["Report", "follow", "ingest"]
 
 
 def ingest(
@@ -37,5 +38,20 @@ def ingest(
     start = SparkStart.of(spark)
     try:
         return run.ingest(SparkRunner(start), inputs, lake, **options)
+    finally:
+        start.wait()
+
+
+def follow(
+    spark: SparkSession | SparkContext | Callable[[], SparkSession | SparkContext],
+    inputs: Iterable[str],
+    lake: str | Lake,
+    settings: following.FollowSettings | None = None,
+    **options: Any,
+) -> following.Followed:
+    """Keep a lake current while captures grow: ``wirelake.ingest.follow.follow`` on one Spark that stays warm."""
+    start = SparkStart.of(spark)
+    try:
+        return following.follow(SparkRunner(start), inputs, lake, settings, **options)
     finally:
         start.wait()

@@ -1,0 +1,239 @@
+"""stream: follow captures while they grow, and keep a lake current."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .ingest import Named, Size, default_master, needs_spark, one_line_errors, reading_settings, runs_here
+from .options import PROTOCOLS, pairs, protocols_option, reading_options
+from .output import emit
+from .progress import size
+
+if TYPE_CHECKING:
+    from ..ingest.follow import Batch, Followed, FollowSettings
+
+
+class _Seconds(click.ParamType[float, Any]):
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        text = str(value).strip().lower()
+        unit = next((unit for unit in ("ms", "s", "m") if text.endswith(unit)), "")
+        try:
+            seconds = float(text.removesuffix(unit)) * {"ms": 1e-3, "m": 60.0}.get(unit, 1.0)
+        except ValueError:
+            seconds = -1.0
+        if not 0 <= seconds <= 86_400:
+            self.fail(f"{value!r} is not a time; write 500ms, 1s, 5m or a number of seconds", param, ctx)
+        return seconds
+
+
+@click.command()
+@click.argument("inputs", nargs=-1, required=True, metavar="IN...")
+@click.argument("lake", metavar="LAKE")
+@click.option(
+    "--trigger",
+    type=_Seconds(),
+    default="1s",
+    show_default=True,
+    metavar="TIME",
+    help="From the beginning of a round to that of the next. While there is more to read, rounds follow at once.",
+)
+@click.option("--available-now", is_flag=True, help="Read all that is there, in bounded steps, and end.")
+@click.option(
+    "--final",
+    is_flag=True,
+    help="With --available-now: nothing more comes from these sensors, so decide what is open at the end.",
+)
+@click.option(
+    "--max-bytes",
+    type=Size(),
+    default="64m",
+    show_default=True,
+    metavar="SIZE",
+    help="About how many bytes of captures one step reads; it bounds memory, and how long a stop takes.",
+)
+@click.option(
+    "--max-failures",
+    type=click.IntRange(1),
+    default=5,
+    show_default=True,
+    metavar="N",
+    help="End with exit status 1 after so many failed rounds in a row; before that, wait longer each time.",
+)
+@click.option("--no-compaction", is_flag=True, help="Leave small files alone: `wirelake lake compact` merges them.")
+@protocols_option(f"Read only this protocol ({PROTOCOLS}). May be repeated.  [default: all built in]", type=Named())
+@click.option(
+    "--port", "ports", multiple=True, metavar="N=P", help="Read connections to port N as protocol P. May be repeated."
+)
+@click.option(
+    "--sensor",
+    metavar="NAME",
+    help="Where the captures were taken.  [default: the directory of each; of a tap, its name]",
+)
+@click.option(
+    "--late",
+    type=click.Choice(["refuse", "rebuild", "separate"]),
+    default="refuse",
+    show_default=True,
+    help="What to do with a capture that belongs before others that were read already; see ingest.",
+)
+@click.option("--keep-bytes", is_flag=True, help="Keep the bytes of chunks in bronze/chunks.")
+@click.option(
+    "--engine",
+    type=click.Choice(["spark", "inline"]),
+    help="Where tasks run: on Spark, or in this process.  [default: spark; inline if there is no Java or pyspark]",
+)
+@click.option("--master", metavar="URL", help="Spark master.  [default: local[*], or that of spark-submit]")
+@click.option("--conf", multiple=True, metavar="NAME=VALUE", help="A Spark setting. May be repeated.")
+@click.option("--buckets", type=click.IntRange(1, 999), metavar="N", help="Of a new lake; see ingest.  [default: 8]")
+@click.option("--quiet", is_flag=True, help="Print no line per batch on standard error.")
+@reading_options
+def stream(
+    inputs: tuple[str, ...],
+    lake: str,
+    trigger: float,
+    available_now: bool,
+    final: bool,
+    max_bytes: int,
+    max_failures: int,
+    no_compaction: bool,
+    protocols: tuple[str, ...],
+    ports: tuple[str, ...],
+    sensor: str | None,
+    late: Any,
+    keep_bytes: bool,
+    engine: str | None,
+    master: str | None,
+    conf: tuple[str, ...],
+    buckets: int | None,
+    quiet: bool,
+    **given: Any,
+) -> None:
+    """Follow captures while they grow, and keep the tables of a lake current.
+
+    IN are directories, files or patterns, as for `wirelake ingest`: taps and pcap files that grow and rotate, also
+    finished ones that are compressed meanwhile. Each round reads what is new, up to --max-bytes, and makes one commit.
+    The tables are those of one ingest of the same captures.
+
+    The lake itself says how far each capture was read; there is no other checkpoint. Kill this at any moment and start
+    it again: no row is lost, and none comes twice. SIGTERM and Ctrl-C end it after the step that runs; a second one
+    gives that step up. While it runs it is the lake's only writer, and merges small files itself.
+
+    \b
+    wirelake tap 127.0.0.1:4001 127.0.0.1:3001 captures/ &
+    wirelake stream captures/ lake
+    wirelake stream /captures/eth0 /captures/eth1 lake --trigger 5s
+    wirelake stream captures/ lake --available-now --final
+
+    Prints one line per batch on standard error, and at the end one JSON object on standard output.
+    """
+    if final and not available_now:
+        raise click.UsageError("--final needs --available-now: while captures are followed, more may always come")
+    conf_settings = dict(pairs(conf, "--conf"))
+    with one_line_errors():
+        from ..ingest.follow import FollowSettings
+
+        settings = FollowSettings(
+            reading=reading_settings(protocols, ports, given),
+            sensor=sensor,
+            late=late,
+            final=final,
+            keep_bytes=keep_bytes,
+            buckets=buckets,
+            max_bytes=max_bytes,
+            trigger_seconds=trigger,
+            available_now=available_now,
+            max_failures=max_failures,
+            compacts=not no_compaction,
+        )
+        total = _follow(inputs, lake, settings, engine, master, conf_settings, quiet)
+    emit(total.to_json())
+
+
+def _follow(
+    inputs: tuple[str, ...],
+    lake: str,
+    settings: FollowSettings,
+    engine: str | None,
+    master: str | None,
+    conf: dict[str, str],
+    quiet: bool,
+) -> Followed:
+    if runs_here(engine, master, conf):
+        from ..ingest.follow import follow
+        from ..ingest.inline_runner import InlineRunner
+
+        with _stopping() as stop:
+            return follow(InlineRunner(), inputs, lake, settings, stop=stop, watcher=_lines(quiet))
+    with needs_spark():
+        from ..spark.pipeline import follow as follow_on_spark
+        from ..spark.session import context
+    with _stopping() as stop:
+        return follow_on_spark(
+            lambda: context(master or default_master(), **conf),
+            inputs,
+            lake,
+            settings,
+            stop=stop,
+            watcher=_lines(quiet),
+        )
+
+
+@contextmanager
+def _stopping() -> Iterator[Event]:
+    """Set an event at the first signal; the second one interrupts."""
+    stop = Event()
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _lines(quiet: bool) -> Any:
+    """Return a watcher that prints a line per batch; failures and notes are printed in any case."""
+    from ..ingest.follow import Watcher
+
+    class Lines(Watcher):
+        def batch(self, batch: Batch) -> None:
+            if not quiet:
+                click.echo(_line(batch), err=True)
+
+        def failed(self, error: Exception, in_a_row: int, pause: float) -> None:
+            then = f"next try in {pause:.0f} s" if pause else "gave up"
+            click.echo(f"failed ({in_a_row} in a row): {error}; {then}", err=True)
+
+        def note(self, text: str) -> None:
+            click.echo(f"note: {text}", err=True)
+
+    return Lines()
+
+
+def _line(batch: Batch) -> str:
+    report = batch.report
+    parts = [
+        f"batch {batch.number}: commit {report.commit}",
+        f"{sum(report.messages.values()):,} messages",
+        f"{size(report.bytes_decoded)}",
+        f"{batch.seconds:.2f} s",
+    ]
+    parts += [f"{batch.lag_seconds:.1f} s behind"] if batch.lag_seconds is not None else []
+    parts += [f"{size(batch.lag_bytes)} to read"] if batch.lag_bytes else []
+    return ", ".join([*parts, f"carry {size(batch.carry_bytes)}"])

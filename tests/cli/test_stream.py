@@ -1,0 +1,113 @@
+"""``wirelake stream``: one line per batch, a JSON summary, a clean end at a signal, and the right lake after kills."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.ingest.lakes import tables
+from tests.waiting import wait_until
+from wirelake.generate import generate, write_tap
+from wirelake.ingest.inline_runner import InlineRunner
+from wirelake.ingest.run import ingest
+from wirelake.lake import Lake
+
+KILLS = int(os.environ.get("WIRELAKE_STREAM_KILLS", "10"))
+"""`make soak` asks for 100."""
+
+
+@pytest.fixture(scope="module")
+def captures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("captures")
+    write_tap(generate(["casual", "mb"], seed=5, messages=600), folder, rotate_bytes=60_000)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def expected(captures: Path, tmp_path_factory: pytest.TempPathFactory) -> object:
+    place = tmp_path_factory.mktemp("batch") / "lake"
+    ingest(InlineRunner(), [str(captures)], str(place), final=True)
+    return tables(place)
+
+
+def started(captures: Path, lake: Path, *options: str) -> subprocess.Popen[str]:
+    run = "from wirelake.cli import main; main()"
+    command = [sys.executable, "-c", run, "stream", str(captures), str(lake), "--engine", "inline", *options]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def commits(lake: Path) -> int:
+    return len(list(lake.glob("_commits/*.json")))
+
+
+def test_it_reads_what_is_there_in_steps_and_says_what_it_did(captures: Path, expected: object, tmp_path: Path) -> None:
+    process = started(captures, tmp_path / "lake", "--available-now", "--final", "--max-bytes", "50k")
+    out, err = process.communicate(timeout=120)
+    summary = json.loads(out)
+    lines = [line for line in err.splitlines() if line.startswith("batch ")]
+    assert process.returncode == 0 and summary["batches"] == len(lines) > 2 and summary["lag_bytes"] == 0
+    assert tables(tmp_path / "lake") == expected
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_after_the_step_that_runs(captures: Path, tmp_path: Path, number: signal.Signals) -> None:
+    process = started(captures, tmp_path / "lake", "--trigger", "100ms")
+    wait_until(lambda: commits(tmp_path / "lake") > 0, seconds=60)
+    process.send_signal(number)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0 and json.loads(out)["batches"] >= 1
+    assert not list((tmp_path / "lake").glob("_staging/*"))
+
+
+def test_kills_at_any_moment_change_nothing(captures: Path, expected: object, tmp_path: Path) -> None:
+    draw, kills = Random(7), 0
+    for attempt in range(KILLS):
+        lake = tmp_path / f"lake-{attempt}"
+        while kills < KILLS and is_killed(started(captures, lake, "--available-now", "--max-bytes", "20k"), lake, draw):
+            kills += 1
+            if draw.random() < 0.25:
+                break
+        last = started(captures, lake, "--available-now", "--final")
+        _, err = last.communicate(timeout=120)
+        assert last.returncode == 0, err
+        assert tables(lake) == expected
+        if kills >= KILLS:
+            return
+    assert kills >= KILLS
+
+
+def is_killed(process: subprocess.Popen[str], lake: Path, draw: Random) -> bool:
+    """Kill a process at a moment that matters; tell whether it had not ended by then."""
+    known, staged = commits(lake), draw.randint(1, 40)
+    moments = [
+        lambda: commits(lake) > known,
+        lambda: sum(1 for _ in lake.glob("_staging/**/*")) >= staged,
+        lambda: any(lake.glob("_commits/*.tmp")) or commits(lake) > known + 1,
+    ]
+    moment = draw.choice(moments)
+    wait_until(lambda: moment() or process.poll() is not None, seconds=60)
+    is_running = process.poll() is None
+    process.kill()
+    process.communicate()
+    return is_running
+
+
+def test_final_needs_an_end(captures: Path, tmp_path: Path) -> None:
+    process = started(captures, tmp_path / "lake", "--final")
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 2 and "--available-now" in err
+
+
+def test_a_round_that_keeps_failing_ends_it_with_status_1(captures: Path, tmp_path: Path) -> None:
+    Lake.open(tmp_path / "lake", settings={"buckets": 2})
+    (tmp_path / "lake" / "_lock").mkdir()
+    process = started(captures, tmp_path / "lake", "--max-failures", "2", "--trigger", "0")
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1 and "failed (2 in a row)" in err and "gave up" in err
