@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
 from ..protocols import BUILT_IN
 from .options import ReadOptions, read_options
@@ -57,6 +57,12 @@ class Captures(DataSource):
         with user_errors():
             options = self._options()
             return (FilteringReader if _filters_come(options) else Reader)(options, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        from .stream_reader import stream_reader
+
+        with user_errors():
+            return stream_reader(self._options(), schema)
 
     def _options(self) -> ReadOptions:
         return read_options(self.name(), self.options)
