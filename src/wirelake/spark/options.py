@@ -206,10 +206,17 @@ class ReadOptions(Listing):
 
 
 def _stream_options(given: Given) -> StreamOptions:
-    limits = [given.size(name, 0) or None for name in ("maxBytesPerTrigger", "maxFilesPerTrigger")]
-    if None not in limits:
+    most_bytes, most_files = given.size("maxBytesPerTrigger", 0) or None, given.text("maxFilesPerTrigger")
+    if most_files is not None and (not most_files.isdecimal() or int(most_files) == 0):
+        raise given.wrong("maxFilesPerTrigger", most_files, "a number of files")
+    if most_bytes is not None and most_files is not None:
         raise OptionError(f"{given.what}: choose maxBytesPerTrigger or maxFilesPerTrigger, not both")
-    return StreamOptions(*limits, given.flag("failOnDataLoss", default=True), given.text("stateLocation"))
+    return StreamOptions(
+        most_bytes,
+        int(most_files) if most_files is not None else None,
+        given.flag("failOnDataLoss", default=True),
+        given.text("stateLocation"),
+    )
 
 
 def _view(given: Given, protocol: str | None) -> str:

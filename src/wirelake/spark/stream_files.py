@@ -211,7 +211,8 @@ class StreamPlanner:
         sensors: Mapping[str, list[StreamFile]],
         partition_bytes: int,
     ) -> tuple[list[Share], StreamState]:
-        after, shares = StreamState(dict(before.sensors)), []
+        after = StreamState(dict(before.sensors))
+        shares: list[Share] = []
         for sensor, goal in end.items():
             begun = start.get(sensor)
             if begun == goal:

@@ -1,6 +1,6 @@
 """``spark.readStream.format("casual" | ... | "wire").load(directory)``: captures that grow and rotate, as a stream.
 
-Spark keeps one reader beside the driver, which lists, limits and plans; workers decode what it planned and keep nothing.
+Spark keeps one reader beside the driver, which lists, limits and plans. Workers decode, and keep nothing.
 Before PySpark 4.2 a stream has no limits: each batch takes all that there is.
 """
 
