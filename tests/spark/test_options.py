@@ -33,7 +33,11 @@ def test_the_mode_of_a_protocol_is_its_profile_here() -> None:
 @pytest.mark.parametrize(
     ("name", "options", "said"),
     [
-        ("casual", {"nonsense": "1"}, "has no option 'nonsense'; it has: columnNameOfCorruptRecord, columns, ignore"),
+        (
+            "casual",
+            {"nonsense": "1"},
+            "has no option 'nonsense'; it has: columnNameOfCorruptRecord, columns, failOnDataLoss, ignore",
+        ),
         ("casual", {"dialect": "ceda4"}, "has no option 'dialect'"),
         ("casual", {"mode": "lenient"}, "the option mode is 'lenient'; it must be one of PERMISSIVE, DROPMALFORMED"),
         ("ceda", {"dialect": "x"}, "the option dialect is 'x'; it must be for ceda one of auto, ceda4, ceda4-ws"),

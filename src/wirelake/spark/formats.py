@@ -26,10 +26,11 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
+from ..errors import OptionError
 from ..protocols import BUILT_IN
-from .options import ReadOptions, read_options
+from .options import ReadOptions, StreamOptions, read_options
 from .user_errors import user_errors
 
 if TYPE_CHECKING:
@@ -56,7 +57,17 @@ class Captures(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         with user_errors():
             options = self._options()
+            if options.stream != StreamOptions():
+                raise OptionError(
+                    f"{options.what}: limits per trigger, failOnDataLoss and stateLocation need readStream"
+                )
             return (FilteringReader if _filters_come(options) else Reader)(options, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        from .stream_reader import stream_reader
+
+        with user_errors():
+            return stream_reader(self._options(), schema)
 
     def _options(self) -> ReadOptions:
         return read_options(self.name(), self.options)

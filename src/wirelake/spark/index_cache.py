@@ -110,11 +110,11 @@ def put(key: str, partitions: list[Partition]) -> None:
     data = carry.pack(KeptPlan(partitions))
     with suppress(OSError):  # the disk may be full: the next action plans again
         if len(data) <= LARGEST_BYTES:
-            _write(folder, key, data)
+            write(folder, key, data)
             _make_room(folder)
 
 
-def _write(folder: Path, key: str, data: bytes) -> None:
+def write(folder: Path, key: str, data: bytes) -> None:
     """Write a plan so that others see all of it or nothing."""
     number, name = tempfile.mkstemp(dir=folder)
     try:

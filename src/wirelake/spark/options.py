@@ -171,6 +171,16 @@ class Encoding:
 
 
 @dataclass(frozen=True)
+class StreamOptions:
+    """Of ``readStream`` alone."""
+
+    most_bytes: int | None = None
+    most_files: int | None = None
+    fail_on_data_loss: bool = True
+    state_location: str | None = None
+
+
+@dataclass(frozen=True)
 class ReadOptions(Listing):
     """How to list, read and show captures."""
 
@@ -192,6 +202,21 @@ class ReadOptions(Listing):
     """Whether to keep where files are cut for the next action."""
     shows_corrupt: bool = False
     """Whether the user named the column for corrupt records, and so wants it."""
+    stream: StreamOptions = StreamOptions()
+
+
+def _stream_options(given: Given) -> StreamOptions:
+    most_bytes, most_files = given.size("maxBytesPerTrigger", 0) or None, given.text("maxFilesPerTrigger")
+    if most_files is not None and (not most_files.isdecimal() or int(most_files) == 0):
+        raise given.wrong("maxFilesPerTrigger", most_files, "a number of files")
+    if most_bytes is not None and most_files is not None:
+        raise OptionError(f"{given.what}: choose maxBytesPerTrigger or maxFilesPerTrigger, not both")
+    return StreamOptions(
+        most_bytes,
+        int(most_files) if most_files is not None else None,
+        given.flag("failOnDataLoss", default=True),
+        given.text("stateLocation"),
+    )
 
 
 def _view(given: Given, protocol: str | None) -> str:
@@ -232,6 +257,7 @@ def read_options(name: str, options: Mapping[str, Any]) -> ReadOptions:
         kind=given.choice("kind", (*KINDS, "auto"), "auto").replace("auto", "") or None,
         index_cache=given.flag("indexCache", default=True),
         push_filters=cast(Any, given.choice("pushFilters", ("auto", "true", "false"), "auto")),
+        stream=_stream_options(given),
     )
     given.finish()
     return made

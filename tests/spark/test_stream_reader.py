@@ -1,0 +1,59 @@
+"""``readStream`` in Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from tests.spark.captured import read, split_pcap
+from wirelake.errors import OptionError
+from wirelake.generate import generate, write_pcap
+from wirelake.spark.options import read_options
+
+KEY = ("connection", "direction", "offset")
+
+
+def run(spark: SparkSession, folder: Path, checkpoint: Path, **options: Any) -> tuple[list[list[dict[str, Any]]], Any]:
+    """Read what is available now; return the rows of each batch, and the progress of the query."""
+    batches: list[list[dict[str, Any]]] = []
+
+    def take(frame: DataFrame, _: int) -> None:
+        batches.append([row.asDict() for row in frame.select(*KEY, "message").collect()])
+
+    stream = spark.readStream.format("casual").options(**options).load(str(folder))
+    query = stream.writeStream.foreachBatch(take).option("checkpointLocation", str(checkpoint))
+    started = query.trigger(availableNow=True).start()
+    started.awaitTermination()
+    return batches, started.recentProgress
+
+
+def test_limited_batches_and_restarts_give_the_rows_of_a_batch_read(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, folder, kept = tmp_path / "source", tmp_path / "in", tmp_path / "kept"
+    source.mkdir()
+    folder.mkdir()
+    write_pcap(generate(("casual",), messages=300, connections=4, seed=2), source / "all.pcap")
+    parts = split_pcap(source / "all.pcap", 2)
+    first, second = (part.read_bytes() for part in parts)
+    options = {"maxBytesPerTrigger": "40k", "stateLocation": str(kept)}
+
+    (folder / parts[0].name).write_bytes(first[:-1000])
+    some, progress = run(spark, folder, tmp_path / "checkpoint", **options)
+    assert len(some) == -(-len(first[:-1000]) // (40 << 10))
+    assert f'"position": {len(first) - 1000}' in str(progress[0]["sources"][0]["latestOffset"]).replace("'", '"')
+    (folder / parts[0].name).write_bytes(first)
+    (folder / parts[1].name).write_bytes(second)
+    more, _ = run(spark, folder, tmp_path / "checkpoint", **options)
+
+    found = [row for batch in (*some, *more) for row in batch]
+    expected = [{name: row[name] for name in (*KEY, "message")} for row in read("casual", folder, rotated="true")]
+    assert sorted(map(repr, found)) == sorted(map(repr, expected))
+
+
+def test_two_limits_are_refused() -> None:
+    with pytest.raises(OptionError, match="choose maxBytesPerTrigger or maxFilesPerTrigger"):
+        read_options("wire", {"path": "x", "maxBytesPerTrigger": "1m", "maxFilesPerTrigger": "1"})
