@@ -19,6 +19,7 @@ from wirelake.codec.encoder import encode_frame
 from wirelake.codec.json import from_json
 from wirelake.codec.stream import readings
 from wirelake.columnar import decode_frames
+from wirelake.columnar.selection import Selection
 from wirelake.errors import DecodeError
 from wirelake.generate import generate, random_frame, write_pcap
 from wirelake.generate.truth import Truth
@@ -157,4 +158,6 @@ def test_the_gallery_lists_its_files_with_their_lines_and_readers() -> None:
     counted = {stem: len(path.read_text(encoding="utf-8").splitlines()) for stem, path in FILES.items()}
     assert {name: lines for name, (lines, _) in listed.items()} == counted
     for stem, (_, who) in listed.items():
-        assert ("kernel" in who) == (not beyond(layout(load(name_of(stem)))))
+        protocol = load(name_of(stem))
+        assert ("kernel" in who) == (Selection(protocol, None).fast(layout(protocol), ()) is not None)
+        assert ("dissector" in who) == (not beyond(layout(protocol)))

@@ -1,4 +1,4 @@
-"""What the compiled readers know: the generated decoder, the kernel, the dissector. The rest is for the exact ones."""
+"""What the generated decoder and the dissector know. The rest is for the exact readers, and mostly for the kernel."""
 
 from __future__ import annotations
 
