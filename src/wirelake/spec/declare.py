@@ -255,6 +255,8 @@ _KEYWORDS: Mapping[str, Any] = {
     "code": None,
     "kind": "event",
     "answer": None,
+    "failure": False,
+    "good": (),
     "sent_by": "both",
     "word": "",
     "head_least": 0,
@@ -274,9 +276,11 @@ class _MessageMeta(_StructMeta):
     ) -> Any:
         check_class_line(name, kwargs, (*_KEYWORDS, *_STRUCT_KEYWORDS, "as_name"))
         base = getattr(bases[0], "__message__", _KEYWORDS)
-        inherited = base if base["code"] is None else _KEYWORDS
+        inherited = {**base, "answer": base.get("answers") or None} if base["code"] is None else _KEYWORDS
         about = {key: kwargs.pop(key, inherited[key]) for key in _KEYWORDS}
         cls = super().__new__(mcls, name, bases, ns, **kwargs)
+        answers = about["answer"] if isinstance(about["answer"], tuple) else (about["answer"],)
+        about |= {"answer": answers[0], "answers": () if answers == (None,) else answers}
         cls.__message__ = {**about, "name": as_name or snake_case(name)}
         cls.__protocol__ = None
         return cls
@@ -292,7 +296,9 @@ if TYPE_CHECKING:
             *,
             code: int | None = None,
             kind: n.Kind = "event",
-            answer: int | None = None,
+            answer: int | tuple[int, ...] | None = None,
+            failure: bool = False,
+            good: tuple[int | str, ...] = (),
             sent_by: n.SentBy = "both",
             as_name: str = "",
             word: str = "",
@@ -407,10 +413,12 @@ def _call(module: str, name: str, argument: Any) -> None:
 
 
 def declare(protocol: n.Protocol) -> n.Protocol:
-    """Check a protocol's declaration and tie its messages to it."""
+    """Check a protocol's declaration and tie its messages to it. Use what it returns, which knows their conduct."""
     from .check import check
+    from .implied import completed
 
     check(protocol)
+    protocol = completed(protocol)
     for message in protocol.messages:
         if message.__protocol__ is not None:
             raise SpecError(f"{message.__name__} already belongs to {message.__protocol__.name}")

@@ -139,7 +139,7 @@ def _frame_rows(made: Layout) -> Iterator[Row]:
 def _overview(made: Layout) -> Table:
     rows = []
     for node in made.messages.values():
-        reply = made.messages[node.answer].name if node.answer is not None else ""
+        reply = ", ".join(made.messages[code].name for code in node.answers)
         meaning = node.doc.split("\n", maxsplit=1)[0]
         rows.append((_code(made, node), node.name, node.kind, node.sent_by, reply, meaning))
     return Table("Messages", "", ("code", "message", "kind", "sent by", "answer", "meaning"), tuple(rows))

@@ -25,6 +25,10 @@ class MessageNode:
     name: str
     kind: n.Kind
     answer: int | None
+    """The reply that is usual; ``answers`` are all that may come."""
+    answers: tuple[int, ...]
+    failure: bool
+    good: tuple[int | str, ...]
     sent_by: n.SentBy
     word: str
     head_least: int
