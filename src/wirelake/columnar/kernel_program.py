@@ -571,7 +571,7 @@ class Lowering:
                     rows.append([f.KEPT, next(iter(self.layout.messages.values())).field(name).wire.size, 0, 0, 0, 0])
                 case n.Line():
                     rows.append([f.LINE, 0, 0, 0, 0, 0])
-                case n.Trailer() | n.Until():
+                case n.Trailer() | n.Until() | n.Ends():
                     raise AssertionError(f"{part!r} is for the exact reader")
                 case _:
                     assert_never(part)

@@ -208,7 +208,7 @@ class FactColumns:
             codes.REPEATABLE: np.isin(self.facts.code, list(matching.repeatable)),
             codes.ADDRESSED: valid(table["address"]) & self.stream,
         }
-        bits = np.full(len(self.step), codes.SHARED if matching.shared else 0, np.int16)
+        bits = np.full(len(self.step), codes.SHARED if matching.shared or matching.in_order else 0, np.int16)
         for bit, mask in masks.items():
             bits |= mask.astype(np.int16) * np.int16(bit)
         return bits

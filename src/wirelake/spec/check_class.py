@@ -198,6 +198,8 @@ def python_type(wire: Any) -> str:
             return "bytes"
         case n.Word() | n.Run(content="text" | "strict_text"):
             return "str"
+        case n.Choice():
+            return "Tagged"
         case n.Nested(struct=struct) | n.Tags(struct=struct):
             return str(getattr(struct, "__name__", "Any"))
         case n.Many(element=element):

@@ -17,7 +17,7 @@ def check_exchanges(protocol: n.Protocol) -> None:
         _check_request(protocol, cls, by_code)
         has_status = field_with(protocol, cls.__message__["name"], "status") is not None
         missing = cls.__message__["good"] and not has_status
-        require(not missing, f'{cls.__name__} has good=, but no field with role="status"; give one of its fields that role')
+        require(not missing, f'{cls.__name__} has good=, but no status; write role="status" for the field')
     if protocol.life_cycle is not None:
         _check_life_cycle(protocol.life_cycle, {cls.__message__["name"]: cls for cls in protocol.messages})
 

@@ -100,17 +100,43 @@ def within(wire: n.Int, low: int, high: int, rule: str) -> n.Int:
     return replace(wire, low=low, high=high, rule=rule)
 
 
-def text(length: n.Number | bytes, *, strict: bool = False, least: int = 0, most: int | None = None) -> n.Wire[str]:
+def text(
+    length: n.Number | bytes,
+    *,
+    strict: bool = False,
+    least: int = 0,
+    most: int | None = None,
+    null: int | None = None,
+    end: bytes = b"",
+) -> n.Wire[str]:
     """UTF-8 with its length in bytes before it, or with bytes behind it that end it.
 
-    Not UTF-8: kept (surrogate escapes), or refused if strict.
+    Not UTF-8: kept (surrogate escapes), or refused if strict. ``null`` is a length that stands for None, ``end`` are
+    bytes that follow those that the length counts.
     """
-    return n.Run(length, "strict_text" if strict else "text", least, most)
+    return n.Run(length, "strict_text" if strict else "text", least, most, null=null, end=end)
 
 
-def blob(length: n.Number | bytes, *, most: int | None = None) -> n.Wire[bytes]:
+def blob(
+    length: n.Number | bytes, *, most: int | None = None, null: int | None = None, end: bytes = b""
+) -> n.Wire[bytes]:
     """Bytes with their number before them, or with others behind them that end them."""
-    return n.Run(length, "bytes", 0, most)
+    return n.Run(length, "bytes", 0, most, null=null, end=end)
+
+
+class Tagged(msgspec.Struct, frozen=True):
+    """A value of a ``choice``, and the tag that announces it."""
+
+    tag: Any
+    value: Any = None
+
+
+def choice(tag: n.Int | n.Wire[bytes], cases: Any, *, depth: int = 16) -> n.Wire[Tagged]:
+    """A tag and the value that it announces: tag -> wire type, or None for no bytes.
+
+    ``cases`` may be a function, so that a case can hold the choice itself, ``depth`` times.
+    """
+    return n.Choice(cast("Any", tag), cases, depth)
 
 
 def sized_by(name: str) -> n.Wire[bytes]:
@@ -139,9 +165,12 @@ def nested(struct: type[T], *, flat: bool = True) -> n.Wire[T]:
     return n.Nested(struct, flat)
 
 
-def many(element: n.Wire[T], count: n.Number | int | bytes | None) -> n.Wire[tuple[T, ...]]:
-    """Elements: a count before them, a fixed number, bytes behind the last one, or to the end (None)."""
-    return n.Many(element, count)
+def many(element: n.Wire[T], count: n.Number | int | bytes | None, *, null: int | None = None) -> n.Wire[tuple[T, ...]]:
+    """Elements: a count before them, a fixed number, bytes behind the last one, or to the end (None).
+
+    ``null`` is a count that stands for None.
+    """
+    return n.Many(element, count, null)
 
 
 def word(pattern: Any, rule: str, **details: Any) -> n.Wire[str]:

@@ -108,7 +108,7 @@ class Layout:
                 return size_of(wire)
             case n.Kept(name=name):
                 return size_of(next(iter(self.messages.values())).field(name).wire)
-            case n.Line() | n.Trailer() | n.Until():
+            case n.Line() | n.Trailer() | n.Until() | n.Ends():
                 return 0
             case _:
                 assert_never(part)
