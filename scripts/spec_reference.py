@@ -29,7 +29,9 @@ GROUPS: dict[str, dict[str, str]] = {
         "deferred": 'later = deferred("wirelake.protocols.traffic", "start")\ncallable(later)',
     },
     "The frame": {
-        "Frame": 'parts = (Size("length", be.u16, counts="after"),)\nframe(parts, b"\\0\\2hi")',
+        "Frame": 'made = Frame((Size("length", be.u16, counts="after"),))\nframe(made.parts, b"\\0\\2hi")',
+        "Ends": 'Line = message("Line", code=0, x=field(text(b"\\n")))\n'
+        'decode(declare(Protocol("lines", "", Frame((Magic(b"!"), Ends(80))), (Line,))), b"!hi\\n").x',
         "Size": 'size = Size("length", u8, counts="after", plus=-1)\nframe((size,), b"\\3hi")',
         "Code": 'code = Code("kind", bits(u8, 4, 4))\ncode.wire.width',
         "Kept": 'kept = Kept("transaction")\nkept.name',
@@ -90,6 +92,8 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Structures and lists": {
         "nested": 'Point = struct("Point", x=field(u8))\nread(nested(Point), b"\\1").x',
+        "choice": 'wire = choice(u8, {1: be.u16, 2: text(u8), 3: None})\nread(wire, b"\\2\\2hi")',
+        "Tagged": 'value = Tagged(2, "hi")\nvalue.tag, value.value',
         "many": 'wire = many(be.u16, u8)\nread(wire, b"\\2\\0\\1\\0\\2")',
         "sized": 'wire = sized(u8, many(be.u16, None))\nread(wire, b"\\4\\0\\1\\0\\2")',
     },

@@ -388,8 +388,10 @@ class Lowering:
     def _run(self, wire: n.Run[Any], made: Slots | None, scope: Scope | None) -> None:
         slot = made.slot if made is not None else -1
         content, least, most, absent = _content(wire)
-        if made is not None and made.column.free and made.column.wire.content != wire.content:
+        if made is not None and made.column.free and getattr(made.column.wire, "content", "") != wire.content:
             raise Unsupported("a column of different free-form values")
+        if wire.null is not None and wire.null >= 0:
+            raise Unsupported("a length that stands for no value")
         match wire.length:
             case n.Int(low=None, high=None) as number:
                 self.emit(k.RUN, slot, number.size, _flags(number) | absent, content, least, most)
@@ -407,6 +409,8 @@ class Lowering:
                 length = self.register("length")
                 self._number(other, -1, length)
                 self.emit(k.RUN_REG, slot, length, absent, content, least, most)
+        if wire.end:
+            self.emit(k.CONST, -1, self._constant(wire.end), len(wire.end))
 
     def _sized(self, wire: n.Sized[Any], made: Slots | None, name: str) -> None:
         length, outer = self.register("length"), self.register(f"end {self.depth}")
@@ -578,6 +582,8 @@ class Lowering:
         list_id = made.list_id if made is not None else self._list()
         least = smallest(wire.element, self.layout)
         size = flags = ending = 0
+        if wire.null is not None and wire.null >= 0:
+            raise Unsupported("a count that stands for no value")
         match wire.count:
             case n.Int() as count:
                 size, flags = count.size, _flags(count)
