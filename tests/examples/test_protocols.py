@@ -112,6 +112,9 @@ def test_the_kernel_reads_what_is_text_in_its_texts(stem: str) -> None:
     protocol = load(name_of(stem))
     frames = frames_of(protocol, Random(stem), CASES)
     batch = decode_frames(protocol, frames)
+    if Selection(protocol, None).fast(layout(protocol), ()) is None:
+        assert len(batch.slow) == len(frames)
+        return
     assert all("\\udc" in ascii(message) for message in batch.slow.values())
 
 
