@@ -34,10 +34,12 @@ def documents() -> dict[Path, str]:
     if str(HERE.parent) not in sys.path:  # a script knows only its own directory
         sys.path.insert(0, str(HERE.parent))
     from scripts.python_reference import python_page
+    from scripts.spec_reference import spec_page
 
     found = {DOCS / "protocols" / f"{name}.md": protocol_page(load(name)) for name in BUILT_IN}
     found[DOCS / "tables.md"] = tables_page()
     found[DOCS / "command-line.md"] = command_line_page()
+    found[DOCS / "declaration.md"] = "\n".join([MADE, spec_page()])
     found[DOCS / "python.md"] = "\n".join([MADE, python_page()])
     return found
 

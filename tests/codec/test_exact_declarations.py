@@ -1,4 +1,4 @@
-"""What only the exact readers know: it is written, read, cut, damaged and shown as everything else is."""
+"""What the generated decoder does not know: it is written, read, cut, damaged and shown as everything else is."""
 
 from __future__ import annotations
 

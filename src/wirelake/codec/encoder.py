@@ -13,7 +13,7 @@ from ..errors import EncodeError
 from ..spec import nodes as n
 from ..spec.conditions import holds
 from ..spec.conduct import When
-from ..spec.declare import tag_rows
+from ..spec.declare import Tagged, tag_rows
 from ..spec.derive import derive, reach
 from ..spec.resolve import Layout, MessageNode
 from .checksums import SUMS
@@ -69,6 +69,7 @@ class _Writer:
         self.out = bytearray()
         self.head_end: int | None = None
         self.where = ""
+        self.depth = 0
         self.shared = 0
         """Bits of an integer that is not complete yet."""
         self.sums: list[tuple[int, int | None, n.Checksum]] = []
@@ -101,7 +102,7 @@ class _Writer:
                     out += self._kept(self.node.field(name))
                 case n.Line():
                     out += self._line(part)
-                case n.Trailer() | n.Until():
+                case n.Trailer() | n.Until() | n.Ends():
                     pass
                 case _:
                     assert_never(part)
@@ -133,8 +134,10 @@ class _Writer:
         return b"".join(getattr(part, ends[type(part)]) for part in self.layout.frame.parts if type(part) in ends)
 
     def _check_end(self, payload: bytes) -> None:
-        """Refuse a payload that holds, or overlaps, the bytes that end the frame."""
+        """Refuse a payload that holds, or overlaps, the bytes that end the frame, or is too long."""
         for part in self.layout.frame.parts:
+            if isinstance(part, n.Ends) and self.layout.size_before() + len(payload) > part.most:
+                raise EncodeError(f"more than {part.most} bytes", rule=part.rule, path=part.name)
             if isinstance(part, n.Until):
                 if (payload + part.end).find(part.end) != len(payload):
                     raise EncodeError(f"{part.end!r} ends a frame, and is inside this one", rule="terminator", path="")
@@ -326,6 +329,10 @@ class _Writer:
                 self._write(inner, value, path)
                 written, self.out = self.out, outer
                 self.out += self._number(length, len(written), path) + written
+            case n.Choice():
+                self._choice(wire, value, path)
+            case n.Many(count=count, null=int() as null) if value is None:
+                self.out += self._number(count, null, path)
             case n.Many(element=element, count=count):
                 if isinstance(count, n.Int | n.Varint | n.Digits):
                     self.out += self._number(count, len(value), path)
@@ -343,6 +350,20 @@ class _Writer:
                 self._tags(wire, value, path)
             case _:
                 raise AssertionError(f"{wire!r} is not a wire node")
+
+    def _choice(self, wire: n.Choice[Any], value: Any, path: str) -> None:
+        if not isinstance(value, Tagged) or value.tag not in wire.known:
+            raise EncodeError(f"{value!r} is not Tagged with a known tag"[:300], rule="unknown_tag", path=path)
+        if self.depth >= wire.depth:
+            raise EncodeError(f"more than {wire.depth} values inside of each other", rule="depth_limit", path=path)
+        case = wire.known[value.tag]
+        self._write(wire.tag, value.tag, f"{path}.tag")
+        if case is not None:
+            self.depth += 1
+            self._write(case, value.value, f"{path}.value")
+            self.depth -= 1
+        elif value.value is not None:
+            raise EncodeError(f"the tag {value.tag!r} has no value", rule="field_not_allowed", path=path)
 
     def _end_list(self, end: bytes, starts: list[int], path: str) -> None:
         """Write what stands behind the last element; refuse elements that begin like that."""
@@ -406,6 +427,9 @@ class _Writer:
         return value
 
     def _run(self, wire: n.Run[Any], value: Any, path: str, rules: str = "") -> None:
+        if value is None and wire.null is not None:
+            self.out += self._number(wire.length, wire.null, path)
+            return
         raw = self._content(wire, value, path)
         kind = rules or ("text" if wire.content in ("text", "strict_text") else "bytes")
         if len(raw) < wire.least:
@@ -418,7 +442,7 @@ class _Writer:
             raw += wire.length
         elif isinstance(wire.length, n.Int | n.Varint | n.Digits):
             self.out += self._number(wire.length, len(raw), path)
-        self.out += raw
+        self.out += raw + wire.end
 
     def _content(self, wire: n.Run[Any], value: Any, path: str) -> bytes:
         if value is UNSET:

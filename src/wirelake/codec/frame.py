@@ -98,6 +98,11 @@ def measure(layout: Layout, data: Buffer, start: int, end: int) -> Header:
                 header.stop = header.length - len(value)
             case n.Until():
                 _find_end(part, data, start, at, available, header)
+            case n.Ends():
+                from .walk import find_end  # it reads the fields, as that module does
+
+                header.payload = at
+                header.length = find_end(layout, part, data, start, end, header)
             case _:
                 assert_never(part)
     header.payload = at
@@ -208,16 +213,20 @@ def smallest(wire: Any, layout: Layout) -> int:
             return size_of(wire)
         case n.Varint() | n.Digits():
             return shortest(wire)
+        case n.Choice(tag=tag):
+            return int(tag.size)
         case n.Sized(length=number) | n.Many(count=n.Varint() | n.Digits() as number):
             return smallest(number, layout)
         case n.Many(count=bytes() as end):
             return len(end)
-        case n.Run(length=n.Varint() | n.Digits() as number, least=least):
-            return shortest(number) + least
+        case n.Run(length=n.Int() | n.Varint() | n.Digits() as number, null=int()):
+            return smallest(number, layout)
+        case n.Run(length=n.Varint() | n.Digits() as number, least=least, end=end):
+            return shortest(number) + least + len(end)
         case n.Run(length=bytes() as end, least=least):
             return least + len(end)
-        case n.Run(length=n.Int(size=size), least=least):
-            return size + least
+        case n.Run(length=n.Int(size=size), least=least, end=end):
+            return size + least + len(end)
         case n.Run() | n.Cells() | n.Tags() | n.Word() | n.Body():
             return 0
         case n.Length(wire=inner):

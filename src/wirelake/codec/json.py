@@ -14,7 +14,7 @@ import msgspec
 
 from ..errors import EncodeError, WireError
 from ..spec import nodes as n
-from ..spec.declare import Cell, tag_rows
+from ..spec.declare import Cell, Tagged, tag_rows
 from ..spec.derive import derive, looked_into
 from ..spec.resolve import Layout, MessageNode
 from .content import read_shown_float, read_shown_free, read_shown_text, show_float, show_free, show_json, show_text
@@ -109,7 +109,11 @@ def _absent(field: n.Field, value: Any) -> bool:
 
 
 def _show(wire: Any, value: Any, layout: Layout) -> Any:
+    if value is None and getattr(wire, "null", None) is not None:
+        return None
     match wire:
+        case n.Choice():
+            return show_choice(wire, value, layout)
         case n.Int() | n.Bool() | n.Word() | n.Bits() | n.Varint() | n.Digits():
             return value
         case n.Sized(inner=inner):
@@ -138,6 +142,26 @@ def _show(wire: Any, value: Any, layout: Layout) -> Any:
             return show_text(value.decode("utf-8", "surrogateescape")) if text else value.hex()
         case _:
             raise AssertionError(f"{wire!r} is not a wire node")
+
+
+def show_choice(wire: n.Choice[Any], value: Tagged, layout: Layout) -> dict[str, Any]:
+    """Return a value and its tag as JSON; a tag of bytes is shown as text."""
+    tag = value.tag.decode("latin-1") if isinstance(value.tag, bytes) else value.tag
+    case = wire.known[value.tag]
+    return {"tag": tag} if case is None else {"tag": tag, "value": _show(case, value.value, layout)}
+
+
+def read_choice(wire: n.Choice[Any], shown: Any, layout: Layout) -> Tagged:
+    """Return the value that such an object describes."""
+    if not isinstance(shown, dict) or "tag" not in shown:
+        raise ValueError('an object with "tag" and "value" is needed')
+    tag = shown["tag"]
+    if isinstance(tag, str):
+        tag = tag.encode("latin-1")
+    if isinstance(tag, list | dict) or tag not in wire.known:
+        raise EncodeError(f"{tag!r} is not a known tag", rule="unknown_tag", path="tag")
+    case = wire.known[tag]
+    return Tagged(tag, None if case is None else _read(case, shown.get("value"), layout))
 
 
 def _show_struct(cls: Any, value: Any, layout: Layout) -> dict[str, Any]:
@@ -238,7 +262,11 @@ def _read_struct(cls: Any, fields: dict[str, Any], prefix: str, layout: Layout) 
 
 
 def _read(wire: Any, shown: Any, layout: Layout) -> Any:
+    if shown is None and getattr(wire, "null", None) is not None:
+        return None
     match wire:
+        case n.Choice():
+            return read_choice(wire, shown, layout)
         case n.Int() | n.Bits() | n.Varint() | n.Digits():
             return _whole(shown, "an integer is needed")
         case n.Sized(inner=inner):

@@ -58,7 +58,7 @@ def _digits(wire: n.Digits, data: Buffer, start: int, stop: int, path: str) -> t
     most = longest(wire)
     window = bytes(data[start : min(stop, start + most)])
     end = window.find(wire.end) if wire.end else stop - start
-    text = window if end < 0 else window[:end]
+    text = window[:end] if end >= 0 else window if len(window) == most else _without_begun(window, wire.end)
     wrong = next((i for i, byte in enumerate(text) if not _is_digit(wire, byte, i)), len(text))
     is_over = end > len(text) or (end < 0 and len(window) == most)
     if wrong < len(text) or is_over or (end == wrong and not text.lstrip(b"-")):
@@ -67,7 +67,7 @@ def _digits(wire: n.Digits, data: Buffer, start: int, stop: int, path: str) -> t
             f"{shown!r} is no number of base {wire.base}", rule="digits", path=path, offset=min(wrong, most - 1)
         )
     if end < 0:
-        raise _more(path, len(text))
+        raise _more(path, len(window))
     value = int(text, wire.base)
     if not wire.lenient and spell(wire, value) != text:
         raise BadValue(f"{text.decode()!r} is not how {value} is written", rule="digits", path=path, offset=0)
@@ -75,6 +75,12 @@ def _digits(wire: n.Digits, data: Buffer, start: int, stop: int, path: str) -> t
         detail = f"{value} is not within {wire.low}..{wire.high}"
         raise LimitExceeded(detail, rule="digits", path=path, offset=0, limit=wire.high, actual=value)
     return value, start + end + len(wire.end)
+
+
+def _without_begun(text: bytes, end: bytes) -> bytes:
+    """Return digits without the first bytes of what ends them, where the rest of that is not there yet."""
+    begun = next((size for size in range(len(end) - 1, 0, -1) if text.endswith(end[:size])), 0)
+    return text[: len(text) - begun]
 
 
 def _is_digit(wire: n.Digits, byte: int, place: int) -> bool:

@@ -266,7 +266,7 @@ def _start_pattern(layout: Layout) -> bytes:
                 pattern += b".{%d}" % layout.part_size(part)
             case n.Line():
                 pattern += _word_pattern(layout, part)
-            case n.Trailer() | n.Until():
+            case n.Trailer() | n.Until() | n.Ends():
                 raise AssertionError(f"{part!r} is for the exact reader")
             case _:
                 assert_never(part)

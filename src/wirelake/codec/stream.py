@@ -109,7 +109,7 @@ class Readings:
     @property
     def is_stream(self) -> bool:
         """Whether frames say how long they are."""
-        return any(isinstance(part, n.Size | n.Until) for part in self.fallback.frame.parts)
+        return any(isinstance(part, n.Size | n.Until | n.Ends) for part in self.fallback.frame.parts)
 
     def doubt(self, frame: bytes) -> DecodeError | None:
         """What the strict reading finds wrong already with a frame's header."""

@@ -18,7 +18,7 @@ from ..errors import BadValue, DecodeError, Incomplete, LimitExceeded, Truncated
 from ..spec import nodes as n
 from ..spec.conditions import holds
 from ..spec.conduct import When
-from ..spec.declare import Cell, tag_rows
+from ..spec.declare import Cell, Tagged, tag_rows
 from ..spec.derive import derive, reach
 from ..spec.resolve import Layout, MessageNode, size_of
 from .checksums import SUMS
@@ -85,6 +85,45 @@ def walk_incomplete(layout: Layout, data: bytes, trace: list[Seen]) -> str:
     return reader.name
 
 
+def find_end(layout: Layout, part: n.Ends, data: Any, start: int, stop: int, header: Header) -> int:
+    """Return the length of a frame that ends with its last field; Incomplete while it is not all there.
+
+    The bytes are read where they are, because a long value comes in many pieces.
+    """
+    reader = Reader(layout)
+    if isinstance(data, memoryview):
+        data, start, stop = bytes(data[start:stop]), 0, stop - start
+    reader.data = data
+    limit = start + part.most
+    reader.at, reader.end = start + header.payload, min(stop, limit)
+    try:
+        if reader.at > reader.end:
+            raise reader._too_short("the header goes on", reader.at - start, part.rule, part.name, start)
+        at, header.code_at = header.code_at, None if header.code_at is None else start + header.code_at
+        node = reader._message_node(header)
+        header.code_at = at
+        reader.code = node.code
+        in_frame = kept_fields(layout)
+        values = {name: reader._kept(node.field(name), start + place) for name, place in (header.kept or {}).items()}
+        reader._fields(tuple(f for f in node.fields if f.name not in in_frame), values, "")
+    except Truncated as error:
+        available = stop - start
+        if stop >= limit:
+            detail = f"no end within {part.most} bytes"
+            raise LimitExceeded(
+                detail, rule=part.rule, path=part.name, offset=0, limit=part.most, actual=available
+            ) from None
+        needed = max(available + 1, (error.offset or 0) - start)
+        detail = f"the frame goes on behind byte {available}"
+        raise Incomplete(
+            detail, rule="frame_incomplete", path=error.path, offset=available, needed=needed, available=available
+        ) from None
+    except DecodeError as error:
+        error.offset = (error.offset or 0) - start
+        raise
+    return reader.at - start
+
+
 class Reader:
     """Reads one frame. ``at`` moves forward, ``end`` bounds the range that is being read."""
 
@@ -99,6 +138,7 @@ class Reader:
         self.head_end: int | None = None
         self.words: list[tuple[int, bytes]] = []
         self.scope: dict[str, Any] = {}
+        self.depth = 0
         self.begun: dict[str, int] = {}
         """Where the fields of the structure that is being read begin."""
 
@@ -260,6 +300,8 @@ class Reader:
                 return self._checksum(wire, path)
             case n.Sized():
                 return self._sized(wire, path)
+            case n.Choice():
+                return self._choice(wire, path)
             case n.Length(wire=inner):
                 return self._size(inner, path, "")
             case n.Nested(struct=struct):
@@ -280,7 +322,7 @@ class Reader:
     def _take(self, size: int, path: str, rule: str) -> bytes:
         if size > self.end - self.at:
             raise self._too_short(f"{size} bytes are needed", size, rule, path, self.at)
-        raw = self.data[self.at : self.at + size]
+        raw = bytes(self.data[self.at : self.at + size])
         self.at += size
         return raw
 
@@ -350,11 +392,27 @@ class Reader:
         self.end = outer
         return value
 
-    def _size(self, wire: n.Number, path: str, what: str) -> int:
+    def _choice(self, wire: n.Choice[Any], path: str) -> Tagged:
+        at = self.at
+        if self.depth >= wire.depth:
+            detail = f"a value inside of {self.depth} others, at most {wire.depth} are allowed"
+            raise self._too_much(detail, self.depth + 1, wire.depth, "depth_limit", path, at)
+        tag = self._value(wire.tag, f"{path}.tag")
+        known = wire.known
+        if tag not in known:
+            raise self.bad(f"{tag!r} is not a known tag", "unknown_tag", f"{path}.tag", at)
+        if known[tag] is None:
+            return Tagged(tag)
+        self.depth += 1
+        value = self._value(known[tag], f"{path}.value")
+        self.depth -= 1
+        return Tagged(tag, value)
+
+    def _size(self, wire: n.Number, path: str, what: str, null: int | None = None) -> int:
         """Read a length or a count."""
         at = self.at
         size = self._int(wire, path, what) if isinstance(wire, n.Int) else self._numeral(wire, path, what)
-        if size < 0:
+        if size < 0 and size != null:
             rule = "negative_count" if what == "count" else "negative_length"
             raise self.bad(f"{what or 'length'} {size} is negative", rule, path, at)
         return size
@@ -377,7 +435,9 @@ class Reader:
     def _run(self, wire: n.Run[Any], path: str, rules: str = "") -> Any:
         at = self.at
         size = self._run_length(wire, path)
-        behind = len(wire.length) if isinstance(wire.length, bytes) else 0
+        if wire.null is not None and size == wire.null:
+            return None
+        behind = len(wire.length) if isinstance(wire.length, bytes) else len(wire.end)
         kind = "text" if wire.content in ("text", "strict_text") else "bytes"
         if size < wire.least:
             raise self.bad(f"{kind} of {size} bytes, at least {wire.least}", "text_empty", path, at)
@@ -387,15 +447,29 @@ class Reader:
         if size > self.end - self.at:
             raise self._too_short(f"{kind} of {size} bytes", size, f"{rules or kind}_fits", path, at)
         start = self.at
-        raw = self.data[start : start + size]
+        if wire.end:
+            self._check_behind(wire.end, start + size, path)
+        raw = bytes(self.data[start : start + size])
         self.at += size + behind
         return self._content(wire, raw, start, path, rules)
+
+    def _check_behind(self, end: bytes, at: int, path: str) -> None:
+        """Refuse other bytes behind a value than those that always follow it."""
+        given = self.data[at : min(at + len(end), self.end)]
+        wrong = next((i for i, (a, b) in enumerate(zip(given, end, strict=False)) if a != b), None)
+        if wrong is not None:
+            raise self.bad(f"{given.hex(' ')} follows, not {end.hex(' ')}", "terminator", path, at + wrong)
+        if len(given) < len(end):
+            raise self._too_short(f"{end!r} is needed behind it", at + len(end) - self.at, "terminator", path, at)
 
     def _run_length(self, wire: n.Run[Any], path: str) -> int:
         if wire.length is None:
             return self.end - self.at
         if isinstance(wire.length, bytes):
-            found = self.data.find(wire.length, self.at, self.end)
+            stop = self.end if wire.most is None else min(self.end, self.at + wire.most + len(wire.length))
+            found = self.data.find(wire.length, self.at, stop)
+            if found < 0 and wire.most is not None and stop - self.at == wire.most + len(wire.length):
+                return wire.most + 1  # however long it is
             if found < 0:
                 needed = self.end - self.at + 1
                 raise self._too_short(f"no {wire.length!r} ends it", needed, "terminator", path, self.at)
@@ -403,7 +477,7 @@ class Reader:
         if isinstance(wire.length, str):
             length: int = self.scope[wire.length]
             return length
-        return self._size(wire.length, path, "length")
+        return self._size(wire.length, path, "length", wire.null)
 
     def _content(self, wire: n.Run[Any], raw: bytes, at: int, path: str, rules: str) -> Any:
         if not raw and (wire.null_if_empty or wire.absent_if_empty):
@@ -431,7 +505,7 @@ class Reader:
         self._see(path, at, len(raw), value, wire.content.replace("strict_", ""))
         return value
 
-    def _many(self, wire: n.Many[Any], path: str) -> tuple[Any, ...]:
+    def _many(self, wire: n.Many[Any], path: str) -> tuple[Any, ...] | None:
         found: list[Any] = []
         if wire.count is None:
             while self.at < self.end:
@@ -440,7 +514,9 @@ class Reader:
         if isinstance(wire.count, bytes):
             return self._until(wire.element, wire.count, path)
         at = self.at
-        count = wire.count if isinstance(wire.count, int) else self._size(wire.count, path, "count")
+        count = wire.count if isinstance(wire.count, int) else self._size(wire.count, path, "count", wire.null)
+        if wire.null is not None and count == wire.null:
+            return None
         least = smallest(wire.element, self.layout)
         if count * least > self.end - self.at:
             what = f"{count} elements of at least {least} bytes"
@@ -676,7 +752,7 @@ class Reader:
                     node = self.layout.messages.get(code)
                     size = wire.size if isinstance(wire, n.Int) else wire.wire.size
                     self._see(name, at, size, code, node.name if node else "unknown")
-                case n.Kept() | n.Line() | n.Trailer() | n.Until():
+                case n.Kept() | n.Line() | n.Trailer() | n.Until() | n.Ends():
                     pass
                 case _:
                     assert_never(part)

@@ -7,6 +7,7 @@ takes the frame.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
@@ -15,14 +16,19 @@ from numpy.typing import NDArray
 
 from ..codec.frame import kept_fields, smallest, struct_fields
 from ..codec.headers import undisputed
+from ..codec.numerals import spell
+from ..codec.walk import spare_bytes
 from ..kernels import columns as k
 from ..kernels import frames as f
+from ..kernels import numerals as m
 from ..kernels.numbers import LITTLE, SIGNED
 from ..kernels.words import MAX_WORDS
 from ..spec import nodes as n
 from ..spec.columns import Column, columns
-from ..spec.declare import tag_rows
-from ..spec.resolve import Layout, MessageNode
+from ..spec.conduct import When
+from ..spec.declare import UNSET, tag_rows
+from ..spec.plain import beyond
+from ..spec.resolve import Layout, MessageNode, size_of
 from .automaton import Unsupported, build
 from .shorten_program import shorten
 
@@ -38,6 +44,18 @@ _CONTENTS = {
     "msgpack_map": k.MSGPACK_MAP,
     "json": k.NEVER,
 }
+_SUMS = {
+    "crc32": m.CRC32,
+    "crc16_modbus": m.CRC16_MODBUS,
+    "crc16_ccitt": m.CRC16_CCITT,
+    "adler32": m.ADLER32,
+    "sum8": m.SUM8,
+    "sum16": m.SUM16,
+    "xor8": m.XOR8,
+}
+Scope = dict[str, int]
+"""The registers of the fields of a structure that something else asks for."""
+Child = Callable[[n.Field], "Slots | None"]
 
 
 @dataclass
@@ -87,6 +105,8 @@ class Lowering:
         self.tags: list[int] = []
         self.cells: list[int] = []
         self.patterns: list[str] = []
+        self.constants = b""
+        self.depth = 0
         self.n_slots = 0
         self.n_lists = 0
         self.element_slots: list[int] = []
@@ -172,11 +192,10 @@ class Lowering:
     def lower(self) -> Program:
         entries: list[int] = []
         words: list[list[int]] = []
-        word_bytes = b""
         nodes = list(self.layout.messages.values())
         line = next((p for p in self.layout.frame.parts if isinstance(p, n.Line)), None)
         for node in nodes:
-            self.registers = {}
+            self.registers, self.depth = {}, 0
             start = len(self.ops)
             try:
                 if self.undecided and node.code not in undisputed(self.undecided):
@@ -193,8 +212,7 @@ class Lowering:
         ops, entries = shorten(self.ops, entries)
         if line is not None:
             for index, node in enumerate(nodes):
-                words.append([len(word_bytes), len(node.word), index, entries[index]])
-                word_bytes += node.word.encode()
+                words.append([self._constant(node.word.encode()), len(node.word), index, entries[index]])
             # Which message it is, the line itself says.
             entries = entries[-1:] * len(nodes)
         dfa, patterns = build(self.patterns)
@@ -209,7 +227,7 @@ class Lowering:
             dfa=dfa,
             patterns=patterns,
             words=np.array(words, np.int64).reshape(-1),
-            word_bytes=np.frombuffer(word_bytes or b"\0", np.uint8),
+            word_bytes=np.frombuffer(self.constants or b"\0", np.uint8),
             parts=parts,
             magic=magic,
             codes=np.array([_wrapped(node.code) for node in nodes], np.int64),
@@ -228,6 +246,7 @@ class Lowering:
         sizes = [part for part in self.layout.frame.parts if isinstance(part, n.Size)]
         return (
             not self.undecided
+            and not beyond(self.layout)
             and all(part.most is not None and not isinstance(part.wire, n.Escaped) for part in sizes)
             and not any(
                 node.head_or is not None or any(isinstance(x.wire, n.Cells) for x in node.fields)
@@ -241,29 +260,24 @@ class Lowering:
         words = 1 + sum(isinstance(x.wire, n.Word) for x in node.fields)
         if line is not None and line.most is not None and line.most > words:
             raise Unsupported("a line with more words than the message has")
-        self._kept(node)
+        self._tail()
+        scope: Scope = {}
+        self._kept(node, scope)
         rest = tuple(x for x in node.fields if not x.view_of and x.name not in in_frame)
+        body = next((x for x in rest if isinstance(x.wire, n.Body)), None)
+        plain: list[n.Field] = []
         word = 0
-        body: n.Field | None = None
-        i = 0
-        while i < len(rest):
-            declared = rest[i]
+        for declared in rest:
             if isinstance(declared.wire, n.Word):
                 word += 1
                 self._word(declared.wire, self._of(declared), word, node)
-            elif isinstance(declared.wire, n.Body):
-                body = declared
             elif isinstance(declared.wire, n.Tags):
+                self._sequence("", tuple(plain), self._of, scope)
+                plain = []
                 self._tags(declared, node)
-            elif declared.when is not None:
-                group = [declared]
-                while i + len(group) < len(rest) and rest[i + len(group)].when == declared.when:
-                    group.append(rest[i + len(group)])
-                self._group(declared.when, group, {})
-                i += len(group) - 1
-            else:
-                self._value(declared.wire, self._of(declared), declared.name)
-            i += 1
+            elif declared is not body:
+                plain.append(declared)
+        self._sequence("", tuple(plain), self._of, scope)
         if body is not None:
             self._body(body, node)
         padding = node.padding.value if node.padding is not None else b""
@@ -274,44 +288,74 @@ class Lowering:
     def _of(self, declared: n.Field) -> Slots | None:
         return self.slots.get(declared.column or declared.key)
 
-    def _kept(self, node: MessageNode) -> None:
-        """Fields in the frame header: the cursor stands behind it, so they are read by going back."""
-        for part in self.layout.frame.parts:
-            if isinstance(part, n.Kept):
-                # Kept fields have a fixed place before the payload; the frame reader leaves room for them.
-                self._kept_ops(node, part)
+    def _constant(self, value: bytes) -> int:
+        """Return where these bytes are among the constants."""
+        if value not in self.constants:
+            self.constants += value
+        return self.constants.index(value)
 
-    def _kept_ops(self, node: MessageNode, part: n.Kept) -> None:
-        if any(isinstance(p, n.Size) and isinstance(p.wire, n.Escaped) for p in self.layout.frame.parts):
-            raise Unsupported("a kept field beside an escaped length")
-        declared = node.field(part.name)
-        made = self._of(declared)
-        if made is not None:
-            back = self.layout.size_before() - self.layout.size_before(part)
-            self.emit(k.BACK, made.slot, back, declared.wire.size)
+    def _ending(self, value: bytes) -> int:
+        """Return place and size of the bytes that end something, as one number."""
+        return self._constant(value) << 8 | len(value)
+
+    def _tail(self) -> None:
+        """What stands behind the payload."""
+        for part in self.layout.frame.parts:
+            if isinstance(part, n.Trailer | n.Until):
+                value = part.value if isinstance(part, n.Trailer) else part.end
+                self.emit(k.CUT, -1, len(value), self._constant(value))
+
+    def _kept(self, node: MessageNode, scope: Scope) -> None:
+        """Fields in the frame header, which lies before the cursor."""
+        parts = [part for part in self.layout.frame.parts if isinstance(part, n.Kept)]
+        fields = [node.field(part.name) for part in parts]
+        asked = _asked_of(node.fields)
+        if all(isinstance(x.wire, n.Fixed) for x in fields) and not any(map(_is_variable, self.layout.frame.parts)):
+            for part, declared in zip(parts, fields, strict=True):
+                made = self._of(declared)
+                if made is not None:
+                    back = self.layout.size_before() - self.layout.size_before(part)
+                    self.emit(k.BACK, made.slot, back, declared.wire.size)
+            return
+        for part, declared in zip(parts, fields, strict=True):
+            self.emit(k.SEEK, -1, *self._place(part))
+            self._one(declared, self._of(declared), scope, "", asked)
+        if parts:
+            self.emit(k.SEEK, -1, 0, 1)
+
+    def _place(self, part: n.Kept) -> tuple[int, int]:
+        """Return where a part of the header is: so far from the frame's first byte (0) or the payload's (1)."""
+        parts = self.layout.frame.parts
+        at = parts.index(part)
+        if not any(map(_is_variable, parts[:at])):
+            return self.layout.size_before(part), 0
+        if not any(map(_is_variable, parts[at:])):
+            return -sum(map(self.layout.part_size, parts[at:])), 1
+        raise Unsupported("a field between two lengths of variable size")
 
     # --- values
 
-    def _value(self, wire: Any, made: Slots | None, name: str, scope: dict[str, int] | None = None) -> None:
+    def _value(self, wire: Any, made: Slots | None, name: str, scope: Scope | None = None, register: int = -1) -> None:
         slot = made.slot if made is not None else -1
         match wire:
-            case n.Int():
-                self._int(wire, slot)
+            case n.Int() | n.Bits() | n.Varint() | n.Digits():
+                self._number(wire, slot, register)
             case n.Bool(lenient=lenient):
-                self.emit(k.BOOL, slot, int(lenient))
+                self.emit(k.BOOL, slot, int(lenient), register + 1)
+            case _ if register >= 0:
+                raise Unsupported("a condition on what is no number")
             case n.Float(size=size, little=little):
+                if made is not None and made.column.wire.size != size:
+                    raise Unsupported("a column of floats of different sizes")
                 self.emit(k.INT, slot, size, LITTLE if little else 0, 0, 0, -1)
             case n.Fixed(size=size):
                 self.emit(k.FIXED, slot, size)
-            case n.Run(length=length):
-                content, least, most, absent = _content(wire)
-                if isinstance(length, n.Int):
-                    self.emit(k.RUN, slot, length.size, _flags(length) | absent, content, least, most)
-                elif length is None:
-                    self.emit(k.RUN_REST, slot, 0, absent, content, least, most)
-                else:
-                    assert scope is not None
-                    self.emit(k.RUN_REG, slot, scope[length], absent, content, least, most)
+            case n.Run():
+                self._run(wire, made, scope)
+            case n.Constant(value=value):
+                self.emit(k.CONST, -1, self._constant(value), len(value))
+            case n.Sized():
+                self._sized(wire, made, name)
             case n.Nested(struct=cls):
                 self._struct(cls, made)
             case n.Many():
@@ -321,53 +365,188 @@ class Lowering:
             case _:
                 raise Unsupported(type(wire).__name__)
 
+    def _number(self, wire: Any, slot: int, register: int = -1) -> None:
+        match wire:
+            case n.Int():
+                self._int(wire, slot, register)
+            case n.Bits(wire=whole, shift=shift, width=width):
+                if width > 63:
+                    raise Unsupported("64 bits of an integer")
+                packed = whole.size | shift << 8 | width << 16 | size_of(wire) << 24
+                self.emit(k.BITS, slot, packed, *_ranged(whole), register)
+            case n.Varint(most_bytes=most_bytes):
+                self.emit(k.VARINT, slot, most_bytes, _varint_flags(wire), 0, 0, register)
+            case n.Digits(low=low, high=high, end=end):
+                most, flags = _digits_limits(wire)
+                self.emit(k.DIGITS, slot, most, flags, low, high, register, self._ending(end))
+            case _:
+                raise Unsupported(type(wire).__name__)
+
     def _int(self, wire: n.Int, slot: int, register: int = -1) -> None:
-        flags = _flags(wire)
-        low, high = 0, 0
-        if wire.low is not None or wire.high is not None:
-            flags |= k.RANGED
-            low = wire.low if wire.low is not None else -NO_LIMIT
-            high = wire.high if wire.high is not None else NO_LIMIT
-        self.emit(k.INT, slot, wire.size, flags, low, high, register)
+        self.emit(k.INT, slot, wire.size, *_ranged(wire), register)
+
+    def _run(self, wire: n.Run[Any], made: Slots | None, scope: Scope | None) -> None:
+        slot = made.slot if made is not None else -1
+        content, least, most, absent = _content(wire)
+        if made is not None and made.column.free and getattr(made.column.wire, "content", "") != wire.content:
+            raise Unsupported("a column of different free-form values")
+        if wire.null is not None and wire.null >= 0:
+            raise Unsupported("a length that stands for no value")
+        match wire.length:
+            case n.Int(low=None, high=None) as number:
+                self.emit(k.RUN, slot, number.size, _flags(number) | absent, content, least, most)
+            case None:
+                self.emit(k.RUN_REST, slot, 0, absent, content, least, most)
+            case str() as name:
+                assert scope is not None
+                self.emit(k.RUN_REG, slot, scope[name], absent, content, least, most)
+            case bytes() as end:
+                length = self.register("length")
+                self.emit(k.FIND, -1, self._constant(end), len(end), length)
+                self.emit(k.RUN_REG, slot, length, absent, content, least, most)
+                self.emit(k.SKIP, -1, len(end))
+            case other:
+                length = self.register("length")
+                self._number(other, -1, length)
+                self.emit(k.RUN_REG, slot, length, absent, content, least, most)
+        if wire.end:
+            self.emit(k.CONST, -1, self._constant(wire.end), len(wire.end))
+
+    def _sized(self, wire: n.Sized[Any], made: Slots | None, name: str) -> None:
+        length, outer = self.register("length"), self.register(f"end {self.depth}")
+        self._number(wire.length, -1, length)
+        self.emit(k.ENTER, -1, length, outer)
+        self.depth += 1
+        self._value(wire.inner, made, name)
+        self.depth -= 1
+        self.emit(k.LEAVE, -1, outer)
 
     def _struct(self, cls: Any, made: Slots | None) -> None:
+        def child(declared: n.Field) -> Slots | None:
+            return made.children.get(declared.column or declared.key) if made is not None else None
+
         fields = struct_fields(cls, self.layout)
-        used = {x.when.field for x in fields if isinstance(x.when, n.Unless)}
-        scope: dict[str, int] = {}
-        limits = list(cls.__sum_limits__)
+        self._sequence(f"{cls.__name__}.", fields, child, {}, list(cls.__sum_limits__))
+
+    def _sequence(
+        self,
+        place: str,
+        fields: tuple[n.Field, ...],
+        child: Child,
+        scope: Scope,
+        limits: list[n.SumLimit] | None = None,
+    ) -> None:
+        """Fields one after the other."""
+        asked = _asked_of(fields)
+        spare = spare_bytes(fields)
         i = 0
         while i < len(fields):
             declared = fields[i]
-            if declared.when is not None:
+            if isinstance(declared.when, n.Unless | n.HeadReaches):
                 group = [declared]
                 while i + len(group) < len(fields) and fields[i + len(group)].when == declared.when:
                     group.append(fields[i + len(group)])
-                self._group(declared.when, group, scope, made, limits)
+                self._group(declared.when, group, scope, child, limits)
                 i += len(group)
                 continue
-            child = made.children.get(declared.column or declared.key) if made is not None else None
-            if declared.name in used:
-                scope[declared.name] = self.register(f"{cls.__name__}.{declared.name}")
-                assert isinstance(declared.wire, n.Int)
-                self._int(declared.wire, child.slot if child else -1, scope[declared.name])
-            elif isinstance(declared.wire, n.Length):
-                scope[declared.name] = self.register(f"{cls.__name__}.{declared.name}")
-                self._int(declared.wire.wire, -1, scope[declared.name])
-            else:
-                self._value(declared.wire, child, declared.name, scope)
+            is_behind = isinstance(declared.wire, n.WireOnly)
+            self._conditional(declared, child, scope, place, asked, 0 if is_behind else spare[i])
             i += 1
+
+    def _conditional(
+        self, declared: n.Field, child: Child, scope: Scope, place: str, asked: frozenset[str], spare: int
+    ) -> None:
+        """A field that may depend on others; ``spare`` bytes behind it belong to what follows."""
+        made, when = child(declared), declared.when
+        if when is None:
+            self._narrowed(declared, made, scope, place, asked, spare)
+            return
+        is_plain = declared.default is None or declared.default is UNSET or declared.default == b""
+        is_seen = not isinstance(declared.wire, n.WireOnly | n.Length)
+        inner = declared.wire.inner if isinstance(declared.wire, n.Sized) else declared.wire
+        if is_seen and (not is_plain or isinstance(inner, n.Nested | n.Cells)):
+            raise Unsupported("what an absent field is")
+        if declared.name in asked:
+            scope[declared.name] = self.register(place + declared.name)
+            self.emit(k.SET, -1, scope[declared.name], 0)
+        present = self.register(f"{place}{declared.name} present") if f"with {declared.name}" in asked else -1
+        if present >= 0:
+            self.emit(k.SET, -1, present, 0)
+        match when:
+            case n.IfLeft():
+                test, target = self.emit(k.IF_LEFT), 2
+            case n.With(field=name):
+                known = self.registers.get(f"{place}{name} present")
+                if known is None:
+                    raise Unsupported("a field that depends on one that is always there")
+                test, target = self.emit(k.WHEN, -1, known, self._condition(When(name))), 4
+            case When(field=name) if name in scope:
+                test, target = self.emit(k.WHEN, -1, scope[name], self._condition(when)), 4
+            case _:
+                raise Unsupported("a condition on what is no number here")
+        self._narrowed(declared, made, scope, place, asked, spare)
+        if present >= 0:
+            self.emit(k.SET, -1, present, 1)
+        over = self.emit(k.JUMP)
+        self.ops[test][target] = len(self.ops)
+        if declared.default == b"" and made is not None:
+            self.emit(k.EMPTY, made.slot)
+        self.ops[over][2] = len(self.ops)
+
+    def _narrowed(
+        self, declared: n.Field, made: Slots | None, scope: Scope, place: str, asked: frozenset[str], spare: int
+    ) -> None:
+        if spare:
+            self.emit(k.NARROW, -1, spare)
+        self._one(declared, made, scope, place, asked)
+        if spare:
+            self.emit(k.NARROW, -1, -spare)
+
+    def _one(self, declared: n.Field, made: Slots | None, scope: Scope, place: str, asked: frozenset[str]) -> None:
+        """A field that is there."""
+        if f"since {declared.name}" in asked:
+            self.emit(k.MARK, -1, self.register(f"{place}{declared.name} begins"))
+        if isinstance(declared.wire, n.Length):
+            scope[declared.name] = self.register(place + declared.name)
+            self._int(declared.wire.wire, -1, scope[declared.name])
+        elif isinstance(declared.wire, n.Checksum):
+            wire, since = declared.wire.wire, declared.wire.since
+            begin = self.registers.get(f"{place}{since} begins", -1) if since else -1
+            if since and begin < 0:
+                raise Unsupported("a sum from a field in the frame on")
+            self.emit(k.SUM, -1, _SUMS[declared.wire.kind], wire.size, _flags(wire), begin)
+        elif declared.name in asked:
+            scope[declared.name] = self.register(place + declared.name)
+            self._value(declared.wire, made, declared.name, scope, scope[declared.name])
+        else:
+            self._value(declared.wire, made, declared.name, scope)
+
+    def _condition(self, when: When) -> int:
+        """Return where a condition on a number is in the tables."""
+        numbers = [*when.one_of, *when.none_of]
+        if when.prefix or not all(isinstance(number, int) for number in numbers):
+            raise Unsupported("a condition on what is no number")
+        bare = 2 if when.empty else int(when.is_bare)
+        least = when.least if when.least is not None else -NO_LIMIT
+        most = when.most if when.most is not None else NO_LIMIT
+        start = len(self.cells)
+        self.cells += [least, most, when.bits, bare, len(when.one_of), *map(int, when.one_of)]
+        self.cells += [len(when.none_of), *map(int, when.none_of)]
+        return start
 
     def _group(
         self,
         when: n.Condition,
         group: list[n.Field],
-        scope: dict[str, int],
-        made: Slots | None = None,
-        limits: list[n.SumLimit] | None = None,
+        scope: Scope,
+        child: Child,
+        limits: list[n.SumLimit] | None,
     ) -> None:
         """Fields under one condition; without it, runs with a default of no bytes are empty, others absent."""
         match when:
             case n.Unless(field=name, values=values):
+                if len(values) > 2:
+                    raise Unsupported("a field that is absent for more than two values")
                 first, second = (*values, *values)[:2]
                 test = self.emit(k.JUMP_IN, -1, scope[name], first, second, 0)
                 target = 5
@@ -375,13 +554,7 @@ class Lowering:
                 test = self.emit(k.HEAD_REACHES, -1, size, 0)
                 target = 3
             case _:
-                raise Unsupported("a field that depends on what is left")
-
-        def child(declared: n.Field) -> Slots | None:
-            if made is not None:
-                return made.children.get(declared.column or declared.key)
-            return self._of(declared) if limits is None else None
-
+                raise AssertionError(f"{when!r} is for one field")
         lengths: dict[str, int] = {}
         pending = list(limits or [])
         for declared in group:
@@ -408,21 +581,35 @@ class Lowering:
     def _many(self, wire: n.Many[Any], made: Slots | None, name: str) -> None:
         list_id = made.list_id if made is not None else self._list()
         least = smallest(wire.element, self.layout)
+        size = flags = ending = 0
+        if wire.null is not None and wire.null >= 0:
+            raise Unsupported("a count that stands for no value")
         match wire.count:
             case n.Int() as count:
                 size, flags = count.size, _flags(count)
-            case None:
-                size, flags = 0, 0
+                if count.low is not None or count.high is not None:
+                    raise Unsupported("a count with limits")
+            case n.Varint() | n.Digits() as number:
+                # Registers count from 1 here: 0 is "until the end".
+                size, flags = self.register("length") + 1, k.COUNTED
+                self._number(number, -1, size - 1)
+            case None | bytes() as end:
                 if least < 1:
                     raise Unsupported("elements without bytes until the end")
-            case int() as number:
-                size, flags = -number, 0
+                if end is not None:
+                    flags, ending = k.ENDED, self._ending(end)
+            case int() as fixed:
+                size = -fixed
             case _:
-                assert_never(wire.count)
-        at = self.emit(k.LIST, made.slot if made is not None else -1, size, flags, least, list_id, 0)
+                raise Unsupported("a list of another kind")
+        if self.depth >= k.MAX_NESTING:
+            raise Unsupported("lists in lists in lists")
+        self.depth += 1
+        at = self.emit(k.LIST, made.slot if made is not None else -1, size, flags, least, list_id, 0, ending)
         self._value(wire.element, made.children["element"] if made is not None else None, name)
-        self.emit(k.NEXT)
+        self.emit(k.NEXT, -1, ending)
         self.ops[at][6] = len(self.ops)
+        self.depth -= 1
 
     def _cells(self, wire: n.Cells[Any], made: Slots | None, closer: int) -> None:
         table = len(self.cells)
@@ -550,32 +737,94 @@ class Lowering:
     def _parts(self) -> tuple[Ints, NDArray[np.uint8]]:
         rows: list[list[int]] = []
         magic = b""
-        for part in self.layout.frame.parts:
+        parts = self.layout.frame.parts
+        for part in parts:
+            row: list[int]
             match part:
                 case n.Magic(value=value):
-                    rows.append([f.MAGIC, len(value), 0, len(magic), 0, 0])
+                    row = [f.MAGIC, len(value), 0, len(magic)]
                     magic += value
-                case n.Size(wire=n.Escaped(escape=escape, wide=wide), least=least):
+                case n.Size(wire=n.Escaped(escape=escape, wide=wide), least=least, plus=0):
                     # While the dialect is not known, a wide length is left to the search for it.
-                    rows.append([f.ESCAPED, 1, _flags(wide), least, escape, -1 if self.undecided else wide.size])
-                case n.Size(wire=wire, counts=counts, least=least, most=most):
-                    kind = f.SIZE_WHOLE if counts == "whole" else f.SIZE_AFTER
-                    limit = most if most is not None else NO_LIMIT
-                    rows.append([kind, wire.size, _flags(wire), least, limit, 0])
+                    row = [f.ESCAPED, 1, _flags(wide), least, escape, -1 if self.undecided else wide.size]
+                case n.Size(wire=wire, counts=counts, least=least, most=most, plus=plus):
+                    limits = [least, most if most is not None else NO_LIMIT, plus]
+                    whole = f.WHOLE if counts == "whole" else 0
+                    match wire:
+                        case n.Int():
+                            row = [f.SIZE_WHOLE if whole else f.SIZE_AFTER, wire.size, _flags(wire), *limits]
+                        case n.Varint(most_bytes=most_bytes):
+                            row = [f.VARINT, 1, _varint_flags(wire) | whole, *limits, most_bytes]
+                        case n.Digits(low=low, high=high, end=end) if end:
+                            digits, flags = _digits_limits(wire)
+                            limits = [max(least, low), min(limits[1], high), plus]
+                            row = [f.DIGITS, 1, flags | whole, *limits, digits, len(magic) << 8 | len(end)]
+                            magic += end
+                        case _:
+                            raise Unsupported(f"a length that is {wire!r}")
                 case n.Head(wire=wire, least=least, most=most, body_most=body_most):
                     limit = body_most if body_most is not None else NO_LIMIT
-                    rows.append([f.HEAD, wire.size, _flags(wire), least, most, limit])
-                case n.Code(wire=wire):
-                    rows.append([f.CODE, wire.size, _flags(wire), 0, 0, 0])
-                case n.Kept(name=name):
-                    rows.append([f.KEPT, next(iter(self.layout.messages.values())).field(name).wire.size, 0, 0, 0, 0])
+                    row = [f.HEAD, wire.size, _flags(wire), least, most, limit]
+                case n.Code(wire=n.Int() as wire):
+                    row = [f.CODE, wire.size, _flags(wire), 0, -1, wire.size]
+                case n.Code(wire=n.Bits(wire=whole_wire, shift=shift, width=width) as wire) if width < 64:
+                    row = [f.CODE, size_of(wire), _flags(whole_wire), shift, (1 << width) - 1, whole_wire.size]
+                case n.Kept():
+                    row = [f.KEPT, self.layout.part_size(part)]
                 case n.Line():
-                    rows.append([f.LINE, 0, 0, 0, 0, 0])
-                case n.Trailer() | n.Until():
-                    raise AssertionError(f"{part!r} is for the exact reader")
+                    row = [f.ONLY, 0]
+                case n.Trailer(value=value):
+                    row = [f.TAIL, 0, 0, len(value)]
+                case n.Until(end=end, most=most):
+                    row = [f.UNTIL, 0, 0, most, len(magic), len(end)]
+                    magic += end
                 case _:
-                    assert_never(part)
+                    raise Unsupported(f"{part!r} in a frame")
+            rows.append(row + [0] * (f.NUMBERS_PER_PART - len(row)))
+        if not any(isinstance(part, n.Code | n.Line) for part in parts):
+            rows.append([f.ONLY] + [0] * (f.NUMBERS_PER_PART - 1))
         return np.array(rows, np.int64).reshape(-1), np.frombuffer(magic or b"\0", np.uint8)
+
+
+def _asked_of(fields: tuple[n.Field, ...]) -> frozenset[str]:
+    """What later fields ask of earlier ones: the value of ``x``, where it begins, whether it is there."""
+    asked: set[str] = set()
+    for declared in fields:
+        match declared.when:
+            case n.Unless(field=name) | When(field=name):
+                asked.add(name.partition(".")[0])
+            case n.With(field=name):
+                asked.add(f"with {name}")
+        if isinstance(declared.wire, n.Checksum) and declared.wire.since:
+            asked.add(f"since {declared.wire.since}")
+    return frozenset(asked)
+
+
+def _is_variable(part: n.Part) -> bool:
+    """Whether a part of the header has no fixed size."""
+    return isinstance(part, n.Size) and not isinstance(part.wire, n.Int)
+
+
+def _varint_flags(wire: n.Varint) -> int:
+    return (m.LENIENT if wire.lenient else 0) | (m.HIGH_FIRST if wire.high_first else 0)
+
+
+def _digits_limits(wire: n.Digits) -> tuple[int, int]:
+    """Return the most digits that the kernel reads, and flags."""
+    most = m.MOST_DIGITS[wire.base]
+    if wire.lenient:
+        most = min(most, 4 * max(len(spell(wire, wire.low)), len(spell(wire, wire.high))) - 1)
+    flags = (m.LENIENT if wire.lenient else 0) | (m.HEX if wire.base == 16 else 0)
+    return most, flags | (m.MAY_BE_NEGATIVE if wire.low < 0 else 0)
+
+
+def _ranged(wire: n.Int) -> tuple[int, int, int]:
+    """Return flags, lowest and highest value of an integer."""
+    if wire.low is None and wire.high is None:
+        return _flags(wire), 0, 0
+    low = wire.low if wire.low is not None else -NO_LIMIT
+    high = wire.high if wire.high is not None else NO_LIMIT
+    return _flags(wire) | k.RANGED, low, high
 
 
 def _flags(wire: n.Int) -> int:
@@ -584,6 +833,8 @@ def _flags(wire: n.Int) -> int:
 
 def _content(wire: n.Run[Any]) -> tuple[int, int, int, int]:
     content = _CONTENTS[wire.content]
+    if wire.content == "strict_text" and wire.charset != "utf-8":
+        content = k.NEVER
     most = wire.most if wire.most is not None else NO_LIMIT
     absent = k.MAY_BE_EMPTY if wire.null_if_empty or wire.absent_if_empty else 0
     return content, wire.least, most, absent

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from ..codec.content import dump_json, show_free, show_json
+from ..codec.json import show_choice
 from ..spec import nodes as n
 from ..spec.columns import Column, columns
 from ..spec.derive import derive, looked_into
@@ -44,7 +45,7 @@ def row_of(message: Any, wanted: frozenset[str] | None = None) -> dict[str, Any]
             continue
         value = getattr(message, field.name)
         if value is not UNSET and (value is not None or table[name].free):
-            row[name] = _cell(table[name], value, field.key, raw_text)
+            row[name] = _cell(table[name], value, field.key, raw_text, layout)
     for made in node.derived:
         if wanted is None or made.name in wanted:
             row[made.name] = derive(made.how, message)
@@ -56,15 +57,17 @@ def row_of(message: Any, wanted: frozenset[str] | None = None) -> dict[str, Any]
     return row
 
 
-def _cell(column: Column, value: Any, path: str, raw_text: dict[str, bytes]) -> Any:
+def _cell(column: Column, value: Any, path: str, raw_text: dict[str, bytes], layout: Layout) -> Any:
     if column.free:
-        return render(value, column)
+        return render(value, column, layout)
+    if value is None:
+        return None
     match column.kind:
         case "struct":
-            return _struct(column, value, path, raw_text)
+            return _struct(column, value, path, raw_text, layout)
         case "list":
             element = column.children["element"]
-            return [_cell(element, item, f"{path}[{i}]", raw_text) for i, item in enumerate(value)]
+            return [_cell(element, item, f"{path}[{i}]", raw_text, layout) for i, item in enumerate(value)]
         case "cells":
             return [_typed(cell) for cell in value]
         case "order":
@@ -84,7 +87,7 @@ def _text(value: str, path: str, raw_text: dict[str, bytes]) -> str | None:
     return value
 
 
-def _struct(column: Column, value: Any, path: str, raw_text: dict[str, bytes]) -> dict[str, Any]:
+def _struct(column: Column, value: Any, path: str, raw_text: dict[str, bytes], layout: Layout) -> dict[str, Any]:
     found: dict[str, Any] = {}
     is_table = isinstance(column.wire, n.Tags)
     names = {(f.column or f.key): f.name for f in value.__wire_fields__}
@@ -97,7 +100,9 @@ def _struct(column: Column, value: Any, path: str, raw_text: dict[str, bytes]) -
         inner = getattr(value, names[name])
         if inner is UNSET or (is_table and name not in value.order):
             continue
-        found[name] = _cell(child, inner, f"{path}.{name}", raw_text) if inner is not None or child.free else None
+        found[name] = (
+            _cell(child, inner, f"{path}.{name}", raw_text, layout) if inner is not None or child.free else None
+        )
     return found
 
 
@@ -111,6 +116,9 @@ def _typed(cell: Any) -> dict[str, Any]:
     return typed
 
 
-def render(value: Any, column: Column) -> str:
+def render(value: Any, column: Column, layout: Layout | None = None) -> str:
     """A free-form value as JSON text."""
+    if isinstance(column.wire, n.Choice):
+        assert layout is not None
+        return dump_json(show_choice(column.wire, value, layout))
     return dump_json(show_json(value) if column.wire.content == "json" else show_free(value))

@@ -15,6 +15,7 @@ import msgspec
 
 from ..codec.content import read_shown_free
 from ..codec.frame import struct_fields
+from ..codec.json import read_choice
 from ..errors import EncodeError
 from ..spec import nodes as n
 from ..spec.declare import Cell, tag_rows
@@ -88,6 +89,12 @@ class _Reader:
             return UNSET
         return self.value(field.wire, value, path)
 
+    def _choice(self, wire: n.Choice[Any], value: Any, path: str) -> Any:
+        try:
+            return read_choice(wire, self._json(value, path), self.layout)
+        except ValueError as error:
+            raise EncodeError(str(error), rule="field_type", path=path) from None
+
     def value(self, wire: Any, value: Any, path: str) -> Any:
         match wire:
             case n.Int():
@@ -98,6 +105,10 @@ class _Reader:
                 return read_shown_free(self._json(value, path))
             case n.Run(content="json"):
                 return self._json(value, path)
+            case n.Choice():
+                return self._choice(wire, value, path)
+            case n.Run(null=int()) | n.Many(null=int()) if value is None and path not in self.raw_text:
+                return None
             case n.Sized(inner=inner):
                 return self.value(inner, value, path)
             case n.Nested(struct=cls):

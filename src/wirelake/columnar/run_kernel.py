@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ..kernels import columns as k
 from ..kernels import frames as f
 from ..spec.resolve import Layout
+from .automaton import Unsupported
 from .kernel_program import Lowering, Program
 from .to_arrow import Filled
 
@@ -20,8 +21,12 @@ _MAX_GROWTH = 16
 
 
 @lru_cache(maxsize=128)
-def fast_for(layout: Layout, wanted: tuple[str, ...], undecided: tuple[Layout, ...]) -> Fast:
-    return Fast(Lowering(layout, wanted, undecided).lower())
+def fast_for(layout: Layout, wanted: tuple[str, ...], undecided: tuple[Layout, ...]) -> Fast | None:
+    """Return the kernel with its program; None if it does not know how such frames are told apart."""
+    try:
+        return Fast(Lowering(layout, wanted, undecided).lower())
+    except Unsupported:
+        return None
 
 
 class Fast:

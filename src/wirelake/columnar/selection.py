@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from ..errors import DecodeError
 from ..spec import nodes as n
 from ..spec.columns import columns as table_columns
-from ..spec.plain import beyond
 from ..spec.resolve import Layout
 from .message_to_row import row_of
 from .nulls import nulls
@@ -49,7 +48,7 @@ class Selection:
 
     def fast(self, layout: Layout, undecided: tuple[Layout, ...]) -> Any:
         """Return the kernel with its program for a layout; None without numba, and for what the kernel cannot read."""
-        module = load_kernel() if not beyond(layout) else None
+        module = load_kernel()
         return module.fast_for(layout, self.fields, undecided) if module is not None else None
 
     def of_messages(self, messages: list[tuple[int, Any]]) -> pa.RecordBatch:

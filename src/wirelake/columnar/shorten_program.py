@@ -10,7 +10,9 @@ from ..kernels import columns as k
 
 Op = list[int]
 NO_SLOT = -1
-TARGET = {k.JUMP: 2, k.JUMP_IN: 5, k.HEAD_REACHES: 3, k.IF_REG: 3, k.IF_EMPTY: 2, k.IF_LEFT: 2, k.LIST: 6}
+TARGET = {
+    k.JUMP: 2, k.JUMP_IN: 5, k.HEAD_REACHES: 3, k.IF_REG: 3, k.IF_EMPTY: 2, k.IF_LEFT: 2, k.LIST: 6, k.WHEN: 4,
+}  # fmt: skip
 """Which operand of an operation says where to go on."""
 SKIP_OPERAND = 7
 """Which operand of INT and RUN says how many bytes to pass over first."""
@@ -49,6 +51,8 @@ def _plain(op: Op) -> Op:
         return [k.SKIP, NO_SLOT, op[2], 0, 0, 0, 0, 0]
     if op[0] == k.INT and op[1] == NO_SLOT and not op[3] & k.RANGED and op[6] < 0:
         return [k.SKIP, NO_SLOT, op[2], 0, 0, 0, 0, 0]
+    if op[0] == k.BITS and op[1] == NO_SLOT and not op[3] & k.RANGED and op[6] < 0:
+        return [k.SKIP, NO_SLOT, op[2] >> 24, 0, 0, 0, 0, 0]
     return list(op)
 
 

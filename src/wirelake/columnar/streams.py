@@ -19,9 +19,8 @@ from ..codec.frame import read_header
 from ..codec.outline import outlines_for
 from ..codec.stream import Decoded, Lost, Readings, StreamDecoder
 from ..errors import DecodeError, Incomplete
-from ..spec.plain import beyond
 from ..spec.resolve import Layout
-from .selection import Selection, concat, load_kernel
+from .selection import Selection, concat
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -447,7 +446,7 @@ class _Decoding:
 
     def _keep(self, number: int, messages: list[tuple[int, Any]]) -> None:
         """Keep messages that a stream decoder found: their frames are decoded with the others that were judged."""
-        if load_kernel() is None or beyond(self.readings.fallback):
+        if self._fast(UNPROVED, self.no_columns) is None:
             self.slow += [(number, start, message) for start, message in messages]
             return
         self.decoded.update(messages)

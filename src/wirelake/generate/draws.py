@@ -13,15 +13,19 @@ import msgspec
 from ..codec.frame import struct_fields
 from ..codec.walk import read_word
 from ..spec import nodes as n
+from ..spec.check import holds_choice
 from ..spec.conditions import holds
 from ..spec.conduct import When
-from ..spec.declare import Cell
+from ..spec.declare import Cell, Tagged
 from ..spec.derive import reach
 from ..spec.resolve import Layout
 from .patterns import texts
 
 UNSET = msgspec.UNSET
 TRIES = 24
+_DEEP = 3
+_NULLS = 0.1
+"""How often a value that may be null is."""
 
 Values = dict[str, Any]
 """The values drawn so far, by field name; keys that no field can have hold what later fields must know."""
@@ -33,6 +37,7 @@ class Draw(NamedTuple):
 
     rng: Random
     size: float = 1.0
+    depth: int = 0
 
 
 Maker = Callable[[Draw], Any]
@@ -194,7 +199,13 @@ def random_map(draw: Draw, *, binary: bool, depth: int = 0) -> dict[Any, Any]:
     return entries
 
 
+def _or_null(make: Maker) -> Maker:
+    return lambda draw: None if draw.rng.random() < _NULLS else make(draw)
+
+
 def _run(wire: n.Run[Any], most: int | None = None) -> Maker:
+    if wire.null is not None:
+        return _or_null(_run(replace(wire, null=None), most))
     least = wire.least
     limits = [limit for limit in (wire.most, most) if limit is not None]
     if isinstance(wire.length, n.Int):
@@ -246,6 +257,8 @@ def value_maker(wire: Any, layout: Layout) -> Maker:
             return _int(_as_int(wire))
         case n.Sized(inner=inner):
             return value_maker(inner, layout)
+        case n.Choice():
+            return _choice(wire, layout)
         case n.Bool():
             return lambda draw: draw.rng.random() < 0.5
         case n.Float():
@@ -264,11 +277,32 @@ def value_maker(wire: Any, layout: Layout) -> Maker:
             raise AssertionError(f"{wire!r} is not a wire node")
 
 
+def _choice(wire: n.Choice[Any], layout: Layout) -> Maker:
+    """Return what draws a case; what is deep inside holds no further choices."""
+    known = wire.known
+    flat = [tag for tag, case in known.items() if not holds_choice(case)]
+    tags = list(known)
+    makers: dict[Any, Maker] = {}
+
+    def make(draw: Draw) -> Tagged:
+        is_deep = draw.depth >= min(wire.depth - 1, _DEEP)
+        tag = _pick(draw.rng, flat if is_deep else tags)
+        if known[tag] is None:
+            return Tagged(tag)
+        if tag not in makers:
+            makers[tag] = value_maker(known[tag], layout)
+        return Tagged(tag, makers[tag](draw._replace(depth=draw.depth + 1)))
+
+    return make
+
+
 def _counting(count: n.Number) -> n.Int:
     return count if isinstance(count, n.Int) else _as_int(count)
 
 
 def _many(wire: n.Many[Any], layout: Layout) -> Maker:
+    if wire.null is not None:
+        return _or_null(_many(replace(wire, null=None), layout))
     element = value_maker(wire.element, layout)
     count = wire.count
     if isinstance(count, int):

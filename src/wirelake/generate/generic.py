@@ -72,7 +72,8 @@ class _Talk:
         self.asked: set[Any] = set()
         self.last_reply: tuple[Direction, MessageNode, Any] | None = None
         self.parts = stage.layout.protocol.conduct.parts
-        self.replies = {node.answer for node in self.layout.messages.values() if node.answer is not None}
+        self.replies = {code for node in self.layout.messages.values() for code in node.answers}
+        self.in_order = stage.layout.protocol.conduct.matching.in_order
         named = (self.layout.named(part.reply) for part in self.parts if part.part == REQUEST)
         self.replies |= {node.code for node in named if node is not None}
 
@@ -117,7 +118,7 @@ class _Talk:
             self.link.send(direction, message)
         else:
             exchange, correlation = self._ask(direction, node, message)
-            is_lost = self.stage.chance(_NO_REPLY)
+            is_lost = self.stage.chance(_NO_REPLY) and not self.in_order
             if not is_lost or self._waits_after(direction, node):
                 self.open.append((exchange, reply, correlation))
         self.state = self._next(direction, node) or self.state
@@ -133,10 +134,12 @@ class _Talk:
 
     def _reply_to(self, direction: Direction, node: MessageNode, message: Any) -> MessageNode | None:
         """Return the message that replies to this one, if one does."""
-        found = self.layout.messages[node.answer] if node.answer is not None else None
+        answers = [self.layout.messages[code] for code in node.answers]
+        found = None if not answers else self.stage.pick(answers) if len(answers) > 1 else answers[0]
         for part in self.parts:
             if _selects(part, direction, node, message):
-                found = self.layout.named(part.reply) if part.part == REQUEST else None
+                named = self.layout.named(part.reply) if part.part == REQUEST else None
+                found = found if named is not None and part.reply == node.name and found is not None else named
         return found
 
     def _waits_after(self, direction: Direction, node: MessageNode) -> bool:
@@ -255,7 +258,7 @@ class _Talk:
         possible = [entry for entry in self.open if self._may_reply(entry)]
         if not possible:
             return False
-        entry = self.stage.pick(possible[:4])
+        entry = possible[0] if self.in_order else self.stage.pick(possible[:4])
         self.open.remove(entry)
         exchange, node, correlation = entry
         message = self._reply_with(node, correlation)

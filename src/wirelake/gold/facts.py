@@ -119,7 +119,7 @@ class _Plan:
 @lru_cache(maxsize=64)
 def _plan(protocol: n.Protocol) -> _Plan:
     about = [cls.__message__ for cls in protocol.messages]
-    replies = {one["answer"] for one in about if one["answer"] is not None}
+    replies = {code for one in about for code in one["answers"]}
     roles = places(protocol)
     with_roles = [place.path[0] for listed in roles.values() for place in listed]
     return _Plan(

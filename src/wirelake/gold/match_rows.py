@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -87,6 +88,16 @@ def _is_long_past(rows: MatchRows, found: MatchRows) -> Mask:
     return np.asarray(has_ended & (last - found.done_ordinal >= codes.RECENT), np.bool_)
 
 
+@lru_cache(maxsize=64)
+def _groups(matching: Matching) -> dict[int, int]:
+    """Return for each reply that may come in the place of another the first of all that are tied to it so."""
+    first: dict[int, int] = {}
+    for declared, sent in () if matching.in_order else sorted(matching.instead):
+        old, new = first.setdefault(sent, sent), first.setdefault(declared, declared)
+        first = {code: new if group == old else group for code, group in first.items()}
+    return first
+
+
 class FactColumns:
     """The columns of one protocol's facts that matching reads, and what they make a row."""
 
@@ -123,7 +134,8 @@ class FactColumns:
         that is called a heartbeat, also to replies to their own.
         """
         table, how = self.facts.table, self.conduct.pieces
-        judged = self.named & ~self.is_control & ~(flags(table["heartbeat"]) & self.is_reply & (self.facts.side == 0))
+        named = self.named | self.conduct.matching.in_order
+        judged = named & ~self.is_control & ~(flags(table["heartbeat"]) & self.is_reply & (self.facts.side == 0))
         if how is not None and not how.per_stream:
             judged &= ~self.is_reply | (self.piece <= 0)
         return np.asarray(judged, np.bool_)
@@ -196,7 +208,7 @@ class FactColumns:
             codes.REPEATABLE: np.isin(self.facts.code, list(matching.repeatable)),
             codes.ADDRESSED: valid(table["address"]) & self.stream,
         }
-        bits = np.full(len(self.step), codes.SHARED if matching.shared else 0, np.int16)
+        bits = np.full(len(self.step), codes.SHARED if matching.shared or matching.in_order else 0, np.int16)
         for bit, mask in masks.items():
             bits |= mask.astype(np.int16) * np.int16(bit)
         return bits
@@ -210,7 +222,7 @@ class FactColumns:
         It is a hash of 64 bits: that two keys of a million are taken for one happens once in 10 million feeds.
         """
         names = arrays.mixed(arrays.hashed(self.correlation), self._connection_hashes())
-        pair = self.pair
-        for declared, sent in self.conduct.matching.instead:
-            pair = np.where(pair == sent, declared, pair)
+        pair = np.zeros_like(self.pair) if self.conduct.matching.in_order else self.pair
+        for code, first in _groups(self.conduct.matching).items():
+            pair = np.where(self.pair == code, first, pair)
         return arrays.mixed(names, np.where(self.stream, 0, 1 + pair * 2 + self.asker))

@@ -17,15 +17,20 @@ from numpy.typing import NDArray
 from .content import MAX_DEPTH, is_msgpack, is_utf8
 from .memory import at, behind, store, widened
 from .numbers import read_int
+from .numerals import FOUND, checksum, find_bytes, holds, read_digits, read_varint, same_bytes
 from .words import MAX_WORDS, decimal, matches, same_word, split_line
 
 # Operations; their operands are named beside the code that runs them.
 END, INT, FIXED, RUN, RUN_REG, RUN_REST, JUMP, JUMP_IN, EMPTY, SUM_MOST = range(10)
 LIST, NEXT, BOOL, TAGS, CELLS, BODY, HEAD_REACHES, IF_LEFT, DECLINE, LINE = range(10, 20)
 WORD_CODE, WORD, IF_REG, IF_EMPTY, DECLINE_IF_LESS, END_VIEWS, BACK, SKIP, PAIR = range(20, 29)
+BITS, VARINT, DIGITS, CONST, FIND, SUM, MARK, SET, WHEN = range(29, 38)
+SEEK, CUT, NARROW, ENTER, LEAVE = range(38, 43)
 
 # More flags of an integer, and of a run whose content may be empty.
 RANGED, MAY_BE_EMPTY = 4, 8
+# Flags of a list: its count is in a register; it ends with certain bytes.
+COUNTED, ENDED = 16, 32
 NO_LIMIT = 1 << 62
 # Contents of a run.
 RAW, TEXT, MSGPACK, MSGPACK_MAP, NEVER = range(5)
@@ -240,18 +245,31 @@ def run_program(
                     break
             elif op == LIST:
                 # a size of count (0: until the range ends; -n: n elements), b flags, c least element, d list, e end
+                # f place and size of the bytes that end it
                 size = at(prog, pc8 + 2)
                 if size > 0:
-                    if p + size > lim:
-                        outcome = DECLINED
-                        break
-                    count = read_int(buf, size_of_buf, p, size, at(prog, pc8 + 3))
-                    p += size
+                    if at(prog, pc8 + 3) & COUNTED:
+                        count = at(regs, size - 1)
+                    else:
+                        if p + size > lim:
+                            outcome = DECLINED
+                            break
+                        count = read_int(buf, size_of_buf, p, size, at(prog, pc8 + 3))
+                        p += size
                     if count < 0 or count > lim - p or count * at(prog, pc8 + 4) > lim - p:
                         outcome = DECLINED
                         break
                 elif size < 0:
                     count = -size
+                elif at(prog, pc8 + 3) & ENDED:
+                    ends = at(prog, pc8 + 7)
+                    count = np.int64(-2)
+                    if same_bytes(buf, p, lim, behind(word_bytes, ends >> 8), ends & 255):
+                        p += ends & 255
+                        count = np.int64(0)
+                    elif p >= lim:
+                        outcome = DECLINED
+                        break
                 else:
                     count = np.int64(-1)
                 if count == 0 or (count < 0 and p >= lim):
@@ -270,10 +288,19 @@ def run_program(
                     store(ordinal, level, at(elements, which))
                     store(elements, which, at(elements, which) + 1)
             elif op == NEXT:
+                # a place and size of the bytes that end the list
                 inner = level - 1
                 left = at(loop_left, inner)
                 count = at(loop_count, inner)
                 more = p < lim if left < 0 else count < left
+                if left == -2:
+                    ends = at(prog, pc8 + 2)
+                    if same_bytes(buf, p, lim, behind(word_bytes, ends >> 8), ends & 255):
+                        p += ends & 255
+                        more = False
+                    elif not more:
+                        outcome = DECLINED
+                        break
                 if more:
                     which = at(loop_list, inner)
                     store(loop_count, inner, count + 1)
@@ -287,10 +314,12 @@ def run_program(
                         outcome = FULL
                         break
             elif op == BOOL:
-                # a lenient
+                # a lenient, b register and 1, or 0
                 if p >= lim or (at(buf, p) > 1 and at(prog, pc8 + 2) == 0):
                     outcome = DECLINED
                     break
+                if at(prog, pc8 + 3) > 0:
+                    store(regs, at(prog, pc8 + 3) - 1, np.int64(at(buf, p) != 0))
                 if slot >= 0 and not put(out, room, fill, slot, at(ordinal, level), 1 if at(buf, p) != 0 else 0, 0):
                     outcome = FULL
                     break
@@ -392,6 +421,106 @@ def run_program(
                 if slot >= 0 and not put(out, room, fill, slot, at(ordinal, level), value, length):
                     outcome = FULL
                     break
+            elif op == BITS:
+                # a size, lowest bit, width and bytes to go on, one byte each; b flags, c low, d high, e register
+                packed = at(prog, pc8 + 2)
+                size = packed & 255
+                flags = at(prog, pc8 + 3)
+                if p + size > lim:
+                    outcome = DECLINED
+                    break
+                value = read_int(buf, size_of_buf, p, size, flags)
+                value = (value >> (packed >> 8 & 255)) & ((np.int64(1) << (packed >> 16 & 255)) - 1)
+                p += packed >> 24
+                if flags & RANGED and (value < at(prog, pc8 + 4) or value > at(prog, pc8 + 5)):
+                    outcome = DECLINED
+                    break
+                if at(prog, pc8 + 6) >= 0:
+                    store(regs, at(prog, pc8 + 6), value)
+                if slot >= 0 and not put(out, room, fill, slot, at(ordinal, level), value, 0):
+                    outcome = FULL
+                    break
+            elif op == VARINT or op == DIGITS:  # noqa: SIM109
+                # a most bytes or digits, b flags, c low, d high, e register, f place and size of the end of digits
+                if op == VARINT:
+                    found, value, p = read_varint(buf, p, lim, at(prog, pc8 + 2), at(prog, pc8 + 3))
+                else:
+                    ends = at(prog, pc8 + 7)
+                    found, value, p = read_digits(
+                        buf, p, lim, at(prog, pc8 + 3), at(prog, pc8 + 2), behind(word_bytes, ends >> 8), ends & 255,
+                        at(prog, pc8 + 4), at(prog, pc8 + 5),
+                    )  # fmt: skip
+                if found != FOUND:
+                    outcome = DECLINED
+                    break
+                if at(prog, pc8 + 6) >= 0:
+                    store(regs, at(prog, pc8 + 6), value)
+                if slot >= 0 and not put(out, room, fill, slot, at(ordinal, level), value, 0):
+                    outcome = FULL
+                    break
+            elif op == CONST:
+                # a place and b size of what must be here
+                size = at(prog, pc8 + 3)
+                if not same_bytes(buf, p, lim, behind(word_bytes, at(prog, pc8 + 2)), size):
+                    outcome = DECLINED
+                    break
+                p += size
+            elif op == FIND:
+                # a place and b size of what is searched, c register: how many bytes are before it
+                place = find_bytes(buf, size_of_buf, p, lim, behind(word_bytes, at(prog, pc8 + 2)), at(prog, pc8 + 3))
+                if place < 0:
+                    outcome = DECLINED
+                    break
+                store(regs, at(prog, pc8 + 4), place - p)
+            elif op == SUM:
+                # a kind, b size, c flags, d register of its first byte, or -1
+                size = at(prog, pc8 + 3)
+                begin = start if at(prog, pc8 + 5) < 0 else at(regs, at(prog, pc8 + 5))
+                if p + size > lim or read_int(buf, size_of_buf, p, size, at(prog, pc8 + 4)) != checksum(
+                    buf, begin, p, at(prog, pc8 + 2)
+                ):
+                    outcome = DECLINED
+                    break
+                p += size
+            elif op == MARK:
+                # a register: where we are
+                store(regs, at(prog, pc8 + 2), p)
+            elif op == SET:
+                # a register, b value
+                store(regs, at(prog, pc8 + 2), at(prog, pc8 + 3))
+            elif op == WHEN:
+                # a register, b place of the condition, c target: jumps if it does not hold
+                if not holds(behind(cells, at(prog, pc8 + 3)), at(regs, at(prog, pc8 + 2))):
+                    pc = at(prog, pc8 + 4)
+            elif op == SEEK:
+                # a distance from the first byte of the frame or, if b, of the payload
+                p = start + at(prog, pc8 + 2) + (at(payloads, i) if at(prog, pc8 + 3) else 0)
+            elif op == CUT:
+                # a size of what stands behind the payload, b its place
+                end -= at(prog, pc8 + 2)
+                lim = end
+                if not same_bytes(
+                    buf, end, end + at(prog, pc8 + 2), behind(word_bytes, at(prog, pc8 + 3)), at(prog, pc8 + 2)
+                ):
+                    outcome = DECLINED
+                    break
+            elif op == NARROW:
+                # a bytes by which the range ends earlier
+                lim -= at(prog, pc8 + 2)
+            elif op == ENTER:
+                # a register of the size of a range, b register that keeps the end of the outer one
+                size = at(regs, at(prog, pc8 + 2))
+                if size < 0 or size > lim - p:
+                    outcome = DECLINED
+                    break
+                store(regs, at(prog, pc8 + 3), lim)
+                lim = p + size
+            elif op == LEAVE:
+                # a register of the end of the outer range
+                if p != lim:
+                    outcome = DECLINED
+                    break
+                lim = at(regs, at(prog, pc8 + 2))
             else:
                 outcome = DECLINED
                 break

@@ -1,6 +1,7 @@
 """The framing kernel: finds frame boundaries by walking headers; and the kernel that frames and decodes in turn.
 
-``parts`` describes a frame header, six numbers a part: kind, size, flags, a, b, c (see ``columnar/kernel_program.py``).
+``parts`` describes a frame header, eight numbers a part: kind, size, flags, a to e
+(see ``columnar/kernel_program.py``).
 """
 
 from __future__ import annotations
@@ -10,9 +11,14 @@ from numba import njit
 
 from .columns import ACCEPTED, run_program
 from .memory import at, pointer, prefetch, store
+from .memory import behind as place_behind
 from .numbers import read_int
+from .numerals import FOUND, MISSING, find_bytes, read_digits, read_varint
 
-MAGIC, SIZE_WHOLE, SIZE_AFTER, ESCAPED, HEAD, CODE, KEPT, LINE = range(8)
+MAGIC, SIZE_WHOLE, SIZE_AFTER, ESCAPED, HEAD, CODE, KEPT, ONLY, VARINT, DIGITS, TAIL, UNTIL = range(12)
+WHOLE = 16
+"""A flag of a number that is a length: it counts from the first byte of the frame."""
+NUMBERS_PER_PART = 8
 
 GOOD, SHORT, ODD = range(3)
 
@@ -159,7 +165,7 @@ def next_frame(
     ``spare`` is the number of a frame that may be overwritten.
     """
     width = np.int64(0)
-    for part in range(0, size_of_parts, 6):
+    for part in range(0, size_of_parts, NUMBERS_PER_PART):
         width += at(parts, part + 1)
     for place in range(position, min(position + SEARCHED, end - width)):
         behind = place
@@ -204,8 +210,9 @@ def read_frames(
         message = np.int64(-1)
         code_at = np.int64(-1)
         code_part = np.int64(0)
+        tail = np.int64(0)
         outcome = np.int64(GOOD)
-        for part in range(0, size_of_parts, 6):
+        for part in range(0, size_of_parts, NUMBERS_PER_PART):
             kind = at(parts, part)
             size = at(parts, part + 1)
             if behind + size > end:
@@ -215,12 +222,12 @@ def read_frames(
                 code_at = behind
                 code_part = part
             elif kind == SIZE_WHOLE or kind == SIZE_AFTER:  # noqa: SIM109 (Numba is quicker this way)
-                # a least, b most
+                # a least, b most, c what is added
                 value = read_int(data, size_of_buf, behind, size, at(parts, part + 2))
                 if value < at(parts, part + 3) or value > at(parts, part + 4):
                     outcome = ODD
                     break
-                length = value if kind == SIZE_WHOLE else value + behind + size - position
+                length = at(parts, part + 5) + (value if kind == SIZE_WHOLE else value + behind + size - position)
             elif kind == ESCAPED:
                 # a least, b escape, c wide size (-1: not to be read); flags are those of the wide form
                 value = np.int64(at(data, behind))
@@ -255,12 +262,47 @@ def read_frames(
                         outcome = ODD
                 if outcome == ODD:
                     break
-            elif kind == LINE:
+            elif kind == ONLY:
                 message = 0
+            elif kind == VARINT or kind == DIGITS:  # noqa: SIM109
+                # a least, b most, c what is added, d most bytes or digits, e (of digits) place and size of their end
+                flags = at(parts, part + 2)
+                if kind == VARINT:
+                    found, value, size = read_varint(data, behind, end, at(parts, part + 6), flags)
+                else:
+                    ends = at(parts, part + 7)
+                    found, value, size = read_digits(
+                        data, behind, end, flags, at(parts, part + 6), place_behind(magic, ends >> 8), ends & 255,
+                        at(parts, part + 3), at(parts, part + 4),
+                    )  # fmt: skip
+                if found != FOUND:
+                    outcome = SHORT if found == MISSING else ODD
+                    break
+                if value < at(parts, part + 3) or value > at(parts, part + 4):
+                    outcome = ODD
+                    break
+                size -= behind
+                length = at(parts, part + 5) + value + (0 if flags & WHOLE else behind + size - position)
+            elif kind == TAIL:
+                # a bytes behind the payload
+                tail = at(parts, part + 3)
+            elif kind == UNTIL:
+                # a most bytes before the end, b place and c size of the end
+                tail = at(parts, part + 5)
+                reach = behind + at(parts, part + 3) + tail
+                place = find_bytes(
+                    data, size_of_buf, behind, min(end, reach), place_behind(magic, at(parts, part + 4)), tail
+                )
+                if place < 0:
+                    outcome = ODD if end >= reach else SHORT
+                    break
+                length = place + tail - position
             behind += size
         if outcome == GOOD:
             if code_at >= 0:
-                code = read_int(data, size_of_buf, code_at, at(parts, code_part + 1), at(parts, code_part + 2))
+                # c width, a lowest bit, b mask
+                code = read_int(data, size_of_buf, code_at, at(parts, code_part + 5), at(parts, code_part + 2))
+                code = code >> at(parts, code_part + 3) & at(parts, code_part + 4)
                 # Traffic repeats itself: most often this is the message that was before.
                 message = last
                 if at(codes, message) != code:
@@ -268,7 +310,7 @@ def read_frames(
                     while message >= 0 and at(codes, message) != code:
                         message -= 1
                     last = max(message, 0)
-            if message < 0 or length < behind - position or head < at(code_heads, message):
+            if message < 0 or length < behind - position + tail or head < at(code_heads, message):
                 outcome = ODD
             elif position + length > end:
                 outcome = SHORT

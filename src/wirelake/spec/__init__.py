@@ -5,12 +5,14 @@ from .declare import UNSET as UNSET
 from .declare import Cell as Cell
 from .declare import Message as Message
 from .declare import Struct as Struct
+from .declare import Tagged as Tagged
 from .declare import TagTable as TagTable
 from .declare import be as be
 from .declare import bits as bits
 from .declare import blob as blob
 from .declare import bool8 as bool8
 from .declare import checksum as checksum
+from .declare import choice as choice
 from .declare import choose as choose
 from .declare import constant as constant
 from .declare import declare as declare
@@ -49,6 +51,7 @@ from .nodes import Cells as Cells
 from .nodes import CellType as CellType
 from .nodes import Code as Code
 from .nodes import Empty as Empty
+from .nodes import Ends as Ends
 from .nodes import Escaped as Escaped
 from .nodes import Form as Form
 from .nodes import Frame as Frame

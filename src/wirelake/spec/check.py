@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
@@ -128,6 +129,12 @@ def _check_layout(made: Layout) -> None:
                 low <= node.code <= high,
                 f"{node.cls.__name__}: the code {node.code} does not fit in {code.name}; write a wider type",
             )
+    if any(isinstance(part, n.Ends) for part in parts):
+        require(not lines, "a frame with Ends has a Code, not a Line")
+        for node in nodes:
+            last = next((f.name for f in node.fields if _open_ended(f.wire) or isinstance(f.when, n.IfLeft)), None)
+            where = f"{node.cls.__name__}.{last} takes what is left, but the frame ends with its last field"
+            require(last is None, f"{where}; give it a length or an end")
     if lines:
         require(parts[-1] is lines[0], "a header line is the last part of a frame")
         words = [node.word for node in nodes]
@@ -167,7 +174,7 @@ def _check_parts(made: Layout) -> None:
                 require(least <= most, f"{name}: no length lies within {least}..{most}; write least below most")
             case n.Code(name=name, wire=wire):
                 _check_wire(made, wire, name)
-            case n.Trailer() | n.Until():
+            case n.Trailer() | n.Until() | n.Ends():
                 pass
 
 
@@ -359,7 +366,8 @@ def _check_condition(f: n.Field, earlier: Mapping[str, n.Field], where: str) -> 
 def _check_optional(f: n.Field, where: str) -> None:
     """Refuse a field that may be None but is always on the wire."""
     is_always = f.default is None and f.when is None and f.only is None
-    can_be_none = isinstance(f.wire, n.Body | n.Tags | n.Word) or getattr(f.wire, "null_if_empty", False)
+    has_null = getattr(f.wire, "null", None) is not None
+    can_be_none = isinstance(f.wire, n.Body | n.Tags | n.Word) or getattr(f.wire, "null_if_empty", False) or has_null
     remedy = "write when=IfLeft(), or field(...) for one that is always there"
     require(not is_always or can_be_none, f"{where} is optional, but nothing says when it is there; {remedy}")
 
@@ -381,7 +389,7 @@ def _may_be_empty(made: Layout, wire: Any) -> bool:
     match wire:
         case n.Int() | n.Float() | n.Fixed() | n.Bool() | n.Length() | n.Run(length=n.Int()) | n.Many(count=n.Int()):
             return False
-        case n.Varint() | n.Digits() | n.Sized() | n.Constant() | n.Checksum() | n.Bits(shift=0):
+        case n.Choice() | n.Varint() | n.Digits() | n.Sized() | n.Constant() | n.Checksum() | n.Bits(shift=0):
             return False
         case n.Run(length=bytes() | n.Varint() | n.Digits()) | n.Many(count=bytes() | n.Varint() | n.Digits()):
             return False
@@ -439,7 +447,12 @@ def _check_wire(made: Layout, wire: Any, where: str) -> None:
             require(is_number, f"{where}: the length {length!r} is no number; write sized(be.u16, ...)")
             _check_wire(made, length, where)
             _check_wire(made, inner_wire, where)
+        case n.Choice():
+            _check_choice(made, wire, where)
         case n.Run(length=length, least=least, most=most):
+            if wire.null is not None or wire.end:
+                is_counted = isinstance(length, n.Number)
+                require(is_counted, f"{where}: null= and end= are for values with a length; write blob(be.u16, ...)")
             require(
                 most is None or least <= most, f"{where}: no length lies within {least}..{most}; write least below most"
             )
@@ -470,6 +483,8 @@ def _check_wire(made: Layout, wire: Any, where: str) -> None:
             require(is_value, f"{where}: this cannot be an element")
             require(not isinstance(count, int) or count >= 0, f"{where}: {count} elements cannot be")
             require(not _open_ended(element), f"{where}: an element takes the rest, so none could follow it")
+            is_counted = isinstance(count, n.Number) or wire.null is None
+            require(is_counted, f"{where}: null= is for lists with a count; write many(..., be.i16, null=-1)")
             if isinstance(count, n.Number):
                 _check_wire(made, count, where)
             require(count != b"", f'{where}: no bytes cannot end a list; write many(..., b"\\0")')
@@ -481,3 +496,49 @@ def _check_wire(made: Layout, wire: Any, where: str) -> None:
             require(len({kind.name for kind in types}) == len(types), f"{where}: two types have the same name")
         case _:
             raise SpecError(f"{where}: {type(wire).__name__} cannot be a field here")
+
+
+_CHECKED: ContextVar[frozenset[n.Choice[Any]]] = ContextVar("checked", default=frozenset())
+"""The choices that are being checked: a case may hold the choice itself."""
+
+
+def _check_choice(made: Layout, wire: n.Choice[Any], where: str) -> None:
+    if wire in _CHECKED.get():
+        return
+    tag = wire.tag
+    is_tag = isinstance(tag, n.Int | n.Fixed)
+    require(is_tag, f"{where}: the tag of a choice is an integer or fixed bytes, not {tag!r}; write choice(u8, ...)")
+    known: Any = wire.known
+    is_map = isinstance(known, Mapping) and known
+    require(is_map, f"{where}: a choice has a mapping of tags to wire types, not {known!r}; write {{1: u8}}")
+    require(1 <= wire.depth <= 64, f"{where}: a choice goes 1 to 64 levels deep, not {wire.depth}; write depth=16")
+    _check_wire(made, tag, where)
+    low, high = _bounds(tag) if isinstance(tag, n.Int) else (0, 0)
+    token = _CHECKED.set(_CHECKED.get() | {wire})
+    try:
+        for value, case in known.items():
+            is_int = isinstance(tag, n.Int) and isinstance(value, int) and low <= value <= high
+            is_bytes = isinstance(tag, n.Fixed) and isinstance(value, bytes) and len(value) == tag.size
+            require(is_int or is_bytes, f"{where}: the tag {value!r} is no value of its type; write another tag")
+            here = f"{where}, tag {value!r}"
+            if case is not None:
+                require(isinstance(case, n.Wire), f"{here}: {case!r} is no wire type; write a wire type or None")
+                require(not _open_ended(case), f"{here} takes the rest, so nothing can follow it; give it a length")
+                _check_wire(made, case, here)
+    finally:
+        _CHECKED.reset(token)
+    ends = any(not holds_choice(case) for case in known.values())
+    require(ends, f"{where}: every case holds a choice again, so no value has an end; add a case that does not")
+
+
+def holds_choice(wire: Any) -> bool:
+    """Return whether a value has choices in it."""
+    match wire:
+        case n.Choice():
+            return True
+        case n.Sized(inner=inner) | n.Many(element=inner):
+            return holds_choice(inner)
+        case n.Nested(struct=cls):
+            return any(holds_choice(f.wire) for f in cls.__wire_fields__)
+        case _:
+            return False

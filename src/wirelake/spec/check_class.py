@@ -58,8 +58,12 @@ def check_class_line(name: str, given: Mapping[str, Any], known: Iterable[str]) 
         check_word(f"{name}: {key}", given[key], ONE_OF[key])
     for key in ("code", "answer"):
         value = given.get(key)
-        is_code = value is None or (isinstance(value, int) and not isinstance(value, bool))
+        several = value if key == "answer" and isinstance(value, tuple) else (value,)
+        is_code = value is None or (several and all(isinstance(v, int) and not isinstance(v, bool) for v in several))
         require(is_code, f"{name}: {key} is the number of a message, not {value!r}; write {key}=1")
+    good = given.get("good", ())
+    is_good = isinstance(good, tuple) and all(isinstance(value, int | str) for value in good)
+    require(is_good, f"{name}: good are values of its status, not {good!r}; write good=(0,)")
     padding = given.get("padding")
     require(
         padding is None or isinstance(padding, n.Padding), f"{name}: padding is written padding=Padding(b'...', ...)"
@@ -194,6 +198,8 @@ def python_type(wire: Any) -> str:
             return "bytes"
         case n.Word() | n.Run(content="text" | "strict_text"):
             return "str"
+        case n.Choice():
+            return "Tagged"
         case n.Nested(struct=struct) | n.Tags(struct=struct):
             return str(getattr(struct, "__name__", "Any"))
         case n.Many(element=element):

@@ -15,6 +15,9 @@ def check_exchanges(protocol: n.Protocol) -> None:
     by_code = {cls.__message__["code"]: cls for cls in protocol.messages}
     for cls in protocol.messages:
         _check_request(protocol, cls, by_code)
+        has_status = field_with(protocol, cls.__message__["name"], "status") is not None
+        missing = cls.__message__["good"] and not has_status
+        require(not missing, f'{cls.__name__} has good=, but no status; write role="status" for the field')
     if protocol.life_cycle is not None:
         _check_life_cycle(protocol.life_cycle, {cls.__message__["name"]: cls for cls in protocol.messages})
 
@@ -28,15 +31,16 @@ def _check_request(protocol: n.Protocol, cls: Any, by_code: dict[int, Any]) -> N
             not asks, f'{name} is a request without a reply; write answer= with the code of the reply, or kind="event"'
         )
         return
-    require(answer in by_code, f"{name} has the reply {answer}, which is no message; write the code of its reply")
-    reply = by_code[answer]
-    is_asking = kind in ("request", "control")
-    require(is_asking, f'{name} has a reply, but its kind is {kind!r}; write kind="request"')
-    fits = kind != "request" or reply.__message__["kind"] == "response"
-    where = f"{reply.__name__} is the reply to {name}"
-    require(fits, f'{where}, but its kind is {reply.__message__["kind"]!r}; write kind="response"')
-    _check_sides(name, about["sent_by"], reply, where)
-    _check_correlation(protocol, cls, reply)
+    is_asking = kind in ("request", "control") or about["code"] in about["answers"]
+    for answer in about["answers"]:
+        require(answer in by_code, f"{name} has the reply {answer}, which is no message; write the code of its reply")
+        reply = by_code[answer]
+        require(is_asking, f'{name} has a reply, but its kind is {kind!r}; write kind="request"')
+        fits = kind != "request" or reply is cls or reply.__message__["kind"] == "response"
+        where = f"{reply.__name__} is the reply to {name}"
+        require(fits, f'{where}, but its kind is {reply.__message__["kind"]!r}; write kind="response"')
+        _check_sides(name, about["sent_by"], reply, where)
+        _check_correlation(protocol, cls, reply)
 
 
 def _check_sides(name: str, asking: n.SentBy, reply: Any, where: str) -> None:
@@ -57,7 +61,7 @@ def _asking_by_conduct(protocol: n.Protocol) -> set[str]:
 
 def _check_correlation(protocol: n.Protocol, request: Any, reply: Any) -> None:
     """A reply finds its request by a value that both have."""
-    if protocol.conduct.facts is not None:  # a function may find what no field says
+    if protocol.conduct.facts is not None or protocol.conduct.matching.in_order:  # they find what no field says
         return
     for cls, other in ((request, reply), (reply, request)):
         has_one = field_with(protocol, cls.__message__["name"], "correlation") is not None

@@ -76,11 +76,11 @@ def _check_part(part: Any) -> None:
             require(isinstance(name, str), f'{kind} has its name first; write {kind}("type", {spell(name)})')
             is_number = isinstance(wire, n.Int) or (isinstance(part, n.Code) and isinstance(wire, n.Bits))
             require(is_number, f"{kind} {name}: {wire!r} is no integer type; write {kind}({name!r}, u8)")
-        case n.Kept() | n.Line() | n.Trailer() | n.Until():
+        case n.Kept() | n.Line() | n.Trailer() | n.Until() | n.Ends():
             pass
         case n.Wire():
             raise SpecError(f'a frame has parts, not a bare {spell(part)}; write Size("length", {spell(part)}, ...)')
         case _:
             raise SpecError(
-                f"{part!r} is no part of a frame; write Magic, Size, Head, Code, Kept, Line, Trailer or Until"
+                f"{part!r} is no part of a frame; write Magic, Size, Head, Code, Kept, Line, Trailer, Until or Ends"
             )

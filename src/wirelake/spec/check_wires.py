@@ -85,10 +85,16 @@ def check_when(where: str, when: When, earlier: Mapping[str, n.Field]) -> None:
 
 def check_ends(frame: n.Frame) -> None:
     """Refuse ends of a frame that are not its end, or of which there are two."""
-    ends = [part for part in frame.parts if isinstance(part, n.Trailer | n.Until)]
-    require(len(ends) <= 1, "a frame has one end; write one Trailer or one Until")
+    ends = [part for part in frame.parts if isinstance(part, n.Trailer | n.Until | n.Ends)]
+    require(len(ends) <= 1, "a frame has one end; write one Trailer, one Until or one Ends")
     for part in ends:
         kind = type(part).__name__
+        if isinstance(part, n.Ends):
+            is_sized = any(isinstance(other, n.Size | n.Head) for other in frame.parts)
+            require(not is_sized, "a frame has a Size or an Ends, not both; leave one out")
+            require(frame.parts[-1] is part, "Ends is the last part of a frame; write it behind the others")
+            require(part.most > 0, f"Ends: at most {part.most} bytes cannot be; write Ends(65536)")
+            continue
         value: Any = part.value if isinstance(part, n.Trailer) else part.end
         require(isinstance(value, bytes) and value, f'{kind} takes bytes, not {value!r}; write {kind}(b"...")')
         require(frame.parts[-1] is part, f"{kind} is the last part of a frame; write it behind the others")

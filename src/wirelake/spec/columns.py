@@ -145,6 +145,8 @@ def _column(name: str, wire: Any, doc: str, options: Options) -> Column:
             return Column(name, "list", "", doc, {"element": inner}, wire=wire)
         case n.Cells():
             return Column(name, "cells", "", doc, wire=wire)
+        case n.Choice():
+            return Column(name, "value", "string", doc, free=True, wire=wire)
         case n.Signature(forms=forms):
             made = Column(name, "struct", "", doc, wire=wire)
             for child in (child for form in forms for child in _of_class(form.struct, options)):

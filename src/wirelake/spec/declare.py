@@ -100,17 +100,43 @@ def within(wire: n.Int, low: int, high: int, rule: str) -> n.Int:
     return replace(wire, low=low, high=high, rule=rule)
 
 
-def text(length: n.Number | bytes, *, strict: bool = False, least: int = 0, most: int | None = None) -> n.Wire[str]:
+def text(
+    length: n.Number | bytes,
+    *,
+    strict: bool = False,
+    least: int = 0,
+    most: int | None = None,
+    null: int | None = None,
+    end: bytes = b"",
+) -> n.Wire[str]:
     """UTF-8 with its length in bytes before it, or with bytes behind it that end it.
 
-    Not UTF-8: kept (surrogate escapes), or refused if strict.
+    Not UTF-8: kept (surrogate escapes), or refused if strict. ``null`` is a length that stands for None, ``end`` are
+    bytes that follow those that the length counts.
     """
-    return n.Run(length, "strict_text" if strict else "text", least, most)
+    return n.Run(length, "strict_text" if strict else "text", least, most, null=null, end=end)
 
 
-def blob(length: n.Number | bytes, *, most: int | None = None) -> n.Wire[bytes]:
+def blob(
+    length: n.Number | bytes, *, most: int | None = None, null: int | None = None, end: bytes = b""
+) -> n.Wire[bytes]:
     """Bytes with their number before them, or with others behind them that end them."""
-    return n.Run(length, "bytes", 0, most)
+    return n.Run(length, "bytes", 0, most, null=null, end=end)
+
+
+class Tagged(msgspec.Struct, frozen=True):
+    """A value of a ``choice``, and the tag that announces it."""
+
+    tag: Any
+    value: Any = None
+
+
+def choice(tag: n.Int | n.Wire[bytes], cases: Any, *, depth: int = 16) -> n.Wire[Tagged]:
+    """A tag and the value that it announces: tag -> wire type, or None for no bytes.
+
+    ``cases`` may be a function, so that a case can hold the choice itself, ``depth`` times.
+    """
+    return n.Choice(cast("Any", tag), cases, depth)
 
 
 def sized_by(name: str) -> n.Wire[bytes]:
@@ -139,9 +165,12 @@ def nested(struct: type[T], *, flat: bool = True) -> n.Wire[T]:
     return n.Nested(struct, flat)
 
 
-def many(element: n.Wire[T], count: n.Number | int | bytes | None) -> n.Wire[tuple[T, ...]]:
-    """Elements: a count before them, a fixed number, bytes behind the last one, or to the end (None)."""
-    return n.Many(element, count)
+def many(element: n.Wire[T], count: n.Number | int | bytes | None, *, null: int | None = None) -> n.Wire[tuple[T, ...]]:
+    """Elements: a count before them, a fixed number, bytes behind the last one, or to the end (None).
+
+    ``null`` is a count that stands for None.
+    """
+    return n.Many(element, count, null)
 
 
 def word(pattern: Any, rule: str, **details: Any) -> n.Wire[str]:
@@ -255,6 +284,8 @@ _KEYWORDS: Mapping[str, Any] = {
     "code": None,
     "kind": "event",
     "answer": None,
+    "failure": False,
+    "good": (),
     "sent_by": "both",
     "word": "",
     "head_least": 0,
@@ -274,9 +305,11 @@ class _MessageMeta(_StructMeta):
     ) -> Any:
         check_class_line(name, kwargs, (*_KEYWORDS, *_STRUCT_KEYWORDS, "as_name"))
         base = getattr(bases[0], "__message__", _KEYWORDS)
-        inherited = base if base["code"] is None else _KEYWORDS
+        inherited = {**base, "answer": base.get("answers") or None} if base["code"] is None else _KEYWORDS
         about = {key: kwargs.pop(key, inherited[key]) for key in _KEYWORDS}
         cls = super().__new__(mcls, name, bases, ns, **kwargs)
+        answers = about["answer"] if isinstance(about["answer"], tuple) else (about["answer"],)
+        about |= {"answer": answers[0], "answers": () if answers == (None,) else answers}
         cls.__message__ = {**about, "name": as_name or snake_case(name)}
         cls.__protocol__ = None
         return cls
@@ -292,7 +325,9 @@ if TYPE_CHECKING:
             *,
             code: int | None = None,
             kind: n.Kind = "event",
-            answer: int | None = None,
+            answer: int | tuple[int, ...] | None = None,
+            failure: bool = False,
+            good: tuple[int | str, ...] = (),
             sent_by: n.SentBy = "both",
             as_name: str = "",
             word: str = "",
@@ -407,10 +442,12 @@ def _call(module: str, name: str, argument: Any) -> None:
 
 
 def declare(protocol: n.Protocol) -> n.Protocol:
-    """Check a protocol's declaration and tie its messages to it."""
+    """Check a protocol's declaration and tie its messages to it. Use what it returns, which knows their conduct."""
     from .check import check
+    from .implied import completed
 
     check(protocol)
+    protocol = completed(protocol)
     for message in protocol.messages:
         if message.__protocol__ is not None:
             raise SpecError(f"{message.__name__} already belongs to {message.__protocol__.name}")

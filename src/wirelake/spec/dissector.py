@@ -205,7 +205,7 @@ class _Writer:
                 return self._kept(name)
             case n.Line():
                 return self._line(part)
-            case n.Trailer() | n.Until():
+            case n.Trailer() | n.Until() | n.Ends():
                 raise AssertionError(f"{part!r} is for the exact reader")
             case _:
                 assert_never(part)

@@ -166,6 +166,10 @@ class Run(Wire[T_co]):
     absent_if_empty: bool = False
     charset: Any = "utf-8"
     errors: Any = "strict"
+    null: int | None = None
+    """The length that stands for no value: then nothing follows it."""
+    end: bytes = b""
+    """Bytes that always follow those that the length counts."""
 
 
 @dataclass(frozen=True)
@@ -194,6 +198,8 @@ class Many(Wire[T_co]):
     element: Wire[Any]
     count: Any
     """A ``Number``, a fixed number, the bytes behind the last element, or None."""
+    null: int | None = None
+    """The count that stands for no value."""
 
 
 @dataclass(frozen=True)
@@ -202,6 +208,25 @@ class Sized(Wire[T_co]):
 
     length: Number
     inner: Wire[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Choice(Wire[T_co]):
+    """A tag, and behind it the value that the tag announces; a case of None has no bytes.
+
+    ``cases`` may be a function that returns them: so a case can hold the choice itself, down to ``depth`` levels.
+    Equality is identity, because the cases of two choices may be the same function of different protocols.
+    """
+
+    tag: Int | Fixed
+    cases: Any
+    depth: int = 16
+
+    @property
+    def known(self) -> Mapping[Any, Any]:
+        """The cases, by tag."""
+        known: Mapping[Any, Any] = self.cases() if callable(self.cases) else self.cases
+        return known
 
 
 @dataclass(frozen=True)
@@ -494,7 +519,16 @@ class Until:
     rule: str = "frame_limit"
 
 
-Part = Magic | Size | Head | Code | Kept | Line | Trailer | Until
+@dataclass(frozen=True)
+class Ends:
+    """The frame ends with the last field of its message, which has at most ``most`` bytes with all before it."""
+
+    most: int
+    name: str = "end"
+    rule: str = "frame_limit"
+
+
+Part = Magic | Size | Head | Code | Kept | Line | Trailer | Until | Ends
 
 
 @dataclass(frozen=True)

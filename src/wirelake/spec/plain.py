@@ -1,4 +1,4 @@
-"""What the compiled readers know: the generated decoder, the kernel, the dissector. The rest is for the exact ones."""
+"""What the generated decoder and the dissector know. The rest is for the exact readers, and mostly for the kernel."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _beyond(layout: Layout) -> Iterator[str]:
     kept = {part.name for part in parts if isinstance(part, n.Kept)}
     for part in parts:
         match part:
-            case n.Trailer() | n.Until():
+            case n.Trailer() | n.Until() | n.Ends():
                 yield type(part).__name__
             case n.Size(plus=plus) if plus:
                 yield "plus= of a length"
@@ -46,8 +46,12 @@ def _in_fields(layout: Layout, fields: tuple[n.Field, ...]) -> Iterator[str]:
 
 def _in_wire(layout: Layout, wire: Any) -> Iterator[str]:
     match wire:
-        case n.Bits() | n.Varint() | n.Digits() | n.Constant() | n.Checksum() | n.Sized():
+        case n.Bits() | n.Varint() | n.Digits() | n.Constant() | n.Checksum() | n.Sized() | n.Choice():
             yield type(wire).__name__
+        case n.Run(null=int()) | n.Many(null=int()):
+            yield "a length that stands for no value"
+        case n.Run(end=end) if end:
+            yield "bytes behind a value"
         case n.Run(length=bytes()) | n.Many(count=bytes()):
             yield "bytes that end a value"
         case n.Run(length=n.Varint() | n.Digits() as number) | n.Many(count=n.Varint() | n.Digits() as number):

@@ -128,6 +128,8 @@ def _frame_rows(made: Layout) -> Iterator[Row]:
                     str(len(end)),
                     f"{end.hex(' ')} ends the frame; at most {most} bytes before it",
                 )
+            case n.Ends(most=most):
+                yield "", "", "", f"the frame ends with its last field; at most {most} bytes"
             case n.Line(separator=separator, end=end, window=window, code=code):
                 yield code, "word", "dynamic", f"one of {', '.join(node.word for node in made.messages.values())}"
                 joined = f"words joined by {separator.decode()!r}, ended by {end.decode()!r}"
@@ -139,7 +141,7 @@ def _frame_rows(made: Layout) -> Iterator[Row]:
 def _overview(made: Layout) -> Table:
     rows = []
     for node in made.messages.values():
-        reply = made.messages[node.answer].name if node.answer is not None else ""
+        reply = ", ".join(made.messages[code].name for code in node.answers)
         meaning = node.doc.split("\n", maxsplit=1)[0]
         rows.append((_code(made, node), node.name, node.kind, node.sent_by, reply, meaning))
     return Table("Messages", "", ("code", "message", "kind", "sent by", "answer", "meaning"), tuple(rows))
@@ -295,6 +297,9 @@ def _rows(made: Layout, field: n.Field, prefix: str, path: str, notes: list[str]
                 (f"{name}.size", *type_and_size(length), "", f"bytes of {name}"),
                 (f"{name}.data", kind, size, ours, doc),
             ]
+        case n.Choice(tag=tag, known=known):
+            before = (f"{name}.tag", *type_and_size(tag), ours, doc)
+            return [before, *(_case_row(name, value, case) for value, case in known.items())]
         case n.Many(element=n.Nested(struct=cls), count=count):
             return _count_rows(name, count) + _struct_rows(made, cls, f"{name}.element.", f"{ours}[].", notes)
         case n.Many(element=element, count=count):
@@ -306,6 +311,12 @@ def _rows(made: Layout, field: n.Field, prefix: str, path: str, notes: list[str]
             return _count_rows(name, count) + inner
         case _:
             return [(name, *type_and_size(wire), ours, doc)]
+
+
+def _case_row(name: str, tag: Any, wire: Any) -> Row:
+    shown = tag.decode("latin-1") if isinstance(tag, bytes) else str(tag)
+    kind, size = type_and_size(wire) if wire is not None else ("nothing", "0")
+    return f"{name}.value", kind, size, "", f"if the tag is {shown}"
 
 
 def _struct_rows(made: Layout, cls: Any, prefix: str, path: str, notes: list[str]) -> list[Row]:
@@ -358,6 +369,10 @@ def type_and_size(wire: Any) -> tuple[str, str]:
             return "number word" if number else "word", "dynamic" if wire.most is None else f"<= {wire.most}"
         case n.Body(exactly=exactly):
             return "dynamic array", "dynamic" if exactly is None else str(exactly)
+        case n.Choice(tag=tag):
+            return f"choice by {type_and_size(tag)[0]}", "dynamic"
+        case n.Sized(inner=inner):
+            return type_and_size(inner)
         case n.Nested():
             return "structure", "dynamic"
         case n.Many():

@@ -25,6 +25,10 @@ class MessageNode:
     name: str
     kind: n.Kind
     answer: int | None
+    """The reply that is usual; ``answers`` are all that may come."""
+    answers: tuple[int, ...]
+    failure: bool
+    good: tuple[int | str, ...]
     sent_by: n.SentBy
     word: str
     head_least: int
@@ -104,7 +108,7 @@ class Layout:
                 return size_of(wire)
             case n.Kept(name=name):
                 return size_of(next(iter(self.messages.values())).field(name).wire)
-            case n.Line() | n.Trailer() | n.Until():
+            case n.Line() | n.Trailer() | n.Until() | n.Ends():
                 return 0
             case _:
                 assert_never(part)

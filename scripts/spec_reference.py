@@ -1,0 +1,201 @@
+"""The page of ``wirelake.spec``: every exported name, what it is, and two lines that a test runs."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+from wirelake import decode, spec
+from wirelake.spec import Frame, Message, Protocol, Size, be, declare, field
+
+GROUPS: dict[str, dict[str, str]] = {
+    "Protocols, messages, structures": {
+        "Protocol": 'Ping = message("Ping", code=1, x=field(u8))\n'
+        'declare(Protocol("p", "P", Frame((Code("kind", u8),)), (Ping,))).name',
+        "declare": 'made = Protocol("q", "Q", Frame((Size("length", be.u16, counts="after"),)), '
+        '(message("Note", code=0, x=field(rest)),))\ndecode(declare(made), b"\\0\\2hi").x',
+        "Message": 'Note = message("Note", code=0, x=field(rest))\nissubclass(Note, Message), Note.__message__["name"]',
+        "messages_in": 'One = message("One", code=1)\n[cls.__name__ for cls in messages_in({"One": One, "other": 5})]',
+        "Struct": 'Point = struct("Point", x=field(u8), y=field(u8))\n'
+        'issubclass(Point, Struct), read(nested(Point), b"\\1\\2")',
+        "Option": 'option = Option(("strict", "lenient"), "strict", "what is refused")\noption.default',
+        "Setting": 'setting = Setting("charset")\nsetting.option',
+        "choose": 'made = choose("version", v1=u8, v2=be.u16)\nsorted(made.cases)',
+        "LifeCycle": 'life = LifeCycle("new", client={"new": {"login": "asked"}}, server={})\nlife.client["new"]',
+        "Topics": 'topics = Topics("levels", one="+", rest="#")\ntopics.style',
+        "Captured": 'captured = Captured(websocket="message")\ncaptured.websocket',
+        "Labels": 'level = Labels("level", {0: "normal", 1: "alarm"})\nlevel.code("alarm")',
+        "deferred": 'later = deferred("wirelake.protocols.traffic", "start")\ncallable(later)',
+    },
+    "The frame": {
+        "Frame": 'made = Frame((Size("length", be.u16, counts="after"),))\nframe(made.parts, b"\\0\\2hi")',
+        "Ends": 'Line = message("Line", code=0, x=field(text(b"\\n")))\n'
+        'decode(declare(Protocol("lines", "", Frame((Magic(b"!"), Ends(80))), (Line,))), b"!hi\\n").x',
+        "Size": 'size = Size("length", u8, counts="after", plus=-1)\nframe((size,), b"\\3hi")',
+        "Code": 'code = Code("kind", bits(u8, 4, 4))\ncode.wire.width',
+        "Kept": 'kept = Kept("transaction")\nkept.name',
+        "Magic": 'parts = (Magic(b"PK"), Size("length", u8, counts="after"))\nframe(parts, b"PK\\2hi")',
+        "Trailer": 'parts = (Size("length", u8, counts="after"), Trailer(b"\\xce"))\nframe(parts, b"\\3hi\\xce")',
+        "Until": 'parts = (Until(b"\\r\\n", most=80),)\nframe(parts, b"hi\\r\\n")',
+        "Head": 'head = Head("head", be.u16, least=4, most=64)\nhead.most',
+        "Line": 'line = Line(b" ", b"\\n", window=80, fewest=1, most=3, code="verb", code_rule="verb")\nline.code',
+        "Escaped": 'size = Size("length", Escaped(126, be.u16), counts="after")\nframe((size,), b"\\2hi")',
+        "Padding": 'padding = Padding(b"\\0\\0", "two zeros behind the message")\npadding.note',
+    },
+    "Fields": {
+        "field": 'Named = struct("Named", who=field(text(u8), "who sends", role="address"))\n'
+        'read(nested(Named), b"\\2hi").who',
+        "optional": 'Maybe = struct("Maybe", more=optional(u8, when=IfLeft()))\nread(nested(Maybe), b"").more',
+        "derived": 'made = derived(LengthOf("payload"), "bytes of the payload")\nmade.how',
+        "view": 'made = view(msgpack(None), of="body")\nmade.view_of',
+        "length": 'Apart = struct("Apart", n=length(u8, "x"), x=field(sized_by("n")))\nread(nested(Apart), b"\\2hi").x',
+        "constant": 'Hello = struct("Hello", mark=constant(b"HI"), x=field(u8))\nread(nested(Hello), b"HI\\7").x',
+        "checksum": 'Summed = message("Summed", code=0, x=field(rest), crc=checksum(u8, "xor8"))\n'
+        'decode(declare(Protocol("sums", "", Frame((Magic(b"!"), Until(b"\\n", 9))), (Summed,))), b"!hi \\n").x',
+        "UNSET": "absent = UNSET\nabsent is UNSET",
+    },
+    "Conditions": {
+        "When": 'Maybe = struct("Maybe", kind=field(u8), x=optional(u8, when=When("kind", one_of=(2, 3))))\n'
+        'read(nested(Maybe), b"\\2\\7").x',
+        "IfLeft": 'Maybe = struct("Maybe", x=optional(u8, when=IfLeft()))\nread(nested(Maybe), b"\\7").x',
+        "Unless": 'Maybe = struct("Maybe", kind=field(u8), x=optional(u8, when=Unless("kind", (0,))))\n'
+        'read(nested(Maybe), b"\\0").x',
+        "With": 'Both = struct("Both", x=optional(u8, when=IfLeft()), y=optional(u8, when=With("x")))\n'
+        'read(nested(Both), b"\\1\\2").y',
+        "HeadReaches": "condition = HeadReaches(15)\ncondition.size",
+    },
+    "Numbers": {
+        "u8": 'wire = u8\nread(wire, b"\\7")',
+        "be": 'wire = be.u16\nread(wire, b"\\1\\2")',
+        "le": 'wire = le.i32\nread(wire, b"\\xff\\xff\\xff\\xff")',
+        "bits": 'Flags = struct("Flags", high=field(bits(u8, 4, 4)), low=field(bits(u8, 0, 4)))\n'
+        'read(nested(Flags), b"\\x21").high',
+        "varint": 'wire = varint(4)\nread(wire, b"\\xac\\x02")',
+        "digits": 'wire = digits(b";", -99, 99)\nread(wire, b"-7;")',
+        "within": 'wire = within(u8, 1, 5, "level")\nread(wire, b"\\3")',
+        "labelled": 'wire = labelled(u8, Labels("level", {1: "alarm"}))\nread(wire, b"\\1")',
+        "bool8": 'wire = bool8\nread(wire, b"\\1")',
+        "flag8": 'wire = flag8\nread(wire, b"\\5")',
+    },
+    "Texts and bytes": {
+        "text": 'wire = text(b"\\0", most=40)\nread(wire, b"roof\\0")',
+        "blob": 'wire = blob(be.u16)\nread(wire, b"\\0\\2hi")',
+        "fixed": 'wire = fixed(4)\nread(wire, b"abcd")',
+        "uuid": "wire = uuid\nread(wire, bytes(16)).hex()",
+        "rest": 'wire = rest\nread(wire, b"what is left")',
+        "rest_text": 'wire = rest_text\nread(wire, b"what is left")',
+        "sized_by": 'Apart = struct("Apart", n=length(u8, "x"), x=field(sized_by("n")))\n'
+        'read(nested(Apart), b"\\1a").x',
+        "msgpack": 'wire = msgpack(u8)\nread(wire, b"\\3\\x92\\1\\2")',
+        "Run": 'wire = Run(be.u16, "text")\nread(wire, b"\\0\\2hi")',
+    },
+    "Structures and lists": {
+        "nested": 'Point = struct("Point", x=field(u8))\nread(nested(Point), b"\\1").x',
+        "choice": 'wire = choice(u8, {1: be.u16, 2: text(u8), 3: None})\nread(wire, b"\\2\\2hi")',
+        "Tagged": 'value = Tagged(2, "hi")\nvalue.tag, value.value',
+        "many": 'wire = many(be.u16, u8)\nread(wire, b"\\2\\0\\1\\0\\2")',
+        "sized": 'wire = sized(u8, many(be.u16, None))\nread(wire, b"\\4\\0\\1\\0\\2")',
+    },
+    "Header lines": {
+        "word": 'wire = word("[a-z]+", "topic")\nwire.pattern',
+        "number": 'wire = number("([0-9]+)", "size", 0, 99)\nwire.high',
+    },
+    "Tables of tags": {
+        "TagTable": "made = TagTable\nissubclass(made, Struct)",
+        "tag": 'row = tag(0x01, be.u16, frozenset({1}), "who")\nrow.wire.code',
+        "flag": 'row = flag(0x10, frozenset({1}), "urgent")\nrow.wire.wire',
+        "Tags": "wire = Tags(TagTable, anywhere=True)\nwire.anywhere",
+        "OrderOf": 'how = OrderOf("headers")\nhow.field',
+    },
+    "Numbered cells and bodies": {
+        "Cell": 'cell = Cell(7, "INT", 42)\ncell.value',
+        "CellType": 'kind = CellType("INT", be.i32)\nkind.name',
+        "Cells": 'wire = Cells(le.u16, 4, 1, 7, 1, 4094, (CellType("NONE", None),))\nwire.id_max',
+        "Form": "form = Form(3, Struct, first=True)\nform.size",
+        "Signature": 'wire = Signature("record", 9, 1, (Form(3, Struct, first=True),))\nwire.fid',
+        "Body": "wire = Body(most=1 << 20)\nwire.most",
+    },
+    "Derived values": {
+        "FrameLength": "how = FrameLength()\nhow.less",
+        "PayloadLength": "how = PayloadLength()\nhow",
+        "LengthOf": 'how = LengthOf("payload")\nhow.field',
+        "AtLeast": 'how = AtLeast("timeout", 1)\nhow.limit',
+        "Present": 'how = Present("value")\nhow.field',
+        "Empty": 'how = Empty("name")\nhow.field',
+        "Wide": "how = Wide(126)\nhow.limit",
+        "Masked": "how = Masked()\nhow",
+        "SumLimit": 'limit = SumLimit(("a", "b"), 128, "both_limit")\nlimit.most',
+    },
+}
+"""Two lines for each name; the value of the second is shown."""
+
+
+def exported() -> list[str]:
+    """Return the names that ``wirelake.spec`` exports."""
+    lines = inspect.getsource(spec).splitlines()
+    return [line.rsplit(" ", 1)[1] for line in lines if line.startswith("from ")]
+
+
+def _made(base: Any, name: str, fields: dict[str, Any], **keywords: Any) -> Any:
+    hints = dict.fromkeys(fields, Any)
+    return type(base)(name, (base,), {**fields, "__annotations__": hints, "__module__": __name__}, **keywords)
+
+
+def message(name: str, *, code: int, **fields: Any) -> Any:
+    """``class Name(Message, code=...)`` in one line."""
+    return _made(Message, name, fields, code=code)
+
+
+def struct(name: str, **fields: Any) -> Any:
+    """``class Name(Struct)`` in one line."""
+    return _made(spec.Struct, name, fields)
+
+
+def read(wire: Any, data: bytes) -> Any:
+    """Return what these bytes are as the only field of a message."""
+    only = message("Only", code=0, x=field(wire))
+    protocol = declare(Protocol("reference", "", Frame((Size("length", be.u32, counts="after"),)), (only,)))
+    return decode(protocol, len(data).to_bytes(4, "big") + data).x
+
+
+def frame(parts: tuple[Any, ...], data: bytes) -> Any:
+    """Return the payload of a frame that has these parts."""
+    only = message("Only", code=0, x=field(spec.rest))
+    return decode(declare(Protocol("reference", "", Frame(parts), (only,))), data).x
+
+
+def run(example: str) -> str:
+    """Run the two lines; return how the value of the second looks."""
+    first, second = example.split("\n")
+    known = {name: getattr(spec, name) for name in exported()}
+    known |= {"message": message, "struct": struct, "read": read, "frame": frame, "decode": decode}
+    exec(first, known)
+    return repr(eval(second, known)).replace(f"{__name__}.", "")
+
+
+def spec_page() -> str:
+    return "\n".join(_lines()) + "\n"
+
+
+def _lines() -> Iterator[str]:
+    yield "# The declaration language\n"
+    yield "Every name of `wirelake.spec`, with two lines of example. [A protocol of your own](own-protocol.md) is"
+    yield "the way in: it declares one step by step, and then lists how to say what protocols do.\n"
+    yield "To keep examples short, `struct` and `message` write a class in one line, `read(wire, data)` reads bytes as"
+    yield "the only field of a message, and `frame(parts, data)` gives the payload of a frame.\n"
+    for group, names in GROUPS.items():
+        yield f"## {group}\n"
+        for name, example in names.items():
+            yield f"### `{name}`\n"
+            if said := _said(name):
+                yield f"{said}\n"
+            yield f"```text\n{example}\n# {run(example)}\n```\n"
+
+
+def _said(name: str) -> str:
+    """Return the first sentence of what is said about a name."""
+    thing = getattr(spec, name)
+    own = thing.__doc__ if inspect.isclass(thing) or inspect.isfunction(thing) else ""
+    first = (own or "").strip().split("\n\n")[0].replace("\n", " ")
+    return "" if first.startswith(f"{name}(") else " ".join(first.split())
