@@ -280,7 +280,7 @@ def test_the_reader_takes_every_vector_as_the_codec_does(vector: Vector) -> None
         message = decode_payload(payload, reader.reading, **texts)
         assert message.__message__["name"] == vector.message["name"]
         if payload[0] >= 0x61:
-            data = read_data(payload, reader.reading == CEDA4_WS, **texts)
+            data = read_data(payload, reader.reading, **texts)
             assert (data.topic, data.body) == (message.topic, message.body)
             assert repr(data.cells) == repr(message.record)
             assert is_record(data.body, 0, **texts)
