@@ -1,6 +1,6 @@
 """Data messages of CEDA as sessions handle them: the header in parts, the record as bytes, a blob beside it.
 
-A blob is cut into pieces when it is written and put together again by ``ceda_groups``; everything between sees one
+A blob is cut into pieces when it is written and put together again by ``groups``; everything between sees one
 message.
 """
 
