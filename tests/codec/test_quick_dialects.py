@@ -16,7 +16,7 @@ LAYOUTS = {name: layout(load("ceda"), dialect=name) for name in ("ceda4", "ceda4
 
 
 def a_stream(dialect: str | None = None) -> QuickDialects:
-    return QuickDialects(LAYOUTS, "ceda4-ws", dialect, lambda payload: False)
+    return QuickDialects(LAYOUTS, "ceda4-ws", dialect)
 
 
 @pytest.mark.parametrize("dialect", LAYOUTS)
@@ -39,4 +39,4 @@ def test_lost_framing_is_an_error_and_ends_the_stream() -> None:
 
 def test_other_frames_are_refused() -> None:
     with pytest.raises(ValueError, match="casual do not begin with a byte and an escaped length"):
-        QuickDialects({"casual": layout(load("casual"))}, "casual", None, lambda payload: False)
+        QuickDialects({"casual": layout(load("casual"))}, "casual", None)

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgpack import packb, unpackb
 
-from ..errors import BadValue, EncodeError, LimitExceeded, Truncated
+from ..errors import BadValue, DecodeError, EncodeError, LimitExceeded, Truncated
 
 MAX_DEPTH = 256
 
@@ -297,6 +297,33 @@ def _check_json_depth(text: str) -> None:
                 raise _too_deep("payload_json", at, depth)
         elif c in "]}":
             depth -= 1
+
+
+_skim_json = msgspec.json.Decoder(msgspec.Raw).decode
+
+
+def json_line(data: bytes) -> bytes:
+    """The bytes as they are if they are JSON, so that no number changes, else as a text of JSON; in one line."""
+    try:
+        text = data.decode()
+        if text and (len(data) <= 2 * MAX_DEPTH or text.count("[") + text.count("{") <= MAX_DEPTH):
+            _skim_json(data)
+            return _in_one_line(data)
+    except msgspec.DecodeError:
+        if "\\u" not in text:
+            return msgspec.json.encode(text)
+    except UnicodeDecodeError:
+        text = data.decode("utf-8", "replace")
+    # What may be too deep, was not UTF-8 or has half a character is decided by who reads it.
+    try:
+        read_json(data)
+    except DecodeError:
+        return dump_json(text).encode()
+    return _in_one_line(text.encode()) if text else b'""'
+
+
+def _in_one_line(data: bytes) -> bytes:
+    return data.replace(b"\n", b" ").replace(b"\r", b" ").strip()
 
 
 # --- CFIELD, the fielded buffer of casual

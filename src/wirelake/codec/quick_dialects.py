@@ -1,13 +1,14 @@
 """The frames of a live stream whose dialect has to be found out, in whatever pieces its bytes come.
 
 Dialects frame alike but for the byte order of wide lengths, so most frames need no thought and are cut out in one loop.
-Only those that could tell the dialect are put to the detector. Like ``quick_frames``, and unlike the reader of
+Only those that could tell the dialect, by a wide length or by what the dialects do not read alike, are put to the
+detector. Like ``quick_frames``, and unlike the reader of
 captures, this never searches: where the framing is lost, the connection has to be closed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from ..errors import DecodeError, Incomplete
@@ -15,11 +16,14 @@ from ..spec import nodes as n
 from ..spec.resolve import Layout
 from .detect import detector_for
 from .frame import apply_mask, read_header
+from .headers import undisputed
 
 
 @lru_cache(maxsize=64)
-def _plan(layouts: tuple[Layout, ...]) -> tuple[int, int, tuple[bool, ...]]:
-    """The magic byte, the value that announces a wide length, and whether that has its high byte first."""
+def _plan(layouts: tuple[Layout, ...]) -> tuple[int, int, frozenset[int], tuple[bool, ...]]:
+    """The magic byte, the value that announces a wide length, the messages that can show their dialect also without
+    one, and whether a wide length has its high byte first.
+    """
     heads, orders = set(), []
     for layout in layouts:
         match layout.frame.parts[:3]:
@@ -29,22 +33,22 @@ def _plan(layouts: tuple[Layout, ...]) -> tuple[int, int, tuple[bool, ...]]:
             case _:
                 raise ValueError(f"frames of {layout.protocol.name} do not begin with a byte and an escaped length")
     ((magic, escape),) = heads
-    return magic[0], escape, tuple(orders)
+    known = frozenset(code for layout in layouts for code in layout.messages)
+    return magic[0], escape, known - undisputed(layouts), tuple(orders)
 
 
 class QuickDialects:
     """What one peer sends: a stream in any pieces -> payloads, each from its message code on.
 
     ``dialect`` is the proved one, None while all read everything alike; ``error`` says where the framing was lost.
-    ``is_telling`` says whether a payload with a short length shows its dialect.
     """
 
     __slots__ = (
         "_big",
+        "_disputed",
         "_escape",
         "_fallback",
         "_held",
-        "_is_telling",
         "_layouts",
         "_magic",
         "_need",
@@ -52,19 +56,12 @@ class QuickDialects:
         "error",
     )
 
-    def __init__(
-        self,
-        layouts: Mapping[str, Layout],
-        fallback: str,
-        dialect: str | None,
-        is_telling: Callable[[bytes], bool],
-    ) -> None:
+    def __init__(self, layouts: Mapping[str, Layout], fallback: str, dialect: str | None) -> None:
         self._layouts = layouts
         self._fallback = fallback
-        self._is_telling = is_telling
         self._held = bytearray()
         self._need = 0
-        self._magic, self._escape, orders = _plan(tuple(layouts.values()))
+        self._magic, self._escape, self._disputed, orders = _plan(tuple(layouts.values()))
         self._big = dict(zip(layouts, orders, strict=True))
         self.dialect = dialect
         self.error: DecodeError | None = None
@@ -117,7 +114,7 @@ class QuickDialects:
     def _plain(self, data: bytes, at: int, end: int) -> tuple[list[bytes], int]:
         """The frames that need no thought, as many as there are one after the other."""
         found: list[bytes] = []
-        magic, escape, is_telling = self._magic, self._escape, self._is_telling
+        magic, escape, disputed = self._magic, self._escape, self._disputed
         is_open, is_big = self.dialect is None, self._big[self.reading]
         last = end - 2
         while at < last:
@@ -133,10 +130,9 @@ class QuickDialects:
             stop = start + length
             if stop > end or data[at] != magic or not length:
                 break
-            payload = data[start:stop]
-            if is_open and is_telling(payload):
+            if is_open and data[start] in disputed:
                 break
-            found.append(payload)
+            found.append(data[start:stop])
             at = stop
         return found, at
 

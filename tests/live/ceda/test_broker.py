@@ -520,7 +520,7 @@ def test_a_blob_that_a_java_client_publishes_arrives() -> None:
     publisher, reader = stage.member("p"), stage.member("r", "d")
     publisher.publish("d", {1: 1})
     start, *rest = payloads(Message(PUBLISH, "d", b"", blob=Blob(3, bytes(70_000))), CEDA4_WS, "d.0.1")
-    quirk = [FRAMINGS[CEDA4_WS].wrap(b"\x61\x01d" + read_data(one, True).body) for one in rest]
+    quirk = [FRAMINGS[CEDA4_WS].wrap(b"\x61\x01d" + read_data(one, CEDA4_WS).body) for one in rest]
     reader.raw()
     publisher.say(FRAMINGS[CEDA4_WS].wrap(start) + b"".join(quirk))
     assert [one.group.piece_length for one in reader.heard()] == [32768, 32768, 4464]

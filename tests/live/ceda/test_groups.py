@@ -38,7 +38,7 @@ class Bench:
     def feed(self, *given: bytes | Message, now: float = 0.0) -> list[Message]:
         found = []
         for one in given:
-            message = one if isinstance(one, Message) else read_data(one, self.dialect == CEDA4_WS)
+            message = one if isinstance(one, Message) else read_data(one, self.dialect)
             whole = self.merger.take(message, self.dialect, now)
             if whole is not None:
                 found.append(whole)
@@ -113,7 +113,7 @@ def test_an_empty_blob_is_an_ordinary_message() -> None:
     message = Message(PUBLISH, "a.b", write_record({5: 1}), blob=Blob(3, b""))
     (payload,) = payloads(message, CEDA4_WS, "key")
     assert payload[0] == PUBLISH
-    assert read_data(payload, True).record == {5: 1, 3: b""}
+    assert read_data(payload, CEDA4_WS).record == {5: 1, 3: b""}
 
 
 def test_the_longest_blob_has_313_pieces() -> None:
@@ -133,7 +133,7 @@ def test_a_blob_lies_at_a_field_from_1_to_4094(position: int) -> None:
 
 
 def test_later_pieces_have_no_signal_id_and_no_other_fields() -> None:
-    written = [read_data(one, True) for one in payloads(blob_request(100_000), CEDA4_WS)]
+    written = [read_data(one, CEDA4_WS) for one in payloads(blob_request(100_000), CEDA4_WS)]
     assert [one.signal_id for one in written] == ["k", "", "", ""]
     assert [sorted(one.record) for one in written] == [[0, 1, 5], [0, 1], [0, 1], [0, 1]]
     assert {(one.topic, one.connection_id, one.server_id, one.reply_topic) for one in written} == {
@@ -257,7 +257,7 @@ def test_a_java_client_goes_on_with_plain_publishes(dialect: str) -> None:
         Message(PUBLISH, "t.x", write_record({5: 1}), blob=Blob(3, bytes(70_000))), dialect, "t.x.0.1"
     )
     bench = Bench(dialect=dialect)
-    as_publishes = [replace(read_data(one, dialect == CEDA4_WS), code=PUBLISH, reply_topic="") for one in rest]
+    as_publishes = [replace(read_data(one, dialect), code=PUBLISH, reply_topic="") for one in rest]
     other = Message(PUBLISH, "t.y", as_publishes[0].body)
     (passed, whole) = bench.feed(start, as_publishes[0], other, as_publishes[1])
     assert passed is other
@@ -268,14 +268,14 @@ def test_a_java_client_goes_on_with_plain_publishes(dialect: str) -> None:
 def test_a_plain_publish_goes_on_only_with_what_a_group_pub_began() -> None:
     bench = Bench()
     start, second = payloads(blob_request(40_000, "t"), CEDA4_WS)
-    publish = replace(read_data(second, True), code=PUBLISH)
+    publish = replace(read_data(second, CEDA4_WS), code=PUBLISH)
     assert bench.feed(start, publish) == [publish]
 
 
 def test_a_plain_publish_out_of_order_drops_the_group() -> None:
     bench = Bench()
     start, _, third = payloads(Message(PUBLISH, "t", b"", blob=Blob(3, bytes(70_000))), CEDA4_WS, "t.0.1")
-    assert bench.feed(start, replace(read_data(third, True), code=PUBLISH)) == []
+    assert bench.feed(start, replace(read_data(third, CEDA4_WS), code=PUBLISH)) == []
     assert bench.counts["groups_out_of_order"] == 1
 
 

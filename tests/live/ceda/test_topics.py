@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wirelake.codec.topic_tree import SLICE
 from wirelake.codec.topics import match_topic
 from wirelake.live.ceda import topics as ceda_topics
 from wirelake.live.ceda.topics import Subscriptions
@@ -159,7 +160,7 @@ def test_a_search_is_cut_into_slices_and_sees_what_held_when_it_began() -> None:
         subscriptions.add("x", ".".join("*a"[i >> bit & 1] for bit in range(10)) + ".*.*.*.*")
     topic = ".".join("a" * 14)
     search = subscriptions.search(topic)
-    assert next(search) < 2 * ceda_topics.SLICE
+    assert next(search) < 2 * SLICE
     subscriptions.add("y", topic)
     assert sum(1 for _ in search) > 3
     assert subscriptions.route(topic) == ("x",)

@@ -24,7 +24,6 @@ from wirelake.live.ceda.wire import (
     Reader,
     check_sendable,
     decode_payload,
-    is_telling,
     java_warning,
     layout_of,
 )
@@ -281,7 +280,7 @@ def test_the_reader_takes_every_vector_as_the_codec_does(vector: Vector) -> None
         message = decode_payload(payload, reader.reading, **texts)
         assert message.__message__["name"] == vector.message["name"]
         if payload[0] >= 0x61:
-            data = read_data(payload, reader.reading == CEDA4_WS, **texts)
+            data = read_data(payload, reader.reading, **texts)
             assert (data.topic, data.body) == (message.topic, message.body)
             assert repr(data.cells) == repr(message.record)
             assert is_record(data.body, 0, **texts)
@@ -299,11 +298,13 @@ def test_the_reader_takes_every_vector_as_the_codec_does(vector: Vector) -> None
 
 
 @given(st.binary(max_size=40), st.booleans())
-def test_a_group_pub_tells_its_dialect_exactly_if_the_codec_finds_that_it_does(tail: bytes, is_named: bool) -> None:
+def test_a_group_pub_proves_its_dialect_exactly_if_the_codec_finds_that_it_does(tail: bytes, is_named: bool) -> None:
     payload = b"\x65" + (b"\x01a\xff\xff\xff\0\0" if is_named else b"") + tail
     frame = FRAMINGS[CEDA4].wrap(payload)
     verdict = detector_for((layout_of(CEDA4), layout_of(CEDA4_WS))).detect(frame, 0, len(frame))
-    assert is_telling(payload) == (verdict.layout is not None)
+    reader = Reader(Link(1, CEDA_TCP, []))
+    assert [one for batch in reader.read(frame) for one in batch] == [payload]
+    assert (reader.dialect is not None) == (verdict.layout is not None)
 
 
 def test_a_payload_of_65531_bytes_is_the_longest_that_goes_to_deployed_peers() -> None:

@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.live.mb.play import Broker, P, Peer, R, Said, frame
-from wirelake.codec.content import read_json
+from wirelake.codec.content import json_line, read_json
 from wirelake.errors import DecodeError
-from wirelake.live.mb.audit import as_json
 
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
@@ -146,7 +145,7 @@ def test_a_payload_is_shown_as_json_if_it_is_json_else_as_text(payload: bytes, s
     st.binary(max_size=40) | st.text(max_size=40).map(str.encode) | JSON_VALUES.map(lambda v: json.dumps(v).encode())
 )
 def test_any_payload_is_shown_as_the_codec_reads_it(payload: bytes) -> None:
-    shown = json.loads(as_json(payload))
+    shown = json.loads(json_line(payload))
     try:
         value = read_json(payload)
     except DecodeError:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wirelake.codec.topics import match_topic
-from wirelake.live.mb.topics import Subscriptions, is_valid_topic, patterns_for
+from wirelake.live.mb.topics import Subscriptions, is_valid_topic
 from wirelake.protocols.mb import PROTOCOL
 
 LEVELS = st.lists(st.sampled_from(["a", "b", "c1"]), min_size=1, max_size=5)
@@ -18,14 +18,6 @@ PATTERNS = st.builds(
     st.lists(st.sampled_from(["a", "b", "+"]), max_size=5),
     st.booleans(),
 ).filter(lambda pattern: pattern != "")
-
-
-@given(TOPICS, PATTERNS)
-def test_the_patterns_for_a_topic_are_those_that_match_it(topic: str, pattern: str) -> None:
-    listed = list(patterns_for(topic))
-    assert len(listed) == len(set(listed)) <= 95
-    if "+" in pattern or "#" in pattern:
-        assert (pattern in listed) == match_topic(PROTOCOL, pattern, topic)
 
 
 CHANGES = st.lists(

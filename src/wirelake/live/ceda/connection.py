@@ -18,7 +18,7 @@ from .data import BadMessage, Message, read_data
 from .groups import Merger, Pool
 from .options import CedaOptions
 from .records import is_record
-from .wire import CEDA4_WS, Reader, decode_payload, is_stream
+from .wire import Reader, decode_payload, is_stream
 
 if TYPE_CHECKING:
     from .logins import LoginAttempt
@@ -64,8 +64,7 @@ class Conversation:
     def read(self, payload: bytes) -> Message | None:
         """The data message in a payload, whose record is not looked at; None if it cannot be read."""
         try:
-            has_key = self.reader.reading == CEDA4_WS
-            return read_data(payload, has_key, self.options.charset, self.options.errors)
+            return read_data(payload, self.reader.reading, self.options.charset, self.options.errors)
         except BadMessage:
             self.bad("message", payload)
             return None

@@ -1,6 +1,6 @@
 """Data messages of CEDA as sessions handle them: the header in parts, the record as bytes, a blob beside it.
 
-A blob is cut into pieces when it is written and put together again by ``ceda_groups``; everything between sees one
+A blob is cut into pieces when it is written and put together again by ``groups``; everything between sees one
 message.
 """
 
@@ -8,23 +8,23 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
+from ...codec.quick_heads import QuickHead
 from ...codec.records import by_id
 from ...errors import DecodeError, EncodeError
 from ...protocols.ceda import EXTENDED, PIECE, UNASSIGNED
 from ...spec.declare import Cell
 from .records import bytes_cell, without
-from .wire import CEDA4_WS, GROUP_PUB, NAMES, P2P, PUBLISH, REPLY, REQUEST, check_sendable, decode_payload
+from .wire import CEDA4_WS, GROUP_PUB, NAMES, P2P, PUBLISH, REPLY, check_sendable, decode_payload, layout_of
 
 MAX_BLOB = 10_240_000
 MAX_KEY = 200
 MAX_KEYS = 500_000
-MAX_NAME_BYTES = 255
 _FIRST = struct.Struct("<BhhihI").pack
 _NEXT = struct.Struct("<BhI").pack
 
@@ -106,69 +106,34 @@ class BadMessage(Exception):
     """The part before the record is wrong; the record codec knows how."""
 
 
-def read_data(payload: bytes, has_key: bool, charset: str = "utf-8", errors: str = "strict") -> Message:
-    """The message in the payload of a data type. ``has_key``: a group_pub has a reply topic. The record is not looked
-    at.
-    """
+def read_data(payload: bytes, dialect: str, charset: str = "utf-8", errors: str = "strict") -> Message:
+    """The message in the payload of a data type. The record is not looked at."""
     code = payload[0]
     try:
-        topic, at = _name(payload, 1)
-        if code == PUBLISH:
-            return Message(code, topic, payload[at:], charset=charset, errors=errors)
-        number = payload[at] | payload[at + 1] << 8 | payload[at + 2] << 16
-        server_id, at = _name(payload, at + 3)
-        signal_id, at = _name(payload, at)
-        reply_topic = ""
-        if code == REQUEST or (code == GROUP_PUB and has_key):
-            reply_topic, at = _name(payload, at)
+        found = _head(dialect, code).read(payload)
     except (IndexError, UnicodeDecodeError):
         raise BadMessage from None
-    return Message(code, topic, payload[at:], number, server_id, signal_id, reply_topic, charset=charset, errors=errors)
-
-
-def _name(payload: bytes, at: int) -> tuple[str, int]:
-    start = at + 1
-    stop = start + payload[at]
-    if stop > len(payload):
-        raise IndexError
-    return payload[start:stop].decode(), stop
+    at, topic = found[:2]
+    if code == PUBLISH:  # the commonest, and a call with just what it has is quicker
+        return Message(code, topic, payload[at:], charset=charset, errors=errors)
+    return Message(code, topic, payload[at:], *found[2:], charset=charset, errors=errors)  # type: ignore[misc]
 
 
 def names(message: Message) -> tuple[bytes, ...]:
     """The names in the header of a message, in wire order."""
-    found = [message.topic]
-    if message.code != PUBLISH:
-        found += [message.server_id, message.signal_id]
-        if message.reply_topic:
-            found.append(message.reply_topic)
-    return tuple(name.encode() for name in found)
+    return tuple(getattr(message, name).encode() for name in _head(CEDA4_WS, message.code).texts)
 
 
 def write_data(message: Message, dialect: str) -> bytes:
     """The payload of a message without a blob."""
-    parts = [bytes((message.code,)), _written(message.topic, "topic")]
-    if message.code != PUBLISH:
-        parts += [
-            message.connection_id.to_bytes(3, "little"),
-            _written(message.server_id, "server_id"),
-            _written(message.signal_id, "signal_id"),
-        ]
-        if message.code == REQUEST or (message.code == GROUP_PUB and dialect == CEDA4_WS):
-            parts.append(_written(message.reply_topic, "reply_topic"))
-    parts.append(message.body)
-    payload = b"".join(parts)
+    payload = _head(dialect, message.code).write(message) + message.body
     check_sendable(payload, dialect)
     return payload
 
 
-def _written(name: str, path: str) -> bytes:
-    try:
-        raw = name.encode()
-    except UnicodeEncodeError:
-        raise EncodeError("is not UTF-8", rule="text_utf8", path=path) from None
-    if len(raw) > MAX_NAME_BYTES:
-        raise EncodeError(f"{len(raw)} bytes, at most {MAX_NAME_BYTES}", rule="int_range", path=path)
-    return bytes((len(raw),)) + raw
+@cache
+def _head(dialect: str, code: int) -> QuickHead:
+    return QuickHead(layout_of(dialect), code)
 
 
 class Keys:

@@ -1,150 +1,20 @@
-"""Who wants which topics. Patterns lie in a tree of segments, in which every node knows who holds what from there on:
-so a topic costs the nodes on its way, not the patterns behind them. Routes are remembered until a subscription changes
-them. A search that takes long can be cut into slices.
-"""
+"""Who wants which topics. Routes are remembered until a subscription changes them."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
-from typing import Any, Generic, TypeVar
+from collections.abc import Iterable, Iterator
+from typing import Generic
 
+from ...codec.topic_tree import Patterns, Who
 from ...protocols.ceda import PROTOCOL
 
 assert PROTOCOL.topics is not None
-ONE, REST = PROTOCOL.topics.one, PROTOCOL.topics.rest
-WILD = (ONE, REST)
+RULES = PROTOCOL.topics
 MAX_ROUTES = 1 << 16
-SLICE = 500
-"""Nodes after which a search may be interrupted."""
-PER_NODE = 16
-"""Holders that take as long as a node."""
-
-Who = TypeVar("Who", bound=Hashable)
-_NOTHING: dict[Any, Any] = {}
-Holders = dict[Who, int]
-"""Who holds patterns, and how many."""
 
 
 def is_pattern(text: str) -> bool:
-    return ONE in text
-
-
-class _Node(Generic[Who]):
-    """What follows one segment of some patterns. *Open* patterns contain ``**``: the length of a topic does not matter
-    to them. There may be very many nodes, so what is empty is shared.
-    """
-
-    __slots__ = ("below", "children", "following", "here", "open")
-
-    def __init__(self) -> None:
-        self.children: dict[str, _Node[Who]] = _NOTHING
-        self.here: Holders[Who] = _NOTHING
-        """Of patterns that end here and are not open."""
-        self.following: Holders[Who] = _NOTHING
-        """Of those that end one segment later."""
-        self.open: Holders[Who] = _NOTHING
-        """Of open patterns that end here."""
-        self.below: Holders[Who] = _NOTHING
-        """Of open patterns that end here or later."""
-
-    def child(self, segment: str) -> _Node[Who]:
-        found = self.children.get(segment)
-        if found is None:
-            if self.children is _NOTHING:
-                self.children = {}
-            found = self.children[segment] = _Node()
-        return found
-
-
-class Patterns(Generic[Who]):
-    """Patterns and who holds them. ``strict``: as people read the document; else as deployed, where a topic may be one
-    segment short, and with ``**`` any number. What follows a ``**`` never matters.
-    """
-
-    def __init__(self, strict: bool) -> None:
-        self._strict = strict
-        self._root: _Node[Who] = _Node()
-
-    def add(self, pattern: str, who: Who) -> None:
-        path = [self._root]
-        for segment in self._path(pattern):
-            path.append(path[-1].child(segment))
-        self._count(path, pattern, who, 1)
-
-    def remove(self, pattern: str, who: Who) -> None:
-        path, segments = [self._root], self._path(pattern)
-        for segment in segments:
-            path.append(path[-1].children[segment])
-        self._count(path, pattern, who, -1)
-        for parent, segment in zip(reversed(path[:-1]), reversed(segments), strict=True):
-            child = parent.children[segment]
-            if child.here or child.open or child.children:
-                break
-            del parent.children[segment]
-
-    def search(self, topic: str, found: dict[Who, None]) -> Iterator[int]:
-        """Put everybody with a pattern that matches into ``found``; say now and then how much work that was."""
-        segments = self.segments(topic)
-        work, end = 0, len(segments)
-        stack = [(self._root, 0)] if segments or self._strict else []
-        while stack:
-            node, at = stack.pop()
-            for holders in self._matching(node, at == end):
-                if holders:
-                    found.update(dict.fromkeys(holders))
-                    work += len(holders) // PER_NODE
-            if at < end:
-                segment, children = segments[at], node.children
-                if ONE in children:
-                    stack.append((children[ONE], at + 1))
-                if segment in children and segment not in WILD:
-                    stack.append((children[segment], at + 1))
-            work += 1
-            if work >= SLICE:
-                yield work
-                work = 0
-        yield work
-
-    def _matching(self, node: _Node[Who], is_end: bool) -> tuple[Holders[Who], ...]:
-        """The holders whose patterns match a topic that ends at this node, or goes on."""
-        rest = node.children.get(REST)
-        if self._strict:
-            here = (node.here, node.open) if is_end else ()
-            return here if rest is None else (*here, rest.open)
-        if is_end:
-            return node.here, node.following, node.below
-        return (node.open,) if rest is None else (node.open, rest.open)
-
-    def segments(self, text: str) -> list[str]:
-        """Empty segments count only where the document is taken at its word."""
-        found = text.split(".")
-        return found if self._strict else [segment for segment in found if segment]
-
-    def _path(self, pattern: str) -> list[str]:
-        found = self.segments(pattern)
-        return found[: found.index(REST) + 1] if REST in found else found
-
-    def _count(self, path: list[_Node[Who]], pattern: str, who: Who, change: int) -> None:
-        last = path[-1]
-        if REST not in pattern:
-            last.here = _counted(last.here, who, change)
-            path[-2].following = _counted(path[-2].following, who, change)
-            return
-        last.open = _counted(last.open, who, change)
-        for node in path:
-            node.below = _counted(node.below, who, change)
-
-
-def _counted(holders: Holders[Who], who: Who, change: int) -> Holders[Who]:
-    """One pattern more or less."""
-    if holders is _NOTHING:
-        holders = {}
-    count = holders.get(who, 0) + change
-    if count:
-        holders[who] = count
-    else:
-        del holders[who]
-    return holders or _NOTHING
+    return RULES.one in text
 
 
 class Subscriptions(Generic[Who]):
@@ -153,7 +23,7 @@ class Subscriptions(Generic[Who]):
     def __init__(self, strict: bool = False) -> None:
         self._strict = strict
         self._literal: dict[str, dict[Who, None]] = {}
-        self._patterns: Patterns[Who] = Patterns(strict)
+        self._patterns: Patterns[Who] = Patterns(RULES, strict)
         self._routes: dict[str, tuple[Who, ...]] = {}
         self._begun: dict[str, dict[str, None]] = {}
         """The topics of routes, by their first segment."""
@@ -262,7 +132,7 @@ class Subscriptions(Generic[Who]):
     def matches(self, texts: Iterable[str], topics: Iterable[str]) -> Iterator[str | int]:
         """The topics that one of these texts asks for; between them how much work they were."""
         literal = set()
-        patterns: Patterns[None] = Patterns(self._strict)
+        patterns: Patterns[None] = Patterns(RULES, self._strict)
         for text in texts:
             if is_pattern(text):
                 patterns.add(text, None)
@@ -276,7 +146,7 @@ class Subscriptions(Generic[Who]):
 
     def is_wild(self, text: str) -> bool:
         """Whether a change of this concerns every route."""
-        return is_pattern(text) and self._first(text) in WILD
+        return is_pattern(text) and self._first(text) in (RULES.one, RULES.rest)
 
     def _first(self, text: str) -> str:
         return text.partition(".")[0] if self._strict else text.lstrip(".").partition(".")[0]

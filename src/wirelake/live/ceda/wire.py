@@ -15,7 +15,6 @@ from ...errors import EncodeError
 from ...protocols import ceda as p
 from ...spec.resolve import Layout, layout
 from ..core.link import Framing, Link
-from .records import cells, is_record
 
 CEDA4, CEDA4_WS = "ceda4", "ceda4-ws"
 AUTO = "auto"
@@ -102,9 +101,7 @@ class Reader(QuickDialects):
 
     def __init__(self, link: Link, dialect: str = AUTO) -> None:
         known = None if dialect == AUTO else dialect
-        super().__init__(
-            _layouts(), dialect_of(link.framing), known if is_stream(link.framing) else CEDA4_WS, is_telling
-        )
+        super().__init__(_layouts(), dialect_of(link.framing), known if is_stream(link.framing) else CEDA4_WS)
         self._link = link
 
     def prove(self, dialect: str) -> None:
@@ -115,29 +112,3 @@ class Reader(QuickDialects):
 @lru_cache(maxsize=1)
 def _layouts() -> dict[str, Layout]:
     return {dialect: layout_of(dialect) for dialect in FRAMINGS}
-
-
-def is_telling(payload: bytes) -> bool:
-    """Whether a short logout or group_pub shows its dialect. Quick, since a peer may send any number that do not."""
-    kind = payload[0]
-    if kind != GROUP_PUB:
-        return kind == LOGOUT and len(payload) > 1
-    return is_clean_group_pub(payload, False) != is_clean_group_pub(payload, True)
-
-
-def is_clean_group_pub(payload: bytes, has_key: bool) -> bool:
-    """Whether this reading finds nothing that real senders never produce."""
-    try:
-        at = 1
-        for skip in (0, 3, 0, 0) if has_key else (0, 3, 0):
-            start = at + (skip if at > 1 else 0) + 1
-            at = start + payload[start - 1]
-            if at > len(payload):
-                return False
-            payload[start:at].decode()
-    except (IndexError, UnicodeDecodeError):
-        return False
-    if not is_record(payload, at):
-        return False
-    heads = [(cell.fid, payload[at + cell.at] & 15) for cell in cells(payload[at:])]
-    return len({fid for fid, _ in heads}) == len(heads) and all(low > 1 and not low & 1 for _, low in heads)

@@ -1,6 +1,6 @@
 """Messages as JSON lines, for the verbs that talk to servers. What ``subscribe`` prints, ``publish`` takes.
 
-The protocols' own shapes are in ``mb_json.py`` and ``ceda_json.py``.
+The shape of each protocol is in its own ``message_json.py``.
 """
 
 from __future__ import annotations

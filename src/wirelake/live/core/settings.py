@@ -6,9 +6,11 @@ nothing is said. What is wrong is refused with the file, the key, and what would
 
 from __future__ import annotations
 
+import builtins
 import dataclasses
 import importlib
 import math
+import pathlib
 import sys
 import tomllib
 import types
@@ -111,78 +113,44 @@ class Reader:
             self.fail(key, str(error))
 
     def value(self, kind: Any, value: Any, key: str, allowed: typing.Mapping[str, Any]) -> Any:
-        """A value of that kind."""
-        kind = _plain(kind)
-        if isinstance(kind, type) and dataclasses.is_dataclass(kind):
-            return self.read(kind, value, key, tuple(allowed.get("without", ())))
-        element = _element(kind)
-        if element is not None and isinstance(value, list):
-            return tuple(self.element(element, one, f"{key}[{n}]") for n, one in enumerate(value))
-        named = _named_element(kind)
-        if named is not None and isinstance(value, dict):
-            return {name: self.read(named, one, f"{key}.{name}") for name, one in value.items()}
-        if kind == Address and isinstance(value, str):
-            return self.address(value, key)
-        if kind == tuple[str, ...] and isinstance(value, list):
-            return tuple(self.value(str, one, f"{key}[{n}]", allowed) for n, one in enumerate(value))
-        if kind == dict[str, str] and isinstance(value, dict):
-            return {name: self.value(str, one, f"{key}.{name}", {}) for name, one in value.items()}
-        if kind is Path and isinstance(value, str):
-            return self.directory / Path(value).expanduser()
-        if kind is str and isinstance(value, str):
-            return self.word(value, key, allowed)
-        if kind is bool and isinstance(value, bool):
-            return value
-        if not isinstance(value, bool) and isinstance(value, {int: int, float: int | float}.get(kind, ())):
-            return self.number(kind(value), key, allowed)
-        name = "a list of tables" if element is not None else "a table of tables" if named is not None else _NAMES[kind]
-        self.fail(key, f"has to be {name}, not {_shown(value)}")
+        """A value of that kind, or of the one kind that is allowed besides None."""
+        if isinstance(kind, types.UnionType) or typing.get_origin(kind) is typing.Union:
+            (kind,) = (one for one in typing.get_args(kind) if one is not types.NoneType)
+        if dataclasses.is_dataclass(kind):
+            return self.read(typing.cast(type, kind), value, key, tuple(allowed.get("without", ())))
+        match value, typing.get_origin(kind) or kind:
+            case str(), _ if kind == Address:
+                try:
+                    return parse_address(value)
+                except ValueError as error:
+                    self.fail(key, str(error))
+            case list(), builtins.tuple if kind != Address:
+                element = typing.get_args(kind)[0]
+                return tuple(self._element(element, one, f"{key}[{n}]", allowed) for n, one in enumerate(value))
+            case dict(), builtins.dict:
+                return {n: self.value(typing.get_args(kind)[1], one, f"{key}.{n}", {}) for n, one in value.items()}
+            case str(), pathlib.Path:
+                return self.directory / Path(value).expanduser()
+            case str(), builtins.str:
+                among = allowed.get("among") or (value,)
+                if value not in among:
+                    self.fail(key, f"has to be {' or '.join(among)}, not {value!r}")
+                return value
+            case bool(), builtins.bool:
+                return value
+            case (int(), builtins.int) | (int() | float(), builtins.float) if not isinstance(value, bool):
+                least = allowed.get("least", 0)
+                if not math.isfinite(value) or value < least:
+                    self.fail(key, f"has to be {least:g} or more, not {value:g}")
+                return kind(value)
+        tables = "a list of tables" if typing.get_origin(kind) is tuple else "a table of tables"
+        self.fail(key, f"has to be {_NAMES.get(kind, tables)}, not {_shown(value)}")
 
-    def element(self, kind: type[T], value: Any, key: str) -> T:
-        """A table in a list; a text stands for a table that has only the first key."""
-        first = dataclasses.fields(kind)[0].name  # type: ignore[arg-type]
-        return self.read(kind, {first: value} if isinstance(value, str) else value, key)
-
-    def number(self, value: float, key: str, allowed: typing.Mapping[str, Any]) -> float:
-        least = allowed.get("least", 0)
-        if not math.isfinite(value) or value < least:
-            self.fail(key, f"has to be {least:g} or more, not {value:g}")
-        return value
-
-    def word(self, value: str, key: str, allowed: typing.Mapping[str, Any]) -> str:
-        among = allowed.get("among", ())
-        if among and value not in among:
-            self.fail(key, f"has to be {' or '.join(among)}, not {value!r}")
-        return value
-
-    def address(self, value: str, key: str) -> Address:
-        try:
-            return parse_address(value)
-        except ValueError as error:
-            self.fail(key, str(error))
-
-
-def _plain(kind: Any) -> Any:
-    """The one kind that is allowed besides None."""
-    if isinstance(kind, types.UnionType) or typing.get_origin(kind) is typing.Union:
-        (kind,) = (one for one in typing.get_args(kind) if one is not types.NoneType)
-    return kind
-
-
-def _element(kind: Any) -> type | None:
-    """The dataclass whose tables a list has."""
-    arguments = typing.get_args(kind)
-    if typing.get_origin(kind) is tuple and isinstance(arguments[0], type) and dataclasses.is_dataclass(arguments[0]):
-        return arguments[0]
-    return None
-
-
-def _named_element(kind: Any) -> type | None:
-    """The dataclass of tables by name."""
-    arguments = typing.get_args(kind)
-    if typing.get_origin(kind) is dict and dataclasses.is_dataclass(arguments[1]):
-        return arguments[1]  # type: ignore[return-value]
-    return None
+    def _element(self, kind: Any, value: Any, key: str, allowed: typing.Mapping[str, Any]) -> Any:
+        """One of a list; a text stands for a table that has only the first key."""
+        if dataclasses.is_dataclass(kind) and isinstance(value, str):
+            value = {dataclasses.fields(kind)[0].name: value}
+        return self.value(kind, value, key, allowed)
 
 
 def _shown(value: Any) -> str:

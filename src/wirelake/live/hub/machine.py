@@ -20,7 +20,7 @@ class Machine:
         self._started = time.monotonic()
         self._asked = -FRESH_SECONDS
         self._found: dict[str, float] = {}
-        self._spent = (time.monotonic(), time.process_time())
+        self._process.cpu_percent()  # shares are those of the time since they were asked for last
         psutil.cpu_percent()
         psutil.cpu_percent(percpu=True)
 
@@ -32,11 +32,9 @@ class Machine:
         return dict(self._found)
 
     def _of_process(self, now: float) -> dict[str, float]:
-        (then, spent), self._spent = self._spent, (now, time.process_time())
-        share = (self._spent[1] - spent) / max(now - then, 1e-3) / (os.cpu_count() or 1)
         memory = self._process.memory_info().rss
         return {
-            "process.cpu.percent": min(max(share, 0.0), 1.0),
+            "process.cpu.percent": min(self._process.cpu_percent() / 100 / (os.cpu_count() or 1), 1.0),
             "process.memory.bytes": memory,
             "process.memory.percent": memory / psutil.virtual_memory().total,
             "process.uptime": now - self._started,

@@ -8,9 +8,9 @@ from __future__ import annotations
 import random
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, is_dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from ..core.address import Address
 from ..core.link import Framing
@@ -161,14 +161,7 @@ class HubSettings:
     directory: Path = field(default_factory=Path)
 
 
-_TABLES = {
-    "tls": TlsSettings,
-    "metrics": MetricsSettings,
-    "log": LogSettings,
-    "tap": TapSettings,
-    "memory": MemorySettings,
-    "shutdown": ShutdownSettings,
-}
+_TABLES: dict[str, Any] = {name: kind for name, kind in get_type_hints(HubSettings).items() if is_dataclass(kind)}
 
 
 def default_settings() -> HubSettings:

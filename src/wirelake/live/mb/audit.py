@@ -8,16 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import msgspec
-
-from ...codec.content import MAX_DEPTH, read_json
-from ...errors import DecodeError
+from ...codec.content import json_line
 from ...protocols.mb.conduct import AUDIT
 from .connection import Service
-from .wire import MAX_HEADS, MB_TCP, VERSION, Clock, Head, pack_size, write_json
+from .wire import MAX_HEADS, MB_TCP, VERSION, Clock, Head, pack_size
 
 _FRONT = f"publish:{AUDIT}:{VERSION}\n".encode()
-_check_json = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 @dataclass(slots=True, eq=False)
@@ -79,7 +75,7 @@ class Audit:
     def _shown(self, payload: bytes) -> bytes:
         last, shown = self._last
         if payload != last:
-            shown = as_json(payload)
+            shown = json_line(payload)
             self._last = (payload, shown)
         return shown
 
@@ -93,31 +89,3 @@ class Audit:
                 link.say(body)
             if link.unsent > self.max_unsent:
                 self.overflow(service)
-
-
-def as_json(payload: bytes) -> bytes:
-    """The payload as it is if it is JSON, so that no number changes, else as text; in one line."""
-    try:
-        text = payload.decode()
-        if len(payload) > 2 * MAX_DEPTH and text.count("[") + text.count("{") > MAX_DEPTH:
-            return _as_json_closely(payload)
-        _check_json(payload)
-    except UnicodeDecodeError:
-        return _as_json_closely(payload)
-    except msgspec.DecodeError:
-        return _as_json_closely(payload) if "\\u" in text else msgspec.json.encode(text)
-    return _in_one_line(payload)
-
-
-def _as_json_closely(payload: bytes) -> bytes:
-    """The same for what may be too deep, not UTF-8, or have half a character, which only the codec decides."""
-    text = payload.decode("utf-8", "replace")
-    try:
-        read_json(payload)
-    except DecodeError:
-        return write_json(text)
-    return _in_one_line(text.encode()) if text else b'""'
-
-
-def _in_one_line(data: bytes) -> bytes:
-    return data.replace(b"\n", b" ").replace(b"\r", b" ").strip()

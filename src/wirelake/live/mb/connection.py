@@ -26,18 +26,7 @@ class Service:
     topics: dict[str, dict[str, float]] = field(default_factory=lambda: {PUBLISH: {}, REQUEST: {}})
     """Its subscriptions: topics, with their priorities."""
     errors: int = 0
-    second: int = -1
-    spent: int = 0
-    """Messages in this second, where that is limited."""
-    listed: int = 0
-    """Bytes of listings in this second."""
 
     @property
     def is_here(self) -> bool:
         return self.link.state is self
-
-    def begin(self, second: int) -> None:
-        """What is limited for each second begins anew with it."""
-        if second != self.second:
-            self.second = second
-            self.spent = self.listed = 0

@@ -7,6 +7,7 @@ broker does is forwarding publishes, so that way is short; everything else takes
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -64,7 +65,8 @@ class MbBroker(Session):
         self._metrics = Metrics(self.counts)
         self._probe = probe
         self._is_limited = bool(options.messages_per_second or options.messages_per_topic)
-        self._topic_spent: dict[str, int] = {}
+        self.spent: Counter[Any] = Counter()
+        """What is limited for each second: messages by service and by topic, bytes of listings by service and all."""
 
     @property
     def deadline(self) -> float | None:
@@ -133,7 +135,7 @@ class MbBroker(Session):
         if int(now) != clock.second:
             clock.second = int(now)
             self._metrics.roll(now, self.services.values())
-            self._topic_spent.clear()
+            self.spent.clear()
 
     def _look_after(self, service: Service) -> None:
         """Silent services are asked once for a sign of life, and dropped if there is none."""
@@ -266,15 +268,13 @@ class MbBroker(Session):
         """Counts against the limits of this second."""
         if head.action not in (PUBLISH, REQUEST) or head.name == HEARTBEAT:
             return
-        limits = self.options
-        service.begin(self.clock.second)
-        service.spent += 1
-        if limits.messages_per_second and service.spent > limits.messages_per_second:
+        limits, spent = self.options, self.spent
+        spent[service] += 1
+        if 0 < limits.messages_per_second < spent[service]:
             raise Fault("SERVICE_UNAVAILABLE", "too many messages of this service in a second")
-        if limits.messages_per_topic:
-            spent = self._topic_spent[head.name] = self._topic_spent.get(head.name, 0) + 1
-            if spent > limits.messages_per_topic:
-                raise Fault("SERVICE_UNAVAILABLE", "too many messages of this topic in a second")
+        spent[head.name] += 1
+        if 0 < limits.messages_per_topic < spent[head.name]:
+            raise Fault("SERVICE_UNAVAILABLE", "too many messages of this topic in a second")
 
     # --- what system topics do
 

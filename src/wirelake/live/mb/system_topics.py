@@ -45,8 +45,6 @@ class SystemTopics:
 
     def __init__(self, broker: MbBroker) -> None:
         self._broker = broker
-        self._listed = (-1, 0)
-        """The second, and the bytes of listings in it."""
         self._bare: dict[str, Callable[[Service], bytes]] = {
             "system.service.list": self._services,
             "system.topic.list": lambda _: self._all_topics("topics"),
@@ -74,8 +72,14 @@ class SystemTopics:
             )
         if name not in LISTINGS:
             return self._do(service, head, payload)
-        self._check_budget(service)
-        return self._spend(service, self._do(service, head, payload))
+        # Listings grow with the number of services and subscriptions, so nobody gets any number of them.
+        spent, own = self._broker.spent, (LISTINGS, service)
+        if spent[own] >= LISTED or spent[LISTINGS] >= ALL_LISTED:
+            raise Fault("SERVICE_UNAVAILABLE", "too much was listed in this second")
+        answer = self._do(service, head, payload)
+        spent[own] += len(answer)
+        spent[LISTINGS] += len(answer)
+        return answer
 
     def _do(self, service: Service, head: Head, payload: bytes) -> bytes:
         if head.name in self._bare:
@@ -83,20 +87,6 @@ class SystemTopics:
         if head.name in self._told:
             return self._told[head.name](service, read_args(payload))
         raise Fault("TOPIC_NOT_SUPPORTED", f"{head.topic} is not a topic of this broker")
-
-    def _check_budget(self, service: Service) -> None:
-        """Listings grow with the number of services and subscriptions, so nobody gets any number of them."""
-        second = self._broker.clock.second
-        service.begin(second)
-        if self._listed[0] != second:
-            self._listed = (second, 0)
-        if service.listed >= LISTED or self._listed[1] >= ALL_LISTED:
-            raise Fault("SERVICE_UNAVAILABLE", "too much was listed in this second")
-
-    def _spend(self, service: Service, answer: bytes) -> bytes:
-        service.listed += len(answer)
-        self._listed = (self._listed[0], self._listed[1] + len(answer))
-        return answer
 
     def _register(self, service: Service, args: Args) -> bytes:
         name, description = args.get("name"), args.get("description")

@@ -1,14 +1,10 @@
-"""Who of the services around a broker gets what: subscriptions by topic and pattern.
-
-A topic has at most five levels, so the patterns that match it can be listed (at most 95); each is looked up. What was
-found is kept until a subscription changes it.
+"""Who of the services around a broker gets what: subscriptions by topic and pattern. What was found for a topic is kept
+until a subscription changes it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import product
-
+from ...codec.topic_tree import Patterns
 from ...codec.topics import is_pattern, is_topic
 from ...protocols.mb import PROTOCOL
 from .connection import Service
@@ -16,7 +12,8 @@ from .listing import Listing
 from .options import BrokerOptions
 from .wire import PUBLISH, REQUEST, Fault
 
-ONE, REST = "+", "#"
+assert PROTOCOL.topics is not None
+RULES = PROTOCOL.topics
 RESERVED = 16
 """Subscriptions that a service may have even if all together have too many: so nobody can shut others out."""
 MAX_ROUTES = 4096
@@ -25,23 +22,11 @@ MAX_ROUTES = 4096
 
 def is_valid_topic(text: str, *, wildcards: bool) -> bool:
     """Whether a service may name this when it subscribes."""
-    rules = PROTOCOL.topics
-    assert rules is not None
-    return is_pattern(rules, text) if wildcards else is_topic(text)
+    return is_pattern(RULES, text) if wildcards else is_topic(text)
 
 
 def has_wildcards(topic: str) -> bool:
-    return ONE in topic or REST in topic
-
-
-def patterns_for(topic: str) -> Iterator[str]:
-    """The patterns with wildcards that match this topic."""
-    levels = topic.split(".")
-    for length in range(len(levels) + 1):
-        for chosen in product(*((level, ONE) for level in levels[:length])):
-            if length == len(levels) and ONE in chosen:
-                yield ".".join(chosen)
-            yield ".".join((*chosen, REST))
+    return RULES.one in topic or RULES.rest in topic
 
 
 class Subscriptions:
@@ -54,13 +39,14 @@ class Subscriptions:
         self.routes: dict[str, tuple[Service, ...]] = {}
         """For publishes: who gets a topic's messages. Kept by ``receivers``."""
         self._best: dict[str, tuple[Service, ...]] = {}
-        self._patterns = 0
+        self._patterns: Patterns[str] = Patterns(RULES)
 
     def add(self, service: Service, topic: str, priority: float = 0) -> None:
         found = self.by_topic.get(topic)
         if found is None:
             found = self.by_topic[topic] = {}
-            self._patterns += has_wildcards(topic)
+            if has_wildcards(topic):
+                self._patterns.add(topic, topic)
         found[service] = priority
         self._forget(topic)
 
@@ -71,7 +57,8 @@ class Subscriptions:
         del found[service]
         if not found:
             del self.by_topic[topic]
-            self._patterns -= has_wildcards(topic)
+            if has_wildcards(topic):
+                self._patterns.remove(topic, topic)
         self._forget(topic)
         return True
 
@@ -93,11 +80,13 @@ class Subscriptions:
         return tuple(self.by_topic.get(topic, ()))
 
     def _matching(self, topic: str) -> dict[Service, float]:
-        matching = dict(self.by_topic.get(topic, {}))
-        if self._patterns:
-            for pattern in patterns_for(topic):
-                for service, priority in self.by_topic.get(pattern, {}).items():
-                    matching[service] = max(priority, matching.get(service, priority))
+        wanted: dict[str, None] = {topic: None}
+        for _ in self._patterns.search(topic, wanted):
+            pass
+        matching: dict[Service, float] = {}
+        for one in wanted:
+            for service, priority in self.by_topic.get(one, {}).items():
+                matching[service] = max(priority, matching.get(service, priority))
         return matching
 
     def _keep(

@@ -156,7 +156,7 @@ class Heads:
         end = data.find(LF, start, window if window < stop else stop)
         line = data[start:end]
         if end < 0:
-            raise self._refused(data[start:stop], None)
+            return self._parse_closely(data[start:stop], end)
         head = self.known.get(line)
         if head is not None:
             return head, None, None, None, end
@@ -178,11 +178,11 @@ class Heads:
         return self._parse_closely(line, end)
 
     def _parse_closely(self, line: bytes, end: int) -> Parsed:
-        """What is rare: read by the codec, or refused by it."""
+        """What is rare: read by the codec, or refused by it, as what has no line end always is."""
         try:
-            message = decode("mb", line + LF, profile="strict")
+            message = decode("mb", line + LF if end >= 0 else line, profile="strict")
         except DecodeError as error:
-            raise header_fault(line, error) from None
+            raise header_fault(line if end >= 0 else None, error) from None
         front = b":".join(line.split(b":", 3)[:3])
         head = self.known.get(front) or self._remember(front, type(message).__name__.lower())
         rid, parent = (word.encode() if word else None for word in (message.request_id, message.parent_request_id))
@@ -194,13 +194,6 @@ class Heads:
         _, topic, version = front.decode().split(":")
         head = self.known[front] = Head(action, topic, version)
         return head
-
-    def _refused(self, body: bytes, line: bytes | None) -> Fault:
-        try:
-            decode("mb", body, profile="strict")
-        except DecodeError as error:
-            return header_fault(line, error)
-        raise AssertionError("the codec found a line end")
 
 
 def add_ids(front: bytes, rid: str | None = None, parent: str | None = None, timeout_ms: int | None = None) -> bytes:
