@@ -21,9 +21,11 @@ C = TypeVar("C")
 
 
 class Lengths:
-    """How the frames of a layout say how long they are: shared by all its streams."""
+    """How the frames of a layout say how long they are: shared by all its streams. ``limit`` is on lengths, 0 for that
+    of the declaration.
+    """
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, limit: int = 0) -> None:
         part = next((part for part in layout.frame.parts if isinstance(part, n.Size)), None)
         if part is None or isinstance(part.wire, n.Escaped):
             raise ValueError(f"frames of {layout.protocol.name} have no length at a fixed place")
@@ -32,7 +34,8 @@ class Lengths:
         behind = at + layout.part_size(part)
         extra = 0 if part.counts == "whole" else behind
         least = max(part.least, 0 if extra else behind)
-        most: int = NO_LIMIT if part.most is None else part.most
+        declared: int = NO_LIMIT if part.most is None else part.most
+        most = min(declared, limit) if limit else declared
         self.plan = (unpacker(part.wire), at, behind, extra, least, most)
         """What reads the length, where it stands, where it ends, what to add to it, and its limits."""
 
@@ -51,8 +54,8 @@ class QuickFrames:
 
     __slots__ = ("_lengths", "_needed", "_rest")
 
-    def __init__(self, layout: Layout) -> None:
-        self._lengths = lengths_of(layout)
+    def __init__(self, layout: Layout, limit: int = 0) -> None:
+        self._lengths = lengths_of(layout, limit)
         self._rest = bytearray()
         self._needed = 0
 

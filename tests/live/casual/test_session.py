@@ -293,3 +293,23 @@ def test_ten_thousand_blocked_dequeues_cost_nothing_while_they_wait(play: Play, 
     peer.drop()
     assert len(play.session.queues.waiters) == 0
     assert other.enqueue(payload=b"two") != NIL and [m.payload for m in other.dequeue()] == [b"two"]
+
+
+# --- limits of a connection
+
+
+def test_a_message_above_the_frame_limit_closes_the_connection_and_no_other() -> None:
+    play = Play(services_of(echo=lambda value: value), limits=DomainLimits(frame=1_000))
+    peer, other = play.peer(), play.peer()
+    peer.send_bytes(struct.pack(">Q16sQ", 3100, uuid(1), 1_001))
+    assert peer.is_closed and not other.is_closed
+
+
+def test_an_idle_peer_is_disconnected_and_one_that_waits_is_not() -> None:
+    play = Play(services_of(echo=lambda value: value), idle_seconds=10.0)
+    idle, waiting = play.peer(), play.peer()
+    waiting.dequeue(block=True)
+    play.wait(9.0)
+    assert not idle.is_closed
+    play.wait(2.0)
+    assert idle.is_closed and not waiting.is_closed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from wirelake.live.storage.database import Database, Schema
@@ -23,6 +24,9 @@ class Notebook:
 
     def is_durable(self, request: tuple[Any, ...]) -> bool:
         return request[0] == "put"
+
+    def apply_all(self, requests: Sequence[tuple[Any, ...]]) -> list[Any]:
+        return list(map(self.apply, requests))
 
     def apply(self, request: tuple[Any, ...]) -> Any:
         match request:

@@ -30,6 +30,8 @@ class Connection:
     is_lost: bool = False
     domain_id: bytes = NIL
     domain_name: str = ""
+    heard: float = 0.0
+    """When the last bytes came."""
     conversations: dict[bytes, Conversation] = field(default_factory=dict)
     """By correlation."""
     most_unsent: int = 0

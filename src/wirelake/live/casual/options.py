@@ -31,13 +31,15 @@ class PeerSettings:
 @dataclass(frozen=True, slots=True)
 class DomainLimits:
     """Per connection: ``requests`` in progress and their ``bytes``, beyond which nothing is read from it; ``dequeues``
-    that wait for a message; ``unsent`` bytes, beyond which it is closed.
+    that wait for a message; ``frame``: bytes of one message behind its header, 0 for what the protocol allows, and
+    ``unsent`` bytes, beyond which it is closed.
     """
 
     requests: int = setting(1_000, least=1)
     bytes: int = setting(64 << 20, least=1)
     dequeues: int = 100_000
     conversations: int = 1_000
+    frame: int = setting(0, least=0)
     unsent: int = 512 << 20
     tombstones: int = 100_000
     """Finished branches of all connections that are kept in memory; the store has all of them."""
@@ -50,6 +52,7 @@ class DomainOptions:
     """``profile`` is that of connections whose peer does not show another one. Seconds are limits of single requests
     to peers; ``refresh_seconds`` is how long what a peer offers is believed. ``tombstone_seconds``: how long the
     outcome of a finished branch is kept. ``branch_seconds``: an active branch is rolled back after so long; 0: never.
+    ``idle_seconds``: a peer that asks for nothing so long, and waits for nothing, is disconnected; 0: never.
     """
 
     name: str = "wirelake"
@@ -63,4 +66,5 @@ class DomainOptions:
     most_retry_seconds: float = setting(30.0, least=0.001)
     tombstone_seconds: float = 24 * 3600.0
     branch_seconds: float = 0.0
+    idle_seconds: float = setting(0.0, least=0.0)
     limits: DomainLimits = field(default_factory=DomainLimits)

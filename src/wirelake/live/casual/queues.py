@@ -102,7 +102,7 @@ class Queues:
             return
         if message.id == NIL:
             message = QueueMessage(
-                session.ids.uuid(),
+                session.ids.message(session.time(now)),
                 message.properties,
                 message.reply,
                 message.available,

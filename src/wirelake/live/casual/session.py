@@ -12,6 +12,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from ...codec.quick_frames import QuickFrames
 from ...errors import DecodeError, LimitExceeded
 from ...protocols import casual
 from ...protocols.casual import Domain as Identity
@@ -33,7 +34,7 @@ from .queues import SHARED_POLL_SECONDS, Queues
 from .requests import Requests
 from .resource import Resource
 from .store import Load
-from .wire import HEADER_BYTES, KNOWN_CODES, LATE, VERSION, XA_RBTIMEOUT, Ids, Units, decode
+from .wire import HEADER_BYTES, KNOWN_CODES, LATE, LAYOUT, VERSION, XA_RBTIMEOUT, Ids, Units, decode
 
 ADOPT_SECONDS = 10.0
 """How often a shared store is asked for what hubs that died have left."""
@@ -193,6 +194,7 @@ class CasualSession(Session):
         profile = peer.settings.profile if peer is not None and peer.settings is not None else ""
         connection = Inbound(link, profile or self.options.profile, limits=self.options.limits, dialled=peer)
         connection.most_unsent = self.options.limits.unsent
+        connection.frames = QuickFrames(LAYOUT, self.options.limits.frame)
         link.state = connection
         self.timers.set(connection, now + self.options.handshake_seconds)
         if not self.is_loaded:
@@ -204,6 +206,7 @@ class CasualSession(Session):
         connection: Connection | None = link.state
         if connection is None:
             return
+        connection.heard = now
         try:
             connection.frames.read(data, self._take, (connection, now))
         except LimitExceeded as error:
@@ -266,6 +269,20 @@ class CasualSession(Session):
             connection.profile = LATE  # only implementations that changed units offer more
         connection.is_ready = True
         connection.domain_id, connection.domain_name = message.domain.id, message.domain.name
+        self._watch_idle(connection, now)
+
+    def _watch_idle(self, connection: Inbound, now: float) -> None:
+        """Close a connection over which nothing came for long, unless the peer waits for something of ours."""
+        limit = self.options.idle_seconds
+        if not limit or connection.is_lost:
+            return
+        if connection.requests or connection.branches or connection.conversations:
+            connection.heard = now
+        if now >= connection.heard + limit:
+            self.counts["idle_closed"] += 1
+            connection.link.close("idle")
+        else:
+            self.at(connection.heard + limit, lambda now: self._watch_idle(connection, now))
 
     def _hear(self, connection: Outbound, message: Any, now: float) -> None:
         """A peer that serves us sent something."""

@@ -133,6 +133,15 @@ class Ids:
         bits = bits & ~(0xC000 << 48) | (0x8000 << 48)
         return bits.to_bytes(16, "big")
 
+    def message(self, time: int) -> bytes:
+        """Return the id of a message, a UUID of version 7: those of a time are neighbours in the index of the store, so
+        that a batch of messages writes a page of it and not one page for each.
+        """
+        bits = (time // 1_000_000 & 0xFFFF_FFFF_FFFF) << 80 | self._chance.getrandbits(76)
+        bits = bits & ~(0xF000 << 64) | (0x7000 << 64)
+        bits = bits & ~(0xC000 << 48) | (0x8000 << 48)
+        return bits.to_bytes(16, "big")
+
     def xid(self) -> Xid:
         """Return the xid of a new transaction of ours."""
         return Xid(CASUAL_FORMAT, self.uuid(), self.uuid())

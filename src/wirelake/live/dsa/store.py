@@ -4,6 +4,7 @@ subscriptions. Requests say what is to be done; ``BrokerRules`` does it in any d
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -139,6 +140,9 @@ class BrokerRules:
             case Load():
                 return self._load()
         return None
+
+    def apply_all(self, requests: Sequence[Request]) -> list[Any]:
+        return list(map(self.apply, requests))
 
     def _load(self) -> Kept:
         execute = self._database.execute

@@ -79,7 +79,7 @@ class Batches:
         for attempt in range(TRIES):
             self._engine.begin(is_durable=is_durable)
             try:
-                values = [self._rules.apply(request) for request in requests]
+                values = self._rules.apply_all(requests)
                 self._engine.commit()
             except Exception as error:
                 self._engine.rollback()

@@ -56,6 +56,10 @@ class Rules(Protocol):
         """Carry out a request, and return its result."""
         ...
 
+    def apply_all(self, requests: Sequence[Any]) -> list[Any]:
+        """Carry out requests one after the other, or some of them in one statement; return their results."""
+        ...
+
     def is_durable(self, request: Any) -> bool:
         """Tell whether the result of a request promises that the disk has it."""
         ...

@@ -18,7 +18,7 @@ from .batch import Batches, Verdict
 from .database import MakeRules, Row, Rules, Schema, StorageError
 from .lock import Lock
 
-WORDS = {"blob": "BLOB", "serial": "INTEGER PRIMARY KEY AUTOINCREMENT", "for_update": "", "skip_locked": ""}
+WORDS = {"blob": "BLOB", "serial": "INTEGER PRIMARY KEY", "for_update": "", "skip_locked": ""}
 LEAST_VERSION = (3, 35, 0)
 """The first that has RETURNING."""
 CACHE_KIB = 65_536

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import chain
 
 from ...storage.database import Database, Row
 from ..store import (
@@ -45,6 +47,9 @@ FIRST = """SELECT seq FROM messages WHERE queue = ? AND state = 0
 FIRST_SELECTED = """SELECT seq FROM messages
     WHERE queue = ? AND state = 0 AND selector <> 0 AND selector = ? AND properties = ?
     ORDER BY timestamp, available, seq LIMIT 1 {skip_locked}"""
+MOST_ROWS = 128
+"""Of one insert."""
+IN_USE = Enqueued(NIL, reason="the id is in use")
 BY_ID = "SELECT seq FROM messages WHERE queue = ? AND id = ? AND state IN (0, 1) {skip_locked}"
 
 
@@ -122,41 +127,72 @@ class Queues:
     # --- one message
 
     def enqueue(self, request: Enqueue) -> Enqueued:
-        queue = self.find(request.queue)
-        message = request.message
+        return self.enqueue_all([request])[0]
+
+    def enqueue_all(self, requests: Sequence[Enqueue]) -> list[Enqueued]:
+        """Add messages in their order, many with one statement: its fixed costs are most of what a message costs."""
+        results: list[Enqueued] = []
+        accepted: list[Enqueue] = []
+        for request in requests:
+            queue = self.find(request.queue)
+            if queue is not None and queue.capacity:
+                results += self._insert(accepted)  # what came before it counts
+                accepted = []
+            reason = self._refusal(queue, request)
+            if reason:
+                results += self._insert(accepted)
+                accepted = []
+                results.append(Enqueued(NIL, reason=reason))
+            else:
+                accepted.append(request)
+        return results + self._insert(accepted)
+
+    def _refusal(self, queue: Queue | None, request: Enqueue) -> str:
         if queue is None:
-            return Enqueued(NIL, reason="no such queue")
+            return "no such queue"
         if self._is_full(queue):
-            return Enqueued(NIL, reason="the queue is full")
-        branch = None if request.xid is None else pack_xid(request.xid)
-        if branch is not None and self.is_closed(branch):
-            return Enqueued(NIL, reason="the branch takes no more work")
+            return "the queue is full"
+        if request.xid is not None and self.is_closed(pack_xid(request.xid)):
+            return "the branch takes no more work"
+        return ""
+
+    def _insert(self, requests: list[Enqueue]) -> list[Enqueued]:
+        """Write messages; the first with an id wins. Statements have a power of two of rows, so that few are needed."""
+        results: list[Enqueued] = []
+        at = 0
+        while at < len(requests):
+            count = min(1 << (len(requests) - at).bit_length() - 1, MOST_ROWS)
+            some = requests[at : at + count]
+            at += count
+            rows = self._database.execute(_insert_of(count), list(chain.from_iterable(map(self._row, some))))
+            added = {bytes(row[0]) for row in rows}
+            for request in some:
+                results.append(_enqueued(request) if request.message.id in added else IN_USE)
+                added.discard(request.message.id)
+        return results
+
+    def _row(self, request: Enqueue) -> Row:
+        message, queue = request.message, self.find(request.queue)
+        assert queue is not None
         properties = pack_text(message.properties)
-        state = ADDED if branch is not None else READY if message.available < request.now else DELAYED
-        rows = self._database.execute(
-            """INSERT INTO messages (queue, id, state, branch, owner, timestamp, available, redelivered, selector,
-                properties, reply, type, payload) VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?)
-            ON CONFLICT (id) DO NOTHING RETURNING seq""",
-            (
-                queue.number,
-                message.id,
-                state,
-                branch,
-                None if branch is None else self._database.owner,
-                request.now,
-                message.available,
-                selector_of(properties),
-                properties,
-                pack_text(message.reply),
-                pack_text(message.type),
-                message.payload,
-            ),
+        if request.xid is None:
+            state, branch, owner = READY if message.available < request.now else DELAYED, None, None
+        else:
+            state, branch, owner = ADDED, pack_xid(request.xid), self._database.owner
+        return (
+            queue.number,
+            message.id,
+            state,
+            branch,
+            owner,
+            request.now,
+            message.available,
+            selector_of(properties),
+            properties,
+            pack_text(message.reply),
+            pack_text(message.type),
+            message.payload,
         )
-        if not rows:
-            return Enqueued(NIL, reason="the id is in use")
-        if branch is not None:
-            return Enqueued(message.id)
-        return Enqueued(message.id, (Ready(queue.name, message.id, message.properties, message.available),))
 
     def _is_full(self, queue: Queue) -> bool:
         return bool(queue.capacity) and self._depth(queue, queue.capacity) >= queue.capacity
@@ -334,3 +370,17 @@ class Queues:
 def _order(found: tuple[StoredMessage, int]) -> tuple[int, int, int]:
     message, seq = found
     return message.timestamp, message.available, seq
+
+
+@cache
+def _insert_of(rows: int) -> str:
+    row = f"({', '.join('?' * 7)}, 0, {', '.join('?' * 5)})"
+    return f"""INSERT INTO messages (queue, id, state, branch, owner, timestamp, available, redelivered, selector,
+        properties, reply, type, payload) VALUES {", ".join([row] * rows)} ON CONFLICT (id) DO NOTHING RETURNING id"""
+
+
+def _enqueued(request: Enqueue) -> Enqueued:
+    message = request.message
+    if request.xid is not None:
+        return Enqueued(message.id)
+    return Enqueued(message.id, (Ready(request.queue, message.id, message.properties, message.available),))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
 from typing import Any
 
 from ...storage.database import Database
@@ -35,7 +36,7 @@ class DomainRules:
     """Carries out requests. ``settings`` are the queues that have to be there."""
 
     def __init__(self, database: Database, settings: Iterable[QueueSettings]) -> None:
-        queues = Queues(database)
+        queues = self._queues = Queues(database)
         branches = Branches(database, queues)
         queues.configure(settings)
         self._carry_out: dict[type, Callable[[Any], Any]] = {
@@ -62,3 +63,12 @@ class DomainRules:
 
     def apply(self, request: Request) -> Any:
         return self._carry_out[type(request)](request)
+
+    def apply_all(self, requests: Sequence[Request]) -> list[Any]:
+        results: list[Any] = []
+        for kind, run in groupby(requests, type):
+            if kind is Enqueue:
+                results += self._queues.enqueue_all(list(run))  # type: ignore[arg-type]
+            else:
+                results += map(self._carry_out[kind], run)
+        return results
