@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import os
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import cache, lru_cache
 from typing import Any
 
@@ -16,24 +14,9 @@ from .runner import Task, run_task
 def run_warm(task: Task, results: Sequence[Any], *_: object) -> Any:
     """Run a task in a worker; return its result, or a ``Failure``."""
     warm_up()
-    kind = type(getattr(task, "task", task)).__name__
-    _begin(kind)
     result = run_task(task, results)
-    _freeze(kind)
+    _freeze(type(getattr(task, "task", task)).__name__)
     return result
-
-
-@lru_cache(maxsize=1)
-def _begin(_: str) -> None:
-    """Give back what tasks of another kind have left: free memory of theirs must not stand beside that of this one.
-
-    Tasks of the same kind use it again, which is quicker.
-    """
-    import pyarrow as pa
-
-    pa.default_memory_pool().release_unused()
-    with suppress(OSError, AttributeError, TypeError):
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 @cache
