@@ -16,6 +16,7 @@ from ...capture.partitions import Partition, decode_partition
 from ...capture.quarantine import QUARANTINE
 from ...columnar.body_copies import without_copies
 from ...columnar.schema import TIMESTAMP, table_schema
+from ...gold.arrays import coded_spread, with_coded
 from ...gold.connections import connection_rows, endpoint
 from ...gold.facts import FED, MESSAGES, facts
 from ...gold.tables import ACCOUNTING, CHUNK_BYTES, CHUNKS
@@ -24,6 +25,9 @@ from ...protocols import load
 from . import StepSettings
 from .gold import SHARES
 from .index import CapturesEnd, end_of_captures, read_state
+
+CODED_CHUNKS = with_coded(CHUNKS, ("capture", "connection", "direction", "client", "server"))
+"""The chunks as ``chunk_rows`` makes them: texts that repeat are numbers."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,8 @@ class _Decode:
         output = window.output
         if len(window.chunks) and not window.is_end:
             rows = chunk_rows(window.chunks, window.captures, self.settings.keep_bytes)
-            self.attempt.table("bronze/chunks", rows.schema).write(rows)
+            schema = CHUNKS.append(CHUNK_BYTES) if self.settings.keep_bytes else CHUNKS
+            self.attempt.table("bronze/chunks", schema).write(rows)
         for protocol, batches in output.messages.items():
             for batch in batches:
                 self._messages(protocol, batch)
@@ -194,17 +199,17 @@ def chunk_rows(chunks: Chunks, captures: list[str], keep_bytes: bool) -> pa.Reco
     Gaps are not among them: they are in the quarantine.
     """
     rows = np.flatnonzero(chunks.start >= 0)
-    connection = pa.array(chunks.connection[rows])
+    which = chunks.connection[rows]
     connections = chunks.connections
 
     def spread(values: list[str]) -> pa.Array:
-        return pa.array(values, pa.string()).take(connection)
+        return coded_spread(values, which)
 
     ts = chunks.ts[rows]
     arrays = [
         spread(captures),
         spread([one.id for one in connections]),
-        pa.array(DIRECTIONS).take(pa.array(chunks.direction[rows])),
+        coded_spread(DIRECTIONS, chunks.direction[rows]),
         pa.array(chunks.offset[rows]),
         pa.array(ts, mask=ts < 0).cast(TIMESTAMP),
         pa.array(chunks.length[rows]),
@@ -213,8 +218,8 @@ def chunk_rows(chunks: Chunks, captures: list[str], keep_bytes: bool) -> pa.Reco
         spread([endpoint(one.server, one.server_port) for one in connections]),
     ]
     if not keep_bytes:
-        return pa.RecordBatch.from_arrays(arrays, schema=CHUNKS)
+        return pa.RecordBatch.from_arrays(arrays, schema=CODED_CHUNKS)
     data = chunks.data
     spans = zip(chunks.start[rows].tolist(), chunks.length[rows].tolist(), strict=True)
     arrays.append(pa.array([data[start : start + length].tobytes() for start, length in spans], pa.binary()))
-    return pa.RecordBatch.from_arrays(arrays, schema=CHUNKS.append(CHUNK_BYTES))
+    return pa.RecordBatch.from_arrays(arrays, schema=CODED_CHUNKS.append(CHUNK_BYTES))
