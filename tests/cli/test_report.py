@@ -209,7 +209,9 @@ def test_it_serves_until_it_is_told_to_end(start: Start, small: Path, number: in
     served = start(str(small), "--listen", ANY)
     assert served.line == f'{{"listening":"{served.url}"}}\n' and served.url.startswith("http://127.0.0.1:")
     assert served.ask("/")[0] == 200
-    assert served.ask("/state") == (200, {"commit": 0, "made": served.ask("/report.json")[1]["about"]["made"]})
+    status, state = served.ask("/state")
+    assert (status, state["commit"], state["made"]) == (200, 0, served.ask("/report.json")[1]["about"]["made"])
+    assert {"recent", "lag_seconds", "behind"} <= state.keys()
     assert f"the report of {small} is at {served.url}\n" in served.told and "token" not in served.told
     with socket.create_connection(("127.0.0.1", urlsplit(served.url).port or 0)):
         assert served.end(number) == 0
