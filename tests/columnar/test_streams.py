@@ -84,7 +84,6 @@ def test_without_numba_the_result_is_the_same(monkeypatch: pytest.MonkeyPatch) -
     streams = [b"".join(rng.choices(frames, k=9))[: rng.randrange(2000, 4000)] for _ in range(6)]
     quick = decode(streams)
     monkeypatch.setattr("wirelake.columnar.selection.load_kernel", lambda: None)
-    monkeypatch.setattr("wirelake.columnar.streams.load_kernel", lambda: None)
     slow = decode(streams)
     assert [piece.records.to_pylist() for piece in slow.rows] == [piece.records.to_pylist() for piece in quick.rows]
     assert [(b.range, b.start, b.length, b.error.rule) for b in slow.quarantined] == [

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import json
 
 import pytest
 
 from tests.report.served import POLICY, Serve
+from tests.waiting import wait_until
 from wirelake.web.http import MAX_FIELDS, MAX_HEAD, MAX_HEADERS
 
 
@@ -49,6 +51,7 @@ def test_who_has_it_gets_only_that_it_is_the_same(serve: Serve) -> None:
 
 def test_head_is_get_without_the_content(serve: Serve) -> None:
     served = serve()
+    wait_until(lambda: json.loads(served.ask("/state")[1])["recent"] >= 0)
     for path in ("/", "/state", "/conversation?id=one", "/conversation?id=two", "/nothing"):
         with_content, body = served.ask(path)
         without, nothing = served.ask(path, "HEAD")

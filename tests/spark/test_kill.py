@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")
 
 CLUSTER = Path(__file__).resolve().parents[2] / "examples" / "cluster" / "run.py"
-KILLS, LAKES = int(os.environ.get("WIRELAKE_KILLS", "10")), 2
+KILLS, LAKES = int(os.environ.get("WIRELAKE_KILLS", "5")), 2
 """`make soak` asks for 25."""
 PARTS = 4
 TIMED, AIMED = 3, 5

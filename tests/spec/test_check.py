@@ -352,7 +352,7 @@ WRONG: dict[str, tuple[Callable[[], Protocol], str]] = {
     ),
     "two ends": (
         lambda: protocol(message(), frame=Frame((Code("c", u8), Until(b"\n", 9), Until(b"\r", 9)))),
-        "a frame has one end; write one Trailer or one Until",
+        "a frame has one end; write one Trailer, one Until or one Ends",
     ),
     "trailer without a length": (
         lambda: protocol(message(), frame=Frame((Code("c", u8), Trailer(b"\xce")))),
