@@ -7,9 +7,15 @@ import json
 
 import pytest
 
-from tests.report.served import POLICY, Serve
+from tests.report.served import POLICY, Serve, Served
 from tests.waiting import wait_until
 from wirelake.web.http import MAX_FIELDS, MAX_HEAD, MAX_HEADERS
+
+
+def settled(served: Served) -> Served:
+    """Wait until the state stands still: the last minutes are made after the report."""
+    wait_until(lambda: json.loads(served.ask("/state")[1])["recent"] >= 0)
+    return served
 
 
 def test_browsers_are_told_to_be_careful(serve: Serve) -> None:
@@ -40,7 +46,7 @@ def test_what_is_long_is_compressed_for_who_can_read_that(serve: Serve) -> None:
 
 
 def test_who_has_it_gets_only_that_it_is_the_same(serve: Serve) -> None:
-    served = serve()
+    served = settled(serve())
     for path in ("/", "/state", "/report.json", "/conversation?id=one"):
         etag = served.ask(path)[0].headers["ETag"]
         for known in (etag, f'"other", {etag}', etag.removeprefix("W/"), "*"):
@@ -50,8 +56,7 @@ def test_who_has_it_gets_only_that_it_is_the_same(serve: Serve) -> None:
 
 
 def test_head_is_get_without_the_content(serve: Serve) -> None:
-    served = serve()
-    wait_until(lambda: json.loads(served.ask("/state")[1])["recent"] >= 0)
+    served = settled(serve())
     for path in ("/", "/state", "/conversation?id=one", "/conversation?id=two", "/nothing"):
         with_content, body = served.ask(path)
         without, nothing = served.ask(path, "HEAD")

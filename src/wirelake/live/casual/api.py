@@ -93,6 +93,9 @@ class CasualClient(Application):
                     await self._until(ready)
         except TimeoutError:
             self._error = ConnectionFailed(f"{self.target}: no connection within {self.timeout:g} s: {self._reason}")
+        except BaseException:
+            await self.close()
+            raise
         if self._error is not None:
             error = self._error
             await self.close()
