@@ -117,10 +117,16 @@ class Wire:
 
 
 class Process:
-    def __init__(self, directory: Path) -> None:
+    """A hub with the ``hub.toml`` of a directory. ``inside``: a command that runs another one inside something."""
+
+    def __init__(self, directory: Path, inside: Sequence[str] = ()) -> None:
         with (directory / "stderr").open("ab") as errors:
             self.process = subprocess.Popen(
-                [*COMMAND, "--config", "hub.toml"], stdout=subprocess.PIPE, stderr=errors, text=True, cwd=directory
+                [*inside, *COMMAND, "--config", "hub.toml"],
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                cwd=directory,
             )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
