@@ -15,6 +15,7 @@ import socket
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -59,8 +60,9 @@ class Writer:
         self._idle = asyncio.Event()
         self._idle.set()
 
-    def submit(self, store: Store, finish: Finish) -> None:
-        self._waiting[store] = finish
+    def submit(self, stores: Sequence[Store], finish: Finish) -> None:
+        for store in stores:
+            self._waiting[store] = finish
         if not self._is_busy:
             self._is_busy = True
             self._idle.clear()
@@ -76,8 +78,11 @@ class Writer:
             self._is_busy = False
             self._idle.set()
             return
-        batch = {store: self._waiting.pop(store) for store in list(islice(self._waiting, MOST_AT_ONCE))}
-        taken_back = batch.keys() & self._cancelled
+        if len(self._waiting) <= MOST_AT_ONCE:
+            batch, self._waiting = self._waiting, {}
+        else:
+            batch = {store: self._waiting.pop(store) for store in list(islice(self._waiting, MOST_AT_ONCE))}
+        taken_back = batch.keys() & self._cancelled if self._cancelled else set()
         self._cancelled -= taken_back
         requests = [store.request for store in batch if store not in taken_back]
         running = asyncio.get_running_loop().run_in_executor(self._thread, self._run, requests)
@@ -129,17 +134,30 @@ class Effects:
         self._is_closed = False
         self._threads: dict[type[Effect], ThreadPoolExecutor] = {}
         self._ended_now: list[tuple[Effect, Result]] = []
+        self._stored: Finish = self._finish
+        """The same object each time: the writer collects what is finished by it."""
 
     def begin(self) -> None:
         """Begin with all that the session wants."""
         effects = self._session.effects[:]
         self._session.effects.clear()
+        stores: list[Store] = []
         for effect in effects:
-            if isinstance(effect, Cancel):
+            if type(effect) is Store and self.writer is not None and not self._is_closed:
+                self._open[effect] = None
+                stores.append(effect)
+            elif isinstance(effect, Cancel):
+                self._submit(stores)  # it may be one of them that is taken back
                 self._cancel(effect.effect)
             else:
                 self._open[effect] = None
                 self._begin(effect)
+        self._submit(stores)
+
+    def _submit(self, stores: list[Store]) -> None:
+        if stores and self.writer is not None:
+            self.writer.submit(stores, self._stored)
+            stores.clear()
 
     def _begin(self, effect: Effect) -> None:
         match effect:
@@ -147,8 +165,6 @@ class Effects:
                 self._call(effect, effect.handler, effect.request)
             case _ if self._is_closed:
                 self._later(effect, Cancelled())
-            case Store() if self.writer is not None:
-                self.writer.submit(effect, self._finish)
             case Authenticate(attempt=attempt) if self.authenticate is not None:
                 self._call(effect, self.authenticate, attempt)
             case Dial() if not self._endpoint.is_closing:
@@ -159,7 +175,7 @@ class Effects:
                 self._later(effect, Failed(LookupError(f"nothing carries out {type(effect).__name__} here")))
 
     def _call(self, effect: Effect, function: Function, argument: Any) -> None:
-        if inspect.iscoroutinefunction(function):
+        if _is_coroutine_function(function):
             self._start(effect, function(argument))
             return
         kind = type(effect)
@@ -216,10 +232,11 @@ class Effects:
     def _finish(self, ended: Sequence[tuple[Effect, Result]]) -> None:
         """Tell the session, then do what it leaves."""
         now = self._loop.time()
+        complete, outstanding = self._endpoint.complete, self._open
         for effect, result in ended:
-            if effect in self._open:
-                del self._open[effect]
-                self._endpoint.complete(effect, result, now)
+            if effect in outstanding:
+                del outstanding[effect]
+                complete(effect, result, now)
         self._endpoint.settle()
         if self._complete is not None and not self._open:
             self._complete.set()
@@ -246,6 +263,10 @@ class Effects:
         self._finish([(effect, Cancelled()) for effect in self._open])
         for threads in self._threads.values():
             threads.shutdown(wait=False, cancel_futures=True)
+
+
+_is_coroutine_function = lru_cache(maxsize=1024)(inspect.iscoroutinefunction)
+"""To find out costs as much as to call a short one."""
 
 
 async def _wait_for(value: Awaitable[Any]) -> Any:
