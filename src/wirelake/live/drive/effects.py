@@ -25,6 +25,7 @@ from ..core.errors import ConnectionFailed
 from ..core.link import Link
 from ..core.session import CLIENT
 from ..core.storage import Storage
+from .coroutines import Coroutines
 from .failures import explain
 
 if TYPE_CHECKING:
@@ -134,6 +135,7 @@ class Effects:
         self._is_closed = False
         self._threads: dict[type[Effect], ThreadPoolExecutor] = {}
         self._ended_now: list[tuple[Effect, Result]] = []
+        self._coroutines = Coroutines(self._loop, self._ended)
         self._stored: Finish = self._finish
         """The same object each time: the writer collects what is finished by it."""
 
@@ -176,7 +178,7 @@ class Effects:
 
     def _call(self, effect: Effect, function: Function, argument: Any) -> None:
         if _is_coroutine_function(function):
-            self._start(effect, function(argument))
+            self._coroutines.start(effect, function(argument))
             return
         kind = type(effect)
         if kind not in self._threads:
@@ -186,14 +188,13 @@ class Effects:
 
     def _ended_in_thread(self, effect: Effect, future: Future[Any]) -> None:
         with suppress(RuntimeError):  # the loop is closed: everything was completed before
-            self._loop.call_soon_threadsafe(self._ended, effect, future)
+            self._loop.call_soon_threadsafe(self._ended, effect, _result_of(future))
 
     def _start(self, effect: Effect, coroutine: Coroutine[Any, Any, Any]) -> None:
         task = self._open[effect] = self._loop.create_task(coroutine)
-        task.add_done_callback(lambda done: self._ended(effect, done))
+        task.add_done_callback(lambda done: self._ended(effect, _result_of(done)))
 
-    def _ended(self, effect: Effect, future: asyncio.Future[Any] | Future[Any]) -> None:
-        result = _result_of(future)
+    def _ended(self, effect: Effect, result: Result) -> None:
         if isinstance(result, Done) and hasattr(type(result.value), "__await__"):
             self._start(effect, _wait_for(result.value))
             return
@@ -225,6 +226,8 @@ class Effects:
             self.writer.cancel(effect)
         elif (future := self._open.get(effect)) is not None:
             future.cancel()
+        else:
+            self._coroutines.cancel(effect)
 
     def _later(self, effect: Effect, result: Result) -> None:
         self._loop.call_soon(self._finish, [(effect, result)])
