@@ -80,12 +80,13 @@ current: contextvars.ContextVar[Invocation | None] = contextvars.ContextVar("cas
 
 def answer_to(invocation: Invocation, result: Any) -> Answer:
     """Return what the caller gets for what a handler returned."""
-    reply = result if isinstance(result, Reply) else Reply(result)
     try:
-        buffer = to_buffer(reply.value, reply.type or invocation.buffer.type)
+        if not isinstance(result, Reply):
+            return Answer(OK, 0, to_buffer(result, invocation.buffer.type))
+        buffer = to_buffer(result.value, result.type or invocation.buffer.type)
     except WireError:
         return Answer(TPEOTYPE)
-    return Answer(TPESVCFAIL if reply.failed else OK, reply.code, buffer)
+    return Answer(TPESVCFAIL if result.failed else OK, result.code, buffer)
 
 
 def make_run(handler: Callable[[Any], Any]) -> Callable[[Invocation], Any]:
