@@ -92,7 +92,7 @@ class Live:
     @property
     def administration(self) -> Callable[[str], Any]:
         """Return what opens a store for an administrator, or what stands for one, if it has queues."""
-        return self._load("administrators", "administration")  # type: ignore[no-any-return]
+        return self._load("application.administrators", "administration")  # type: ignore[no-any-return]
 
     def _load(self, part: str, name: str) -> Any:
         return getattr(importlib.import_module(f"{self.package}.{part}"), name)

@@ -14,12 +14,12 @@ from contextlib import closing
 from typing import Any, TypeVar
 from urllib.error import URLError
 
-from ...errors import WireError
-from ..storage.database import StorageError
-from .api import CasualClient, connect
-from .store import error_queue
-from .stores.administration import Administration
-from .wire import Buffer
+from ....errors import WireError
+from ...storage.database import StorageError
+from ..api import CasualClient, connect
+from ..store import error_queue
+from ..stores.administration import Administration
+from ..wire import Buffer
 
 T = TypeVar("T")
 SECONDS = 10.0

@@ -11,7 +11,7 @@ import pytest
 
 from tests.live.live import run
 from tests.waiting import until
-from wirelake.live.casual.administrators import administration
+from wirelake.live.casual.application.administrators import administration
 from wirelake.live.casual.stores.administration import Administration
 from wirelake.live.hub.hub import Hub, read_settings
 from wirelake.live.storage.database import StorageError
