@@ -810,6 +810,13 @@ def costly(stage: Scene) -> str:
     return ".".join("a" * 61)
 
 
+def test_without_a_broker_a_route_is_found_in_slices_too() -> None:
+    stage = scene(broker=False)
+    sender = stage.member("sender")
+    sender.publish(costly(stage), {1: 1}, 1.0)
+    assert sender.link.is_paused
+
+
 def test_a_route_that_takes_long_to_find_is_found_in_slices_while_others_are_served() -> None:
     stage = Scene()
     topic = costly(stage)

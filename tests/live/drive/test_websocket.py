@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
@@ -335,6 +335,31 @@ def test_junk_instead_of_an_upgrade_is_closed(junk: bytes) -> None:
             answer = await peer.reader.read()
             assert answer == b"" or answer.startswith(b"HTTP/1.1 4")
             await until(lambda: not server.endpoint.pipes)
+
+    run(main)
+
+
+@pytest.mark.parametrize("behind", [b"\xff" * 10, b"\x89\xfe\x00\x7e" + bytes(130), b"\x81\x02hi"])
+def test_who_breaks_the_rules_right_behind_the_upgrade_is_cut_off(behind: bytes) -> None:
+    async def main() -> None:
+        session = ToyServer()
+        async with serving(session) as (server, address):
+            peer = Peer(*await asyncio.open_connection(*address))
+            peer.writer.write(UPGRADE + behind)
+            with suppress(ConnectionError):
+                await peer.reader.read()
+            await until(lambda: not server.endpoint.pipes)
+            assert not session.links and not server.endpoint.errors
+
+    run(main)
+
+
+def test_what_comes_right_behind_the_upgrade_is_a_message() -> None:
+    async def main() -> None:
+        async with serving(ToyServer()) as (_, address):
+            peer = Peer(*await asyncio.open_connection(*address))
+            peer.writer.write(UPGRADE + frame(Opcode.TEXT, b"echo early"))
+            await peer.reader.readuntil(b"\x81\x05hello\x81\x05early")
 
     run(main)
 

@@ -258,7 +258,9 @@ class ServerWebSocketPipe(WebSocketPipe):
         self.protocol.is_local = isinstance(ours, tuple) and is_loopback(ours[0])
 
     def upgraded(self, event: Any, now: float) -> None:
-        if isinstance(event, Request):
+        if self.protocol.eof_sent:  # what came behind the request breaks the rules: the library listens no more
+            self.transport.abort()
+        elif isinstance(event, Request):
             response = self.protocol.accept(event)
             self.protocol.send_response(response)
             if response.status_code == 101:
