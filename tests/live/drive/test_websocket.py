@@ -19,7 +19,7 @@ from tests.live.mb.play import unframe_websocket
 from tests.live.toy import LINES, Peer, ToyServer, run
 from tests.waiting import until
 from wirelake.live.core.address import Address
-from wirelake.live.drive import endpoint as endpoint_module
+from wirelake.live.drive import pipe as pipe_module
 from wirelake.live.drive.server import Limits, Server
 from wirelake.live.drive.websocket import MAX_UPGRADE, MaskedFraming, WebSocketFraming
 
@@ -231,7 +231,7 @@ def test_a_client_that_closes_gets_its_close_back_behind_its_answers() -> None:
 
 
 def test_a_client_that_does_not_answer_a_close_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoint_module, "LINGER_SECONDS", 0.1)
+    monkeypatch.setattr(pipe_module, "LINGER_SECONDS", 0.1)
 
     async def main() -> None:
         session = ToyServer()

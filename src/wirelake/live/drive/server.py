@@ -13,9 +13,10 @@ from ..core.address import Address
 from ..core.link import Framing
 from ..core.session import SERVER, Session
 from ..tap.recorder import Recorder
-from .endpoint import Endpoint, Pipe, Policy
+from .endpoint import Endpoint, Policy
 from .inside import tie
 from .listeners import address_of, listen
+from .pipe import Pipe
 from .tls import Certificate, TlsDoor
 from .websocket import ServerWebSocketPipe, WebSocketFraming
 

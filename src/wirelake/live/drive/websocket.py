@@ -23,7 +23,8 @@ from websockets.uri import parse_uri
 from ...web.access import is_loopback, is_own_name
 from ..core.link import Side
 from ..core.session import CLIENT, SERVER
-from .endpoint import Endpoint, Pipe
+from .endpoint import Endpoint
+from .pipe import Pipe
 
 HANDSHAKE_SECONDS = 10.0
 MAX_UPGRADE = 1 << 14

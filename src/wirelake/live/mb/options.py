@@ -20,7 +20,6 @@ class BrokerOptions:
     max_outstanding: int = 10_000
     max_unsent: int = 8 << 20
     """Bytes that a connection may leave unread before it is closed."""
-    max_connections: int = 0
     max_subscriptions: int = 10_000
     """Of one connection."""
     max_all_subscriptions: int = 100_000

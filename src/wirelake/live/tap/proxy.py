@@ -15,8 +15,9 @@ from contextlib import suppress
 from typing import Any
 
 from ..core.address import Address, show_address
-from ..drive.endpoint import NO_LINGER, TO_CLIENT, TO_SERVER
+from ..drive.endpoint import TO_CLIENT, TO_SERVER
 from ..drive.listeners import address_of, listen
+from ..drive.pipe import NO_LINGER
 from .recorder import Recorder
 
 log = logging.getLogger("wirelake.live")
