@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from websockets.asyncio.client import connect
 
+import wirelake
 from tests.live import toy
 from tests.live.certificates import Authority
 from tests.live.faults import FaultyNetwork
@@ -284,7 +285,13 @@ def test_certificates_are_read_again_and_bad_ones_are_not_used(
 ) -> None:
     authority = Authority(tmp_path)
     certificate, key = authority.issue("first")
-    tables = {"mb": {"tls": ANY}, "tls": {"certificate": str(certificate), "key": str(key)}}
+    users = tmp_path / "users.toml"
+    users.write_text("me = 'secret'")
+    tables = {
+        "mb": {"tls": ANY},
+        "ceda": {"tcp": ANY, "users_file": str(users)},
+        "tls": {"certificate": str(certificate), "key": str(key)},
+    }
 
     async def shown(hub: Hub) -> str:
         client = await Mb.to(where(hub, "mb-tls"), ssl=authority.client(), server_hostname="localhost")
@@ -296,13 +303,20 @@ def test_certificates_are_read_again_and_bad_ones_are_not_used(
             authority.issue("second")
             hub.reload()
             assert await shown(hub) == "second"
+            authority.issue("third")
+            users.write_text("me = 3")
+            hub.reload()
+            assert await shown(hub) == "second"
+            users.write_text("me = 'other'")
             key.write_text("nonsense")
             hub.reload()
             assert await shown(hub) == "second"
+            async with wirelake.connect(f"ceda://me:secret@{hub.listening['ceda']}") as client:
+                assert client.is_connected
             leave()
 
     run(main)
-    assert "not reloaded, all stays as it was" in caplog.text
+    assert caplog.text.count("not reloaded, all stays as it was") == 2
 
 
 # --- limits

@@ -123,7 +123,11 @@ class Server:
         """New connections get what the files say now. OSError or ValueError if they make no sense; then all that was
         read before stays in use.
         """
-        self._contexts = {certificate: certificate.context() for certificate in self._contexts}
+        self._contexts = self.read_certificates()
+
+    def read_certificates(self) -> dict[Certificate, ssl.SSLContext]:
+        """Read them, and change nothing. OSError or ValueError if they make no sense."""
+        return {certificate: certificate.context() for certificate in self._contexts}
 
     async def close(self, drain_seconds: float = 5.0) -> None:
         """Accepts nobody any more, and lets those who are here finish."""
