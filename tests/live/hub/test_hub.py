@@ -8,6 +8,7 @@ import re
 import socket
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -474,6 +475,25 @@ def test_requests_that_never_end_are_cut_off(monkeypatch: pytest.MonkeyPatch) ->
             for one in slow:
                 assert await one.reader.read() == b""
             assert (await get(address, "/health"))[0] == 200
+            leave()
+
+    run(main)
+
+
+def test_who_asks_for_metrics_is_answered_while_others_keep_all_connections_busy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http_module, "MAX_CONNECTIONS", 3)
+
+    async def main() -> None:
+        async with Hub(settings(BOTH)) as hub:
+            address = where(hub, "metrics")
+            slow = [Ceda(*await asyncio.open_connection(*address)) for _ in range(3)]
+            for one in slow:
+                one.writer.write(b"GET /metr")
+            assert (await get(address, "/health"))[0] == 200
+            with suppress(ConnectionError):
+                assert await slow[0].reader.read() == b""
             leave()
 
     run(main)

@@ -23,7 +23,8 @@ class Pages:
 
     def __init__(self, pages: Mapping[str, Page], hosts: Iterable[str] = ()) -> None:
         self.pages = pages
-        self._open: set[asyncio.StreamWriter] = set()
+        self._open: dict[asyncio.StreamWriter, None] = {}
+        """The oldest first."""
         self._hosts = {socket.gethostname(), *hosts}
         self._listeners: list[asyncio.Server] = []
 
@@ -42,21 +43,26 @@ class Pages:
         return asyncio.StreamReaderProtocol(asyncio.StreamReader(limit=MAX_HEAD), self._serve)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One request; then the client has some time to read the response and to close."""
+        """One request; then the client has some time to read the response and to close. When too many take their time,
+        the oldest gives way.
+        """
+        if len(self._open) >= MAX_CONNECTIONS:
+            oldest = next(iter(self._open))
+            del self._open[oldest]
+            oldest.transport.abort()
+        self._open[writer] = None
         try:
-            if len(self._open) < MAX_CONNECTIONS:
-                self._open.add(writer)
-                async with asyncio.timeout(REQUEST_SECONDS):
-                    head = await self._head(reader)
-                writer.write(self.respond(head))
-                writer.write_eof()
-                async with asyncio.timeout(RESPONSE_SECONDS):
-                    while await reader.read(MAX_HEAD):
-                        pass
+            async with asyncio.timeout(REQUEST_SECONDS):
+                head = await self._head(reader)
+            writer.write(self.respond(head))
+            writer.write_eof()
+            async with asyncio.timeout(RESPONSE_SECONDS):
+                while await reader.read(MAX_HEAD):
+                    pass
         except (TimeoutError, OSError, asyncio.IncompleteReadError):
             pass
         finally:
-            self._open.discard(writer)
+            self._open.pop(writer, None)
             writer.transport.abort()
 
     async def _head(self, reader: asyncio.StreamReader) -> bytes:
