@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from ...web.access import check_host
 from ...web.http import MAX_HEAD, Refused, Request, Response, read_head, write_response
 from ..core.address import Address
-from .listeners import address_of, listen
+from .listeners import address_of, listen, stop_listening
 
 MAX_CONNECTIONS = 64
 REQUEST_SECONDS = 5.0
@@ -35,9 +35,8 @@ class Pages:
         self._listeners = await listen(address, self._connection)
         return address_of(self._listeners[0])
 
-    def close(self) -> None:
-        for listener in self._listeners:
-            listener.close()
+    async def close(self) -> None:
+        await stop_listening(self._listeners)
         for writer in list(self._open):
             writer.transport.abort()
 
@@ -107,7 +106,7 @@ def pages_beside(pages: Mapping[str, Page], address: Address, hosts: Iterable[st
 
 async def _end(served: Pages) -> None:
     """Close, and wait for those who are being served, also for those who were accepted only now."""
-    served.close()
+    await served.close()
     while others := asyncio.all_tasks() - {asyncio.current_task()}:
-        served.close()
+        await served.close()
         await asyncio.wait(others, timeout=0.1)

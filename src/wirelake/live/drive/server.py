@@ -15,7 +15,7 @@ from ..core.session import SERVER, Session
 from ..tap.recorder import Recorder
 from .endpoint import Endpoint, Policy
 from .inside import tie
-from .listeners import address_of, listen
+from .listeners import address_of, listen, stop_listening
 from .pipe import Pipe
 from .tls import Certificate, TlsDoor
 from .websocket import ServerWebSocketPipe, WebSocketFraming
@@ -131,8 +131,7 @@ class Server:
 
     async def close(self, drain_seconds: float = 5.0) -> None:
         """Accepts nobody any more, and lets those who are here finish."""
-        for listener in self._listeners:
-            listener.close()
+        await stop_listening(self._listeners)
         for door in list(self._doors):
             door.cut()
         await self.endpoint.close(drain_seconds)

@@ -262,7 +262,7 @@ class Hub:
             for writer in self._writers:
                 await writer.close()
         if self._pages is not None:
-            self._pages.close()
+            await self._pages.close()
         if self.recorder is not None:
             self.recorder.end()
         for meter in self.meters:
