@@ -19,6 +19,12 @@ def beyond(layout: Layout) -> str:
 
 def _beyond(layout: Layout) -> Iterator[str]:
     parts = layout.frame.parts
+    if layout.others or layout.place:
+        yield "several frames"
+    if n.OTHER in layout.by_code:
+        yield "a message for other codes"
+    if layout.beginnings:
+        yield "several codes"
     if not any(isinstance(part, n.Code | n.Line) for part in parts):
         yield "a frame without a code"
     kept = {part.name for part in parts if isinstance(part, n.Kept)}
@@ -26,32 +32,48 @@ def _beyond(layout: Layout) -> Iterator[str]:
         match part:
             case n.Trailer() | n.Until() | n.Ends():
                 yield type(part).__name__
+            case n.Line(skip=True):
+                yield "words that are left out"
             case n.Size(plus=plus) if plus:
                 yield "plus= of a length"
-            case n.Size(wire=n.Varint() | n.Digits()) | n.Code(wire=n.Bits()):
+            case n.Size(wire=n.Varint() | n.Digits()) | n.Code(wire=n.Bits() | n.Run()):
                 yield type(part.wire).__name__
-    for node in layout.messages.values():
+    for node in layout.nodes:
+        if any(isinstance(made.how, n.Lookup) for made in node.derived):
+            yield "Lookup"
         for field in node.fields:
             if field.name in kept and not isinstance(field.wire, n.Fixed):
                 yield f"{type(field.wire).__name__} in the frame"
+            if isinstance(field.wire, n.Length):
+                yield "a length apart in a message"
         yield from _in_fields(layout, node.fields)
 
 
 def _in_fields(layout: Layout, fields: tuple[n.Field, ...]) -> Iterator[str]:
+    apart = {field.name for field in fields if isinstance(field.wire, n.Length)}
     for field in fields:
         if isinstance(field.when, When):
             yield "When as the condition of a field"
+        if isinstance(field.wire, n.Length) and field.wire.since:
+            yield "since= of a length"
+        by = n.By.of(getattr(field.wire, "length", None))
+        if by is not None and not (isinstance(field.wire, n.Run) and by == n.By(by.field) and by.field in apart):
+            yield "a length in an earlier field"
         yield from _in_wire(layout, field.wire)
 
 
 def _in_wire(layout: Layout, wire: Any) -> Iterator[str]:
     match wire:
-        case n.Bits() | n.Varint() | n.Digits() | n.Constant() | n.Checksum() | n.Sized() | n.Choice():
+        case n.Bits() | n.Varint() | n.Digits() | n.Constant() | n.Checksum() | n.Align() | n.Sized() | n.Choice():
             yield type(wire).__name__
         case n.Run(null=int()) | n.Many(null=int()):
             yield "a length that stands for no value"
         case n.Run(end=end) if end:
             yield "bytes behind a value"
+        case n.Many(until=When()):
+            yield "a list that ends with a certain element"
+        case n.Many(count=str() | n.By()):
+            yield "a count in an earlier field"
         case n.Run(length=bytes()) | n.Many(count=bytes()):
             yield "bytes that end a value"
         case n.Run(length=n.Varint() | n.Digits() as number) | n.Many(count=n.Varint() | n.Digits() as number):
