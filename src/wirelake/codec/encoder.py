@@ -183,8 +183,13 @@ class _Writer:
         """Return the bytes of the header behind the length."""
         parts = self.layout.frame.parts
         codes = [part for part in parts if isinstance(part, n.Code)][: len(self.node.codes)]
-        behind = [p for p in parts[parts.index(size) + 1 :] if not isinstance(p, n.Code) or p in codes]
-        return sum(map(self.layout.part_size, behind))
+        behind = parts[parts.index(size) + 1 :]
+        sizes = [self.layout.part_size(part) for part in behind if not isinstance(part, n.Code)]
+        return sum(sizes) + sum(self._code_size(part) for part in codes if part in behind)
+
+    def _code_size(self, part: n.Code) -> int:
+        """Return the bytes of a code; a text has as many as it has."""
+        return len(self._code(part)) if isinstance(part.wire, n.Run) else self.layout.part_size(part)
 
     def _kept(self, field: n.Field) -> bytes:
         """Return a field that travels in the header."""
@@ -286,6 +291,7 @@ class _Writer:
         has_head = any(isinstance(p, n.Head) for p in self.layout.frame.parts)
         begun: dict[str, int] = {}
         apart: dict[str, tuple[int, n.Length]] = {}
+        left_out = ""
         for field in self.node.fields:
             if field.view_of or field.name in in_frame or isinstance(field.wire, n.Word):
                 continue
@@ -304,6 +310,11 @@ class _Writer:
                 self._body(field, value)
             elif self._present(field, value):
                 self._write(field.wire, value, field.key)
+                if left_out and len(self.out) > begun[field.name]:
+                    detail = f"is absent, but {field.key} follows it"
+                    raise EncodeError(detail, rule="field_missing", path=left_out)
+            elif isinstance(field.when, n.IfLeft):
+                left_out = field.key
             self._fill(field, value, begun, apart)
         if has_head and self.head_end is None:
             self.head_end = len(self.out)

@@ -284,15 +284,15 @@ def sizes(fields: tuple[n.Field, ...]) -> frozenset[str]:
     return frozenset(by.field for by in given if by is not None)
 
 
-def _small(make: Maker) -> Maker:
-    """Return what draws small numbers, as far as they are possible."""
+def _small(wire: Any, make: Maker) -> Maker:
+    """Return what draws numbers that a size can be: none of them is large, unless it must be."""
+    low = (wire.low or 0) if isinstance(wire, n.Word) else max(0, int_bounds(_counting(wire))[0])
+    high = wire.high if isinstance(wire, n.Word) else int_bounds(_counting(wire))[1]
+    most = low + _COUNTED if high is None else min(high, low + _COUNTED)
 
     def drawn(draw: Draw) -> Any:
-        for _ in range(TRIES):
-            value = make(draw)
-            if value is None or 0 <= value <= _COUNTED:
-                return value
-        return value
+        value = make(draw)
+        return value if value is None or low <= value <= most else draw.rng.randint(low, most)
 
     return drawn
 
@@ -344,7 +344,7 @@ def _choice(wire: n.Choice[Any], layout: Layout) -> Maker:
     return make
 
 
-def _counting(count: n.Number) -> n.Int:
+def _counting(count: n.Number | n.Bits) -> n.Int:
     return count if isinstance(count, n.Int) else _as_int(count)
 
 
@@ -447,12 +447,13 @@ def _sized_step(field: n.Field, layout: Layout) -> Step:
 def field_step(field: n.Field, make: Maker, fields: tuple[n.Field, ...]) -> Step:
     name = field.name
     if name in sizes(fields):
-        make = _small(make)
+        make = _small(field.wire, make)
     off = next((f.when.values for f in fields if isinstance(f.when, n.Unless) and f.when.field == name), None)
     draw_value = make if off is None else _switch(make, off)
 
     def put(draw: Draw, values: Values) -> None:
-        values[name] = draw_value(draw)
+        if NOTHING_LEFT not in values or field.default is ...:
+            values[name] = draw_value(draw)
 
     def put_if_left(draw: Draw, values: Values) -> None:
         if draw.rng.random() < 0.5 and NOTHING_LEFT not in values:

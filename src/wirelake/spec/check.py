@@ -146,7 +146,7 @@ def _check_layout(made: Layout) -> None:
     for place, code in enumerate(codes):
         low, high = _code_bounds(code.wire)
         for node in nodes:
-            given = node.codes[place] if place < len(node.codes) and node.code != n.OTHER else low
+            given = node.codes[place] if place < len(node.codes) and node.codes[0] != n.OTHER else low
             require(
                 isinstance(code.wire, n.Run) or low <= given <= high,
                 f"{node.cls.__name__}: the code {given} does not fit in {code.name}; write a wider type",
@@ -214,7 +214,7 @@ def _bounds(wire: n.Int) -> tuple[int, int]:
 def _check_message(made: Layout, node: MessageNode) -> None:
     has_head = any(isinstance(p, n.Head) for p in made.frame.parts)
     in_frame = {p.name for p in made.frame.parts if isinstance(p, n.Kept)}
-    if node.code == n.OTHER:
+    if node.codes[0] == n.OTHER:
         in_frame |= {p.name for p in made.frame.parts if isinstance(p, n.Code)}
     plain = [f for f in node.fields if not f.view_of and f.name not in in_frame]
     _check_names(node)

@@ -41,7 +41,7 @@ def _check_code(node: MessageNode, parts: list[n.Code]) -> None:
     name, codes = node.cls.__name__, node.codes
     if not parts:
         return
-    if node.code == n.OTHER:
+    if node.codes[0] == n.OTHER:
         require(len(parts) == 1, f"{name} takes any code, but its frame has {len(parts)} codes; write one Code")
         has_field = parts[0].name in node.names
         where = f"{name} takes any code, so it needs a field for it"

@@ -370,6 +370,8 @@ def _numbered(about: Mapping[str, Any]) -> dict[str, Any]:
             return {"codes": code, "code": in_32_bits(number)}
         case None:
             return {"codes": ()}
+        case n.OTHER:
+            return {"codes": (code,), "code": n.OTHER_NUMBER}
         case _:
             return {"codes": (code,), "code": in_32_bits(code)}
 

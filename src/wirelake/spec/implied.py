@@ -43,7 +43,7 @@ def with_sides(protocol: n.Protocol) -> n.Protocol:
         about = cls.__message__
         other = sides.get(about["code"])
         if about["sent_by"] == "server" and other is not None and other.__message__["frame"] == about["frame"]:
-            shared[about["code"]] = -about["code"] or n.OTHER + 1
+            shared[about["code"]] = -about["code"] or n.SERVER_ZERO
     for cls in messages:
         if cls.__message__["sent_by"] == "server" and cls.__message__["code"] in shared:
             cls.__message__["code"] = shared[cls.__message__["code"]]

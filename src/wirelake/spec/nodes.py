@@ -532,8 +532,10 @@ class Code:
     early: bool = False
 
 
-OTHER = -(2**31)
+OTHER = 1 << 100
 """``code=OTHER``: the message that takes every code that no other one has, in a field with the name of the code."""
+OTHER_NUMBER, SERVER_ZERO = 0x7FFFFFFE, 0x7FFFFFFD
+"""What stands in tables for such a message, and for the server's message where both sides have a code 0."""
 SIDE = "sent_by"
 """The reading option that says which side sends, where a code means another message on each side."""
 

@@ -152,7 +152,7 @@ def _overview(made: Layout) -> Table:
 
 def _code(made: Layout, node: MessageNode) -> str:
     part = next((p for p in made.at(node).frame.parts if isinstance(p, n.Code)), None)
-    if node.code == n.OTHER:
+    if node.codes[0] == n.OTHER:
         return "any other"
     code: Any = node.codes[0]
     if part is None or len(node.codes) > 1 or isinstance(code, bytes):

@@ -265,7 +265,7 @@ def _has_twin(node: MessageNode, messages: Mapping[int, MessageNode]) -> bool:
 
 
 def _negative(code: int) -> int:
-    return -code or n.OTHER + 1
+    return -code or n.SERVER_ZERO
 
 
 def _key(node: MessageNode, several: bool) -> Any:
