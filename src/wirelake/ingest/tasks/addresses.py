@@ -6,18 +6,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
-import pyarrow.dataset as ds
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from ...columnar.schema import TIMESTAMP
 from ...gold.addresses import ADDRESSES, EXCHANGE_COLUMNS, MESSAGE_COLUMNS, TEXTS, count_addresses
-from ...gold.exchanges import EXCHANGES
-from ...gold.facts import MESSAGES
 from ...lake import StagedFile
 from ...lake.store import Store
 from . import StepSettings
 
 HOUR_US = 3_600_000_000
 DAY_HOURS = 24
+ROWS_AT_ONCE = 1 << 19
+"""Rows that are counted at once."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,8 @@ class AddressesTask:
         for hour, messages, exchanges in self.hours:
             with self.settings.attempt(f"a{hour:08d}") as attempt:
                 counts = count_addresses(
-                    _rows_of(store, messages, MESSAGES, MESSAGE_COLUMNS, "ts", hour),
-                    _rows_of(store, exchanges, EXCHANGES, EXCHANGE_COLUMNS, "request_ts", hour),
+                    _rows_of(store, messages, MESSAGE_COLUMNS, "ts", hour),
+                    _rows_of(store, exchanges, EXCHANGE_COLUMNS, "request_ts", hour),
                 )
                 if counts.rows.num_rows:
                     attempt.table("gold/addresses", ADDRESSES, dated_by="minute").write(counts.rows)
@@ -108,20 +109,38 @@ def _hours_between(file: StagedFile) -> range:
 
 
 def _rows_of(
-    store: Store, paths: tuple[str, ...], schema: pa.Schema, columns: Sequence[str], time: str, hour: int
+    store: Store, paths: Iterable[str], columns: Sequence[str], time: str, hour: int
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of an hour, in batches; row groups of other hours are not read."""
-    if not paths:
-        return iter(())
-    coded = [
-        field.with_type(pa.dictionary(pa.int32(), field.type)) if field.name in TEXTS else field
-        for field in schema.remove_metadata()
-    ]
-    files = ds.ParquetFileFormat(dictionary_columns=set(TEXTS) & set(columns))
-    source = ds.dataset([store.full(path) for path in paths], pa.schema(coded), files, store.files)
+    """The rows of an hour. They come many at once: to count a batch takes a time that goes by its addresses too."""
+    waiting: list[pa.Table] = []
+    for rows in _row_groups(store, paths, columns, time, hour):
+        waiting.append(rows)
+        if sum(map(len, waiting)) >= ROWS_AT_ONCE:
+            yield from _joined(waiting)
+            waiting = []
+    if waiting:
+        yield from _joined(waiting)
+
+
+def _joined(tables: Sequence[pa.Table]) -> list[pa.RecordBatch]:
+    """Return the rows in one batch; none if there are no rows."""
+    joined: list[pa.RecordBatch] = pa.concat_tables(tables).unify_dictionaries().combine_chunks().to_batches()
+    return joined
+
+
+def _row_groups(store: Store, paths: Iterable[str], columns: Sequence[str], time: str, hour: int) -> Iterator[pa.Table]:
+    """The rows of an hour, one row group after the other; of those of other hours only the times are read.
+
+    A dataset would read ahead: the same rows then take 150 MB more.
+    """
+    coded = [name for name in columns if name in TEXTS]
     start, stop = (pa.scalar(at * HOUR_US, TIMESTAMP) for at in (hour, hour + 1))
-    wanted = (ds.field(time) >= start) & (ds.field(time) < stop)
-    batches: Iterator[pa.RecordBatch] = source.to_batches(
-        columns=list(columns), filter=wanted, use_threads=False, batch_readahead=1, fragment_readahead=1
-    )
-    return batches
+    for path in paths:
+        place = store.full(path)
+        with pq.ParquetFile(place, filesystem=store.files, read_dictionary=coded, pre_buffer=False) as file:
+            for number in range(file.num_row_groups):
+                times = file.read_row_group(number, [time]).column(time)
+                is_wanted = pc.and_(pc.greater_equal(times, start), pc.less(times, stop))
+                if pc.any(is_wanted).as_py():
+                    rows = file.read_row_group(number, list(columns), use_threads=False)
+                    yield rows if pc.all(is_wanted, skip_nulls=False).as_py() else rows.filter(is_wanted)
