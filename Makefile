@@ -40,7 +40,7 @@ endef
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | while IFS='	' read -r name text; do printf '  make %-6s %s\n' "$$name" "$$text"; done
 
-setup: $(STAMP) ## create .venv from the lock; install Java, and tshark, tcpdump, Chromium and PostgreSQL for the tests, where possible
+setup: $(STAMP) ## create .venv from the lock; install Java, and tshark, tcpdump, Chromium and servers for the tests, where possible
 	@scripts/setup-system
 
 $(STAMP): pyproject.toml requirements.lock

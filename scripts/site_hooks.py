@@ -29,11 +29,12 @@ search:
 
 The files of the directory `examples`, as they are. Tests run every one of them.
 """
-LANGUAGES = {".py": "python", ".sql": "sql", ".toml": "toml"}
+LANGUAGES = {".py": "python", ".sql": "sql", ".toml": "toml", ".service": "ini", ".yaml": "yaml"}
 TITLES = {
     ".": "Programs",
     "protocols": "Public protocols",
     "domain": "A casual domain",
+    "deploy": "A stream for weeks",
     "questions": "Questions",
     "spark": "Spark",
     "cluster": "Cluster",

@@ -16,7 +16,8 @@ SETUP = Path(__file__).resolve().parents[1] / "scripts" / "setup-system"
 
 
 def require(*names: str) -> None:
-    """Ends the test unless these are there: java (one that can run Spark), tshark, tcpdump, chromium, postgres."""
+    """Ends the test unless these are there: java (one that can run Spark), tshark, tcpdump, chromium, postgres,
+    redis, mosquitto."""
     faults = _faults(names)
     if not faults:
         return

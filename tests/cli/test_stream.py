@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import urllib.error
+import urllib.request
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from tests.ingest.lakes import tables
+from tests.live.tapping import small_disk
 from tests.waiting import wait_until
 from wirelake.generate import generate, write_tap
 from wirelake.ingest.inline_runner import InlineRunner
@@ -111,3 +116,83 @@ def test_a_round_that_keeps_failing_ends_it_with_status_1(captures: Path, tmp_pa
     process = started(captures, tmp_path / "lake", "--max-failures", "2", "--trigger", "0")
     _, err = process.communicate(timeout=60)
     assert process.returncode == 1 and "failed (2 in a row)" in err and "gave up" in err
+
+
+# --- for weeks
+
+
+def page(url: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(url, timeout=10) as response:
+            return response.status, response.read().decode()
+    except urllib.error.HTTPError as refused:
+        return refused.code, refused.read().decode()
+
+
+def test_it_serves_metrics_and_says_when_an_input_stalls(captures: Path, tmp_path: Path) -> None:
+    options = ("--metrics", "127.0.0.1:0", "--trigger", "50ms", "--stalled-after", "500ms")
+    process = started(captures, tmp_path / "lake", *options)
+    assert process.stderr is not None
+    told = process.stderr.readline()
+    assert told.startswith("metrics: http://127.0.0.1:")
+    url = told.split()[1]
+    health = url.replace("/metrics", "/health")
+    wait_until(lambda: json.loads(page(health)[1])["stalled"] and "stream_batches_total 0.0" not in page(url)[1], 60)
+    status, found = page(health)
+    shown = page(url)[1]
+    assert (status, json.loads(found)["status"]) == (503, "stalled")
+    for name in ("lag_bytes 0.0", "stalled 1.0", "failures_in_a_row 0.0", 'last_batch_seconds{stage="decode"}'):
+        assert f"wirelake_stream_{name}" in shown
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 0 and f"{captures}: stalled" in err
+
+
+def test_an_address_for_metrics_that_is_taken_is_an_error(captures: Path, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        process = started(captures, tmp_path / "lake", "--metrics", f"127.0.0.1:{taken.getsockname()[1]}")
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 1 and "--metrics" in err and not (tmp_path / "lake").exists()
+
+
+def test_a_full_disk_is_told_and_the_stream_goes_on_when_there_is_room(
+    captures: Path, expected: object, tmp_path: Path
+) -> None:
+    with small_disk(tmp_path / "disk", "12m") as is_there:
+        if not is_there:
+            pytest.skip("a small disk can be mounted by root only")
+        lake, filler = tmp_path / "disk" / "lake", tmp_path / "disk" / "filler"
+        process = started(captures, lake, "--max-bytes", "20k", "--trigger", "100ms", "--max-failures", "50")
+        wait_until(lambda: commits(lake) > 2, seconds=60)
+        fill(filler)
+        assert process.stderr is not None
+        failed = next(line for line in process.stderr if line.startswith("failed"))
+        assert "No space left on device" in failed and "next try" in failed
+        known = commits(lake)
+        filler.unlink()
+        wait_until(lambda: commits(lake) > known, seconds=60)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+        assert process.returncode == 0
+        last = started(captures, lake, "--available-now", "--final")
+        _, err = last.communicate(timeout=120)
+        assert last.returncode == 0 and tables(lake) == expected, err
+
+
+def test_a_disk_that_stays_full_ends_it_with_status_1(captures: Path, tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", "12m") as is_there:
+        if not is_there:
+            pytest.skip("a small disk can be mounted by root only")
+        lake = tmp_path / "disk" / "lake"
+        Lake.open(lake, settings={"buckets": 2})
+        fill(tmp_path / "disk" / "filler")
+        process = started(captures, lake, "--trigger", "10ms", "--max-failures", "3")
+        _, err = process.communicate(timeout=60)
+        assert process.returncode == 1 and err.count("No space left on device") >= 3 and "gave up" in err
+
+
+def fill(filler: Path) -> None:
+    """Take all the room that a disk has."""
+    with filler.open("wb", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(bytes(4096))

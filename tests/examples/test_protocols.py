@@ -26,7 +26,6 @@ from wirelake.generate.truth import Truth
 from wirelake.ingest.inline_runner import InlineRunner
 from wirelake.ingest.run import ingest
 from wirelake.spec import Protocol
-from wirelake.spec.plain import beyond
 from wirelake.spec.render import as_markdown, tables
 from wirelake.spec.resolve import layout
 
@@ -163,4 +162,3 @@ def test_the_gallery_lists_its_files_with_their_lines_and_readers() -> None:
     for stem, (_, who) in listed.items():
         protocol = load(name_of(stem))
         assert ("kernel" in who) == (Selection(protocol, None).fast(layout(protocol), ()) is not None)
-        assert ("dissector" in who) == (not beyond(layout(protocol)))

@@ -16,7 +16,7 @@ from tests.ingest.ledger import check_ledger
 from tests.ingest.worlds import Sensor, World
 from wirelake.errors import OptionError
 from wirelake.generate import generate, write_pcap, write_tap
-from wirelake.ingest.follow import Batch, Followed, FollowSettings, Watcher, follow
+from wirelake.ingest.follow import Batch, Followed, FollowSettings, Round, Watcher, follow
 from wirelake.ingest.inline_runner import InlineRunner
 from wirelake.ingest.run import ingest
 from wirelake.ingest.runner import IngestError
@@ -116,7 +116,7 @@ class Told(Watcher):
     def note(self, text: str) -> None:
         self.notes.append(text)
 
-    def round(self, lag_bytes: int, watermarks: dict[str, int | None]) -> None:
+    def round(self, told: Round) -> None:
         self.rounds += 1
 
 

@@ -148,6 +148,7 @@ class Shown:
     length: int
     packet: int = 0
     fields: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+    items: list[tuple[str, str, str]] = field(default_factory=list)
     experts: list[str] = field(default_factory=list)
 
     def one(self, name: str) -> str:
@@ -210,6 +211,7 @@ class Tshark:
                 name = item.get("name", "")
                 if name.startswith(f"{self.name}."):
                     shown.fields.setdefault(name, []).append((item.get("show", ""), item.get("value", "")))
+                    shown.items.append((name, item.get("show", ""), item.get("value", "")))
                 if name == "_ws.expert.message":
                     shown.experts.append(item.get("show", ""))
             yield shown
@@ -261,6 +263,10 @@ def flatten(shown: Any, name: str, free: set[str]) -> Iterator[tuple[str, Any]]:
             pass
         case {"hex": str(digits)} if len(shown) == 1:
             yield name, bytes.fromhex(digits)
+        case {"tag": tag} if shown.keys() <= {"tag", "value"}:
+            inside = name.removesuffix(".value")  # a choice inside of itself has the same fields
+            yield f"{inside}.tag", tag
+            yield from flatten(shown.get("value"), f"{inside}.value", free)
         case {"fid": fid, "type": kind, "value": value}:
             yield f"{name}.fid", fid
             yield f"{name}.type", {"label": kind}
@@ -314,6 +320,28 @@ def same_json(text_shown: str, expected: Any) -> bool:
     return json.dumps(found, sort_keys=True) == json.dumps(expected, sort_keys=True)
 
 
+def wire_only(cls: Any) -> set[str]:
+    """Names of fields that are no part of the record, here and in structures."""
+    own = {f.key for f in cls.__wire_fields__ if isinstance(f.wire, n.WireOnly)}
+    return own.union(*(wire_only(struct) for f in cls.__wire_fields__ for struct in structures(f.wire)))
+
+
+def structures(wire: Any) -> Iterator[Any]:
+    match wire:
+        case n.Nested(struct=struct):
+            yield struct
+        case n.Many(element=inner) | n.Sized(inner=inner):
+            yield from structures(inner)
+
+
+def bare_name(shown: Shown, message: Any, name: str, expected: dict[str, list[Any]]) -> str:
+    """The name of a field without what sets it apart from others of the same name: its message and its type."""
+    bare = name.removeprefix(f"{shown.protocol}.")
+    bare = bare if bare in expected else bare.removeprefix(f"{message.__message__['name']}.")
+    untyped = bare.rsplit(".", 1)[0]
+    return untyped if bare not in expected and untyped.endswith(".value") else bare
+
+
 def compare(message: Any, shown: Shown) -> None:
     """All fields that the codec decodes are shown with the same values; what else is shown are lengths and bits."""
     context = f"{message.to_json()} as {shown.fields}"
@@ -324,6 +352,9 @@ def compare(message: Any, shown: Shown) -> None:
     for name, values in expected.items():
         own = f"{shown.protocol}.{message.__message__['name']}.{name}"  # where another message has another type
         found = shown.fields.get(own) or shown.fields.get(f"{shown.protocol}.{name}", [])
+        if name.endswith(".value"):  # of a choice: a field for each type
+            items = ((bare_name(shown, message, item, expected), text, raw) for item, text, raw in shown.items)
+            found = [(text, raw) for bare, text, raw in items if bare == name]
         if name.split(".")[0] in tables:
             found = found[-len(values) :]  # the last of a repeated tag counts
         if values == [""] and not found:
@@ -333,8 +364,9 @@ def compare(message: Any, shown: Shown) -> None:
             assert agrees(value, text_shown, raw), f"{name}: {value!r} is shown as {text_shown!r} {raw!r}"
     parts = {part.name for part in message.layout.frame.parts if hasattr(part, "name")}
     for name in shown.fields:
-        bare = name.removeprefix(f"{shown.protocol}.").removeprefix(f"{message.__message__['name']}.")
+        bare = bare_name(shown, message, name, expected)
         beside = bare.endswith(("_length", "_count", "_code")) or bare in parts | BESIDE
+        beside = beside or bare.rsplit(".", 1)[-1] in wire_only(type(message))
         assert bare in expected or beside or bare.rsplit(".", 1)[0] in expected, f"{name} is shown: {context}"
     assert ([f"note: {note}" for note in message.notes]) == [e for e in shown.experts if e.startswith("note: ")]
 
@@ -878,7 +910,7 @@ def test_requests_and_replies_name_the_packets_of_each_other(
     by_message = {}  # each event's message, by the connection, direction and order in which tshark shows it
     flows = by_flow(shown)
     for flow, frames in flows.items():
-        mine = [number for number, event in enumerate(events) if flow == tuple(map(str, _flow(event)))]
+        mine = [number for number, event in enumerate(events) if flow == tuple(map(str, flow_of(event)))]
         by_message |= dict(zip(mine, frames, strict=True))
     linked = 0
     for exchange in truth.exchanges:
@@ -892,7 +924,7 @@ def test_requests_and_replies_name_the_packets_of_each_other(
     assert linked > 10
 
 
-def _flow(event: Any) -> tuple[str, int, str, int]:
+def flow_of(event: Any) -> tuple[str, int, str, int]:
     ends = event.connection.client, event.connection.server
     source, target = ends if event.direction == "to_server" else ends[::-1]
     return (*source, *target)

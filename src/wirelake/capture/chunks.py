@@ -117,6 +117,9 @@ class Counts:
     fragments: int = 0
     """IP fragments, and how many of them became part of a whole packet; the others wait, or were given up."""
     joined_fragments: int = 0
+    time_records: int = 0
+    """Records of a tap that say that nothing came; the last of them until ``silent_until_us``."""
+    silent_until_us: int | None = None
     strange_times: int = 0
     """Packets whose time stamp lies before 1970 or behind 2099."""
     repeated_bytes: int = 0

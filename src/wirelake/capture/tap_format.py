@@ -14,11 +14,13 @@ RECORD_HEAD = struct.Struct("<IHBBI")
 """Behind the CRC-32: length of the body, mark, kind, detail, number of the connection."""
 MARK = 0x7EA9
 MAX_BODY = 1 << 20
-OPEN, DATA, CLOSE = 1, 2, 3
+OPEN, DATA, CLOSE, TIME = 1, 2, 3, 4
 OPEN_BODY = struct.Struct("<qqqHHBBB")
 """Time, offsets to server and to client, ports of client and server, lengths of client, server, protocol."""
 CLOSE_BODY = struct.Struct("<qqq")
 """Time, offsets to server and to client."""
+TIME_BODY = struct.Struct("<q")
+"""Until when nothing came."""
 DATA_HEAD = struct.Struct("<IHBBIqq")
 """Head of a data record and of its body: time, offset."""
 MAX_DATA = MAX_BODY - 16

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from threading import Event
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -15,9 +16,10 @@ from .ingest import Named, Size, default_master, needs_spark, one_line_errors, r
 from .options import PROTOCOLS, pairs, protocols_option, reading_options
 from .output import emit
 from .progress import size
+from .tap import Address, AddressType
 
 if TYPE_CHECKING:
-    from ..ingest.follow import Batch, Followed, FollowSettings
+    from ..ingest.follow import Batch, Followed, FollowSettings, Watcher
 
 
 class _Seconds(click.ParamType[float, Any]):
@@ -70,6 +72,26 @@ class _Seconds(click.ParamType[float, Any]):
     metavar="N",
     help="End with exit status 1 after so many failed rounds in a row; before that, wait longer each time.",
 )
+@click.option(
+    "--stalled-after",
+    type=_Seconds(),
+    metavar="TIME",
+    help="Say so on standard error, in the metrics and as /health when nothing was written to an input for so long. A "
+    "tap that lives writes at least once a minute.",
+)
+@click.option(
+    "--metrics",
+    type=AddressType(),
+    metavar="HOST:PORT",
+    help="Serve /metrics for Prometheus, and /health, here. Port 0 picks a free port.",
+)
+@click.option(
+    "--metrics-host",
+    "metrics_hosts",
+    multiple=True,
+    metavar="NAME",
+    help="A further name of this machine that requests for the metrics may use. May be repeated.",
+)
 @click.option("--no-compaction", is_flag=True, help="Leave small files alone: `wirelake lake compact` merges them.")
 @protocols_option(f"Read only this protocol ({PROTOCOLS}). May be repeated.  [default: all built in]", type=Named())
 @click.option(
@@ -106,6 +128,9 @@ def stream(
     final: bool,
     max_bytes: int,
     max_failures: int,
+    stalled_after: float | None,
+    metrics: Address | None,
+    metrics_hosts: tuple[str, ...],
     no_compaction: bool,
     protocols: tuple[str, ...],
     ports: tuple[str, ...],
@@ -134,6 +159,7 @@ def stream(
     wirelake stream captures/ lake
     wirelake stream /captures/eth0 /captures/eth1 lake --trigger 5s
     wirelake stream captures/ lake --available-now --final
+    wirelake stream captures/ lake --metrics 127.0.0.1:9464 --stalled-after 3m
 
     Prints one line per batch on standard error, and at the end one JSON object on standard output.
     """
@@ -154,9 +180,11 @@ def stream(
             trigger_seconds=trigger,
             available_now=available_now,
             max_failures=max_failures,
+            stalled_seconds=stalled_after,
             compacts=not no_compaction,
         )
-        total = _follow(inputs, lake, settings, engine, master, conf_settings, quiet)
+        with _watching(quiet, metrics, metrics_hosts) as watcher:
+            total = _follow(inputs, lake, settings, engine, master, conf_settings, watcher)
     emit(total.to_json())
 
 
@@ -167,14 +195,14 @@ def _follow(
     engine: str | None,
     master: str | None,
     conf: dict[str, str],
-    quiet: bool,
+    watcher: Watcher,
 ) -> Followed:
     if runs_here(engine, master, conf):
         from ..ingest.follow import follow
         from ..ingest.inline_runner import InlineRunner
 
         with _stopping() as stop:
-            return follow(InlineRunner(), inputs, lake, settings, stop=stop, watcher=_lines(quiet))
+            return follow(InlineRunner(), inputs, lake, settings, stop=stop, watcher=watcher)
     with needs_spark():
         from ..spark.pipeline import follow as follow_on_spark
         from ..spark.session import context
@@ -185,7 +213,7 @@ def _follow(
             lake,
             settings,
             stop=stop,
-            watcher=_lines(quiet),
+            watcher=watcher,
         )
 
 
@@ -207,6 +235,37 @@ def _stopping() -> Iterator[Event]:
             signal.signal(number, handler)
 
 
+@contextmanager
+def _watching(quiet: bool, metrics: Address | None, hosts: tuple[str, ...]) -> Iterator[Watcher]:
+    """Yield a watcher that prints, and serves what it knows if that is wanted."""
+    if metrics is None:
+        yield _lines(quiet)
+        return
+    from ..ingest.figures import Figures
+    from ..ingest.follow import Watchers
+    from ..live.core.address import show_address
+    from ..live.drive.http import pages_beside
+    from ..web.http import Response, prepare
+    from ..web.metrics import METRICS_TYPE, show_metrics
+
+    figures = Figures()
+
+    def health() -> Response:
+        is_well, found = figures.health()
+        return Response(200 if is_well else 503, prepare("application/json", json.dumps(found).encode() + b"\n"))
+
+    def shown() -> Response:
+        return Response(200, prepare(METRICS_TYPE, show_metrics(figures.families())))
+
+    with ExitStack() as stack:
+        try:
+            address = stack.enter_context(pages_beside({"/metrics": shown, "/health": health}, metrics, hosts))
+        except OSError as error:
+            raise click.ClickException(f"--metrics {show_address(metrics)}: {error.strerror or error}") from None
+        click.echo(f"metrics: http://{show_address(address)}/metrics", err=True)
+        yield Watchers(_lines(quiet), figures)
+
+
 def _lines(quiet: bool) -> Any:
     """Return a watcher that prints a line per batch; failures and notes are printed in any case."""
     from ..ingest.follow import Watcher
@@ -222,6 +281,9 @@ def _lines(quiet: bool) -> Any:
 
         def note(self, text: str) -> None:
             click.echo(f"note: {text}", err=True)
+
+        def stalled(self, text: str) -> None:
+            click.echo(text, err=True)
 
     return Lines()
 

@@ -20,7 +20,7 @@ from ..spec.conditions import holds
 from ..spec.conduct import When
 from ..spec.declare import Cell, Tagged, tag_rows
 from ..spec.derive import derive, reach
-from ..spec.resolve import Layout, MessageNode, size_of
+from ..spec.resolve import Layout, MessageNode, size_of, spare_bytes
 from .checksums import SUMS
 from .content import read_json, read_msgpack
 from .frame import (
@@ -768,19 +768,6 @@ def _strict(raw: bytes, wire: n.Run[Any], rules: str) -> str:
     except UnicodeDecodeError as error:
         detail = f"is not {wire.charset.upper()}"
         raise BadValue(detail, rule=f"{rules or 'text'}_utf8", offset=error.start) from None
-
-
-@lru_cache(maxsize=1024)
-def spare_bytes(fields: tuple[n.Field, ...]) -> tuple[int, ...]:
-    """Return for each field how many bytes what follows it needs, where that is not part of the record."""
-    spare = [0] * len(fields)
-    total = 0
-    for i in reversed(range(len(fields))):
-        spare[i] = total
-        if not isinstance(fields[i].wire, n.WireOnly):
-            break
-        total += size_of(fields[i].wire)
-    return tuple(spare)
 
 
 def _reach(values: dict[str, Any], path: str) -> Any:

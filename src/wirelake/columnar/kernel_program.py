@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from ..codec.frame import kept_fields, smallest, struct_fields
 from ..codec.headers import undisputed
 from ..codec.numerals import spell
-from ..codec.walk import spare_bytes
 from ..kernels import columns as k
 from ..kernels import frames as f
 from ..kernels import numerals as m
@@ -28,7 +27,7 @@ from ..spec.columns import Column, columns
 from ..spec.conduct import When
 from ..spec.declare import UNSET, tag_rows
 from ..spec.plain import beyond
-from ..spec.resolve import Layout, MessageNode, size_of
+from ..spec.resolve import Layout, MessageNode, size_of, spare_bytes
 from .automaton import Unsupported, build
 from .shorten_program import shorten
 

@@ -12,13 +12,13 @@ A round that fails is tried again, a little later each time; after ``max_failure
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from threading import Event
 from typing import Any
 
-from ..capture.read.listing import ListedFile, Listing, find
+from ..capture.read.listing import ListedFile
 from ..capture.settings import ReadSettings
 from ..errors import CaptureError, LakeError, OptionError, WireError
 from ..lake import Lake, Run
@@ -29,6 +29,7 @@ from .plan import Found, Late, find_captures
 from .report import Report
 from .run import Ingest, existing_lake, opened, plain_input
 from .runner import IngestError, Runner
+from .sources import Sources
 from .stages import NoProgress
 
 MAX_BYTES = 64 << 20
@@ -63,7 +64,22 @@ class FollowSettings:
     """End when all that is there was read."""
     max_failures: int = MAX_FAILURES
     """So many rounds that fail in a row end it."""
+    stalled_seconds: float | None = None
+    """Say so when nothing was written to an input for so long."""
     compacts: bool = True
+
+
+@dataclass(frozen=True)
+class Round:
+    """What is known after a look at the inputs."""
+
+    lag_bytes: int = 0
+    watermarks: Mapping[str, int | None] = field(default_factory=dict)
+    """Until when each sensor is known, in microseconds."""
+    silent_seconds: Mapping[str, float] = field(default_factory=dict)
+    """How long nothing was written to each input."""
+    stalled: Sequence[str] = ()
+    """Inputs that were silent for longer than they may be."""
 
 
 @dataclass
@@ -112,8 +128,38 @@ class Watcher:
     def note(self, text: str) -> None:
         """Something about a capture that a person should know; each text once."""
 
-    def round(self, lag_bytes: int, watermarks: dict[str, int | None]) -> None:
+    def round(self, told: Round) -> None:
         """A round is over, whether there was something to read or not."""
+
+    def stalled(self, text: str) -> None:
+        """An input has stalled, or goes on."""
+
+
+class Watchers(Watcher):
+    """Several of them."""
+
+    def __init__(self, *watchers: Watcher) -> None:
+        self._watchers = watchers
+
+    def batch(self, batch: Batch) -> None:
+        for each in self._watchers:
+            each.batch(batch)
+
+    def failed(self, error: Exception, in_a_row: int, pause: float) -> None:
+        for each in self._watchers:
+            each.failed(error, in_a_row, pause)
+
+    def note(self, text: str) -> None:
+        for each in self._watchers:
+            each.note(text)
+
+    def round(self, told: Round) -> None:
+        for each in self._watchers:
+            each.round(told)
+
+    def stalled(self, text: str) -> None:
+        for each in self._watchers:
+            each.stalled(text)
 
 
 def follow(
@@ -146,6 +192,7 @@ class _Following:
     def __init__(self, runner: Runner, inputs: list[str], settings: FollowSettings, watcher: Watcher) -> None:
         self.total = Followed()
         self._runner, self._inputs, self._settings, self._watcher = runner, inputs, settings, watcher
+        self._sources = Sources(inputs, settings.stalled_seconds)
         self._writing: ExitStack | None = None
         self._run: Run | None = None
         self._listed: list[ListedFile] = []
@@ -158,7 +205,7 @@ class _Following:
 
     def check_inputs(self) -> None:
         """Refuse inputs that do not exist, before there is a lake."""
-        find(Listing(paths=tuple(self._inputs), what="stream", recursive=True))
+        self._sources.look()
 
     def run(self, lake: Lake, stop: Event) -> None:
         while not stop.is_set():
@@ -187,7 +234,7 @@ class _Following:
     def _round(self, lake: Lake) -> bool:
         """Read what is new, up to the limit of a step. Return whether nothing was new."""
         self.total.rounds += 1
-        listed = self._list()
+        listed = self._sources.look()
         if listed == self._listed:
             self._tell_round(lake)
             return True
@@ -212,16 +259,13 @@ class _Following:
         self._max_bytes = 2 * self._max_bytes if read_to == self._read_to else self._settings.max_bytes
         self._read_to = read_to
 
-    def _list(self) -> list[ListedFile]:
-        return find(Listing(paths=tuple(self._inputs), what="stream", recursive=True))
-
     def _find(self, lake: Lake, listed: list[ListedFile]) -> tuple[list[Known], list[str]]:
         """Look at what is there. A new capture says that those before it are complete, so they are listed again: else
         what was written to them between two looks at the directory would be late.
         """
         known = lake.inputs()
         if any(file.path not in known for file in listed):
-            again = {file.path: file for file in self._list()}
+            again = {file.path: file for file in self._sources.look()}
             listed = [again.get(file.path, file) for file in listed]
         captures, notes = find_captures(self._inputs, self._settings.kind, known, listed)
         found = recognise(captures, known)
@@ -251,7 +295,7 @@ class _Following:
 
     def _finish(self, lake: Lake) -> None:
         if self._settings.final:
-            found, _ = self._find(lake, self._list())
+            found, _ = self._find(lake, self._sources.look())
             self._step(self._writer(lake), found, final=True)
 
     def _writer(self, lake: Lake) -> Run:
@@ -294,7 +338,10 @@ class _Following:
         self._watcher.batch(Batch(total.batches, report, report.bytes_left, lag, total.carry_bytes, report.seconds))
 
     def _tell_round(self, lake: Lake) -> None:
-        self._watcher.round(self._lag_bytes, _watermarks(lake))
+        for text in self._sources.news():
+            self._watcher.stalled(text)
+        silent, stalled = self._sources.silent_seconds(), self._sources.stalled
+        self._watcher.round(Round(self._lag_bytes, _watermarks(lake), silent, stalled))
 
     # --- what a lake needs over weeks
 

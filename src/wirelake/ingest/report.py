@@ -10,6 +10,7 @@ from ..capture.chunks import Counts
 
 CAPTURED = (
     "packets",
+    "time_records",
     "cut_packets",
     "fragments",
     "joined_fragments",

@@ -17,11 +17,11 @@ from .times import LATEST_US, STRANGE
 HEAD = 16
 MARK = 0x7EA9
 MAX_BODY = 1 << 20
-OPEN, DATA, CLOSE = 1, 2, 3
+OPEN, DATA, CLOSE, TIME = 1, 2, 3, 4
 DAMAGED = 0
 DATA_HEAD = 16
-OPEN_LEAST, CLOSE_LENGTH = 31, 24
-LEAST = HEAD + DATA_HEAD
+OPEN_LEAST, CLOSE_LENGTH, TIME_LENGTH = 31, 24, 8
+LEAST = HEAD + TIME_LENGTH
 """The shortest record."""
 
 CHUNK = 7
@@ -85,6 +85,8 @@ def _fits(kind, length):
         return DATA_HEAD <= length <= MAX_BODY
     if kind == CLOSE:
         return length == CLOSE_LENGTH
+    if kind == TIME:
+        return length == TIME_LENGTH
     return kind == OPEN and OPEN_LEAST <= length <= MAX_BODY
 
 

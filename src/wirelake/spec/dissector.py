@@ -15,12 +15,11 @@ from typing import Any, assert_never
 from ..errors import SpecError
 from . import nodes as n
 from .luachoices import Choices, as_setting
-from .luatables import Place, Shape, Tables, assignments, int_type
+from .lualinks import Links, role_path
+from .luatables import Place, Shape, Tables, assignments, int_type, number_type
 from .luatext import FIRST_PIECES, comment, literal, pieces
 from .luawires import Wires
-from .plain import beyond
-from .resolve import layout, settings
-from .roles import with_roles
+from .resolve import frames, size_of
 
 TRANSPORTS = {"tcp": ("tcp.port", "ports", "TCP ports"), "tls": ("tls.port", "tls_ports", "TLS ports")}
 CHARSETS = ("utf-8", "gbk", "gb18030", "euc-kr", "iso-8859-1", "iso-8859-15", "windows-1251", "windows-1252")
@@ -46,9 +45,6 @@ def dissector(protocol: n.Protocol, name: str = "") -> str:
     """
     if name and not re.fullmatch("[a-z][a-z0-9_-]*", name):
         raise ValueError(f"{name!r} cannot be the name of a dissector: lower case, letter first")
-    for setting in settings(protocol):
-        if unknown := beyond(layout(protocol, **setting)):
-            raise SpecError(f"protocol {protocol.name}: dissectors cannot read {unknown} yet")
     return _Writer(protocol, name).write()
 
 
@@ -62,10 +58,11 @@ class _Writer:
         self.choices = Choices(protocol)
         self.wires = Wires(self.tables, self.choices)
         self.header_fields: set[str] = set()
+        self.kept = {part.name for frame in frames(protocol) for part in frame.parts if isinstance(part, n.Kept)}
 
     def write(self) -> str:
         self._claim_own()
-        self.links = linked_codes(self.protocol)
+        self.links = Links(self.protocol, self.wires, self.choices)
         frame = self._frame(self.protocol.frame)
         messages = [self._message(cls) for cls in self.protocol.messages]
         options = [self._option(name) for name in self.protocol.options if name in self.choices.used]
@@ -80,6 +77,7 @@ class _Writer:
             *_section("structures", *(f"local {name} = {text}" for name, text in self.tables.ints.items())),
             "",
             *assignments("T", self.tables.structures),
+            *(assignments("CHOICES", self.tables.choices) if self.tables.choices else ()),
             *_section("frame and messages", f"local FRAME = {literal(frame)}"),
             "",
             "local MESSAGES = {",
@@ -143,29 +141,31 @@ class _Writer:
             "code": about["code"],
             "name": about["name"],
             "word": about["word"] or None,
-            "address": _path(cls, "address"),
+            "address": role_path(cls, "address"),
             **self._link(cls),
             "head_least": self.choices.plain(about["head_least"]) or None,
             "head_or": self.choices.plain(about["head_or"]),
             "head_rule": self.choices.plain(about["head_rule"]) if about["head_least"] else None,
             "padding": self._padding(about["padding"]),
-            "fields": [self.wires.row(f, place) for f in declared if not f.view_of],
+            "fields": self._fields([f for f in declared if not f.view_of], place),
             "views": [self.wires.row(f, place) for f in declared if f.view_of] or None,
             "derived": self.wires.derived(cls, place, self.header_fields) or None,
         }
         return f"    {comment(cls.__doc__ or '')}\n    {literal(table, 1)},"
 
+    def _fields(self, declared: list[n.Field], place: Place) -> list[dict[str, Any]]:
+        """Return the rows of a message, with those that travel in the header first."""
+        ahead = [self.wires.row(f, place) for f in declared if f.name in self.kept]
+        return ahead + self.wires.rows([f for f in declared if f.name not in self.kept], place)
+
     def _link(self, cls: Any) -> dict[str, Any]:
         """Return what ties a request or a reply to its partner."""
-        code = cls.__message__["code"]
-        if code not in self.links and code not in self.links.values():
-            return {}
-        if "links" not in self.tables.features:
+        link = self.links.of(cls)
+        if link and "links" not in self.tables.features:
             self.tables.features.add("links")
             for key, kind, doc in LINK_FIELDS:
                 self.tables.claim(Place("", key, doc), Shape("framenum", labels=kind), label=key.replace("_", " "))
-        is_reply = True if code in self.links.values() else None
-        return {"correlation": _path(cls, "correlation"), "reply": self.links.get(code), "is_reply": is_reply}
+        return link
 
     def _padding(self, padding: Any) -> Any:
         match padding:
@@ -194,7 +194,7 @@ class _Writer:
             case n.Size(wire=n.Escaped() as escaped):
                 return self._escaped(part, escaped)
             case n.Size(wire=wire):
-                return {**self._size("size", part, Shape(int_type(wire))), "wire": self.tables.integer(wire)}
+                return {**self._size("size", part, Shape(number_type(wire))), "wire": self.tables.number(wire)}
             case n.Head(name=name, wire=wire):
                 limits = self.choices.members(part, "least", "most", "body_most")
                 shown = self._shown("head", name, Shape(int_type(wire)), **limits)
@@ -205,8 +205,13 @@ class _Writer:
                 return self._kept(name)
             case n.Line():
                 return self._line(part)
-            case n.Trailer() | n.Until() | n.Ends():
-                raise AssertionError(f"{part!r} is for the exact reader")
+            case n.Trailer(value=value, name=name):
+                return self._shown("trailer", name, Shape("bytes"), value=value)
+            case n.Until(end=end, name=name, most=most, rule=rule):
+                return self._shown("until", name, Shape("bytes"), value=end, most=most, rule=rule)
+            case n.Ends(most=most, name=name, rule=rule):
+                self.tables.features.add("ends")
+                return {"kind": "ends", "name": name, "most": most, "rule": rule}
             case _:
                 assert_never(part)
 
@@ -220,13 +225,17 @@ class _Writer:
     def _code(self, part: n.Code) -> dict[str, Any]:
         wire = part.wire
         names = {cls.__message__["code"]: cls.__message__["name"] for cls in self.protocol.messages}
-        base = "HEX" if wire.size == 1 and not wire.signed else ""
-        shape = Shape(int_type(wire), base, self.tables.names(n.Labels("messages", names), wire))
+        whole = wire.wire if isinstance(wire, n.Bits) else wire
+        base = "HEX" if whole.size == 1 and not whole.signed else ""
+        labels = self.tables.names(n.Labels("messages", names), whole)
+        is_bits = isinstance(wire, n.Bits)
+        shape = self.wires.bits_shape(wire, labels, base) if is_bits else Shape(int_type(wire), base, labels)
         shown = self._shown("code", part.name, shape, "which message")
-        return {**shown, "early": part.early or None, "wire": self.tables.integer(wire)}
+        table = self.wires.bits(wire) if is_bits else self.tables.integer(wire)
+        return {**shown, "early": part.early or None, "wire": table}
 
     def _size(self, kind: str, part: n.Size, shape: Shape, doc: str = "") -> dict[str, Any]:
-        limits = self.choices.members(part, "counts", "least", "most")
+        limits = self.choices.members(part, "counts", "least", "most", "plus")
         return self._shown(kind, part.name, shape, doc, **limits, rule=part.rule)
 
     def _escaped(self, part: n.Size, escaped: n.Escaped) -> dict[str, Any]:
@@ -247,6 +256,8 @@ class _Writer:
     def _kept(self, name: str) -> dict[str, Any]:
         self.tables.features.add("kept")
         declared = next(f for f in self.protocol.messages[0].__wire_fields__ if f.name == name)
+        if not isinstance(declared.wire, n.Fixed):  # each message says itself what it is
+            return {"kind": "kept", "name": name, "size": size_of(declared.wire)}
         made = self.wires.wire(declared.wire, Place("", declared.key, declared.doc))
         return {"kind": "kept", "name": name, "field": made.field, "size": declared.wire.size}
 
@@ -258,20 +269,3 @@ class _Writer:
 
 def _section(title: str, *lines: str) -> list[str]:
     return ["", f"-- {'=' * 64} {title}", "", *lines]
-
-
-def linked_codes(protocol: n.Protocol) -> dict[int, int]:
-    """Return the codes of requests and of their replies, where both have a field that ties them."""
-    by_code = {cls.__message__["code"]: cls for cls in protocol.messages}
-    pairs = {code: cls.__message__["answer"] for code, cls in by_code.items() if cls.__message__["answer"] is not None}
-    return {
-        request: reply
-        for request, reply in pairs.items()
-        if _path(by_code[request], "correlation") and _path(by_code[reply], "correlation")
-    }
-
-
-def _path(cls: Any, role: n.Role) -> str | None:
-    """Return the path of the field that has this role."""
-    chains = (chain for chain in with_roles(cls) if chain[-1].role == role)
-    return next((".".join(field.name for field in chain) for chain in chains), None)

@@ -68,7 +68,7 @@ def _streaming_options(protocol: n.Protocol) -> dict[str, Any]:
 
 
 def _has_size(protocol: n.Protocol, options: Mapping[str, Any]) -> bool:
-    return any(isinstance(part, n.Size) for part in layout(protocol, **options).frame.parts)
+    return any(isinstance(part, n.Size | n.Until | n.Ends) for part in layout(protocol, **options).frame.parts)
 
 
 def open_option(node: Any) -> str:
@@ -76,7 +76,7 @@ def open_option(node: Any) -> str:
     match node:
         case n.Choose(option=option):
             return option
-        case n.Int() | n.Bool() | n.Float() | n.Fixed() | n.Run() | n.Length() | n.Many():
+        case n.Int() | n.Bits() | n.Bool() | n.Float() | n.Fixed() | n.Run() | n.Length() | n.Many() | n.Sized():
             return next(filter(None, (open_option(getattr(node, f.name)) for f in fields(node))), "")
         case _:
             return ""
@@ -87,7 +87,7 @@ def with_setting(node: Any, option: str, setting: Any) -> Any:
     match node:
         case n.Choose(option=name, cases=cases) if name == option:
             return with_setting(cases[setting], option, setting)
-        case n.Int() | n.Bool() | n.Float() | n.Fixed() | n.Run() | n.Length() | n.Many():
+        case n.Int() | n.Bits() | n.Bool() | n.Float() | n.Fixed() | n.Run() | n.Length() | n.Many() | n.Sized():
             return replace(node, **{f.name: with_setting(getattr(node, f.name), option, setting) for f in fields(node)})
         case _:
             return node

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, assert_never
 
 from . import nodes as n
 from .luatext import Ref, index, literal
@@ -46,6 +46,7 @@ class Tables:
         self.labels: dict[str, str] = {}
         self.ints: dict[str, str] = {}
         self.structures: dict[str, str] = {}
+        self.choices: dict[str, str] = {}
         self.features: set[str] = set()
         self.filters: dict[str, str] = {}
         self._shapes: dict[str, Shape] = {}
@@ -63,9 +64,10 @@ class Tables:
 
     def _filter_name(self, key: str, shape: Shape, message: str) -> str:
         """Name the message, too, where the type is another one: one name in a filter can have only one type."""
-        name, family = _as_filter(f"{self.protocol}.{key}"), _family(shape.type)
-        is_free = self.filters.setdefault(name, family) == family
-        return name if is_free else _as_filter(f"{self.protocol}.{message}.{key}")
+        family = _family(shape.type)
+        names = (key, f"{message}.{key}", f"{message}.{key}.{shape.type}")
+        possible = [_as_filter(f"{self.protocol}.{name}") for name in names]
+        return next((name for name in possible if self.filters.setdefault(name, family) == family), possible[-1])
 
     def integer(self, wire: n.Int, bits: list[dict[str, Any]] | None = None) -> Any:
         """Return the table of an integer. A plain one has a name, so that tables stay short."""
@@ -78,6 +80,24 @@ class Tables:
         name = f"{'i' if wire.signed else 'u'}{wire.size * 8}{order}"
         self.ints[name] = literal(table)
         return Ref(name)
+
+    def number(self, wire: n.Number) -> Any:
+        """Return the table of a number of any kind."""
+        match wire:
+            case n.Int():
+                return self.integer(wire)
+            case n.Varint(most_bytes=most, high_first=high_first, lenient=lenient):
+                self.features.add("varint")
+                order = {"high_first": high_first or None, "lenient": lenient or None}
+                return {"kind": "varint", "most": most, **order, "wide": _is_wide(wire) or None}
+            case n.Digits(end=end, base=base, lenient=lenient):
+                self.features.add("digits")
+                form = "x" if base == 16 else "d"
+                limits = {"low": f"{wire.low:{form}}", "high": f"{wire.high:{form}}", "lenient": lenient or None}
+                signs = {"signed": wire.low < 0 or None, "wide": _is_wide(wire) or None}
+                return {"kind": "digits", "stop": end, "base": base, **limits, **signs}
+            case _:
+                assert_never(wire)
 
     def names(self, labels: n.Labels, wire: n.Int) -> str:
         """Add names of values; negative narrow ones are written as Wireshark compares them: 32 bits without sign."""
@@ -136,6 +156,21 @@ def int_type(wire: n.Int, *, unsigned: bool = False) -> str:
     """Return the ProtoField type that holds such an integer."""
     bits = next(width for width in (8, 16, 24, 32, 64) if wire.size * 8 <= width)
     return f"{'int' if wire.signed and not unsigned else 'uint'}{bits}"
+
+
+def number_type(wire: n.Number) -> str:
+    """Return the ProtoField type that holds such a number."""
+    if isinstance(wire, n.Int):
+        return int_type(wire)
+    sign = "int" if isinstance(wire, n.Digits) and wire.low < 0 else "uint"
+    return f"{sign}{64 if _is_wide(wire) else 32}"
+
+
+def _is_wide(wire: n.Varint | n.Digits) -> bool:
+    """Return whether a number may take more than 32 bits."""
+    if isinstance(wire, n.Varint):
+        return wire.most_bytes > 4
+    return not -(1 << 31) <= wire.low <= wire.high < 1 << (31 if wire.low < 0 else 32)
 
 
 def assignments(table: str, members: Mapping[str, str]) -> Iterator[str]:

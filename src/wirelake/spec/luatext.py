@@ -13,7 +13,10 @@ from ..errors import SpecError
 WIDTH = 110
 """Longer tables go on several lines; the name of a member comes on top of it."""
 FIRST_PIECES = ("names",)
-VALUE_PIECES = ("helpers", "text", "msgpack", "json", "values", "cells", "tags", "words", "body", "derived")
+VALUE_PIECES = (
+    *("helpers", "numerals", "text", "msgpack", "json", "values", "checksums", "choices", "cells", "tags", "words"),
+    *("body", "derived"),
+)
 FRAME_PIECES = ("frame", "options", "find", "links", "wireshark")
 """Files in ``lua/``, in the order in which they build on each other."""
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from itertools import count
 from typing import Any
 
 from ..errors import SpecError
 from . import nodes as n
+from .conduct import When
 from .declare import snake_case, tag_rows
 from .luachoices import Choices, as_setting, open_option, with_setting
-from .luatables import Place, Shape, Tables, int_type
+from .luatables import Place, Shape, Tables, int_type, number_type
 from .luatext import Ref, literal
+from .resolve import spare_bytes
 
 _FEATURES: dict[n.Content, set[str]] = {
     "bytes": {"run"},
@@ -38,6 +41,7 @@ class Wires:
     def __init__(self, tables: Tables, choices: Choices) -> None:
         self.tables = tables
         self.choices = choices
+        self._open: dict[n.Choice[Any], dict[str, Any]] = {}
 
     def row(self, declared: n.Field, place: Place) -> dict[str, Any]:
         doc = f"{declared.doc} [{declared.unit}]" if declared.unit else declared.doc
@@ -47,15 +51,28 @@ class Wires:
             "key": declared.key if declared.key != declared.name else None,
             "field": made.field or None,
             "only": self.choices.only(declared.only),
-            "when": declared.when and _as_table(declared.when),
+            "when": declared.when and self.condition(declared.when),
             "wire": made.wire,
         }
+
+    def rows(self, declared: list[n.Field], place: Place) -> list[dict[str, Any]]:
+        """Return the rows of fields that follow each other."""
+        rows = [self.row(field, place) for field in declared]
+        for row, spare in zip(rows, spare_bytes(tuple(declared)), strict=True):
+            row["spare"] = spare or None
+        return rows
+
+    def condition(self, when: n.Condition) -> dict[str, Any]:
+        if not isinstance(when, When):
+            return _as_table(when)
+        self.tables.features.add("when")
+        return {**_as_table(when), "bare": when.is_bare or None}
 
     def _struct(self, cls: Any, place: Place) -> Ref:
         """Return a table for the fields of a structure at this place."""
         declared = [f for f in cls.__wire_fields__ if not self.choices.rules_out(f.only)]
         table = {
-            "fields": [self.row(f, place) for f in declared],
+            "fields": self.rows(declared, place),
             "limits": [_limit(limit, declared) for limit in cls.__sum_limits__] or None,
             "derived": self.derived(cls, place, set()) or None,
         }
@@ -76,6 +93,18 @@ class Wires:
                 return self._simple("fixed", Shape("guid" if size == 16 else "bytes"), place, size=size)
             case n.Run():
                 return self._run(wire, place)
+            case n.Bits():
+                return self._bits(wire, place)
+            case n.Varint() | n.Digits():
+                return Made(self.tables.number(wire), self.tables.claim(place, Shape(number_type(wire))))
+            case n.Constant(value=value, rule=rule):
+                return self._simple("constant", Shape("bytes"), place, value=value, rule=rule)
+            case n.Checksum():
+                return self._checksum(wire, place)
+            case n.Sized():
+                return self._sized(wire, place)
+            case n.Choice():
+                return self._choice(wire, place)
             case n.Length(wire=inner):
                 made = self._int_wire(inner, place)
                 return Made({"kind": "length", "wire": made.wire}, made.field)
@@ -137,6 +166,59 @@ class Wires:
         shape = Shape("bool", mask=mask >> lowest * 8, width=size * 8)
         return {"field": self.tables.claim(place, shape, f".{label.lower()}", label=label), "at": at, "size": size}
 
+    def bits(self, wire: n.Bits) -> dict[str, Any]:
+        """Return the table of some bits. Wireshark's masks have 32 bits only: wider numbers are taken apart by us."""
+        self.tables.features.add("bits")
+        masked = wire.wire.size <= 4 or None
+        shared = self.tables.integer(wire.wire)
+        return {"kind": "bits", "wire": shared, "shift": wire.shift, "width": wire.width, "masked": masked}
+
+    def bits_shape(self, wire: n.Bits, labels: str = "", base: str = "") -> Shape:
+        mask = (1 << wire.width) - 1 << wire.shift if wire.wire.size <= 4 else 0
+        return Shape(int_type(wire.wire, unsigned=True), base, labels, mask)
+
+    def _bits(self, wire: n.Bits, place: Place) -> Made:
+        labels = wire.wire.labels
+        names = self.tables.names(labels, wire.wire) if labels is not None and not labels.bits else ""
+        return Made(self.bits(wire), self.tables.claim(place, self.bits_shape(wire, names)))
+
+    def _checksum(self, wire: n.Checksum, place: Place) -> Made:
+        self.tables.features.add(wire.kind)
+        shape = Shape(int_type(wire.wire), "HEX")
+        inner = self.tables.integer(wire.wire)
+        return self._simple("checksum", shape, place, wire=inner, sum=wire.kind, since=wire.since or None)
+
+    def _sized(self, wire: n.Sized[Any], place: Place) -> Made:
+        self.tables.features.add("sized")
+        inner = self.wire(wire.inner, place)
+        given = self.tables.claim(place, Shape(number_type(wire.length)), "_length", "bytes that follow")
+        table = {"kind": "sized", "length": self.tables.number(wire.length), "length_field": given, "inner": inner.wire}
+        return Made(table, inner.field)
+
+    def _choice(self, wire: n.Choice[Any], place: Place) -> Made:
+        """A choice inside of itself is the same one: its tables are named, and its fields have the same names."""
+        self.tables.features.add("choice")
+        if wire in self._open:
+            return Made(self._open[wire], place.key)
+        names = (f"{place.key}~{i}" if i else place.key for i in count())
+        name = next(name for name in names if name not in self.tables.choices)
+        table = {"kind": "choice", "name": name, "depth": wire.depth, "tag": wire.tag.size}
+        self._open[wire] = table
+        self.tables.choices[name] = ""  # its place
+        tag = self.wire(wire.tag, place.inner("tag", "which value follows"))
+        cases = {case: self._case(inner, place) for case, inner in wire.known.items()}
+        known = {"tag": tag.wire, "tag_field": tag.field, "cases": cases}
+        self.tables.choices[name] = literal(known)
+        del self._open[wire]
+        return Made(table, place.key)
+
+    def _case(self, wire: Any, place: Place) -> Any:
+        """Return what follows a tag; false where nothing does."""
+        if wire is None:
+            return False
+        made = self.wire(wire, place.inner("value", "as the tag says"))
+        return {"field": made.field or None, "wire": made.wire}
+
     def _run(self, wire: n.Run[Any], place: Place) -> Made:
         self.tables.features |= _FEATURES[wire.content]
         name = self.tables.claim(place, Shape("bytes" if wire.content == "bytes" else "string"))
@@ -146,7 +228,9 @@ class Wires:
             "content": wire.content,
             "length": length,
             "length_field": beside,
-            **self.choices.members(wire, "least", "most"),
+            "stop": self._stop(wire.length),
+            "behind": self._feature("behind", wire.end) if wire.end else None,
+            **self.choices.members(wire, "least", "most", "null"),
             "empty": "null" if wire.null_if_empty else "absent" if wire.absent_if_empty else None,
             **self.choices.members(wire, "charset", "errors"),
         }
@@ -154,16 +238,27 @@ class Wires:
 
     def _prefix(self, wire: Any, place: Place, name: str, suffix: str, doc: str) -> tuple[Any, str | None]:
         """Return a length or count before a value, and the name of its field unless it follows the value's name."""
-        if not isinstance(wire, n.Int):
+        if isinstance(wire, bytes):
+            return None, None
+        if not isinstance(wire, n.Number):
             return wire, None
-        given = self.tables.claim(place, Shape(int_type(wire)), suffix, doc)
-        return self.tables.integer(wire), None if given == name + suffix else given
+        given = self.tables.claim(place, Shape(number_type(wire)), suffix, doc)
+        return self.tables.number(wire), None if given == name + suffix else given
+
+    def _stop(self, length: Any) -> bytes | None:
+        """Return the bytes that end a value."""
+        return self._feature("stop", length) if isinstance(length, bytes) else None
+
+    def _feature(self, feature: str, value: bytes) -> bytes:
+        self.tables.features.add(feature)
+        return value
 
     def _many(self, wire: n.Many[Any], place: Place) -> Made:
         element = self.wire(wire.element, place)
         name = element.field or place.key
-        count, beside = self._prefix(wire.count, place, name, "_count", "elements that follow")
-        return Made({"kind": "many", "count": count, "count_field": beside, "element": element.wire}, name)
+        number, beside = self._prefix(wire.count, place, name, "_count", "elements that follow")
+        counts = {"count": number, "count_field": beside, "stop": self._stop(wire.count), "null": wire.null}
+        return Made({"kind": "many", **counts, "element": element.wire}, name)
 
     def _cells(self, wire: n.Cells[Any], place: Place) -> Made:
         self.tables.features |= {"cells", "run"}

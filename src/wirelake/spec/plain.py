@@ -1,4 +1,4 @@
-"""What the generated decoder and the dissector know. The rest is for the exact readers, and mostly for the kernel."""
+"""What the generated decoder knows. The rest is for the exact readers, and mostly for the kernel."""
 
 from __future__ import annotations
 

@@ -134,6 +134,19 @@ def size_of(wire: Any) -> int:
             return int(wire.size)
 
 
+@lru_cache(maxsize=1024)
+def spare_bytes(fields: tuple[n.Field, ...]) -> tuple[int, ...]:
+    """Return for each field how many bytes what follows it needs, where that is not part of the record."""
+    spare = [0] * len(fields)
+    total = 0
+    for i in reversed(range(len(fields))):
+        spare[i] = total
+        if not isinstance(fields[i].wire, n.WireOnly):
+            break
+        total += size_of(fields[i].wire)
+    return tuple(spare)
+
+
 def settle(protocol: n.Protocol, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the given options completed with defaults; refuse unknown ones."""
     chosen = {name: option.default for name, option in protocol.options.items()}

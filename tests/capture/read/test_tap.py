@@ -349,3 +349,33 @@ def test_a_state_is_not_changed_by_what_comes_later() -> None:
     (known,) = reloaded(state).connections
     assert (known.ends, known.connection.ended) == ((3, 4), "")
     assert TapConnections(state).of(SET, 1).ends == (3, 4)
+
+
+def test_time_records_tell_until_when_nothing_came_and_change_nothing_else(tmp_path: Path) -> None:
+    for name in ("plain", "told"):
+        with tap(tmp_path / name) as writer:
+            writer.time(START_US)  # there is no file yet
+            one = writer.open(CLIENT, SERVER, START_US)
+            for number in range(3):
+                writer.data(one, 0, START_US + number, b"bytes")
+                if name == "told":
+                    writer.time(START_US + 10 + number)
+    plain, reader = read_tap((tmp_path / "plain").read_bytes())
+    assert (reader.counts.time_records, reader.counts.silent_until_us) == (0, None)
+    for window in (100, 1 << 20):
+        told, reader = read_tap((tmp_path / "told").read_bytes(), window=window)
+        assert [row[:-1] for row in told.rows] == [row[:-1] for row in plain.rows]
+        assert told.connections.keys() == plain.connections.keys()
+        assert (reader.counts.time_records, reader.counts.silent_until_us) == (3, START_US + 12)
+        assert reader.counts.packets == 4 and not reader.counts.notes
+
+
+def test_a_record_of_an_unknown_kind_is_noted_and_costs_nothing_else(tmp_path: Path) -> None:
+    with tap(tmp_path / "a.tap") as writer:
+        one = writer.open(CLIENT, SERVER, START_US)
+        writer.data(one, 0, START_US, b"before")
+        writer._put(9, 0, 0, bytes(8))
+        writer.data(one, 0, START_US, b"behind")
+    found, reader = read_tap((tmp_path / "a.tap").read_bytes())
+    assert [row[3] for row in found.rows] == [b"before", b"behind"] and not found.gaps
+    assert len(reader.counts.notes) == 1 and "24 bytes" in reader.counts.notes[0]

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import signal
-import socket
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.live.casual.play import uuid, xid
-from wirelake.codec import encode
-from wirelake.codec.stream import Decoded, StreamDecoder
-from wirelake.live.casual.wire import NIL, NULL_XID
+from tests.live.casual.raw import Process, Wire
+from wirelake.live.casual.wire import NIL
 from wirelake.protocols import casual as c
 
-COMMAND = [sys.executable, "-c", "from wirelake.cli import main; main()", "serve", "--casual", "127.0.0.1:0"]
-SECONDS = 30.0
 HUB = """\
 [casual]
 name = "wl-live"
@@ -52,77 +43,6 @@ async def puts(value):
 def puts_from_thread(value):
     return domain.blocking.enqueue("qA", value)
 """
-
-
-class Wire:
-    """One connection, in frames."""
-
-    def __init__(self, address: str) -> None:
-        host, _, port = address.rpartition(":")
-        self.socket = socket.create_connection((host, int(port)), SECONDS)
-        self._decoder = StreamDecoder("casual")
-        self._heard: list[Any] = []
-        self._count = 0
-        self.hello = self.ask(c.DomainConnectRequest, c.Domain(uuid(1), "raw"), c.Offer((1000,)))
-
-    def send(self, kind: Any, *fields: Any) -> bytes:
-        self._count += 1
-        correlation = uuid(self._count)
-        self.socket.sendall(encode(kind(correlation, uuid(500), *fields)))
-        return correlation
-
-    def receive(self) -> Any:
-        while not self._heard:
-            data = self.socket.recv(1 << 16)
-            assert data, "the domain closed the connection"
-            for event in self._decoder.feed(data):
-                assert isinstance(event, Decoded), event
-                self._heard.append(event.message)
-        return self._heard.pop(0)
-
-    def ask(self, kind: Any, *fields: Any) -> Any:
-        correlation = self.send(kind, *fields)
-        reply = self.receive()
-        assert reply.correlation == correlation and reply.execution == uuid(500)
-        return reply
-
-    def call(self, service: str, kind: str, payload: bytes, xid: c.Xid = NULL_XID) -> Any:
-        buffer = c.Buffer(kind, payload)
-        return self.ask(c.ServiceCallRequest, c.Service(service, 5_000_000), c.Parent(""), xid, 0, buffer)
-
-    def enqueue(self, payload: bytes, xid: c.Xid = NULL_XID, queue: str = "qA") -> bytes:
-        message = c.Enqueued(NIL, "", "", 0, "X_OCTET/", payload)
-        return self.ask(c.QueueEnqueueRequest, queue, xid, message).id  # type: ignore[no-any-return]
-
-    def dequeue(self, xid: c.Xid = NULL_XID, queue: str = "qA") -> list[bytes]:
-        reply = self.ask(c.QueueDequeueRequest, queue, xid, c.Selector("", NIL), False)
-        return [message.payload for message in reply.message]
-
-    def resource(self, kind: Any, xid: c.Xid, flags: int = 0) -> int:
-        reply = self.ask(kind, xid, c.Resource(-1), flags)
-        assert reply.xid == xid and reply.resource.id == -1
-        return int(reply.resource.state)
-
-
-class Process:
-    def __init__(self, directory: Path) -> None:
-        with (directory / "stderr").open("ab") as errors:
-            self.process = subprocess.Popen(
-                [*COMMAND, "--config", "hub.toml"], stdout=subprocess.PIPE, stderr=errors, text=True, cwd=directory
-            )
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        assert line, (directory / "stderr").read_text()
-        told = json.loads(line)
-        assert list(told) == ["listening"] and list(told["listening"]) == ["casual"]
-        self.address = told["listening"]["casual"]
-
-    def kill(self, number: int = signal.SIGKILL) -> None:
-        if self.process.poll() is None:
-            self.process.send_signal(number)
-            self.process.wait(SECONDS)
-        assert self.process.stdout is not None
-        self.process.stdout.close()
 
 
 Start = Callable[[], Process]

@@ -22,6 +22,9 @@ class Notebook:
     def __init__(self, database: Database) -> None:
         self._database = database
 
+    def is_new(self, request: tuple[Any, ...]) -> bool:
+        return request[0] in ("put", "jot")
+
     def is_durable(self, request: tuple[Any, ...]) -> bool:
         return request[0] == "put"
 

@@ -17,7 +17,9 @@ from hypothesis import strategies as st
 
 from tests.live.tapping import Recorded, recorded, small_disk
 from tests.waiting import until
+from wirelake.capture.read import open_capture
 from wirelake.capture.tap_format import FILE_HEAD_BYTES
+from wirelake.capture.tcp import Tracker
 from wirelake.capture.write.tap_to_pcapng import export_pcapng
 from wirelake.live.drive.endpoint import TO_CLIENT, TO_SERVER
 from wirelake.live.tap.recorder import PROBE_BYTES, Recorder
@@ -433,3 +435,53 @@ def test_a_disk_that_does_not_keep_what_it_took_is_told(tmp_path: Path, monkeypa
 
     asyncio.run(play())
     assert "may not have kept everything" in problems[0] and "Input/output error" in problems[0]
+
+
+# --- silence
+
+
+def test_while_nothing_comes_the_tap_says_so_less_and_less_often(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path)
+    recorder.tell_time(0.0)
+    recorder.tell_time(100.0)
+    assert not recorder.paths  # there is no capture yet, so nobody waits
+    one = recorder.opened(CLIENT, SERVER)
+    recorder.data(one, TO_SERVER, b"hello")
+    told = [now / 2 for now in range(600) if is_told(recorder, 100.0 + now / 2)]
+    assert told == [1.0, 3.0, 7.0, 15.0, 31.0, 63.0, 123.0, 183.0, 243.0]
+    recorder.data(one, TO_SERVER, b"again")
+    assert [now for now in range(5) if is_told(recorder, 400.0 + now)] == [1, 3]
+    recorder.end()
+    assert only(tmp_path).both == (b"helloagain", b"")
+
+
+def is_told(recorder: Recorder, now: float) -> bool:
+    before = recorder.paths[-1].stat().st_size
+    recorder.tell_time(now)
+    return recorder.paths[-1].stat().st_size > before
+
+
+def test_a_tap_ends_with_the_time_until_which_nothing_came(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path)
+    recorder.closed(recorder.opened(CLIENT, SERVER))
+    before = time.time_ns() // 1000
+    recorder.end()
+    reader = open_capture(recorder.paths[0], Tracker())
+    assert sum(len(chunks) for chunks in reader) == 0
+    assert reader.counts.silent_until_us is not None and reader.counts.silent_until_us >= before
+
+
+def test_a_disk_that_fails_in_silence_stops_the_recording_until_it_is_well(tmp_path: Path) -> None:
+    clock, problems = Clock(), []
+    recorder = Recorder(tmp_path, on_problem=problems.append, clock=clock)
+    one = recorder.opened(CLIENT, SERVER)
+    with longest_file(recorder.paths[0].stat().st_size + 10):
+        for now in range(5):
+            recorder.tell_time(100.0 + now)
+        assert len(problems) == 1 and recorder.problem
+    clock.now += 10
+    recorder.data(one, TO_SERVER, b"hello")
+    recorder.closed(one)
+    recorder.end()
+    assert not recorder.problem and only(tmp_path).both == (b"hello", b"")
+    assert only(tmp_path).connection.ended == "closed"

@@ -153,8 +153,24 @@ class TapReader:
         records = _Records(buffer, kinds[:count], details[:count], numbers[:count], starts[:count], lengths[:count])
         for i in np.flatnonzero(records.kinds == kernel.DAMAGED):
             self._note(int(records.starts[i]) + base, int(records.lengths[i]))
+        records = self._without_times(records)
         self.counts.packets += int((records.kinds != kernel.DAMAGED).sum())
         return self._chunks(records, base, head.set_id), used
+
+    def _without_times(self, records: _Records) -> _Records:
+        """Count the records that only tell a time, and leave them out: they belong to no connection."""
+        is_time = records.kinds == form.TIME
+        if not is_time.any():
+            return records
+        counts = self.counts
+        counts.time_records += int(is_time.sum())
+        for i in np.flatnonzero(is_time).tolist():
+            us = believed(form.TIME_BODY.unpack(records.body(i))[0])
+            if us is None:
+                counts.strange_times += 1
+            else:
+                counts.silent_until_us = max(us, counts.silent_until_us or us)
+        return records.where(~is_time)
 
     def _chunks(self, records: _Records, base: int, set_id: bytes) -> Chunks:
         self._open(records, set_id)
@@ -219,6 +235,10 @@ class _Records:
     numbers: NDArray[np.uint32]
     starts: NDArray[np.int64]
     lengths: NDArray[np.int64]
+
+    def where(self, chosen: NDArray[np.bool_]) -> _Records:
+        kinds, details, numbers = self.kinds[chosen], self.details[chosen], self.numbers[chosen]
+        return _Records(self.buffer, kinds, details, numbers, self.starts[chosen], self.lengths[chosen])
 
     def body(self, i: int) -> bytes:
         return self.buffer[self.starts[i] : self.starts[i] + self.lengths[i]].tobytes()

@@ -112,6 +112,11 @@ class TapWriter:
         ended = self._open.pop(connection)
         self._put(form.CLOSE, form.ENDED.index(how), connection, form.CLOSE_BODY.pack(ts_us, *ended.ends))
 
+    def time(self, ts_us: int) -> None:
+        """Say that nothing came until now, in the file that is being written, if there is one."""
+        if self._file is not None:
+            self._put(form.TIME, 0, 0, form.TIME_BODY.pack(ts_us))
+
     def _put_open(self, number: int, known: _Written, detail: int) -> None:
         (client, client_port), (server, server_port) = known.client, known.server
         texts = [text.encode()[:255] for text in (client, server, known.protocol)]

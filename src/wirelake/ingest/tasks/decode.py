@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
@@ -94,6 +94,7 @@ class _Decode:
         if partition.is_only:
             result.end = end_of_captures(self.settings, self.attempt, decoder)
         result.counts = decoder.counts
+        self._pass_time(counts.silent_until_us for counts in decoder.counts.values())
         result.files = self.attempt.close()
         for (name, bucket), stream in self.shares.items():
             result.shares.setdefault(name, {})[bucket] = stream.close()
@@ -149,9 +150,11 @@ class _Decode:
         result = self.result
         result.messages[protocol] = result.messages.get(protocol, 0) + batch.num_rows
         result.bytes_decoded += pc.sum(batch.column("length")).as_py() or 0
-        last = pc.max(batch.column("ts").cast(pa.int64())).as_py()
-        if last is not None:
-            result.last_us = max(result.last_us or last, last)
+        self._pass_time([pc.max(batch.column("ts").cast(pa.int64())).as_py()])
+
+    def _pass_time(self, times: Iterable[int | None]) -> None:
+        known = [time for time in (self.result.last_us, *times) if time is not None]
+        self.result.last_us = max(known, default=None)
 
     def _quarantine(self, rows: pa.RecordBatch) -> None:
         self.attempt.table("silver/quarantine", QUARANTINE).write(rows)

@@ -112,7 +112,8 @@ class Calls:
         )
         if not is_new:
             if not message.flags & TPNOREPLY:
-                connection.send(_reply_to(message, Answer(TPESYSTEM), ACTIVE))
+                state = ACTIVE if key_of(message.xid) is None else ROLLBACK_ONLY
+                connection.send(_reply_to(message, Answer(TPESYSTEM), state))
         elif key_of(message.xid) is None or message.flags & (TPNOREPLY | TPNOTRAN):
             self.start(call, now)
         else:

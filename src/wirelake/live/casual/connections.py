@@ -72,10 +72,16 @@ class Inbound(Connection):
     """Whom we dialled so that it asks us."""
     waiters: dict[Any, None] = field(default_factory=dict)
     """Dequeues that have no message yet."""
+    decisions: set[bytes] = field(default_factory=set)
+    """Prepares, commits and rollbacks in progress. They do not count: what they end may be what is over the limit."""
+
+    def is_open(self, correlation: bytes) -> bool:
+        """Tell whether something of this correlation is in progress."""
+        return correlation in self.requests or correlation in self.conversations or correlation in self.decisions
 
     def begin(self, correlation: bytes, size: int) -> bool:
         """Count a request; tell whether it is a new one."""
-        if correlation in self.requests:
+        if self.is_open(correlation):
             return False
         self.requests[correlation] = size
         self.size += size

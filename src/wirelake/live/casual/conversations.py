@@ -87,6 +87,8 @@ class Conversation:
         """The other end sent something."""
         if self.has_control and not said.is_end:
             self._fault(now)  # it must not
+        elif said.is_end and not self.is_initiator:
+            self._fault(now)  # an initiator disconnects; only a service has an outcome
         elif said.is_end:
             self.close(said.status)
             self.ended(said, now)
@@ -98,8 +100,8 @@ class Conversation:
         self.conversations.session.counts["conversation_faults"] += 1
         if self.is_initiator:
             self.disconnect(now)
-        else:
-            self.send(service_ended(TPESVCERR), now)
+        elif not self.send(service_ended(TPESVCERR), now):
+            self.close(TPESVCERR)
         self.ended(service_ended(TPESVCERR), now)
 
     def close(self, status: int) -> None:
@@ -195,6 +197,8 @@ class Conversations:
             connection.send(write_reply(ways, message, status))
 
         def go_on(branch: Branch | None, now: float) -> None:
+            if connection.is_open(message.correlation):
+                return
             if branch is not None and not branch.takes_work:
                 refuse(TPETRAN)
                 return
@@ -217,7 +221,7 @@ class Conversations:
             connection.conversations[message.correlation] = made
             self._find_service(made, message, now)
 
-        if message.correlation in connection.conversations:
+        if connection.is_open(message.correlation):
             return
         if not opening.is_valid:
             refuse(TPEINVAL)
@@ -245,6 +249,8 @@ class Conversations:
         )
 
     def _accept(self, made: Conversation, message: Any, status: int) -> None:
+        if made.is_over:
+            return
         made.connection.send(write_reply(made.ways, message, status))
         made.is_open = status == OK
         if status != OK:
@@ -272,6 +278,11 @@ class Conversations:
         self, made: Conversation, service: ServiceEntry, buffer: Buffer, deadline: float | None, token: int = 0
     ) -> None:
         branch = made.branch if service.transaction in ("auto", "join") else None
+        own: Branch | None = None
+        answer = Answer(TPESVCERR)
+        if branch is None and service.transaction in ("auto", "atomic"):
+            own = branch = self.session.branches.root(lambda ended, now: self._own_ended(made, answer, ended, now))
+            own.execution = made.execution
         talk = (token, made.has_control) if token else None
         invocation = Invocation(service.name, buffer, made.execution, deadline, branch, conversation=talk)
         effect: Effect = Call(service.run, invocation)
@@ -281,18 +292,30 @@ class Conversations:
             self.session.want(Cancel(effect))
             tell(said, now)
 
-        made.ended = ended
-        self.session.want_then(effect, lambda result, now: self._ran(made, result, token, now))
-
-    def _ran(self, made: Conversation, result: Result, token: int, now: float) -> None:
-        self._ours.pop(token, None)
-        match result:
-            case Done(value=Answer() as answer):
+        def ran(result: Result, now: float) -> None:
+            nonlocal answer
+            self._ours.pop(token, None)
+            answer = self._answer(made, result)
+            if own is None:
                 made.send(service_ended(answer.status, answer.code, answer.buffer), now)
-            case _:
-                if not made.is_over:
-                    self.session.note("error", "a conversation failed", reason=repr(result))
-                made.send(service_ended(TPESVCERR), now)
+            else:
+                self.session.coordinator.end(own, now, commits=answer.status == OK and not made.is_over)
+
+        made.ended = ended
+        self.session.want_then(effect, ran)
+
+    def _answer(self, made: Conversation, result: Result) -> Answer:
+        if isinstance(result, Done) and isinstance(result.value, Answer):
+            return result.value
+        if not made.is_over:
+            self.session.note("error", "a conversation failed", reason=repr(result))
+        return Answer(TPESVCERR)
+
+    def _own_ended(self, made: Conversation, answer: Answer, ended: events.TransactionEnded, now: float) -> None:
+        """The transaction of the service has its outcome: only now the initiator hears of the result."""
+        if answer.status == OK and ended.outcome != "committed":
+            answer = Answer(TPESVCERR)
+        made.send(service_ended(answer.status, answer.code, answer.buffer), now)
 
     # --- between two peers
 

@@ -54,7 +54,12 @@ class Resource:
     def _asked(
         self, connection: Inbound, message: Any, kind: Any, act: Callable[[Branch, Reply, float], None], now: float
     ) -> None:
+        if connection.is_open(message.correlation):
+            return
+        connection.decisions.add(message.correlation)
+
         def reply(code: int) -> None:
+            connection.decisions.discard(message.correlation)
             result = ResourceResult(message.resource.id, code)
             connection.send(kind(message.correlation, message.execution, message.xid, result))
 

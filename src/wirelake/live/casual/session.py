@@ -221,6 +221,9 @@ class CasualSession(Session):
         code = int.from_bytes(data[start - HEADER_BYTES : start - HEADER_BYTES + 8], "big")
         self.counts["messages"] += 1
         if code not in KNOWN_CODES:
+            if isinstance(connection, Inbound) and not connection.is_ready:
+                connection.link.close("a message came before the handshake")
+                return True
             self.counts["unknown_skipped"] += 1
             self.note("warn", "skipped a message of unknown type", peer=connection.link.peer, type=code)
             return False

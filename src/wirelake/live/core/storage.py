@@ -15,8 +15,8 @@ class Storage(Protocol):
         """Carry out requests in their order, with one sync for all of them, and return how each ended.
 
         Each is atomic: one that Failed has changed nothing. All that is Done is durable when this returns. If the disk
-        takes no more on the way, what came before is Done and the rest Failed. An exception means that nobody knows
-        what is on the disk, as after a failed fsync: the process ends, and finds out when it starts again.
+        takes no more on the way, what came before is Done, and of the rest what needs no room. An exception means that
+        nobody knows what is on the disk, as after a failed fsync: the process ends, and finds out when it starts again.
         """
         ...
 

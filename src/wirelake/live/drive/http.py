@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Iterable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 from ...web.access import check_host
 from ...web.http import MAX_HEAD, Refused, Request, Response, read_head, write_response
@@ -79,3 +81,27 @@ class Pages:
         except Refused as refused:
             response = refused.response
         return write_response(response, request, True)
+
+
+@contextmanager
+def pages_beside(pages: Mapping[str, Page], address: Address, hosts: Iterable[str] = ()) -> Iterator[Address]:
+    """Serve pages from a thread, for somebody who has no event loop; yield where."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="pages", daemon=True)
+    thread.start()
+    served = Pages(pages, hosts)
+    try:
+        yield asyncio.run_coroutine_threadsafe(served.listen(address), loop).result()
+    finally:
+        asyncio.run_coroutine_threadsafe(_end(served), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+async def _end(served: Pages) -> None:
+    """Close, and wait for those who are being served, also for those who were accepted only now."""
+    served.close()
+    while others := asyncio.all_tasks() - {asyncio.current_task()}:
+        served.close()
+        await asyncio.wait(others, timeout=0.1)

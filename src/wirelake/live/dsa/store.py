@@ -117,6 +117,9 @@ class BrokerRules:
     def __init__(self, database: Database) -> None:
         self._database = database
 
+    def is_new(self, request: Request) -> bool:
+        return True
+
     def is_durable(self, request: Request) -> bool:
         """To remove twice harms nobody, to lose what was promised does."""
         return isinstance(request, Put | Remove | OpenQueue | Append)

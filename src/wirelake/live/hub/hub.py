@@ -24,6 +24,7 @@ from typing import Any
 
 from ...web.access import is_loopback
 from ...web.http import Response, prepare
+from ...web.metrics import METRICS_TYPE
 from ..core.address import Address, show_address
 from ..core.link import Framing
 from ..core.settings import SettingsError
@@ -38,7 +39,7 @@ from ..storage.database import StorageError
 from ..tap.recorder import Recorder
 from .machine import raise_file_limit
 from .memory import MemoryGuard
-from .metrics import METRICS_TYPE, LagMeter, show_metrics
+from .metrics import LagMeter, show_hub_metrics
 from .participants import Service, Services, find_services, join
 from .settings import HubSettings, Served, default_settings, load_settings, read_settings, with_listeners
 from .stores import StoreMeter
@@ -211,7 +212,7 @@ class Hub:
                 raise HubError(f"metrics: {explain(error, address)}") from None
 
     def _metrics(self) -> Response:
-        return Response(200, prepare(METRICS_TYPE, show_metrics(self)))
+        return Response(200, prepare(METRICS_TYPE, show_hub_metrics(self)))
 
     def _health(self) -> Response:
         health = {

@@ -8,20 +8,16 @@ from collections.abc import Iterator, Mapping
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from ...web.metrics import Family, Sample, show_metrics
 from ..records import LIVE
 
 if TYPE_CHECKING:
-    from prometheus_client.core import Metric
-
     from ..drive.server import Server
     from .hub import Hub
 
-Labels = Mapping[str, str]
-Sample = tuple[Labels, float]
 LAG_SECONDS = 0.25
 """How often the event loop is asked for its lag."""
 LAG_SAMPLES = 240
-METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _UNUSUAL = re.compile(r"[^a-z0-9_]+")
 
 
@@ -51,36 +47,12 @@ class LagMeter:
         self._timer.cancel()
 
 
-def show_metrics(hub: Hub) -> bytes:
+def show_hub_metrics(hub: Hub) -> bytes:
     """Return all numbers, as Prometheus reads them."""
-    from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest  # takes a while to load
-
-    registry = CollectorRegistry()
-    registry.register(_Figures(hub))
-    ProcessCollector(registry=registry)
-    return generate_latest(registry)
+    return show_metrics(_families(hub))
 
 
-class _Figures:
-    """What the library asks for the figures of a hub."""
-
-    def __init__(self, hub: Hub) -> None:
-        self._hub = hub
-
-    def collect(self) -> Iterator[Metric]:
-        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-
-        for name, about, samples in _families(self._hub):
-            kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
-            labels = list(samples[0][0]) if samples else []
-            family = kind(f"wirelake_{name}", about, labels=labels)
-            for values, number in samples:
-                family.add_metric(list(values.values()), number)
-            yield family
-
-
-def _families(hub: Hub) -> Iterator[tuple[str, str, list[Sample]]]:
-    """Yield name, meaning and values; a name that ends with ``_total`` only grows."""
+def _families(hub: Hub) -> Iterator[Family]:
     servers = hub.servers
 
     def each(value: str) -> list[Sample]:
@@ -108,7 +80,7 @@ def _families(hub: Hub) -> Iterator[tuple[str, str, list[Sample]]]:
         yield "tap_unrecorded_bytes_total", "Bytes that were not recorded.", [({}, hub.recorder.unrecorded)]
 
 
-def _stores(hub: Hub) -> Iterator[tuple[str, str, list[Sample]]]:
+def _stores(hub: Hub) -> Iterator[Family]:
     """What stores did, and what they hold. Requests by batches is the size of a group that shares a sync."""
     counts = {name: store.counts for name, store in hub.stores.items() if hasattr(store, "counts")}
     if not counts:

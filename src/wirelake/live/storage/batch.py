@@ -30,7 +30,7 @@ class Verdict(Enum):
 class Engine(Protocol):
     """The transactions of a database."""
 
-    def begin(self, *, is_durable: bool) -> None: ...
+    def begin(self, *, is_durable: bool, is_new: bool = True) -> None: ...
 
     def commit(self) -> None: ...
 
@@ -39,7 +39,7 @@ class Engine(Protocol):
     def judge(self, error: Exception) -> Verdict: ...
 
     def make_room(self) -> None:
-        """The disk is full: give back what can be given back."""
+        """The disk is full: give back what can be given back. A disk that has no room for that is no error."""
         ...
 
 
@@ -60,24 +60,38 @@ class Batches:
         except Exception as error:
             if self._engine.judge(error) is Verdict.FATAL:
                 raise
+        return self._run_each(requests)
+
+    def _run_each(self, requests: Sequence[Any]) -> list[Done | Failed]:
+        """Carry out one after the other. Once the disk is full, requests like the one that had no room are refused;
+        others may need none, may have the last of it, or even make some.
+        """
         results: list[Done | Failed] = []
-        for place, request in enumerate(requests):
-            try:
-                results.append(Done(self._transact([request])[0]))
-            except Exception as error:
-                results.append(Failed(error))
-                verdict = self._engine.judge(error)
-                if verdict is Verdict.FATAL:
-                    raise
-                if verdict is Verdict.FULL:
-                    self._engine.make_room()
-                    return results + [Failed(error) for _ in requests[place + 1 :]]
+        refused: dict[type, Failed] = {}
+        for request in requests:
+            kind = type(request)
+            result = refused.get(kind) or self._run_one(request)
+            if isinstance(result, Failed) and self._engine.judge(result.error) is Verdict.FULL and kind not in refused:
+                self._engine.make_room()
+                result = self._run_one(request)
+                if isinstance(result, Failed):
+                    refused[kind] = result
+            results.append(result)
         return results
+
+    def _run_one(self, request: Any) -> Done | Failed:
+        try:
+            return Done(self._transact([request])[0])
+        except Exception as error:
+            if self._engine.judge(error) is Verdict.FATAL:
+                raise
+            return Failed(error)
 
     def _transact(self, requests: Sequence[Any]) -> list[Any]:
         is_durable = any(map(self._rules.is_durable, requests))
+        is_new = any(map(self._rules.is_new, requests))
         for attempt in range(TRIES):
-            self._engine.begin(is_durable=is_durable)
+            self._engine.begin(is_durable=is_durable, is_new=is_new)
             try:
                 values = self._rules.apply_all(requests)
                 self._engine.commit()

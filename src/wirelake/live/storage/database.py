@@ -64,5 +64,9 @@ class Rules(Protocol):
         """Tell whether the result of a request promises that the disk has it."""
         ...
 
+    def is_new(self, request: Any) -> bool:
+        """Tell whether a request brings something. What ends or takes what is there may use the last of the disk."""
+        ...
+
 
 MakeRules = Callable[[Database], Rules]

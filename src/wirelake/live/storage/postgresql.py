@@ -75,7 +75,7 @@ class PostgresDatabase:
             known = self._queries[sql] = sql.format_map(WORDS).replace("?", "%s")
         return known
 
-    def begin(self, *, is_durable: bool) -> None:
+    def begin(self, *, is_durable: bool, is_new: bool = True) -> None:
         self._connection.execute("BEGIN" if is_durable else "BEGIN; SET LOCAL synchronous_commit = off")
 
     def commit(self) -> None:

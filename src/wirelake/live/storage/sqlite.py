@@ -2,12 +2,16 @@
 
 A batch is one transaction and one sync. A batch that promises nothing is written without a sync: the next sync takes it
 along, because the log of SQLite is written in order.
+
+The file stops growing while the disk still has room for the log. So a full disk refuses what has to be added, and what
+is there can be taken out: that needs the log alone.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,11 +26,19 @@ WORDS = {"blob": "BLOB", "serial": "INTEGER PRIMARY KEY", "for_update": "", "ski
 LEAST_VERSION = (3, 35, 0)
 """The first that has RETURNING."""
 CACHE_KIB = 65_536
+PAGE_BYTES = 4_096
 CHECKPOINT_PAGES = 4_000
+RESERVED_BYTES = 2 * CHECKPOINT_PAGES * PAGE_BYTES
+"""Of the disk, for the log: half of it until the log moves into the file, half for the batch that is written then."""
+RESERVED_SHARE = 8
+"""A small disk keeps this part of itself."""
+PLENTY_BYTES = 1 << 30
+"""With so much room more the file may grow as it likes."""
+MOST_PAGES = 4_294_967_294
 BUSY_SECONDS = 10.0
 """How long a batch waits for an administrator who writes at the same time."""
-FULL = ("SQLITE_FULL", "SQLITE_IOERR_WRITE")
-"""What a write is told that finds no room: the second at a quota or a limit of the size of files."""
+FULL = ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE")
+"""What a write is told that finds no room: the others at a quota or a limit of the size of files."""
 
 
 class SqliteDatabase:
@@ -35,8 +47,9 @@ class SqliteDatabase:
     is_shared = False
     owner = 1
 
-    def __init__(self, connection: sqlite3.Connection, *, is_guest: bool = False) -> None:
+    def __init__(self, connection: sqlite3.Connection, *, path: Path | None = None, is_guest: bool = False) -> None:
         self.connection = connection
+        self._room = None if path is None or is_guest else Room(path)
         # A guest must not keep the hub waiting while it only reads; if it writes and somebody else did, it runs again.
         self._begin = "BEGIN" if is_guest else "BEGIN IMMEDIATE"
         self._queries: dict[str, str] = {}
@@ -58,10 +71,12 @@ class SqliteDatabase:
             known = self._queries[sql] = sql.format_map(WORDS)
         return known
 
-    def begin(self, *, is_durable: bool) -> None:
+    def begin(self, *, is_durable: bool, is_new: bool = True) -> None:
         if is_durable != self._is_synced:
             self.connection.execute(f"PRAGMA synchronous={'FULL' if is_durable else 'NORMAL'}")
             self._is_synced = is_durable
+        if self._room is not None:
+            self._room.keep(self.connection, is_new=is_new)
         self.connection.execute(self._begin)
 
     def commit(self) -> None:
@@ -82,8 +97,12 @@ class SqliteDatabase:
         return Verdict.FATAL
 
     def make_room(self) -> None:
-        """Move the log into the file, so that it begins anew: then deletes have room, and they make more."""
-        self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        """Move the log into the file, so that it begins anew, where it has its room already."""
+        try:
+            self.connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
+        except sqlite3.Error as error:
+            if self.judge(error) is Verdict.FATAL:
+                raise
 
     def make(self, make_rules: MakeRules) -> Rules:
         """Return the rules, which may have something to write at their beginning."""
@@ -101,6 +120,55 @@ class SqliteDatabase:
         self.connection.execute("COMMIT")
 
 
+class Room:
+    """What the disk of a file has left, as limits of its connection."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = os.path.abspath(path)
+        self._log = f"{self._path}-wal"
+        self._set: dict[str, int] = {}
+
+    def keep(self, connection: sqlite3.Connection, *, is_new: bool) -> None:
+        """See to it that the file leaves room for the log, and that the log begins anew in time. What is not new may
+        have some of that room.
+        """
+        try:
+            disk, size, log_size = os.statvfs(self._path), os.stat(self._path).st_size, _size_of(self._log)
+        except (OSError, AttributeError):  # not on Windows
+            return
+        reserved = min(RESERVED_BYTES, disk.f_blocks * disk.f_frsize // RESERVED_SHARE)
+        most = _most_file_bytes()
+        log = min(reserved, most) // 2 // PAGE_BYTES
+        kept = log * PAGE_BYTES // RESERVED_SHARE if is_new else 0
+        room = disk.f_bavail * disk.f_frsize + log_size - reserved - kept
+        pages = MOST_PAGES if room > PLENTY_BYTES else (size + max(room, 0)) // PAGE_BYTES
+        if disk.f_blocks:
+            self._tell(connection, "wal_autocheckpoint", min(log, CHECKPOINT_PAGES))
+            self._tell(connection, "max_page_count", max(min(pages, (most - kept) // PAGE_BYTES), 1))
+
+    def _tell(self, connection: sqlite3.Connection, pragma: str, value: int) -> None:
+        if self._set.get(pragma) != value:
+            self._set[pragma] = value
+            connection.execute(f"PRAGMA {pragma}={value}").fetchall()
+
+
+def _size_of(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _most_file_bytes() -> int:
+    """Return how large this process may make a file."""
+    if sys.platform == "win32":
+        return sys.maxsize
+    import resource
+
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+    return sys.maxsize if limit == resource.RLIM_INFINITY else limit
+
+
 class SqliteStorage:
     """A store in a file, for one process. ``is_guest``: for an administrator, who may come while a hub uses the store,
     and does not make one.
@@ -115,7 +183,7 @@ class SqliteStorage:
         self._lock = None if is_guest else Lock(self.path)
         try:
             self._connection = _open(self.path, schema)
-            database = SqliteDatabase(self._connection, is_guest=is_guest)
+            database = SqliteDatabase(self._connection, path=self.path, is_guest=is_guest)
             self.rules = database.make(make_rules)
         except BaseException:
             if self._lock is not None:

@@ -26,6 +26,8 @@ from ..drive.endpoint import TO_CLIENT, TO_SERVER
 
 ROTATE_BYTES = 256 << 20
 TEND_SECONDS = 0.5
+SILENT_SECONDS, LONGEST_SILENCE_SECONDS = 1.0, 60.0
+"""While nothing comes, the tap says so after so long, then after twice as long, and so on up to the longest."""
 PROBE_BYTES = 1 << 16
 HELD_CLOCK_US = 5_000_000
 """A clock that is set back by less than this stands still instead: times of a capture should not go back."""
@@ -94,6 +96,9 @@ class Recorder:
         self._syncing: asyncio.Future[str] | None = None
         self._synced = (0, 0)
         """Number of files, and bytes of the last one, when they were made safe last."""
+        self._told = (0, 0)
+        """The same, when the tap said last that nothing comes, or something came."""
+        self._tell_at, self._silence = 0.0, SILENT_SECONDS
 
     @property
     def paths(self) -> list[Path]:
@@ -238,6 +243,7 @@ class Recorder:
         self._tending = loop.call_later(TEND_SECONDS, self._tend, loop)
         if self._is_on():
             self._see_that_file_is_there()
+            self.tell_time(loop.time())
         if loop.time() >= self._sync_at and self._syncing is None:
             self._sync_at = loop.time() + self._sync_seconds
             self._sync_elsewhere(loop)
@@ -250,9 +256,34 @@ class Recorder:
             if self._on_problem is not None:
                 self._on_problem(f"{path} was removed; another file is begun")
 
+    def tell_time(self, now: float) -> None:
+        """Say in the capture that nothing came for a while, so that whoever waits for a reply knows that it is late.
+
+        To be called often, with the seconds of a clock.
+        """
+        if self._told != self._place():
+            self._silence = SILENT_SECONDS
+        elif now < self._tell_at:
+            return
+        else:
+            self._put_time()
+            self._silence = min(2 * self._silence, LONGEST_SILENCE_SECONDS)
+        self._told = self._place()
+        self._tell_at = now + self._silence
+
+    def _put_time(self) -> None:
+        try:
+            self._writer.time(self._now_us())
+            self._flush()
+        except Exception as error:
+            self._stop(error)
+
+    def _place(self) -> tuple[int, int]:
+        return len(self.paths), self._writer.written
+
     def _sync_elsewhere(self, loop: asyncio.AbstractEventLoop) -> None:
         """A thread waits for the disk. It opens the files itself: those of the writer may be closed meanwhile."""
-        state = (len(self.paths), self._writer.written)
+        state = self._place()
         if state != self._synced:
             files = self.paths[max(self._synced[0] - 1, 0) :]
             self._syncing = loop.run_in_executor(None, _sync, self.directory, files)
@@ -272,6 +303,7 @@ class Recorder:
         if self.problem:
             self._resume()
         try:
+            self._writer.time(self._now_us())
             self._writer.sync()
             self._writer.end()
         except Exception as error:

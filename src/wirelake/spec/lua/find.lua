@@ -1,11 +1,14 @@
 
 -- ================================================================ where frames begin
 
+--@ when code
+
 local function code_part(layout)
     for _, part in ipairs(layout.frame) do
         if part.kind == "code" then return part end
     end
 end
+--@ end
 --@ when words
 
 -- Whether one of the messages' words, with its separator, begins here.
@@ -36,10 +39,16 @@ local function plausible(layout, tvb, start, stop)
     if not h.code_at then return plausible_line(layout, tvb, start + h.payload, frame_stop, stop) end
 --@ end
     if h.mask_at then return true end
+    local payload = (h.stop or h.length) - h.payload
+--@ when code
     local part = code_part(layout)
-    if h.code_at + part.wire.size > h.available then return nil end
-    local message = message_of(layout, number(tvb, part.wire, start + h.code_at))
-    return message ~= nil and h.length - h.payload >= message.least
+    if part then
+        if h.code_at + code_size(part.wire) > h.available then return nil end
+        local message = message_of(layout, code_at(tvb, part.wire, start + h.code_at))
+        return message ~= nil and payload >= message.least
+    end
+--@ end
+    return payload >= layout.messages[1].least
 end
 
 -- Whether a frame seems to begin at `at`, or nothing tells that none does.

@@ -12,10 +12,13 @@ end
 local function message_of(layout, code)
     return layout.by_code[code]
 end
+
+local coded_message, read_message
 --@ when magic
 
 function part_of.magic(h, part)
-    local given = h.tvb:raw(h.start + h.at, math.min(#part.value, h.available - h.at))
+    local size = math.min(#part.value, h.available - h.at)
+    local given = size > 0 and h.tvb:raw(h.start + h.at, size) or ""
     for i = 1, #given do
         if given:byte(i) ~= part.value:byte(i) then header_fail(h, "magic", part.name, h.at + i - 1) end
     end
@@ -27,12 +30,21 @@ end
 local function check_size(h, part, at, size)
     if size < (part.least or 0) or (part.most and size > part.most) then header_fail(h, part.rule, part.name, at) end
     h.size = size
-    h.length = part.counts == "whole" and size or size + h.at
+    h.length = (part.plus or 0) + (part.counts == "whole" and size or size + h.at)
     return h.at > h.available
 end
 
 function part_of.size(h, part)
     local at = h.at
+--@ when varint digits
+    if part.wire.kind ~= "int" then
+        local found, size, shown = numeral(part.wire, h.tvb, h.start + at, h.available - at)
+        if found == nil and size == nil then return true end
+        if found == nil then header_fail(h, size.rule, part.name, at + size.offset) end
+        h.at, h.size_shown = at + size, shown
+        return check_size(h, part, at, found)
+    end
+--@ end
     h.at = at + part.wire.size
     if h.at > h.available then return true end
     return check_size(h, part, at, number(h.tvb, part.wire, h.start + at))
@@ -78,12 +90,26 @@ end
 --@ end
 --@ when code
 
+local function code_size(wire)
+--@ when bits
+    if wire.kind == "bits" then return wire.wire.size end
+--@ end
+    return wire.size
+end
+
+local function code_at(tvb, wire, at)
+--@ when bits
+    if wire.kind == "bits" then return bits_of(wire, number(tvb, wire.wire, at)) end
+--@ end
+    return number(tvb, wire, at)
+end
+
 function part_of.code(h, part, layout)
     h.code_at = h.at
-    h.at = h.at + part.wire.size
+    if part.early and h.at + code_size(part.wire) > h.available then return true end
+    h.at = h.at + least(part.wire)
     if not part.early then return false end
-    if h.at > h.available then return true end
-    local message = message_of(layout, number(h.tvb, part.wire, h.start + h.code_at))
+    local message = message_of(layout, code_at(h.tvb, part.wire, h.start + h.code_at))
     if not message then header_fail(h, "unknown_code", part.name, h.code_at) end
     if h.head_stop and h.head_stop < (message.head_least or 0) and h.head_stop ~= message.head_or then
         header_fail(h, message.head_rule, "request_id", h.code_at)
@@ -101,15 +127,58 @@ end
 
 function part_of.line() end
 --@ end
+--@ when trailer
+
+function part_of.trailer(h, part)
+    h.stop = h.length - #part.value
+end
+--@ end
+--@ when until
+
+-- The frame ends with certain bytes, within a limit.
+part_of["until"] = function(h, part)
+    if h.at > h.available then return true end
+    local reach = h.at + part.most + #part.value
+    local size = math.min(h.available, reach) - h.at
+    local found = (size > 0 and h.tvb:raw(h.start + h.at, size) or ""):find(part.value, 1, true)
+    if not found and h.available >= reach then header_fail(h, part.rule, part.name, h.at) end
+    if not found then return true end
+    h.stop = h.at + found - 1
+    h.length = h.stop + #part.value
+end
+--@ end
+--@ when ends
+
+-- The frame ends with the last field of its message: what the fields need is where that is.
+function part_of.ends(h, part, layout)
+    local stop = math.min(h.available, part.most)
+    local fault = { short = true }
+    if h.at <= stop and stop > 0 then
+        local c = { layout = layout, tvb = h.tvb(h.start, stop):tvb(), header = h, at = h.at, stop = stop }
+        _, fault = attempt(read_message, c, coded_message(c))
+        if not fault then
+            h.length = c.at
+            return false
+        end
+    end
+    if not fault.short then error(fault, 0) end
+    if h.available >= part.most then header_fail(h, part.rule, part.name, 0) end
+    return true
+end
+--@ end
 
 -- The header of the frame at `start`; nothing while it is not all there. Whether the frame is, is another question.
 local function measure(layout, tvb, start, stop)
-    local h = { tvb = tvb, start = start, available = stop - start, at = 0, kept = {} }
-    for _, part in ipairs(layout.frame) do
+    local h = { tvb = tvb, start = start, available = stop - start, at = 0, kept = {}, places = {} }
+    for index, part in ipairs(layout.frame) do
+        h.places[index] = h.at
         if part_of[part.kind](h, part, layout) then return nil end
     end
+    h.places[#layout.frame + 1] = h.at
     h.payload = h.at
-    if h.length < h.payload then header_fail(h, "frame_limit", "", 0) end
+    if (h.stop or h.length) < h.payload then
+        header_fail(h, layout.size and layout.size.rule or "frame_limit", layout.size and layout.size.name or "", 0)
+    end
     return h
 end
 
@@ -118,10 +187,18 @@ local show_part = {}
 
 local function show_int_part(c, part, at)
     show(c, part.field or part.name, at, part.wire.size, part.wire.little)
-    return at + part.wire.size
 end
 
-show_part.size, show_part.code = show_int_part, show_int_part
+function show_part.size(c, part, at, behind)
+    add_number(c.tree, part.field or part.name, c.tvb(at, behind - at), part.wire, c.header.size_shown)
+end
+--@ when code
+
+function show_part.code(c, part, at)
+    local wire = part.wire.kind == "int" and part.wire or part.wire.wire
+    show(c, part.field or part.name, at, wire.size, wire.little)
+end
+--@ end
 --@ when head
 show_part.head = show_int_part
 --@ end
@@ -129,8 +206,19 @@ show_part.head = show_int_part
 
 function show_part.magic(c, part, at)
     show(c, part.field or part.name, at, #part.value)
-    return at + #part.value
 end
+--@ end
+--@ when trailer until
+
+local function show_end(c, part)
+    show(c, part.field or part.name, c.header.stop, #part.value)
+end
+
+show_part.trailer, show_part["until"] = show_end, show_end
+--@ end
+--@ when ends
+
+function show_part.ends() end
 --@ end
 --@ when escaped
 
@@ -138,23 +226,18 @@ function show_part.escaped(c, part, at)
     local h = c.header
     local size = h.size < part.escape and 1 or 1 + part.wide.size
     c.tree:add(F[part.field or part.name], c.tvb(at, size), h.size)
-    if not h.mask_at then return at + size end
-    show(c, part.mask_key, h.mask_at, 4)
-    return h.mask_at + 4
+    if h.mask_at then show(c, part.mask_key, h.mask_at, 4) end
 end
 --@ end
 --@ when kept
 
 function show_part.kept(c, part, at)
-    show(c, part.field, at, part.size)
-    return at + part.size
+    if part.field then show(c, part.field, at, part.size) end
 end
 --@ end
 --@ when words
 
-function show_part.line(c, part, at)
-    return at
-end
+function show_part.line() end
 --@ end
 --@ when escaped
 
@@ -170,18 +253,59 @@ local function unmasked(tvb, key_at)
 end
 --@ end
 
-local function coded_message(c)
+function coded_message(c)
     for _, part in ipairs(c.layout.frame) do
 --@ when words
         if part.kind == "line" then return read_line(c, part) end
 --@ end
+--@ when code
         if part.kind == "code" then
-            local code = number(c.tvb, part.wire, c.header.code_at)
-            local message = message_of(c.layout, code)
+            local message = message_of(c.layout, code_at(c.tvb, part.wire, c.header.code_at))
             if not message then fail(c, "unknown_code", part.name, c.header.code_at) end
             return message
         end
+--@ end
     end
+    return c.layout.messages[1]
+end
+
+--@ when kept
+
+-- Reads the fields that travel in the header: raw bytes, or what the message says of them.
+local function read_kept(c, message, scope, done)
+    local at = c.at
+    for _, kept in ipairs(c.header.kept) do
+        done[kept.part.name] = true
+        if kept.part.field then
+            scope[kept.part.name] = { at = kept.at, length = kept.part.size }
+        else
+            for _, row in ipairs(message.fields) do
+                if row.name == kept.part.name then
+                    c.at = kept.at
+                    scope[row.name] = value(c, row.wire, row.field, row.key or row.name)
+                end
+            end
+        end
+    end
+    c.at = at
+end
+
+--@ end
+-- Reads the fields of a message.
+function read_message(c, message)
+    local scope, done = {}, {}
+    c.message, c.code, c.values = message, message.code, scope
+--@ when kept
+    read_kept(c, message, scope, done)
+--@ end
+--@ when escaped
+    for _, part in ipairs(c.layout.frame) do
+        if part.kind == "escaped" and part.mask_bit ~= 0 then
+            scope[part.mask_key] = c.header.mask_at and { at = c.header.mask_at, length = 4 } or false
+        end
+    end
+--@ end
+    return read_fields(c, message, "", scope, done)
 end
 
 -- What is left behind the last field: nothing, or the padding that a peer is known to add.
@@ -198,29 +322,34 @@ local function finish(c)
     c.at = c.stop
 end
 
+--@ when trailer
+
+local function check_trailer(c)
+    for _, part in ipairs(c.layout.frame) do
+        if part.kind == "trailer" and raw_bytes(c, c.stop, #part.value) ~= part.value then
+            fail(c, "trailer", part.name, c.stop)
+        end
+    end
+end
+--@ end
+
 local function read_frame(c)
     local h = c.header
 --@ when escaped
     if h.mask_at then c.tvb = unmasked(c.tvb, h.mask_at) end
 --@ end
     if c.tree then
-        local at = 0
-        for _, part in ipairs(c.layout.frame) do at = show_part[part.kind](c, part, at) end
-    end
-    c.at, c.stop, c.head_stop = h.payload, h.length, h.head_stop
-    c.message = coded_message(c)
-    c.code = c.message.code
-    local scope = {}
-    for _, kept in ipairs(h.kept) do scope[kept.part.name] = { at = kept.at, length = kept.part.size } end
---@ when escaped
-    for _, part in ipairs(c.layout.frame) do
-        if part.kind == "escaped" and part.mask_bit ~= 0 then
-            scope[part.mask_key] = h.mask_at and { at = h.mask_at, length = 4 } or false
+        for index, part in ipairs(c.layout.frame) do
+            show_part[part.kind](c, part, h.places[index], h.places[index + 1])
         end
     end
+    c.at, c.stop, c.head_stop = h.payload, h.stop or h.length, h.head_stop
+--@ when trailer
+    check_trailer(c)
 --@ end
-    c.values = scope
-    read_fields(c, c.message, "", scope)
+    local message = coded_message(c)
+    c.message = message
+    local scope = read_message(c, message)
     finish(c)
 --@ when body
     read_views(c, scope)

@@ -16,7 +16,7 @@ proto.experts = E
 -- Ends the reading of a frame. `short`: the bytes end before the value does.
 local function fail(c, rule, path, offset, short)
     if short and c.in_tags then rule = "header_fits" end
-    error({ rule = rule, path = path, offset = offset, body_only = c.in_body }, 0)
+    error({ rule = rule, path = path, offset = offset, short = short, body_only = c.in_body }, 0)
 end
 
 -- Calls a function that may fail: what it returns, or nothing and the fault.
@@ -65,6 +65,13 @@ local function number(tvb, wire, at)
     return wire.signed and range:int() or range:uint()
 end
 
+--@ when bits
+
+local function bits_of(wire, whole)
+    return math.floor(whole / 2 ^ wire.shift) % 2 ^ wire.width
+end
+--@ end
+
 local function add(tree, field, range, little)
     if little then return tree:add_le(F[field], range) end
     return tree:add(F[field], range)
@@ -72,6 +79,16 @@ end
 
 local function show(c, field, at, size, little)
     return c.tree and add(c.tree, field, c.tvb(at, size), little)
+end
+
+-- A number: as its bytes say, or as `shown` if they are not an integer.
+local function add_number(tree, field, range, wire, shown)
+    if shown ~= nil then return tree:add(F[field], range, shown) end
+    return add(tree, field, range, wire.little)
+end
+
+local function raw_bytes(c, at, size)
+    return size > 0 and c.tvb:raw(at, size) or ""
 end
 
 -- A value that is not written as such.
@@ -92,19 +109,64 @@ local function close(c, outer)
 end
 
 -- The smallest number of bytes that a value takes.
+local least_of = {}
+
 local function least(wire)
-    local kind = wire.kind
-    if kind == "int" or kind == "float" or kind == "fixed" then return wire.size end
-    if kind == "bool" then return 1 end
-    if kind == "length" then return wire.wire.size end
-    if kind == "run" and type(wire.length) == "table" then return wire.length.size + (wire.least or 0) end
-    if kind == "many" and type(wire.count) == "table" then return wire.count.size end
-    if kind == "many" and wire.count then return wire.count * least(wire.element) end
+    local find = least_of[wire.kind]
+    return find and find(wire) or 0
+end
+
+local function own_size(wire) return wire.size end
+
+least_of.int, least_of.float, least_of.fixed = own_size, own_size, own_size
+function least_of.bool() return 1 end
+function least_of.length(wire) return wire.wire.size end
+
+function least_of.nested(wire)
     local sum = 0
-    if kind == "nested" then
-        for _, row in ipairs(wire.struct.fields) do
-            if not row.when then sum = sum + least(row.wire) end
-        end
+    for _, row in ipairs(wire.struct.fields) do
+        if not row.when then sum = sum + least(row.wire) end
     end
     return sum
 end
+
+function least_of.run(wire)
+    local bytes = (wire.least or 0) + #(wire.behind or "")
+    if wire.stop then return (wire.least or 0) + #wire.stop end
+    if type(wire.length) ~= "table" then return 0 end
+    return least(wire.length) + (wire.null and 0 or bytes)
+end
+
+function least_of.many(wire)
+    if wire.stop then return #wire.stop end
+    if type(wire.count) == "table" then return least(wire.count) end
+    return (wire.count or 0) * least(wire.element)
+end
+--@ when bits
+
+function least_of.bits(wire) return wire.shift == 0 and wire.wire.size or 0 end
+--@ end
+--@ when varint
+
+function least_of.varint() return 1 end
+--@ end
+--@ when digits
+
+function least_of.digits(wire) return 1 + #wire.stop end
+--@ end
+--@ when constant
+
+function least_of.constant(wire) return #wire.value end
+--@ end
+--@ when checksum
+
+function least_of.checksum(wire) return wire.wire.size end
+--@ end
+--@ when sized
+
+function least_of.sized(wire) return least(wire.length) end
+--@ end
+--@ when choice
+
+function least_of.choice(wire) return wire.tag end
+--@ end

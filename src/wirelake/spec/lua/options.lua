@@ -29,6 +29,9 @@ end
 
 local function make_layout(chosen, shown)
     local layout = { frame = settle(FRAME, chosen), messages = settle(MESSAGES, chosen), by_code = {}, shown = shown }
+    for _, part in ipairs(layout.frame) do
+        if part.kind == "size" or part.kind == "escaped" then layout.size = layout.size or part end
+    end
     for _, message in ipairs(layout.messages) do
         layout.by_code[message.code] = message
         message.least = 0

@@ -46,10 +46,6 @@ local function replaced(raw)
     return table.concat(pieces)
 end
 
-local function raw_bytes(c, at, size)
-    return size > 0 and c.tvb:raw(at, size) or ""
-end
-
 local CHARSETS = {
     ["utf-8"] = ENC_UTF_8, gbk = ENC_GB18030, gb18030 = ENC_GB18030, ["euc-kr"] = ENC_EUC_KR,
     ["iso-8859-1"] = ENC_ISO_8859_1, ["iso-8859-15"] = ENC_ISO_8859_15,

@@ -15,6 +15,14 @@ local function plain_int(c, wire, path)
     return found, at
 end
 
+-- A number of any kind without an item of its own: the number, and how it is shown if its bytes are no integer.
+local function plain_number(c, wire, path)
+--@ when varint digits
+    if wire.kind ~= "int" then return plain_numeral(c, wire, path) end
+--@ end
+    return (plain_int(c, wire, path))
+end
+
 function read.int(c, wire, field, path)
     local at = c.at
     local item = wire.size <= c.stop - at and show(c, field, at, wire.size, wire.little)
@@ -43,7 +51,8 @@ end
 
 function read.float(c, wire, field, path)
     local at = take(c, wire.size, path, "int_fits")
-    return 0, show(c, field, at, wire.size, wire.little)
+    local range = c.tvb(at, wire.size)
+    return wire.little and range:le_float() or range:float(), show(c, field, at, wire.size, wire.little)
 end
 --@ end
 --@ when fixed
@@ -51,6 +60,63 @@ end
 function read.fixed(c, wire, field, path)
     local at = take(c, wire.size, path, "bytes_fits")
     return { at = at, length = wire.size }, show(c, field, at, wire.size)
+end
+--@ end
+--@ when bits
+
+-- Bits of an integer: neighbours share it, and those with shift 0 end it.
+function read.bits(c, wire, field, path)
+    local at, whole = c.at, wire.wire
+    if whole.size > c.stop - at then fail(c, "int_fits", path, at, true) end
+    local found = bits_of(wire, number(c.tvb, whole, at))
+    local item
+    if c.tree and wire.masked then
+        item = show(c, field, at, whole.size, whole.little)
+    elseif c.tree then
+        item = c.tree:add(F[field], c.tvb(at, whole.size), found)
+    end
+    if (whole.low and found < whole.low) or (whole.high and found > whole.high) then fail(c, whole.rule, path, at) end
+    if wire.shift == 0 then c.at = at + whole.size end
+    return found, item
+end
+--@ end
+--@ when varint digits
+
+local function read_numeral(c, wire, field, path)
+    local at = c.at
+    local found, shown = plain_numeral(c, wire, path)
+    return found, c.tree and c.tree:add(F[field], c.tvb(at, c.at - at), shown)
+end
+
+read.varint, read.digits = read_numeral, read_numeral
+--@ end
+--@ when constant
+
+function read.constant(c, wire, field, path)
+    local size = #wire.value
+    local at = take(c, size, path, "bytes_fits")
+    local given = raw_bytes(c, at, size)
+    for i = 1, size do
+        if given:byte(i) ~= wire.value:byte(i) then fail(c, wire.rule, path, at + i - 1) end
+    end
+    show(c, field, at, size)
+end
+--@ end
+--@ when sized
+
+-- A value inside of a range of its own.
+function read.sized(c, wire, field, path)
+    local at = c.at
+    local size, shown = plain_number(c, wire.length, path)
+    if size < 0 then fail(c, "negative_length", path, at) end
+    if c.tree then add_number(c.tree, wire.length_field, c.tvb(at, c.at - at), wire.length, shown) end
+    if size > c.stop - c.at then fail(c, "bytes_fits", path, at, true) end
+    local outer = c.stop
+    c.stop = c.at + size
+    local found, item = value(c, wire.inner, field, path)
+    if c.at ~= c.stop then fail(c, "leftover_bytes", path, c.at) end
+    c.stop = outer
+    return found, item
 end
 --@ end
 --@ when run
@@ -100,31 +166,66 @@ function content.json(c, wire, field, path, at, size)
 end
 --@ end
 
+--@ when stop
+
+-- The bytes before those that end a value; one more than allowed, however many they are.
+local function size_before(c, wire, path)
+    local window = c.stop - c.at
+    if wire.most then window = math.min(window, wire.most + #wire.stop) end
+    local found = raw_bytes(c, c.at, window):find(wire.stop, 1, true)
+    if found then return found - 1 end
+    if wire.most and window == wire.most + #wire.stop then return wire.most + 1 end
+    fail(c, "terminator", path, c.at, true)
+end
+--@ end
+
 local function run_size(c, wire, path)
+--@ when stop
+    if wire.stop then return size_before(c, wire, path) end
+--@ end
     if not wire.length then return c.stop - c.at end
     if type(wire.length) == "string" then return c.scope[wire.length] end
     local at = c.at
-    local size = plain_int(c, wire.length, path)
-    if size < 0 then fail(c, "negative_length", path, at) end
-    return size
+    local size, shown = plain_number(c, wire.length, path)
+    if size < 0 and size ~= wire.null then fail(c, "negative_length", path, at) end
+    return size, shown
 end
+--@ when behind
+
+-- Refuses other bytes behind a value, at `start`, than those that always follow it.
+local function check_behind(c, wire, start, path)
+    local given = raw_bytes(c, start, math.min(#wire.behind, c.stop - start))
+    for i = 1, #given do
+        if given:byte(i) ~= wire.behind:byte(i) then fail(c, "terminator", path, start + i - 1) end
+    end
+    if #given < #wire.behind then fail(c, "terminator", path, start, true) end
+end
+--@ end
 
 -- `rules`: how the rules of this run begin, if not with its kind.
 function read.run(c, wire, field, path, rules)
     local at = c.at
-    local size = run_size(c, wire, path)
+    local size, shown = run_size(c, wire, path)
     local start = c.at
+    if wire.null and size == wire.null then
+        if c.tree then add_number(c.tree, wire.length_field or field .. "_length", c.tvb(at, start - at), wire.length, shown) end
+        return nil
+    end
     local is_text = wire.content == "text" or wire.content == "strict_text"
     rules = rules or (is_text and "text") or "bytes"
-    if wire.least and size < wire.least then fail(c, "text_empty", path, at) end
+    if size < (wire.least or 0) then fail(c, "text_empty", path, at) end
     if wire.most and size > wire.most then fail(c, rules .. "_limit", path, at) end
     if size > c.stop - start then fail(c, rules .. "_fits", path, at, true) end
-    c.at = start + size
+--@ when behind
+    if wire.behind then check_behind(c, wire, start + size, path) end
+--@ end
+    c.at = start + size + #(wire.stop or wire.behind or "")
     local unset = size == 0 and (wire.empty or wire.content == "json")
     local item, members
     if not unset then item, members = content[wire.content](c, wire, field, path, start, size, rules) end
     if c.tree and type(wire.length) == "table" then
-        add(item or c.tree, wire.length_field or field .. "_length", c.tvb(at, start - at), wire.length.little)
+        local beside = wire.length_field or field .. "_length"
+        add_number(item or c.tree, beside, c.tvb(at, start - at), wire.length, shown)
     end
     if unset then
         if wire.empty == "null" then show_made(c, field, start, 0, "null") end
@@ -167,26 +268,76 @@ function when.with(c, condition, scope)
     return scope[condition.field] ~= nil
 end
 
+--@ when when
+
+-- The value as it can be compared: a number, or the bytes of a text.
+local function comparable(c, found)
+    if type(found) ~= "table" or not found.length then return found end
+    return raw_bytes(c, found.at, found.length)
+end
+
+local function is_set(found)
+    if type(found) == "table" then
+        local size = found.length or found.count
+        return size == nil or size > 0
+    end
+    return found ~= nil and found ~= false and found ~= 0 and found ~= ""
+end
+
+-- Whether two numbers have a bit in common; they may have more than 32.
+local function shares_bits(left, right)
+    local low = bit.band(left % 2 ^ 32, right % 2 ^ 32)
+    return low ~= 0 or bit.band(math.floor(left / 2 ^ 32) % 2 ^ 32, math.floor(right / 2 ^ 32) % 2 ^ 32) ~= 0
+end
+
+-- Whether the value is one of these; where there is none, 0 and nothing are it.
+local function is_one_of(found, values)
+    if found ~= nil then return contains(values, found) end
+    return contains(values, 0) or contains(values, "")
+end
+
+local function holds(c, condition, scope)
+    local found = reach(scope, condition.field)
+    if condition.bare then return is_set(found) ~= (condition.empty or false) end
+    local seen = comparable(c, found)
+    local amount = type(seen) == "number" and seen or 0
+    if condition.one_of and not is_one_of(seen, condition.one_of) then return false end
+    if condition.none_of and is_one_of(seen, condition.none_of) then return false end
+    if condition.least and amount < condition.least then return false end
+    if condition.most and amount > condition.most then return false end
+    if condition.bits and not shares_bits(amount, condition.bits) then return false end
+    local prefix = condition.prefix
+    if prefix and (type(seen) ~= "string" or seen:sub(1, #prefix) ~= prefix) then return false end
+    return not condition.empty or not is_set(found)
+end
+
+when.when = holds
+--@ end
+
 local function check_limit(c, limit, scope, path)
     local total = 0
     for _, name in ipairs(limit.lengths) do total = total + (scope[name] or 0) end
     if total > limit.most then fail(c, limit.rule, path, c.at) end
 end
 
--- Reads fields in wire order into `scope`; those that are there already travelled in the frame's header.
-local function read_fields(c, struct, path, scope)
-    local outer = c.scope
-    c.scope = scope
+-- Reads fields in wire order into `scope`; those that are there already, or `done`, travelled in the frame's header.
+local function read_fields(c, struct, path, scope, done)
+    local outer, outer_begun = c.scope, c.begun
+    c.scope, c.begun = scope, {}
     for _, row in ipairs(struct.fields) do
-        if scope[row.name] == nil and (not row.when or when[row.when.kind](c, row.when, scope)) then
+        if scope[row.name] == nil and not (done and done[row.name])
+            and (not row.when or when[row.when.kind](c, row.when, scope)) then
             local inner = path == "" and (row.key or row.name) or path .. "." .. (row.key or row.name)
+            c.begun[row.name] = c.at
+            c.stop = c.stop - (row.spare or 0)
             scope[row.name] = value(c, row.wire, row.field, inner)
+            c.stop = c.stop + (row.spare or 0)
         end
         for _, limit in ipairs(struct.limits or {}) do
             if limit.lengths[#limit.lengths] == row.name then check_limit(c, limit, scope, path) end
         end
     end
-    c.scope = outer
+    c.scope, c.begun = outer, outer_begun
     return scope
 end
 
@@ -198,10 +349,27 @@ function read.nested(c, wire, field, path)
     return scope
 end
 
+-- Whether a list has another element.
+local function more_follow(c, wire, count, i, path)
+--@ when stop
+    if wire.stop then
+        if raw_bytes(c, c.at, math.min(#wire.stop, c.stop - c.at)) == wire.stop then return false end
+        if c.at >= c.stop then fail(c, "terminator", path, c.at, true) end
+        return true
+    end
+--@ end
+    if count then return i < count end
+    return c.at < c.stop
+end
+
 function read.many(c, wire, field, path)
     local at = c.at
-    local count = wire.count
-    if type(count) == "table" then count = plain_int(c, count, path) end
+    local count, shown = wire.count, nil
+    if type(count) == "table" then count, shown = plain_number(c, count, path) end
+    if wire.null and count == wire.null then
+        if c.tree then add_number(c.tree, wire.count_field or field .. "_count", c.tvb(at, c.at - at), wire.count, shown) end
+        return nil
+    end
     if count and count < 0 then fail(c, "negative_count", path, at) end
     if count and count * math.max(1, least(wire.element)) > c.stop - c.at then fail(c, "count_fits", path, at, true) end
     local start = c.at
@@ -209,14 +377,15 @@ function read.many(c, wire, field, path)
     local outer = open(c, path)
     c.at = start
     if c.tree and start > at then
-        add(c.tree, wire.count_field or field .. "_count", c.tvb(at, start - at), wire.count.little)
+        add_number(c.tree, wire.count_field or field .. "_count", c.tvb(at, start - at), wire.count, shown)
     end
     local i = 0
-    while (count and i < count) or (not count and c.at < c.stop) do
+    while more_follow(c, wire, count, i, path) do
         value(c, wire.element, field, ("%s[%d]"):format(path, i))
         i = i + 1
     end
+    c.at = c.at + #(wire.stop or "")
     if c.tree then c.tree:append_text((" (%d)"):format(i)) end
     close(c, outer)
-    return {}
+    return { count = i }
 end

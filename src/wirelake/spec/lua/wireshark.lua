@@ -164,7 +164,7 @@ function proto.init()
     proved = {}
 --@ end
 --@ when links
-    requests, partners = {}, {}
+    requests, partners, dialled = {}, {}, {}
 --@ end
 end
 

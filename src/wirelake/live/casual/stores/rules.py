@@ -58,6 +58,9 @@ class DomainRules:
             Resolve: branches.resolve,
         }
 
+    def is_new(self, request: Request) -> bool:
+        return isinstance(request, Enqueue)
+
     def is_durable(self, request: Request) -> bool:
         return is_durable(request)
 

@@ -1,0 +1,117 @@
+--@ when varint digits
+
+-- ---------------------------------------------------------------- numbers of as many bytes as they need
+
+-- Each returns the number, its size and how it is shown; nothing where the bytes go on behind `raw`; or nothing and the
+-- fault. `left` bytes are there, of which `raw` has as many as the longest number takes.
+local numeral_of, longest_of = {}, {}
+--@ end
+--@ when varint
+
+function longest_of.varint(wire) return wire.most end
+
+function numeral_of.varint(wire, raw)
+    local size, high, low = 0, 0, 0
+    repeat
+        if size == wire.most then return nil, { rule = "varint", offset = size - 1 } end
+        if size == #raw then return nil end
+        size = size + 1
+    until raw:byte(size) < 0x80
+    local first, last = raw:byte(1), raw:byte(size)
+    local is_long = size > 1 and (wire.high_first and first == 0x80 or not wire.high_first and last == 0)
+    if is_long and not wire.lenient then return nil, { rule = "varint", offset = size - 1 } end
+    for i = 1, size do
+        local group = raw:byte(wire.high_first and i or size + 1 - i) % 0x80
+        low = low * 0x80 + group
+        high = high * 0x80 + math.floor(low / 2 ^ 32)
+        low = low % 2 ^ 32
+    end
+    return high * 2 ^ 32 + low, size, wire.wide and UInt64.new(low, high % 2 ^ 32) or low
+end
+--@ end
+--@ when digits
+
+function longest_of.digits(wire)
+    local spelled = math.max(#wire.low, #wire.high)
+    return (wire.lenient and 4 * spelled or spelled) + #wire.stop
+end
+
+local function is_digit(wire, byte, place)
+    if byte == 0x2D then return place == 1 and wire.low:sub(1, 1) == "-" end
+    if byte >= 0x30 and byte <= 0x39 then return true end
+    return wire.base == 16
+        and ((byte >= 0x61 and byte <= 0x66) or (wire.lenient and byte >= 0x41 and byte <= 0x46) or false)
+end
+
+-- Digits without the first bytes of what ends them, where the rest of that is not there yet.
+local function without_begun(text, stop)
+    for size = #stop - 1, 1, -1 do
+        if text:sub(-size) == stop:sub(1, size) then return text:sub(1, #text - size) end
+    end
+    return text
+end
+
+-- Whether one number is below another, both as shortest text.
+local function is_below(left, right)
+    local left_minus, right_minus = left:sub(1, 1) == "-", right:sub(1, 1) == "-"
+    if left_minus ~= right_minus then return left_minus end
+    if #left ~= #right then return (#left < #right) ~= left_minus end
+    return left ~= right and (left < right) ~= left_minus
+end
+
+-- The text as the number is written.
+local function spelled(text)
+    local minus, digits = text:match("^(-?)0*(.-)$")
+    if digits == "" then return "0" end
+    return minus .. digits:lower()
+end
+
+local function shown_digits(wire, text)
+    if wire.base == 10 then return wire.wide and (wire.signed and Int64.new(text) or UInt64.new(text)) or tonumber(text) end
+    if not wire.wide then return tonumber(text, 16) end
+    local digits = ("0"):rep(16) .. text:gsub("%-", "")
+    local made = (wire.signed and Int64 or UInt64).fromhex(digits:sub(-16))
+    return text:sub(1, 1) == "-" and -made or made
+end
+
+function numeral_of.digits(wire, raw, left)
+    local most = longest_of.digits(wire)
+    local stop = left
+    if wire.stop ~= "" then
+        stop = raw:find(wire.stop, 1, true)
+        stop = stop and stop - 1
+    end
+    local is_full = #raw == most
+    local text = stop and raw:sub(1, stop) or is_full and raw or without_begun(raw, wire.stop)
+    local wrong = #text
+    for i = #text, 1, -1 do
+        if not is_digit(wire, text:byte(i), i) then wrong = i - 1 end
+    end
+    local is_over = (stop and stop > #text) or (not stop and is_full)
+    if wrong < #text or is_over or (stop == wrong and not text:find("[^-]")) then
+        return nil, { rule = "digits", offset = math.min(wrong, most - 1) }
+    end
+    if not stop then return nil end
+    local short = spelled(text)
+    if (not wire.lenient and short ~= text) or is_below(short, wire.low) or is_below(wire.high, short) then
+        return nil, { rule = "digits", offset = 0 }
+    end
+    return tonumber(short, wire.base), stop + #wire.stop, shown_digits(wire, short)
+end
+--@ end
+--@ when varint digits
+
+local function numeral(wire, tvb, at, left)
+    local most = math.min(left, longest_of[wire.kind](wire))
+    return numeral_of[wire.kind](wire, most > 0 and tvb:raw(at, most) or "", left)
+end
+
+local function plain_numeral(c, wire, path)
+    local at = c.at
+    local found, size, shown = numeral(wire, c.tvb, at, c.stop - at)
+    if found == nil and size == nil then fail(c, "int_fits", path, at, true) end
+    if found == nil then fail(c, size.rule, path, at + size.offset) end
+    c.at = at + size
+    return found, shown
+end
+--@ end

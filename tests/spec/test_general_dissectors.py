@@ -1,0 +1,130 @@
+"""Dissectors of declarations that nobody thought of: tshark shows what the record codec decodes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.codec.declarations import made
+from tests.codec.exact_declarations import exact_protocol, lines_protocol
+from tests.spec.test_dissector import Tshark, damaged, judge, some_frames
+from wirelake.spec import (
+    Code,
+    Ends,
+    Frame,
+    Message,
+    Protocol,
+    Struct,
+    Tagged,
+    When,
+    be,
+    blob,
+    checksum,
+    choice,
+    constant,
+    declare,
+    digits,
+    field,
+    fixed,
+    le,
+    many,
+    nested,
+    optional,
+    sized,
+    text,
+    u8,
+    varint,
+)
+
+SEEDS = (*range(12), 24, 54)
+FRAMES = 60
+
+
+def frames_for(protocol: Protocol, rng: Random, count: int = FRAMES) -> list[bytes]:
+    good = list(some_frames(protocol, {}, rng, count))
+    cut = [frame[: rng.randrange(1, len(frame) + 1)] for frame in good]
+    return [frame for frame in [*good, *cut, *(damaged(frame, rng) for frame in good)] if len(frame) < 60_000]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_any_declaration_of_what_is_general_is_shown_as_it_is_decoded(seed: int, tmp_path: Path) -> None:
+    protocol = exact_protocol(seed)
+    met = judge(protocol, frames_for(protocol, Random(seed)), {}, Tshark(tmp_path, protocol))
+    assert {cls.__message__["name"] for cls in protocol.messages} <= met.keys()
+
+
+def test_lines_without_a_code_are_shown_as_they_are_decoded(tmp_path: Path) -> None:
+    protocol = lines_protocol()
+    met = judge(protocol, frames_for(protocol, Random(1)), {}, Tshark(tmp_path, protocol))
+    assert {"line", "incomplete"} <= met.keys() and len(met) > 3
+
+
+# --- values that hold themselves, and frames that end with them
+
+
+class Pair(Struct):
+    name: str = field(text(b"=", most=9), "which")
+    number: int = field(be.u24, "how much")
+
+
+VALUE = choice(u8, lambda: VALUES, depth=3)
+LIST = many(VALUE, varint(2), null=0x3FFF)
+VALUES: dict[int, Any] = {
+    0: None,
+    1: be.u16,
+    2: text(digits(b":", -1, 99), null=-1, end=b","),
+    3: digits(b";", -(2**63), lenient=True),
+    4: LIST,
+    5: nested(Pair),
+    6: le.f64,
+    7: digits(b"h", 0, 2**63 - 1, base=16, lenient=True),
+    8: varint(9, high_first=True, lenient=True),
+}
+SUMS: tuple[Any, ...] = ("crc32", "crc16_modbus", "crc16_ccitt", "adler32", "sum8", "sum16", "xor8")
+
+
+class Tree(Message, code=1):
+    """A value of any kind, and more of them."""
+
+    shift: int = field(be.i16, "a number")
+    one: Tagged = field(VALUE, "a value", default=Tagged(0))
+    list: tuple[Tagged, ...] | None = optional(LIST, "more of them")
+    small: int | None = optional(u8, "if the number is small", when=When("shift", least=-9, most=9))
+    odd: str | None = optional(text(b"\0"), "if it is odd", when=When("shift", bits=1))
+    last = constant(b"\x0c\x0d")
+
+
+class Named(Message, code=2):
+    """A condition on a text, and one on an absent value."""
+
+    name: str = field(text(b"\n", least=1, most=20), "what it is called")
+    dotted: bytes | None = optional(blob(be.u16), "with some names", when=When("name", prefix="a"))
+    other: int | None = optional(u8, "without others", when=When("name", none_of=("x", "y")))
+    none: int | None = optional(u8, "where there is no other", when=When("other", one_of=(0,)))
+    words: tuple[str, ...] = field(many(text(b" "), b"\n"), "words", default=())
+    inner: tuple[int, ...] = field(sized(varint(2), many(be.u32, None)), "numbers", default=())
+    tag: Tagged = field(choice(fixed(2), {b"ok": None, b"no": u8}), "how it went", default=Tagged(b"ok"))
+
+
+ENDING = Frame((Code("kind", u8), Ends(3000)))
+
+
+def test_choices_and_frames_that_end_with_a_field_are_shown_as_they_are_decoded(tmp_path: Path) -> None:
+    protocol = declare(Protocol("ending", "Frames that end with a field", ENDING, (Tree, Named)))
+    deep = bytes.fromhex("01 0000 0401 0401 0401 0401 00")
+    met = judge(protocol, [deep, *frames_for(protocol, Random(2), 200)], {}, Tshark(tmp_path, protocol))
+    assert {"tree", "named", "incomplete", "unknown_tag", "depth_limit", "terminator"} <= met.keys(), met
+
+
+@pytest.mark.parametrize("kind", SUMS)
+def test_every_sum_is_computed_as_the_record_codec_does(kind: Any, tmp_path: Path) -> None:
+    wire = be.u32 if kind in ("crc32", "adler32") else u8 if kind.endswith("8") else le.u16
+    fields = {"value": field(blob(u8)), "check": checksum(wire, kind), "more": field(be.u16)}
+    fields["end"] = checksum(wire, kind, since="more")
+    summed = made(Message, "Summed", fields, code=1)
+    protocol = declare(Protocol(f"sum_{kind}", f"Sums {kind}", ENDING, (summed,)))
+    met = judge(protocol, frames_for(protocol, Random(kind)), {}, Tshark(tmp_path, protocol))
+    assert {"summed", "checksum", "incomplete"} <= met.keys()
