@@ -93,7 +93,7 @@ def find_end(layout: Layout, part: n.Ends, data: Any, start: int, stop: int, hea
     reader = Reader(layout)
     if isinstance(data, memoryview):
         data, start, stop = bytes(data[start:stop]), 0, stop - start
-    reader.data = data
+    reader.data, reader.origin = data, start
     limit = start + part.most
     reader.at, reader.end = start + header.payload, min(stop, limit)
     try:
@@ -131,6 +131,8 @@ class Reader:
         self.layout = layout
         self.trace = trace
         self.data = b""
+        self.origin = 0
+        """Where the frame begins in the data."""
         self.at = 0
         self.end = 0
         self.name = ""
@@ -372,7 +374,7 @@ class Reader:
     def _checksum(self, wire: n.Checksum, path: str) -> Any:
         at = self.at
         given = read_int(wire.wire, self._take(wire.wire.size, path, "int_fits"), 0)
-        begin = self.begun[wire.since] if wire.since else 0
+        begin = self.begun[wire.since] if wire.since else self.origin
         wanted = SUMS[wire.kind](self.data[begin:at])
         self._see(path, at, wire.wire.size, given, f"{wire.kind} of bytes {begin}..{at - 1}")
         if given != wanted:
