@@ -92,7 +92,7 @@ def test_a_prepared_branch_is_shown_and_decided_by_hand(store: Asking, path: str
         (("queues", "PATH", "--purge"), 2, "name the one QUEUE"),
         (("queues", "PATH", "q", "--purge", "--peek", "3"), 2, "exclude each other"),
         (("queues", "PATH", "q", "--move-back", "--id", "zz"), 1, "an id has 32 hexadecimal digits"),
-        (("queues", "casual://localhost:1"), 1, "wirelake discover"),
+        (("queues", "casual://localhost:1"), 1, "name them"),
         (("transactions", "PATH", "--commit", "17", "--yes"), 1, "an xid is FORMAT:GTRID:BQUAL"),
         (("transactions", "PATH", "--commit", "1:aa:bb", "--yes"), 1, "this one is unknown"),
     ],

@@ -89,8 +89,9 @@ class _Compiler:
                     form += self._letter(wire)
                     values.append(str(self.node.code))
                 case n.Kept(name=name):
-                    form += f"{self._fixed(self.node.field(name).wire)}s"
-                    values.append(f"check(m.{name}, {self.node.field(name).wire.size})")
+                    size = self._fixed(self.node.field(name).wire)
+                    form += f"{size}s"
+                    values.append(self._sized(f"m.{name}", size, 1))
                 case n.Size(wire=n.Int() as wire, counts="after", least=least, most=most) if (
                     place == len(self.layout.frame.parts) - 1
                 ):
@@ -113,6 +114,13 @@ class _Compiler:
             raise Unsuited
         return wire.size
 
+    def _sized(self, value: str, size: int, depth: int) -> str:
+        """Return a name for bytes of that size; struct would pad what is too short."""
+        name = f"fixed{len(self.lines)}"
+        self.lines.append(f"{' ' * depth}{name} = {value}")
+        self.lines.append(f"{' ' * depth}if type({name}) is not bytes or len({name}) != {size}: raise TypeError")
+        return name
+
     def _pack(self, letter: str, value: str) -> None:
         self._format += letter
         self._values.append(value)
@@ -134,7 +142,7 @@ class _Compiler:
             case n.Bool():
                 self._pack("?", value)
             case n.Fixed(size=size):
-                self._pack(f"{size}s", f"check({value}, {size})")
+                self._pack(f"{size}s", self._sized(value, size, depth))
             case n.Run(length=n.Int() as length, content="text" | "bytes" as content, least=0, most=None):
                 self._run(length, content, value, depth)
             case n.Nested(struct=cls):
@@ -153,9 +161,9 @@ class _Compiler:
         name = f"raw{self._count}"
         self._count += 1
         read = f"{value}.encode('utf-8', 'surrogateescape')" if content == "text" else value
-        if content == "bytes":
-            self.lines.append(f"{' ' * depth}if type({value}) is not bytes: raise TypeError")
         self.lines.append(f"{' ' * depth}{name} = {read}")
+        if content == "bytes":
+            self.lines.append(f"{' ' * depth}if type({name}) is not bytes: raise TypeError")
         self._pack(self._letter(length), f"len({name})")
         self._flush(depth)
         self.lines.append(f"{' ' * depth}add({name})")
@@ -199,8 +207,7 @@ class _Compiler:
         self.lines.append(f"{' ' * depth}elif {unset}: raise ValueError")
 
 
-def _check_bytes(value: Any, size: int = -1) -> bytes:
-    """Return bytes of that size; struct would pad what is too short."""
-    if type(value) is not bytes or size not in (-1, len(value)):
+def _check_bytes(value: Any) -> bytes:
+    if type(value) is not bytes:
         raise TypeError
     return value

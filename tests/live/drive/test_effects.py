@@ -164,10 +164,10 @@ def test_stores_complete_in_the_order_of_submission_also_those_that_were_cancell
     async def main() -> None:
         storage, ended = Listed(), list[tuple[Effect, Result]]()
         writer, stores = Writer(storage), [Store(n) for n in range(5)]
-        writer.submit(stores[0], ended.extend)
+        writer.submit(stores[:1], ended.extend)
         await asyncio.sleep(0)
         for store in stores[1:]:
-            writer.submit(store, ended.extend)
+            writer.submit([store], ended.extend)
         await until(lambda: not writer._waiting or len(writer._waiting) == 4)
         for store in (stores[0], stores[2], stores[4]):
             writer.cancel(store)
@@ -187,7 +187,7 @@ def test_of_a_batch_that_fails_a_beginning_is_done() -> None:
         storage.gate.set()
         writer = Writer(storage)
         for request in ("a", "b", "full", "c"):
-            writer.submit(Store(request), ended.extend)
+            writer.submit([Store(request)], ended.extend)
         await writer.close()
         assert [type(result) for _, result in ended] == [Done, Done, Failed, Failed]
 
@@ -202,7 +202,7 @@ def test_one_transaction_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         storage.gate.set()
         writer = Writer(storage)
         for n in range(25):
-            writer.submit(Store(n), ended.extend)
+            writer.submit([Store(n)], ended.extend)
         await writer.close()
         assert [len(batch) for batch in storage.seen[:-1]] == [10, 10, 5]
         assert [result for _, result in ended] == [Done(n) for n in range(25)]
@@ -223,7 +223,7 @@ class Broken:
 
 async def main():
     logging.basicConfig()
-    Writer(Broken()).submit(Store("x"), lambda ended: print("told"))
+    Writer(Broken()).submit([Store("x")], lambda ended: print("told"))
     await asyncio.sleep(20)
 
 asyncio.run(main())

@@ -85,12 +85,14 @@ class Inbound(Connection):
             return False
         self.requests[correlation] = size
         self.size += size
-        self._hold()
+        if len(self.requests) >= self.limits.requests or self.size >= self.limits.bytes:
+            self._hold()
         return True
 
     def end(self, correlation: bytes) -> None:
         self.size -= self.requests.pop(correlation, 0)
-        self._hold()
+        if self.is_held:
+            self._hold()
 
     def wait(self, change: int) -> None:
         """A request begins (1) or ends (-1) to wait for a message."""

@@ -15,6 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
+
 from ...errors import WireError
 from .values import to_buffer, to_value
 from .wire import EMPTY_BUFFER, MAX_SERVICE_NAME, OK, TPEITYPE, TPEOTYPE, TPESVCFAIL, Buffer
@@ -40,8 +42,7 @@ class Reply:
     type: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """How a call ended, as its caller hears it."""
 
     status: int
@@ -49,8 +50,7 @@ class Answer:
     buffer: Buffer = EMPTY_BUFFER
 
 
-@dataclass(frozen=True, slots=True)
-class Invocation:
+class Invocation(msgspec.Struct, frozen=True):
     """A call as a service gets it. ``branch`` is the transaction it runs in, ``connection`` where it came from."""
 
     service: str
@@ -80,12 +80,13 @@ current: contextvars.ContextVar[Invocation | None] = contextvars.ContextVar("cas
 
 def answer_to(invocation: Invocation, result: Any) -> Answer:
     """Return what the caller gets for what a handler returned."""
-    reply = result if isinstance(result, Reply) else Reply(result)
     try:
-        buffer = to_buffer(reply.value, reply.type or invocation.buffer.type)
+        if not isinstance(result, Reply):
+            return Answer(OK, 0, to_buffer(result, invocation.buffer.type))
+        buffer = to_buffer(result.value, result.type or invocation.buffer.type)
     except WireError:
         return Answer(TPEOTYPE)
-    return Answer(TPESVCFAIL if reply.failed else OK, reply.code, buffer)
+    return Answer(TPESVCFAIL if result.failed else OK, result.code, buffer)
 
 
 def make_run(handler: Callable[[Any], Any]) -> Callable[[Invocation], Any]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from ...codec.content import FieldValue, show_cfield
 from ..core.message_json import MessageJson, Outgoing, text_of
-from .values import CSTRING, JSON, OCTETS, to_buffer
+from .values import CSTRING, OCTETS, USUAL_JSON, to_buffer
 from .wire import NO_BUFFER, Buffer
 
 MORE: dict[str, Callable[[Any], Any]] = {
@@ -34,7 +34,7 @@ def _read(given: dict[str, Any]) -> Outgoing:
     kind = text_of(given, "type") if "type" in given else ""
     match kinds:
         case ["value"]:
-            buffer = to_buffer(given["value"], kind or JSON[0])
+            buffer = to_buffer(given["value"], kind or USUAL_JSON)
         case ["text"]:
             text = text_of(given, "text")
             is_plain = kind not in ("", CSTRING)
@@ -51,7 +51,7 @@ def _read(given: dict[str, Any]) -> Outgoing:
 def _argument(text: str) -> Buffer:
     """A value on the command line is JSON; what is not JSON is text."""
     try:
-        return to_buffer(json.loads(text), JSON[0])
+        return to_buffer(json.loads(text), USUAL_JSON)
     except ValueError:
         return to_buffer(text, CSTRING)
 

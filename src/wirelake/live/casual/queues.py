@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from ...protocols import casual
 from ...protocols.casual import Dequeued as DequeuedMessage
 from ..core.effects import Done, Result, Store
@@ -13,7 +15,7 @@ from .connections import Inbound
 from .store import NIL, Dequeue, Dequeued, Enqueue, Enqueued, QueueMessage, QueueSettings, Ready, StoredMessage
 from .store import error_queue as error_queue_of
 from .waiters import Waiter, Waiters, selector_of
-from .wire import MOST_TIME, Units, key_of
+from .wire import MOST_TIME, NULL_XID, Units, key_of
 
 if TYPE_CHECKING:
     from .session import CasualSession
@@ -44,10 +46,9 @@ class Queues:
     # --- enqueue
 
     def enqueue_asked(self, connection: Inbound, message: casual.QueueEnqueueRequest, now: float) -> None:
-        size = len(message.message.payload)
-        if not connection.begin(message.correlation, size):
+        given = message.message
+        if not connection.begin(message.correlation, len(given.payload)):
             return
-        given, units = message.message, connection.units
 
         def put(result: Enqueued, now: float) -> None:
             connection.end(message.correlation)
@@ -55,11 +56,22 @@ class Queues:
 
         def go_on(branch: Branch | None, now: float) -> None:
             new = QueueMessage(
-                given.id, given.properties, given.reply, units.time(given.available), given.type, given.payload
+                given.id if given.id != NIL else self._new_id(now),
+                given.properties,
+                given.reply,
+                connection.units.time(given.available) if given.available else 0,
+                given.type,
+                given.payload,
             )
             self.enqueue(message.name, new, branch, put, now, connection)
 
-        self._with_branch(connection, message, go_on, lambda now: put(Enqueued(NIL), now), now)
+        if message.xid.format == NULL_XID.format:  # nearly all that come are in no transaction
+            go_on(None, now)
+        else:
+            self._with_branch(connection, message, go_on, lambda now: put(Enqueued(NIL), now), now)
+
+    def _new_id(self, now: float) -> bytes:
+        return self.session.ids.message(self.session.time(now))
 
     def _with_branch(
         self,
@@ -101,14 +113,7 @@ class Queues:
             put(Enqueued(NIL, (), "the transaction takes no more work"), now)
             return
         if message.id == NIL:
-            message = QueueMessage(
-                session.ids.message(session.time(now)),
-                message.properties,
-                message.reply,
-                message.available,
-                message.type,
-                message.payload,
-            )
+            message = structs.replace(message, id=self._new_id(now))
         xid = None if branch is None else branch.xid
         if branch is not None:
             branch.begin()

@@ -5,13 +5,16 @@ requests give the same store. A request that the rules refuse is Done, with a re
 disk took no more.
 
 Work of a branch is volatile until ``Prepare`` or ``Commit``: after a crash ``Load`` rolls it back. ``is_durable`` tells
-which requests promise something; the others need no sync of their own.
+which requests promise something; the others need no sync of their own. What there is one of for each message is a
+Struct, which costs a fraction of a frozen dataclass to make.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from ...protocols.casual import Xid
 from ..core.settings import setting
@@ -43,8 +46,7 @@ class QueueSettings:
 # --- queues
 
 
-@dataclass(frozen=True, slots=True)
-class QueueMessage:
+class QueueMessage(msgspec.Struct, frozen=True):
     """A message as it is enqueued. ``id`` is never nil: the session makes one."""
 
     id: bytes
@@ -55,8 +57,7 @@ class QueueMessage:
     payload: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredMessage:
+class StoredMessage(msgspec.Struct, frozen=True):
     """A message as it is dequeued."""
 
     id: bytes
@@ -69,8 +70,7 @@ class StoredMessage:
     timestamp: int
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
+class Ready(msgspec.Struct, frozen=True):
     """A message that anybody may take from now on, or from ``available`` on if that is later."""
 
     queue: str
@@ -79,8 +79,7 @@ class Ready:
     available: int
 
 
-@dataclass(frozen=True, slots=True)
-class Enqueue:
+class Enqueue(msgspec.Struct, frozen=True):
     """With an xid the message is added under the branch, and visible when that commits."""
 
     queue: str
@@ -89,8 +88,7 @@ class Enqueue:
     now: int
 
 
-@dataclass(frozen=True, slots=True)
-class Enqueued:
+class Enqueued(msgspec.Struct, frozen=True):
     """``id`` is nil if the enqueue was refused; ``reason`` then says why."""
 
     id: bytes
@@ -98,8 +96,7 @@ class Enqueued:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Dequeue:
+class Dequeue(msgspec.Struct, frozen=True):
     """``id`` not nil selects that message alone, else ``properties`` not empty those with these properties. With an xid
     the message is taken by the branch, and gone when that commits.
     """
@@ -111,8 +108,7 @@ class Dequeue:
     now: int
 
 
-@dataclass(frozen=True, slots=True)
-class Dequeued:
+class Dequeued(msgspec.Struct, frozen=True):
     """Without a message, ``next_available`` is the first time at which one of the queue becomes ready by itself."""
 
     message: StoredMessage | None

@@ -14,15 +14,17 @@ from ...codec.content import FieldValue, read_cfield, read_json, write_cfield
 from ...errors import DecodeError, EncodeError
 from .wire import EMPTY_BUFFER, NO_BUFFER, Buffer
 
-JSON = (".json/", ".json/jscd", "COCTET/JSON")
-TEXT = (".yaml/", ".xml/", ".ini/", "COCTET/XML", "COCTET/YAML")
+USUAL_JSON = ".json/"
+JSON = frozenset((USUAL_JSON, ".json/jscd", "COCTET/JSON"))
+TEXT = frozenset((".yaml/", ".xml/", ".ini/", "COCTET/XML", "COCTET/YAML"))
 CSTRING, CFIELD, OCTETS = "CSTRING/", "CFIELD/", "X_OCTET/"
+NONE = frozenset((NO_BUFFER.type, EMPTY_BUFFER.type))
 
 
 def to_value(buffer: Buffer) -> Any:
     """Return what a buffer holds; DecodeError if its payload breaks its type."""
     kind, payload = buffer.type, buffer.payload
-    if kind in (NO_BUFFER.type, EMPTY_BUFFER.type):
+    if kind in NONE:
         return None
     if kind in JSON:
         return read_json(payload)
@@ -49,7 +51,7 @@ def to_buffer(value: Any, kind: str = "") -> Buffer:
         return value
     if value is None:
         return NO_BUFFER
-    if kind in ("", NO_BUFFER.type):
+    if kind in NONE:
         kind = usual_type(value)
     try:
         return Buffer(kind, _payload(value, kind))
@@ -63,7 +65,7 @@ def usual_type(value: Any) -> str:
         return OCTETS
     if isinstance(value, tuple) and value and all(isinstance(item, FieldValue) for item in value):
         return CFIELD
-    return JSON[0]
+    return USUAL_JSON
 
 
 def _payload(value: Any, kind: str) -> bytes:
@@ -77,4 +79,4 @@ def _payload(value: Any, kind: str) -> bytes:
         return value.encode("utf-8", "surrogateescape") + b"\0"
     if kind == CFIELD and not isinstance(value, bytes):
         return write_cfield(tuple(value))
-    return bytes(memoryview(value))
+    return value if type(value) is bytes else bytes(memoryview(value))

@@ -13,6 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from .link import Link
 
 
@@ -59,8 +61,7 @@ class Cancel(Effect):
     effect: Effect
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(msgspec.Struct, frozen=True):
     value: Any = None
 
 

@@ -91,8 +91,8 @@ class Live:
 
     @property
     def administration(self) -> Callable[[str], Any]:
-        """Return what opens a store for an administrator, if it has queues."""
-        return self._load("stores.administration", "Administration")  # type: ignore[no-any-return]
+        """Return what opens a store for an administrator, or what stands for one, if it has queues."""
+        return self._load("application.administrators", "administration")  # type: ignore[no-any-return]
 
     def _load(self, part: str, name: str) -> Any:
         return getattr(importlib.import_module(f"{self.package}.{part}"), name)

@@ -15,6 +15,7 @@ import socket
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from ..core.errors import ConnectionFailed
 from ..core.link import Link
 from ..core.session import CLIENT
 from ..core.storage import Storage
+from .coroutines import Coroutines
 from .failures import explain
 
 if TYPE_CHECKING:
@@ -59,8 +61,9 @@ class Writer:
         self._idle = asyncio.Event()
         self._idle.set()
 
-    def submit(self, store: Store, finish: Finish) -> None:
-        self._waiting[store] = finish
+    def submit(self, stores: Sequence[Store], finish: Finish) -> None:
+        for store in stores:
+            self._waiting[store] = finish
         if not self._is_busy:
             self._is_busy = True
             self._idle.clear()
@@ -76,8 +79,11 @@ class Writer:
             self._is_busy = False
             self._idle.set()
             return
-        batch = {store: self._waiting.pop(store) for store in list(islice(self._waiting, MOST_AT_ONCE))}
-        taken_back = batch.keys() & self._cancelled
+        if len(self._waiting) <= MOST_AT_ONCE:
+            batch, self._waiting = self._waiting, {}
+        else:
+            batch = {store: self._waiting.pop(store) for store in list(islice(self._waiting, MOST_AT_ONCE))}
+        taken_back = batch.keys() & self._cancelled if self._cancelled else set()
         self._cancelled -= taken_back
         requests = [store.request for store in batch if store not in taken_back]
         running = asyncio.get_running_loop().run_in_executor(self._thread, self._run, requests)
@@ -129,17 +135,31 @@ class Effects:
         self._is_closed = False
         self._threads: dict[type[Effect], ThreadPoolExecutor] = {}
         self._ended_now: list[tuple[Effect, Result]] = []
+        self._coroutines = Coroutines(self._loop, self._ended)
+        self._stored: Finish = self._finish
+        """The same object each time: the writer collects what is finished by it."""
 
     def begin(self) -> None:
         """Begin with all that the session wants."""
         effects = self._session.effects[:]
         self._session.effects.clear()
+        stores: list[Store] = []
         for effect in effects:
-            if isinstance(effect, Cancel):
+            if type(effect) is Store and self.writer is not None and not self._is_closed:
+                self._open[effect] = None
+                stores.append(effect)
+            elif isinstance(effect, Cancel):
+                self._submit(stores)  # it may be one of them that is taken back
                 self._cancel(effect.effect)
             else:
                 self._open[effect] = None
                 self._begin(effect)
+        self._submit(stores)
+
+    def _submit(self, stores: list[Store]) -> None:
+        if stores and self.writer is not None:
+            self.writer.submit(stores, self._stored)
+            stores.clear()
 
     def _begin(self, effect: Effect) -> None:
         match effect:
@@ -147,8 +167,6 @@ class Effects:
                 self._call(effect, effect.handler, effect.request)
             case _ if self._is_closed:
                 self._later(effect, Cancelled())
-            case Store() if self.writer is not None:
-                self.writer.submit(effect, self._finish)
             case Authenticate(attempt=attempt) if self.authenticate is not None:
                 self._call(effect, self.authenticate, attempt)
             case Dial() if not self._endpoint.is_closing:
@@ -159,8 +177,8 @@ class Effects:
                 self._later(effect, Failed(LookupError(f"nothing carries out {type(effect).__name__} here")))
 
     def _call(self, effect: Effect, function: Function, argument: Any) -> None:
-        if inspect.iscoroutinefunction(function):
-            self._start(effect, function(argument))
+        if _is_coroutine_function(function):
+            self._coroutines.start(effect, function(argument))
             return
         kind = type(effect)
         if kind not in self._threads:
@@ -170,14 +188,13 @@ class Effects:
 
     def _ended_in_thread(self, effect: Effect, future: Future[Any]) -> None:
         with suppress(RuntimeError):  # the loop is closed: everything was completed before
-            self._loop.call_soon_threadsafe(self._ended, effect, future)
+            self._loop.call_soon_threadsafe(self._ended, effect, _result_of(future))
 
     def _start(self, effect: Effect, coroutine: Coroutine[Any, Any, Any]) -> None:
         task = self._open[effect] = self._loop.create_task(coroutine)
-        task.add_done_callback(lambda done: self._ended(effect, done))
+        task.add_done_callback(lambda done: self._ended(effect, _result_of(done)))
 
-    def _ended(self, effect: Effect, future: asyncio.Future[Any] | Future[Any]) -> None:
-        result = _result_of(future)
+    def _ended(self, effect: Effect, result: Result) -> None:
         if isinstance(result, Done) and hasattr(type(result.value), "__await__"):
             self._start(effect, _wait_for(result.value))
             return
@@ -209,6 +226,8 @@ class Effects:
             self.writer.cancel(effect)
         elif (future := self._open.get(effect)) is not None:
             future.cancel()
+        else:
+            self._coroutines.cancel(effect)
 
     def _later(self, effect: Effect, result: Result) -> None:
         self._loop.call_soon(self._finish, [(effect, result)])
@@ -216,10 +235,11 @@ class Effects:
     def _finish(self, ended: Sequence[tuple[Effect, Result]]) -> None:
         """Tell the session, then do what it leaves."""
         now = self._loop.time()
+        complete, outstanding = self._endpoint.complete, self._open
         for effect, result in ended:
-            if effect in self._open:
-                del self._open[effect]
-                self._endpoint.complete(effect, result, now)
+            if effect in outstanding:
+                del outstanding[effect]
+                complete(effect, result, now)
         self._endpoint.settle()
         if self._complete is not None and not self._open:
             self._complete.set()
@@ -246,6 +266,10 @@ class Effects:
         self._finish([(effect, Cancelled()) for effect in self._open])
         for threads in self._threads.values():
             threads.shutdown(wait=False, cancel_futures=True)
+
+
+_is_coroutine_function = lru_cache(maxsize=1024)(inspect.iscoroutinefunction)
+"""To find out costs as much as to call a short one."""
 
 
 async def _wait_for(value: Awaitable[Any]) -> Any:
