@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from random import Random
 
@@ -14,6 +15,8 @@ from wirelake.codec.stream import Decoded, StreamDecoder
 from wirelake.generate import generate, write_pcap
 
 FRAMES = 200
+FRAMES_BEHIND = 3
+"""So many whole frames behind a false length, the dissector believes."""
 
 
 @pytest.fixture(scope="module")
@@ -80,3 +83,36 @@ def test_requests_and_replies_name_the_packets_of_each_other(
         assert request.one(f"{name}.reply_in") == str(reply.packet)
         links += 1
     assert links > 20
+
+
+@pytest.mark.parametrize("stem", NAMES)
+def test_after_damage_messages_are_found_where_the_stream_decoder_finds_them(
+    stem: str, tsharks: dict[str, Tshark]
+) -> None:
+    """False lengths, too: a frame is given up whose rest does not come, once enough frames stand behind it."""
+    rng, protocol = Random(f"{stem} damage"), load(name_of(stem))
+    capture, streams = Capture(), []
+    for number in range(80):
+        frames = frames_of(protocol, rng, 9)
+        frames[2] = damaged(frames[2], rng)
+        data = b"".join(frames)
+        if len(data) < 1 << 14:
+            capture.stream(number, data)
+            streams.append((number, data, [len(frame) for frame in frames[-FRAMES_BEHIND:]]))
+    shown = by_flow(tsharks[stem].show(capture))
+    met: Counter[str] = Counter()
+    for number, data, last in streams:
+        decoder = StreamDecoder(protocol)
+        events = [*decoder.feed(data), *decoder.finish()]
+        if [event.length for event in events[-FRAMES_BEHIND:]] != last:
+            met["no end in sight"] += 1  # what follows is taken for a part of the damaged frame
+            continue
+        frames_shown = shown[capture.flow(number)]
+        assert [event.length for event in events] == [frame.length for frame in frames_shown], data.hex()
+        for event, frame in zip(events, frames_shown, strict=True):
+            if isinstance(event, Decoded):
+                compare(event.message, frame)
+            else:
+                assert frame.fault is not None and frame.fault[:2] == (event.error.rule, event.error.path)
+                met[event.error.rule] += 1
+    assert met.total() - met["no end in sight"] > 20

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -12,14 +13,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wirelake.generate import generate
-from wirelake.gold.addresses import ADDRESSES, EXCHANGE_COLUMNS, MESSAGE_COLUMNS, count_addresses, slowest
+from wirelake.gold.addresses import ADDRESSES, EXCHANGE_COLUMNS, MESSAGE_COLUMNS, AddressCounts, MinuteCarry, slowest
 from wirelake.gold.exchanges import EXCHANGES
 from wirelake.gold.facts import MESSAGES
+from wirelake.ingest.carry import pack, unpack
 
 from .matched import ExchangesOfFacts
 from .played import play
 
 MINUTE = 60_000_000
+
+
+def counted(messages: Iterable[pa.RecordBatch], exchanges: Iterable[pa.RecordBatch]) -> AddressCounts:
+    counts = AddressCounts()
+    for batch in messages:
+        counts.add_messages(batch)
+    for batch in exchanges:
+        counts.add_exchanges(batch)
+    return counts
 
 
 def nearest_rank(values: list[int], percent: int) -> int:
@@ -69,7 +80,7 @@ def test_rows_are_what_counting_by_hand_gives(protocol: str) -> None:
     whole = play(generate(protocol, seed=4, messages=4000, connections=5))
     step = ExchangesOfFacts()
     exchanges = pa.concat_tables([step.feed(whole.facts, whole.ended), *step.settle(whole.end_us, final=True)])
-    table = count_addresses(whole.facts.to_batches(max_chunksize=700), exchanges.to_batches(max_chunksize=300)).rows
+    table = counted(whole.facts.to_batches(max_chunksize=700), exchanges.to_batches(max_chunksize=300)).rows()
     assert table.schema.equals(ADDRESSES)
     rows = {(row.pop("protocol"), row.pop("address"), row.pop("minute")): row for row in in_numbers(table)}
     wanted = by_hand(in_numbers(whole.facts.select(MESSAGE_COLUMNS)), in_numbers(exchanges.select(EXCHANGE_COLUMNS)))
@@ -77,9 +88,9 @@ def test_rows_are_what_counting_by_hand_gives(protocol: str) -> None:
 
 
 def test_nothing_gives_no_rows() -> None:
-    assert count_addresses([], []).rows.equals(ADDRESSES.empty_table())
+    assert counted([], []).rows().equals(ADDRESSES.empty_table())
     empty = MESSAGES.empty_table().to_batches(), EXCHANGES.empty_table().to_batches()
-    assert count_addresses(*empty).rows.equals(ADDRESSES.empty_table())
+    assert counted(*empty).rows().equals(ADDRESSES.empty_table())
 
 
 def test_an_exchange_counts_in_the_minute_of_its_request_though_no_message_of_it_is_given() -> None:
@@ -89,7 +100,7 @@ def test_an_exchange_counts_in_the_minute_of_its_request_though_no_message_of_it
         "request_ts": 61_000_000,
         "outcome": "timeout",
     }
-    [found] = in_numbers(count_addresses([], pa.Table.from_pylist([row], EXCHANGES).to_batches()).rows)
+    [found] = in_numbers(counted([], pa.Table.from_pylist([row], EXCHANGES).to_batches()).rows())
     assert (found["minute"], found["messages"], found["requests"], found["timeouts"]) == (MINUTE, 0, 1, 1)
     assert (found["error_rate"], found["p50_us"]) == (1.0, None)
 
@@ -100,7 +111,7 @@ def asked(address: str, latency_us: int | None, second: int = 0) -> dict[str, An
 
 
 def latencies(rows: list[dict[str, Any]]) -> pa.Table:
-    return count_addresses([], pa.Table.from_pylist(rows, EXCHANGES).to_batches()).latencies
+    return counted([], pa.Table.from_pylist(rows, EXCHANGES).to_batches()).latencies()
 
 
 def test_the_percentile_of_an_address_is_that_of_all_its_requests_not_of_its_worst_minute() -> None:
@@ -118,8 +129,8 @@ def test_the_slowest_come_first_and_those_that_nobody_answered_are_left_out() ->
 
 @given(st.lists(st.lists(st.integers(0, 1 << 40), min_size=1, max_size=40), min_size=1, max_size=4))
 def test_counts_of_several_tasks_add_up_and_are_hardly_less_exact_than_all_latencies(parts: list[list[int]]) -> None:
-    counted = [latencies([asked("a", one, hour) for one in part]) for hour, part in enumerate(parts)]
-    [found] = slowest(counted, 5)
+    parts_counted = [latencies([asked("a", one, hour) for one in part]) for hour, part in enumerate(parts)]
+    [found] = slowest(parts_counted, 5)
     everything = [one for part in parts for one in part]
     assert found["requests"] == len(everything)
     for percent in (50, 95):
@@ -137,6 +148,38 @@ def test_of_too_many_addresses_the_busiest_are_looked_at(monkeypatch: pytest.Mon
 def test_minutes_of_far_times_are_told_apart() -> None:
     far = 253_402_300_799  # the last second of the year 9999
     rows = [asked("a", 1, second) for second in (0, far, far - 60)] + [asked("b", 1, far)]
-    table = count_addresses([], pa.Table.from_pylist(rows, EXCHANGES).to_batches()).rows
+    table = counted([], pa.Table.from_pylist(rows, EXCHANGES).to_batches()).rows()
     found = [(row["address"], row["minute"] // MINUTE) for row in in_numbers(table)]
     assert found == [("a", 0), ("a", far // 60 - 1), ("a", far // 60), ("b", far // 60)]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.sampled_from("abc"), st.integers(0, 3), st.none() | st.integers(0, 9))),
+    st.integers(1, 5),
+)
+def test_counting_on_from_what_was_kept_gives_the_rows_of_counting_at_once(
+    told: list[tuple[int, str, int, int | None]], parts: int
+) -> None:
+    def add(counts: AddressCounts, rows: list[tuple[int, str, int, int | None]]) -> None:
+        spoken = [
+            {"protocol": "toy", "address": name, "ts": minute * MINUTE, "length": 3, "connection": str(who)}
+            for minute, name, who, _ in rows
+        ]
+        timed = [asked(name, latency, minute * 60) for minute, name, _, latency in rows]
+        for batch in pa.Table.from_pylist(
+            [dict.fromkeys(MESSAGES.names) | row for row in spoken], MESSAGES
+        ).to_batches():
+            counts.add_messages(batch)
+        for batch in pa.Table.from_pylist(timed, EXCHANGES).to_batches():
+            counts.add_exchanges(batch)
+
+    whole = AddressCounts()
+    add(whole, told)
+    kept: dict[int, MinuteCarry] = {}
+    for part in range(parts):
+        counts = AddressCounts()
+        for carry in kept.values():
+            counts.add_carry(unpack(pack(carry), MinuteCarry))
+        add(counts, told[part::parts])
+        kept = {minute: counts.carry(minute) for minute in counts.minutes()}
+    assert counts.rows().equals(whole.rows()) and counts.minutes() == whole.minutes()

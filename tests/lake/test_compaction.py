@@ -82,7 +82,7 @@ def test_large_files_open_things_and_the_newest_minutes_are_left_alone(tmp_path:
     done = compacted(lake, target_bytes=1)
     assert done.commits == []
     done = compacted(lake, tables=["gold/open", "gold/addresses"])
-    assert done.files_before == 3 and len(lake.files("gold/addresses")) == 7
+    assert done.files_before == 6 and len(lake.files("gold/addresses")) == 5, "but an hour that is over is merged"
     assert compacted(lake, tables=["silver/x"], min_files=4).commits == []
 
 

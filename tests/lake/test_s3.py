@@ -9,8 +9,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
-from moto.server import ThreadedMotoServer
+from deltalake import DeltaTable, write_deltalake
 from pyarrow import fs
 
 from tests.ingest.lakes import Content
@@ -21,23 +22,35 @@ from wirelake.generate import generate, write_pcap
 from wirelake.ingest.inline_runner import InlineRunner
 from wirelake.ingest.run import ingest
 from wirelake.lake import Lake
+from wirelake.lake.compaction import compact
+from wirelake.lake.delta import drop, publish
 from wirelake.lake.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
 INPUTS = 3
 
 
+SERVER = """
+import sys
+from moto.server import ThreadedMotoServer
+server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+server.start()
+print(*server.get_host_and_port(), flush=True)
+sys.stdin.read()
+"""
+"""In a process of its own: some libraries hold Python's lock while they wait for an answer."""
+
+
 @pytest.fixture(scope="module")
 def environment() -> Iterator[dict[str, str]]:
     """A server with one bucket, and the variables by which clients find it."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    try:
-        host, port = server.get_host_and_port()
+    command = [sys.executable, "-c", SERVER]
+    streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(command, text=True, **streams) as server:  # type: ignore[call-overload]
+        host, port = server.stdout.readline().split()
         keys = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_DEFAULT_REGION": "us-east-1"}
         yield {**keys, "AWS_ENDPOINT_URL": f"http://{host}:{port}", "AWS_EC2_METADATA_DISABLED": "true"}
-    finally:
-        server.stop()
+        server.communicate()
 
 
 @pytest.fixture
@@ -121,6 +134,55 @@ def test_captures_and_lake_on_s3_give_the_lake_of_a_disk(bucket: str, tmp_path: 
     assert report.captures == 2 and ingest(InlineRunner(1), [f"{bucket}/in"], there).commit is None
     leave_out = {"capture", "sensor"}
     assert Content(there, leave_out).differences(Content(here, leave_out)) == []
+
+
+def test_published_tables_are_those_of_the_lake_also_after_commits_that_remove_their_files(bucket: str) -> None:
+    lake = Lake.open(f"{bucket}/lake", settings={"grace_seconds": 0.0})
+    with lake.writing() as run:
+        run.commit([*stage(run, "silver/x", 1), *stage(run, "gold/open", 1)])
+        run.commit(stage(run, "silver/x", 2))
+    done = publish(Lake.open(f"{bucket.replace('s3:', 's3a:')}/lake", create=False))
+    assert done.tables["silver/x"] == {
+        "place": f"{bucket}/lake/_tables/silver/x",
+        "version": 0,
+        "added": 2,
+        "removed": 0,
+    }
+    with lake.writing() as run:
+        run.commit(stage(run, "gold/open", 3), removed=lake.files("gold/open"))
+        compact(run)
+        files = {table: lake.files(table) for table in lake.tables()}
+    assert (published(lake, "silver/x"), published(lake, "gold/open")) == ([1, 2], [1]), "until the next publication"
+    assert [one["removed"] for one in publish(lake).tables.values()] == [1, 2]
+    assert (published(lake, "silver/x"), published(lake, "gold/open")) == ([1, 2], [3])
+    assert published(lake, "silver/x", version=0) == [1, 2]
+    assert {table: (one["added"], one["removed"]) for table, one in publish(lake).tables.items()} == dict.fromkeys(
+        files, (0, 0)
+    )
+    with lake.writing():
+        assert len(tree(lake.store, "_tables/silver/x/date=1970-01-01")) == 1, (
+            "what is replaced is swept, copies and all"
+        )
+    write_deltalake(
+        place(lake, "silver/x"), pa.table({"n": [7]}), mode="append", schema_mode="merge", storage_options=OPTIONS
+    )
+    with pytest.raises(LakeError, match="has a transaction that wirelake did not write"):
+        publish(lake)
+    assert drop(lake) == ["gold/open", "silver/x"] and numbers(lake, "silver/x") == [1, 2]
+    left = tree(lake.store, "_tables")
+    assert [path for path in left if "/_delta_log/" in path or path.removeprefix("_tables/") in files] == []
+
+
+OPTIONS = {"aws_allow_http": "true"}
+
+
+def place(lake: Lake, table: str) -> str:
+    return f"s3://{lake.store.root}/_tables/{table}"
+
+
+def published(lake: Lake, table: str, **options: int) -> list[int]:
+    rows = DeltaTable(place(lake, table), storage_options=OPTIONS, **options).to_pyarrow_table()  # type: ignore[arg-type]
+    return sorted(rows.column("n").to_pylist())
 
 
 def test_a_place_is_written_in_several_ways(tmp_path: Path) -> None:

@@ -240,7 +240,7 @@ def configure_verb(place: str, buckets: int | None, grace: float | None) -> None
 @click.option("--drop", "is_dropped", is_flag=True, help="Publish no longer: delete the logs of the Delta tables.")
 @quiet_option
 def delta_verb(place: str, is_dropped: bool, quiet: bool) -> None:
-    """Publish the tables as Delta tables: LAKE/_tables/gold/exchanges and so on. Files are not copied.
+    """Publish the tables as Delta tables: LAKE/_tables/gold/exchanges and so on. Files are not copied, except on S3.
 
     Run it again after commits, as often as you like: it adds and removes what changed, one transaction per table, which
     names the commit of the lake. It may run while another run writes. Removed files stay until the next publication,

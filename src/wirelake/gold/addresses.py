@@ -1,12 +1,14 @@
 """gold/addresses: what happened at each topic, service, path or queue in each minute.
 
-A pure function of the messages and exchanges of whole minutes: a minute that gets more rows is made anew from all of
-them. Messages count in the minute of their ``ts``, exchanges in that of their ``request_ts``.
+A pure function of the messages and exchanges of whole minutes. Messages count in the minute of their ``ts``, exchanges
+in that of their ``request_ts``. What was counted of a minute can be kept (``MinuteCarry``) and counted on: the rows are
+those that counting everything at once gives, percentiles included.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -47,25 +49,46 @@ _RANKS = {"p50_us": 50, "p95_us": 95, "p99_us": 99, "max_us": 100}
 _OUTCOMES = {"errors": "error", "timeouts": "timeout"}
 _MINUTE_BITS = 32
 """Enough for the minutes of the next 8000 years."""
+_MINUTE_MASK = (1 << _MINUTE_BITS) - 1
 DENSE = 4
 """Numbers that may occur, for each that does: if there are more, they are looked up by hash."""
 
 
-class Counts(NamedTuple):
-    """Rows of gold/addresses, and how many requests of each address had which latency (LATENCIES)."""
+@dataclass
+class MinuteCarry:
+    """All that was counted of one minute: enough to go on counting, and for exact percentiles."""
 
-    rows: pa.Table
+    minute: int
+    """Since 1970."""
+    names: pa.Table
+    """``protocol`` and ``address``; ``place`` below is the number of a row of it."""
+    connections: list[str]
+    outcomes: list[str]
+    messages: pa.Table
+    """TALLY by address and connection: ``sum`` is that of the bytes."""
+    exchanges: pa.Table
+    """TALLY by address and outcome."""
     latencies: pa.Table
+    """LATENCY of each exchange that has one, sorted."""
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that lead nowhere: a carry may come from a stranger."""
+        if not 0 <= self.minute < 1 << _MINUTE_BITS or self.names.schema.names != ["protocol", "address"]:
+            raise ValueError("it is not of a minute")
+        kinds = {"messages": (TALLY, self.connections), "exchanges": (TALLY, self.outcomes), "latencies": (LATENCY, ())}
+        for name, (schema, known) in kinds.items():
+            table = getattr(self, name)
+            limits = {"place": self.names.num_rows, "kind": len(known)}
+            if table.schema != schema or any(table.column(column).null_count for column in schema.names):
+                raise ValueError(f"it has no {name}")
+            for column in limits.keys() & set(schema.names):
+                values = integers(table.column(column))
+                if len(values) and not 0 <= values.min() <= values.max() < limits[column]:
+                    raise ValueError(f"its {name} have a {column} that is not there")
 
 
-def count_addresses(messages: Iterable[pa.RecordBatch], exchanges: Iterable[pa.RecordBatch]) -> Counts:
-    """Return one row per address and minute; read only ``MESSAGE_COLUMNS`` and ``EXCHANGE_COLUMNS``, batch by batch."""
-    counted = _Counted()
-    for batch in messages:
-        counted.add_messages(batch)
-    for batch in exchanges:
-        counted.add_exchanges(batch)
-    return Counts(counted.rows(), counted.latencies())
+TALLY = pa.schema([("place", pa.int32()), ("kind", pa.int32()), ("rows", pa.int64()), ("sum", pa.int64())])
+LATENCY = pa.schema([("place", pa.int32()), ("latency_us", pa.int64())])
 
 
 # --- latencies of all minutes
@@ -169,8 +192,11 @@ class _Cells(NamedTuple):
         return (self.numbers[cell // self.minutes] << _MINUTE_BITS) + self.minute + cell % self.minutes
 
 
-class _Counted:
-    """A cell is an address in a minute: the number of the address, then that of the minute."""
+class AddressCounts:
+    """Counts messages and exchanges by address and minute, batch by batch.
+
+    A cell is an address in a minute: the number of the address, then that of the minute.
+    """
 
     def __init__(self) -> None:
         self._places = _Places()
@@ -180,16 +206,71 @@ class _Counted:
         self._latencies: list[tuple[Ints, Ints]] = []
 
     def add_messages(self, batch: pa.RecordBatch) -> None:
+        """Take a batch of silver/messages; only ``MESSAGE_COLUMNS`` are read."""
         cells = self._cells(batch, "ts")
         self._spoken.add(_total(cells, batch.column("connection"), self._connections, batch.column("length")))
 
     def add_exchanges(self, batch: pa.RecordBatch) -> None:
+        """Take a batch of gold/exchanges; only ``EXCHANGE_COLUMNS`` are read."""
         cells = self._cells(batch, "request_ts")
         self._asked.add(_total(cells, batch.column("outcome"), self._outcomes))
         latency = batch.column("latency_us")
         if latency.null_count < len(latency):
             timed = valid(latency)[cells.used]
             self._latencies.append((cells.known_as(cells.cell[timed]), integers(latency)[cells.used][timed]))
+
+    def add_carry(self, carry: MinuteCarry) -> None:
+        """Take what was counted of a minute before."""
+        protocols, protocol = coded(carry.names.column("protocol"))
+        texts = arrays.joined(carry.names.column("address"))
+        numbers = np.zeros(len(texts), np.int64)
+        for said in range(len(protocols)):
+            there = np.flatnonzero(protocol == said)
+            numbers[there] = self._numbers(protocols[said].as_py(), texts.take(pa.array(there)))
+        cells = (numbers << _MINUTE_BITS) + carry.minute
+        for sums, tally, names, known in (
+            (self._spoken, carry.messages, carry.connections, self._connections),
+            (self._asked, carry.exchanges, carry.outcomes, self._outcomes),
+        ):
+            place, kind, rows, total = (integers(column) for column in tally.columns)
+            sums.add(_Total(cells[place], _numbered(pa.array(names, pa.string()), known)[kind], rows, total))
+        place, latency = (integers(column) for column in carry.latencies.columns)
+        self._latencies.append((cells[place], latency))
+
+    def minutes(self) -> list[int]:
+        """Return the minutes that have something, since 1970."""
+        cells = np.concatenate([self._spoken.total().cells, self._asked.total().cells])
+        return [int(minute) for minute in np.unique(cells & _MINUTE_MASK)]
+
+    def carry(self, minute: int) -> MinuteCarry:
+        """Return what was counted of a minute."""
+        spoken, asked = (_of_minute(sums.total(), minute) for sums in (self._spoken, self._asked))
+        cells, latency = self._all_latencies()
+        here = np.flatnonzero(cells & _MINUTE_MASK == minute)
+        here = here[np.lexsort((latency[here], cells[here]))]
+        used = np.unique(np.concatenate([spoken.cells, asked.cells]))
+        names = [self._places.names[number] for number in (used >> _MINUTE_BITS).tolist()]
+        columns = [[one[column] for one in names] for column in (0, 1)]
+        connections, messages = _tally(spoken, used, self._connections)
+        outcomes, exchanges = _tally(asked, used, self._outcomes)
+        made = {"place": pa.array(np.searchsorted(used, cells[here])), "latency_us": pa.array(latency[here])}
+        return MinuteCarry(
+            minute,
+            pa.table([pa.array(texts, pa.string()) for texts in columns], ["protocol", "address"]),
+            connections,
+            outcomes,
+            messages,
+            exchanges,
+            arrays.table_of(LATENCY, made),
+        )
+
+    def _all_latencies(self) -> tuple[Ints, Ints]:
+        """Return the cells and the latencies of all exchanges that have one."""
+        if len(self._latencies) != 1:
+            nothing: Ints = np.zeros(0, np.int64)
+            cells = np.concatenate([nothing, *(cells for cells, _ in self._latencies)])
+            self._latencies = [(cells, np.concatenate([nothing, *(values for _, values in self._latencies)]))]
+        return self._latencies[0]
 
     def _cells(self, batch: pa.RecordBatch, time: str) -> _Cells:
         protocols, protocol = coded(batch.column("protocol"))
@@ -214,6 +295,7 @@ class _Counted:
         )
 
     def rows(self) -> pa.Table:
+        """Return ADDRESSES of all minutes, sorted by minute, protocol and address."""
         spoken, asked = self._spoken.total(), self._asked.total()
         cells = np.union1d(spoken.cells, asked.cells)
 
@@ -225,7 +307,7 @@ class _Counted:
         found: dict[str, Any] = {
             "protocol": pa.array([protocol for protocol, _ in names], pa.string()),
             "address": pa.array([address for _, address in names], pa.string()),
-            "minute": pa.array((cells & ((1 << _MINUTE_BITS) - 1)) * MINUTE_US),
+            "minute": pa.array((cells & _MINUTE_MASK) * MINUTE_US),
             "messages": by_cell(spoken, spoken.rows),
             "bytes": by_cell(spoken, spoken.sums),
             "fan_out": by_cell(spoken, np.ones(len(spoken.cells))),
@@ -243,9 +325,8 @@ class _Counted:
         """Return LATENCIES of all minutes together."""
         asked = self._asked.total()
         requests = np.bincount(asked.cells >> _MINUTE_BITS, asked.rows, len(self._places.names)).astype(np.int64)
-        nothing: Ints = np.zeros(0, np.int64)
-        address = np.concatenate([nothing, *(cells >> _MINUTE_BITS for cells, _ in self._latencies)])
-        latency = np.concatenate([nothing, *(values for _, values in self._latencies)])
+        cells, latency = self._all_latencies()
+        address = cells >> _MINUTE_BITS
         pairs, counts = np.unique((address << 32) + _bands(latency), return_counts=True)
         silent = requests - np.bincount(address, minlength=len(requests))
         some = np.flatnonzero(silent)
@@ -263,9 +344,8 @@ class _Counted:
 
     def _percentiles(self, cells: Ints) -> dict[str, pa.Array]:
         """Return exact percentiles: of the sorted latencies of a cell, the value at the nearest rank."""
-        nothing: Ints = np.zeros(0, np.int64)
-        where = np.searchsorted(cells, np.concatenate([nothing, *(one for one, _ in self._latencies)]))
-        latency = np.concatenate([nothing, *(values for _, values in self._latencies)])
+        timed, latency = self._all_latencies()
+        where = np.searchsorted(cells, timed)
         order = np.lexsort((latency, where))
         counts = np.bincount(where, minlength=len(cells))
         starts = np.cumsum(counts) - counts
@@ -300,6 +380,24 @@ def _total(cells: _Cells, kinds: pa.Array, known: dict[str, int], values: pa.Arr
     return _Total(cells.known_as(pairs // wide), _numbered(names, known)[pairs % wide], rows, sums)
 
 
+def _of_minute(total: _Total, minute: int) -> _Total:
+    here = np.flatnonzero(total.cells & _MINUTE_MASK == minute)
+    return _Total(*(column[here] for column in total))
+
+
+def _tally(total: _Total, cells: Ints, known: dict[str, int]) -> tuple[list[str], pa.Table]:
+    """Return the kinds that occur, and TALLY with places among these cells and those kinds."""
+    kinds = np.unique(total.kinds)
+    names = list(known)
+    made = {
+        "place": pa.array(np.searchsorted(cells, total.cells)),
+        "kind": pa.array(np.searchsorted(kinds, total.kinds)),
+        "rows": pa.array(total.rows),
+        "sum": pa.array(total.sums),
+    }
+    return [names[kind] for kind in kinds.tolist()], arrays.table_of(TALLY, made)
+
+
 def _renumbered(numbers: Ints, size: int) -> tuple[Ints, Ints]:
     """Return the different numbers, all below ``size``, and the place of each row's among them."""
     if size > DENSE * len(numbers):
@@ -314,6 +412,7 @@ class _Sums:
     AT_ONCE = 1 << 20
 
     def __init__(self) -> None:
+        self._sum: _Total | None = None
         self._parts: list[_Total] = []
         self._waiting = 0
 
@@ -321,14 +420,21 @@ class _Sums:
         self._parts.append(counted)
         self._waiting += len(counted.cells)
         if self._waiting > self.AT_ONCE:
-            self._parts, self._waiting = [self.total()], 0
+            self.total()
 
     def total(self) -> _Total:
-        if not self._parts:
-            return _Total(*(np.zeros(0, np.int64) for _ in _Total._fields))
-        cells, kinds, rows, sums = (np.concatenate(column) for column in zip(*self._parts, strict=True))
-        wide = int(kinds.max(initial=0)) + 1
-        cell, place = arrays.numbered(cells)
-        pairs, which = arrays.numbered(place * wide + kinds)
-        rows, sums = (np.bincount(which, one, len(pairs)).astype(np.int64) for one in (rows, sums))
-        return _Total(cell[pairs // wide], pairs % wide, rows, sums)
+        if self._parts or self._sum is None:
+            self._sum = _added([*([] if self._sum is None else [self._sum]), *self._parts])
+            self._parts, self._waiting = [], 0
+        return self._sum
+
+
+def _added(parts: list[_Total]) -> _Total:
+    if not parts:
+        return _Total(*(np.zeros(0, np.int64) for _ in _Total._fields))
+    cells, kinds, rows, sums = (np.concatenate(column) for column in zip(*parts, strict=True))
+    wide = int(kinds.max(initial=0)) + 1
+    cell, place = arrays.numbered(cells)
+    pairs, which = arrays.numbered(place * wide + kinds)
+    rows, sums = (np.bincount(which, one, len(pairs)).astype(np.int64) for one in (rows, sums))
+    return _Total(cell[pairs // wide], pairs % wide, rows, sums)

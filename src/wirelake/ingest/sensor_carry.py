@@ -60,6 +60,8 @@ class CarryOf:
             name.removeprefix(self._prefix): path for name, path in known.items() if name.startswith(self._prefix)
         }
         self.next: dict[str, StagedFile | None] = {}
+        self.staying: set[str] = set()
+        """What is known and stays as it is."""
         self.sensor = self._sensor(sensor)
 
     def _sensor(self, name: str) -> SensorCarry:
@@ -82,5 +84,6 @@ class CarryOf:
         """Return what the next commit records, by its name in the lake, where the carry has these names at ``present``;
         what is not handed on is dropped.
         """
-        old = {name for name in present if name.startswith(self._prefix)}
+        staying = {f"{self._prefix}{name}" for name in self.staying}
+        old = {name for name in present if name.startswith(self._prefix)} - staying
         return dict.fromkeys(old) | {f"{self._prefix}{name}": file for name, file in self.next.items() if file}

@@ -25,7 +25,7 @@ from .stages import DECODE, GOLD, INDEX, TOTALS, Chain, Stages, Waiting
 from .tasks import StepSettings
 from .tasks import gold as gold_tasks
 from .tasks import transactions as transaction_tasks
-from .tasks.addresses import address_tasks, counted_anew, hours_of
+from .tasks.addresses import AddressesResult, Open, Sources, kept_of, minute_of
 from .tasks.decode import DecodeResult, DecodeTask
 from .tasks.gold import Bucket, GoldResult, GoldTask
 from .tasks.index import CapturesEnd, IndexResult, IndexTask
@@ -182,9 +182,10 @@ class SensorStep:
         """Transactions and addresses need all connections, and not each other."""
         parts = list(self._parts(settings, gold, known))
         known_until = self._known_until(gold)
+        still_open = Open(known_until, frozenset().union(*(result.open_minutes for result in gold)))
         following = [TransactionsTask(settings, tuple(group), known_until) for group in self._grouped(parts)]
         # Addresses of an hour are one task, the longest of all: the others run beside it.
-        counting = self._count_addresses(settings) if is_last else []
+        counting = self._count_addresses(settings, still_open) if is_last else []
         futures = self._stages.submit_all(TOTALS, following, [task.rows for task in following])
         done = yield [*futures, *counting]
         followed: list[TransactionsResult] = done[: len(futures)]
@@ -192,9 +193,8 @@ class SensorStep:
             self.files += result.files
             self.plan.carry.next.update(result.carry)
             self.report.transactions.update(result.outcomes)
-        for counted in done[len(futures) :]:
-            self.files += counted.files
-            self.latencies += counted.latencies
+        if is_last:
+            self._take_counted(done[len(futures) :], settings, still_open)
 
     def _known_until(self, gold: list[GoldResult]) -> int | None:
         """Return until when all connections are known: one whose bytes are pending may take part in any transaction."""
@@ -211,14 +211,32 @@ class SensorStep:
             if calls or moves or carry is not None:
                 yield Part(number, calls, moves, carry)
 
-    def _count_addresses(self, settings: StepSettings) -> list[Future[Any]]:
-        """Count the hours again of which there is something new, or of which something was taken away."""
-        counted = [file for file in self._kept if file.table == "gold/addresses"]
-        hours, again = counted_anew(hours_of([*self.files, *self.removed]), counted)
-        self.removed += again
-        parallelism = self._stages.runner.parallelism
-        tasks = address_tasks(settings, self._kept, self.files, hours, parallelism)
+    def _count_addresses(self, settings: StepSettings, still_open: Open) -> list[Future[Any]]:
+        """Add what is new to the minutes that it is of."""
+        sources = Sources(self.files, self.removed, self._kept, self._carried_minutes())
+        tasks = sources.tasks(settings, still_open, self._stages.runner.parallelism)
         return self._stages.submit_all(TOTALS, tasks, [1] * len(tasks))
+
+    def _carried_minutes(self) -> dict[int, str]:
+        """Return the paths of what was counted. A rebuild replaces rows that it has, and counts anew."""
+        if self.plan.since is not None:
+            return {}
+        found = ((minute_of(name), path) for name, path in self.plan.carry.known.items())
+        return {minute: path for minute, path in found if minute is not None}
+
+    def _take_counted(self, counted: Sequence[AddressesResult], settings: StepSettings, still_open: Open) -> None:
+        made: dict[str, StagedFile] = {}
+        carried = {} if settings.final else self._carried_minutes()
+        for result in counted:
+            self.files += result.files
+            self.removed += result.removed
+            self.latencies += result.latencies
+            made |= result.carry
+            carried = {minute: path for minute, path in carried.items() if minute not in result.counted}
+        carried = {minute: path for minute, path in carried.items() if still_open.has(minute)}
+        carry = self.plan.carry
+        carry.staying, handed_on = kept_of(carried, made, self._lake.store)
+        carry.next.update({name: made[name] for name in handed_on})
 
     def _grouped(self, units: Sequence[Any]) -> list[list[Any]]:
         return grouped(units, [unit.rows for unit in units], self._stages.runner.parallelism)

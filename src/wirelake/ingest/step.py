@@ -20,6 +20,7 @@ from .sensor_step import SensorStep
 from .sensors import place_of, sensor_key
 from .stages import DECODE, Progress, Stages
 from .tasks import StepSettings
+from .tasks.addresses import minute_of
 
 SLOWEST = 5
 """Addresses that a report names."""
@@ -127,7 +128,12 @@ class Step:
         begun = [one for one in read if one.origin not in known and place_of(one) is not None]
         if begun and known:
             after = max(known.values())
-            carry = {name: path for name, path in self.lake.carry().items() if name.startswith(f"{key}.")}
+            # Whoever goes back counts minutes anew.
+            carry = {
+                name: path
+                for name, path in self.lake.carry().items()
+                if name.startswith(f"{key}.") and minute_of(name.removeprefix(f"{key}.")) is None
+            }
             kept = [*kept, Kept(self.lake.number(), after.first_us, after.name, carry)]
         return kept[-KEPT:]
 

@@ -35,9 +35,11 @@ COMMIT_BYTES = 4 << 30
 TIMES = ("ts", "request_ts", "first_ts", "minute")
 """The column by which a table is dated and sorted: the first of these that it has."""
 REPLACED_BY_COMMITS = "gold/open"
-COUNTED_BY_HOUR = "gold/addresses"
-"""Its files are replaced hour by hour while their hours may still change, so the newest dates are left alone."""
+COUNTED_BY_MINUTE = "gold/addresses"
+"""Its files are replaced while their minutes may still change: in the newest dates those of an hour are merged, when it
+is over."""
 NEWEST_DATES = 2
+HOUR_US = 3_600_000_000
 Say = Callable[[str], None]
 
 
@@ -103,14 +105,33 @@ def find_groups(run: Run, tables: Collection[str] | None, target_bytes: int, min
     for table in lake.tables() if tables is None else sorted(tables):
         if table == REPLACED_BY_COMMITS:
             continue
-        together: dict[tuple[str, str, int], list[StagedFile]] = defaultdict(list)
+        together: dict[tuple[str, str, int, int], list[StagedFile]] = defaultdict(list)
         files = [file for file in lake.files(table) if "-open-" not in file.name]
-        recent = sorted({file.partition for file in files})[-NEWEST_DATES:] if table == COUNTED_BY_HOUR else []
+        hour_of = _hours_apart(files) if table == COUNTED_BY_MINUTE else (lambda file: 0)
         for file in files:
-            if file.bytes < target_bytes // 2 and file.partition not in recent:
-                together[file.partition, file.sensor, bisect_left(borders, file.commit)].append(file)
+            if file.bytes < target_bytes // 2 and (hour := hour_of(file)) is not None:
+                together[file.partition, file.sensor, hour, bisect_left(borders, file.commit)].append(file)
         for key in sorted(together):
             yield from _groups(together[key], target_bytes, min_files)
+
+
+def _hours_apart(files: Sequence[StagedFile]) -> Callable[[StagedFile], int | None]:
+    """Return what tells apart files of counted minutes that are not merged with each other: None for those that may
+    still be replaced."""
+    recent = sorted({file.partition for file in files})[-NEWEST_DATES:]
+    newest: dict[str, int] = {}
+    for file in files:
+        newest[file.sensor] = max(newest.get(file.sensor, 0), file.max_ts or 0)
+
+    def hour_of(file: StagedFile) -> int | None:
+        if file.partition not in recent:
+            return 0
+        if file.min_ts is None or file.max_ts is None or file.max_ts > newest[file.sensor] - HOUR_US:
+            return None
+        first, last = file.min_ts // HOUR_US, file.max_ts // HOUR_US
+        return first if first == last else None
+
+    return hour_of
 
 
 def _groups(files: list[StagedFile], target_bytes: int, min_files: int) -> Iterator[Group]:

@@ -1,6 +1,7 @@
 """Publish the tables of a lake as Delta tables, for engines that read those.
 
-``_tables/gold/exchanges`` is a Delta table: its log names the files that lie there, so nothing is copied. A publication
+``_tables/gold/exchanges`` is a Delta table: its log names the files that lie there, so nothing is copied. On S3, where
+a file has no second name, the store copies it there; when a commit removes it, it moves over its copy. A publication
 compares the files of the last commit with those of the log and writes the difference as one transaction per table: what
 ingest, compaction, expiry and rebuilds added and removed. Columns that came are a transaction before it. Each
 transaction names our commit. A publication is repeated without harm, runs beside a writer, and costs a commit nothing.
@@ -23,6 +24,7 @@ import pyarrow as pa
 
 from ..errors import LakeError
 from .compaction import TIMES
+from .fence import is_s3, s3_options
 from .lake import Lake
 from .layout import hidden
 from .lock import locked
@@ -54,6 +56,7 @@ def publish(lake: Lake) -> Published:
     with _one_at_a_time(lake):
         lake = lake.snapshot()
         done = Published(lake.number())
+        _copy(lake)
         for table in sorted({*lake.tables(), *_published_tables(lake)}):
             done.tables[table] = _Table(lake, table).publish()
         note_publication(lake.store, done.commit, datetime.now(UTC) - lake.grace)
@@ -68,13 +71,28 @@ def drop(lake: Lake) -> list[str]:
         lake.store.delete(PUBLISHED)
         for table in tables:
             lake.store.delete_tree(f"{hidden(table)}/_delta_log")
+            if not lake.store.links:
+                lake.store.delete_all([hidden(path) for path in lake.paths(table)])
     return tables
 
 
 def _check(lake: Lake) -> None:
-    if not lake.store.links:
+    if not lake.store.links and not is_s3(lake.store):
         reason = "cannot be published: its store has no hard links, by which published files outlive a commit"
-        raise LakeError(lake.path, reason)
+        raise LakeError(lake.path, f"{reason}; on S3 it can, because the store copies them")
+
+
+def _copy(lake: Lake) -> None:
+    """Copy files that have no second name to where the log names them, if they are not there yet."""
+    store = lake.store
+    if store.links:
+        return
+    wanted = {hidden(path): path for table in lake.tables() for path in lake.paths(table)}
+    there = store.sizes(wanted)
+    gone = store.copy_all((path, target) for target, path in wanted.items() if target not in there)
+    lost = set(gone) - set(store.sizes(gone))  # what a commit has removed meanwhile is there now
+    if lost:
+        raise LakeError(store.show(min(lost)), "is gone: its grace period was over while it was published; try again")
 
 
 @contextmanager
@@ -100,11 +118,12 @@ class _Table:
         from deltalake import DeltaTable
 
         self._lake, self._name = lake, table
-        self._place = lake.store.full(hidden(table))
+        self._place, self._options = _place(lake, hidden(table))
         self._shown = lake.store.show(hidden(table))
         self._files = {file.path.removeprefix(f"{table}/"): file for file in lake.files(table)}
         with self._errors():
-            self._known = DeltaTable(self._place) if DeltaTable.is_deltatable(self._place) else None
+            is_there = DeltaTable.is_deltatable(self._place, self._options)
+            self._known = DeltaTable(self._place, storage_options=self._options) if is_there else None
 
     def publish(self) -> dict[str, Any]:
         self._refuse_others()
@@ -168,6 +187,7 @@ class _Table:
                 partition_by=dates,
                 name=self._name,
                 commit_properties=noted,
+                storage_options=self._options,
             )
         else:
             dropped = [
@@ -178,7 +198,7 @@ class _Table:
             self._known.create_write_transaction(
                 [*adds, *dropped], "append", self._known.schema(), dates or None, commit_properties=noted
             )
-        self._known = DeltaTable(self._place)
+        self._known = DeltaTable(self._place, storage_options=self._options)
 
     def _grow(self, schema: pa.Schema, noted: Any) -> None:
         """Add columns, and fields of nested ones, that the log does not know: for the library a transaction apart."""
@@ -189,7 +209,7 @@ class _Table:
         new = [field for field in Schema.from_arrow(schema).fields if known.get(field.name) != field]
         if new:
             self._known.alter.add_columns(new, commit_properties=noted)
-            self._known = DeltaTable(self._place)
+            self._known = DeltaTable(self._place, storage_options=self._options)
 
     def _schema(self) -> pa.Schema:
         """Return the columns of the table: those that it had, and those of its files."""
@@ -207,6 +227,17 @@ class _Table:
             yield
         except (DeltaError, OSError, pa.ArrowException) as error:
             raise LakeError(self._shown, f"cannot be published: {str(error).splitlines()[0]}") from error
+
+
+def _place(lake: Lake, path: str) -> tuple[str, dict[str, str]]:
+    """Return where a table is for deltalake, and how it reaches its store."""
+    place = lake.store.full(path)
+    if not is_s3(lake.store):
+        return place, {}
+    options = s3_options(lake.store.shown)
+    client = options.pop("client_options", {})
+    named = {name: str(value) for name, value in {**options, **client}.items()}
+    return f"s3://{place}", {f"aws_{name}" if name != "allow_http" else name: value for name, value in named.items()}
 
 
 def _values(partition: str) -> dict[str, str | None]:

@@ -18,7 +18,7 @@ MAX_BYTES = 64 << 20
 
 def create(store: Store, path: str, data: bytes) -> bool:
     """Publish a file; False if somebody else has published one of this name."""
-    if not store.shown.startswith("s3:"):
+    if not is_s3(store):
         if store.has_objects and store.kind(path):
             return False
         store.publish(path, data)
@@ -36,6 +36,10 @@ def create(store: Store, path: str, data: bytes) -> bool:
     return True
 
 
+def is_s3(store: Store) -> bool:
+    return store.shown.startswith("s3:")
+
+
 def _bucket(store: Store) -> tuple[Any, Any]:
     try:
         import obstore
@@ -44,10 +48,10 @@ def _bucket(store: Store) -> tuple[Any, Any]:
         reason = "writing to S3 needs obstore, for commits that nobody overwrites: pip install 'wirelake[s3]'"
         raise LakeError(store.shown, reason) from None
     with errors(store.shown, "cannot be opened"):
-        return obstore, S3Store(store.root.partition("/")[0], **_options(store.shown))
+        return obstore, S3Store(store.root.partition("/")[0], **s3_options(store.shown))
 
 
-def _options(uri: str) -> dict[str, Any]:
+def s3_options(uri: str) -> dict[str, Any]:
     """Return what a URI says of its store; the rest is taken from the environment, as pyarrow does."""
     import os
 

@@ -219,6 +219,19 @@ class Store:
         self._each(lambda pair: self.move(*pair), moves)
         self.sync_directories(target for _, target in moves)
 
+    def copy_all(self, pairs: Iterable[tuple[str, str]]) -> list[str]:
+        """Copy files, in the store itself where that has a way; return the targets whose source is gone."""
+
+        def copy(pair: tuple[str, str]) -> str:
+            with errors(self.show(pair[1]), "cannot be written"):
+                try:
+                    self.files.copy_file(*self.full_paths(pair))
+                except FileNotFoundError:
+                    return pair[1]
+            return ""
+
+        return [target for target in self._each(copy, list(pairs)) if target]
+
     def link_all(self, pairs: Iterable[tuple[str, str]]) -> None:
         """Give files a second name, and make it durable; replace a file of that name. Local file systems only."""
         links = list(pairs)

@@ -23,7 +23,7 @@ from .resolve import frames, size_of
 
 TRANSPORTS = {"tcp": ("tcp.port", "ports", "TCP ports"), "tls": ("tls.port", "tls_ports", "TLS ports")}
 CHARSETS = ("utf-8", "gbk", "gb18030", "euc-kr", "iso-8859-1", "iso-8859-15", "windows-1251", "windows-1252")
-OWN_PREFERENCES = ("ports", "tls_ports", "any_port")
+OWN_PREFERENCES = ("ports", "tls_ports", "any_port", "resume")
 OWN_FIELDS = (
     ("malformed.rule", "string", "the rule that is broken"),
     ("malformed.path", "string", "the field that breaks it"),

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ...capture.quarantine import QUARANTINE
+from ...gold.addresses import MINUTE_US
 from ...gold.arrays import taken
 from ...gold.branch_events import EVENTS, WORK, part_of
 from ...gold.connections import CONNECTIONS
@@ -73,6 +75,8 @@ class GoldResult:
     moves: dict[int, StagedFile] = field(default_factory=dict)
     known_until_us: int | None = None
     """Until when all connections are known; None: to the end."""
+    open_minutes: set[int] = field(default_factory=set)
+    """Those with requests that are not decided."""
     violations: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
 
@@ -113,6 +117,7 @@ class _Gold:
         if not final:
             for rows in self.steps.open():
                 self.attempt.table("gold/open", OPEN, dated_by=None).write(rows)
+                self.result.open_minutes |= _minutes_of_requests(rows)
             self._know_until(self.steps.known_until())
             name = carry_name(bucket.number)
             self.result.carry[name] = self.attempt.stage_bytes(name, pack(self.steps.carry()))
@@ -167,6 +172,11 @@ class _Gold:
         if rows.num_rows:
             self.attempt.table("gold/exchanges", EXCHANGES, dated_by="request_ts").write(rows)
             count_outcomes(rows, self.result.outcomes)
+
+
+def _minutes_of_requests(rows: pa.Table) -> set[int]:
+    times = rows.column("since_ts").filter(pc.equal(rows.column("kind"), "request")).cast(pa.int64()).drop_null()
+    return set(np.unique(times.to_numpy() // MINUTE_US).tolist())
 
 
 def _together(shares: Iterable[dict[str, StagedFile]]) -> Iterator[list[dict[str, StagedFile]]]:

@@ -166,18 +166,62 @@ end
 
 local MAX_SEARCH = 2 ^ 18
 
+-- The next place from `at` on whose first bytes look like a frame's, where `raw` begins at `base`; nothing if none does.
+local function next_place(choices, raw, base, at)
+    local nearest
+    for _, layout in ipairs(choices) do
+        local place = raw:find(layout.sieve, at - base + 1)
+        -- Behind the last place the bytes of a frame may be cut off.
+        place = place or math.max(at - base + 1, #raw - layout.sieve_width + 2)
+        if place <= #raw then nearest = math.min(nearest or place, place) end
+    end
+    return nearest and base + nearest - 1
+end
+
+-- The end of the whole, clean frame at `at`; nothing if there is none.
+local function clean_end(choices, tvb, pinfo, at, stop)
+    if not follows(choices, tvb, at, stop) then return nil end
+    local layout = reading(tvb, pinfo, at, stop) or readings().fallback
+    local h = attempt(measure, layout, tvb, at, stop)
+    local is_whole = h and at + h.length <= stop and plausible(layout, tvb, at, stop)
+    return is_whole and judge(layout, tvb, at, h) and at + h.length or nil
+end
+
 -- The next position where a whole, clean frame begins and another seems to follow; else the end.
 local function search(tvb, pinfo, from, stop)
-    local choices = choices_of(pinfo)
-    for at = from, math.min(stop - 1, from + MAX_SEARCH) do
-        if follows(choices, tvb, at, stop) then
-            local layout = reading(tvb, pinfo, at, stop) or readings().fallback
-            local h = attempt(measure, layout, tvb, at, stop)
-            if h and at + h.length <= stop and plausible(layout, tvb, at, stop) and judge(layout, tvb, at, h)
-                and follows(choices, tvb, at + h.length, stop) then
-                return at
-            end
-        end
+    if from >= stop then return stop end
+    local choices, last = choices_of(pinfo), math.min(stop, from + MAX_SEARCH)
+    local raw = tvb:raw(from, last - from)
+    local at = next_place(choices, raw, from, from)
+    while at do
+        local behind = clean_end(choices, tvb, pinfo, at, stop)
+        if behind and follows(choices, tvb, behind, stop) then return at end
+        at = next_place(choices, raw, from, at + 1)
     end
     return stop
+end
+
+-- A length may be false: Wireshark cannot tell that its bytes will never come. So a frame is given up whose rest is
+-- missing while several whole, clean frames stand behind its beginning, the last of which ends where the bytes do.
+local FRAMES_BEHIND, MOST_BEHIND = 3, 2 ^ 14
+
+local function frames_behind(choices, tvb, pinfo, at, stop)
+    local count = 0
+    while at and at < stop do
+        at = clean_end(choices, tvb, pinfo, at, stop)
+        count = count + 1
+    end
+    return at and count or 0
+end
+
+-- Where the frames begin that stand behind the beginning of an unfinished one at `at`; nothing if there are none.
+local function resumes(tvb, pinfo, at, stop)
+    if stop - at < 2 or stop - at > MOST_BEHIND then return nil end
+    local choices, from = choices_of(pinfo), at + 1
+    local raw = tvb:raw(from, stop - from)
+    local place = next_place(choices, raw, from, from)
+    while place do
+        if frames_behind(choices, tvb, pinfo, place, stop) >= FRAMES_BEHIND then return place end
+        place = next_place(choices, raw, from, place + 1)
+    end
 end

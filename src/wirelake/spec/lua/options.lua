@@ -27,6 +27,68 @@ local function settle(node, chosen)
     return made
 end
 
+-- ---------------------------------------------------------------- what the first bytes of a frame look like
+
+local function escaped(text)
+    return (text:gsub("[^%w]", "%%%0"))
+end
+
+-- One byte of a whole number, at a place that counts from 1.
+local function byte_of(whole, wire, place)
+    local shift = wire.little and place - 1 or wire.size - place
+    return string.char(math.floor(whole % 2 ^ (8 * wire.size) / 2 ^ (8 * shift)) % 0x100)
+end
+
+-- Any of the bytes that stand at a place of a code.
+local function code_class(layout, wire, place)
+    local known, class = {}, {}
+    for code in pairs(layout.by_code) do known[byte_of(code, wire, place)] = true end
+    for char in pairs(known) do class[#class + 1] = escaped(char) end
+    return "[" .. table.concat(class) .. "]"
+end
+
+-- Zeros where a limit leaves nothing else, then any bytes.
+local function bounded_class(wire, most)
+    local class = ""
+    for place = 1, wire.size do
+        local shift = wire.little and place - 1 or wire.size - place
+        class = class .. (most and not wire.signed and most < 2 ^ (8 * shift) and escaped("\0") or ".")
+    end
+    return class
+end
+
+local sieve_of = {}
+
+function sieve_of.magic(layout, part) return escaped(part.value), #part.value end
+
+function sieve_of.code(layout, part)
+    if part.wire.kind ~= "int" then return nil end
+    local class = ""
+    for place = 1, part.wire.size do class = class .. code_class(layout, part.wire, place) end
+    return class, part.wire.size
+end
+
+function sieve_of.size(layout, part)
+    if part.wire.kind == "int" then return bounded_class(part.wire, part.most), part.wire.size end
+end
+
+sieve_of.head = sieve_of.size
+
+function sieve_of.kept(layout, part) return ("."):rep(part.size), part.size end
+
+-- A pattern for the first bytes, as far as they have a fixed place, and how many it looks at.
+local function make_sieve(layout)
+    local pattern, width = "", 0
+    for _, part in ipairs(layout.frame) do
+        local class, size
+        if sieve_of[part.kind] then class, size = sieve_of[part.kind](layout, part) end
+        if not class then break end
+        pattern, width = pattern .. class, width + size
+    end
+    if width == 0 then return ".", 1 end
+    return pattern, width
+end
+
 local function make_layout(chosen, shown)
     local layout = { frame = settle(FRAME, chosen), messages = settle(MESSAGES, chosen), by_code = {}, shown = shown }
     for _, part in ipairs(layout.frame) do
@@ -44,6 +106,7 @@ local function make_layout(chosen, shown)
             if not row.when and not in_header then message.least = message.least + least(row.wire) end
         end
     end
+    layout.sieve, layout.sieve_width = make_sieve(layout)
     return layout
 end
 

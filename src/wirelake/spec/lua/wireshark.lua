@@ -41,14 +41,37 @@ local function show_settings(root, tvb, at, layout)
     end
 end
 
+-- Shows bytes up to `behind` that are no message, and why.
+local function show_bad(tvb, pinfo, root, at, behind, fault)
+    root:set_len(behind - at)
+    show_fault(root, tvb, at, fault)
+    tell(pinfo, root, "[malformed: " .. fault.rule .. "]")
+    return behind
+end
+
+-- Shows the beginning of a frame that is given up, because its rest will not come; nothing while it may.
+local function give_up(tvb, pinfo, tree, at, layout)
+    local stop = tvb:len()
+    local behind = proto.prefs.resume and resumes(tvb, pinfo, at, stop)
+    if not behind then return nil end
+    local path = layout.size and layout.size.name or ""
+    local fault = { rule = "frame_incomplete", path = path, offset = stop - at }
+    return show_bad(tvb, pinfo, tree:add(proto, tvb(at, behind - at)), at, behind, fault)
+end
+
 -- Shows the frame at `at`; returns where the next one begins, or nothing and how many bytes are missing.
 local function dissect_frame(tvb, pinfo, tree, at)
     local stop = tvb:len()
     local layout, missing = reading(tvb, pinfo, at, stop)
     if not layout then return nil, missing end
     local h, fault = attempt(measure, layout, tvb, at, stop)
-    if not h and not fault then return nil, DESEGMENT_ONE_MORE_SEGMENT end
-    if h and at + h.length > stop then return nil, at + h.length - stop end
+    if not h and not fault then return give_up(tvb, pinfo, tree, at, layout), DESEGMENT_ONE_MORE_SEGMENT end
+    if h and at + h.length > stop then
+        -- While it may yet be given up, every segment is looked at.
+        local behind = give_up(tvb, pinfo, tree, at, layout)
+        local is_short = proto.prefs.resume and stop - at <= MOST_BEHIND
+        return behind, is_short and DESEGMENT_ONE_MORE_SEGMENT or at + h.length - stop
+    end
 
     local behind = h and at + h.length or stop
     local root = tree:add(proto, tvb(at, behind - at))
@@ -71,10 +94,7 @@ local function dissect_frame(tvb, pinfo, tree, at)
 
     -- A bad frame costs itself if another seems to follow; otherwise its length is not believed either.
     if not h or not follows(choices_of(pinfo), tvb, behind, stop) then behind = search(tvb, pinfo, at + 1, stop) end
-    root:set_len(behind - at)
-    show_fault(root, tvb, at, fault)
-    tell(pinfo, root, "[malformed: " .. fault.rule .. "]")
-    return behind
+    return show_bad(tvb, pinfo, root, at, behind, fault)
 end
 
 -- Asks for the rest of the frame at `at`, or says that it cannot be had.
@@ -136,6 +156,9 @@ end
 for _, port in ipairs(PORTS) do
     proto.prefs[port.name] = Pref.range(port.title, port.range, "Ports whose streams are " .. NAME, 65535)
 end
+proto.prefs.resume = Pref.bool(
+    "Resume behind false lengths", true,
+    "Give up a frame whose rest is missing while several whole, clean frames stand behind its beginning")
 proto.prefs.any_port = Pref.bool(
     "Look on any port", false, "Try every TCP stream: one that begins with a whole, clean frame is taken for " .. NAME)
 
