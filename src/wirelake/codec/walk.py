@@ -98,7 +98,7 @@ def find_end(layout: Layout, part: n.Ends, data: Any, start: int, stop: int, hea
     reader.is_open = True
     if isinstance(data, memoryview):
         data, start, stop = bytes(data[start:stop]), 0, stop - start
-    reader.data = data
+    reader.data, reader.origin = data, start
     limit = start + part.most
     reader.at, reader.end = start + header.payload, min(stop, limit)
     try:
@@ -138,6 +138,8 @@ class Reader:
         self.layout = self.whole = layout
         self.trace = trace
         self.data = b""
+        self.origin = 0
+        """Where the frame begins in the data."""
         self.at = 0
         self.end = 0
         self.name = ""
@@ -399,7 +401,7 @@ class Reader:
             given = self._numeral(wire.wire, path)
         else:
             given = read_int(wire.wire, self._take(wire.wire.size, path, "int_fits"), 0)
-        begin = self.begun[wire.since] if wire.since else 0
+        begin = self.begun[wire.since] if wire.since else self.origin
         wanted = SUMS[wire.kind](self.data[begin:at])
         self._see(path, at, wire.wire.size, given, f"{wire.kind} of bytes {begin}..{at - 1}")
         if given != wanted:

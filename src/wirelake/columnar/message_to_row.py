@@ -59,10 +59,11 @@ def row_of(message: Any, wanted: frozenset[str] | None = None) -> dict[str, Any]
 
 
 def _cell(column: Column, value: Any, path: str, raw_text: dict[str, bytes], layout: Layout) -> Any:
+    is_absent = value is None and (not column.free or isinstance(column.wire, n.Choice))
+    if is_absent:
+        return None
     if column.free:
         return render(value, column, layout)
-    if value is None:
-        return None
     match column.kind:
         case "struct":
             return _struct(column, value, path, raw_text, layout)
