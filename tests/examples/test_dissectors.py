@@ -66,7 +66,7 @@ def test_streams_are_the_same_however_segments_cut_them(stem: str, tsharks: dict
             compare(event.message, frame)
 
 
-@pytest.mark.parametrize("stem", ["modbus_tcp", "mqtt", "resp2"])
+@pytest.mark.parametrize("stem", ["mqtt", "resp2"])
 def test_requests_and_replies_name_the_packets_of_each_other(
     stem: str, tmp_path: Path, tsharks: dict[str, Tshark]
 ) -> None:
