@@ -96,6 +96,8 @@ class _Writer:
                 case n.Size(wire=wire) | n.Head(wire=wire):
                     patches.append((part, len(out)))
                     out += bytes(wire.size)
+                case n.Code(wire=n.Int() as wire) if not (self.layout.beginnings or self.layout.takes_any):
+                    out += self._int_bytes(wire, self.node.codes[0], "")
                 case n.Code():
                     out += self._code(part)
                 case n.Kept(name=name):
@@ -315,7 +317,8 @@ class _Writer:
                     raise EncodeError(detail, rule="field_missing", path=left_out)
             elif isinstance(field.when, n.IfLeft):
                 left_out = field.key
-            self._fill(field, value, begun, apart)
+            if apart:
+                self._fill(field, value, begun, apart)
         if has_head and self.head_end is None:
             self.head_end = len(self.out)
         return bytes(self.out)
@@ -504,7 +507,8 @@ class _Writer:
                 or getattr(value, field.name) is not None
             ):
                 self._write(field.wire, getattr(value, field.name), prefix + field.key)
-            self._fill(field, getattr(value, field.name, None), begun, apart)
+            if apart:
+                self._fill(field, getattr(value, field.name, None), begun, apart)
         self.record = outer
 
     def _int_bytes(self, wire: n.Int, value: Any, path: str) -> bytes:

@@ -110,7 +110,7 @@ def _measure(layout: Layout, data: Buffer, start: int, end: int) -> Header:
                     _read_further_code(layout, part, data, start, at, available, header)
                     at += size_of(wire)
             case n.Code(name=name, wire=wire, early=early):
-                if n.OTHER in layout.by_code:
+                if layout.takes_any:
                     header.kept = (header.kept or {}) | {name: at}
                 if early or layout.place:
                     _need(at + code_width(wire), available, name, at)

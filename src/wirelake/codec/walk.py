@@ -108,7 +108,7 @@ def find_end(layout: Layout, part: n.Ends, data: Any, start: int, stop: int, hea
         node = reader._message_node(header)
         header.code_at = at
         reader.code = node.code
-        reader.lookups = lookups_of(node)
+        reader.lookups = node.lookups
         in_frame = kept_fields(layout)
         kept = {name: place for name, place in (header.kept or {}).items() if name in node.names}
         values = {name: reader._kept(node.field(name), start + place) for name, place in kept.items()}
@@ -178,7 +178,7 @@ class Reader:
         self._trace_header(header)
         node = self._message_node(header)
         self.name, self.code = node.name, node.code
-        self.lookups = lookups_of(node)
+        self.lookups = node.lookups
         values: dict[str, Any] = {}
         for name, at in (header.kept or {}).items():
             if name in node.names:
@@ -189,7 +189,8 @@ class Reader:
         self._fields(tuple(f for f in node.fields if f.name not in in_frame), values, "")
         self._no_more_words()
         notes = self._finish(node)
-        values = without_lengths(node.fields, values)
+        if node.lengths:
+            values = without_lengths(node.fields, values)
         message = node.cls(**values, wire_length=header.length, notes=notes, layout=self.whole)
         return self._views(node, message)
 
@@ -246,14 +247,13 @@ class Reader:
 
     def _fields(self, fields: tuple[n.Field, ...], values: dict[str, Any], prefix: str) -> None:
         outer, self.scope = self.scope, values
-        begun, self.begun = self.begun, {}
+        begun, self.begun = self.begun, {_BEGIN: self.at}
         for field, spare in zip(fields, spare_bytes(fields), strict=True):
             if field.view_of or field.name in values:
                 continue
             if not self._present(field.when, values):
                 continue
             self.begun[field.name] = self.at
-            self.begun.setdefault(_BEGIN, self.at)
             self.end -= spare
             value = self._value(field.wire, prefix + field.key)
             self.end += spare
@@ -721,16 +721,16 @@ class Reader:
             if node.word == given or (line.fold and node.word.lower() == given.lower()):
                 self._see(line.code, at, len(raw), node.word, "word")
                 self.at = end + len(line.end)
-                self.words_needed = sum(isinstance(f.wire, n.Word) and not f.wire.optional for f in node.fields)
-                self.skips = line.skip
+                if line.skip:
+                    self.skips = True
+                    self.words_needed = sum(isinstance(f.wire, n.Word) and not f.wire.optional for f in node.fields)
                 return node
         raise self.bad(f"{given!r} is no {line.code}", line.code_rule, line.code, at)
 
     def _word(self, wire: n.Word[Any], path: str) -> Any:
-        self.words_needed -= not wire.optional
-        if not self.words or (wire.optional and self.skips and len(self.words) <= self.words_needed):
-            if self.skips and not wire.optional:
-                raise self.bad(f"{path} is missing", "missing_fields", path)
+        if self.skips and self._is_left_out(wire, path):
+            return UNSET
+        if not self.words:
             return UNSET
         at, raw = self.words.pop(0)
         if wire.all:
@@ -745,6 +745,15 @@ class Reader:
             raise self.bad(f"{raw[:80]!r} is not a valid {path}", wire.rule, path, at)
         self._see(path, at, len(raw), value, "word")
         return value
+
+    def _is_left_out(self, wire: n.Word[Any], path: str) -> bool:
+        """Return whether a word is absent, because those that are left belong to later fields."""
+        if wire.optional:
+            return len(self.words) <= self.words_needed
+        self.words_needed -= 1
+        if not self.words:
+            raise self.bad(f"{path} is missing", "missing_fields", path)
+        return False
 
     def _no_more_words(self) -> None:
         """Words that no field took are too many, unless the line may have any number."""
@@ -871,12 +880,6 @@ _BEGIN = ":begin"
 
 class _Until(int):
     """A length that is known as the place where it ends."""
-
-
-@lru_cache(maxsize=256)
-def lookups_of(node: MessageNode) -> Mapping[str, n.Lookup]:
-    """Return what a message looks up in its lists, by name."""
-    return {made.name: made.how for made in node.derived if isinstance(made.how, n.Lookup)}
 
 
 def without_lengths(fields: tuple[n.Field, ...], values: dict[str, Any]) -> dict[str, Any]:

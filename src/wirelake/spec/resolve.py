@@ -57,6 +57,16 @@ class MessageNode:
         return frozenset(self._by_name)
 
     @cached_property
+    def lengths(self) -> frozenset[str]:
+        """Fields that are lengths of others."""
+        return frozenset(f.name for f in self.fields if isinstance(f.wire, n.Length))
+
+    @cached_property
+    def lookups(self) -> Mapping[str, n.Lookup]:
+        """What the message looks up in its lists, by name."""
+        return {made.name: made.how for made in self.derived if isinstance(made.how, n.Lookup)}
+
+    @cached_property
     def _by_name(self) -> dict[str, n.Field]:
         return {f.name: f for f in self.fields}
 
@@ -125,11 +135,17 @@ class Layout:
 
     def at(self, node: MessageNode) -> Layout:
         """Return the layout of the frame of a message."""
-        return next((other for other in self.others if other.place == node.frame), self)
+        return next((other for other in self.others if other.place == node.frame), self) if self.others else self
+
+    @cached_property
+    def takes_any(self) -> bool:
+        """Whether a message takes the codes that no other one has."""
+        return n.OTHER in self.by_code
 
     def other(self, code: Any) -> MessageNode | None:
         """Return the message with this code on the wire, or the one that takes what no other does."""
-        return self.by_code.get(code) or self.by_code.get(n.OTHER)
+        found = self.by_code.get(code)
+        return self.by_code.get(n.OTHER) if found is None and self.takes_any else found
 
     def part_size(self, part: n.Part) -> int:
         """Return the bytes of a part of the header: of a length that can be wide the short form, of a line none."""
