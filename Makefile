@@ -80,6 +80,7 @@ bench: setup ## run the benchmarks: decoders, Spark formats, ingest, hub, report
 	@$(BIN)/python -m benchmarks.queues
 	@$(BIN)/python -m benchmarks.dsa_crowd
 	@$(BIN)/python -m benchmarks.report
+	@$(BIN)/python -m benchmarks.streaming
 
 docs: $(STAMP) ## build the documentation site, in site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
@@ -93,6 +94,7 @@ soak: setup ## run tests that take minutes
 	@$(BIN)/python -m benchmarks.lives
 	@$(BIN)/python -m benchmarks.months
 	@$(BIN)/python -m benchmarks.queue_soak
+	@$(BIN)/python -m benchmarks.streaming --part live --part cuts --seconds 1800
 	@WIRELAKE_KILLS=25 $(BIN)/python -m pytest tests/spark/test_kill.py
 	@WIRELAKE_STREAM_KILLS=100 $(BIN)/python -m pytest tests/cli/test_stream.py
 	@WIRELAKE_KILLS=200 $(BIN)/python -m pytest tests/live/casual/test_kills.py

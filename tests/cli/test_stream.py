@@ -24,7 +24,7 @@ from wirelake.ingest.inline_runner import InlineRunner
 from wirelake.ingest.run import ingest
 from wirelake.lake import Lake
 
-KILLS = int(os.environ.get("WIRELAKE_STREAM_KILLS", "5"))
+KILLS = int(os.environ.get("WIRELAKE_STREAM_KILLS", "10"))
 """`make soak` asks for 100."""
 
 

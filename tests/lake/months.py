@@ -14,6 +14,7 @@ import os
 import random
 import select
 import signal
+import statistics
 import sys
 import time
 import traceback
@@ -25,7 +26,7 @@ import pyarrow as pa
 
 from tests.lake.lakes import SCHEMA, rows
 from wirelake.errors import LakeError
-from wirelake.lake import Input, Lake
+from wirelake.lake import Input, Lake, Run
 from wirelake.lake.compaction import compact
 from wirelake.lake.expiry import expire
 
@@ -34,6 +35,8 @@ PER_DAY = 250
 """Commits in what the rows take for a day."""
 KEPT_DAYS = 3
 COMPACT_EVERY, EXPIRE_EVERY, PUBLISH_EVERY = 100, 250, 100
+TIMED = 40
+"""Commits that are measured, before each look at what the lake costs."""
 GRACE = 4.0
 TABLES = ("silver/x", "gold/open", "accounting")
 
@@ -54,21 +57,26 @@ def write(place: Path, until: int) -> None:
     lake = Lake.open(place, settings={"grace_seconds": GRACE}, durable=False)
     with lake.writing() as run:
         for number in range(_number(lake) + 1, until + 1):
-            with run.staging.attempt("t", "s") as attempt:
-                attempt.table("silver/x", SCHEMA).write(rows(number, ts=time_of(number)))
-                attempt.table("gold/open", SCHEMA, dated_by=None).write(rows(number))
-                attempt.table("accounting", SCHEMA, dated_by=None).write(rows(number))
-                carry = attempt.stage_bytes("state", b"%d" % number)
-                files = attempt.close()
-            run.commit(
-                files,
-                removed=lake.files("gold/open"),
-                inputs=[Input(f"capture-{number // 50}", number, None, "", 0, number)],
-                carry={"state": carry},
-                facts={"rows": 1},
-                labels={"number": number},
-            )
+            add(lake, run, number)
             maintain(lake, run, number)
+
+
+def add(lake: Lake, run: Run, number: int) -> None:
+    """Commit a number."""
+    with run.staging.attempt("t", "s") as attempt:
+        attempt.table("silver/x", SCHEMA).write(rows(number, ts=time_of(number)))
+        attempt.table("gold/open", SCHEMA, dated_by=None).write(rows(number))
+        attempt.table("accounting", SCHEMA, dated_by=None).write(rows(number))
+        carry = attempt.stage_bytes("state", b"%d" % number)
+        files = attempt.close()
+    run.commit(
+        files,
+        removed=lake.files("gold/open"),
+        inputs=[Input(f"capture-{number // 50}", number, None, "", 0, number)],
+        carry={"state": carry},
+        facts={"rows": 1},
+        labels={"number": number},
+    )
 
 
 def maintain(lake: Lake, run: Any, number: int) -> None:
@@ -176,9 +184,11 @@ def live(place: Path, commits: int, kills: int, seed: int) -> dict[str, Any]:
     try:
         for until in (commits // 4, commits):
             left = round(kills * share)
-            while not ended(forked(write, place, until), source.uniform(0.05, 1.0) if left > 0 else None):
+            wanted = until - TIMED
+            while not ended(forked(write, place, wanted), source.uniform(0.05, 1.0) if left > 0 else None):
                 killed, left = killed + 1, left - 1
-            measured[str(until)] = measure(place)
+            commits_cost = answered(_measure_commits, place, until)
+            measured[str(until)] = answered(_measure, place) | commits_cost
             share = 1 - share
     finally:
         os.close(stopping)
@@ -188,24 +198,38 @@ def live(place: Path, commits: int, kills: int, seed: int) -> dict[str, Any]:
     return {"kills": killed, **measured}
 
 
-def measure(place: Path) -> dict[str, Any]:
-    """Open a lake in a process of its own; return what that costs, and how many files there are."""
+def answered(action: Any, *arguments: Any) -> dict[str, Any]:
+    """Measure in a process of its own; return what it found."""
     out, into = os.pipe()
-    child = forked(_measure, place, into)
+    child = forked(lambda: os.write(into, json.dumps(action(*arguments)).encode()))
     os.close(into)
     with os.fdopen(out) as answer:
-        found: dict[str, Any] = json.loads(answer.read())
+        text = answer.read()
     ended(child, 60)
+    found: dict[str, Any] = json.loads(text)
     return found
 
 
-def _measure(place: Path, into: int) -> None:
+def _measure_commits(place: Path, until: int) -> dict[str, Any]:
+    """Commit up to a number, and return the processor time of one commit with its files; upkeep is not in it."""
+    lake, times = Lake.open(place, create=False, durable=False), []
+    with lake.writing() as run:
+        for number in range(_number(lake) + 1, until + 1):
+            began = time.process_time()
+            add(lake, run, number)
+            times.append(time.process_time() - began)
+            maintain(lake, run, number)
+    return {"commit_milliseconds": round(1000 * statistics.median(times), 2)}
+
+
+def _measure(place: Path) -> dict[str, Any]:
+    """Open the lake; return what that costs, and how many files there are."""
     before, began = _resident(), time.process_time()
     lake = Lake.open(place, create=False)
     lake.number()
     opened, since = time.process_time() - began, time.process_time()
     lake.number()
-    found = {
+    return {
         "open_seconds": round(opened, 4),
         "refresh_seconds": round(time.process_time() - since, 5),
         "open_megabytes": round(_resident() - before, 1),
@@ -213,7 +237,6 @@ def _measure(place: Path, into: int) -> None:
         "files": sum(len(lake.files(table)) for table in lake.tables()),
         "hidden": _count(place / "_tables"),
     }
-    os.write(into, json.dumps(found).encode())
 
 
 def _count(place: Path) -> int:

@@ -80,6 +80,19 @@ def test_the_sweep_takes_what_is_older_than_the_grace_period(lake: Lake) -> None
     assert Lake.open(lake.store.root, filesystem=lake.store.files).refresh().swept == 3
 
 
+@pytest.mark.parametrize(
+    ("files", "said"), [(1, "swept; read"), (2, "so was 1 more file of"), (3, "so were 2 more files")]
+)
+def test_an_error_says_how_many_files_are_swept(tmp_path: Path, files: int, said: str) -> None:
+    lake = Lake.open(tmp_path)
+    with lake.writing() as run:
+        run.commit([file for task in range(files) for file in stage(run, "gold/open", task, task=task)])
+        run.commit(removed=lake.files("gold/open"))
+    sweep(lake.store, lake.refresh(), GRACE, later(11))
+    with pytest.raises(LakeError, match=f"was removed by a later commit and .*{said}"):
+        lake.at(1).places("gold/open")
+
+
 def test_a_run_sweeps_when_it_begins(tmp_path: Path) -> None:
     lake = Lake.open(tmp_path, settings={"grace_seconds": 0})
     replaced(lake, 3)

@@ -35,6 +35,8 @@ from .stages import NoProgress
 MAX_BYTES = 64 << 20
 TRIGGER_SECONDS = 1.0
 MAX_FAILURES = 5
+BUCKETS = 4
+"""Of a lake that a stream makes."""
 LONGEST_PAUSE_SECONDS = 60.0
 TIERS = ((64, 1 << 20), (512, 16 << 20), (4096, 128 << 20))
 """Every so many commits, files become about so large. A row is written again once per tier, not at every merge."""
@@ -181,7 +183,9 @@ def follow(
     existing = existing_lake(lake)
     began = time.monotonic()
     try:
-        following.run(opened(existing or lake, settings.buckets), stop or Event())
+        # A small step costs more with each bucket that it touches.
+        buckets = settings.buckets or (None if existing is not None else BUCKETS)
+        following.run(opened(existing or lake, buckets), stop or Event())
     finally:
         following.close()
         following.total.seconds = time.monotonic() - began

@@ -78,7 +78,9 @@ def places_of_past(store: Store, paths: list[str]) -> list[str]:
     there = store.sizes(found)
     lost = [path for path in paths if hidden(path) not in there and path not in there]
     if lost:
-        more = f", and so were {len(lost) - 1:,} more files of its table" if len(lost) > 1 else ""
+        others = len(lost) - 1
+        more = f", and so {'was 1 more file' if others == 1 else f'were {others:,} more files'} of its table"
+        more = more if others else ""
         raise LakeError(store.show(lost[0]), f"was removed by a later commit and swept{more}; read a later commit")
     return [path if path in there else hidden(path) for path in paths]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,7 @@ def test_a_task_gets_the_files_of_its_hours_and_all_hours_of_a_file_of_minutes(t
         [(7, (new[0],), (kept[0],), {}, False), (8, (new[0],), (kept[0],), {}, False)],
     ]
     assert [task.counted for task in tasks] == [(), (), (kept[1],)]
+    assert pickle.loads(pickle.dumps(tasks)) == tasks, "they travel to workers"
 
 
 def test_a_minute_is_open_until_it_is_over_and_all_its_requests_are_decided() -> None:

@@ -488,7 +488,7 @@ def image_reply(topic: str, record: dict[int, Any], blob: Blob | None = None) ->
 
 
 def asked_for_image(client: CedaClient, server: Peer) -> Any:
-    client.request_image(["a", "b"], 0.0, server_id="IMG", signal_id="s")
+    client.request_image(["a", "b"], 0.0, server_id="IMG")
     (message,) = server.heard()
     return message
 
@@ -497,7 +497,7 @@ def test_an_image_request_is_written_as_the_java_client_does() -> None:
     client, server = ready()
     message = asked_for_image(client, server)
     assert (message.topic, message.reply_topic) == ("API.REQUESTIMAGE", "API.REQUESTIMAGE1042.1.1")
-    assert (message.server_id, message.signal_id) == ("IMG", "s")
+    assert (message.server_id, message.signal_id) == ("IMG", "")
     assert message.record == (Cell(5, "INT", 0), Cell(3, "STRING", '["a","b"]'))
 
 

@@ -214,6 +214,16 @@ def test_an_address_may_fail_only_so_often_per_minute() -> None:
     assert stage.server.counts["logins_blocked"] == 1
 
 
+def test_logins_that_nobody_is_asked_about_count_too_and_what_is_remembered_of_an_address_is_bounded() -> None:
+    stage = scene(login_failures=3)
+    for login in (*[FRAMINGS[CEDA4_WS].wrap(bytes((0x13, 99)) + write_record({4: "demo"}))] * 10, LOGIN):
+        peer = stage.peer()
+        peer.link.peer = "10.0.0.1:9"
+        (told,) = peer.say(login)
+    assert "too many failed logins" in values(told)[4]
+    assert [len(times) for times in stage.server._logins._failures.values()] == [3]
+
+
 def test_bytes_do_not_put_off_the_time_to_log_in() -> None:
     stage = scene(lambda attempt: attempt.user == "demo", login_seconds=30.0)
     member, peer = stage.peer().login(), stage.peer()
@@ -810,6 +820,13 @@ def costly(stage: Scene) -> str:
     return ".".join("a" * 61)
 
 
+def test_without_a_broker_a_route_is_found_in_slices_too() -> None:
+    stage = scene(broker=False)
+    sender = stage.member("sender")
+    sender.publish(costly(stage), {1: 1}, 1.0)
+    assert sender.link.is_paused
+
+
 def test_a_route_that_takes_long_to_find_is_found_in_slices_while_others_are_served() -> None:
     stage = Scene()
     topic = costly(stage)
@@ -833,6 +850,25 @@ def test_a_route_that_takes_long_to_find_is_found_in_slices_while_others_are_ser
     assert at_once < whole / 5
     assert [message.topic for message in reader.heard()] == [topic, "b"]
     assert len(sender.heard()) == 1
+
+
+def test_who_subscribes_while_a_route_is_found_gets_what_comes_next() -> None:
+    stage = Scene()
+    topic = costly(stage)
+    sender, leaver, comer = stage.member("sender"), stage.member("leaver", topic), stage.member("comer")
+    sender.publish(topic, {1: 1}, 1.0)
+    assert sender.link.is_paused
+    comer.subscribe(topic, now=1.0)
+    leaver.unsubscribe(topic)
+    while sender.link.is_paused:
+        stage.server.tick(1.0)
+    for reader in (leaver, comer):
+        reader.heard()
+    for number in (2, 3):
+        sender.publish(topic, {1: number}, 30.0)
+        while sender.link.is_paused:
+            stage.server.tick(30.0)
+    assert [values(message)[1] for message in comer.heard()] == [2, 3] and leaver.heard() == []
 
 
 def test_who_causes_much_work_has_to_pause() -> None:

@@ -20,7 +20,7 @@ from wirelake.live.core.address import Address
 from wirelake.live.core.effects import Cancelled, Done, Effect, Failed, Result, Store
 from wirelake.live.drive import effects as effects_module
 from wirelake.live.drive.effects import EXIT_STATUS, THREADS, Writer
-from wirelake.live.drive.endpoint import LINK
+from wirelake.live.drive.pipe import LINK
 from wirelake.live.drive.server import Server
 
 PASSWORD = "s3cret"

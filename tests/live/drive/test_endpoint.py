@@ -12,17 +12,9 @@ from tests.live.toy import SECONDS, Peer, ToyServer, deaf_socket, run, serving
 from tests.waiting import until
 from wirelake.live.core.link import Link
 from wirelake.live.drive import endpoint as endpoint_module
-from wirelake.live.drive.endpoint import (
-    FIRST_SLICE,
-    HIGH_WATER,
-    LEAST_SLICE,
-    REST,
-    TO_CLIENT,
-    TO_SERVER,
-    Address,
-    Pipe,
-    Policy,
-)
+from wirelake.live.drive import pipe as pipe_module
+from wirelake.live.drive.endpoint import TO_CLIENT, TO_SERVER, Address, Policy
+from wirelake.live.drive.pipe import FIRST_SLICE, HIGH_WATER, LEAST_SLICE, REST, Pipe
 
 
 def test_what_is_asked_is_answered() -> None:
@@ -333,7 +325,7 @@ def test_what_is_said_before_a_close_arrives_although_the_peer_still_sends() -> 
 
 
 def test_a_peer_that_takes_nothing_more_is_cut_off_when_it_is_to_be_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoint_module, "LINGER_SECONDS", 0.1)
+    monkeypatch.setattr(pipe_module, "LINGER_SECONDS", 0.1)
 
     async def main() -> None:
         session = ToyServer()
@@ -347,7 +339,7 @@ def test_a_peer_that_takes_nothing_more_is_cut_off_when_it_is_to_be_closed(monke
 
 
 def test_a_peer_that_does_not_answer_a_close_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoint_module, "LINGER_SECONDS", 0.1)
+    monkeypatch.setattr(pipe_module, "LINGER_SECONDS", 0.1)
 
     async def main() -> None:
         session = ToyServer()

@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from tests.live.toy import run
-from wirelake.live.drive.listeners import address_of, listen
+from wirelake.live.drive.listeners import address_of, listen, stop_listening
 
 
 class Greeting(asyncio.Protocol):
@@ -105,5 +105,22 @@ def test_accepted_connections_delay_no_short_message() -> None:
         assert await options == [1, 1]
         writer.close()
         server.close()
+
+    run(main)
+
+
+def test_who_was_accepted_just_before_the_end_is_served() -> None:
+    async def main() -> None:
+        servers = await listen(("127.0.0.1", 0), Greeting)
+        address = address_of(servers[0])
+        peer = socket.create_connection(address, timeout=10)
+        for _ in range(2):  # accepted then, and nobody knows of it yet
+            await asyncio.sleep(0)
+        await stop_listening(servers)
+        await asyncio.sleep(0)
+        with peer:
+            assert peer.recv(5) == b"hello"
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(address)
 
     run(main)

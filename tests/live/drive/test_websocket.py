@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from tests.live.mb.play import unframe_websocket
 from tests.live.toy import LINES, Peer, ToyServer, run
 from tests.waiting import until
 from wirelake.live.core.address import Address
-from wirelake.live.drive import endpoint as endpoint_module
+from wirelake.live.drive import pipe as pipe_module
 from wirelake.live.drive.server import Limits, Server
 from wirelake.live.drive.websocket import MAX_UPGRADE, MaskedFraming, WebSocketFraming
 
@@ -231,7 +232,7 @@ def test_a_client_that_closes_gets_its_close_back_behind_its_answers() -> None:
 
 
 def test_a_client_that_does_not_answer_a_close_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoint_module, "LINGER_SECONDS", 0.1)
+    monkeypatch.setattr(pipe_module, "LINGER_SECONDS", 0.1)
 
     async def main() -> None:
         session = ToyServer()
@@ -339,6 +340,31 @@ def test_junk_instead_of_an_upgrade_is_closed(junk: bytes) -> None:
     run(main)
 
 
+@pytest.mark.parametrize("behind", [b"\xff" * 10, b"\x89\xfe\x00\x7e" + bytes(130), b"\x81\x02hi"])
+def test_who_breaks_the_rules_right_behind_the_upgrade_is_cut_off(behind: bytes) -> None:
+    async def main() -> None:
+        session = ToyServer()
+        async with serving(session) as (server, address):
+            peer = Peer(*await asyncio.open_connection(*address))
+            peer.writer.write(UPGRADE + behind)
+            with suppress(ConnectionError):
+                await peer.reader.read()
+            await until(lambda: not server.endpoint.pipes)
+            assert not session.links and not server.endpoint.errors
+
+    run(main)
+
+
+def test_what_comes_right_behind_the_upgrade_is_a_message() -> None:
+    async def main() -> None:
+        async with serving(ToyServer()) as (_, address):
+            peer = Peer(*await asyncio.open_connection(*address))
+            peer.writer.write(UPGRADE + frame(Opcode.TEXT, b"echo early"))
+            await peer.reader.readuntil(b"\x81\x05hello\x81\x05early")
+
+    run(main)
+
+
 def test_an_upgrade_may_not_be_endless() -> None:
     async def main() -> None:
         async with serving(ToyServer()) as (server, address):
@@ -418,13 +444,12 @@ def test_a_flood_of_tiny_frames_holds_up_nobody_else() -> None:
             await until(lambda: session.counts["lines"] == 20)
             attacker.writer.write(Frame(Opcode.TEXT, b"").serialize(mask=True) * 150_000)
             await until(lambda: session.counts["lines"] > 20)
-            waits = []
-            loop = asyncio.get_running_loop()
+            waits = []  # in processor time: what others do on this machine does not count
             while session.counts["lines"] < 100_000 and len(waits) < 200:
-                began = loop.time()
+                began = time.thread_time()
                 await other.send("echo x")
                 assert await other.recv() == "x"
-                waits.append(loop.time() - began)
+                waits.append(time.thread_time() - began)
             assert len(waits) > 5, "it was over too soon to tell"
             print(f"{len(waits)} echoes, the slowest took {max(waits) * 1000:.0f} ms")
             assert sorted(waits)[-max(1, len(waits) // 100)] < 0.1

@@ -8,6 +8,7 @@ import re
 import socket
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 from websockets.asyncio.client import connect
 
+import wirelake
 from tests.live import toy
 from tests.live.certificates import Authority
 from tests.live.faults import FaultyNetwork
@@ -284,7 +286,13 @@ def test_certificates_are_read_again_and_bad_ones_are_not_used(
 ) -> None:
     authority = Authority(tmp_path)
     certificate, key = authority.issue("first")
-    tables = {"mb": {"tls": ANY}, "tls": {"certificate": str(certificate), "key": str(key)}}
+    users = tmp_path / "users.toml"
+    users.write_text("me = 'secret'")
+    tables = {
+        "mb": {"tls": ANY},
+        "ceda": {"tcp": ANY, "users_file": str(users)},
+        "tls": {"certificate": str(certificate), "key": str(key)},
+    }
 
     async def shown(hub: Hub) -> str:
         client = await Mb.to(where(hub, "mb-tls"), ssl=authority.client(), server_hostname="localhost")
@@ -296,13 +304,20 @@ def test_certificates_are_read_again_and_bad_ones_are_not_used(
             authority.issue("second")
             hub.reload()
             assert await shown(hub) == "second"
+            authority.issue("third")
+            users.write_text("me = 3")
+            hub.reload()
+            assert await shown(hub) == "second"
+            users.write_text("me = 'other'")
             key.write_text("nonsense")
             hub.reload()
             assert await shown(hub) == "second"
+            async with wirelake.connect(f"ceda://me:secret@{hub.listening['ceda']}") as client:
+                assert client.is_connected
             leave()
 
     run(main)
-    assert "not reloaded, all stays as it was" in caplog.text
+    assert caplog.text.count("not reloaded, all stays as it was") == 2
 
 
 # --- limits
@@ -460,6 +475,25 @@ def test_requests_that_never_end_are_cut_off(monkeypatch: pytest.MonkeyPatch) ->
             for one in slow:
                 assert await one.reader.read() == b""
             assert (await get(address, "/health"))[0] == 200
+            leave()
+
+    run(main)
+
+
+def test_who_asks_for_metrics_is_answered_while_others_keep_all_connections_busy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http_module, "MAX_CONNECTIONS", 3)
+
+    async def main() -> None:
+        async with Hub(settings(BOTH)) as hub:
+            address = where(hub, "metrics")
+            slow = [Ceda(*await asyncio.open_connection(*address)) for _ in range(3)]
+            for one in slow:
+                one.writer.write(b"GET /metr")
+            assert (await get(address, "/health"))[0] == 200
+            with suppress(ConnectionError):
+                assert await slow[0].reader.read() == b""
             leave()
 
     run(main)

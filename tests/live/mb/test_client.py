@@ -185,8 +185,8 @@ def test_a_request_is_written_with_what_it_has() -> None:
         session.request("math.add", b"{}", 0.0),
         session.request("math.add", b"{}", 0.0, timeout_ms=2500),
         session.request("math.add", b"{}", 0.0, timeout_ms=2500, parent=P, version="1.2.3"),
-        session.system("system.service.list", None, 0.0),
-        session.system("system.metrics", {"showAll": True}, 0.0),
+        session.request("system.service.list", b"{}", 0.0),
+        session.request("system.metrics", b'{"showAll":true}', 0.0),
     ]
     assert [said.body.decode() for said in client.said()] == [
         f"request:math.add:1.0.0:{tokens[0]}\n{{}}",
@@ -275,7 +275,7 @@ def test_records_of_the_log_are_delivered() -> None:
 @pytest.mark.parametrize("size", [16752, 100_000, 16 << 20])
 def test_what_a_broker_sends_may_be_larger_than_what_it_takes(size: int) -> None:
     client = ready()
-    token = client.session.system("system.service.list", None, 0.0)
+    token = client.session.request("system.service.list", b"{}", 0.0)
     header = f"response:system.service.list:1.0.0:{token}\n".encode()
     wire = frame(header + b"x" * (size - len(header)))
     for at in range(0, len(wire), 65536):

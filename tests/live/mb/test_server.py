@@ -585,19 +585,6 @@ def test_answers_count_against_the_limit_of_unsent_bytes_too() -> None:
     assert len(peer.link.out) < 15
 
 
-def test_connections_may_be_limited() -> None:
-    broker = Broker(options=BrokerOptions(max_connections=1))
-    first, second = broker.join(), broker.join()
-    assert first.link.closing is None
-    assert second.link.closing is not None
-    assert second.link.closing.code == 1013
-    second.say("publish:a:1.0.0\n")
-    broker.session.disconnected(second.link, 0.0)
-    assert broker.session.counts["connection.rejected.total"] == 1
-    first.leave()
-    assert broker.join().link.closing is None
-
-
 def test_subscriptions_of_one_connection_are_limited() -> None:
     broker = Broker(options=BrokerOptions(max_subscriptions=3))
     peer = broker.join().subscribe("a").subscribe("b", "request").subscribe("c")

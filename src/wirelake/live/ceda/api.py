@@ -30,6 +30,7 @@ from ..drive.connection import Dial, Reconnect
 from ..drive.inbox import MOST
 from ..drive.urls import Target
 from . import events as event
+from .client import REQUEST_SECONDS
 from .client import CedaClient as CedaSession
 from .data import Blob, Message
 from .images import refused_topics
@@ -43,7 +44,6 @@ log = logging.getLogger("wirelake.live")
 Request = Message
 """What a handler gets."""
 RECONNECT = Reconnect(seconds=5.0, most_seconds=5.0, attempts=3)
-REQUEST_SECONDS = 30.0
 ECHO_SECONDS = 5.0
 """How long we wait for a server to show that it has read a subscription."""
 OK: dict[int, Any] = {1: 1}

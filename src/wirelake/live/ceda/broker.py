@@ -268,10 +268,11 @@ class Broker:
             self.images.keep(message)
 
     def _targets(self, topic: str) -> tuple[Connection, ...]:
-        """Everybody who wants a topic. What can be forwarded without a look is remembered."""
+        """Everybody who wants a topic. What can be forwarded without a look is remembered, if it still holds."""
         targets = self.subscriptions.route(topic)
         name = topic.encode()
-        if not self._cache and len(name) <= JAVA_NAME_BYTES and topic not in SPECIAL:
+        is_plain = not self._cache and len(name) <= JAVA_NAME_BYTES and topic not in SPECIAL
+        if is_plain and self.subscriptions.holds(topic):
             self.subscriptions.quick[name] = targets
         return targets
 

@@ -29,10 +29,12 @@ from .topics import Subscriptions
 
 MAX_BATCH_BYTES = 60_000
 MISSED_HEARTBEATS = 2
+REQUEST_SECONDS = 30.0
 SESSION = 1
 """One session per connection: part of reply topics."""
 
-ImageRequest = tuple[tuple[str, ...], str, str]
+ImageRequest = tuple[tuple[str, ...], str]
+"""Topics, and the service that is asked."""
 
 
 @dataclass(slots=True)
@@ -79,7 +81,7 @@ class CedaClient(Session):
         self._keys = Keys(self.chance.getrandbits(32))
         self._subscriptions: Subscriptions[bool] = Subscriptions(options.strict_topics)
         """Ours, with an image (True) and without."""
-        self._image_requests: dict[ImageRequest, float | None] = {}
+        self._image_requests: dict[ImageRequest, None] = {}
         self._talk: Conversation | None = None
         self._watch: Watch
         self._login_until = 0.0
@@ -184,10 +186,9 @@ class CedaClient(Session):
         """Takes back exactly these patterns, also from image requests."""
         given = _checked(patterns)
         requests, self._image_requests = self._image_requests, {}
-        for (topics, server_id, signal_id), timeout in requests.items():
-            left = tuple(topic for topic in topics if topic not in given)
-            if left:
-                self._image_requests[left, server_id, signal_id] = timeout
+        for topics, server_id in requests:
+            if left := tuple(topic for topic in topics if topic not in given):
+                self._image_requests[left, server_id] = None
         for pattern in given:
             self._subscriptions.remove(True, pattern)
             self._subscriptions.remove(False, pattern)
@@ -200,7 +201,7 @@ class CedaClient(Session):
         record: Record,
         now: float,
         *,
-        timeout: float | None = 30.0,
+        timeout: float | None = REQUEST_SECONDS,
         server_id: str = "MQ",
         signal_id: str = "",
         blob: Blob | None = None,
@@ -210,20 +211,12 @@ class CedaClient(Session):
         message = Message(wire.REQUEST, topic, body, self.connection_id, server_id, signal_id, reply_topic, blob)
         return self._ask(message, now, timeout)
 
-    def request_image(
-        self,
-        topics: Iterable[str],
-        now: float,
-        *,
-        server_id: str = "",
-        signal_id: str = "",
-        timeout: float | None = 30.0,
-    ) -> str | None:
+    def request_image(self, topics: Iterable[str], now: float, *, server_id: str = "") -> str | None:
         """Asks a service for the last values of topics, which come as images, and for what follows; again after each
         loss. Before Ready it is only remembered.
         """
-        wanted = (tuple(_checked(topics)), server_id, signal_id)
-        self._image_requests[wanted] = timeout
+        wanted = (tuple(_checked(topics)), server_id)
+        self._image_requests[wanted] = None
         return self._ask_image(wanted, now) if self.is_ready else None
 
     def reply(self, asked: Message, record: Record, now: float, *, blob: Blob | None = None) -> None:
@@ -368,11 +361,10 @@ class CedaClient(Session):
         return token
 
     def _ask_image(self, wanted: ImageRequest, now: float) -> str:
-        topics, server_id, signal_id = wanted
-        reply_topic = IMAGE_TOPIC + self._reply_topic()
-        body = image_request(topics)
-        message = Message(wire.REQUEST, IMAGE_TOPIC, body, self.connection_id, server_id, signal_id, reply_topic)
-        return self._ask(message, now, self._image_requests[wanted])
+        topics, server_id = wanted
+        reply_topic, body = IMAGE_TOPIC + self._reply_topic(), image_request(topics)
+        message = Message(wire.REQUEST, IMAGE_TOPIC, body, self.connection_id, server_id, reply_topic=reply_topic)
+        return self._ask(message, now, REQUEST_SECONDS)
 
     def _reply_topic(self) -> str:
         self._counter += 1

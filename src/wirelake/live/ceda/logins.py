@@ -119,7 +119,7 @@ class Logins:
 
     def ask(self, connection: Connection, attempt: LoginAttempt, now: float) -> None:
         """Ask whether to let somebody in; what the client sends meanwhile waits."""
-        if self._has_failed_often(connection, now):
+        if 0 < self._options.login_failures <= len(self._recent(connection, now)):
             self._session.counts["logins_blocked"] += 1
             self.decide(connection, "too many failed logins from this address, try again in a minute", now)
         elif self._undecided >= MOST_UNDECIDED:
@@ -148,7 +148,7 @@ class Logins:
             self._answer(connection, True, "", now)
             return
         connection.failures += 1
-        self._failures.setdefault(_address(connection), []).append(now)
+        self._recent(connection, now, now)
         connection.refusal = verdict if isinstance(verdict, str) and verdict else REFUSED
         if connection.failures > 1:
             connection.wait()
@@ -167,14 +167,16 @@ class Logins:
             connection.attempt = None
             self._undecided -= 1
 
-    def _has_failed_often(self, connection: Connection, now: float) -> bool:
+    def _recent(self, connection: Connection, now: float, *more: float) -> list[float]:
+        """When logins of its address failed lately, as many as matter, with what is to be remembered too."""
         address, most = _address(connection), self._options.login_failures
         recent = [when for when in self._failures.pop(address, ()) if when > now - MINUTE]
+        recent = [*recent, *more][-most:] if most else []
         if recent:
-            self._failures[address] = recent[-most:] if most else []
+            self._failures[address] = recent
         if len(self._failures) > MOST_ADDRESSES:
             del self._failures[next(iter(self._failures))]
-        return bool(most) and len(recent) >= most
+        return recent
 
 
 def _address(connection: Connection) -> str:

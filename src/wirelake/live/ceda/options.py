@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from ...protocols.ceda.conduct import LOGIN_LIMIT_US
 from ...spec.conduct import SECOND_US
 from ..core.link import Framing
+from ..core.settings import setting
 from .groups import GroupLimits
 from .wire import AUTO, CEDA4_WS, FRAMINGS
 
@@ -23,7 +24,7 @@ class CedaLimits:
     segments: int = 64
     all_topics: int = 1_000_000
     all_patterns: int = 100_000
-    unsent: int = 16 << 20
+    unsent: int = setting(16 << 20, least=1)
     backlog: int = 4 << 20
     groups: GroupLimits = field(default_factory=GroupLimits)
     requests: int = 65_536
@@ -42,9 +43,12 @@ class CedaOptions:
     strict_topics: bool = False
     charset: str = "utf-8"
     errors: str = "strict"
+    heartbeat_seconds: float = 15.0
     limits: CedaLimits = field(default_factory=CedaLimits)
 
     def __post_init__(self) -> None:
+        if self.heartbeat_seconds <= 0:
+            raise ValueError(f"heartbeat_seconds has to be more than 0, not {self.heartbeat_seconds:g}")
         if self.dialect not in FRAMINGS or self.reads not in (AUTO, *FRAMINGS):
             raise ValueError(f"a dialect is one of {', '.join(FRAMINGS)}, not {self.dialect!r}, {self.reads!r}")
         "".encode(self.charset)
@@ -77,5 +81,4 @@ class CedaServerOptions(CedaOptions):
 
 @dataclass(frozen=True, slots=True)
 class CedaClientOptions(CedaOptions):
-    heartbeat_seconds: float = 15.0
     login_seconds: float = LOGIN_LIMIT_US / SECOND_US

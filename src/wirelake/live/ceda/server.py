@@ -183,16 +183,17 @@ class CedaServer(Session):
             self._wake(connection, now + self.options.limits.groups.quiet_seconds)
         if whole is None:
             self.counts["pieces"] += 1
-        elif self.options.broker or connection.link.is_inside:
+        else:
             job = self._route(connection, whole, payload if whole is message else None, now)
             self._work.begin(connection, job, now)
-        else:
-            self._broker.hand_over(connection, whole, now)
 
     def _route(self, connection: Connection, message: Message, payload: bytes | None, now: float) -> Iterator[int]:
         if message.code != REPLY:
             yield from self._broker.subscriptions.search(message.topic)
-        self._broker.route(connection, message, payload, now)
+        if self.options.broker or connection.link.is_inside:
+            self._broker.route(connection, message, payload, now)
+        else:
+            self._broker.hand_over(connection, message, now)
 
     def _login_answer(self, connection: Connection, ok: bool, reason: str, now: float) -> None:
         if connection.is_closing:

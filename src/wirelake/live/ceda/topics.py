@@ -129,6 +129,10 @@ class Subscriptions(Generic[Who]):
             found = self._routes[topic]
         return found
 
+    def holds(self, topic: str) -> bool:
+        """Whether the route of a topic is remembered: one that was found while subscriptions changed is not."""
+        return topic in self._routes
+
     def matches(self, texts: Iterable[str], topics: Iterable[str]) -> Iterator[str | int]:
         """The topics that one of these texts asks for; between them how much work they were."""
         literal = set()

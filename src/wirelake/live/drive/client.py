@@ -23,8 +23,9 @@ from ..core.link import Framing
 from ..core.session import CLIENT, Session
 from ..records import LIVE
 from .connection import Connection, Dial, Reconnect
-from .endpoint import Endpoint, Pipe
+from .endpoint import Endpoint
 from .inbox import MOST, Inbox
+from .pipe import Pipe
 from .responder import SIDE_BY_SIDE, Handler, Responder
 from .urls import Target, parse_url, tls_context
 
@@ -167,7 +168,6 @@ class Client(ABC, Generic[M, Q]):
         """Close the connection. Subscriptions end; open requests fail with ConnectionLost."""
         for responder in self._responders:
             await responder.stop()
-        self._farewell()
         await self._connection.close()
 
     async def wait_closed(self) -> None:
@@ -175,9 +175,6 @@ class Client(ABC, Generic[M, Q]):
         await self._connection.over.wait()
         if not self._connection.is_closing and self._connection.error is not None:
             raise copy.copy(self._connection.error)
-
-    def _farewell(self) -> None:
-        """What is said before leaving."""
 
     def _lost(self, reason: str) -> None:
         """Open requests fail: nobody knows what became of them."""

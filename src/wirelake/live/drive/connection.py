@@ -15,9 +15,10 @@ from typing import Any, TypeVar
 from ..core.errors import ConnectionFailed, ConnectionLost, LiveError
 from ..core.link import Framing
 from ..core.session import Session
-from .endpoint import Endpoint, Pipe
+from .endpoint import Endpoint
 from .failures import explain
 from .inbox import Flow
+from .pipe import Pipe
 from .urls import Target
 
 log = logging.getLogger("wirelake.live")

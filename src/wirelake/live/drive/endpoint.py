@@ -1,7 +1,6 @@
 """Puts a session on an event loop: connections become links, time becomes ticks, and what the session leaves is done.
 
 Everything that one read brings is handled in one call of the session, and goes out in one write per connection.
-What a slow reader has not taken yet waits in a queue that shares its messages with those of other slow readers.
 Reading from who sends too much is paused while those who should get it do not read, if that is the policy.
 """
 
@@ -9,20 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
-import struct
 import time
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..core.address import Address, show_address
+from ..core.address import Address
 from ..core.effects import Effect, Result
-from ..core.link import ROOM_BYTES, Framing, Link, Side
+from ..core.link import Framing, Link, Side
 from ..core.session import SERVER, Session
 from .effects import Effects
+from .pipe import CLOSING, LEAST_SLICE, LINGER_SECONDS, LINK, REST, Pipe
 
 if TYPE_CHECKING:
     from ..tap.recorder import Recorder
@@ -34,24 +31,10 @@ READ_BYTES = 1 << 18
 """What one read may bring."""
 TURN_SECONDS = 0.005
 """How long one connection is served before others have their turn; what it has sent beyond that waits."""
-FIRST_SLICE, LEAST_SLICE = 1 << 14, 1 << 10
-"""Bytes that are handled before the clock is looked at: fewer from a connection whose bytes are expensive."""
-LONG_SECONDS = 0.002
-"""How long such a slice should take at most."""
-HIGH_WATER = ROOM_BYTES
-"""Unsent bytes of a transport above which its connection counts as slow, and the rest waits in its queue."""
 WATCH_SECONDS = 0.5
 """How often slow readers are looked at."""
-LINGER_SECONDS = 1.0
-"""A connection that is to be closed and takes nothing for so long is cut off."""
-CLOSE_SECONDS = 15.0
-"""So is one that takes so long altogether."""
 NOTES_PER_SECOND = 50
 """What a session tells beyond that is only counted: who floods us must not flood the log."""
-NO_LINGER = struct.pack("ii", 1, 0)
-"""Closing a socket with this is a reset."""
-SLOW, LINK, CLOSING, REST = "slow reader", "link", "closing", "rest"
-"""Why nothing is read from a connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,247 +45,6 @@ class Policy:
 
     slow_reader: str = "drop"
     stall_seconds: float = 30.0
-
-
-class Pipe(asyncio.BufferedProtocol):
-    """One connection of an endpoint: bytes from and to a transport. Subclasses know what the bytes are.
-
-    All connections of an endpoint read into the same buffer, one after the other: a buffer of its own for each read
-    would cost more than everything else that is done with a short message.
-    """
-
-    most_slice = 1 << 16
-
-    def __init__(self, endpoint: Endpoint, side: Side, framing: Framing | None = None) -> None:
-        self.endpoint = endpoint
-        self.side = side
-        self.framing = framing or endpoint.framing
-        self.transport: Any = None
-        self.link: Link
-        self.is_paused = False
-        """Whether the transport has more unsent than it likes."""
-        self.paused_at = 0.0
-        self.holds: set[Pipe] = set()
-        """Those that are not read from because of this one."""
-        self.stopped_by: set[Any] = set()
-        """Why nothing is read from it: slow readers of what it sends, its link, the application."""
-        self.received = self.sent = 0
-        self.is_known = False
-        self.on_known: Callable[[Link], None] | None = None
-        """Called when the session knows of the connection."""
-        self.is_ending = False
-        """Whether it is to be closed; what still comes is not looked at."""
-        self._is_eof = self._is_finished = False
-        self.slice = FIRST_SLICE
-        self.rest = b""
-        """What has come and waits for its turn."""
-        self._queue: deque[bytes] = deque()
-        self._queued = 0
-        self._recording: int | None = None
-        self._linger: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = transport
-        self.transport.set_write_buffer_limits(HIGH_WATER)
-        self.endpoint._made(self)
-
-    def get_buffer(self, sizehint: int) -> memoryview:
-        return self.endpoint.buffer
-
-    def buffer_updated(self, nbytes: int) -> None:
-        self.data_received(bytes(self.endpoint.buffer[:nbytes]))
-
-    def data_received(self, data: bytes) -> None:
-        self.received += len(data)
-        if self._recording is not None:
-            self.endpoint._record(self, data, is_in=True)
-        if not self.is_ending:
-            self.endpoint._received(self, data)
-
-    def eof_received(self) -> bool:
-        """The peer says no more. It still gets what is said already, which a TLS transport sees to alone."""
-        self._is_eof = True
-        self.link.close("the peer closed")
-        self.endpoint.settle(self)
-        if not self.is_paused and not self.transport.is_closing():
-            self.transport.close()
-        return bool(self.transport.can_write_eof()) and not self.transport.is_closing()
-
-    def connection_lost(self, error: Exception | None) -> None:
-        if self._linger is not None:
-            self._linger.cancel()
-        self.endpoint._lost(self, error)
-
-    def pause_writing(self) -> None:
-        self.is_paused = True
-        self.paused_at = self.endpoint.loop.time()
-        self.endpoint._slow_down(self)
-
-    def resume_writing(self) -> None:
-        self.is_paused = False
-        while self._queue and not self.is_paused:
-            self._put(self._next())
-        self.link.unsent = self.unsent
-        if not self.is_paused:
-            self.endpoint._speed_up(self)
-            self.release()
-            self.endpoint._offer_room(self)
-            if self.is_ending:
-                self.finish()
-
-    def begin(self, now: float) -> None:
-        """The connection is there."""
-        self.announce(now)
-
-    def announce(self, now: float) -> None:
-        """Tells the session of the connection."""
-        self.is_known = True
-        self.endpoint.session.connected(self.link, now)
-        if self.on_known is not None:
-            self.on_known(self.link)
-
-    def take(self, data: bytes, now: float) -> None:
-        self.endpoint.session.receive(self.link, data, now)
-
-    def taken(self) -> None:
-        """Its turn is over."""
-
-    def flush(self) -> None:
-        """Writes what the session has for it."""
-        link = self.link
-        if link.out:
-            if self.is_paused:
-                self._queue.extend(link.out)
-                self._queued += sum(map(len, link.out))
-                link.out.clear()
-            else:
-                self._put(link.take())
-            link.unsent = self.unsent
-
-    def write(self, data: bytes) -> None:
-        """Writes something of its own."""
-        if self.is_paused:
-            self._queue.append(data)
-            self._queued += len(data)
-        else:
-            self._put(data)
-
-    def end(self, reason: str, code: int, at_once: bool) -> None:
-        """The session wants it closed."""
-        if at_once:
-            self.abort()
-        else:
-            self.linger()
-            if not self.is_paused:
-                self.finish()
-
-    def abort(self) -> None:
-        """Ends it at once. What the peer does not read must not stay in the system's memory either."""
-        if self.is_paused:
-            with suppress(OSError, AttributeError):
-                self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGER)
-        self.transport.abort()
-
-    def finish(self) -> None:
-        """Everything is written. Closing while the peer still sends would be a reset, and might cost it what we wrote:
-        so we say that we say no more, and wait a little for the peer to do the same.
-        """
-        transport = self.transport
-        if transport.is_closing() or self._is_finished:
-            return
-        if self._is_eof or not transport.can_write_eof():
-            self._is_finished = True
-            transport.close()
-        elif transport.get_write_buffer_size():
-            transport.set_write_buffer_limits(0)  # we are told when all of it is written
-        else:
-            self._is_finished = True
-            try:
-                transport.write_eof()
-            except OSError:  # the peer is gone already
-                transport.abort()
-
-    def linger(self) -> None:
-        """Sees to it that closing comes to an end."""
-        if self._linger is None:
-            until = self.endpoint.loop.time() + CLOSE_SECONDS
-            self._linger = self.endpoint.loop.call_later(LINGER_SECONDS, self._cut, self.unsent, until)
-
-    def _cut(self, before: int, until: float) -> None:
-        left = self.unsent
-        if left in (0, before) or self.endpoint.loop.time() > until:
-            self.abort()
-        else:
-            self._linger = self.endpoint.loop.call_later(LINGER_SECONDS, self._cut, left, until)
-
-    def adapt(self, took: float, count: int) -> None:
-        """A slice took so long: the next one is smaller if that was long, and larger if it was not."""
-        if took > LONG_SECONDS:
-            self.slice = max(self.slice // 2, LEAST_SLICE)
-        elif took < LONG_SECONDS / 3 and count >= self.slice:
-            self.slice = min(self.slice * 2, self.most_slice)
-
-    @property
-    def unsent(self) -> int:
-        """Bytes that the operating system has not taken yet."""
-        return self._queued + int(self.transport.get_write_buffer_size())
-
-    def _next(self) -> bytes:
-        """What comes next in the queue, about as much as a transport likes."""
-        parts, size = [], 0
-        while self._queue and size < HIGH_WATER:
-            part = self._queue.popleft()
-            size += len(part)
-            parts.append(part)
-        self._queued -= size
-        return b"".join(parts)
-
-    def _put(self, data: bytes) -> None:
-        if self._is_finished or self.transport.is_closing():
-            return
-        if self._recording is not None:
-            self.endpoint._record(self, data, is_in=False)
-        self.sent += len(data)
-        self.transport.write(data)
-
-    def stop(self, why: object) -> None:
-        """Read nothing until there is no reason left."""
-        if not self.stopped_by:
-            self.transport.pause_reading()
-        self.stopped_by.add(why)
-
-    def go(self, why: object) -> None:
-        if why in self.stopped_by:
-            self.stopped_by.discard(why)
-            if self.stopped_by == {REST}:
-                self.endpoint.loop.call_soon(self.endpoint._go_on, self)
-            elif not self.stopped_by and not self.transport.is_closing():
-                self.transport.resume_reading()
-
-    def pause_reading(self) -> None:
-        """The application takes no more."""
-        self.stop(self)
-
-    def resume_reading(self) -> None:
-        self.go(self)
-
-    def is_closing(self) -> bool:
-        return bool(self.transport.is_closing())
-
-    def hold(self, source: Pipe) -> None:
-        """The source sends what this one is too slow to take."""
-        if source not in self.holds:
-            self.holds.add(source)
-            source.stop((SLOW, self))
-
-    def release(self) -> None:
-        for source in self.holds:
-            source.go((SLOW, self))
-        self.holds.clear()
-
-    @property
-    def peer(self) -> str:
-        return show_address(self.transport.get_extra_info("peername"))
 
 
 class Endpoint:
@@ -349,7 +91,7 @@ class Endpoint:
         self._notes_until, self._notes_told, self._notes_kept = 0.0, 0, 0
         session.epoch = time.time() - self.loop.time()
 
-    def _made(self, pipe: Pipe) -> None:
+    def opened(self, pipe: Pipe) -> None:
         self.accepted += pipe.side == SERVER
         pipe.link = self.session.new_link(pipe.framing, pipe.side, pipe.peer)
         self.pipes[pipe.link.number] = pipe
@@ -359,7 +101,7 @@ class Endpoint:
         if self.recorder is not None and not pipe.link.is_inside:
             ours, theirs = (_address(pipe.transport.get_extra_info(name)) for name in ("sockname", "peername"))
             client, server = (theirs, ours) if pipe.side == SERVER else (ours, theirs)
-            pipe._recording = self.recorder.opened(client, server, self.protocol or None)
+            pipe.recording = self.recorder.opened(client, server, self.protocol or None)
         if log.isEnabledFor(logging.DEBUG):
             log.debug("connection opened", extra={"fields": {"protocol": self.protocol, "peer": pipe.link.peer}})
         try:
@@ -368,7 +110,7 @@ class Endpoint:
             self._failed(pipe)
         self.settle(pipe)
 
-    def _received(self, pipe: Pipe, data: bytes) -> None:
+    def take(self, pipe: Pipe, data: bytes) -> None:
         if len(data) < LEAST_SLICE:
             self._serve(pipe, data)
         else:
@@ -401,10 +143,10 @@ class Endpoint:
             pipe.rest = data[at:]
             pipe.stop(REST)
             if len(pipe.stopped_by) == 1:
-                self.loop.call_soon(self._go_on, pipe)
+                self.loop.call_soon(self.go_on, pipe)
         self.settle(pipe)
 
-    def _go_on(self, pipe: Pipe) -> None:
+    def go_on(self, pipe: Pipe) -> None:
         """The turn of what waits, unless there is another reason to wait."""
         if pipe.stopped_by == {REST} and not pipe.transport.is_closing():
             rest, pipe.rest = pipe.rest, b""
@@ -413,7 +155,7 @@ class Endpoint:
             if not pipe.rest:
                 pipe.go(REST)
 
-    def _lost(self, pipe: Pipe, error: Exception | None) -> None:
+    def lost(self, pipe: Pipe, error: Exception | None) -> None:
         self.pipes.pop(pipe.link.number, None)
         self._congested.discard(pipe)
         self._gone_received += pipe.received
@@ -425,9 +167,9 @@ class Endpoint:
             other.holds.discard(pipe)
         if pipe.rest and error is None and not pipe.is_ending:
             self._serve(pipe, pipe.rest)
-        if pipe._recording is not None and self.recorder is not None:
-            self.recorder.closed(pipe._recording, "closed" if error is None else "reset")
-            pipe._recording = None
+        if pipe.recording is not None and self.recorder is not None:
+            self.recorder.closed(pipe.recording, "closed" if error is None else "reset")
+            pipe.recording = None
         if pipe.is_known:
             try:
                 self.session.disconnected(pipe.link, self.loop.time())
@@ -454,9 +196,9 @@ class Endpoint:
         if pipe is not None:
             pipe.transport.abort()
 
-    def _record(self, pipe: Pipe, data: bytes, *, is_in: bool) -> None:
-        assert self.recorder is not None and pipe._recording is not None
-        self.recorder.data(pipe._recording, TO_SERVER if is_in == (pipe.side == SERVER) else TO_CLIENT, data)
+    def record(self, pipe: Pipe, data: bytes, *, is_in: bool) -> None:
+        assert self.recorder is not None and pipe.recording is not None
+        self.recorder.data(pipe.recording, TO_SERVER if is_in == (pipe.side == SERVER) else TO_CLIENT, data)
 
     def new_pipe(self, side: Side, on_known: Callable[[Link], None]) -> Pipe:
         """Return our end of a connection that is about to be made."""
@@ -507,14 +249,14 @@ class Endpoint:
             if pipe.is_paused and source is not None and self.policy.slow_reader == "slow":
                 pipe.hold(source)
         if link.wants_room and not pipe.is_paused and not pipe.is_ending:
-            self.loop.call_soon(self._offer_room, pipe)
+            self.loop.call_soon(self.offer_room, pipe)
         if link.is_paused or link.is_full or pipe.stopped_by:
             (pipe.go if link.is_readable or link.closing is not None else pipe.stop)(LINK)
         if link.closing is not None and not pipe.is_ending:
             pipe.is_ending = True
             pipe.end(link.closing.reason, link.closing.code, link.closing.at_once)
 
-    def _offer_room(self, pipe: Pipe) -> None:
+    def offer_room(self, pipe: Pipe) -> None:
         """The session may write what it has held back, if the connection still takes it."""
         link = pipe.link
         if not link.wants_room or pipe.is_paused or link.closing is not None:
@@ -543,12 +285,12 @@ class Endpoint:
                 else:
                     self._notes_kept += 1
 
-    def _speed_up(self, pipe: Pipe) -> None:
+    def speed_up(self, pipe: Pipe) -> None:
         self._congested.discard(pipe)
         if self.on_room is not None:
             self.on_room(True)
 
-    def _slow_down(self, pipe: Pipe) -> None:
+    def slow_down(self, pipe: Pipe) -> None:
         self._congested.add(pipe)
         if self.on_room is not None:
             self.on_room(False)

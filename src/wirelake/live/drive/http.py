@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from ...web.access import check_host
 from ...web.http import MAX_HEAD, Refused, Request, Response, read_head, write_response
 from ..core.address import Address
-from .listeners import address_of, listen
+from .listeners import address_of, listen, stop_listening
 
 MAX_CONNECTIONS = 64
 REQUEST_SECONDS = 5.0
@@ -25,7 +25,8 @@ class Pages:
 
     def __init__(self, pages: Mapping[str, Page], hosts: Iterable[str] = ()) -> None:
         self.pages = pages
-        self._open: set[asyncio.StreamWriter] = set()
+        self._open: dict[asyncio.StreamWriter, None] = {}
+        """The oldest first."""
         self._hosts = {socket.gethostname(), *hosts}
         self._listeners: list[asyncio.Server] = []
 
@@ -34,9 +35,8 @@ class Pages:
         self._listeners = await listen(address, self._connection)
         return address_of(self._listeners[0])
 
-    def close(self) -> None:
-        for listener in self._listeners:
-            listener.close()
+    async def close(self) -> None:
+        await stop_listening(self._listeners)
         for writer in list(self._open):
             writer.transport.abort()
 
@@ -44,21 +44,26 @@ class Pages:
         return asyncio.StreamReaderProtocol(asyncio.StreamReader(limit=MAX_HEAD), self._serve)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One request; then the client has some time to read the response and to close."""
+        """One request; then the client has some time to read the response and to close. When too many take their time,
+        the oldest gives way.
+        """
+        if len(self._open) >= MAX_CONNECTIONS:
+            oldest = next(iter(self._open))
+            del self._open[oldest]
+            oldest.transport.abort()
+        self._open[writer] = None
         try:
-            if len(self._open) < MAX_CONNECTIONS:
-                self._open.add(writer)
-                async with asyncio.timeout(REQUEST_SECONDS):
-                    head = await self._head(reader)
-                writer.write(self.respond(head))
-                writer.write_eof()
-                async with asyncio.timeout(RESPONSE_SECONDS):
-                    while await reader.read(MAX_HEAD):
-                        pass
+            async with asyncio.timeout(REQUEST_SECONDS):
+                head = await self._head(reader)
+            writer.write(self.respond(head))
+            writer.write_eof()
+            async with asyncio.timeout(RESPONSE_SECONDS):
+                while await reader.read(MAX_HEAD):
+                    pass
         except (TimeoutError, OSError, asyncio.IncompleteReadError):
             pass
         finally:
-            self._open.discard(writer)
+            self._open.pop(writer, None)
             writer.transport.abort()
 
     async def _head(self, reader: asyncio.StreamReader) -> bytes:
@@ -101,7 +106,7 @@ def pages_beside(pages: Mapping[str, Page], address: Address, hosts: Iterable[st
 
 async def _end(served: Pages) -> None:
     """Close, and wait for those who are being served, also for those who were accepted only now."""
-    served.close()
+    await served.close()
     while others := asyncio.all_tasks() - {asyncio.current_task()}:
-        served.close()
+        await served.close()
         await asyncio.wait(others, timeout=0.1)

@@ -6,7 +6,8 @@ import asyncio
 from typing import Any
 
 from ..core.link import INSIDE
-from .endpoint import HIGH_WATER, READ_BYTES, Pipe
+from .endpoint import READ_BYTES
+from .pipe import HIGH_WATER, Pipe
 
 
 class InsideTransport(asyncio.Transport):

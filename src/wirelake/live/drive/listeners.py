@@ -1,4 +1,4 @@
-"""Listening on every address of a host."""
+"""Listening on every address of a host, and the end of it."""
 
 from __future__ import annotations
 
@@ -33,6 +33,19 @@ async def listen(address: Address, factory: Callable[[], asyncio.BaseProtocol]) 
             server.close()
         raise
     return servers
+
+
+async def stop_listening(servers: list[asyncio.Server]) -> None:
+    """Accept nobody any more. Who was accepted just now becomes a connection first: asyncio forgets those of a server
+    that is closed before, and leaves them open.
+    """
+    loop = asyncio.get_running_loop()
+    for server in servers:
+        for listener in server.sockets:
+            loop.remove_reader(listener.fileno())
+    await asyncio.sleep(0)
+    for server in servers:
+        server.close()
 
 
 def address_of(server: asyncio.Server) -> Address:

@@ -13,9 +13,10 @@ from ..core.address import Address
 from ..core.link import Framing
 from ..core.session import SERVER, Session
 from ..tap.recorder import Recorder
-from .endpoint import Endpoint, Pipe, Policy
+from .endpoint import Endpoint, Policy
 from .inside import tie
-from .listeners import address_of, listen
+from .listeners import address_of, listen, stop_listening
+from .pipe import Pipe
 from .tls import Certificate, TlsDoor
 from .websocket import ServerWebSocketPipe, WebSocketFraming
 
@@ -122,12 +123,15 @@ class Server:
         """New connections get what the files say now. OSError or ValueError if they make no sense; then all that was
         read before stays in use.
         """
-        self._contexts = {certificate: certificate.context() for certificate in self._contexts}
+        self._contexts = self.read_certificates()
+
+    def read_certificates(self) -> dict[Certificate, ssl.SSLContext]:
+        """Read them, and change nothing. OSError or ValueError if they make no sense."""
+        return {certificate: certificate.context() for certificate in self._contexts}
 
     async def close(self, drain_seconds: float = 5.0) -> None:
         """Accepts nobody any more, and lets those who are here finish."""
-        for listener in self._listeners:
-            listener.close()
+        await stop_listening(self._listeners)
         for door in list(self._doors):
             door.cut()
         await self.endpoint.close(drain_seconds)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.address import show_address
-from .endpoint import Pipe
+from .pipe import Pipe
 
 log = logging.getLogger("wirelake.live")
 

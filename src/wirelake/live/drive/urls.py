@@ -14,7 +14,7 @@ from ...protocols import load
 from ..records import LIVE, TRANSPORTS, Live
 
 if TYPE_CHECKING:
-    from .endpoint import Pipe
+    from .pipe import Pipe
 
 log = logging.getLogger("wirelake.live")
 

@@ -23,7 +23,8 @@ from websockets.uri import parse_uri
 from ...web.access import is_loopback, is_own_name
 from ..core.link import Side
 from ..core.session import CLIENT, SERVER
-from .endpoint import Endpoint, Pipe
+from .endpoint import Endpoint
+from .pipe import Pipe
 
 HANDSHAKE_SECONDS = 10.0
 MAX_UPGRADE = 1 << 14
@@ -258,7 +259,9 @@ class ServerWebSocketPipe(WebSocketPipe):
         self.protocol.is_local = isinstance(ours, tuple) and is_loopback(ours[0])
 
     def upgraded(self, event: Any, now: float) -> None:
-        if isinstance(event, Request):
+        if self.protocol.eof_sent:  # what came behind the request breaks the rules: the library listens no more
+            self.transport.abort()
+        elif isinstance(event, Request):
             response = self.protocol.accept(event)
             self.protocol.send_response(response)
             if response.status_code == 101:

@@ -238,9 +238,11 @@ class Hub:
         """Reads certificates and users again; what makes no sense is logged, and changes nothing."""
         try:
             for server in self.servers.values():
-                server.reload_certificates()
+                server.read_certificates()  # before anything changes
             for gate in self._gates:
                 gate.reload()
+            for server in self.servers.values():
+                server.reload_certificates()
         except (OSError, ValueError) as error:
             log.error("not reloaded, all stays as it was", extra={"fields": {"reason": str(error)}})
         else:
@@ -260,7 +262,7 @@ class Hub:
             for writer in self._writers:
                 await writer.close()
         if self._pages is not None:
-            self._pages.close()
+            await self._pages.close()
         if self.recorder is not None:
             self.recorder.end()
         for meter in self.meters:

@@ -122,10 +122,6 @@ class MbClient(Session):
         self._say(wire.add_ids(front, token, parent, timeout_ms), payload, now)
         return token
 
-    def system(self, topic: str, args: Any, now: float) -> str:
-        """A request to the broker itself."""
-        return self.request(topic, wire.write_json({} if args is None else args), now)
-
     def answer(self, asked: Request, payload: bytes, now: float) -> bool:
         """False if the connection that asked is gone."""
         if self.link is None or self.link.closing is not None or asked.connection != self._connections:

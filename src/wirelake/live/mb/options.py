@@ -5,22 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...protocols.mb.conduct import DEFAULT_LIMIT_US
+from ..core.settings import setting
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerOptions:
-    """Limits and times of a broker; 0 is no limit."""
+    """Limits and times of a broker. 0 is no limit of subscriptions, and of messages in a second."""
 
-    heartbeat_seconds: float = 30.0
+    heartbeat_seconds: float = setting(30.0, least=0.001)
     """Silence after which a service is asked for a sign of life."""
-    deregister_seconds: float = 60.0
+    deregister_seconds: float = setting(60.0, least=0.001)
     """Silence after which it is dropped, and its connection closed."""
-    timeout_ms: int = DEFAULT_LIMIT_US // 1000
+    timeout_ms: int = setting(DEFAULT_LIMIT_US // 1000, least=1)
     """How long a request waits that does not say."""
-    max_outstanding: int = 10_000
-    max_unsent: int = 8 << 20
+    max_outstanding: int = setting(10_000, least=1)
+    max_unsent: int = setting(8 << 20, least=1)
     """Bytes that a connection may leave unread before it is closed."""
-    max_connections: int = 0
     max_subscriptions: int = 10_000
     """Of one connection."""
     max_all_subscriptions: int = 100_000

@@ -76,12 +76,6 @@ class MbBroker(Session):
 
     def connected(self, link: Link, now: float) -> None:
         self._begin(now)
-        limit = self.options.max_connections
-        if limit and len(self.services) >= limit:
-            self.counts["connection.rejected.total"] += 1
-            self.note("warn", "one connection too many", peer=link.peer)
-            link.close("too many connections", 1013)
-            return
         service = Service(self._ids.take().decode(), link, now, now)
         link.state = service
         self.services[service.id] = service

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...protocols.mb import MAX_FRAME
-from ..core.settings import rules
 from ..hub.machine import Machine
 from ..hub.settings import Served, ServiceSettings, unpredictable
 from .options import BrokerOptions
@@ -18,7 +17,7 @@ from .wire import MB_TCP
 class MbSettings(ServiceSettings):
     """``options`` are those of the broker."""
 
-    options: BrokerOptions = field(default_factory=BrokerOptions, metadata=rules(without=("max_connections",)))
+    options: BrokerOptions = field(default_factory=BrokerOptions)
 
     def serve(self, directory: Path) -> Served:
         broker = MbBroker(options=self.options, probe=Machine(), chance=unpredictable())

@@ -15,8 +15,9 @@ from contextlib import suppress
 from typing import Any
 
 from ..core.address import Address, show_address
-from ..drive.endpoint import NO_LINGER, TO_CLIENT, TO_SERVER
-from ..drive.listeners import address_of, listen
+from ..drive.endpoint import TO_CLIENT, TO_SERVER
+from ..drive.listeners import address_of, listen, stop_listening
+from ..drive.pipe import NO_LINGER
 from .recorder import Recorder
 
 log = logging.getLogger("wirelake.live")
@@ -76,8 +77,7 @@ class Proxy:
         Those that are silent are closed soon; what has not come through after ``drain_seconds`` is cut off.
         """
         self.is_stopping = True
-        for server in self._servers:
-            server.close()
+        await stop_listening(self._servers)
         deadline = asyncio.get_running_loop().time() + drain_seconds
         await self._become_quiet(deadline)
         for pair in list(self._pairs):

@@ -1,0 +1,337 @@
+"""``python -m benchmarks.streaming``: a hub under load that records, and a stream that keeps a lake current with it.
+
+Parts: ``live`` prints how long a message takes from the hub's socket to a row that can be queried, ``catch-up`` how
+much faster than real time a stream reads what was recorded, ``cpu`` what a message costs at 5 s triggers against one
+ingest, ``step`` what a step over 1 MB of growth takes, and ``cuts`` compares lakes that followed captures cut at any
+byte with those of one ingest. ``--part`` names those to run; without it all but ``cuts`` do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import psutil
+import pyarrow.parquet as pq
+
+import wirelake
+from wirelake.ingest.follow import Batch, FollowSettings, Watcher, follow
+from wirelake.ingest.inline_runner import InlineRunner
+from wirelake.ingest.run import ingest
+from wirelake.lake import Lake
+
+RATE, SECONDS = 5000, 60
+PARTS = ("live", "catch-up", "cpu", "step", "cuts")
+BURSTS = 50
+"""A second."""
+POLL_SECONDS = 0.01
+PAYLOAD = {"celsius": 81.5, "sensor": "boiler-7", "note": "x" * 120}
+WIRELAKE = [sys.executable, "-c", "from wirelake.cli import main; main()"]
+
+
+# --- load
+
+
+async def load(address: str, rate: int, seconds: float) -> int:
+    """Publish for so long, to one subscriber; ``rate`` counts what the hub receives and what it sends."""
+    url, published = f"mb://{address}", 0
+    async with (
+        wirelake.connect(url, name="display") as display,
+        wirelake.connect(url, name="plant") as plant,
+        display.subscribe("plant.#") as messages,
+    ):
+        wanted = int(seconds * rate / 2)
+        reading = asyncio.create_task(_read(messages, wanted))
+        began = time.monotonic()
+        for burst in range(int(seconds * BURSTS)):
+            while published < min(wanted, (burst + 1) * rate / 2 / BURSTS):
+                await plant.publish("plant.boiler", PAYLOAD)
+                published += 1
+            await asyncio.sleep(max(0.0, began + (burst + 1) / BURSTS - time.monotonic()))
+        await reading
+    return published
+
+
+async def _read(messages: Any, count: int) -> None:
+    for _ in range(count):
+        await messages.get(timeout=60)
+
+
+# --- what becomes visible, and when
+
+
+@dataclass
+class Seen:
+    """Rows of a lake as they appear: ``latencies`` in seconds from the time of a message to that of its row."""
+
+    lake: Path
+    rows: int = 0
+    latencies: list[np.ndarray] = field(default_factory=list)
+    newest_us: int = 0
+
+    def run(self, stop: threading.Event) -> None:
+        while not stop.is_set() and not (self.lake / "_lake.json").exists():
+            stop.wait(POLL_SECONDS)
+        if stop.is_set():
+            return
+        lake, known, number = Lake.open(self.lake, create=False), set[str](), 0
+        while not stop.wait(POLL_SECONDS):
+            if lake.number() != number:
+                number, known = lake.number(), self._look(lake.snapshot(), known, time.time())
+
+    def _look(self, lake: Lake, known: set[str], now: float) -> set[str]:
+        """Rows of merged files were seen before: only newer ones count."""
+        places = set(lake.places("silver/messages"))
+        newest = self.newest_us
+        for place in places - known:
+            ts = pq.read_table(place, columns=["ts"]).column("ts").cast("int64").to_numpy()
+            new = ts[ts > self.newest_us]
+            if len(new):
+                self.rows += len(new)
+                self.latencies.append(now - new / 1e6)
+                newest = max(newest, int(new.max()))
+        self.newest_us = newest
+        return places
+
+
+@dataclass
+class Lived:
+    published: int
+    rows: int
+    messages: int
+    """In the lake at the end."""
+    p50: float
+    p99: float
+    batches: int
+    carry_bytes: int
+    cpu_seconds: float
+    """Of the stream, with its children."""
+    memory: list[int]
+    """Of the stream and its children, in bytes, once a second."""
+    capture: Path
+
+
+def live(folder: Path, rate: int, seconds: float, trigger: str, engine: str) -> Lived:
+    """Run hub, load and stream as processes of their own."""
+    captures, lake = folder / "captures", folder / "lake"
+    captures.mkdir(parents=True)
+    hub = subprocess.Popen(
+        [*WIRELAKE, "serve", "--mb", "127.0.0.1:0", "--tap", str(captures), "--log-level", "error"],
+        stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    stream: subprocess.Popen[str] | None = None
+    stop, seen = threading.Event(), Seen(lake)
+    watching = threading.Thread(target=seen.run, args=(stop,))
+    try:
+        assert hub.stdout is not None
+        address = json.loads(hub.stdout.readline())["listening"]["mb"]
+        _load(address, 50, 0.2)  # there is a capture, and the stream is warm before anything is measured
+        command = ["stream", str(captures), str(lake), "--trigger", trigger, "--engine", engine, "--quiet"]
+        stream = subprocess.Popen([*WIRELAKE, *command], stdout=subprocess.PIPE, text=True)
+        while not (lake / "_lake.json").exists() or Lake.open(lake, create=False).number() == 0:
+            time.sleep(POLL_SECONDS)
+        watching.start()
+        memory: list[int] = []
+        measuring = threading.Thread(target=_measure, args=(stream.pid, stop, memory))
+        measuring.start()
+        published = _load(address, rate, seconds)
+        while seen.newest_us < _last_us(captures):
+            time.sleep(0.1)
+        cpu = _cpu(stream.pid)
+        stop.set()
+        measuring.join()
+        stream.send_signal(signal.SIGTERM)
+        out, _ = stream.communicate(timeout=120)
+    finally:
+        stop.set()
+        for process in (stream, hub):
+            if process is not None and process.poll() is None:
+                process.kill()
+                process.wait()
+        for process in (stream, hub):
+            if process is not None and process.stdout is not None:
+                process.stdout.close()
+        if watching.is_alive():
+            watching.join()
+    total = json.loads(out)
+    latencies = np.concatenate(seen.latencies)
+    messages = sum(file.rows for file in Lake.open(lake, create=False).files("silver/messages"))
+    p50, p99 = (float(np.percentile(latencies, share)) for share in (50, 99))
+    carry = total["carry_bytes"]
+    return Lived(published, seen.rows, messages, p50, p99, total["batches"], carry, cpu, memory, captures)
+
+
+def _load(address: str, rate: int, seconds: float) -> int:
+    command = [sys.executable, "-m", "benchmarks.streaming", "--load", address, str(rate), str(seconds)]
+    return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def _last_us(captures: Path) -> int:
+    """The time of the last message that was recorded."""
+    from wirelake.capture.read import open_capture
+    from wirelake.capture.tcp import Tracker
+
+    path = max(captures.glob("*.tap"))
+    return max(int(chunks.ts.max()) for chunks in open_capture(path, Tracker()) if len(chunks))
+
+
+def _family(pid: int) -> list[psutil.Process]:
+    try:
+        process = psutil.Process(pid)
+        return [process, *process.children(recursive=True)]
+    except psutil.Error:
+        return []
+
+
+def _cpu(pid: int) -> float:
+    times = [process.cpu_times() for process in _family(pid)]
+    return sum(one.user + one.system + one.children_user + one.children_system for one in times)
+
+
+def _measure(pid: int, stop: threading.Event, memory: list[int]) -> None:
+    while not stop.wait(1.0):
+        sizes = []
+        for process in _family(pid):
+            try:
+                sizes.append(process.memory_info().rss)
+            except psutil.Error:
+                continue
+        memory.append(sum(sizes))
+
+
+# --- what was recorded, read again
+
+
+class _Told(Watcher):
+    def __init__(self) -> None:
+        self.batches: list[Batch] = []
+        self.cpu: list[float] = []
+        self._last = time.process_time()
+
+    def batch(self, batch: Batch) -> None:
+        now = time.process_time()
+        self.batches.append(batch)
+        self.cpu.append(now - self._last)
+        self._last = now
+
+
+def read_again(captures: Path, lake: Path, max_bytes: int) -> tuple[_Told, float, float]:
+    """Follow what is there in steps; return the batches, and the seconds and processor time of all of it."""
+    told, began, cpu = _Told(), time.monotonic(), time.process_time()
+    settings = FollowSettings(available_now=True, trigger_seconds=0, max_bytes=max_bytes)
+    follow(InlineRunner(), [str(captures)], str(lake), settings, watcher=told)
+    return told, time.monotonic() - began, time.process_time() - cpu
+
+
+def at_once(captures: Path, lake: Path) -> tuple[int, float]:
+    """Ingest all of it; return the messages and the processor time."""
+    cpu = time.process_time()
+    report = ingest(InlineRunner(), [str(captures)], str(lake))
+    return sum(report.messages.values()), time.process_time() - cpu
+
+
+def recorded(folder: Path, seconds: float, rate: int) -> Path:
+    """Captures of so many seconds of traffic, generated."""
+    from wirelake.generate import generate, write_tap
+
+    folder.mkdir(parents=True)
+    write_tap(generate(["mb", "casual"], seed=1, messages=int(seconds * rate), connections=50), folder / "a.tap")
+    return folder
+
+
+# --- the parts
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--part", action="append", choices=PARTS)
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="of load; 1800 for the long run")
+    parser.add_argument("--rate", type=int, default=RATE, help="messages per second")
+    parser.add_argument("--trigger", default="1s")
+    parser.add_argument("--engine", choices=("inline", "spark"), default="spark")
+    parser.add_argument("--cuts", type=int, default=2000, help="ways in which captures grow")
+    parser.add_argument("--load", nargs=3, metavar=("ADDRESS", "RATE", "SECONDS"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.load:
+        address, rate, seconds = options.load
+        print(asyncio.run(load(address, int(rate), float(seconds))))
+        return 0
+    parts = options.part or PARTS[:-1]
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        if "live" in parts:
+            _show_live(live(folder / "live", options.rate, options.seconds, options.trigger, options.engine), options)
+        if {"catch-up", "cpu", "step"} & set(parts):
+            captures = recorded(folder / "recorded", min(options.seconds, SECONDS), options.rate)
+            _read_again(captures, folder, parts, min(options.seconds, SECONDS))
+    return _cuts(options.cuts) if "cuts" in parts else 0
+
+
+def _show_live(found: Lived, options: argparse.Namespace) -> None:
+    per_message = 1e6 * found.cpu_seconds / max(found.messages, 1)
+    print(
+        f"live, {options.rate} messages/s for {options.seconds:.0f} s, trigger {options.trigger}, {options.engine}: "
+        f"{found.messages:,} messages in {found.batches} batches; socket to row p50 {found.p50:.2f} s, "
+        f"p99 {found.p99:.2f} s; {per_message:.0f} us of processor a message; carry {found.carry_bytes / 1e6:.2f} MB"
+    )
+    if len(found.memory) >= 60:
+        early, late = (median(part) / 2**20 for part in (found.memory[20:50], found.memory[-30:]))
+        print(f"memory of the stream {early:.0f} MiB after a minute, {late:.0f} MiB at the end")
+
+
+def _read_again(captures: Path, folder: Path, parts: tuple[str, ...], seconds: float) -> None:
+    size = sum(path.stat().st_size for path in captures.glob("*.tap"))
+    at_once(captures, folder / "warm")
+    messages, batch_cpu = at_once(captures, folder / "batch")
+    if "catch-up" in parts:
+        _, took, _ = read_again(captures, folder / "catch-up", 64 << 20)
+        print(
+            f"catch-up: {seconds:.0f} s of {messages / seconds:,.0f} messages/s in {took:.1f} s: {seconds / took:.1f} x"
+        )
+    if "cpu" in parts:
+        told, _, cpu = read_again(captures, folder / "cpu", int(size / seconds * 5))
+        print(
+            f"cpu at 5 s triggers: {1e6 * cpu / messages:.0f} us a message in {len(told.batches)} batches, one ingest "
+            f"{1e6 * batch_cpu / messages:.0f} us: {cpu / batch_cpu:.2f} x"
+        )
+    if "step" in parts:
+        told, _, _ = read_again(captures, folder / "step", 1 << 20)
+        wall, cpu = median(one.seconds for one in told.batches), median(told.cpu)
+        print(f"step over 1 MB: {1e3 * wall:.0f} ms, {1e3 * cpu:.0f} ms of processor (median of {len(told.batches)})")
+
+
+def _cuts(count: int) -> int:
+    """Compare lakes that followed captures as they grew with those of one ingest."""
+    from tests.ingest.histories import reference
+    from tests.ingest.test_follow import CUTS, Growth
+    from tests.ingest.worlds import World
+
+    wrong = 0
+    for seed in range(-(-count // CUTS)):
+        with tempfile.TemporaryDirectory() as place:
+            world = World(seed, Path(place) / "world", kinds=("pcap", "pcap", "pcapng", "tap", "websocket"))
+            expected = reference(world, Path(place) / "reference")
+            for number in range(CUTS):
+                if differences := Growth(world, number, Path(place) / f"lake-{number}").run().differences(expected):
+                    print(f"world {seed}, growth {number}: {differences}")
+                    wrong += 1
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+    print(f"{count} ways to grow, {wrong} lakes differ; {peak} MiB")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
