@@ -457,7 +457,7 @@ class Reader:
         given = self._take(-(at - self.begun[_BEGIN]) % size, path, "bytes_fits")
         wrong = next((i for i, byte in enumerate(given) if byte), None)
         if wrong is not None:
-            raise self.bad(f"{given.hex(' ')} is not zeros up to a multiple of {size}", "align", path, at + wrong)
+            raise self.bad(f"{given.hex(' ')} is not zeros up to a multiple of {size}", "constant", path, at + wrong)
         if given:
             self._see(path, at, len(given), given, f"up to a multiple of {size}")
         return UNSET

@@ -382,7 +382,7 @@ def _check_fields(
                 _check_word(f.wire, here)
         if _open_ended(f.wire):
             require(
-                all(isinstance(behind.wire, n.WireOnly) for behind in fields[i + 1 :]),
+                all(isinstance(behind.wire, n.Constant | n.Checksum) for behind in fields[i + 1 :]),
                 f"{here} takes the rest, so nothing can follow it; write it last or give it a length",
             )
         if isinstance(f.wire, n.WireOnly):

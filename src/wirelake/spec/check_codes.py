@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..errors import SpecError
 from . import nodes as n
 from .check_class import require
 from .resolve import Layout, MessageNode
@@ -20,15 +21,9 @@ def check_codes(made: Layout, parts: list[n.Code]) -> None:
         )
     for node in made.nodes:
         _check_code(node, parts)
-    for shorter in made.beginnings & set(made.by_code):
-        name, further = (
-            made.by_code[shorter].cls.__name__,
-            next(k for k in made.by_code if k[: len(shorter)] == shorter),
-        )
-        require(
-            shorter == further,
-            f"{name} has the code {shorter}, with which another one begins: {further}; write a longer one",
-        )
+    for shorter in sorted(made.beginnings & set(made.by_code)):
+        name = made.by_code[shorter].cls.__name__
+        raise SpecError(f"{name} has the code {shorter}, with which another one begins; write a longer one")
 
 
 def _check_text(part: n.Code) -> None:

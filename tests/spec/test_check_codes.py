@@ -1,0 +1,65 @@
+"""Codes, frames and sizes that no reader could take are refused in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from wirelake import spec as s
+from wirelake.errors import SpecError
+
+FRAME = s.Frame((s.Size("length", s.be.u16, counts="after"), s.Code("type", s.u8)))
+TEXT_CODES = s.Frame((s.Code("c", s.text(b" ")), s.Until(b"\n", 9)))
+TWO_CODES = s.Frame((s.Code("a", s.u8), s.Code("b", s.u8), s.Until(b"\n", 9)))
+ELEMENTS = s.nested(s.struct("E", a=s.field(s.u8)))
+M = s.message
+
+
+def declared(*messages: Any, frame: s.Frame = FRAME, **about: Any) -> Any:
+    return s.declare(s.Protocol("p", "P", frame, messages, **about))
+
+
+MISTAKES: dict[str, Callable[[], Any]] = {
+    "A has the frame 'hello', which is none of frames=": lambda: declared(M("A", code=1, frame="hello")),
+    "the frame 'hello' has no message": lambda: declared(M("A", code=1), frames={"hello": FRAME}),
+    "frames= are named": lambda: declared(M("A", code=1), frames=(FRAME,)),
+    "A has 2 codes, but its frame 1": lambda: declared(M("A", code=(1, 2))),
+    "1 is no code of this frame": lambda: declared(M("A", code=1), frame=TEXT_CODES),
+    "A has the code (1,), with which another one begins": lambda: declared(
+        M("A", code=(1,)), M("B", code=(1, 2)), frame=TWO_CODES
+    ),
+    "A takes any code, so it needs a field for it; write type": lambda: declared(M("A", code=s.OTHER)),
+    "A.n is the length of 'x', which does not come after it": lambda: declared(
+        M("A", code=1, n=s.length(s.u8, of="x"))
+    ),
+    "A.x is sized by 'n', which may be absent": lambda: declared(
+        M("A", code=1, k=s.field(s.u8), n=s.optional(s.u8, when=s.When("k")), x=s.field(s.blob("n")))
+    ),
+    "0 units for one cannot be": lambda: declared(M("A", code=1, n=s.field(s.u8), x=s.field(s.blob(s.By("n", per=0))))),
+    "until= asks for 'b', which its elements do not have": lambda: declared(
+        M("A", code=1, x=s.field(s.many(ELEMENTS, None, until=s.When("b"))))
+    ),
+    "a list has a count or until=, not both": lambda: declared(
+        M("A", code=1, x=s.field(s.many(ELEMENTS, s.u8, until=s.When("a"))))
+    ),
+    "zeros go up to a multiple of 2 to 256, not 1": lambda: declared(M("A", code=1, x=s.field(s.u8), p=s.align(1))),
+    "A.x takes the rest": lambda: declared(M("A", code=1, x=s.field(s.rest), p=s.align(4))),
+    "A.y looks up 'a' in 'x', which is no list": lambda: declared(
+        M("A", code=1, x=s.field(s.u8), y=s.derived(s.Lookup("x", "a")))
+    ),
+    "A has the reply 'b', which is no message": lambda: declared(M("A", code=1, kind="request", answer="b")),
+    "a fixed number of digits is 1 to 18": lambda: declared(M("A", code=1, x=s.field(s.digits(99)))),
+    "only words have another separator": lambda: declared(
+        M("A", code=1), topics=s.Topics("levels", "+", "#", separator="/")
+    ),
+    "have the same code 1": lambda: declared(M("A", code=1, sent_by="client"), M("B", code=1)),
+}
+
+
+@pytest.mark.parametrize("says", MISTAKES)
+def test_a_mistake_is_refused_in_one_sentence(says: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        MISTAKES[says]()
+    assert says in str(caught.value)
