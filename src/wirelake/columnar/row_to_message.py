@@ -27,7 +27,7 @@ _CELL_VALUE = {"FLOAT": "double", "DOUBLE": "double", "STRING": "text", "BYTES":
 
 def message_of(layout: Layout, row: Mapping[str, Any]) -> Any:
     """The message in a row; EncodeError names the field that is missing or of the wrong kind."""
-    node = node_of(layout, row)
+    node = _node(layout, row)
     try:
         return _message(layout, node, row)
     except EncodeError as error:
@@ -35,10 +35,10 @@ def message_of(layout: Layout, row: Mapping[str, Any]) -> Any:
         raise
 
 
-def node_of(layout: Layout, row: Mapping[str, Any]) -> MessageNode:
-    """Return which message a row holds."""
+def _node(layout: Layout, row: Mapping[str, Any]) -> MessageNode:
     name, code = row.get("message"), row.get("code")
-    word = row.get(word_column(layout) or "")
+    line = next((part for part in layout.frame.parts if isinstance(part, n.Line)), None)
+    word = row.get(line.code) if line is not None else None
     for given, is_it in (
         (name, lambda node: node.name == name),
         (code, lambda node: node.code == code),
@@ -52,11 +52,6 @@ def node_of(layout: Layout, row: Mapping[str, Any]) -> MessageNode:
                 )
             return found
     raise EncodeError("neither message nor code says which message it is", rule="unknown_message", path="message")
-
-
-def word_column(layout: Layout) -> str | None:
-    """Return the column with the word that a header line begins with."""
-    return next((part.code for part in layout.frame.parts if isinstance(part, n.Line)), None)
 
 
 def _message(layout: Layout, node: MessageNode, row: Mapping[str, Any]) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -10,11 +9,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ..codec import decode
-from ..codec.quick_encoder import Encode, encoder_for
+from ..codec import decode, encode
 from ..columnar import Batch, decode_frames, schema
-from ..columnar.row_to_message import node_of, word_column
-from ..columnar.rows_to_messages import message_reader, needed_columns
+from ..columnar.row_to_message import message_of
 from ..errors import EncodeError, OptionError
 from ..spec.nodes import Protocol
 from ..spec.resolve import Layout, layout
@@ -22,8 +19,6 @@ from .options import Decoding, Encoding
 from .schema import CORRUPT, function_columns
 
 Ints = NDArray[np.int64]
-_Kind = tuple[tuple[str, Any], ...]
-"""What tells which message a row is, and in which reading: columns with their values."""
 
 
 @lru_cache(maxsize=256)
@@ -96,65 +91,30 @@ def _reasons(quarantined: pa.RecordBatch) -> pa.StructArray:
 
 
 def encode_column(encoding: Encoding, structs: pa.Array) -> pa.BinaryArray:
-    """Return one frame per struct; null for null, and in PERMISSIVE mode for what cannot be encoded.
-
-    Rows of one message are encoded together: only its columns are looked at, and how is found out once.
-    """
+    """Return one frame per struct; null for null, and in PERMISSIVE mode for what cannot be encoded."""
     protocol = encoding.declared.load()
     if not pa.types.is_struct(structs.type):
         raise OptionError(f"to_{protocol.name} writes structs, not {structs.type}")
+    present = structs.is_valid().to_pylist()
     columns = {
-        field.name: structs.field(i)
+        field.name: structs.field(i).to_pylist()
         for i, field in enumerate(structs.type)
         if structs.field(i).null_count < len(structs)
     }
-    frames: list[bytes | None] = [None] * len(structs)
-    for kind, places in _kinds(protocol, columns, structs).items():
-        for place, frame in zip(places, _frames(protocol, encoding, kind, columns, places), strict=True):
-            frames[place] = frame
+    frames = [
+        _frame(protocol, encoding, {name: values[i] for name, values in columns.items()}) if present[i] else None
+        for i in range(len(structs))
+    ]
     return pa.array(frames, pa.binary())
 
 
-def _kinds(protocol: Protocol, columns: dict[str, pa.Array], structs: pa.Array) -> dict[_Kind, list[int]]:
-    """Return the places of the rows that say alike which message they are and how it was read."""
-    names = ["message", "code", *protocol.options]
-    word = word_column(layout(protocol))
-    told = [name for name in (*names, word or "") if name in columns]
-    values = [columns[name].to_pylist() for name in told]
-    kinds: dict[_Kind, list[int]] = {}
-    for place in np.flatnonzero(structs.is_valid().to_numpy(zero_copy_only=False)).tolist():
-        kinds.setdefault(tuple(column[place] for column in values), []).append(place)
-    return {tuple(zip(told, kind, strict=True)): places for kind, places in kinds.items()}
-
-
-def _frames(
-    protocol: Protocol, encoding: Encoding, kind: _Kind, columns: dict[str, pa.Array], places: list[int]
-) -> Iterator[bytes | None]:
-    """Yield the frames of rows that are the same message."""
-    chosen = _layout(protocol, encoding, dict(kind))
+def _frame(protocol: Protocol, encoding: Encoding, row: dict[str, Any]) -> bytes | None:
     try:
-        node = node_of(chosen, dict(kind))
+        return encode(message_of(_layout(protocol, encoding, row), row))
     except EncodeError:
-        if encoding.mode != "PERMISSIVE":
-            raise
-        yield from (None for _ in places)
-        return
-    names = needed_columns(chosen, node, list(columns))
-    rows = pa.array(places, pa.int64())
-    values = [columns[name].take(rows).to_pylist() for name in names]
-    read, write = message_reader(chosen, node), _encoder(chosen)
-    for row in zip(*values, strict=True):
-        try:
-            yield write(read(dict(zip(names, row, strict=True))))
-        except EncodeError:
-            if encoding.mode != "PERMISSIVE":
-                raise
-            yield None
-
-
-@lru_cache(maxsize=64)
-def _encoder(layout: Layout) -> Encode:
-    return encoder_for(layout)
+        if encoding.mode == "PERMISSIVE":
+            return None
+        raise
 
 
 def _layout(protocol: Protocol, encoding: Encoding, row: dict[str, Any]) -> Layout:
