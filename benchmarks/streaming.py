@@ -2,8 +2,9 @@
 
 Parts: ``live`` prints how long a message takes from the hub's socket to a row that can be queried, ``catch-up`` how
 much faster than real time a stream reads what was recorded, ``cpu`` what a message costs at 5 s triggers against one
-ingest, ``step`` what a step over 1 MB of growth takes, and ``cuts`` compares lakes that followed captures cut at any
-byte with those of one ingest. ``--part`` names those to run; without it all but ``cuts`` do.
+ingest, ``step`` what a step over 1 MB of growth takes, ``settings`` what settings of Spark do to a query of your own,
+and ``cuts`` compares lakes that followed captures cut at any byte with those of one ingest. ``--part`` names those to
+run; without it all but ``cuts`` do.
 """
 
 from __future__ import annotations
@@ -34,10 +35,17 @@ from wirelake.ingest.run import ingest
 from wirelake.lake import Lake
 
 RATE, SECONDS = 5000, 60
-PARTS = ("live", "catch-up", "cpu", "step", "cuts")
+PARTS = ("live", "catch-up", "cpu", "step", "settings", "cuts")
 BURSTS = 50
 """A second."""
 POLL_SECONDS = 0.01
+FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+SETTINGS = {
+    "as wirelake starts it": {},
+    "FileSystemBasedCheckpointFileManager": {"spark.sql.streaming.checkpointFileManagerClass": FILE_MANAGER},
+    "without unix socket": {"spark.python.unix.domain.socket.enabled": "false"},
+}
+MICRO_BATCHES, WARM_BATCHES = 60, 10
 PAYLOAD = {"celsius": 81.5, "sensor": "boiler-7", "note": "x" * 120}
 WIRELAKE = [sys.executable, "-c", "from wirelake.cli import main; main()"]
 
@@ -263,11 +271,15 @@ def main() -> int:
     parser.add_argument("--trigger", default="1s")
     parser.add_argument("--engine", choices=("inline", "spark"), default="spark")
     parser.add_argument("--cuts", type=int, default=2000, help="ways in which captures grow")
+    parser.add_argument("--micro-batches", choices=SETTINGS, help=argparse.SUPPRESS)
     parser.add_argument("--load", nargs=3, metavar=("ADDRESS", "RATE", "SECONDS"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.load:
         address, rate, seconds = options.load
         print(asyncio.run(load(address, int(rate), float(seconds))))
+        return 0
+    if options.micro_batches:
+        print(json.dumps(micro_batches(options.micro_batches)))
         return 0
     parts = options.part or PARTS[:-1]
     with tempfile.TemporaryDirectory() as place:
@@ -277,6 +289,8 @@ def main() -> int:
         if {"catch-up", "cpu", "step"} & set(parts):
             captures = recorded(folder / "recorded", min(options.seconds, SECONDS), options.rate)
             _read_again(captures, folder, parts, min(options.seconds, SECONDS))
+    if "settings" in parts:
+        _settings()
     return _cuts(options.cuts) if "cuts" in parts else 0
 
 
@@ -311,6 +325,35 @@ def _read_again(captures: Path, folder: Path, parts: tuple[str, ...], seconds: f
         told, _, _ = read_again(captures, folder / "step", 1 << 20)
         wall, cpu = median(one.seconds for one in told.batches), median(told.cpu)
         print(f"step over 1 MB: {1e3 * wall:.0f} ms, {1e3 * cpu:.0f} ms of processor (median of {len(told.batches)})")
+
+
+def micro_batches(name: str) -> dict[str, float]:
+    """Run a query of one row a batch, through Python, on a session of its own; return medians in milliseconds."""
+    from wirelake.spark.session import session
+
+    spark = session("local[2]", **SETTINGS[name], **{"spark.sql.streaming.numRecentProgressUpdates": "200"})
+    rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1).load()
+    with tempfile.TemporaryDirectory() as checkpoint:
+        passed = rows.mapInArrow(lambda batches: batches, rows.schema)
+        query = passed.writeStream.format("noop").option("checkpointLocation", checkpoint).start()
+        while query.lastProgress is None or query.lastProgress["batchId"] < MICRO_BATCHES:
+            time.sleep(POLL_SECONDS)
+        spent = [progress["durationMs"] for progress in query.recentProgress][WARM_BATCHES:]
+        query.stop()
+    spark.stop()
+    return {
+        "batch": median(one["triggerExecution"] for one in spent),
+        "log": median(one["walCommit"] + one["commitOffsets"] for one in spent),
+        "work": median(one["addBatch"] for one in spent),
+    }
+
+
+def _settings() -> None:
+    for name in SETTINGS:
+        command = [sys.executable, "-m", "benchmarks.streaming", "--micro-batches", name]
+        found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        shown = ", ".join(f"{what} {number:.0f} ms" for what, number in found.items())
+        print(f"a batch of one row, {name}: {shown} (medians)")
 
 
 def _cuts(count: int) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from wirelake import decode, spec
-from wirelake.spec import Frame, Message, Protocol, Size, be, declare, field
+from wirelake.spec import Frame, Protocol, Size, be, declare, field, message
 
 GROUPS: dict[str, dict[str, str]] = {
     "Protocols, messages, structures": {
@@ -19,6 +19,10 @@ GROUPS: dict[str, dict[str, str]] = {
         "messages_in": 'One = message("One", code=1)\n[cls.__name__ for cls in messages_in({"One": One, "other": 5})]',
         "Struct": 'Point = struct("Point", x=field(u8), y=field(u8))\n'
         'issubclass(Point, Struct), read(nested(Point), b"\\1\\2")',
+        "message": 'Ping = message("Ping", code=1, kind="control", x=field(u8))\nPing.__message__["kind"]',
+        "struct": 'Pair = struct("Pair", x=field(u8), y=field(u8))\nread(nested(Pair), b"\\1\\2")',
+        "OTHER": 'Rest = message("Rest", code=OTHER, kind=field(u8), data=field(rest))\n'
+        'decode(declare(Protocol("r", "R", Frame((Code("kind", u8), Until(b"\\n", 9))), (Rest,))), b"\\7hi\\n").kind',
         "Option": 'option = Option(("strict", "lenient"), "strict", "what is refused")\noption.default',
         "Setting": 'setting = Setting("charset")\nsetting.option',
         "choose": 'made = choose("version", v1=u8, v2=be.u16)\nsorted(made.cases)',
@@ -50,6 +54,9 @@ GROUPS: dict[str, dict[str, str]] = {
         "derived": 'made = derived(LengthOf("payload"), "bytes of the payload")\nmade.how',
         "view": 'made = view(msgpack(None), of="body")\nmade.view_of',
         "length": 'Apart = struct("Apart", n=length(u8, "x"), x=field(sized_by("n")))\nread(nested(Apart), b"\\2hi").x',
+        "align": 'Padded = struct("Padded", x=field(u8), pad=align(4))\nread(nested(Padded), b"\\7\\0\\0\\0").x',
+        "By": 'Prefix = struct("Prefix", bits=field(u8), to=field(blob(By("bits", per=8))))\n'
+        'read(nested(Prefix), b"\\x0c\\xc0\\xa8").to',
         "constant": 'Hello = struct("Hello", mark=constant(b"HI"), x=field(u8))\nread(nested(Hello), b"HI\\7").x',
         "checksum": 'Summed = message("Summed", code=0, x=field(rest), crc=checksum(u8, "xor8"))\n'
         'decode(declare(Protocol("sums", "", Frame((Magic(b"!"), Until(b"\\n", 9))), (Summed,))), b"!hi \\n").x',
@@ -71,6 +78,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "le": 'wire = le.i32\nread(wire, b"\\xff\\xff\\xff\\xff")',
         "bits": 'Flags = struct("Flags", high=field(bits(u8, 4, 4)), low=field(bits(u8, 0, 4)))\n'
         'read(nested(Flags), b"\\x21").high',
+        "ber": 'wire = ber()\nread(wire, b"\\x82\\1\\0")',
         "varint": 'wire = varint(4)\nread(wire, b"\\xac\\x02")',
         "digits": 'wire = digits(b";", -99, 99)\nread(wire, b"-7;")',
         "within": 'wire = within(u8, 1, 5, "level")\nread(wire, b"\\3")',
@@ -120,6 +128,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "FrameLength": "how = FrameLength()\nhow.less",
         "PayloadLength": "how = PayloadLength()\nhow",
         "LengthOf": 'how = LengthOf("payload")\nhow.field',
+        "Lookup": 'how = Lookup("headers", "content-length", number=True)\nhow.key',
         "AtLeast": 'how = AtLeast("timeout", 1)\nhow.limit',
         "Present": 'how = Present("value")\nhow.field',
         "Empty": 'how = Empty("name")\nhow.field',
@@ -135,21 +144,6 @@ def exported() -> list[str]:
     """Return the names that ``wirelake.spec`` exports."""
     lines = inspect.getsource(spec).splitlines()
     return [line.rsplit(" ", 1)[1] for line in lines if line.startswith("from ")]
-
-
-def _made(base: Any, name: str, fields: dict[str, Any], **keywords: Any) -> Any:
-    hints = dict.fromkeys(fields, Any)
-    return type(base)(name, (base,), {**fields, "__annotations__": hints, "__module__": __name__}, **keywords)
-
-
-def message(name: str, *, code: int, **fields: Any) -> Any:
-    """``class Name(Message, code=...)`` in one line."""
-    return _made(Message, name, fields, code=code)
-
-
-def struct(name: str, **fields: Any) -> Any:
-    """``class Name(Struct)`` in one line."""
-    return _made(spec.Struct, name, fields)
 
 
 def read(wire: Any, data: bytes) -> Any:
@@ -169,7 +163,7 @@ def run(example: str) -> str:
     """Run the two lines; return how the value of the second looks."""
     first, second = example.split("\n")
     known = {name: getattr(spec, name) for name in exported()}
-    known |= {"message": message, "struct": struct, "read": read, "frame": frame, "decode": decode}
+    known |= {"read": read, "frame": frame, "decode": decode}
     exec(first, known)
     return repr(eval(second, known)).replace(f"{__name__}.", "")
 
@@ -182,8 +176,8 @@ def _lines() -> Iterator[str]:
     yield "# The declaration language\n"
     yield "Every name of `wirelake.spec`, with two lines of example. [A protocol of your own](own-protocol.md) is"
     yield "the way in: it declares one step by step, and then lists how to say what protocols do.\n"
-    yield "To keep examples short, `struct` and `message` write a class in one line, `read(wire, data)` reads bytes as"
-    yield "the only field of a message, and `frame(parts, data)` gives the payload of a frame.\n"
+    yield "To keep examples short, `read(wire, data)` reads bytes as the only field of a message, and"
+    yield "`frame(parts, data)` gives the payload of a frame.\n"
     for group, names in GROUPS.items():
         yield f"## {group}\n"
         for name, example in names.items():

@@ -18,6 +18,11 @@ def bits(wire: Any, shift: int, width: int, doc: str, default: int = 0) -> int:
     return s.field(s.bits(wire, shift, width), doc, default=default)
 
 
+SENT = (("control", "client"), ("control", "server"), ("response", "server"))
+IS_ONE = bits(ONE, 1, 2, "always 1", 1)
+FROM_CLIENT, FROM_SERVER, REPLY_LINE = ({"kind": kind, "sent_by": side} for kind, side in SENT)
+
+
 class Packet(s.Message):
     dup: int = bits(NO, 3, 1, "sent before")
     qos: int = bits(NO, 1, 2, "quality of service")
@@ -48,8 +53,6 @@ class Connect(Packet, code=1, kind="control", sent_by="client"):
 
 
 class Connack(Packet, code=2, kind="control", sent_by="server"):
-    """The server takes the client in, or does not."""
-
     reserved: int = bits(NO, 1, 7, "always 0")
     session_present: int = bits(s.u8, 0, 1, "the server knows the session")
     return_code: int = s.field(s.labelled(s.u8, RETURN_CODE), "how it went", role="status", default=0)
@@ -66,65 +69,22 @@ class Publish(Packet, code=3):
     payload: bytes = s.field(s.rest, "what it says", role="payload", default=b"")
 
 
-class Puback(Numbered, code=4, kind="response"):
-    """A message of quality 1 has come."""
-
-
-class Pubrec(Numbered, code=5, kind="response"):
-    """A message of quality 2 has come."""
-
-
-class Pubrel(Numbered, code=6, kind="request", answer=7):
-    """The sender lets a message of quality 2 go."""
-
-    qos: int = bits(ONE, 1, 2, "always 1", 1)
-
-
-class Pubcomp(Numbered, code=7, kind="response"):
-    """A message of quality 2 is done with."""
-
-
-class Wanted(s.Struct):
-    topic: str = s.field(TEXT, "which topics")
-    qos: int = s.field(QOS, "the best quality of service that is wanted")
-
-
-class Subscribe(Numbered, code=8, kind="request", answer=9, sent_by="client"):
-    """A client asks for topics."""
-
-    qos: int = bits(ONE, 1, 2, "always 1", 1)
-    topics: tuple[Wanted, ...] = s.field(s.many(s.nested(Wanted), None), "which ones", default=())
-
-
-class Suback(Numbered, code=9, kind="response", sent_by="server"):
-    """What the server grants."""
-
-    granted: tuple[int, ...] = s.field(s.many(s.labelled(s.u8, GRANTED), None), "for each topic", default=())
-
-
-class Unsubscribe(Numbered, code=10, kind="request", answer=11, sent_by="client"):
-    """A client wants topics no longer."""
-
-    qos: int = bits(ONE, 1, 2, "always 1", 1)
-    filters: tuple[str, ...] = s.field(s.many(TEXT, None), "which ones", default=())
-
-
-class Unsuback(Numbered, code=11, kind="response", sent_by="server"):
-    """The server has ended the subscriptions."""
-
-
-class Pingreq(Packet, code=12, kind="control", sent_by="client"):
-    """The client is alive."""
-
-
-class Pingresp(Packet, code=13, kind="control", sent_by="server"):
-    """So is the server."""
-
-
-class Disconnect(Packet, code=14, kind="control", sent_by="client"):
-    """The client leaves."""
-
-
+Puback = s.message("Puback", Numbered, code=4, kind="response", doc="A message of quality 1 has come.")
+Pubrec = s.message("Pubrec", Numbered, code=5, kind="response", doc="A message of quality 2 has come.")
+Pubrel = s.message("Pubrel", Numbered, code=6, kind="request", answer=7, doc="It is let go.", qos=IS_ONE)
+Pubcomp = s.message("Pubcomp", Numbered, code=7, kind="response", doc="It is done with.")
+WANTED = s.struct("Wanted", topic=s.field(TEXT, "which topics"), qos=s.field(QOS, "the best that is wanted"))
+TOPICS = s.field(s.many(s.nested(WANTED), None), "which ones", default=())
+GRANTS = s.field(s.many(s.labelled(s.u8, GRANTED), None), "for each topic", default=())
+FILTERS = s.field(s.many(TEXT, None), "which ones", default=())
+ASKS: dict[str, Any] = {"kind": "request", "sent_by": "client", "qos": IS_ONE}
+Subscribe = s.message("Subscribe", Numbered, code=8, answer=9, **ASKS, doc="Asks for topics.", topics=TOPICS)
+Suback = s.message("Suback", Numbered, code=9, **REPLY_LINE, doc="What the server grants.", granted=GRANTS)
+Unsubscribe = s.message("Unsubscribe", Numbered, code=10, answer=11, **ASKS, doc="No more.", filters=FILTERS)
+Unsuback = s.message("Unsuback", Numbered, code=11, **REPLY_LINE, doc="The subscriptions have ended.")
+Pingreq = s.message("Pingreq", Packet, code=12, **FROM_CLIENT, doc="The client is alive.")
+Pingresp = s.message("Pingresp", Packet, code=13, **FROM_SERVER, doc="So is the server.")
+Disconnect = s.message("Disconnect", Packet, code=14, **FROM_CLIENT, doc="The client leaves.")
 HEADER = (s.Code("type", s.bits(s.u8, 4, 4)), s.Kept("dup"), s.Kept("qos"), s.Kept("retain"))
 BOTH = dict.fromkeys(("publish", "puback", "pubrec", "pubrel", "pubcomp"), "ready")
 CLIENT = dict.fromkeys(("subscribe", "unsubscribe", "pingreq"), "ready") | {"disconnect": "over"}
@@ -136,7 +96,7 @@ PROTOCOL = s.declare(
         frame=s.Frame((*HEADER, s.Size("remaining_length", s.varint(4), counts="after"))),
         messages=s.messages_in(globals()),
         labels=(RETURN_CODE, GRANTED),
-        topics=s.Topics("levels", one="+", rest="#"),
+        topics=s.Topics("words", one="+", rest="#", separator="/"),
         ports={"tcp": 1883},
         life_cycle=s.LifeCycle(
             "new",

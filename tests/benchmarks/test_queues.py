@@ -29,6 +29,15 @@ def test_every_kind_of_load_is_served(tmp_path: Path) -> None:
     assert sync_loop(tmp_path, 0.05) > 0
 
 
+def test_a_sync_can_be_made_slower_for_both(tmp_path: Path) -> None:
+    (tmp_path / "hub.toml").write_text(CONFIG)
+    (tmp_path / "bench_services.py").write_text(SERVICES)
+    slow = f"from benchmarks.queues import slow_down; slow_down(50); {HUB}"
+    with running("-c", slow, "serve", "--casual", "127.0.0.1:0", "--config", str(tmp_path / "hub.toml")) as hub:
+        assert 0 < run_load(hub["casual"].port, "enqueue", 1, 0.3) < 1 / 0.05
+    assert 0 < sync_loop(tmp_path, 0.2, 50) < 1 / 0.05
+
+
 def test_what_is_too_slow_is_marked() -> None:
     names = (*RUNS, "calls")
     rows = rows_of([{**dict.fromkeys(names, 2.5), **{f"{name} rate": 100.0 for name in names}}])

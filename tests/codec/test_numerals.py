@@ -6,7 +6,7 @@ import pytest
 
 from wirelake.codec.numerals import bits_of, read_numeral, write_numeral
 from wirelake.errors import BadValue, DecodeError, EncodeError, Incomplete
-from wirelake.spec import bits, digits, u8, varint
+from wirelake.spec import ber, bits, digits, u8, varint
 from wirelake.spec import nodes as n
 
 LOW_FIRST = {0: "00", 127: "7f", 128: "8001", 300: "ac02", 16383: "ff7f", 16384: "808001", 268435455: "ffffff7f"}
@@ -89,3 +89,31 @@ def test_a_fault_is_never_taken_for_a_shortage() -> None:
     """However many bytes come, what is wrong already stays wrong."""
     with pytest.raises(BadValue):
         read_numeral(digits(b" ", 0, 99), b"9x", 0, 2, "")
+
+
+@pytest.mark.parametrize(
+    ("value", "written"), [(0, "00"), (127, "7f"), (128, "8180"), (256, "820100"), (65536, "83010000")]
+)
+def test_lengths_are_written_as_asn_1_writes_them(value: int, written: str) -> None:
+    raw = bytes.fromhex(written)
+    assert write_numeral(ber(), value, "") == raw
+    assert read_numeral(ber(), raw + b"x", 0, len(raw) + 1, "") == (value, len(raw))
+    with pytest.raises(Incomplete):
+        read_numeral(ber(), raw[:-1], 0, len(raw) - 1, "")
+
+
+@pytest.mark.parametrize("raw", [b"\x80", b"\x81\x7f", b"\x85\1\1\1\1\1", b"\x82\0\x80"])
+def test_other_lengths_are_none_of_asn_1(raw: bytes) -> None:
+    with pytest.raises(BadValue):
+        read_numeral(ber(), raw, 0, len(raw), "")
+
+
+def test_digits_of_a_fixed_number_have_zeros_before_them() -> None:
+    assert write_numeral(digits(3), 7, "") == b"007"
+    assert read_numeral(digits(3), b"0079", 0, 4, "") == (7, 3)
+    with pytest.raises(Incomplete):
+        read_numeral(digits(3), b"00", 0, 2, "")
+    with pytest.raises(BadValue):
+        read_numeral(digits(3), b"0x7", 0, 3, "")
+    with pytest.raises(EncodeError):
+        write_numeral(digits(3), 1000, "")

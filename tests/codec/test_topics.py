@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.vectors.load import topic_cases
 from wirelake.codec.topics import MAX_CHARACTERS, MAX_LEVELS, TopicError, is_pattern, is_topic, match_topic
 from wirelake.protocols import load
+from wirelake.spec import Protocol, Topics
 
 RULES = load("mb").topics
 
@@ -47,3 +50,27 @@ def test_an_error_names_what_is_not_valid(pattern: str, topic: str, rule: str) -
 def test_a_protocol_without_topics_matches_nothing() -> None:
     with pytest.raises(ValueError, match="casual has no topics to match"):
         match_topic(load("casual"), "a", "a")
+
+
+def test_words_between_any_separator_match_as_declared() -> None:
+    mqtt = Topics("words", one="+", rest="#", separator="/")
+    nats = Topics("words", one="*", rest=">", rest_least=1)
+    amqp = Topics("words", one="*", rest="#", rest_anywhere=True)
+    for rules, pattern, topic, matches in (
+        (mqtt, "a/+/c", "a/b/c", True),
+        (mqtt, "a/#", "a", True),
+        (mqtt, "a/#", "a/b/c", True),
+        (mqtt, "a/+", "A/b", False),
+        (nats, "a.>", "a", False),
+        (nats, "a.>", "a.b.c", True),
+        (amqp, "#.b.#", "a.b.c", True),
+        (amqp, "#.b.#", "b", True),
+        (amqp, "*.b", "a.a.b", False),
+    ):
+        assert match_topic(_with(rules), pattern, topic) is matches, (pattern, topic)
+    with pytest.raises(TopicError):
+        match_topic(_with(mqtt), "a/#/c", "a/b/c")
+
+
+def _with(rules: Topics) -> Protocol:
+    return replace(load("mb"), topics=rules)

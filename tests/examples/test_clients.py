@@ -216,11 +216,11 @@ def test_modbus_between_the_client_and_the_server_of_pymodbus(tmp_path: Path) ->
     assert [row["transaction"] for row in asked] == [*range(1, 10)]
     assert [row["code"] for row in asked] == [3, 6, 16, 4, 5, 15, 1, 2, 3]
     assert {row["unit"] for row in found.messages} == {1}
-    (single,) = found.of("write_single_register", direction="to_server")
+    (single,) = found.of("write_single_register_request")
     assert (single["address"], single["value"]) == (4, 99)
-    (several,) = found.of("write_multiple_registers", direction="to_server")
+    (several,) = found.of("write_multiple_registers_request")
     assert (several["address"], several["count"], several["registers"]) == (5, 3, [1, 2, 3])
-    (coils,) = found.of("write_multiple_coils", direction="to_server")
+    (coils,) = found.of("write_multiple_coils_request")
     assert (coils["address"], coils["count"], coils["coils"]) == (8, 9, b"\xff\x01")
     exchanges = sorted(found.exchanges, key=lambda row: row["request_offset"])
     assert [int(row["correlation"]) for row in exchanges] == [*range(1, 10)]

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
+from dataclasses import dataclass
+from pathlib import Path
 
-from wirelake.ingest.warm_up import warm_up
+import numpy as np
+import pytest
+
+from wirelake.ingest.warm_up import run_warm, warm_up
+
+MEGABYTE = 1 << 20
 
 
 def test_workers_freeze_what_they_have_loaded() -> None:
@@ -19,3 +27,31 @@ def test_workers_freeze_what_they_have_loaded() -> None:
     finally:
         gc.unfreeze()
         warm_up.cache_clear()
+
+
+@dataclass(frozen=True)
+class Resident:
+    """A task that returns how much memory this process has."""
+
+    def run(self) -> int:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        return pages * 4096
+
+
+@dataclass(frozen=True)
+class Other(Resident):
+    """A task of another kind."""
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="the allocator is not that of glibc")
+def test_a_task_of_another_kind_begins_without_the_memory_that_the_last_one_left_free() -> None:
+    try:
+        run_warm(Resident(), [])
+        held = [np.ones(MEGABYTE // 128) for _ in range(3200)]  # 64 KB each: the system gets none back by itself
+        last = held[-1]
+        del held
+        left = run_warm(Resident(), [])
+        assert run_warm(Other(), []) < left - 100 * MEGABYTE
+        assert last.all()
+    finally:
+        gc.unfreeze()

@@ -81,6 +81,13 @@ def test_later_files_of_a_table_take_the_encodings_of_an_earlier_one_until_they_
     assert known_encodings("silver/other", table) is not known_encodings("silver/reused", table)
 
 
+def test_ids_in_hex_are_compressed_only_in_files_that_last() -> None:
+    source = np.random.default_rng(1)
+    table = pa.table({"id": [source.bytes(16).hex() for _ in range(5000)]})
+    assert known_encodings("silver/hex", table)["compression"] == {"id": "none"}
+    assert known_encodings("silver/hex", table, lasting=True)["compression"] == {"id": "zstd"}
+
+
 def test_a_file_of_few_rows_says_nothing_about_later_ones() -> None:
     few, many = pa.table({"x": ["a"] * 10}), pa.table({"x": [str(number) for number in range(5000)]})
     assert known_encodings("silver/few", few) == encodings(few)

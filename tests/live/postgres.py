@@ -54,11 +54,19 @@ class PostgresServer:
             **settings,
         }
         arguments = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
-        with (self._directory / "log").open("wb") as log:
-            self._process = subprocess.Popen(
-                [*self._as_user, _program("postgres"), "-D", data, *arguments], stdout=log, stderr=log, cwd="/"
-            )
+        self._command = [*self._as_user, _program("postgres"), "-D", data, *arguments]
+        self._start()
+
+    def _start(self) -> None:
+        with (self._directory / "log").open("ab") as log:
+            self._process = subprocess.Popen(self._command, stdout=log, stderr=log, cwd="/")
         wait_until(self._is_up, 60, (self._directory / "log").read_text)
+
+    def restart(self) -> None:
+        """End all connections at once, and start again with what is on the disk."""
+        self._process.send_signal(signal.SIGINT)
+        self._process.wait(30)
+        self._start()
 
     def url(self, database: str) -> str:
         return f"postgresql://wirelake@/{database}?host={self._directory}"

@@ -149,7 +149,10 @@ WRONG: dict[str, tuple[Callable[[], Protocol], str]] = {
         lambda: protocol(message(), message("N", code=2), frame=Frame(FRAME.parts[:1])),
         "a frame has one Code, or one Line",
     ),
-    "two code parts": (lambda: protocol(message(), frame=Frame((Code("a", u8), Code("b", u8)))), "has one Code, or"),
+    "two code parts": (
+        lambda: protocol(message(), frame=Frame((Code("a", u8), Code("b", u8)))),
+        "no message has the code b; write code=(1, 2) in a class line, or leave one Code out",
+    ),
     "code and line": (
         lambda: protocol(message(about={"word": "a"}), frame=Frame((Code("a", u8), *LINE.parts))),
         "a frame has one Code, or one Line",
@@ -254,11 +257,11 @@ WRONG: dict[str, tuple[Callable[[], Protocol], str]] = {
     ),
     "required behind optional": (
         lambda: protocol(message(a=optional(u8, when=IfLeft()), b=field(u8))),
-        "M.b has no default, but a field before it has one",
+        "M.b is always there, but a before it only if bytes are left; write when=IfLeft()",
     ),
-    "length in a message": (
-        lambda: protocol(message(k=length(u8, of="x"), x=field(sized_by("k")))),
-        "M.k: a length apart from its run stands in a Struct, not in a message",
+    "length that counts from what comes later": (
+        lambda: protocol(message(k=length(u8, of="x", since="x"), x=field(sized_by("k")))),
+        "M.k: the length counts from 'x' on, which does not come before it; name a field",
     ),
     "length of nothing": (
         lambda: protocol(message(s=field(nested(struct(k=length(u8, of="x")))))),
@@ -273,8 +276,8 @@ WRONG: dict[str, tuple[Callable[[], Protocol], str]] = {
         "S.x is sized by 'k', which does not come before it",
     ),
     "sized by no length": (
-        lambda: protocol(message(s=field(nested(struct(k=field(u8), x=field(sized_by("k"))))))),
-        "S.x is sized by 'k', which is not its length",
+        lambda: protocol(message(s=field(nested(struct(k=field(text(u8)), x=field(sized_by("k"))))))),
+        "S.x is sized by 'k', which is no number; name a number before it",
     ),
     "limit on nothing": (
         lambda: protocol(message(s=field(nested(struct(limits=(SumLimit(("x",), 5, "r"),), a=field(u8)))))),

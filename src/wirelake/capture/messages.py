@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..codec.stream import torn
-from ..columnar.streams import Outcome, Ranges
+from ..columnar.streams import UNPROVED, Outcome, Ranges
 from .accounts import ACCOUNTS
 from .chunks import DIRECTIONS, TO_SERVER, Ints
 from .protocol_reader import ENVELOPE_TYPES, ProtocolReader, ProtocolReaders
@@ -105,7 +105,10 @@ class MessageDecoder:
         begun = (
             {i: searches[stream] for i, stream in enumerate(streams.tolist()) if stream in searches} if searches else {}
         )
-        ranges = Ranges(starts, group.ends, shift, group.final, numbers["proved"][streams], begun)
+        proved = numbers["proved"][streams]
+        if group.reader.readings.knows_sides:
+            proved = np.where(proved == UNPROVED, streams % 2, proved)
+        ranges = Ranges(starts, group.ends, shift, group.final, proved, begun)
         if group.reader.is_given:
             result = group.reader.decoder.decode_given(gathered.buf, ranges, gathered.borders)
         else:

@@ -43,7 +43,7 @@ def compile_layout(layout: Layout, clean: bool = False) -> Quick:
     line = next((p for p in layout.frame.parts if isinstance(p, n.Line)), None)
     if line is not None:
         return compile_line(layout, line)
-    by_code = {code: _MessageSource(layout, node, clean).compile() for code, node in layout.messages.items()}
+    by_code = {code: _MessageSource(layout, node, clean).compile() for code, node in layout.by_code.items()}
     part, start = code_position(layout)
     stop = start + part.wire.size
     makers = {code_bytes(part, code): made for code, made in by_code.items()}

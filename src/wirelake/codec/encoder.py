@@ -36,7 +36,7 @@ def encode_frame(layout: Layout, message: Any, *, padded: bool = False) -> bytes
     if node is None or node.cls is not type(message):
         detail = f"{type(message).__name__} is not a message of {layout.protocol.name}"
         raise EncodeError(detail, rule="unknown_message")
-    writer = _Writer(layout, node, message)
+    writer = _Writer(layout.at(node), node, message)
     padding = node.padding.value if padded and node.padding is not None else b""
     try:
         return writer.frame(padding)
@@ -72,6 +72,8 @@ class _Writer:
         self.depth = 0
         self.shared = 0
         """Bits of an integer that is not complete yet."""
+        self.record: Any = message
+        """The message or structure that is being written."""
         self.sums: list[tuple[int, int | None, n.Checksum]] = []
         """Where sums are to be written into the payload, and from where on they count, if not from the first byte."""
 
@@ -94,10 +96,10 @@ class _Writer:
                 case n.Size(wire=wire) | n.Head(wire=wire):
                     patches.append((part, len(out)))
                     out += bytes(wire.size)
-                case n.Code(wire=n.Bits() as bits):
-                    out += self._bits(bits, self.node.code, part.name)
-                case n.Code(wire=wire):
-                    out += self._int_bytes(wire, self.node.code, "")
+                case n.Code(wire=n.Int() as wire) if not (self.layout.beginnings or self.layout.takes_any):
+                    out += self._int_bytes(wire, self.node.codes[0], "")
+                case n.Code():
+                    out += self._code(part)
                 case n.Kept(name=name):
                     out += self._kept(self.node.field(name))
                 case n.Line():
@@ -123,10 +125,35 @@ class _Writer:
         for place, since, checksum in self.sums:
             covered = out[0 if since is None else begin + since : begin + place]
             total = SUMS[checksum.kind](bytes(covered))
-            out[begin + place : begin + place + checksum.wire.size] = self._int_bytes(checksum.wire, total, "")
+            out[begin + place : begin + place + checksum.wire.size] = self._number(checksum.wire, total, "")
         if mask_key is not None:
             return bytes(out[:mask_at]) + mask_key + apply_mask(bytes(out[mask_at:]), mask_key)
         return bytes(out)
+
+    def _code(self, part: n.Code) -> bytes:
+        """Return what says which message it is; nothing where the message has no such code."""
+        places = [other for other in self.layout.frame.parts if isinstance(other, n.Code)]
+        if places.index(part) >= len(self.node.codes):
+            return b""
+        code = self.node.codes[places.index(part)]
+        if code == n.OTHER:
+            return self._other_code(part)
+        match part.wire:
+            case n.Run(length=end):
+                return bytes(code + end)
+            case n.Bits():
+                return self._bits(part.wire, code, part.name)
+            case wire:
+                return self._int_bytes(wire, code, "")
+
+    def _other_code(self, part: n.Code) -> bytes:
+        """Return a code that no other message has."""
+        value = getattr(self.message, part.name)
+        given = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
+        if given in self.layout.by_code:
+            name = self.layout.by_code[given].name
+            raise EncodeError(f"{value!r} is the code of {name}", rule="unknown_code", path=part.name)
+        return self._kept(self.node.field(part.name))
 
     def _tail(self) -> bytes:
         """Return what stands behind the payload."""
@@ -157,7 +184,14 @@ class _Writer:
     def _after(self, size: n.Size) -> int:
         """Return the bytes of the header behind the length."""
         parts = self.layout.frame.parts
-        return sum(map(self.layout.part_size, parts[parts.index(size) + 1 :]))
+        codes = [part for part in parts if isinstance(part, n.Code)][: len(self.node.codes)]
+        behind = parts[parts.index(size) + 1 :]
+        sizes = [self.layout.part_size(part) for part in behind if not isinstance(part, n.Code)]
+        return sum(sizes) + sum(self._code_size(part) for part in codes if part in behind)
+
+    def _code_size(self, part: n.Code) -> int:
+        """Return the bytes of a code; a text has as many as it has."""
+        return len(self._code(part)) if isinstance(part.wire, n.Run) else self.layout.part_size(part)
 
     def _kept(self, field: n.Field) -> bytes:
         """Return a field that travels in the header."""
@@ -223,7 +257,9 @@ class _Writer:
         for field in self.node.fields:
             if isinstance(field.wire, n.Word):
                 self.where = field.key
-                words.append(self._word(line, field.wire, getattr(self.message, field.name), field.key))
+                value = getattr(self.message, field.name)
+                if value is not None or not line.skip or not field.wire.optional:
+                    words.append(self._word(line, field.wire, value, field.key))
         while len(words) > line.fewest and words[-1] == "":
             words.pop()
         raw = line.separator.join(word.encode("utf-8") for word in words)
@@ -243,20 +279,30 @@ class _Writer:
         if wire.number:
             if not (wire.low or 0) <= value <= (wire.high or value):
                 raise EncodeError(f"{value} is not within {wire.low}..{wire.high}", rule=wire.rule, path=path)
-        elif read_word(wire, text) is None or line.end.decode() in text or line.separator.decode() in text:
+        elif read_word(wire, text) is None or line.end.decode() in text or self._is_split(line, wire, text):
             raise EncodeError(f"{text[:80]!r} is not valid", rule=wire.rule, path=path)
         return text
+
+    @staticmethod
+    def _is_split(line: n.Line, wire: n.Word[Any], text: str) -> bool:
+        """Return whether a text would be several words, or none."""
+        return (line.separator.decode() in text and not wire.all) or (line.skip and not text)
 
     def _payload(self) -> bytes:
         in_frame = kept_fields(self.layout)
         has_head = any(isinstance(p, n.Head) for p in self.layout.frame.parts)
         begun: dict[str, int] = {}
+        apart: dict[str, tuple[int, n.Length]] = {}
+        left_out = ""
         for field in self.node.fields:
             if field.view_of or field.name in in_frame or isinstance(field.wire, n.Word):
                 continue
             begun[field.name] = len(self.out)
             if isinstance(field.wire, n.WireOnly):
                 self._wire_only(field.wire, begun)
+                continue
+            if isinstance(field.wire, n.Length):
+                self._reserve(field, field.wire, apart)
                 continue
             value = getattr(self.message, field.name)
             self.where = field.key
@@ -266,6 +312,13 @@ class _Writer:
                 self._body(field, value)
             elif self._present(field, value):
                 self._write(field.wire, value, field.key)
+                if left_out and len(self.out) > begun[field.name]:
+                    detail = f"is absent, but {field.key} follows it"
+                    raise EncodeError(detail, rule="field_missing", path=left_out)
+            elif isinstance(field.when, n.IfLeft):
+                left_out = field.key
+            if apart:
+                self._fill(field, value, begun, apart)
         if has_head and self.head_end is None:
             self.head_end = len(self.out)
         return bytes(self.out)
@@ -274,8 +327,43 @@ class _Writer:
         if isinstance(wire, n.Constant):
             self.out += wire.value
             return
+        if isinstance(wire, n.Align):
+            self.out += bytes(-(len(self.out) - next(iter(begun.values()))) % wire.size)
+            return
         self.sums.append((len(self.out), begun[wire.since] if wire.since else None, wire))
         self.out += bytes(wire.wire.size)
+
+    def _reserve(self, field: n.Field, wire: n.Length, apart: dict[str, tuple[int, n.Length]]) -> None:
+        """Leave room for a length whose value stands in a later field, if that is there."""
+        if isinstance(field.when, When) and not holds(field.when, reach(self.record, field.when.field)):
+            return
+        apart.setdefault(wire.of, (len(self.out), wire))
+        self.out += bytes(wire.wire.size)
+
+    def _fill(self, field: n.Field, value: Any, begun: dict[str, int], apart: dict[str, tuple[int, n.Length]]) -> None:
+        """Write the length of a field that was just written where room was left for it."""
+        if field.name not in apart:
+            return
+        at, wire = apart[field.name]
+        if isinstance(field.wire, n.Many) and not wire.since:
+            number = len(value or ())
+        else:
+            begin = begun[wire.since or field.name]
+            number = len(self.out) - begin - (len(field.wire.end) if isinstance(field.wire, n.Run) else 0)
+        self.out[at : at + wire.wire.size] = self._int_bytes(wire.wire, number, field.key)
+
+    def _check_referred(self, given: Any, number: int, path: str) -> bool:
+        """Refuse a size that an earlier field contradicts; return whether that field says one."""
+        by = n.By.of(given)
+        if by is None:
+            return False
+        value = getattr(self.record, by.field, None) if "." not in by.field else reach(self.record, by.field)
+        if value is None:
+            return False
+        if -(-value // by.per) + by.plus != number:
+            detail = f"{number} are given, but {by.field} is {value}"
+            raise EncodeError(detail, rule="count_fits", path=path)
+        return True
 
     def _asked(self, record: Any, field: n.Field, when: When, path: str) -> bool:
         """Return whether a field is to be written; refuse one that its condition forbids, or misses."""
@@ -328,7 +416,11 @@ class _Writer:
                 outer, self.out = self.out, bytearray()
                 self._write(inner, value, path)
                 written, self.out = self.out, outer
-                self.out += self._number(length, len(written), path) + written
+                if isinstance(length, str | n.By):
+                    self._check_referred(length, len(written), path)
+                else:
+                    self.out += self._number(length, len(written), path)
+                self.out += written
             case n.Choice():
                 self._choice(wire, value, path)
             case n.Many(count=count, null=int() as null) if value is None:
@@ -338,6 +430,9 @@ class _Writer:
                     self.out += self._number(count, len(value), path)
                 elif isinstance(count, int) and count != len(value):
                     raise EncodeError(f"{count} elements are needed, {len(value)} given", rule="count_fits", path=path)
+                self._check_referred(count, len(value), path)
+                if wire.until is not None:
+                    self._check_until(wire.until, value, path)
                 starts = []
                 for i, item in enumerate(value):
                     starts.append(len(self.out))
@@ -365,6 +460,12 @@ class _Writer:
         elif value.value is not None:
             raise EncodeError(f"the tag {value.tag!r} has no value", rule="field_not_allowed", path=path)
 
+    def _check_until(self, until: When, value: Any, path: str) -> None:
+        """Refuse a list whose last element is not the first one that ends it."""
+        ends = [i for i, item in enumerate(value) if holds(until, reach(item, until.field))]
+        if ends != [len(value) - 1]:
+            raise EncodeError("the last element, and no other, ends the list", rule="terminator", path=path)
+
     def _end_list(self, end: bytes, starts: list[int], path: str) -> None:
         """Write what stands behind the last element; refuse elements that begin like that."""
         self.out += end
@@ -379,11 +480,16 @@ class _Writer:
             total = sum(len(getattr(value, name)) for name in limit.fields)
             if total > limit.most:
                 raise EncodeError(f"{total} bytes, at most {limit.most}", rule=limit.rule, path=path)
+        outer, self.record = self.record, value
         begun: dict[str, int] = {}
+        apart: dict[str, tuple[int, n.Length]] = {}
         for field in fields:
             begun[field.name] = len(self.out)
             if isinstance(field.wire, n.WireOnly):
                 self._wire_only(field.wire, begun)
+                continue
+            if isinstance(field.wire, n.Length) and not isinstance(field.when, n.Unless):
+                self._reserve(field, field.wire, apart)
                 continue
             if isinstance(field.when, When) and not self._asked(value, field, field.when, prefix + field.key):
                 continue
@@ -395,8 +501,15 @@ class _Writer:
             if isinstance(field.wire, n.Length):
                 size = len(getattr(value, field.wire.of))
                 self.out += self._int_bytes(field.wire.wire, size, prefix + field.key)
-            else:
+            elif (
+                field.when is None
+                or not isinstance(field.when, n.IfLeft | n.With)
+                or getattr(value, field.name) is not None
+            ):
                 self._write(field.wire, getattr(value, field.name), prefix + field.key)
+            if apart:
+                self._fill(field, getattr(value, field.name, None), begun, apart)
+        self.record = outer
 
     def _int_bytes(self, wire: n.Int, value: Any, path: str) -> bytes:
         if isinstance(value, bool) or not isinstance(value, int):
@@ -442,7 +555,22 @@ class _Writer:
             raw += wire.length
         elif isinstance(wire.length, n.Int | n.Varint | n.Digits):
             self.out += self._number(wire.length, len(raw), path)
+        elif not self._check_referred(wire.length, len(raw), path) and self._is_inside(wire, raw):
+            raise EncodeError(f"{wire.end!r} ends it, and is inside", rule="terminator", path=path)
         self.out += raw + wire.end
+
+    def _is_inside(self, wire: n.Run[Any], raw: bytes) -> bool:
+        """Return whether the bytes that end a value are in it too, where nothing else says where it ends."""
+        by = n.By.of(wire.length)
+        searched = by is not None and bool(wire.end) and not self._is_apart(wire.length)
+        return searched and (raw + wire.end).find(wire.end) != len(raw)
+
+    def _is_apart(self, length: Any) -> bool:
+        """Return whether a length is one that is written apart."""
+        by = n.By.of(length)
+        return by is not None and any(
+            field.name == by.field and isinstance(field.wire, n.Length) for field in type(self.record).__wire_fields__
+        )
 
     def _content(self, wire: n.Run[Any], value: Any, path: str) -> bytes:
         if value is UNSET:

@@ -11,6 +11,7 @@ from typing import Any, assert_never
 
 from ..errors import BadValue, DecodeError, Incomplete, LimitExceeded
 from ..spec import nodes as n
+from ..spec.conduct import When
 from ..spec.plain import beyond
 from ..spec.resolve import Layout, MessageNode, resolve_fields, size_of
 from .numerals import bits_of, read_numeral, shortest
@@ -31,6 +32,10 @@ class Header:
     kept: dict[str, int] | None = None
     stop: int | None = None
     """Where the payload ends, if not with the frame."""
+    key: Any = None
+    """The code, where it has several parts or is a text."""
+    layout: Layout | None = None
+    """The layout of the frame that it is, where there are several."""
 
 
 def read_int(wire: n.Int, data: Buffer, at: int) -> int:
@@ -58,7 +63,23 @@ def read_header(layout: Layout, data: Buffer, start: int, end: int) -> Header:
 
 
 def measure(layout: Layout, data: Buffer, start: int, end: int) -> Header:
-    """The header of the frame at ``start``, whether or not the rest of the frame is there."""
+    """The header of the frame at ``start``, whether or not the rest of the frame is there.
+
+    Of several frames, the first one is right whose header has no fault.
+    """
+    for other in layout.others:
+        try:
+            header = _measure(other, data, start, end)
+        except Incomplete:
+            raise
+        except DecodeError:
+            continue
+        header.layout = other
+        return header
+    return _measure(layout, data, start, end)
+
+
+def _measure(layout: Layout, data: Buffer, start: int, end: int) -> Header:
     at = 0
     available = end - start
     header = Header(length=available, payload=0)
@@ -82,8 +103,16 @@ def measure(layout: Layout, data: Buffer, start: int, end: int) -> Header:
                 _need(at + part.wire.size, available, part.name, at)
                 _read_head(part, data, start, at, header)
                 at += part.wire.size
+            case n.Code(name=name, wire=n.Run() as text):
+                at = _read_text_code(layout, name, text, data, start, at, available, header)
+            case n.Code(name=name, wire=wire) if layout.beginnings:
+                if (header.key or ()) in layout.beginnings:
+                    _read_further_code(layout, part, data, start, at, available, header)
+                    at += size_of(wire)
             case n.Code(name=name, wire=wire, early=early):
-                if early:
+                if layout.takes_any:
+                    header.kept = (header.kept or {}) | {name: at}
+                if early or layout.place:
                     _need(at + code_width(wire), available, name, at)
                     header.code = read_code(wire, data, start + at)
                     _judge_code(layout, header, name, at)
@@ -106,6 +135,8 @@ def measure(layout: Layout, data: Buffer, start: int, end: int) -> Header:
             case _:
                 assert_never(part)
     header.payload = at
+    if header.key is not None and layout.other(header.key) is None:
+        raise unknown_code(header.key, "code", header.code_at or 0)
     if beyond(layout) and (header.length if header.stop is None else header.stop) < at:
         size = next((p for p in layout.frame.parts if isinstance(p, n.Size)), None)
         raise BadValue(
@@ -120,6 +151,51 @@ def measure(layout: Layout, data: Buffer, start: int, end: int) -> Header:
 def code_width(wire: n.Int | n.Bits) -> int:
     """Return the bytes in which a code stands."""
     return wire.size if isinstance(wire, n.Int) else wire.wire.size
+
+
+def _read_further_code(
+    layout: Layout, part: n.Code, data: Buffer, start: int, at: int, available: int, header: Header
+) -> None:
+    """Add a code to those that were read before it."""
+    width = code_width(part.wire)
+    sized = any(isinstance(other, n.Size) for other in layout.frame.parts[: layout.frame.parts.index(part)])
+    if sized and at + width > (header.length if header.stop is None else header.stop):
+        raise BadValue(f"the frame ends before its {part.name}", rule="frame_limit", path=part.name, offset=0)
+    _need(at + width, available, part.name, at)
+    header.key = (*(header.key or ()), read_code(part.wire, data, start + at))
+    header.code_at = at
+    if header.key not in layout.beginnings and header.key not in layout.by_code:
+        raise unknown_code(header.key, part.name, at)
+
+
+def _read_text_code(
+    layout: Layout,
+    name: str,
+    wire: n.Run[Any],
+    data: Buffer,
+    start: int,
+    at: int,
+    available: int,
+    header: Header,
+) -> int:
+    """Read a code that is a text; return the position behind what ends it."""
+    end: bytes = wire.length
+    most = wire.most or max(len(key) for key in layout.by_code if isinstance(key, bytes))
+    given = bytes(data[start + at : start + min(available, at + most + len(end))])
+    size = given.find(end)
+    if size < 0:
+        could_be = any((key + end).startswith(given) for key in layout.by_code if isinstance(key, bytes))
+        if n.OTHER not in layout.by_code and not could_be:
+            raise unknown_code(given, name, at)
+        if len(given) == most + len(end):
+            raise unknown_code(given, name, at)
+        _need(available + 1, available, name, at)
+    header.key, header.code_at = given[:size], at
+    if n.OTHER in layout.by_code:
+        header.kept = (header.kept or {}) | {name: at}
+    if layout.other(header.key) is None:
+        raise unknown_code(header.key, name, at)
+    return at + size + len(end)
 
 
 def _find_end(part: n.Until, data: Buffer, start: int, at: int, available: int, header: Header) -> None:
@@ -152,9 +228,16 @@ def plausible(layout: Layout, data: Buffer, start: int, end: int) -> bool | None
         return None
     except DecodeError:
         return False
+    layout = header.layout or layout
+    if header.key is not None:
+        node = layout.other(header.key)
+        stop = header.length if header.stop is None else header.stop
+        return node is not None and stop - header.payload >= least_payload(layout, node)
     if header.code_at is None and not any(isinstance(part, n.Line) for part in layout.frame.parts):
-        (only,) = layout.messages.values()
+        (only,) = layout.nodes
         return (header.length if header.stop is None else header.stop) - header.payload >= least_payload(layout, only)
+    if header.code_at is None and any(isinstance(part, n.Ends) for part in layout.frame.parts):
+        return True
     if header.code_at is None:
         return _plausible_line(layout, data, start + header.payload, min(end, start + header.length), end)
     if header.mask_at is not None:
@@ -162,7 +245,7 @@ def plausible(layout: Layout, data: Buffer, start: int, end: int) -> bool | None
     part = next(p for p in layout.frame.parts if isinstance(p, n.Code))
     if header.code_at + code_width(part.wire) > end - start:
         return None
-    node = layout.messages.get(read_code(part.wire, data, start + header.code_at))
+    node = layout.other(read_code(part.wire, data, start + header.code_at))
     stop = header.length if header.stop is None else header.stop
     return node is not None and stop - header.payload >= least_payload(layout, node)
 
@@ -171,7 +254,7 @@ def _plausible_line(layout: Layout, data: Buffer, start: int, frame_end: int, en
     """Whether one of the messages' words, with its separator, begins here."""
     line = next(p for p in layout.frame.parts if isinstance(p, n.Line))
     undecided = False
-    for node in layout.messages.values():
+    for node in layout.nodes:
         word = node.word.encode() + line.separator
         given = bytes(data[start : min(frame_end, start + len(word))])
         if line.fold:
@@ -200,6 +283,8 @@ def kept_fields(layout: Layout) -> frozenset[str]:
             names.add(part.name)
         elif isinstance(part, n.Size) and isinstance(part.wire, n.Escaped) and part.wire.mask_bit:
             names.add(part.wire.mask_key)
+        elif isinstance(part, n.Code) and n.OTHER in layout.by_code:
+            names.add(part.name)
     return frozenset(names)
 
 
@@ -209,8 +294,14 @@ def smallest(wire: Any, layout: Layout) -> int:
     match wire:
         case n.Int(size=size) | n.Float(size=size) | n.Fixed(size=size):
             return size
-        case n.Bool() | n.Bits() | n.Constant() | n.Checksum():
+        case n.Bool() | n.Bits() | n.Constant() | n.Checksum() | n.Align():
             return size_of(wire)
+        case n.Run(length=str() | n.By(), least=least, end=end):
+            return least + len(end)
+        case n.Sized(length=str() | n.By()) | n.Many(count=str() | n.By()):
+            return 0
+        case n.Many(element=element, until=When()):
+            return smallest(element, layout)
         case n.Varint() | n.Digits():
             return shortest(wire)
         case n.Choice(tag=tag):
@@ -369,7 +460,7 @@ def _read_head(part: n.Head, data: Buffer, start: int, at: int, header: Header) 
 
 
 def _judge_code(layout: Layout, header: Header, name: str, at: int) -> None:
-    node = layout.messages.get(header.code or 0)
+    node = layout.other(header.code or 0)
     if node is None:
         raise unknown_code(header.code or 0, name, at)
     if header.head_end is not None and header.head_end < node.head_least and header.head_end != node.head_or:
@@ -381,7 +472,10 @@ def _judge_code(layout: Layout, header: Header, name: str, at: int) -> None:
         )
 
 
-def unknown_code(code: int, name: str, at: int) -> DecodeError:
+def unknown_code(code: Any, name: str, at: int) -> DecodeError:
+    if isinstance(code, tuple | bytes):
+        shown = ".".join(map(str, code)) if isinstance(code, tuple) else repr(code[:40])
+        return BadValue(f"{shown} is not a known {name}", rule="unknown_code", path=name, offset=at)
     return BadValue(f"{code} ({code:#x}) is not a known {name}", rule="unknown_code", path=name, offset=at)
 
 

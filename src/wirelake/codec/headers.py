@@ -71,7 +71,7 @@ def compile_measure(layout: Layout, undecided: tuple[Layout, ...] = ()) -> Measu
     head = next((p for p in layout.frame.parts if isinstance(p, n.Head)), None)
     magic = next((p.value for p in layout.frame.parts if isinstance(p, n.Magic)), None)
     size_at, magic_at, head_at, code_at = (shape.place(kind) for kind in (n.Size, n.Magic, n.Head, n.Code))
-    head_least = {code: node.head_least for code, node in layout.messages.items()}
+    head_least = {code: node.head_least for code, node in layout.by_code.items()}
     body_most = (head.body_most if head is not None else None) or NO_LIMIT
 
     def measure(buffer: bytes | bytearray, start: int, end: int) -> int:
@@ -120,8 +120,8 @@ def undisputed(layouts: tuple[Layout, ...]) -> frozenset[int]:
         return frozenset()
     return frozenset(
         code
-        for code, node in first.messages.items()
-        if all(code in other.messages and _same_fields(node, other.messages[code]) for other in others)
+        for code, node in first.by_code.items()
+        if all(code in other.by_code and _same_fields(node, other.by_code[code]) for other in others)
     )
 
 

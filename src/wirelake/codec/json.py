@@ -72,13 +72,13 @@ def show_fields(message: Any, node: MessageNode, layout: Layout) -> dict[str, An
     for option, value in layout.shown.items():
         if layout.protocol.options[option].auto:
             fields[option] = value
-    line = next((p for p in layout.frame.parts if isinstance(p, n.Line)), None)
+    line = next((p for p in layout.at(node).frame.parts if isinstance(p, n.Line)), None)
     if line is not None:
         fields[line.code] = node.word
     looked = looked_into(message)
     body_absent = node.body is not None and getattr(message, node.body.name) is None
     for field in node.fields:
-        if isinstance(field.wire, n.WireOnly) or (field.view_of and (not looked or body_absent)):
+        if isinstance(field.wire, n.Length | n.WireOnly) or (field.view_of and (not looked or body_absent)):
             continue
         value = getattr(message, field.name)
         if value is UNSET:
@@ -89,6 +89,8 @@ def show_fields(message: Any, node: MessageNode, layout: Layout) -> dict[str, An
             _show_into(fields, field.key, field.wire, value, layout)
     for made in node.derived:
         value = derive(made.how, message)
+        if isinstance(made.how, n.Lookup):
+            value = show_text(value) if isinstance(value, str) else value.hex() if isinstance(value, bytes) else value
         if value is not None:
             fields[made.name] = value
     return fields
@@ -213,7 +215,7 @@ def from_json(layout: Layout, shown: Any) -> Any:
     fields = shown["fields"]
     values: dict[str, Any] = {}
     for field in node.fields:
-        if isinstance(field.wire, n.WireOnly):
+        if isinstance(field.wire, n.Length | n.WireOnly):
             continue
         value = _read_from(fields, field.key, field, layout)
         if value is not UNSET:

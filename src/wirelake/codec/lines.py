@@ -20,7 +20,7 @@ def _look_closely(frame: bytes, length: int) -> None:
 
 
 def compile_line(layout: Layout, line: n.Line) -> Quick:
-    some = next(iter(layout.messages.values()))
+    some = layout.nodes[0]
     words = [f.wire for f in some.fields if isinstance(f.wire, n.Word)]
     if any(wire.quick is None and (wire.number or wire.parts_most is not None) for wire in words):
         return _look_closely
@@ -49,7 +49,7 @@ class _LineSource(Source):
             self.word(wire, variable)
         values = dict(zip((f.name for f in self.some.fields), given, strict=False))
         self.payload(values)
-        makers = self.give("makers", {node.word: node.cls for node in self.layout.messages.values()})
+        makers = self.give("makers", {node.word: node.cls for node in self.layout.nodes})
         given_by = arguments(self.some.cls, values | {"wire_length": "n", "layout": self.give("layout", self.layout)})
         self.emit(f"return {makers}[w]({given_by})")
         return self.made("line")
@@ -64,7 +64,7 @@ class _LineSource(Source):
 
     def pattern(self) -> re.Pattern[str]:
         separator = re.escape(self.line.separator.decode())
-        text = f"({'|'.join(re.escape(node.word) for node in self.layout.messages.values())})"
+        text = f"({'|'.join(re.escape(node.word) for node in self.layout.nodes)})"
         tail = ""
         for i, wire in enumerate(self.words):
             part = f"{separator}({_uncaptured(wire.quick or wire.pattern)}){'?' if wire.optional else ''}"
@@ -85,7 +85,7 @@ class _LineSource(Source):
             self.emit(f"if e > {head + min(limited.values())} and ({tests}): return None")
 
     def word(self, wire: n.Word[Any], variable: str) -> None:
-        refusing = {node.word for node in self.layout.messages.values() if wire.only and node.code not in wire.only}
+        refusing = {node.word for node in self.layout.nodes if wire.only and node.code not in wire.only}
         if not refusing and not wire.number:
             return
         with self.block(f"if {variable} is not None:"):

@@ -18,12 +18,22 @@ def longest(wire: n.Varint | n.Digits) -> int:
     """Return the most bytes that such a number takes."""
     if isinstance(wire, n.Varint):
         return wire.most_bytes
+    if wire.size:
+        return wire.size
     spelled = max(len(spell(wire, wire.high)), len(spell(wire, wire.low)))
     return (4 * spelled if wire.lenient else spelled) + len(wire.end)
 
 
 def shortest(wire: n.Varint | n.Digits) -> int:
-    return 1 if isinstance(wire, n.Varint) else 1 + len(wire.end)
+    return 1 if isinstance(wire, n.Varint) else (wire.size or 1) + len(wire.end)
+
+
+def highest(wire: n.Varint | n.Digits) -> int:
+    """Return the highest number that it can be."""
+    if isinstance(wire, n.Digits):
+        return wire.high
+    bits = 8 * max(0, wire.most_bytes - 1) if wire.ber else 7 * wire.most_bytes
+    return min((1 << bits) - 1, (1 << 63) - 1) if bits else 127
 
 
 def read_numeral(wire: n.Varint | n.Digits, data: Buffer, start: int, stop: int, path: str) -> tuple[int, int]:
@@ -37,6 +47,8 @@ def read_numeral(wire: n.Varint | n.Digits, data: Buffer, start: int, stop: int,
 
 
 def _varint(wire: n.Varint, data: Buffer, start: int, stop: int, path: str) -> tuple[int, int]:
+    if wire.ber:
+        return _ber(wire, data, start, stop, path)
     value, size = 0, 0
     while True:
         if size == wire.most_bytes:
@@ -54,13 +66,42 @@ def _varint(wire: n.Varint, data: Buffer, start: int, stop: int, path: str) -> t
     return value, start + size
 
 
+def _ber(wire: n.Varint, data: Buffer, start: int, stop: int, path: str) -> tuple[int, int]:
+    if start >= stop:
+        raise _more(path, 0)
+    first = data[start]
+    if first < 0x80:
+        return first, start + 1
+    size = first & 0x7F
+    if not 0 < size < wire.most_bytes:
+        raise BadValue(
+            f"a length of {size} bytes, 1..{wire.most_bytes - 1} are allowed", rule="varint", path=path, offset=0
+        )
+    if start + 1 + size > stop:
+        raise _more(path, stop - start)
+    value = int.from_bytes(data[start + 1 : start + 1 + size], "big")
+    if value > highest(wire) or (not wire.lenient and write_numeral(wire, value, path)[0] != first):
+        raise BadValue(f"{value} is not written in {size} bytes", rule="varint", path=path, offset=0)
+    return value, start + 1 + size
+
+
 def _digits(wire: n.Digits, data: Buffer, start: int, stop: int, path: str) -> tuple[int, int]:
     most = longest(wire)
     window = bytes(data[start : min(stop, start + most)])
-    end = window.find(wire.end) if wire.end else stop - start
+    if wire.size:
+        stop = start + wire.size
+    end = (
+        wire.size
+        if 0 < wire.size == len(window)
+        else -1
+        if wire.size
+        else window.find(wire.end)
+        if wire.end
+        else stop - start
+    )
     text = window[:end] if end >= 0 else window if len(window) == most else _without_begun(window, wire.end)
     wrong = next((i for i, byte in enumerate(text) if not _is_digit(wire, byte, i)), len(text))
-    is_over = end > len(text) or (end < 0 and len(window) == most)
+    is_over = end > len(text) or (end < 0 and len(window) == most and not wire.size)
     if wrong < len(text) or is_over or (end == wrong and not text.lstrip(b"-")):
         shown = text[: wrong + 1].decode("latin-1")
         raise BadValue(
@@ -102,7 +143,7 @@ def _more(path: str, available: int) -> Incomplete:
 
 
 def spell(wire: n.Digits, value: int) -> bytes:
-    return (str(value) if wire.base == 10 else f"{value:x}").encode()
+    return (str(value) if wire.base == 10 else f"{value:x}").zfill(wire.size).encode()
 
 
 def write_numeral(wire: n.Varint | n.Digits, value: int, path: str) -> bytes:
@@ -111,6 +152,9 @@ def write_numeral(wire: n.Varint | n.Digits, value: int, path: str) -> bytes:
         if not wire.low <= value <= wire.high:
             raise EncodeError(f"{value} is not within {wire.low}..{wire.high}", rule="digits", path=path)
         return spell(wire, value) + wire.end
+    if wire.ber and 0 <= value <= highest(wire):
+        raw = value.to_bytes(max(1, -(-value.bit_length() // 8)), "big")
+        return raw if value < 0x80 else bytes([0x80 | len(raw)]) + raw
     groups = [value >> shift & 0x7F for shift in range(0, max(value.bit_length(), 1), 7)]
     if value < 0 or len(groups) > wire.most_bytes:
         raise EncodeError(f"{value} does not fit in {wire.most_bytes} bytes of 7 bits", rule="varint", path=path)

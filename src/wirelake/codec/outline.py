@@ -124,7 +124,7 @@ def _outline(layout: Layout, buffer: Buffer, start: int, end: int) -> int:
 def _least_payloads(layout: Layout) -> dict[bytes, int]:
     """The fewest bytes behind the frame header, by code as it is written."""
     part, _ = code_position(layout)
-    return {code_bytes(part, code): least_payload(layout, node) for code, node in layout.messages.items()}
+    return {code_bytes(part, code): least_payload(layout, node) for code, node in layout.by_code.items()}
 
 
 def _bytes_read(layout: Layout) -> int:
@@ -210,8 +210,8 @@ def _fixed_outline(layout: Layout, size: n.Size, shape: Shape) -> Outline:
     size_at, head_at, code_at, magic_at = map(shape.place, (n.Size, n.Head, n.Code, n.Magic))
     counted = 0 if size.counts == "whole" else layout.size_before(size) + layout.part_size(size)
     least, most = size.least, size.most if size.most is not None else NO_LIMIT
-    payloads = {number: width + least_payload(layout, node) for number, node in layout.messages.items()}
-    heads = {number: (node.head_least, node.head_or) for number, node in layout.messages.items()}
+    payloads = {number: width + least_payload(layout, node) for number, node in layout.by_code.items()}
+    heads = {number: (node.head_least, node.head_or) for number, node in layout.by_code.items()}
     words = re.compile(_word_pattern(layout, line)) if isinstance(line, n.Line) else None
     longest = _pattern_width(layout) - width
     judges_head = isinstance(code, n.Code) and code.early and 0 <= head_at < code_at
@@ -261,7 +261,7 @@ def _start_pattern(layout: Layout) -> bytes:
             case n.Size(wire=wire, most=most) | n.Head(wire=wire, most=most):
                 pattern += _bounded(wire, most)
             case n.Code():
-                pattern += _any_of(code_bytes(part, code) for code in layout.messages)
+                pattern += _any_of(code_bytes(part, code) for code in layout.by_code)
             case n.Kept():
                 pattern += b".{%d}" % layout.part_size(part)
             case n.Line():
@@ -275,15 +275,33 @@ def _start_pattern(layout: Layout) -> bytes:
 
 def _loose_pattern(layout: Layout) -> bytes:
     """What the first bytes look like, as far as they have a fixed place."""
+    if layout.others:
+        usual = _loose_parts(layout)
+        return b"(?:" + b"|".join([*map(_loose_parts, layout.others), usual]) + b")"
+    return _loose_parts(layout)
+
+
+def _loose_parts(layout: Layout) -> bytes:
     pattern = b""
     for part in layout.frame.parts:
         match part:
             case n.Magic(value=value):
                 pattern += re.escape(value)
+            case n.Code(wire=n.Run(length=end)) if n.OTHER not in layout.by_code:
+                return pattern + _any_of(key + end for key in layout.by_code)
+            case n.Code() if n.OTHER in layout.by_code:
+                break
+            case n.Code(wire=n.Int()) if layout.beginnings:
+                return pattern + _any_of(code_bytes(part, code) for code in {key[0] for key in layout.by_code})
+            case n.Code() if layout.beginnings:
+                break
             case n.Code(wire=n.Int()):
-                pattern += _any_of(code_bytes(part, code) for code in layout.messages)
+                pattern += _any_of(code_bytes(part, code) for code in layout.by_code)
             case n.Code(wire=n.Bits(wire=n.Int(size=1)) as bits):
-                return pattern + _one_byte_of(byte for byte in range(256) if bits_of(bits, byte) in layout.messages)
+                return pattern + _one_byte_of(byte for byte in range(256) if bits_of(bits, byte) in layout.by_code)
+            case n.Line(separator=separator, end=end):
+                words = _any_of(node.word.encode() for node in layout.nodes)
+                return pattern + (b"(?i:" + words + b")" if part.fold else words) + _any_of((separator, end))
             case n.Size(wire=n.Digits(base=10, low=low)):
                 return pattern + (b"[0-9]" if low >= 0 else b"[-0-9]")
             case n.Size(wire=n.Int(size=size)) | n.Head(wire=n.Int(size=size)):
@@ -304,7 +322,7 @@ def _one_byte_of(values: Iterable[int]) -> bytes:
 
 
 def _word_pattern(layout: Layout, line: n.Line) -> bytes:
-    words = _any_of(node.word.encode() for node in layout.messages.values())
+    words = _any_of(node.word.encode() for node in layout.nodes)
     return (b"(?i:" + words + b")" if line.fold else words) + re.escape(line.separator)
 
 
@@ -333,11 +351,22 @@ def _bounded(wire: n.Int, most: int | None) -> bytes:
 
 def _pattern_width(layout: Layout) -> int:
     if beyond(layout):
-        return max(layout.size_before(), 1)
+        return max(_loose_width(each) for each in (layout, *layout.others))
     width = layout.size_before()
     for part in layout.frame.parts:
         if isinstance(part, n.Line):
-            width += max(len(node.word) for node in layout.messages.values()) + len(part.separator)
+            width += max(len(node.word) for node in layout.nodes) + len(part.separator)
         elif isinstance(part, n.Size) and isinstance(part.wire, n.Escaped):
             width += part.wire.wide.size
     return width
+
+
+def _loose_width(layout: Layout) -> int:
+    """Return how far the pattern of the first bytes looks at most."""
+    texts = [len(key) for key in layout.by_code if isinstance(key, bytes)]
+    ends = [len(p.wire.length) for p in layout.frame.parts if isinstance(p, n.Code) and isinstance(p.wire, n.Run)]
+    lines = [p for p in layout.frame.parts if isinstance(p, n.Line)]
+    if lines:
+        longest = max(len(node.word) for node in layout.nodes) + max(len(lines[0].separator), len(lines[0].end))
+        return layout.size_before() + longest
+    return max(layout.size_before() + (max(texts) + max(ends) if ends else 0), 1)

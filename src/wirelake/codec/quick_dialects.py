@@ -33,7 +33,7 @@ def _plan(layouts: tuple[Layout, ...]) -> tuple[int, int, frozenset[int], tuple[
             case _:
                 raise ValueError(f"frames of {layout.protocol.name} do not begin with a byte and an escaped length")
     ((magic, escape),) = heads
-    known = frozenset(code for layout in layouts for code in layout.messages)
+    known = frozenset(code for layout in layouts for code in layout.by_code)
     return magic[0], escape, known - undisputed(layouts), tuple(orders)
 
 

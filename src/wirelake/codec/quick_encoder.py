@@ -87,7 +87,7 @@ class _Compiler:
             match part:
                 case n.Code(wire=wire):
                     form += self._letter(wire)
-                    values.append(str(self.node.code))
+                    values.append(str(self.node.codes[0]))
                 case n.Kept(name=name):
                     size = self._fixed(self.node.field(name).wire)
                     form += f"{size}s"

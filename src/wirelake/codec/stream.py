@@ -107,6 +107,11 @@ class Readings:
         self.first_codec = self.codec(self.fallback) if self.proved else codec_for(self.fallback, self.choices)
 
     @property
+    def knows_sides(self) -> bool:
+        """Whether which side sends, which a capture knows, decides between the layouts: the client's is the first."""
+        return n.SIDE in self.protocol.options and len(self.choices) == 2 and not self.protocol.conduct.either_may_dial
+
+    @property
     def is_stream(self) -> bool:
         """Whether frames say how long they are."""
         return any(isinstance(part, n.Size | n.Until | n.Ends) for part in self.fallback.frame.parts)

@@ -2,6 +2,7 @@
 
 ``levels`` (mb): letters-and-digits levels, compared without case; ``+`` is one level, ``#`` the rest including nothing.
 ``segments`` (ceda): any text between dots; ``*`` is one segment, ``**`` the rest, with the deployed matcher's habits.
+``words``: any text between separators, both as declared, and wildcards that mean what they say.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ def match_topic(protocol: Protocol, pattern: str, topic: str) -> bool:
             return _match_levels(rules, pattern.lower().split("."), topic.lower().split("."))
         case "segments":
             return _match_segments(rules, pattern, topic)
+        case "words":
+            return _match_words(rules, pattern.split(rules.separator), topic.split(rules.separator))
         case _:
             assert_never(rules.style)
 
@@ -67,6 +70,20 @@ def _match_levels(rules: Topics, pattern: list[str], topic: list[str]) -> bool:
     if len(pattern) != len(topic):
         return False
     return all(level in (rules.one, given) for level, given in zip(pattern, topic, strict=True))
+
+
+def _match_words(rules: Topics, pattern: list[str], topic: list[str]) -> bool:
+    """Whether words match, by the places in the topic that the words of the pattern can reach: linear for each."""
+    for word in pattern if rules.rest_anywhere else pattern[:-1]:
+        if word == rules.rest and not rules.rest_anywhere:
+            raise TopicError("pattern")
+    reached = {0}
+    for word in pattern:
+        if word == rules.rest:
+            reached = set(range(min(reached) + rules.rest_least, len(topic) + 1)) if reached else reached
+        else:
+            reached = {at + 1 for at in reached if at < len(topic) and word in (rules.one, topic[at])}
+    return len(topic) in reached
 
 
 def _match_segments(rules: Topics, pattern: str, topic: str) -> bool:

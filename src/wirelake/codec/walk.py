@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import struct
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, assert_never
 
@@ -19,12 +20,13 @@ from ..spec import nodes as n
 from ..spec.conditions import holds
 from ..spec.conduct import When
 from ..spec.declare import Cell, Tagged, tag_rows
-from ..spec.derive import derive, reach
+from ..spec.derive import derive, found, reach
 from ..spec.resolve import Layout, MessageNode, size_of, spare_bytes
 from .checksums import SUMS
 from .content import read_json, read_msgpack
 from .frame import (
     Header,
+    code_width,
     kept_fields,
     measure,
     read_code,
@@ -61,6 +63,7 @@ def walk(layout: Layout, data: bytes, trace: list[Seen] | None = None) -> Any:
     reader = Reader(layout, trace)
     try:
         header = read_header(layout, data, 0, len(data))
+        reader.layout = header.layout or layout
         message = reader.read(data[: header.length], header)
         if len(data) > header.length:
             raise reader.bad(f"{len(data) - header.length} bytes behind the frame", "trailing_bytes", "", header.length)
@@ -76,6 +79,7 @@ def walk_incomplete(layout: Layout, data: bytes, trace: list[Seen]) -> str:
     try:
         header = measure(layout, data, 0, len(data))
         header.length = len(data)
+        reader.layout = header.layout or layout
         reader.read(data, header)
     except Incomplete:
         reader.data = data
@@ -91,9 +95,10 @@ def find_end(layout: Layout, part: n.Ends, data: Any, start: int, stop: int, hea
     The bytes are read where they are, because a long value comes in many pieces.
     """
     reader = Reader(layout)
+    reader.is_open = True
     if isinstance(data, memoryview):
         data, start, stop = bytes(data[start:stop]), 0, stop - start
-    reader.data = data
+    reader.data, reader.origin = data, start
     limit = start + part.most
     reader.at, reader.end = start + header.payload, min(stop, limit)
     try:
@@ -103,8 +108,10 @@ def find_end(layout: Layout, part: n.Ends, data: Any, start: int, stop: int, hea
         node = reader._message_node(header)
         header.code_at = at
         reader.code = node.code
+        reader.lookups = node.lookups
         in_frame = kept_fields(layout)
-        values = {name: reader._kept(node.field(name), start + place) for name, place in (header.kept or {}).items()}
+        kept = {name: place for name, place in (header.kept or {}).items() if name in node.names}
+        values = {name: reader._kept(node.field(name), start + place) for name, place in kept.items()}
         reader._fields(tuple(f for f in node.fields if f.name not in in_frame), values, "")
     except Truncated as error:
         available = stop - start
@@ -128,17 +135,25 @@ class Reader:
     """Reads one frame. ``at`` moves forward, ``end`` bounds the range that is being read."""
 
     def __init__(self, layout: Layout, trace: list[Seen] | None = None) -> None:
-        self.layout = layout
+        self.layout = self.whole = layout
         self.trace = trace
         self.data = b""
+        self.origin = 0
+        """Where the frame begins in the data."""
         self.at = 0
         self.end = 0
         self.name = ""
         self.code = 0
         self.head_end: int | None = None
         self.words: list[tuple[int, bytes]] = []
+        self.skips = False
         self.scope: dict[str, Any] = {}
         self.depth = 0
+        self.is_open = False
+        """Whether more bytes may follow those that are there."""
+        self.lookups: Mapping[str, n.Lookup] = {}
+        self.words_needed = 0
+        """Words of the line that later fields must have."""
         self.begun: dict[str, int] = {}
         """Where the fields of the structure that is being read begin."""
 
@@ -163,16 +178,20 @@ class Reader:
         self._trace_header(header)
         node = self._message_node(header)
         self.name, self.code = node.name, node.code
+        self.lookups = node.lookups
         values: dict[str, Any] = {}
         for name, at in (header.kept or {}).items():
-            values[name] = self._kept(node.field(name), at)
+            if name in node.names:
+                values[name] = self._kept(node.field(name), at)
         if header.mask_at is not None:
             values[_mask_name(self.layout)] = frame[header.mask_at : header.mask_at + 4]
         in_frame = kept_fields(self.layout)
         self._fields(tuple(f for f in node.fields if f.name not in in_frame), values, "")
         self._no_more_words()
         notes = self._finish(node)
-        message = node.cls(**values, wire_length=header.length, notes=notes, layout=self.layout)
+        if node.lengths:
+            values = without_lengths(node.fields, values)
+        message = node.cls(**values, wire_length=header.length, notes=notes, layout=self.whole)
         return self._views(node, message)
 
     def _kept(self, field: n.Field, at: int) -> Any:
@@ -199,8 +218,12 @@ class Reader:
                 self._see(part.name, self.end, len(part.end), part.end, "end of the frame")
 
     def _message_node(self, header: Header) -> MessageNode:
+        if header.key is not None:
+            found = self.layout.other(header.key)
+            assert found is not None
+            return found
         if header.code_at is None and not any(isinstance(p, n.Line) for p in self.layout.frame.parts):
-            (only,) = self.layout.messages.values()
+            (only,) = self.layout.nodes
             return only
         line = next((p for p in self.layout.frame.parts if isinstance(p, n.Line)), None)
         if line is not None:
@@ -208,7 +231,7 @@ class Reader:
         part = next(p for p in self.layout.frame.parts if isinstance(p, n.Code))
         assert header.code_at is not None
         code = read_code(part.wire, self.data, header.code_at)
-        node = self.layout.messages.get(code)
+        node = self.layout.other(code)
         if node is None:
             raise unknown_code(code, part.name, header.code_at)
         return node
@@ -224,7 +247,7 @@ class Reader:
 
     def _fields(self, fields: tuple[n.Field, ...], values: dict[str, Any], prefix: str) -> None:
         outer, self.scope = self.scope, values
-        begun, self.begun = self.begun, {}
+        begun, self.begun = self.begun, {_BEGIN: self.at}
         for field, spare in zip(fields, spare_bytes(fields), strict=True):
             if field.view_of or field.name in values:
                 continue
@@ -252,17 +275,16 @@ class Reader:
             case n.With(field=name):
                 return name in values
             case When(field=path):
-                return holds(when, _reach(values, path))
+                return holds(when, self._earlier(values, path))
             case _:
                 assert_never(when)
 
     def _struct(self, cls: Any, path: str) -> Any:
         values: dict[str, Any] = {}
         fields = struct_fields(cls, self.layout)
-        lengths = {f.name for f in fields if isinstance(f.wire, n.Length)}
         self._limits(cls, fields, values, path)
         self._fields(fields, values, f"{path}." if path else "")
-        return cls(**{name: value for name, value in values.items() if name not in lengths})
+        return cls(**without_lengths(fields, values))
 
     def _limits(self, cls: Any, fields: tuple[n.Field, ...], values: dict[str, Any], path: str) -> None:
         """Reads up to and including the lengths that a sum limit binds, then applies it."""
@@ -302,8 +324,12 @@ class Reader:
                 return self._sized(wire, path)
             case n.Choice():
                 return self._choice(wire, path)
-            case n.Length(wire=inner):
-                return self._size(inner, path, "")
+            case n.Align(size=size):
+                return self._align(size, path)
+            case n.Length(wire=inner, since=since):
+                begin = self.begun[since] if since else 0
+                number = self._size(inner, path, "")
+                return number if not since else _Until(begin + number)
             case n.Nested(struct=struct):
                 return self._struct(struct, path)
             case n.Many():
@@ -371,8 +397,11 @@ class Reader:
 
     def _checksum(self, wire: n.Checksum, path: str) -> Any:
         at = self.at
-        given = read_int(wire.wire, self._take(wire.wire.size, path, "int_fits"), 0)
-        begin = self.begun[wire.since] if wire.since else 0
+        if isinstance(wire.wire, n.Digits):
+            given = self._numeral(wire.wire, path)
+        else:
+            given = read_int(wire.wire, self._take(wire.wire.size, path, "int_fits"), 0)
+        begin = self.begun[wire.since] if wire.since else self.origin
         wanted = SUMS[wire.kind](self.data[begin:at])
         self._see(path, at, wire.wire.size, given, f"{wire.kind} of bytes {begin}..{at - 1}")
         if given != wanted:
@@ -381,7 +410,10 @@ class Reader:
 
     def _sized(self, wire: n.Sized[Any], path: str) -> Any:
         at = self.at
-        size = self._size(wire.length, path, "length")
+        by = n.By.of(wire.length)
+        size = self._size(wire.length, path, "length") if by is None else self._referred(by, path)
+        if size is None:
+            raise self.bad(f"{by.field if by else ''} says no length", "field_missing", path)
         if size > self.end - self.at:
             raise self._too_short(f"{size} bytes", size, "bytes_fits", path, at)
         outer, self.end = self.end, self.at + size
@@ -407,6 +439,41 @@ class Reader:
         value = self._value(known[tag], f"{path}.value")
         self.depth -= 1
         return Tagged(tag, value)
+
+    def _earlier(self, values: dict[str, Any], path: str) -> Any:
+        """Return the value of an earlier field, or what a list says under a key."""
+        how = self.lookups.get(path)
+        if how is None:
+            return _reach(values, path)
+        value = found(how, values.get(how.field))
+        if value is None and how.number:
+            plain = found(replace(how, number=False), values.get(how.field))
+            if plain is not None:
+                raise self.bad(f"{how.key!r} is {plain!r}, which is no number", "digits", path)
+        return value
+
+    def _align(self, size: int, path: str) -> Any:
+        at = self.at
+        given = self._take(-(at - self.begun[_BEGIN]) % size, path, "bytes_fits")
+        wrong = next((i for i, byte in enumerate(given) if byte), None)
+        if wrong is not None:
+            raise self.bad(f"{given.hex(' ')} is not zeros up to a multiple of {size}", "align", path, at + wrong)
+        if given:
+            self._see(path, at, len(given), given, f"up to a multiple of {size}")
+        return UNSET
+
+    def _referred(self, by: n.By, path: str) -> int | None:
+        """Return the length or count that an earlier field holds; None if it holds none."""
+        value = self._earlier(self.scope, by.field)
+        if isinstance(value, _Until):
+            size = value - self.at
+        elif value is None or value is UNSET:
+            return None
+        else:
+            size = -(-value // by.per) + by.plus
+        if size < 0:
+            raise self.bad(f"{by.field} says {size}, which is negative", "negative_length", path)
+        return size
 
     def _size(self, wire: n.Number, path: str, what: str, null: int | None = None) -> int:
         """Read a length or a count."""
@@ -466,18 +533,25 @@ class Reader:
         if wire.length is None:
             return self.end - self.at
         if isinstance(wire.length, bytes):
-            stop = self.end if wire.most is None else min(self.end, self.at + wire.most + len(wire.length))
-            found = self.data.find(wire.length, self.at, stop)
-            if found < 0 and wire.most is not None and stop - self.at == wire.most + len(wire.length):
-                return wire.most + 1  # however long it is
-            if found < 0:
-                needed = self.end - self.at + 1
-                raise self._too_short(f"no {wire.length!r} ends it", needed, "terminator", path, self.at)
-            return found - self.at
-        if isinstance(wire.length, str):
-            length: int = self.scope[wire.length]
-            return length
-        return self._size(wire.length, path, "length", wire.null)
+            return self._until_end(wire.length, wire.most, path)
+        by = n.By.of(wire.length)
+        if by is None:
+            return self._size(wire.length, path, "length", wire.null)
+        length = self._referred(by, path)
+        if length is None and not wire.end:
+            raise self.bad(f"{by.field} says no length", "field_missing", path)
+        return self._until_end(wire.end, wire.most, path) if length is None else length
+
+    def _until_end(self, end: bytes, most: int | None, path: str) -> int:
+        """Return how many bytes there are before those that end a value."""
+        stop = self.end if most is None else min(self.end, self.at + most + len(end))
+        found = self.data.find(end, self.at, stop)
+        if found < 0 and most is not None and stop - self.at == most + len(end):
+            return most + 1  # however long it is
+        if found < 0:
+            needed = self.end - self.at + 1
+            raise self._too_short(f"no {end!r} ends it", needed, "terminator", path, self.at)
+        return found - self.at
 
     def _content(self, wire: n.Run[Any], raw: bytes, at: int, path: str, rules: str) -> Any:
         if not raw and (wire.null_if_empty or wire.absent_if_empty):
@@ -507,6 +581,10 @@ class Reader:
 
     def _many(self, wire: n.Many[Any], path: str) -> tuple[Any, ...] | None:
         found: list[Any] = []
+        if wire.until is not None:
+            while not found or not holds(wire.until, reach(found[-1], wire.until.field)):
+                found.append(self._value(wire.element, f"{path}[{len(found)}]"))
+            return tuple(found)
         if wire.count is None:
             while self.at < self.end:
                 found.append(self._value(wire.element, f"{path}[{len(found)}]"))
@@ -514,7 +592,13 @@ class Reader:
         if isinstance(wire.count, bytes):
             return self._until(wire.element, wire.count, path)
         at = self.at
-        count = wire.count if isinstance(wire.count, int) else self._size(wire.count, path, "count", wire.null)
+        by = n.By.of(wire.count)
+        if by is not None:
+            count = self._referred(by, path)
+            if count is None:
+                raise self.bad(f"{by.field} says no count", "field_missing", path)
+        else:
+            count = wire.count if isinstance(wire.count, int) else self._size(wire.count, path, "count", wire.null)
         if wire.null is not None and count == wire.null:
             return None
         least = smallest(wire.element, self.layout)
@@ -617,6 +701,8 @@ class Reader:
     def _line(self, line: n.Line) -> MessageNode:
         stop = min(self.end, self.at + line.window)
         end = self.data.find(line.end, self.at, stop)
+        if end < 0 and self.is_open and stop < self.at + line.window:
+            raise self._too_short("no line end", stop + 1 - self.at, "no_newline", "", self.at)
         if end < 0:
             raise self.bad(f"no line end within {line.window} bytes", "no_newline", "", stop)
         at = self.at
@@ -631,17 +717,25 @@ class Reader:
             raise self.bad(f"{count} fields, at most {line.most} are allowed", "extra_fields", "", at)
         at, raw = self.words.pop(0)
         given = raw.decode("utf-8", "replace")
-        for node in self.layout.messages.values():
+        for node in self.layout.nodes:
             if node.word == given or (line.fold and node.word.lower() == given.lower()):
                 self._see(line.code, at, len(raw), node.word, "word")
                 self.at = end + len(line.end)
+                if line.skip:
+                    self.skips = True
+                    self.words_needed = sum(isinstance(f.wire, n.Word) and not f.wire.optional for f in node.fields)
                 return node
         raise self.bad(f"{given!r} is no {line.code}", line.code_rule, line.code, at)
 
     def _word(self, wire: n.Word[Any], path: str) -> Any:
+        if self.skips and self._is_left_out(wire, path):
+            return UNSET
         if not self.words:
             return UNSET
         at, raw = self.words.pop(0)
+        if wire.all:
+            raw = self.data[at : self.words[-1][0] + len(self.words[-1][1])] if self.words else raw
+            self.words.clear()
         if not raw and wire.optional:
             return UNSET
         if wire.only is not None and self.code not in wire.only:
@@ -652,10 +746,19 @@ class Reader:
         self._see(path, at, len(raw), value, "word")
         return value
 
+    def _is_left_out(self, wire: n.Word[Any], path: str) -> bool:
+        """Return whether a word is absent, because those that are left belong to later fields."""
+        if wire.optional:
+            return len(self.words) <= self.words_needed
+        self.words_needed -= 1
+        if not self.words:
+            raise self.bad(f"{path} is missing", "missing_fields", path)
+        return False
+
     def _no_more_words(self) -> None:
         """Words that no field took are too many, unless the line may have any number."""
         line = next((p for p in self.layout.frame.parts if isinstance(p, n.Line)), None)
-        if self.words and line is not None and line.most is not None:
+        if self.words and line is not None and (line.most is not None or line.skip):
             raise self.bad(f"{self.name} has {len(self.words)} fields fewer", "extra_fields", "", self.words[0][0])
 
     def _body(self, wire: n.Body, path: str) -> bytes:
@@ -747,9 +850,19 @@ class Reader:
                     continue
                 case n.Size(name=name, wire=wire) | n.Head(name=name, wire=wire):
                     self._see(name, at, wire.size, read_int(wire, self.data, at), "length")
+                case n.Code(name=name, wire=n.Run(length=end)):
+                    size = max(0, self.data.find(end, at) - at)
+                    self._see(name, at, size, self.data[at : at + size].decode("latin-1"), "text")
+                    at += size + len(end)
+                    continue
+                case n.Code(name=name, wire=wire) if self.layout.beginnings:
+                    place = [p for p in self.layout.frame.parts if isinstance(p, n.Code)].index(part)
+                    if place >= len(header.key or ()):
+                        continue
+                    self._see(name, at, code_width(wire), header.key[place], "code")
                 case n.Code(name=name, wire=wire):
                     code = read_code(wire, self.data, at)
-                    node = self.layout.messages.get(code)
+                    node = self.layout.other(code)
                     size = wire.size if isinstance(wire, n.Int) else wire.wire.size
                     self._see(name, at, size, code, node.name if node else "unknown")
                 case n.Kept() | n.Line() | n.Trailer() | n.Until() | n.Ends():
@@ -760,6 +873,21 @@ class Reader:
 
 
 # --- what the parts need
+
+_BEGIN = ":begin"
+"""Where the structure itself begins."""
+
+
+class _Until(int):
+    """A length that is known as the place where it ends."""
+
+
+def without_lengths(fields: tuple[n.Field, ...], values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values that are part of a record."""
+    for field in fields:
+        if isinstance(field.wire, n.Length):
+            values.pop(field.name, None)
+    return values
 
 
 def _strict(raw: bytes, wire: n.Run[Any], rules: str) -> str:

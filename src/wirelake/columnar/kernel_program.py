@@ -120,7 +120,7 @@ class Lowering:
                 if path:
                     needed.add(self._column_of(path))
             if isinstance(how, n.Present):
-                for node in layout.messages.values():
+                for node in layout.nodes:
                     if node.body is not None:
                         needed.add(self._column_of(node.body.name))
                         if node.body.wire.opaque_if:
@@ -191,13 +191,21 @@ class Lowering:
     def lower(self) -> Program:
         entries: list[int] = []
         words: list[list[int]] = []
-        nodes = list(self.layout.messages.values())
+        nodes = self.layout.nodes
+        if self.layout.others or self.layout.beginnings or n.OTHER in self.layout.by_code:
+            raise Unsupported("frames of several kinds, codes of several parts, or any code")
+        if any(
+            isinstance(made.how, n.Lookup) for cls in self.layout.protocol.messages for made in cls.__derived_fields__
+        ):
+            raise Unsupported("values that are looked up")
+        if any(isinstance(part, n.Line) and part.skip for part in self.layout.frame.parts):
+            raise Unsupported("words that are left out")
         line = next((p for p in self.layout.frame.parts if isinstance(p, n.Line)), None)
         for node in nodes:
             self.registers, self.depth = {}, 0
             start = len(self.ops)
             try:
-                if self.undecided and node.code not in undisputed(self.undecided):
+                if self.undecided and node.codes[0] not in undisputed(self.undecided):
                     raise Unsupported("dialects differ")
                 self._message(node)
             except Unsupported:
@@ -229,7 +237,7 @@ class Lowering:
             word_bytes=np.frombuffer(self.constants or b"\0", np.uint8),
             parts=parts,
             magic=magic,
-            codes=np.array([_wrapped(node.code) for node in nodes], np.int64),
+            codes=np.array([_wrapped(node.codes[0]) for node in nodes], np.int64),
             code_heads=np.array([node.head_least for node in nodes], np.int64),
             can_search=self._can_search(),
             slots=self.slots,
@@ -249,11 +257,13 @@ class Lowering:
             and all(part.most is not None and not isinstance(part.wire, n.Escaped) for part in sizes)
             and not any(
                 node.head_or is not None or any(isinstance(x.wire, n.Cells) for x in node.fields)
-                for node in self.layout.messages.values()
+                for node in self.layout.nodes
             )
         )
 
     def _message(self, node: MessageNode) -> None:
+        if any(isinstance(made.how, n.Lookup) for made in node.derived):
+            raise Unsupported("a value that is looked up")
         in_frame = kept_fields(self.layout)
         line = next((p for p in self.layout.frame.parts if isinstance(p, n.Line)), None)
         words = 1 + sum(isinstance(x.wire, n.Word) for x in node.fields)
@@ -373,6 +383,8 @@ class Lowering:
                     raise Unsupported("64 bits of an integer")
                 packed = whole.size | shift << 8 | width << 16 | size_of(wire) << 24
                 self.emit(k.BITS, slot, packed, *_ranged(whole), register)
+            case n.Varint() | n.Digits() if getattr(wire, "size", 0) or getattr(wire, "ber", False):
+                raise Unsupported("a length of ASN.1, or digits of a fixed number")
             case n.Varint(most_bytes=most_bytes):
                 self.emit(k.VARINT, slot, most_bytes, _varint_flags(wire), 0, 0, register)
             case n.Digits(low=low, high=high, end=end):
@@ -396,9 +408,10 @@ class Lowering:
                 self.emit(k.RUN, slot, number.size, _flags(number) | absent, content, least, most)
             case None:
                 self.emit(k.RUN_REST, slot, 0, absent, content, least, most)
-            case str() as name:
-                assert scope is not None
+            case str() as name if scope is not None and f"apart {name}" in scope:
                 self.emit(k.RUN_REG, slot, scope[name], absent, content, least, most)
+            case str() | n.By():
+                raise Unsupported("a length in an earlier field")
             case bytes() as end:
                 length = self.register("length")
                 self.emit(k.FIND, -1, self._constant(end), len(end), length)
@@ -412,6 +425,8 @@ class Lowering:
             self.emit(k.CONST, -1, self._constant(wire.end), len(wire.end))
 
     def _sized(self, wire: n.Sized[Any], made: Slots | None, name: str) -> None:
+        if isinstance(wire.length, str | n.By):
+            raise Unsupported("a length in an earlier field")
         length, outer = self.register("length"), self.register(f"end {self.depth}")
         self._number(wire.length, -1, length)
         self.emit(k.ENTER, -1, length, outer)
@@ -506,10 +521,15 @@ class Lowering:
         if f"since {declared.name}" in asked:
             self.emit(k.MARK, -1, self.register(f"{place}{declared.name} begins"))
         if isinstance(declared.wire, n.Length):
+            if declared.wire.since:
+                raise Unsupported("a length that counts from an earlier field on")
             scope[declared.name] = self.register(place + declared.name)
             self._int(declared.wire.wire, -1, scope[declared.name])
+            scope[f"apart {declared.name}"] = scope[declared.name]
         elif isinstance(declared.wire, n.Checksum):
             wire, since = declared.wire.wire, declared.wire.since
+            if not isinstance(wire, n.Int):
+                raise Unsupported("a sum as text")
             begin = self.registers.get(f"{place}{since} begins", -1) if since else -1
             if since and begin < 0:
                 raise Unsupported("a sum from a field in the frame on")
@@ -561,6 +581,7 @@ class Lowering:
                 scope[declared.name] = self.register(declared.name)
                 lengths[declared.wire.of] = scope[declared.name]
                 self._int(declared.wire.wire, -1, scope[declared.name])
+                scope[f"apart {declared.name}"] = scope[declared.name]
                 for limit in list(pending):
                     if all(name in lengths for name in limit.fields):
                         if len(limit.fields) != 2:
@@ -583,6 +604,8 @@ class Lowering:
         size = flags = ending = 0
         if wire.null is not None and wire.null >= 0:
             raise Unsupported("a count that stands for no value")
+        if wire.until is not None:
+            raise Unsupported("a list that ends with a certain element")
         match wire.count:
             case n.Int() as count:
                 size, flags = count.size, _flags(count)
@@ -752,7 +775,7 @@ class Lowering:
                     match wire:
                         case n.Int():
                             row = [f.SIZE_WHOLE if whole else f.SIZE_AFTER, wire.size, _flags(wire), *limits]
-                        case n.Varint(most_bytes=most_bytes):
+                        case n.Varint(most_bytes=most_bytes, ber=False):
                             row = [f.VARINT, 1, _varint_flags(wire) | whole, *limits, most_bytes]
                         case n.Digits(low=low, high=high, end=end) if end:
                             digits, flags = _digits_limits(wire)

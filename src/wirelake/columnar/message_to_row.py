@@ -32,11 +32,11 @@ def row_of(message: Any, wanted: frozenset[str] | None = None) -> dict[str, Any]
         if column.kind == "option":
             row[name] = layout.shown[name]
         elif column.kind == "word":
-            row[name] = node.word
+            row[name] = node.word or None
     looked = looked_into(message)
     body_absent = node.body is not None and getattr(message, node.body.name) is None
     for field in node.fields:
-        if isinstance(field.wire, n.WireOnly):
+        if isinstance(field.wire, n.Length | n.WireOnly):
             continue
         name = field.column or field.key
         if wanted is not None and name not in wanted:
@@ -48,7 +48,8 @@ def row_of(message: Any, wanted: frozenset[str] | None = None) -> dict[str, Any]
             row[name] = _cell(table[name], value, field.key, raw_text, layout)
     for made in node.derived:
         if wanted is None or made.name in wanted:
-            row[made.name] = derive(made.how, message)
+            value = derive(made.how, message)
+            row[made.name] = _text(value, made.name, raw_text) if isinstance(value, str) else value
     row["length"] = message.wire_length
     row["message"] = node.name
     row["code"] = node.code
@@ -58,10 +59,11 @@ def row_of(message: Any, wanted: frozenset[str] | None = None) -> dict[str, Any]
 
 
 def _cell(column: Column, value: Any, path: str, raw_text: dict[str, bytes], layout: Layout) -> Any:
+    is_absent = value is None and (not column.free or isinstance(column.wire, n.Choice))
+    if is_absent:
+        return None
     if column.free:
         return render(value, column, layout)
-    if value is None:
-        return None
     match column.kind:
         case "struct":
             return _struct(column, value, path, raw_text, layout)

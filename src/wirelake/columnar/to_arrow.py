@@ -71,7 +71,7 @@ class Filled:
         padded = np.flatnonzero(self.row_padded[: self.rows])
         if not len(padded):
             return nulls(self.rows, pa.list_(pa.string()))
-        nodes = list(self.program.layout.messages.values())
+        nodes = self.program.layout.nodes
         notes: list[list[str] | None] = [None] * self.rows
         for row in padded:
             padding = nodes[self.row_message[row]].padding
@@ -87,7 +87,7 @@ class Filled:
             shown = self.program.layout.shown[name]
             return pa.repeat(pa.scalar(shown, pa.string()), self.rows)
         if made.column.kind == "word":
-            return self.named_by_message([node.word for node in self.program.layout.messages.values()])
+            return self.named_by_message([node.word for node in self.program.layout.nodes])
         if not self._anywhere(made.column):
             return nulls(self.rows, arrow_type(made.column))
         return self._array(made, self.rows, self._has(made.column))
@@ -99,7 +99,7 @@ class Filled:
     @cached_property
     def _messages(self) -> list[MessageNode | None]:
         """The messages of the layout; None for those of which there are none here."""
-        nodes = self.program.layout.messages.values()
+        nodes = self.program.layout.nodes
         return [node if count else None for node, count in zip(nodes, self.message_rows.tolist(), strict=True)]
 
     def _anywhere(self, column: Column) -> bool:
@@ -231,7 +231,7 @@ class Filled:
     def _keys(self, made: Slots) -> pa.Array:
         assert isinstance(made.column.how, n.OrderOf)
         field = made.column.how.field
-        declared = next(x for x in next(iter(self.program.layout.messages.values())).fields if x.name == field)
+        declared = next(x for x in self.program.layout.nodes[0].fields if x.name == field)
         names = [""] * 256
         for row in tag_rows(declared.wire.struct):
             names[row.code] = row.name
@@ -265,7 +265,7 @@ class Filled:
                 return self._spread(self._slot_of(name), self.rows)[0] >= limit, None
             case n.Present(field=name):
                 return self._present(name), self._looked()
-            case n.Empty() | n.OrderOf():
+            case n.Empty() | n.OrderOf() | n.Lookup():
                 raise AssertionError("not at the top")
             case _:
                 assert_never(how)

@@ -11,9 +11,12 @@ from typing import Any, NamedTuple, assert_never
 import msgspec
 
 from ..codec.frame import struct_fields
+from ..codec.numerals import highest
 from ..codec.walk import read_word
+from ..errors import EncodeError
 from ..spec import nodes as n
 from ..spec.check import holds_choice
+from ..spec.check_wires import size_given
 from ..spec.conditions import holds
 from ..spec.conduct import When
 from ..spec.declare import Cell, Tagged
@@ -60,8 +63,8 @@ def _as_int(wire: n.Bits | n.Varint | n.Digits) -> n.Int:
         case n.Bits(wire=whole, width=width):
             high = whole.high if whole.high is not None else (1 << width) - 1
             return replace(whole, low=whole.low or 0, high=high)
-        case n.Varint(most_bytes=most_bytes):
-            return n.Int(8, False, False, low=0, high=min((1 << 7 * most_bytes) - 1, (1 << 63) - 1))
+        case n.Varint():
+            return n.Int(8, False, False, low=0, high=highest(wire))
         case n.Digits(low=low, high=high):
             return n.Int(8, True, False, low=low, high=high)
 
@@ -249,6 +252,51 @@ def _without(end: bytes, make: Maker, least: int) -> Maker:
     return drawn
 
 
+_COUNTED = 40
+"""Sizes in fields of their own are mostly not above this."""
+
+
+def _sized_maker(wire: Any, layout: Layout) -> Callable[[Draw, Values], Any]:
+    """Return what draws a value of the size that an earlier field holds; where that holds none, of any size."""
+    size = n.By.of(size_given(wire))
+    assert size is not None
+    free = _run(replace(wire, length=wire.end or None)) if isinstance(wire, n.Run) else value_maker(wire, layout)
+    element = value_maker(wire.element, layout) if isinstance(wire, n.Many) else None
+
+    def make(draw: Draw, values: Values) -> Any:
+        value = _reach(values, size.field)
+        if value is None:
+            return free(draw)
+        number = max(0, -(-value // size.per) + size.plus)
+        if element is not None:
+            return tuple([element(draw) for _ in range(number)])
+        if isinstance(wire, n.Run):
+            raw = bytes(draw.rng.choices(b"abcdefgh0123456789", k=number))
+            return raw.decode() if wire.content in ("text", "strict_text") else raw
+        return free(draw)
+
+    return make
+
+
+def sizes(fields: tuple[n.Field, ...]) -> frozenset[str]:
+    """Return the fields that hold sizes of later ones."""
+    given = (n.By.of(size_given(f.wire)) for f in fields)
+    return frozenset(by.field for by in given if by is not None)
+
+
+def _small(wire: Any, make: Maker) -> Maker:
+    """Return what draws numbers that a size can be: none of them is large, unless it must be."""
+    low = (wire.low or 0) if isinstance(wire, n.Word) else max(0, int_bounds(_counting(wire))[0])
+    high = wire.high if isinstance(wire, n.Word) else int_bounds(_counting(wire))[1]
+    most = low + _COUNTED if high is None else min(high, low + _COUNTED)
+
+    def drawn(draw: Draw) -> Any:
+        value = make(draw)
+        return value if value is None or low <= value <= most else draw.rng.randint(low, most)
+
+    return drawn
+
+
 def value_maker(wire: Any, layout: Layout) -> Maker:
     match wire:
         case n.Int():
@@ -296,7 +344,7 @@ def _choice(wire: n.Choice[Any], layout: Layout) -> Maker:
     return make
 
 
-def _counting(count: n.Number) -> n.Int:
+def _counting(count: n.Number | n.Bits) -> n.Int:
     return count if isinstance(count, n.Int) else _as_int(count)
 
 
@@ -305,6 +353,10 @@ def _many(wire: n.Many[Any], layout: Layout) -> Maker:
         return _or_null(_many(replace(wire, null=None), layout))
     element = value_maker(wire.element, layout)
     count = wire.count
+    if wire.until is not None:
+        return _until(wire.until, element)
+    if isinstance(count, str | n.By):
+        count = None
     if isinstance(count, int):
         return lambda draw: tuple([element(draw) for _ in range(count)])
     most = None if count is None or isinstance(count, bytes) else int_bounds(_counting(count))[1]
@@ -313,6 +365,23 @@ def _many(wire: n.Many[Any], layout: Layout) -> Maker:
         kind = draw.rng.random()
         length = 0 if kind < 0.2 else int(draw.rng.expovariate(0.5 if kind < 0.95 else 0.05) * draw.size)
         return tuple([element(draw) for _ in range(length if most is None else min(length, most))])
+
+    return make
+
+
+def _until(until: When, element: Maker) -> Maker:
+    """Return what draws elements of which the last one, and no other, ends the list."""
+
+    def make(draw: Draw) -> tuple[Any, ...]:
+        most = int(draw.rng.expovariate(0.5) * draw.size)
+        found: list[Any] = []
+        for _ in range(50 * TRIES):
+            item = element(draw)
+            if holds(until, reach(item, until.field)):
+                return (*found, item)
+            if len(found) < most:
+                found.append(item)
+        raise EncodeError("no element that ends the list was drawn", rule="terminator")
 
     return make
 
@@ -349,20 +418,42 @@ def _steps(fields: tuple[n.Field, ...], layout: Layout) -> list[Step]:
     steps: list[Step] = []
     for field in fields:
         wire = field.wire
-        if isinstance(wire, n.Run) and isinstance(wire.length, str):
+        if isinstance(wire, n.Run) and isinstance(wire.length, str) and wire.length in lengths:
             steps.append(field_step(field, _run(wire, int_bounds(lengths[wire.length])[1]), fields))
         elif not isinstance(wire, n.Length | n.WireOnly):
-            steps.append(field_step(field, value_maker(wire, layout), fields))
+            steps.append(value_step(field, layout, fields))
     return steps
+
+
+def value_step(field: n.Field, layout: Layout, fields: tuple[n.Field, ...]) -> Step:
+    """Return the step of a field, which may have the size that an earlier one says."""
+    by = n.By.of(size_given(field.wire))
+    apart = {f.name for f in fields if isinstance(f.wire, n.Length)}
+    if by is not None and by.field not in apart:
+        return _sized_step(field, layout)
+    return field_step(field, value_maker(field.wire, layout), fields)
+
+
+def _sized_step(field: n.Field, layout: Layout) -> Step:
+    """Return a step for a field whose size an earlier field holds."""
+    make = _sized_maker(field.wire, layout)
+
+    def put(draw: Draw, values: Values) -> None:
+        values[field.name] = make(draw, values)
+
+    return conditional(field, put)
 
 
 def field_step(field: n.Field, make: Maker, fields: tuple[n.Field, ...]) -> Step:
     name = field.name
+    if name in sizes(fields):
+        make = _small(field.wire, make)
     off = next((f.when.values for f in fields if isinstance(f.when, n.Unless) and f.when.field == name), None)
     draw_value = make if off is None else _switch(make, off)
 
     def put(draw: Draw, values: Values) -> None:
-        values[name] = draw_value(draw)
+        if NOTHING_LEFT not in values or field.default is ...:
+            values[name] = draw_value(draw)
 
     def put_if_left(draw: Draw, values: Values) -> None:
         if draw.rng.random() < 0.5 and NOTHING_LEFT not in values:
@@ -483,13 +574,14 @@ def _number(wire: n.Word[Any]) -> Maker:
 
 def _text_word(wire: n.Word[Any], line: n.Line) -> Maker:
     write = texts(wire.pattern)
-    forbidden = (line.separator.decode(), line.end.decode())
+    forbidden = (line.end.decode(),) if wire.all else (line.separator.decode(), line.end.decode())
 
     def fresh(draw: Draw) -> str:
         size = min(draw.size, 8.0)
         for _ in range(TRIES):
             text = write(draw.rng, size)
-            if read_word(wire, text) is not None and not any(mark in text for mark in forbidden):
+            is_there = text or not line.skip
+            if is_there and read_word(wire, text) is not None and not any(mark in text for mark in forbidden):
                 return text
             size *= 0.8
         raise ValueError(f"no text found for the pattern {wire.pattern!r}")

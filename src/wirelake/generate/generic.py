@@ -15,12 +15,12 @@ import msgspec
 from ..spec import nodes as n
 from ..spec.conditions import holds
 from ..spec.conduct import REFUSED, REPLY, REQUEST, STATUS, Selection
-from ..spec.derive import reach
+from ..spec.derive import found, reach
 from ..spec.resolve import MessageNode
 from . import draws
 from .simulation import Link, Process, Stage
 from .truth import Direction, Exchange, Outcome, opposite
-from .values import random_message
+from .values import random_message, with_element
 
 _NO_REPLY = 0.02
 DIRECTION = "direction"
@@ -152,15 +152,17 @@ class _Talk:
         return bool(allowed) and allowed <= replies
 
     def _ask(self, direction: Direction, node: MessageNode, message: Any, **how: Any) -> tuple[Exchange, Any]:
-        correlation = _read(message, _path(node.fields, "correlation"))
-        address = _read(message, _path(node.fields, "address"))
+        correlation = _read(message, _place(node, "correlation"))
+        address = _read(message, _place(node, "address"))
         return self.link.ask(direction, message, _shown(address), _shown(correlation), **how), correlation
 
     def _fresh(self, node: MessageNode) -> Any:
         """A message whose correlation was not used lately, if that is possible."""
-        path = _path(node.fields, "correlation")
+        path = _place(node, "correlation")
         for _ in range(_TRIES):
             message = self._message(node)
+            if path and isinstance(path[0], n.Lookup) and _read(message, path) is None:
+                message = _write(message, path, f"{self.stage.rng.randrange(1 << 20)}")
             if not path or _read(message, path) not in self.used:
                 break
         if path:
@@ -187,7 +189,7 @@ class _Talk:
             message = random_message(self.layout, node, self.stage.rng)
             if not self._refuses(node, message):
                 break
-        path = _path(node.fields, "address")
+        path = _place(node, "address")
         wire = _wire(node.fields, path)
         if not isinstance(wire, n.Run) or wire.content not in ("text", "strict_text") or _read(message, path) is None:
             return message
@@ -225,10 +227,10 @@ class _Talk:
         direction: Direction = "to_client"
         known = [self.layout.messages[code] for code in self.replies]
         nodes = [node for node in known if self._next(direction, node) is not None and node.sent_by != "client"]
-        nodes = [node for node in nodes if _path(node.fields, "correlation") and self._has_one_reply()]
+        nodes = [node for node in nodes if _place(node, "correlation") and self._has_one_reply()]
         if nodes and send:
             message = self._message(node := self.stage.pick(nodes))
-            correlation = _read(message, _path(node.fields, "correlation"))
+            correlation = _read(message, _place(node, "correlation"))
             if correlation not in self.asked:
                 self.link.violate("unexpected_reply", direction, message)
                 self.asked.add(correlation)
@@ -269,7 +271,7 @@ class _Talk:
 
     def _reply_with(self, node: MessageNode, correlation: Any) -> Any:
         message = self._message(node)
-        path = _path(node.fields, "correlation")
+        path = _place(node, "correlation")
         return _write(message, path, correlation) if path and correlation is not None else message
 
 
@@ -289,11 +291,17 @@ def _value(path: str, direction: Direction, node: MessageNode, message: Any) -> 
     if path == DIRECTION:
         return direction
     if path == STATUS:
-        return _read(message, _path(node.fields, "status"))
+        return _read(message, _place(node, "status"))
     names = {field.column or field.key: field.name for field in node.fields}
     first, _, inner = path.partition(".")
     value = getattr(message, names[first]) if first in names else None
     return reach(value, inner) if inner and value is not None else value
+
+
+def _place(node: MessageNode, role: str) -> tuple[Any, ...]:
+    """Return where the field with this role is: its path, or how it is looked up; empty if there is none."""
+    looked_up = (made.how for made in node.derived if made.role == role and isinstance(made.how, n.Lookup))
+    return next(((how,) for how in looked_up), _path(node.fields, role))
 
 
 def _path(fields: tuple[n.Field, ...], role: str) -> tuple[str, ...]:
@@ -307,20 +315,27 @@ def _path(fields: tuple[n.Field, ...], role: str) -> tuple[str, ...]:
     return ()
 
 
-def _wire(fields: tuple[n.Field, ...], path: tuple[str, ...]) -> Any:
+def _wire(fields: tuple[n.Field, ...], path: tuple[Any, ...]) -> Any:
     """Return the wire node at a path."""
+    if path and isinstance(path[0], n.Lookup):
+        return None
     for name in path:
         field = next(f for f in fields if f.name == name)
         fields = getattr(getattr(field.wire, "struct", None), "__wire_fields__", ())
     return field.wire if path else None
 
 
-def _read(record: Any, path: tuple[str, ...]) -> Any:
+def _read(record: Any, path: tuple[Any, ...]) -> Any:
+    if path and isinstance(path[0], n.Lookup):
+        return found(path[0], getattr(record, path[0].field))
     return reduce(getattr, path, record) if path else None
 
 
-def _write(record: Any, path: tuple[str, ...], value: Any) -> Any:
+def _write(record: Any, path: tuple[Any, ...], value: Any) -> Any:
     first, *rest = path
+    if isinstance(first, n.Lookup):
+        elements = with_element(type(record), first, getattr(record, first.field), value)
+        return msgspec.structs.replace(record, **{first.field: elements})
     inner = _write(getattr(record, first), tuple(rest), value) if rest else value
     return msgspec.structs.replace(record, **{first: inner})
 

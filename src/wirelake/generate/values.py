@@ -19,7 +19,10 @@ from ..codec.encoder import encode_frame
 from ..codec.walk import read_signature
 from ..errors import EncodeError
 from ..spec import nodes as n
+from ..spec.check_wires import size_given
+from ..spec.columns import value_of
 from ..spec.declare import tag_rows
+from ..spec.derive import element_names, found
 from ..spec.resolve import Layout, MessageNode
 from . import draws
 from .draws import Draw, Maker, Step, Values
@@ -100,9 +103,10 @@ class _MessageMaker:
         self.node = node
         self.codec = codec_for(layout)
         self.head = next((f.when.size for f in node.fields if isinstance(f.when, n.HeadReaches)), None)
-        written = [field for field in node.fields if not isinstance(field.wire, n.WireOnly)]
+        written = [field for field in node.fields if not isinstance(field.wire, n.Length | n.WireOnly)]
         self.steps = [self._step(field) for field in written if not field.view_of]
         self.views = self._view_makers()
+        self.lookups = [made.how for made in node.derived if isinstance(made.how, n.Lookup)]
         short = node.head_least if node.head_or is None else node.head_or
         self.may_drop_ids = self.head is not None and short < self.head and not self._must_have_tags()
 
@@ -113,6 +117,8 @@ class _MessageMaker:
         del values[draws.WITH_IDS]
         values.pop(draws.NOTHING_LEFT, None)
         empty_tail = values.pop(_EMPTY_TAIL, None)
+        for how in self.lookups:
+            self._say(how, draw, values)
         message = self.node.cls(**values, layout=self.layout)
         frame = encode_frame(self.layout, message)
         body = self.node.body
@@ -128,6 +134,18 @@ class _MessageMaker:
         msgspec.structs.force_setattr(message, "wire_length", len(frame))
         return message, frame
 
+    def _say(self, how: n.Lookup, draw: Draw, values: Values) -> None:
+        """Say something under a key that is looked up, more often than chance would."""
+        if values.get(how.field) is None or found(how, values[how.field]) is not None or draw.rng.random() < 0.5:
+            return
+        if not how.number:
+            wire = value_of(self.node.cls, how)
+            text = draws.address(draw.rng)
+            value: Any = text.encode() if isinstance(wire, n.Run) and wire.content == "bytes" else text
+            if not isinstance(wire, n.Run):
+                value = draws.value_maker(wire, self.layout)(draw)
+            values[how.field] = with_element(self.node.cls, how, values[how.field], value)
+
     def _must_have_tags(self) -> bool:
         tables = [f.wire.struct for f in self.node.fields if isinstance(f.wire, n.Tags)]
         return any(self.node.code in row.required for table in tables for row in tag_rows(table))
@@ -139,8 +157,10 @@ class _MessageMaker:
             case n.Tags():
                 return self._tags(field)
             case n.Word():
-                line = next(p for p in self.layout.frame.parts if isinstance(p, n.Line))
+                line = next(p for p in self.layout.at(self.node).frame.parts if isinstance(p, n.Line))
                 make = draws.word_maker(field.wire, self.node.code, line)
+            case _ if n.By.of(size_given(field.wire)) is not None:
+                return draws.value_step(field, self.layout, self.node.fields)
             case _:
                 make = draws.value_maker(field.wire, self.layout)
         if field.name in self._mask_keys():
@@ -154,7 +174,7 @@ class _MessageMaker:
     def _tags(self, field: n.Field) -> Step:
         make = _TagMaker(field.wire, self.node.code, self.layout)
         longest = (self.head or 0) - 1 if self.node.head_or is None else self.node.head_or
-        room = longest - self.layout.size_before()
+        room = longest - self.layout.at(self.node).size_before()
 
         def step(draw: Draw, values: Values) -> None:
             # A head without ids must stay too short for them.
@@ -203,6 +223,20 @@ class _MessageMaker:
                 values[signature.name] = read_signature(signature.wire, self.layout, values[signature.wire.cells])
 
         return step
+
+
+def with_element(cls: Any, how: n.Lookup, elements: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
+    """Return a list that says a value under a key."""
+    wire = next(f.wire for f in cls.__wire_fields__ if f.name == how.field)
+    while isinstance(wire, n.Sized):
+        wire = wire.inner
+    struct = wire.element.struct
+    names = element_names(struct)
+    others = tuple(element for element in elements if getattr(element, names[0]) != how.key)
+    try:
+        return (*others, struct(**{names[0]: how.key, how.value or names[1]: value}))
+    except TypeError:  # it needs more than a key and a value
+        return elements
 
 
 def _raw_body(draw: Draw, body: n.Body) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 from collections.abc import Sequence
@@ -14,9 +15,24 @@ from .runner import Task, run_task
 def run_warm(task: Task, results: Sequence[Any], *_: object) -> Any:
     """Run a task in a worker; return its result, or a ``Failure``."""
     warm_up()
+    kind = type(getattr(task, "task", task)).__name__
+    _give_back_before(kind)
     result = run_task(task, results)
-    _freeze(type(getattr(task, "task", task)).__name__)
+    _freeze(kind)
     return result
+
+
+@lru_cache(maxsize=1)
+def _give_back_before(_: str) -> None:
+    """Give memory back to the system before a task of another kind than the last one: it needs other sizes, and would
+    take more beside what lies free. Tasks of one kind use again what is free, which is quicker.
+    """
+    import pyarrow as pa
+
+    pa.default_memory_pool().release_unused()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc has it
+    if trim is not None:
+        trim(0)
 
 
 @cache

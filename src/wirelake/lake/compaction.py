@@ -168,7 +168,7 @@ def merge(store: Store, staging: Staging, task: str, group: Group) -> list[Stage
     source = _source(store, [file.path for file in group.files], drop=SENSOR if first.sensor else "")
     time = next((name for name in TIMES if name in source.schema.names), None) if first.partition else None
     with replace(staging, number=newest).attempt(task, first.sensor) as attempt:
-        writer = attempt.table(first.table, source.schema, dated_by=time)
+        writer = attempt.table(first.table, source.schema, dated_by=time, lasting=True)
         for rows in _slices(source, group, time):
             writer.write(rows)
         files = attempt.close()

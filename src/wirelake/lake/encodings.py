@@ -22,8 +22,10 @@ SAMPLE_ROWS, SAMPLE_RUN = 2048, 128
 SAMPLE_BYTES = 1 << 16
 MIN_REPEATS = 4
 """A dictionary pays if a value occurs this often on average."""
-MAX_COMPRESSED = 0.9
-"""Compression pays if it leaves less than this share."""
+MAX_COMPRESSED, MAX_COMPRESSED_ONCE = 0.9, 0.5
+"""Compression pays if it leaves less than this share, or this one where files are written that may be merged later: ids
+in hex leave half, and to compress them takes half of the time of writing gold/exchanges.
+"""
 DELTA_BITS, DELTA_RUN = 24, 32
 """Numbers whose steps differ by no more bits than this are packed as steps: smaller than zstd makes them, in a third of
 the time. Steps are packed in runs of so many.
@@ -46,16 +48,17 @@ class _Known:
 _known: dict[Hashable, _Known] = {}
 
 
-def known_encodings(key: Hashable, table: pa.Table) -> dict[str, Any]:
+def known_encodings(key: Hashable, table: pa.Table, *, lasting: bool = False) -> dict[str, Any]:
     """Return the encodings of a file, chosen by its rows or by those of a file with the same key before it.
 
     What was chosen for other rows is good for any of the same columns: it may only make a larger file.
     """
+    key = key, lasting
     known = _known.get(key)
     if known is not None and known.reuses < REUSES:
         known.reuses += 1
         return known.chosen
-    chosen = encodings(table)
+    chosen = encodings(table, lasting=lasting)
     if table.num_rows >= SAMPLE_ROWS:
         if len(_known) >= MAX_KNOWN:
             _known.clear()
@@ -63,8 +66,11 @@ def known_encodings(key: Hashable, table: pa.Table) -> dict[str, Any]:
     return chosen
 
 
-def encodings(table: pa.Table) -> dict[str, Any]:
-    """Return the arguments of a ``ParquetWriter`` for rows like these."""
+def encodings(table: pa.Table, *, lasting: bool = False) -> dict[str, Any]:
+    """Return the arguments of a ``ParquetWriter`` for rows like these. ``lasting``: the file is not soon merged with
+    others, so that more time is taken to make it small.
+    """
+    most = MAX_COMPRESSED if lasting else MAX_COMPRESSED_ONCE
     codecs: dict[str, str] = {}
     dictionaries: list[str] = []
     steps: list[str] = []
@@ -75,7 +81,7 @@ def encodings(table: pa.Table) -> dict[str, Any]:
         if repeats:
             codecs[path] = FOR_REPEATED
         else:
-            codecs[path] = COMPRESSION if not is_stepwise and _compresses(values) else "none"
+            codecs[path] = COMPRESSION if not is_stepwise and _compresses(values, most) else "none"
         if repeats:
             dictionaries.append(path)
         if is_stepwise:
@@ -144,11 +150,11 @@ def _is_stepwise(values: pa.Array) -> bool:
     return len(spreads) > 0 and float(np.median(spreads)) < 1 << DELTA_BITS
 
 
-def _compresses(values: pa.Array) -> bool:
+def _compresses(values: pa.Array, most: float) -> bool:
     data = _bytes(values)
     if len(data) < 1024:
         return True
-    return len(pa.compress(data, codec=COMPRESSION, asbytes=True)) < MAX_COMPRESSED * len(data)
+    return len(pa.compress(data, codec=COMPRESSION, asbytes=True)) < most * len(data)
 
 
 def _bytes(values: pa.Array) -> bytes:

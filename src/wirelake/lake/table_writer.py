@@ -71,6 +71,8 @@ class TableWriter:
     row_group_rows: int = ROW_GROUP_ROWS
     buffer_bytes: int = BUFFER_BYTES
     max_open: int = MAX_OPEN
+    lasting: bool = False
+    """The files are not soon merged with others: they are made smaller, which takes longer."""
 
     def __post_init__(self) -> None:
         if not is_table(self.table):
@@ -175,7 +177,7 @@ class TableWriter:
         part.name = f"part-{attempt.staging.number:08d}-{attempt.task}-{self._file_count}.parquet"
         self._file_count += 1
         place = join(attempt.directory, self.table, part.partition, part.name)
-        chosen = known_encodings((self.table, self._given), table)
+        chosen = known_encodings((self.table, self._given), table, lasting=self.lasting)
         return Sink(attempt, place, lambda stream: pq.ParquetWriter(stream, table.schema, **chosen))
 
     def _finish(self, day: int) -> None:

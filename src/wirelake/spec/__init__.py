@@ -7,7 +7,9 @@ from .declare import Message as Message
 from .declare import Struct as Struct
 from .declare import Tagged as Tagged
 from .declare import TagTable as TagTable
+from .declare import align as align
 from .declare import be as be
+from .declare import ber as ber
 from .declare import bits as bits
 from .declare import blob as blob
 from .declare import bool8 as bool8
@@ -27,6 +29,7 @@ from .declare import labelled as labelled
 from .declare import le as le
 from .declare import length as length
 from .declare import many as many
+from .declare import message as message
 from .declare import messages_in as messages_in
 from .declare import msgpack as msgpack
 from .declare import nested as nested
@@ -36,6 +39,7 @@ from .declare import rest as rest
 from .declare import rest_text as rest_text
 from .declare import sized as sized
 from .declare import sized_by as sized_by
+from .declare import struct as struct
 from .declare import tag as tag
 from .declare import text as text
 from .declare import u8 as u8
@@ -44,8 +48,10 @@ from .declare import varint as varint
 from .declare import view as view
 from .declare import within as within
 from .declare import word as word
+from .nodes import OTHER as OTHER
 from .nodes import AtLeast as AtLeast
 from .nodes import Body as Body
+from .nodes import By as By
 from .nodes import Captured as Captured
 from .nodes import Cells as Cells
 from .nodes import CellType as CellType
@@ -64,6 +70,7 @@ from .nodes import Labels as Labels
 from .nodes import LengthOf as LengthOf
 from .nodes import LifeCycle as LifeCycle
 from .nodes import Line as Line
+from .nodes import Lookup as Lookup
 from .nodes import Magic as Magic
 from .nodes import Masked as Masked
 from .nodes import Option as Option

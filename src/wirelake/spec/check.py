@@ -15,11 +15,23 @@ from ..errors import SpecError
 from . import nodes as n
 from .check_annotations import check_annotations
 from .check_class import require
+from .check_codes import check_codes
 from .check_conduct import check_conduct
 from .check_exchanges import check_exchanges
 from .check_protocol import check_arguments
-from .check_wires import check_bits, check_ends, check_number, check_when, check_wire_only
-from .columns import columns
+from .check_wires import (
+    check_bits,
+    check_by,
+    check_ends,
+    check_lines,
+    check_number,
+    check_since,
+    check_until,
+    check_when,
+    check_wire_only,
+    size_given,
+)
+from .columns import columns, value_of
 from .conduct import When
 from .declare import Message, tag_rows
 from .resolve import Layout, MessageNode, layout, resolve_fields, settings
@@ -35,7 +47,9 @@ def check(protocol: n.Protocol) -> None:
         _check_messages(protocol)
         _check_options(protocol)
         for setting in settings(protocol):
-            _check_layout(layout(protocol, **setting))
+            made = layout(protocol, **setting)
+            for each in (made, *made.others):
+                _check_layout(each)
         check_exchanges(protocol)
         columns(protocol)
         check_conduct(protocol)
@@ -106,37 +120,47 @@ def _check_messages(protocol: n.Protocol) -> None:
         )
         require(name not in names, f"{cls.__name__} and {names.get(name)} have the same name {name!r}; write as_name=")
         codes[code], names[name] = cls.__name__, cls.__name__
+        frame = cls.__message__["frame"]
+        known = ", ".join(map(repr, protocol.frames)) or "none"
+        is_frame = not frame or frame in protocol.frames
+        require(is_frame, f"{cls.__name__} has the frame {frame!r}, which is none of frames=: {known}; add it there")
         check_annotations(cls)
 
 
 def _check_layout(made: Layout) -> None:
-    parts, nodes = made.frame.parts, made.messages.values()
+    parts, nodes = made.frame.parts, made.nodes
+    where = f"the frame {made.place!r}" if made.place else "the frame"
+    require(nodes, f"{where} has no message; write frame={made.place!r} in the class line of one")
     codes = [p for p in parts if isinstance(p, n.Code)]
     lines = [p for p in parts if isinstance(p, n.Line)]
     is_only = not codes and not lines and len(nodes) == 1
     require(
-        len(codes) + len(lines) == 1 or is_only,
+        (codes and not lines) or (len(lines) == 1 and not codes) or is_only,
         'a frame has one Code, or one Line that holds the message\'s word; write Code("type", u8)',
     )
+    check_codes(made, codes)
     for kind in (n.Size, n.Head):
         require(sum(isinstance(p, kind) for p in parts) <= 1, f"a frame has at most one {kind.__name__}")
     _check_parts(made)
     check_ends(made.frame)
-    for code in codes:
+    for place, code in enumerate(codes):
         low, high = _code_bounds(code.wire)
         for node in nodes:
+            given = node.codes[place] if place < len(node.codes) and node.codes[0] != n.OTHER else low
             require(
-                low <= node.code <= high,
-                f"{node.cls.__name__}: the code {node.code} does not fit in {code.name}; write a wider type",
+                isinstance(code.wire, n.Run) or low <= given <= high,
+                f"{node.cls.__name__}: the code {given} does not fit in {code.name}; write a wider type",
             )
     if any(isinstance(part, n.Ends) for part in parts):
-        require(not lines, "a frame with Ends has a Code, not a Line")
         for node in nodes:
             last = next((f.name for f in node.fields if _open_ended(f.wire) or isinstance(f.when, n.IfLeft)), None)
             where = f"{node.cls.__name__}.{last} takes what is left, but the frame ends with its last field"
             require(last is None, f"{where}; give it a length or an end")
     if lines:
-        require(parts[-1] is lines[0], "a header line is the last part of a frame")
+        behind = parts[parts.index(lines[0]) + 1 :]
+        is_last = all(isinstance(part, n.Ends) for part in behind)
+        require(is_last, "a header line is the last part of a frame, but for Ends; write it behind the others")
+        check_lines(lines[0], nodes)
         words = [node.word for node in nodes]
         require(all(words), "every message needs a word, since the frame has a header line")
         require(len(set(words)) == len(words), "two messages have the same word")
@@ -178,8 +202,8 @@ def _check_parts(made: Layout) -> None:
                 pass
 
 
-def _code_bounds(wire: n.Int | n.Bits) -> tuple[int, int]:
-    return _bounds(wire) if isinstance(wire, n.Int) else (0, (1 << wire.width) - 1)
+def _code_bounds(wire: Any) -> tuple[int, int]:
+    return _bounds(wire) if isinstance(wire, n.Int) else (0, (1 << getattr(wire, "width", 0)) - 1)
 
 
 def _bounds(wire: n.Int) -> tuple[int, int]:
@@ -190,14 +214,12 @@ def _bounds(wire: n.Int) -> tuple[int, int]:
 def _check_message(made: Layout, node: MessageNode) -> None:
     has_head = any(isinstance(p, n.Head) for p in made.frame.parts)
     in_frame = {p.name for p in made.frame.parts if isinstance(p, n.Kept)}
+    if node.codes[0] == n.OTHER:
+        in_frame |= {p.name for p in made.frame.parts if isinstance(p, n.Code)}
     plain = [f for f in node.fields if not f.view_of and f.name not in in_frame]
     _check_names(node)
     require(has_head or not node.head_least, f"{node.cls.__name__} has a least head, but the frame has none")
     require(node.padding is None or node.padding.value, f"{node.cls.__name__}: padding is at least one byte")
-    apart = next((f.name for f in plain if isinstance(f.wire, n.Length)), None)
-    require(
-        apart is None, f"{node.cls.__name__}.{apart}: a length apart from its run stands in a Struct, not in a message"
-    )
     _check_body(node, plain)
     for f in plain:
         where = f"{node.cls.__name__}.{f.name}"
@@ -209,7 +231,8 @@ def _check_message(made: Layout, node: MessageNode) -> None:
             require(any(isinstance(p, n.Line) for p in made.frame.parts), f"{where}: a word needs a Line")
         if isinstance(f.when, n.HeadReaches):
             require(has_head, f"{where} depends on the head, but the frame has none")
-    _check_fields(made, plain, node.cls.__name__, tuple(f for f in node.fields if f.name in in_frame))
+    _check_lookups(node)
+    _check_fields(made, plain, node.cls.__name__, tuple(f for f in node.fields if f.name in in_frame), node.derived)
     check_bits(_header_bits(made, node))
     _check_fields(made, [v for v in node.views if not isinstance(v.wire, n.Signature)], node.cls.__name__)
     _check_roles(node)
@@ -311,23 +334,50 @@ def _header_bits(made: Layout, node: MessageNode) -> Iterator[tuple[str, Any]]:
             yield type(part).__name__, part
 
 
-def _check_fields(made: Layout, fields: list[n.Field], where: str, in_frame: tuple[n.Field, ...] = ()) -> None:
+def _check_lookups(node: MessageNode) -> None:
+    for made in node.derived:
+        if isinstance(made.how, n.Lookup):
+            where = f"{node.cls.__name__}.{made.name} looks up {made.how.key!r} in {made.how.field!r}"
+            value = value_of(node.cls, made.how)
+            require(value is not None, f"{where}, which is no list of structures; name one with a key and a value")
+            is_value = isinstance(value, n.Int | n.Digits | n.Varint | n.Fixed | n.Run)
+            require(is_value, f"{where}, whose values are no texts, bytes or numbers; write value= with such a field")
+
+
+def _looked_up(derived: tuple[n.DerivedField, ...], name: str) -> Iterator[n.Field]:
+    """Yield what can be looked up once a list is read, as optional fields."""
+    for made in derived:
+        if isinstance(made.how, n.Lookup) and made.how.field == name:
+            wire = n.Digits(b" ") if made.how.number else n.Run(None, "text")
+            yield n.Field(made.name, wire, when=n.With(name), default=None)
+
+
+def _check_fields(
+    made: Layout,
+    fields: list[n.Field],
+    where: str,
+    in_frame: tuple[n.Field, ...] = (),
+    derived: tuple[n.DerivedField, ...] = (),
+) -> None:
     earlier: dict[str, n.Field] = {f.name: f for f in in_frame}
     check_bits((f"{where}.{f.name}", f.wire) for f in fields)
+    if_left = ""
     for i, f in enumerate(fields):
         here = f"{where}.{f.name}"
         _check_condition(f, earlier, here)
+        stays = not if_left or f.when is not None or isinstance(f.wire, n.WireOnly) or _may_be_empty(made, f.wire)
+        require(stays, f"{here} is always there, but {if_left} before it only if bytes are left; write when=IfLeft()")
+        if_left = f.name if isinstance(f.when, n.IfLeft) else if_left
         match f.wire:
             case n.Length(of=of):
                 target = next((x for x in fields[i + 1 :] if x.name == of), None)
                 require(target, f"{here} is the length of {of!r}, which does not come after it")
-                is_sized = target and isinstance(target.wire, n.Run) and target.wire.length == f.name
-                require(is_sized, f"{here} is the length of {of!r}, which is not sized by it")
-            case n.Run(length=str() as name):
-                sized_by = earlier.get(name)
-                require(sized_by, f"{here} is sized by {name!r}, which does not come before it; name an earlier field")
-                is_its = sized_by and isinstance(sized_by.wire, n.Length) and sized_by.wire.of == f.name
-                require(is_its, f"{here} is sized by {name!r}, which is not its length")
+                by = target and n.By.of(size_given(target.wire))
+                is_sized = by == n.By(f.name)
+                require(is_sized, f"{here} is the length of {of!r}, which is not sized by it; write blob({f.name!r})")
+                check_since(here, f.wire, earlier)
+            case n.Run() | n.Sized() | n.Many() if (by := n.By.of(size_given(f.wire))) is not None:
+                check_by(here, f, by, earlier)
             case n.Word():
                 _check_word(f.wire, here)
         if _open_ended(f.wire):
@@ -340,6 +390,7 @@ def _check_fields(made: Layout, fields: list[n.Field], where: str, in_frame: tup
         elif not isinstance(f.wire, n.Body | n.Tags | n.Word):
             _check_wire(made, f.wire, here)
         earlier[f.name] = f
+        earlier |= {found.name: found for found in _looked_up(derived, f.name)}
 
 
 def _check_condition(f: n.Field, earlier: Mapping[str, n.Field], where: str) -> None:
@@ -374,7 +425,7 @@ def _check_optional(f: n.Field, where: str) -> None:
 
 def _open_ended(wire: Any) -> bool:
     match wire:
-        case n.Run(length=None) | n.Many(count=None) | n.Cells() | n.Body() | n.Digits(end=b""):
+        case n.Run(length=None) | n.Many(count=None, until=None) | n.Cells() | n.Body() | n.Digits(end=b"", size=0):
             return True
         case n.Nested(struct=cls):
             return any(_open_ended(f.wire) for f in cls.__wire_fields__)
@@ -389,8 +440,12 @@ def _may_be_empty(made: Layout, wire: Any) -> bool:
     match wire:
         case n.Int() | n.Float() | n.Fixed() | n.Bool() | n.Length() | n.Run(length=n.Int()) | n.Many(count=n.Int()):
             return False
-        case n.Choice() | n.Varint() | n.Digits() | n.Sized() | n.Constant() | n.Checksum() | n.Bits(shift=0):
+        case n.Choice() | n.Varint() | n.Digits() | n.Constant() | n.Checksum() | n.Bits(shift=0):
             return False
+        case n.Sized(length=length):
+            return isinstance(length, str | n.By)
+        case n.Many(element=element, until=When()):
+            return _may_be_empty(made, element)
         case n.Run(length=bytes() | n.Varint() | n.Digits()) | n.Many(count=bytes() | n.Varint() | n.Digits()):
             return False
         case n.Nested(struct=cls):
@@ -443,15 +498,16 @@ def _check_wire(made: Layout, wire: Any, where: str) -> None:
         case n.Varint() | n.Digits():
             check_number(where, wire)
         case n.Sized(length=length, inner=inner_wire):
-            is_number = isinstance(length, n.Number)
+            is_number = isinstance(length, n.Number | n.By | str)
             require(is_number, f"{where}: the length {length!r} is no number; write sized(be.u16, ...)")
-            _check_wire(made, length, where)
+            if isinstance(length, n.Number):
+                _check_wire(made, length, where)
             _check_wire(made, inner_wire, where)
         case n.Choice():
             _check_choice(made, wire, where)
         case n.Run(length=length, least=least, most=most):
             if wire.null is not None or wire.end:
-                is_counted = isinstance(length, n.Number)
+                is_counted = isinstance(length, n.Number) or (wire.null is None and isinstance(length, str | n.By))
                 require(is_counted, f"{where}: null= and end= are for values with a length; write blob(be.u16, ...)")
             require(
                 most is None or least <= most, f"{where}: no length lies within {least}..{most}; write least below most"
@@ -483,6 +539,7 @@ def _check_wire(made: Layout, wire: Any, where: str) -> None:
             require(is_value, f"{where}: this cannot be an element")
             require(not isinstance(count, int) or count >= 0, f"{where}: {count} elements cannot be")
             require(not _open_ended(element), f"{where}: an element takes the rest, so none could follow it")
+            check_until(where, wire)
             is_counted = isinstance(count, n.Number) or wire.null is None
             require(is_counted, f"{where}: null= is for lists with a count; write many(..., be.i16, null=-1)")
             if isinstance(count, n.Number):

@@ -58,9 +58,13 @@ def check_class_line(name: str, given: Mapping[str, Any], known: Iterable[str]) 
         check_word(f"{name}: {key}", given[key], ONE_OF[key])
     for key in ("code", "answer"):
         value = given.get(key)
-        several = value if key == "answer" and isinstance(value, tuple) else (value,)
-        is_code = value is None or (several and all(isinstance(v, int) and not isinstance(v, bool) for v in several))
-        require(is_code, f"{name}: {key} is the number of a message, not {value!r}; write {key}=1")
+        several = value if isinstance(value, tuple) else (value,)
+        is_text = isinstance(value, str) and value != ""
+        is_code = value is None or is_text or (several and all(_is_number(v) for v in several))
+        is_answer = key == "answer" and several and _are_codes(several)
+        require(is_code or is_answer, f"{name}: {key} is the number of a message, not {value!r}; write {key}=1")
+    frame = given.get("frame", "")
+    require(isinstance(frame, str), f'{name}: frame is the name of one of frames=, not {frame!r}; write frame="hello"')
     good = given.get("good", ())
     is_good = isinstance(good, tuple) and all(isinstance(value, int | str) for value in good)
     require(is_good, f"{name}: good are values of its status, not {good!r}; write good=(0,)")
@@ -70,11 +74,21 @@ def check_class_line(name: str, given: Mapping[str, Any], known: Iterable[str]) 
     )
 
 
-def explain(name: str, refusal: str) -> str:
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _are_codes(values: tuple[Any, ...]) -> bool:
+    return all(_is_number(value) or (isinstance(value, str) and value) for value in values)
+
+
+def is_gap(refusal: str) -> bool:
+    """Return whether no record was made because a field without a default follows one that has one."""
+    return re.match(r"Required field '(\w+)' cannot follow", refusal) is not None
+
+
+def explain(name: str) -> str:
     """Return in our words why no record can be made of a class."""
-    if behind := re.match(r"Required field '(\w+)' cannot follow", refusal):
-        where = f"{name}.{behind[1]} has no default, but a field before it has one"
-        return f"{where}; write field(..., default=...)"
     return f"{name}: no record can be made of this class; leave only fields, derived values and methods in it"
 
 
@@ -140,7 +154,7 @@ def check_is_wire(where: str, wire: Any) -> None:
         case n.Int(labels=labels) if labels is not None and not isinstance(labels, n.Labels):
             raise SpecError(f'{where}: labelled takes Labels; write labelled(u8, Labels("name", {labels!r}))')
         case n.Run(length=size, least=least):
-            is_size = isinstance(size, n.Wire | n.Choose | str | bytes | None)
+            is_size = isinstance(size, n.Wire | n.Choose | n.By | str | bytes | None)
             require(
                 is_size, f"{where}: the length {size!r} is no wire type; write text(u8), or fixed({size!r}) for bytes"
             )
@@ -165,7 +179,7 @@ def _check_many(where: str, wire: Any) -> None:
     is_swapped = isinstance(element, int | None) and isinstance(count, n.Wire)
     require(not is_swapped, f"{where}: the element comes first; write many({spell(count)}, {element!r})")
     check_is_wire(where, element)
-    is_count = isinstance(count, int | n.Wire | n.Choose | bytes | None) and not isinstance(count, bool)
+    is_count = isinstance(count, int | n.Wire | n.Choose | n.By | str | bytes | None) and not isinstance(count, bool)
     require(is_count, f"{where}: the count {count!r} is neither a wire type nor a number; write many(..., u8)")
 
 

@@ -29,11 +29,18 @@ def check_arguments(protocol: n.Protocol) -> None:
     require(protocol.messages, "it has no messages; write messages=(Hello, Report)")
     for labels in protocol.labels:
         require(isinstance(labels, n.Labels), f'labels: {labels!r} are no Labels; write Labels("name", {{1: "one"}})')
-    for frame in frames(protocol):
+    is_map = isinstance(protocol.frames, dict)
+    require(is_map, f'frames= are named, not {protocol.frames!r}; write frames={{"hello": Frame((...))}}')
+    for frame in (*frames(protocol), *protocol.frames.values()):
         _check_frame(frame)
     _check_ports(protocol.ports)
     if protocol.topics is not None:
-        check_word("topics: the style", protocol.topics.style, ("levels", "segments"))
+        check_word("topics: the style", protocol.topics.style, ("levels", "segments", "words"))
+        separator: Any = protocol.topics.separator
+        is_text = isinstance(separator, str) and separator
+        require(is_text, f'topics: the separator is a text, not {separator!r}; write separator="/"')
+        is_usual = protocol.topics.style == "words" or separator == "."
+        require(is_usual, f'topics: only words have another separator; write Topics("words", ..., {separator!r})')
     check_word("captured: websocket", protocol.captured.websocket, ("", "stream", "message", "frames"))
 
 
@@ -74,7 +81,7 @@ def _check_part(part: Any) -> None:
         case n.Code(name=name, wire=wire) | n.Head(name=name, wire=wire):
             kind = type(part).__name__
             require(isinstance(name, str), f'{kind} has its name first; write {kind}("type", {spell(name)})')
-            is_number = isinstance(wire, n.Int) or (isinstance(part, n.Code) and isinstance(wire, n.Bits))
+            is_number = isinstance(wire, n.Int) or (isinstance(part, n.Code) and isinstance(wire, n.Bits | n.Run))
             require(is_number, f"{kind} {name}: {wire!r} is no integer type; write {kind}({name!r}, u8)")
         case n.Kept() | n.Line() | n.Trailer() | n.Until() | n.Ends():
             pass

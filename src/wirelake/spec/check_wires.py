@@ -21,10 +21,15 @@ def check_number(where: str, wire: Any) -> None:
     """Refuse a number of variable size that is none."""
     if isinstance(wire, n.Varint):
         most: Any = wire.most_bytes
-        is_size = isinstance(most, int) and 1 <= most <= _MOST_VARINT
+        is_size = isinstance(most, int) and (2 if wire.ber else 1) <= most <= _MOST_VARINT
         require(is_size, f"{where}: a varint has 1 to {_MOST_VARINT} bytes, not {most!r}; write varint(4)")
         return
     require(isinstance(wire.end, bytes), f'{where}: digits end with bytes, not {wire.end!r}; write digits(b" ")')
+    size: Any = wire.size
+    is_size = isinstance(size, int) and 0 <= size <= 18 and not (size and wire.low < 0)
+    require(
+        is_size, f"{where}: a fixed number of digits is 1 to 18, without a sign, not {wire.size!r}; write digits(3)"
+    )
     is_digit = any(chr(byte) in "-0123456789abcdefABCDEF" for byte in wire.end)
     require(not is_digit, f'{where}: digits end with {wire.end!r}, which could be digits; write digits(b" ")')
     require(wire.base in (10, 16), f"{where}: the base is 10 or 16, not {wire.base!r}; write base=16")
@@ -39,12 +44,63 @@ def check_wire_only(where: str, wire: Any, earlier: Mapping[str, n.Field]) -> No
         is_bytes = isinstance(value, bytes) and value
         require(is_bytes, f'{where}: a constant is bytes, not {wire.value!r}; write constant(b"...")')
         return
+    if isinstance(wire, n.Align):
+        multiple: Any = wire.size
+        is_size = isinstance(multiple, int) and 2 <= multiple <= 256
+        require(is_size, f"{where}: zeros go up to a multiple of 2 to 256, not {multiple!r}; write align(4)")
+        return
     check_word(f"{where}: the kind of a sum", wire.kind, SUM_BYTES)
     size = SUM_BYTES[wire.kind]
-    fits = isinstance(wire.wire, n.Int) and wire.wire.size == size and not wire.wire.signed
+    is_text = isinstance(wire.wire, n.Digits) and wire.wire.high >= (1 << 8 * size) - 1 and wire.wire.size
+    fits = is_text or (isinstance(wire.wire, n.Int) and wire.wire.size == size and not wire.wire.signed)
     require(fits, f"{where}: {wire.kind} has {size} bytes without a sign; write checksum(be.u{size * 8}, ...)")
     is_known = not wire.since or wire.since in earlier
     require(is_known, f"{where}: the sum counts from {wire.since!r} on, which does not come before it; name a field")
+
+
+def size_given(wire: Any) -> Any:
+    """Return the length or count of a value, as it is declared."""
+    return getattr(wire, "count" if isinstance(wire, n.Many) else "length", None)
+
+
+def check_since(where: str, wire: n.Length, earlier: Mapping[str, n.Field]) -> None:
+    """Refuse a length that counts from a field on that does not come before it."""
+    is_known = not wire.since or wire.since in earlier
+    require(is_known, f"{where}: the length counts from {wire.since!r} on, which does not come before it; name a field")
+
+
+def check_by(where: str, field: n.Field, by: n.By, earlier: Mapping[str, n.Field]) -> None:
+    """Refuse a length or count in an earlier field that is not there, or no number."""
+    name = by.field
+    known = earlier.get(name)
+    require(known, f"{where} is sized by {name!r}, which does not come before it; name an earlier field")
+    assert known is not None
+    if isinstance(known.wire, n.Length):
+        is_its = known.wire.of == field.name and by == n.By(name)
+        require(is_its, f"{where} is sized by {name!r}, which is not its length")
+        return
+    is_number = isinstance(known.wire, n.Int | n.Bits | n.Varint | n.Digits | n.Word) and getattr(
+        known.wire, "number", True
+    )
+    require(is_number, f"{where} is sized by {name!r}, which is no number; name a number before it")
+    require(by.per > 0, f"{where}: {by.per} units for one cannot be; write per=8")
+    has_end = known.when is None or (isinstance(field.wire, n.Run) and field.wire.end)
+    same = known.when == field.when
+    require(has_end or same, f'{where} is sized by {name!r}, which may be absent; write end=b"..." or the same when=')
+
+
+def check_until(where: str, wire: n.Many[Any]) -> None:
+    """Refuse a condition on the last element of a list that its elements cannot fulfil."""
+    if wire.until is None:
+        return
+    is_open = wire.count is None and wire.null is None
+    require(is_open, f"{where}: a list has a count or until=, not both; write many(..., None, until=...)")
+    is_struct = isinstance(wire.element, n.Nested)
+    names = {f.name for f in wire.element.struct.__wire_fields__} if isinstance(wire.element, n.Nested) else set()
+    name = wire.until.field.partition(".")[0]
+    require(
+        is_struct and name in names, f"{where}: until= asks for {name!r}, which its elements do not have; name a field"
+    )
 
 
 def check_bits(wires: Iterable[tuple[str, Any]]) -> None:
@@ -104,3 +160,12 @@ def check_ends(frame: n.Frame) -> None:
         else:
             require(not is_sized, "a frame has a Size or an Until, not both; leave one out")
             require(part.most > 0, f"Until: at most {part.most} bytes cannot be; write most=65536")
+
+
+def check_lines(line: n.Line, nodes: Iterable[Any]) -> None:
+    """Refuse words of a line that others leave nothing for."""
+    for node in nodes:
+        words = [f for f in node.fields if isinstance(f.wire, n.Word)]
+        early = next((f.name for f in words[:-1] if f.wire.all), None)
+        where = f"{node.cls.__name__}.{early} takes all that is left of the line"
+        require(early is None, f"{where}, so no word can follow it; write it behind the others")

@@ -105,7 +105,7 @@ def _of_class(cls: Any, options: Options) -> Iterator[Column]:
         if not isinstance(declared.wire, n.Length | n.WireOnly):
             wire = without_choices(declared.wire, options)
             yield _column(declared.column or declared.key, wire, declared.doc, options)
-    yield from map(_derived, cls.__derived_fields__)
+    yield from (_derived(cls, made) for made in cls.__derived_fields__)
 
 
 def _add(known: dict[str, Column], made: Column, place: str) -> None:
@@ -177,15 +177,37 @@ def _type(name: str, wire: Any) -> str:
             return "double"
         case n.Fixed() | n.Body() | n.Run(content="bytes"):
             return "binary"
-        case n.Word(number=True):
-            return "int32"
+        case n.Word(number=True, low=low, high=high):
+            return "int32" if high is None else _bits_type(max(32, (low or 0).bit_length() + 1, high.bit_length() + 1))
         case n.Word() | n.Run():
             return "string"
         case _:
             raise SpecError(f"{name}: {wire!r} has no column")
 
 
-def _derived(made: n.DerivedField) -> Column:
+def _derived(cls: Any, made: n.DerivedField) -> Column:
+    if isinstance(made.how, n.Lookup):
+        return Column(made.name, "derived", _looked_up(cls, made.how), made.doc, how=made.how)
     if isinstance(made.how, n.OrderOf):
         return Column(made.name, "order", "", made.doc, how=made.how)
     return Column(made.name, "derived", "int32" if isinstance(made.how, n.Lengths) else "bool", made.doc, how=made.how)
+
+
+def _looked_up(cls: Any, how: n.Lookup) -> str:
+    """Return the type of what a list says under a key."""
+    if how.number:
+        return "int64"
+    wire = value_of(cls, how)
+    return _type(how.field, wire) if wire is not None else "string"
+
+
+def value_of(cls: Any, how: n.Lookup) -> Any:
+    """Return the wire type of what a list says under a key; None if it is not there."""
+    wire = next((f.wire for f in cls.__wire_fields__ if f.name == how.field), None)
+    while isinstance(wire, n.Sized):
+        wire = wire.inner
+    struct = getattr(getattr(wire, "element", None), "struct", None)
+    if not isinstance(wire, n.Many) or struct is None:
+        return None
+    fields = [f for f in struct.__wire_fields__ if not isinstance(f.wire, n.Length | n.WireOnly)]
+    return next((f.wire for i, f in enumerate(fields) if f.name == how.value or (not how.value and i == 1)), None)

@@ -10,17 +10,20 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast, dataclass_transform
+from zlib import crc32
 
 import msgspec
 
 from ..errors import SpecError
 from . import nodes as n
-from .check_class import Body, check_body, check_class_line, explain, require
+from .check_class import Body, check_body, check_class_line, explain, is_gap, require
+from .conduct import When
 from .derive import derive
 
 T = TypeVar("T")
@@ -57,11 +60,26 @@ def varint(most_bytes: int, *, high_first: bool = False, lenient: bool = False) 
     return n.Varint(most_bytes, high_first, lenient)
 
 
+def ber(most_bytes: int = 5) -> n.Varint:
+    """A length as ASN.1 writes it: one byte below 128, else one with the number of bytes that follow."""
+    return n.Varint(most_bytes, ber=True)
+
+
 def digits(
-    end: bytes, low: int = 0, high: int = 2**63 - 1, *, base: Literal[10, 16] = 10, lenient: bool = False
+    end: bytes | int,
+    low: int = 0,
+    high: int | None = None,
+    *,
+    base: Literal[10, 16] = 10,
+    lenient: bool = False,
 ) -> n.Digits:
-    """An integer as text that ends with these bytes; with none, where its range ends."""
-    return n.Digits(end, low, high, base, lenient)
+    """An integer as text that ends with these bytes; with none, where its range ends.
+
+    A number instead: it has always so many digits, with zeros before it.
+    """
+    if isinstance(end, int):
+        return n.Digits(b"", low, high if high is not None else base ** max(0, end) - 1, base, size=end)
+    return n.Digits(end, low, high if high is not None else 2**63 - 1, base, lenient)
 
 
 def constant(value: bytes) -> Any:
@@ -69,13 +87,18 @@ def constant(value: bytes) -> Any:
     return n.Field("", n.Constant(value))
 
 
-def checksum(wire: n.Int, kind: n.Sum, *, since: str = "") -> Any:
+def checksum(wire: n.Int | n.Digits, kind: n.Sum, *, since: str = "") -> Any:
     """A sum over what is before it, from the first byte of the frame or from a field on; on the wire only."""
     return n.Field("", n.Checksum(wire, kind, since))
 
 
-def sized(length: n.Number, inner: n.Wire[T]) -> n.Wire[T]:
-    """A value with its length in bytes before it, at which what takes the rest ends."""
+def align(size: int) -> Any:
+    """Zero bytes up to a multiple of ``size`` from where the structure or message begins; on the wire only."""
+    return n.Field("", n.Align(size))
+
+
+def sized(length: n.Number | n.By | str, inner: n.Wire[T]) -> n.Wire[T]:
+    """A value with its length in bytes before it, or in an earlier field; what takes the rest ends there."""
     return n.Sized(length, inner)
 
 
@@ -101,7 +124,7 @@ def within(wire: n.Int, low: int, high: int, rule: str) -> n.Int:
 
 
 def text(
-    length: n.Number | bytes,
+    length: n.Number | n.By | str | bytes,
     *,
     strict: bool = False,
     least: int = 0,
@@ -109,7 +132,7 @@ def text(
     null: int | None = None,
     end: bytes = b"",
 ) -> n.Wire[str]:
-    """UTF-8 with its length in bytes before it, or with bytes behind it that end it.
+    """UTF-8 with its length in bytes before it, or in an earlier field, or with bytes behind it that end it.
 
     Not UTF-8: kept (surrogate escapes), or refused if strict. ``null`` is a length that stands for None, ``end`` are
     bytes that follow those that the length counts.
@@ -118,9 +141,9 @@ def text(
 
 
 def blob(
-    length: n.Number | bytes, *, most: int | None = None, null: int | None = None, end: bytes = b""
+    length: n.Number | n.By | str | bytes, *, most: int | None = None, null: int | None = None, end: bytes = b""
 ) -> n.Wire[bytes]:
-    """Bytes with their number before them, or with others behind them that end them."""
+    """Bytes with their number before them, or in an earlier field, or with others behind them that end them."""
     return n.Run(length, "bytes", 0, most, null=null, end=end)
 
 
@@ -165,12 +188,18 @@ def nested(struct: type[T], *, flat: bool = True) -> n.Wire[T]:
     return n.Nested(struct, flat)
 
 
-def many(element: n.Wire[T], count: n.Number | int | bytes | None, *, null: int | None = None) -> n.Wire[tuple[T, ...]]:
-    """Elements: a count before them, a fixed number, bytes behind the last one, or to the end (None).
+def many(
+    element: n.Wire[T],
+    count: n.Number | n.By | str | int | bytes | None,
+    *,
+    null: int | None = None,
+    until: When | None = None,
+) -> n.Wire[tuple[T, ...]]:
+    """Elements: a count before them or in an earlier field, a fixed number, bytes behind the last one, or to the end.
 
-    ``null`` is a count that stands for None.
+    ``null`` is a count that stands for None. ``until`` (with None as the count) is what the last element fulfils.
     """
-    return n.Many(element, count, null)
+    return n.Many(element, count, null, until)
 
 
 def word(pattern: Any, rule: str, **details: Any) -> n.Wire[str]:
@@ -216,14 +245,27 @@ def view(wire: n.Wire[T], doc: str = "", *, of: str, default: Any = ..., **detai
     return cast("T", replace(made, view_of=of))
 
 
-def length(wire: n.Int, of: str, *, when: n.Condition | None = None, published: str = "") -> Any:
-    """The length of a later ``sized_by`` field; on the wire only."""
-    return n.Field("", n.Length(wire, of), when=when, published=published)
+def length(wire: n.Int, of: str, *, since: str = "", when: n.Condition | None = None, published: str = "") -> Any:
+    """The length or count of a later field that names this one; on the wire only.
+
+    ``since``: it counts from that field on.
+    """
+    return n.Field("", n.Length(wire, of, since), when=when, published=published)
 
 
-def derived(how: n.Derived, doc: str = "", *, only: tuple[str, Any] | None = None) -> Any:
+def derived(how: n.Derived, doc: str = "", *, only: tuple[str, Any] | None = None, role: n.Role | None = None) -> Any:
     """A value that is computed, not written."""
-    return n.DerivedField("", how, doc, only)
+    return n.DerivedField("", how, doc, only, role)
+
+
+def _made(make: Callable[..., Any], name: str, kwargs: dict[str, Any]) -> Any:
+    """Return a record class: its fields are for keywords only, where one without a default follows one that has one."""
+    try:
+        return make(**kwargs)
+    except TypeError as error:
+        if "kw_only" in kwargs or not is_gap(str(error)):
+            raise SpecError(explain(name)) from None
+        return make(**kwargs, kw_only=True)
 
 
 class _StructMeta(msgspec.StructMeta):
@@ -249,10 +291,7 @@ class _StructMeta(msgspec.StructMeta):
                 ns.get("__annotations__", {}).pop(key, None)  # on the wire only, even if someone gave it a type
         ns |= {key: property(partial(derive, made.how), doc=made.doc) for key, made in computed.items()}
         limits = kwargs.pop("limits", ())
-        try:
-            cls: Any = super().__new__(mcls, name, bases, ns, frozen=True, **kwargs)
-        except TypeError as error:
-            raise SpecError(explain(name, str(error))) from None
+        cls: Any = _made(partial(super().__new__, mcls, name, bases, ns, frozen=True), name, kwargs)
         cls.__wire_fields__ = _with_inherited(bases, "__wire_fields__", own)
         cls.__derived_fields__ = _with_inherited(bases, "__derived_fields__", computed)
         cls.__sum_limits__ = tuple(limits)
@@ -282,6 +321,8 @@ def snake_case(name: str) -> str:
 
 _KEYWORDS: Mapping[str, Any] = {
     "code": None,
+    "codes": (),
+    "frame": "",
     "kind": "event",
     "answer": None,
     "failure": False,
@@ -303,16 +344,41 @@ class _MessageMeta(_StructMeta):
     def __new__(
         mcls, name: str, bases: tuple[type, ...], ns: dict[str, Any], *, as_name: str = "", **kwargs: Any
     ) -> Any:
-        check_class_line(name, kwargs, (*_KEYWORDS, *_STRUCT_KEYWORDS, "as_name"))
+        check_class_line(name, kwargs, (*(key for key in _KEYWORDS if key != "codes"), *_STRUCT_KEYWORDS, "as_name"))
         base = getattr(bases[0], "__message__", _KEYWORDS)
         inherited = {**base, "answer": base.get("answers") or None} if base["code"] is None else _KEYWORDS
         about = {key: kwargs.pop(key, inherited[key]) for key in _KEYWORDS}
         cls = super().__new__(mcls, name, bases, ns, **kwargs)
         answers = about["answer"] if isinstance(about["answer"], tuple) else (about["answer"],)
         about |= {"answer": answers[0], "answers": () if answers == (None,) else answers}
+        about |= _numbered(about)
         cls.__message__ = {**about, "name": as_name or snake_case(name)}
         cls.__protocol__ = None
         return cls
+
+
+def _numbered(about: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the code of a message is on the wire, and the number of 32 bits that stands for it in tables."""
+    code = about["code"]
+    match code:
+        case str():
+            return {"codes": (code.encode(),), "code": crc32(code.encode()) >> 1, "word": about["word"] or code}
+        case tuple():
+            number = 0
+            for part in code:
+                number = number << 16 | part
+            return {"codes": code, "code": in_32_bits(number)}
+        case None:
+            return {"codes": ()}
+        case n.OTHER:
+            return {"codes": (code,), "code": n.OTHER_NUMBER}
+        case _:
+            return {"codes": (code,), "code": in_32_bits(code)}
+
+
+def in_32_bits(number: int) -> int:
+    """Return a number as tables hold it."""
+    return (number + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
 if TYPE_CHECKING:
@@ -323,9 +389,10 @@ if TYPE_CHECKING:
         def __init_subclass__(
             cls,
             *,
-            code: int | None = None,
+            code: int | str | tuple[int, ...] | None = None,
+            frame: str = "",
             kind: n.Kind = "event",
-            answer: int | tuple[int, ...] | None = None,
+            answer: int | str | tuple[int | str, ...] | None = None,
             failure: bool = False,
             good: tuple[int | str, ...] = (),
             sent_by: n.SentBy = "both",
@@ -367,7 +434,9 @@ class Message(_Record, kw_only=True):
         """Two messages are equal if their fields are; how they were framed does not count."""
         if type(self) is not type(other):
             return NotImplemented
-        fields = [f.name for f in self.__wire_fields__ if f.view_of == "" and not isinstance(f.wire, n.WireOnly)]
+        fields = [
+            f.name for f in self.__wire_fields__ if f.view_of == "" and not isinstance(f.wire, n.Length | n.WireOnly)
+        ]
         return all(getattr(self, name) == getattr(other, name) for name in fields)
 
     __hash__ = None  # type: ignore[assignment]
@@ -381,6 +450,30 @@ class Message(_Record, kw_only=True):
         from ..codec.json import to_json
 
         return to_json(self)
+
+
+def message(name: str, base: type[Message] | None = None, /, *, doc: str = "", **said: Any) -> Any:
+    """A message in one line: fields by name, and what a class line says.
+
+    Classes have types that a type checker knows; this is for messages of which there are many.
+    """
+    return _in_one_line(name, base or Message, doc, said)
+
+
+def struct(name: str, /, *, doc: str = "", **fields: Any) -> Any:
+    """A structure in one line: its fields by name."""
+    return _in_one_line(name, Struct, doc, fields)
+
+
+def _in_one_line(name: str, base: type, doc: str, said: Mapping[str, Any]) -> Any:
+    body = {key: value for key, value in said.items() if isinstance(value, n.Field | n.DerivedField)}
+    line = {key: value for key, value in said.items() if key not in body}
+    written = [key for key, made in body.items() if isinstance(made, n.Field)]
+    declared = {key: value for key, value in body.items() if not isinstance(value, n.Field)}
+    kept = [key for key in written if not isinstance(body[key].wire, n.Length | n.WireOnly)]
+    module = sys._getframe(2).f_globals.get("__name__", __name__)
+    names = {"__module__": module, "__doc__": doc, "__annotations__": dict.fromkeys(kept, Any)}
+    return type(base)(name, (base,), {**names, **declared, **{key: body[key] for key in written}}, **line)
 
 
 def messages_in(namespace: Mapping[str, Any]) -> tuple[type[Message], ...]:
@@ -444,8 +537,9 @@ def _call(module: str, name: str, argument: Any) -> None:
 def declare(protocol: n.Protocol) -> n.Protocol:
     """Check a protocol's declaration and tie its messages to it. Use what it returns, which knows their conduct."""
     from .check import check
-    from .implied import completed
+    from .implied import completed, with_sides
 
+    protocol = with_sides(protocol)
     check(protocol)
     protocol = completed(protocol)
     for message in protocol.messages:

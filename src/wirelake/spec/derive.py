@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, assert_never
 
 import msgspec
@@ -40,13 +41,39 @@ def derive(how: n.Derived, record: Any) -> Any:
             return payload_length(record) >= limit
         case n.Masked():
             return record.mask_key is not None
+        case n.Lookup(field=name):
+            return found(how, getattr(record, name))
         case _:
             assert_never(how)
 
 
+def found(how: n.Lookup, elements: Any) -> Any:
+    """Return what a list says under a key; None if it says nothing, or no number where there must be one."""
+    for element in elements or ():
+        cls: Any = type(element)
+        names = element_names(cls)
+        if getattr(element, names[0]) == how.key:
+            value = getattr(element, how.value or names[1])
+            if not how.number or isinstance(value, int) or value is None:
+                return value
+            text = value.decode("latin-1") if isinstance(value, bytes) else value
+            return int(text) if text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS else None
+    return None
+
+
+MOST_DIGITS = 18
+"""Numbers of more digits may not fit in a column."""
+
+
+@lru_cache(maxsize=256)
+def element_names(cls: Any) -> tuple[str, ...]:
+    """Return the fields of an element of a list, in wire order: the first one is its key."""
+    return tuple(f.name for f in cls.__wire_fields__ if not isinstance(f.wire, n.Length | n.WireOnly))
+
+
 def payload_length(record: Any) -> int:
     """Return what the length field of the frame said."""
-    layout: Layout = record.layout
+    layout: Layout = record.layout.at(record.layout.of(record))
     length = whole = int(record.wire_length)
     for part in layout.frame.parts:
         length -= layout.part_size(part)

@@ -19,7 +19,8 @@ from .lualinks import Links, role_path
 from .luatables import Place, Shape, Tables, assignments, int_type, number_type
 from .luatext import FIRST_PIECES, comment, literal, pieces
 from .luawires import Wires
-from .resolve import frames, size_of
+from .plain import undissectable
+from .resolve import frames, layout, settings, size_of
 
 TRANSPORTS = {"tcp": ("tcp.port", "ports", "TCP ports"), "tls": ("tls.port", "tls_ports", "TLS ports")}
 CHARSETS = ("utf-8", "gbk", "gb18030", "euc-kr", "iso-8859-1", "iso-8859-15", "windows-1251", "windows-1252")
@@ -45,6 +46,9 @@ def dissector(protocol: n.Protocol, name: str = "") -> str:
     """
     if name and not re.fullmatch("[a-z][a-z0-9_-]*", name):
         raise ValueError(f"{name!r} cannot be the name of a dissector: lower case, letter first")
+    for setting in settings(protocol):
+        if unknown := undissectable(layout(protocol, **setting)):
+            raise SpecError(f"protocol {protocol.name}: dissectors cannot read {unknown} yet")
     return _Writer(protocol, name).write()
 
 

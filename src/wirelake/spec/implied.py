@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from . import nodes as n
+from .check_class import require
 from .conduct import REPLY, REQUEST, STATUS, Part, Result, When
+from .declare import in_32_bits
 
 _FROM_CLIENT, _FROM_SERVER = (When("direction", one_of=(way,)) for way in ("to_server", "to_client"))
 
@@ -24,6 +26,50 @@ def completed(protocol: n.Protocol) -> n.Protocol:
     matching = replace(old.matching, instead=old.matching.instead | instead)
     conduct = replace(old, parts=(*parts, *old.parts), results=(*results, *old.results), matching=matching)
     return replace(protocol, conduct=conduct)
+
+
+def with_sides(protocol: n.Protocol) -> n.Protocol:
+    """Return the protocol with numbers for its replies, and with a reading option, where codes depend on the side.
+
+    Of two messages with one code, that of the server has its negative number in tables.
+    """
+    given: Any = protocol.messages
+    messages = [cls for cls in given if hasattr(cls, "__message__")] if isinstance(given, tuple) else []
+    if any(cls.__protocol__ is not None for cls in messages):
+        return protocol
+    sides = {cls.__message__["code"]: cls for cls in messages if cls.__message__["sent_by"] == "client"}
+    shared = {}
+    for cls in messages:
+        about = cls.__message__
+        other = sides.get(about["code"])
+        if about["sent_by"] == "server" and other is not None and other.__message__["frame"] == about["frame"]:
+            shared[about["code"]] = -about["code"] or n.SERVER_ZERO
+    for cls in messages:
+        if cls.__message__["sent_by"] == "server" and cls.__message__["code"] in shared:
+            cls.__message__["code"] = shared[cls.__message__["code"]]
+    by_name = {cls.__message__["name"]: cls.__message__["code"] for cls in messages}
+    for cls in messages:
+        asks = cls.__message__["sent_by"] == "client"
+        numbers = tuple(_number(cls, given, by_name, shared if asks else {}) for given in cls.__message__["answers"])
+        cls.__message__ |= {"answers": numbers, "answer": numbers[0] if numbers else None}
+    if not shared:
+        return protocol
+    undecided = next((name for name, option in protocol.options.items() if option.auto), None)
+    require(
+        undecided is None, f"its codes depend on the side, so the option {undecided!r} cannot be found; leave auto= out"
+    )
+    option = n.Option(("auto", "client", "server"), "auto", "which side sends", auto="client")
+    return replace(protocol, options={**protocol.options, n.SIDE: option})
+
+
+def _number(cls: Any, given: Any, by_name: Mapping[str, int], shared: Mapping[int, int]) -> int:
+    """Return the number of a reply that is named by its code, or by its name."""
+    if isinstance(given, str):
+        where = f"{cls.__name__} has the reply {given!r}, which is no message"
+        require(given in by_name, f"{where}; write one of {', '.join(map(repr, by_name))}")
+        return by_name[given]
+    number = in_32_bits(given)
+    return shared.get(number, number)
 
 
 def _about(protocol: n.Protocol) -> Iterator[dict[str, Any]]:

@@ -71,19 +71,21 @@ class Bits(Wire[int]):
 class Varint(Wire[int]):
     """An integer in bytes of 7 bits each, whose highest bit says that another byte follows.
 
-    Low bits come first, unless ``high_first``. ``lenient``: more bytes than needed are read, too.
+    Low bits come first, unless ``high_first``. ``lenient``: more bytes than needed are read, too. ``ber``: as ASN.1
+    writes lengths, one byte below 128, else one with the number of bytes that follow.
     """
 
     most_bytes: int
     high_first: bool = False
     lenient: bool = False
+    ber: bool = False
 
 
 @dataclass(frozen=True)
 class Digits(Wire[int]):
     """An integer as text that ends with ``end``; with none, where its range ends.
 
-    ``lenient``: zeros before it are read, too.
+    ``lenient``: zeros before it are read, too. ``size``: it has always so many digits, with zeros before it.
     """
 
     end: bytes
@@ -91,10 +93,28 @@ class Digits(Wire[int]):
     high: int = 2**63 - 1
     base: Literal[10, 16] = 10
     lenient: bool = False
+    size: int = 0
 
 
 Number = Int | Varint | Digits
 """What lengths and counts can be."""
+
+
+@dataclass(frozen=True)
+class By:
+    """A length or count that an earlier field holds: ``per`` of its units are one byte or element, rounded up.
+
+    ``plus`` is added. A plain name stands for ``By(name)``.
+    """
+
+    field: str
+    per: int = 1
+    plus: int = 0
+
+    @staticmethod
+    def of(given: Any) -> By | None:
+        """Return the reference that a length or count is, if it is one."""
+        return By(given) if isinstance(given, str) else given if isinstance(given, By) else None
 
 
 @dataclass(frozen=True)
@@ -115,13 +135,21 @@ class Checksum(Wire[None]):
     It is checked when read, computed when written, and no part of the record.
     """
 
-    wire: Int
+    wire: Any
+    """An ``Int``, or ``Digits`` of a fixed size."""
     kind: Sum
     since: str = ""
 
 
-WireOnly = Constant | Checksum
-"""What is on the wire and not in the record; it may follow what takes the rest."""
+@dataclass(frozen=True)
+class Align(Wire[None]):
+    """Zero bytes up to a multiple of ``size``, counted from where the structure or message begins; no part of it."""
+
+    size: int
+
+
+WireOnly = Constant | Checksum | Align
+"""What is on the wire and not in the record; constants and sums may follow what takes the rest."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +186,7 @@ class Run(Wire[T_co]):
     """
 
     length: Any
-    """A ``Number``, the name of a ``Length``, the bytes that end it, or None."""
+    """A ``Number``, an earlier field (its name, or a ``By``), the bytes that end it, or None."""
     content: Content = "bytes"
     least: int = 0
     most: int | None = None
@@ -169,15 +197,19 @@ class Run(Wire[T_co]):
     null: int | None = None
     """The length that stands for no value: then nothing follows it."""
     end: bytes = b""
-    """Bytes that always follow those that the length counts."""
+    """Bytes that always follow those that the length counts; they end it where the earlier field has no value."""
 
 
 @dataclass(frozen=True)
 class Length(Wire[int]):
-    """The length of later runs, written apart from them. It is not part of the record."""
+    """The length or count of a later field, written apart from it. It is not part of the record.
+
+    ``since``: the length counts from that earlier field on, up to the end of the later one.
+    """
 
     wire: Int
     of: str
+    since: str = ""
 
 
 @dataclass(frozen=True)
@@ -197,16 +229,19 @@ class Many(Wire[T_co]):
 
     element: Wire[Any]
     count: Any
-    """A ``Number``, a fixed number, the bytes behind the last element, or None."""
+    """A ``Number``, an earlier field, a fixed number, the bytes behind the last element, or None."""
     null: int | None = None
     """The count that stands for no value."""
+    until: When | None = None
+    """The list ends behind the first element that fulfils this."""
 
 
 @dataclass(frozen=True)
 class Sized(Wire[T_co]):
     """A value with its length in bytes before it: inside, the end of those bytes is the end of the range."""
 
-    length: Number
+    length: Any
+    """A ``Number``, or an earlier field."""
     inner: Wire[Any]
 
 
@@ -312,6 +347,8 @@ class Word(Wire[T_co]):
     only: frozenset[int] | None = None
     only_rule: str = ""
     quick: Any = None
+    all: bool = False
+    """It takes all that is left of the line, separators too."""
 
 
 @dataclass(frozen=True)
@@ -390,8 +427,21 @@ class Masked:
     """The frame was masked."""
 
 
+@dataclass(frozen=True)
+class Lookup:
+    """What a list says under a key: the second field, or ``value``, of its first element whose first field is ``key``.
+
+    ``number``: it is text that is a number.
+    """
+
+    field: str
+    key: Any
+    value: str = ""
+    number: bool = False
+
+
 Lengths = FrameLength | PayloadLength | LengthOf
-Derived = Lengths | AtLeast | Present | Empty | OrderOf | Wide | Masked
+Derived = Lengths | AtLeast | Present | Empty | OrderOf | Wide | Masked | Lookup
 
 
 @dataclass(frozen=True)
@@ -471,12 +521,23 @@ class Head:
 
 @dataclass(frozen=True)
 class Code:
-    """Which message this is. ``early``: judged as soon as it is there, else when the frame is whole."""
+    """Which message this is. ``early``: judged as soon as it is there, else when the frame is whole.
+
+    Of several, a message names as many as it has: ``code=(1, 10, 10)``.
+    """
 
     name: str
     wire: Any
-    """An ``Int``, or ``Bits`` of one."""
+    """An ``Int``, ``Bits`` of one, or text up to its end, as ``code="CONNECT"`` says."""
     early: bool = False
+
+
+OTHER = 1 << 100
+"""``code=OTHER``: the message that takes every code that no other one has, in a field with the name of the code."""
+OTHER_NUMBER, SERVER_ZERO = 0x7FFFFFFE, 0x7FFFFFFD
+"""What stands in tables for such a message, and for the server's message where both sides have a code 0."""
+SIDE = "sent_by"
+"""The reading option that says which side sends, where a code means another message on each side."""
 
 
 @dataclass(frozen=True)
@@ -489,7 +550,8 @@ class Kept:
 @dataclass(frozen=True)
 class Line:
     """A header line of words. The first ``end`` must lie within ``window`` bytes; ``fewest`` .. ``most`` words;
-    word ``code`` is one of the messages' words. ``fold``: capitals do not matter in it; it is written as declared."""
+    word ``code`` is one of the messages' words. ``fold``: capitals do not matter in it; it is written as declared.
+    ``skip``: words that are absent are left out, so those that are there take their places."""
 
     separator: bytes
     end: bytes
@@ -499,6 +561,7 @@ class Line:
     code: str
     code_rule: str
     fold: bool = False
+    skip: bool = False
 
 
 @dataclass(frozen=True)
@@ -568,6 +631,15 @@ class DerivedField:
     how: Derived
     doc: str = ""
     only: tuple[str, Any] | None = None
+    role: Role | None = None
+    column: str = ""
+    unit: str = ""
+    wire: Any = None
+
+    @property
+    def key(self) -> str:
+        """The name in JSON and of the column."""
+        return self.name
 
 
 @dataclass(frozen=True)
@@ -623,11 +695,18 @@ class Captured:
 
 @dataclass(frozen=True)
 class Topics:
-    """How topic patterns match topics: ``levels`` (MB) or ``segments`` (CEDA)."""
+    """How topic patterns match topics: ``levels`` (MB), ``segments`` (CEDA), or ``words`` between any ``separator``.
 
-    style: Literal["levels", "segments"]
+    Of words, ``one`` stands for one, ``rest`` for any number, of which there are at least ``rest_least``; wherever it
+    stands if ``rest_anywhere``, else at the end.
+    """
+
+    style: Literal["levels", "segments", "words"]
     one: str
     rest: str
+    separator: str = "."
+    rest_least: int = 0
+    rest_anywhere: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -659,6 +738,8 @@ class Protocol:
     traffic: Callable[[Any], None] | None = None
     """Starts the processes of generated traffic on the ``Stage`` it is given; without it, traffic is made from the
     declaration alone. It imports what it needs when it is called."""
+    frames: Mapping[str, Frame] = field(default_factory=dict)
+    """Other frames, of the messages that name them (``frame="hello"``). Each is tried before the usual one."""
 
     def has_setting(self, option: str, value: Any) -> bool:
         """Return whether there is this option and this setting of it; an option that lists none takes any."""

@@ -19,6 +19,12 @@ def beyond(layout: Layout) -> str:
 
 def _beyond(layout: Layout) -> Iterator[str]:
     parts = layout.frame.parts
+    if layout.others or layout.place:
+        yield "several frames"
+    if n.OTHER in layout.by_code:
+        yield "a message for other codes"
+    if layout.beginnings:
+        yield "several codes"
     if not any(isinstance(part, n.Code | n.Line) for part in parts):
         yield "a frame without a code"
     kept = {part.name for part in parts if isinstance(part, n.Kept)}
@@ -26,32 +32,48 @@ def _beyond(layout: Layout) -> Iterator[str]:
         match part:
             case n.Trailer() | n.Until() | n.Ends():
                 yield type(part).__name__
+            case n.Line(skip=True):
+                yield "words that are left out"
             case n.Size(plus=plus) if plus:
                 yield "plus= of a length"
-            case n.Size(wire=n.Varint() | n.Digits()) | n.Code(wire=n.Bits()):
+            case n.Size(wire=n.Varint() | n.Digits()) | n.Code(wire=n.Bits() | n.Run()):
                 yield type(part.wire).__name__
-    for node in layout.messages.values():
+    for node in layout.nodes:
+        if any(isinstance(made.how, n.Lookup) for made in node.derived):
+            yield "Lookup"
         for field in node.fields:
             if field.name in kept and not isinstance(field.wire, n.Fixed):
                 yield f"{type(field.wire).__name__} in the frame"
+            if isinstance(field.wire, n.Length):
+                yield "a length apart in a message"
         yield from _in_fields(layout, node.fields)
 
 
 def _in_fields(layout: Layout, fields: tuple[n.Field, ...]) -> Iterator[str]:
+    apart = {field.name for field in fields if isinstance(field.wire, n.Length)}
     for field in fields:
         if isinstance(field.when, When):
             yield "When as the condition of a field"
+        if isinstance(field.wire, n.Length) and field.wire.since:
+            yield "since= of a length"
+        by = n.By.of(getattr(field.wire, "length", None))
+        if by is not None and not (isinstance(field.wire, n.Run) and by == n.By(by.field) and by.field in apart):
+            yield "a length in an earlier field"
         yield from _in_wire(layout, field.wire)
 
 
 def _in_wire(layout: Layout, wire: Any) -> Iterator[str]:
     match wire:
-        case n.Bits() | n.Varint() | n.Digits() | n.Constant() | n.Checksum() | n.Sized() | n.Choice():
+        case n.Bits() | n.Varint() | n.Digits() | n.Constant() | n.Checksum() | n.Align() | n.Sized() | n.Choice():
             yield type(wire).__name__
         case n.Run(null=int()) | n.Many(null=int()):
             yield "a length that stands for no value"
         case n.Run(end=end) if end:
             yield "bytes behind a value"
+        case n.Many(until=When()):
+            yield "a list that ends with a certain element"
+        case n.Many(count=str() | n.By()):
+            yield "a count in an earlier field"
         case n.Run(length=bytes()) | n.Many(count=bytes()):
             yield "bytes that end a value"
         case n.Run(length=n.Varint() | n.Digits() as number) | n.Many(count=n.Varint() | n.Digits() as number):
@@ -60,3 +82,66 @@ def _in_wire(layout: Layout, wire: Any) -> Iterator[str]:
             yield from _in_wire(layout, element)
         case n.Nested(struct=struct):
             yield from _in_fields(layout, resolve_fields(struct, layout.options))
+
+
+def undissectable(layout: Layout) -> str:
+    """Return what of a layout dissectors cannot read, in words; empty if they can read it all."""
+    return next(_undissectable(layout), "")
+
+
+def _undissectable(layout: Layout) -> Iterator[str]:
+    if n.SIDE in layout.protocol.options:
+        yield "codes that depend on the side"
+    if layout.others or n.OTHER in layout.by_code or layout.beginnings:
+        yield beyond(layout)
+    parts = layout.frame.parts
+    if any(isinstance(part, n.Code) and isinstance(part.wire, n.Run) for part in parts):
+        yield "a code that is text"
+    if any(isinstance(part, n.Line) for part in parts) and beyond(layout):
+        yield beyond(layout)
+    if any(isinstance(part, n.Size) and _is_new(part.wire) for part in parts):
+        yield "such a length"
+    for node in layout.nodes:
+        if node.code not in node.codes and not node.word:
+            yield "codes above 31 bits"
+        if any(isinstance(made.how, n.Lookup) for made in node.derived):
+            yield "Lookup"
+        if any(isinstance(field.wire, n.Length) for field in node.fields):
+            yield "a length apart in a message"
+        yield from (what for what in _in_fields(layout, node.fields) if what in _NEWER)
+        yield from (_NEW for field in node.fields if _holds_new(layout, field.wire))
+
+
+_NEW = "a number of such a kind"
+_NEWER = (
+    "since= of a length",
+    "a length in an earlier field",
+    "a list that ends with a certain element",
+    "a count in an earlier field",
+    "Align",
+)
+
+
+def _is_new(wire: Any) -> bool:
+    return (isinstance(wire, n.Varint) and wire.ber) or (isinstance(wire, n.Digits) and wire.size > 0)
+
+
+def _holds_new(layout: Layout, wire: Any, depth: int = 0) -> bool:
+    """Return whether a value has numbers in it that dissectors do not know."""
+    match wire:
+        case n.Varint() | n.Digits():
+            return _is_new(wire)
+        case n.Checksum(wire=whole):
+            return not isinstance(whole, n.Int)
+        case n.Run(length=length):
+            return _is_new(length)
+        case n.Sized(length=length, inner=inner):
+            return _is_new(length) or isinstance(length, str | n.By) or _holds_new(layout, inner, depth)
+        case n.Many(element=element, count=count):
+            return _is_new(count) or _holds_new(layout, element, depth)
+        case n.Nested(struct=struct):
+            return any(_holds_new(layout, f.wire, depth) for f in resolve_fields(struct, layout.options))
+        case n.Choice(known=known):
+            return depth < 2 and any(_holds_new(layout, case, depth + 1) for case in known.values())
+        case _:
+            return False

@@ -85,7 +85,10 @@ def _frames(protocol: n.Protocol) -> list[Table]:
     shown: dict[tuple[Row, ...], list[dict[str, Any]]] = {}
     for setting in settings(protocol):
         shown.setdefault(tuple(_frame_rows(layout(protocol, **setting))), []).append(setting)
-    return [Table(_frame_title(protocol, alike), "", FRAME_HEADER, rows) for rows, alike in shown.items()]
+    usual = [Table(_frame_title(protocol, alike), "", FRAME_HEADER, rows) for rows, alike in shown.items()]
+    others = layout(protocol).others
+    text = "Tried before the usual frame."
+    return usual + [Table(f"Frame {o.place}", text, FRAME_HEADER, tuple(_frame_rows(o))) for o in others]
 
 
 def _frame_title(protocol: n.Protocol, alike: list[dict[str, Any]]) -> str:
@@ -117,7 +120,7 @@ def _frame_rows(made: Layout) -> Iterator[Row]:
             case n.Code(name=name, wire=wire):
                 yield name, *type_and_size(wire), "which message"
             case n.Kept(name=name):
-                field = next(iter(made.messages.values())).field(name)
+                field = made.nodes[0].field(name)
                 yield name, *type_and_size(field.wire), field.doc
             case n.Trailer(value=value, name=name):
                 yield name, "fixed array", str(len(value)), f"always {value.hex(' ')}, at the end"
@@ -131,7 +134,7 @@ def _frame_rows(made: Layout) -> Iterator[Row]:
             case n.Ends(most=most):
                 yield "", "", "", f"the frame ends with its last field; at most {most} bytes"
             case n.Line(separator=separator, end=end, window=window, code=code):
-                yield code, "word", "dynamic", f"one of {', '.join(node.word for node in made.messages.values())}"
+                yield code, "word", "dynamic", f"one of {', '.join(node.word for node in made.nodes)}"
                 joined = f"words joined by {separator.decode()!r}, ended by {end.decode()!r}"
                 yield "line", "text", f"< {window}", joined
             case _:
@@ -148,9 +151,14 @@ def _overview(made: Layout) -> Table:
 
 
 def _code(made: Layout, node: MessageNode) -> str:
-    part = next((p for p in made.frame.parts if isinstance(p, n.Code)), None)
-    is_byte = part is not None and getattr(part.wire, "size", 0) == 1
-    return f"0x{node.code:02X}" if is_byte else str(node.code)
+    part = next((p for p in made.at(node).frame.parts if isinstance(p, n.Code)), None)
+    if node.codes[0] == n.OTHER:
+        return "any other"
+    code: Any = node.codes[0]
+    if part is None or len(node.codes) > 1 or isinstance(code, bytes):
+        return ".".join(each.decode() if isinstance(each, bytes) else str(each) for each in node.codes)
+    is_byte = getattr(part.wire, "size", 0) == 1
+    return f"0x{code:02X}" if is_byte else str(code)
 
 
 def _shared(made: Layout) -> tuple[n.DerivedField, ...]:
@@ -282,15 +290,22 @@ def _rows(made: Layout, field: n.Field, prefix: str, path: str, notes: list[str]
             return _struct_rows(made, cls, f"{name}.", f"{ours}.", notes)
         case n.Sized(length=length, inner=inner_value):
             inside = n.Field(field.name, inner_value, field.doc, field.json, unit=field.unit)
+            if isinstance(length, str | n.By):
+                return _rows(made, inside, prefix, path, [*notes, _referred(length)])
             before = (f"{name}.length", *type_and_size(length), "", f"bytes of {name}")
             return [before, *_rows(made, inside, prefix, path, notes)]
         case n.Constant(value=value):
             return [(name, "fixed array", str(len(value)), "", _with_notes(f"always {value.hex(' ')}", notes))]
         case n.Checksum(wire=number, kind=sum_kind, since=since):
             covered = f"{sum_kind} of all before it, from {since or 'the first byte'} on"
-            return [(name, *_int(number), "", _with_notes(covered, notes))]
-        case n.Length(wire=inner_wire, of=of):
-            return [(name, *_int(inner_wire), "", _with_notes(f"bytes of {of}", notes))]
+            return [(name, *type_and_size(number), "", _with_notes(covered, notes))]
+        case n.Align(size=multiple):
+            return [(name, "fixed array", "dynamic", "", f"zeros up to a multiple of {multiple}")]
+        case n.Length(wire=inner_wire, of=of, since=since):
+            counted = any(f.name == of and isinstance(f.wire, n.Many) for node in made.nodes for f in node.fields)
+            what = f"{'elements' if counted else 'bytes'} of {of}"
+            covered = f"bytes from {since} to the end of {of}" if since else what
+            return [(name, *_int(inner_wire), "", _with_notes(covered, notes))]
         case n.Run(length=n.Int() | n.Varint() | n.Digits() as length):
             kind, size = type_and_size(wire)
             return [
@@ -304,8 +319,7 @@ def _rows(made: Layout, field: n.Field, prefix: str, path: str, notes: list[str]
             return _count_rows(name, count) + _struct_rows(made, cls, f"{name}.element.", f"{ours}[].", notes)
         case n.Many(element=element, count=count):
             if not isinstance(count, n.Number):
-                ended = f"up to {count.hex(' ')}" if isinstance(count, bytes) else f"{count} of them"
-                doc = _with_notes(text, [*notes, "until the end" if count is None else ended])
+                doc = _with_notes(text, [*notes, _how_many(wire)])
             single = n.Field(f"{name}.element", element, doc)
             inner = [(*row[:3], f"{ours}[]" if row[3] else "", row[4]) for row in _rows(made, single, "", "", [])]
             return _count_rows(name, count) + inner
@@ -322,6 +336,29 @@ def _case_row(name: str, tag: Any, wire: Any) -> Row:
 def _struct_rows(made: Layout, cls: Any, prefix: str, path: str, notes: list[str]) -> list[Row]:
     rows = [row for inner in resolve_fields(cls, made.options) for row in _rows(made, inner, prefix, path, notes)]
     return rows + _computed_rows(cls.__derived_fields__, path)
+
+
+def _how_many(wire: n.Many[Any]) -> str:
+    """Return where a list without a count before it ends."""
+    if wire.until is not None:
+        return f"the last one is the first for which {_condition(wire.until)[3:]}"
+    match wire.count:
+        case bytes() as end:
+            return f"up to {end.hex(' ')}"
+        case None:
+            return "until the end"
+        case str() | n.By():
+            return _referred(wire.count)
+        case count:
+            return f"{count} of them"
+
+
+def _referred(given: str | n.By) -> str:
+    """Return what an earlier field says about a size, in words."""
+    by = n.By.of(given)
+    assert by is not None
+    per = f", {by.per} to one" if by.per != 1 else ""
+    return f"as many as {by.field} says{per}" + (f", and {by.plus}" if by.plus else "")
 
 
 def _count_rows(name: str, count: Any) -> list[Row]:
@@ -346,8 +383,12 @@ def type_and_size(wire: Any) -> tuple[str, str]:
             labels = whole.labels
             which = f"bit {shift}" if width == 1 else f"bits {shift}..{shift + width - 1}"
             return f"{which} of {_int(whole)[0]}" + (f" ({labels.name})" if labels is not None else ""), f"{width} bits"
+        case n.Varint(most_bytes=most_bytes, ber=True):
+            return "length as in ASN.1", f"1..{most_bytes}"
         case n.Varint(most_bytes=most_bytes, high_first=high_first):
             return f"varint{', high bits first' if high_first else ''}", f"1..{most_bytes}"
+        case n.Digits(base=base, size=size) if size:
+            return f"digits of base {base}", str(size)
         case n.Digits(end=end, base=base):
             return f"digits of base {base}" + (f", then {end.hex(' ')}" if end else ""), "dynamic"
         case n.Run(length=bytes() as end, content=content):

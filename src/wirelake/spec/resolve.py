@@ -22,6 +22,10 @@ class MessageNode:
 
     cls: Any
     code: int
+    """The number that stands for it in tables."""
+    codes: tuple[Any, ...]
+    """What is on the wire."""
+    frame: str
     name: str
     kind: n.Kind
     answer: int | None
@@ -49,6 +53,20 @@ class MessageNode:
         return self._by_name[name]
 
     @cached_property
+    def names(self) -> frozenset[str]:
+        return frozenset(self._by_name)
+
+    @cached_property
+    def lengths(self) -> frozenset[str]:
+        """Fields that are lengths of others."""
+        return frozenset(f.name for f in self.fields if isinstance(f.wire, n.Length))
+
+    @cached_property
+    def lookups(self) -> Mapping[str, n.Lookup]:
+        """What the message looks up in its lists, by name."""
+        return {made.name: made.how for made in self.derived if isinstance(made.how, n.Lookup)}
+
+    @cached_property
     def _by_name(self) -> dict[str, n.Field]:
         return {f.name: f for f in self.fields}
 
@@ -70,9 +88,15 @@ class Layout:
     frame: n.Frame
     messages: Mapping[int, MessageNode]
     shown: Mapping[str, Any]
+    by_code: Mapping[Any, MessageNode]
+    """The messages that may come in this frame, from this side, by what says which one it is."""
+    place: str = ""
+    """The name of the frame, if it is not the usual one."""
+    others: tuple[Layout, ...] = ()
+    """The layouts of the other frames, in the order in which they are tried."""
 
     def __post_init__(self) -> None:
-        about = (tuple(self.options.items()), tuple(self.shown.items()))
+        about = (tuple(self.options.items()), tuple(self.shown.items()), self.place)
         object.__setattr__(self, "_hash", hash((id(self.protocol), about)))
 
     def __eq__(self, other: object) -> bool:
@@ -82,6 +106,7 @@ class Layout:
             and self.protocol is other.protocol
             and self.options == other.options
             and self.shown == other.shown
+            and self.place == other.place
         )
 
     def __hash__(self) -> int:
@@ -89,13 +114,38 @@ class Layout:
 
     def __reduce__(self) -> Any:
         # A message class leads to the declaration itself, where a protocol would be copied, and its layouts with it.
-        return _layout_of, (self.protocol.messages[0], tuple(self.options.items()), tuple(self.shown.items()))
+        about = tuple(self.options.items()), tuple(self.shown.items()), self.place
+        return _layout_of, (self.protocol.messages[0], *about)
 
     def named(self, name: str) -> MessageNode | None:
         return next((m for m in self.messages.values() if m.name == name), None)
 
     def of(self, message: Any) -> MessageNode:
         return self.messages[message.__message__["code"]]
+
+    @cached_property
+    def nodes(self) -> tuple[MessageNode, ...]:
+        """The messages that may come in this frame, from this side."""
+        return tuple(self.by_code.values())
+
+    @cached_property
+    def beginnings(self) -> frozenset[tuple[Any, ...]]:
+        """The codes behind which another one says more."""
+        return frozenset(key[:i] for key in self.by_code if isinstance(key, tuple) for i in range(len(key)))
+
+    def at(self, node: MessageNode) -> Layout:
+        """Return the layout of the frame of a message."""
+        return next((other for other in self.others if other.place == node.frame), self) if self.others else self
+
+    @cached_property
+    def takes_any(self) -> bool:
+        """Whether a message takes the codes that no other one has."""
+        return n.OTHER in self.by_code
+
+    def other(self, code: Any) -> MessageNode | None:
+        """Return the message with this code on the wire, or the one that takes what no other does."""
+        found = self.by_code.get(code)
+        return self.by_code.get(n.OTHER) if found is None and self.takes_any else found
 
     def part_size(self, part: n.Part) -> int:
         """Return the bytes of a part of the header: of a length that can be wide the short form, of a line none."""
@@ -104,10 +154,12 @@ class Layout:
                 return len(value)
             case n.Size(wire=n.Escaped() | n.Varint() | n.Digits()):
                 return 1
+            case n.Code(wire=n.Run()):
+                return 0
             case n.Size(wire=wire) | n.Head(wire=wire) | n.Code(wire=wire):
                 return size_of(wire)
             case n.Kept(name=name):
-                return size_of(next(iter(self.messages.values())).field(name).wire)
+                return size_of(self.nodes[0].field(name).wire)
             case n.Line() | n.Trailer() | n.Until() | n.Ends():
                 return 0
             case _:
@@ -129,7 +181,9 @@ def size_of(wire: Any) -> int:
         case n.Constant(value=value):
             return len(value)
         case n.Checksum(wire=whole):
-            return whole.size
+            return int(whole.size)
+        case n.Align():
+            return 0
         case _:
             return int(wire.size)
 
@@ -216,11 +270,43 @@ def resolve(protocol: n.Protocol, options: tuple[tuple[str, Any], ...], shown: t
     chosen = dict(options)
     frame = without_choices(protocol.frame, chosen)
     messages = {cls.__message__["code"]: _message(cls, chosen) for cls in protocol.messages}
-    return Layout(protocol, chosen, frame, messages, dict(shown))
+    side = chosen.get(n.SIDE)
+    shared = {node.code for node in messages.values() if _has_twin(node, messages)} if side else set()
+    unseen = {code if side == "server" else _negative(code) for code in shared}
+
+    def known(frame: n.Frame, place: str) -> dict[Any, MessageNode]:
+        several = sum(isinstance(part, n.Code) for part in frame.parts) > 1
+        nodes = [node for node in messages.values() if node.frame == place and node.code not in unseen]
+        return {_key(node, several): node for node in nodes}
+
+    others = tuple(
+        Layout(protocol, chosen, other, messages, dict(shown), known(other, place), place)
+        for place, other in without_choices(tuple(protocol.frames.items()), chosen)
+    )
+    usual = known(frame, "") if isinstance(frame, n.Frame) else {}
+    return Layout(protocol, chosen, frame, messages, dict(shown), usual, "", others)
 
 
-def _layout_of(cls: Any, options: tuple[tuple[str, Any], ...], shown: tuple[tuple[str, Any], ...]) -> Layout:
-    return resolve(cls.__protocol__, options, shown)
+def _has_twin(node: MessageNode, messages: Mapping[int, MessageNode]) -> bool:
+    """Return whether the server has another message with the code of this one."""
+    twin = messages.get(_negative(node.code))
+    return node.sent_by == "client" and twin is not None and (twin.sent_by, twin.codes) == ("server", node.codes)
+
+
+def _negative(code: int) -> int:
+    return -code or n.SERVER_ZERO
+
+
+def _key(node: MessageNode, several: bool) -> Any:
+    """Return what says on the wire that it is this message."""
+    return node.codes if several else node.codes[0]
+
+
+def _layout_of(
+    cls: Any, options: tuple[tuple[str, Any], ...], shown: tuple[tuple[str, Any], ...], place: str = ""
+) -> Layout:
+    made = resolve(cls.__protocol__, options, shown)
+    return next((other for other in made.others if other.place == place), made)
 
 
 def _message(cls: Any, chosen: Mapping[str, Any]) -> MessageNode:

@@ -52,8 +52,9 @@ def label(protocol: n.Protocol, message: str, role: n.Role, value: str) -> str:
         return value
 
 
-def with_roles(cls: Any) -> Iterator[tuple[n.Field, ...]]:
+def with_roles(cls: Any) -> Iterator[tuple[Any, ...]]:
     """Yield the fields that have roles, each behind the structures and tag tables that it stands in."""
+    yield from ((made,) for made in cls.__derived_fields__ if made.role is not None)
     for field in cls.__wire_fields__:
         if field.role is not None:
             yield (field,)

@@ -532,6 +532,18 @@ def test_what_is_rolled_back_too_often_moves_to_the_error_queue(wire: Wire, queu
         assert wire.resource(ROLLBACK, branch) == OK
 
 
+def test_a_message_whose_consumers_die_ends_in_the_error_queue(connect: Connect) -> None:
+    ident = connect().enqueue(b"poison")
+    for redelivered in (0, 1):
+        consumer = connect()
+        (message,) = consumer.take(new_xid(), block=True)
+        assert (message.id, message.redelivered) == (ident, redelivered)
+        consumer.close()
+    (message,) = connect().take(queue="qA.error", block=True)
+    assert (message.id, message.payload, message.redelivered) == (ident, b"poison", 0)
+    assert connect().take() == ()
+
+
 def test_a_retry_waits_for_its_delay_and_shows_it(wire: Wire) -> None:
     ident, branch = wire.enqueue(b"x", queue="delayed"), new_xid()
     assert wire.dequeue(branch, "delayed") == [b"x"] and wire.resource(ROLLBACK, branch) == OK

@@ -10,7 +10,7 @@ from ...protocols.casual import ResourceResult
 from ..core.effects import Done, Result
 from .branches import FINISHED, Branch
 from .connections import Inbound
-from .store import Prepare, Told
+from .store import Find, Prepare, Told
 from .wire import (
     HEURISTIC,
     TMONEPHASE,
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from .session import CasualSession
 
 Reply = Callable[[int], None]
-AT_ONCE = 200
-"""Branches of a lost connection that are rolled back in one turn."""
+AT_ONCE = 64
+"""Branches of a lost connection that are rolled back in one turn, and in one batch of the store."""
 
 
 class Resource:
@@ -235,11 +235,12 @@ class Resource:
         self._abandon(left, now)
 
     def _abandon(self, left: list[Branch], now: float) -> None:
-        """Roll back some now, and the rest a moment later: others have to be served too."""
+        """Roll back some now, and more when the store has done these: others have to be served too."""
         for branch in left[:AT_ONCE]:
             self.abandon(branch, XA_RBROLLBACK, now)
         if left[AT_ONCE:]:
-            self.session.at(now, lambda now: self._abandon(left[AT_ONCE:], now))
+            # Requests to the store complete in their order, so this one does behind those.
+            self.session.store(Find(left[0].xid), lambda result, now: self._abandon(left[AT_ONCE:], now), now)
 
     def abandon(self, branch: Branch, code: int, now: float) -> None:
         """Roll back an active branch that nobody asked to roll back."""

@@ -9,6 +9,7 @@ from wirelake.live.casual.store import (
     Enqueue,
     Enqueued,
     ListQueues,
+    Load,
     Peek,
     Prepare,
     Purge,
@@ -45,6 +46,27 @@ def test_a_message_is_not_taken_before_it_is_available(ask: Asking) -> None:
     assert ask.take_all(T + 5 * SECOND) == [2]
     assert ask(Dequeue("a", NIL, "", None, T + 5 * SECOND)) == Dequeued(None, T + 5 * SECOND + 1)
     assert ask.take_all(T + 5 * SECOND + 1) == [1]
+
+
+def test_what_is_available_later_stays_so_over_a_restart(ask: Asking) -> None:
+    ask.put(1, available=T + 5 * SECOND)
+    ask.reopen()
+    ask(Load(T + 1))
+    assert ask.take_all(T + 5 * SECOND) == [] and ask.take_all(T + 5 * SECOND + 1) == [1]
+
+
+def test_no_message_is_lost_or_held_back_when_the_clock_goes_back(ask: Asking) -> None:
+    """What was ready stays ready; what comes then has the timestamp that the clock says, and its place."""
+    ask.put(1, T + 3_600 * SECOND)
+    ask.put(2, T + 3_600 * SECOND, available=T + 3_601 * SECOND)
+    ask.put(3, T + 3_600 * SECOND, branch=xid(1))
+    ask(Prepare(xid(1), (), T + 3_600 * SECOND))
+    ask.reopen()
+    ask(Load(T))
+    ask.put(4, T)
+    ask(Commit(xid(1), (), 0, T + 1))
+    assert ask.take_all(T + 2) == [4, 1, 3]
+    assert ask.take_all(T + 3_602 * SECOND) == [2]
 
 
 def test_a_selector_of_an_id_takes_that_message_even_before_it_is_available(ask: Asking) -> None:

@@ -1,0 +1,122 @@
+"""Whatever is declared and whatever comes: every reader says the same, ends, and stays within bounds."""
+
+from __future__ import annotations
+
+import tracemalloc
+from random import Random
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.codec.drawn_declarations import protocols
+from tests.differential import SteppedStreams, assert_agreement, columnar_events, mutate, record_events, split
+from wirelake import StreamDecoder, encode
+from wirelake.codec.stream import readings
+from wirelake.columnar import decode_frames
+from wirelake.errors import EncodeError
+from wirelake.generate import random_frame
+from wirelake.spec import (
+    Code,
+    Ends,
+    Frame,
+    IfLeft,
+    Message,
+    Protocol,
+    Size,
+    Tagged,
+    be,
+    checksum,
+    choice,
+    declare,
+    field,
+    optional,
+    text,
+    u8,
+)
+from wirelake.spec.resolve import Layout, MessageNode, layout
+
+PER_BYTE, BESIDE = 600, 1 << 20
+"""What a decoder may allocate for each byte of its input, and for itself: caches, patterns, programs."""
+EXAMPLES = settings(
+    max_examples=50, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True, derandomize=True
+)
+
+
+def drawn_frame(made: Layout, node: MessageNode, rng: Random) -> list[bytes]:
+    """A frame; none where the values drawn hold what ends one."""
+    try:
+        return [random_frame(made, node, rng, size=0.3)[1]]
+    except EncodeError:
+        return []
+
+
+def bytes_for(protocol: Protocol, seed: int, noise: bytes) -> list[bytes]:
+    """Good frames, cut ones, mutated ones, noise behind the beginning of a frame, and noise."""
+    rng, made = Random(seed), layout(protocol)
+    good = [frame for node in made.messages.values() for _ in range(3) for frame in drawn_frame(made, node, rng)]
+    cut = [frame[: rng.randrange(len(frame) + 1)] for frame in good]
+    led = [frame[: rng.randrange(9)] + noise for frame in good]
+    return [*good, *cut, *(mutate(frame, rng) for frame in good * 2), *led, noise]
+
+
+@EXAMPLES
+@given(protocols(), st.integers(0, 99), st.binary(max_size=60))
+def test_every_reader_of_any_declaration_says_the_same_of_any_bytes(
+    protocol: Protocol, seed: int, noise: bytes
+) -> None:
+    rng, pieces = Random(seed), bytes_for(protocol, seed, noise)
+    assert_agreement(protocol, pieces)  # type: ignore[arg-type]
+    known, data = readings(protocol, {}), b"".join(pieces)
+    whole = record_events(known, [data])
+    assert sum(length for _, length, *_ in whole) == len(data)
+    chunks = split(data, rng, 50)
+    assert record_events(known, chunks) == whole
+    assert columnar_events(protocol, chunks) == whole  # type: ignore[arg-type]
+    assert SteppedStreams(known).events(chunks, ends_alone=True) == whole
+
+
+@EXAMPLES
+@given(protocols(), st.integers(0, 99), st.binary(max_size=200))
+def test_a_decoder_of_any_declaration_allocates_a_small_multiple_of_its_input(
+    protocol: Protocol, seed: int, noise: bytes
+) -> None:
+    pieces = bytes_for(protocol, seed, noise)
+    StreamDecoder(protocol).feed(pieces[-1])  # what is made once for a protocol
+    for piece in pieces:
+        tracemalloc.start()
+        decoder = StreamDecoder(protocol)
+        events = [*decoder.feed(piece), *decoder.finish()]
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert most <= BESIDE + PER_BYTE * len(piece)
+        assert len(events) <= len(piece)
+
+
+# --- what this found
+
+
+class Summed(Message, code=1):
+    """A sum over a frame that ends with it."""
+
+    text: str = field(text(u8), "a text")
+    check = checksum(be.u32, "crc32")
+
+
+class Chosen(Message, code=2):
+    """A choice that may be absent."""
+
+    maybe: Tagged | None = optional(choice(u8, {1: be.u16}), "a value, if there is one", when=IfLeft())
+
+
+def test_the_sum_of_a_frame_that_ends_with_a_field_begins_with_the_frame() -> None:
+    protocol = declare(Protocol("summed", "Sums", Frame((Code("kind", u8), Ends(99))), (Summed,)))
+    data = encode(Summed(text="a")) + encode(Summed(text="bc"))
+    assert [event.message.text for event in StreamDecoder(protocol).feed(data)] == ["a", "bc"]
+
+
+def test_an_absent_choice_is_null_in_its_column() -> None:
+    frame = Frame((Size("size", u8, counts="after"), Code("kind", u8)))
+    protocol = declare(Protocol("chosen", "Choices", frame, (Chosen,)))
+    frames = [encode(Chosen(maybe=Tagged(1, 5))), encode(Chosen(maybe=None))]
+    found = decode_frames(protocol, frames, columns=["maybe"]).records.column("maybe").to_pylist()
+    assert found == ['{"tag":1,"value":5}', None]
