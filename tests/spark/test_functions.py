@@ -5,15 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pytest
 
 from tests.spark.frames import PROTOCOLS, as_frame, frames_of, options_of
 from wirelake.errors import OptionError
-from wirelake.ingest.declared import Declared
 from wirelake.spark import functions as f
-from wirelake.spark.options import Decoding
-from wirelake.spark.structs import decode_column
+from wirelake.spark import register
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -66,34 +63,66 @@ def test_there_and_back_through_spark(spark: SparkSession, name: str) -> None:
     assert all(row.message for row in rows[:-1]) and rows[-1].message is None
 
 
-def evaluations(df: DataFrame) -> int:
-    return str(df._jdf.queryExecution().executedPlan().toString()).count("ArrowEvalPython [")
+# --- plans
+
+
+@pytest.fixture(scope="module")
+def dated(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> DataFrame:
+    """A table of 200 frames in 4 partitions by date."""
+    folder = str(tmp_path_factory.mktemp("dated") / "frames")
+    frames = [(frame, f"2024-06-0{number % 4 + 1}") for number, frame in enumerate(frames_of("casual"))]
+    df = spark.createDataFrame(frames, "value binary, date string")
+    df.write.partitionBy("date").parquet(folder)
+    return spark.read.parquet(folder)
+
+
+def plan(df: DataFrame) -> str:
+    """The physical plan of a query."""
+    return str(df._jdf.queryExecution().executedPlan().toString())
+
+
+def decoded(df: DataFrame) -> int:
+    """Run a query once more; return how many frames the functions in it decoded or encoded."""
+    df = df.select("*")
+    df.collect()
+    nodes, rows = [df._jdf.queryExecution().executedPlan()], 0
+    while nodes:
+        node = nodes.pop()
+        if "EvalPython" in node.nodeName():
+            rows += node.metrics().apply("pythonNumRowsReceived").value()
+        nodes += [node.children().apply(i) for i in range(node.children().size())]
+    return rows
+
+
+DATE = "date = '2024-06-02'"
+
+
+def test_a_filter_on_another_column_prunes_partitions(dated: DataFrame) -> None:
+    found = dated.withColumn("m", f.from_casual("value")).where(DATE).select("m.message")
+    assert "PartitionFilters: [isnotnull(date" in plan(found)
+    assert decoded(found) == 50
+
+
+def test_a_filter_in_sql_prunes_partitions(spark: SparkSession, dated: DataFrame) -> None:
+    register(spark)
+    dated.createOrReplaceTempView("dated_frames")
+    found = spark.sql(f"select m.message from (select from_casual(value) m, date from dated_frames) where {DATE}")
+    assert decoded(found) == 50
 
 
 def test_a_filter_and_a_select_on_one_result_decode_once(spark: SparkSession) -> None:
     """asks 13"""
     df = as_frame(spark, list(frames_of("casual")))
-
-    def query(read: Any) -> DataFrame:
-        return df.select(read("value").alias("m")).where("m.code = 3100").select("m.message", "m.service.name")
-
-    once = query(f.from_casual)
-    assert evaluations(once) == 1
+    once = df.select(f.from_casual("value").alias("m")).where("m.code = 3100").select("m.message", "m.service.name")
+    assert plan(once).count("ArrowEvalPython [") == 1
     assert {row.message for row in once.collect()} == {"service_call_request"}
 
 
-def test_a_function_that_said_what_it_is_would_decode_twice(spark: SparkSession) -> None:
-    """Why the functions say that they are not deterministic. If this fails, Spark has become wiser."""
-    from pyspark.sql.pandas.functions import arrow_udf
+def test_two_columns_of_one_result_decode_once(dated: DataFrame) -> None:
+    assert decoded(dated.select(f.from_casual("value").message, f.from_casual("value").code)) == 200
 
-    how = Decoding.of(Declared("casual"), None, "from_casual")
 
-    def read(frames: pa.Array) -> pa.Array:
-        return decode_column(how, frames)
-
-    eager = arrow_udf(read, f.schema_of_casual())
-    df = as_frame(spark, list(frames_of("casual"))).select(eager("value").alias("m"))
-    assert evaluations(df.where("m.code = 3100").select("m.message", "m.service.name")) == 2
+# --- errors
 
 
 def test_a_bad_frame_fails_the_job_and_says_where(spark: SparkSession) -> None:

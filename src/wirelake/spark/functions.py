@@ -16,8 +16,8 @@ Option names ignore case. ``mode`` is FAILFAST (default: the job fails and names
 bytes of an undecodable frame. ``columns`` chooses members, and only these are decoded (``*`` is all of them, including
 free-form values, which are otherwise left out). A protocol adds its own: ``profile``, ``dialect`` ...
 
-The functions are declared non-deterministic, though they are not: otherwise Spark would decode once for a filter and
-once more for a select on the same result.
+The functions are deterministic, so that filters on other columns, partition pruning, joins and aggregates see through
+them. A filter and a select on one result decode once all the same.
 """
 
 from __future__ import annotations
@@ -49,8 +49,9 @@ def from_wire(data: ColumnOrName, protocol: str, options: Options = None) -> Col
     declared = Declared.named(protocol)
     name = f"from_{declared.load().name}"
     decoding = Decoding.of(declared, options, name)
-    column: Column = function(lambda frames: decode_column(decoding, frames), name, struct_type(decoding))(data)
-    return column
+    made = function(lambda frames, _: decode_column(decoding, frames), name, struct_type(decoding))
+    frames = _column(data)
+    return _named(made(frames, _expensive(frames.substr(1, 0))), name, frames)
 
 
 def to_wire(data: ColumnOrName, protocol: str, options: Options = None) -> Column:
@@ -58,8 +59,34 @@ def to_wire(data: ColumnOrName, protocol: str, options: Options = None) -> Colum
     declared = Declared.named(protocol)
     name = f"to_{declared.load().name}"
     encoding = Encoding.of(declared, options, name)
-    column: Column = function(lambda structs: encode_column(encoding, structs), name, "binary")(data)
-    return column
+    made = function(lambda structs, _: encode_column(encoding, structs), name, "binary")
+    structs = _column(data)
+    return _named(made(structs, _expensive(structs.isNull())), name, structs)
+
+
+def _column(data: ColumnOrName) -> Column:
+    from pyspark.sql import functions
+
+    return functions.col(data) if isinstance(data, str) else data
+
+
+def _expensive(cheap: Column) -> Column:
+    """Return a further argument by which Spark knows that the function is expensive.
+
+    Spark pushes a filter on a function's result below it, where the function runs once more, unless there is something
+    expensive in it. It takes regular expressions for that, and Python for cheap. The argument depends on the column, so
+    that it is not folded away, and matches an almost empty text.
+    """
+    return cheap.cast("string").rlike("")
+
+
+def _named(made: Column, name: str, data: Column) -> Column:
+    """Name a column as if it had the one argument."""
+    return made.alias(f"{name}({_shown(data)})")
+
+
+def _shown(data: Column) -> str:
+    return str(data).removeprefix("Column<'").removesuffix("'>")
 
 
 def schema_of_wire(protocol: str, options: Options = None) -> StructType:
@@ -83,8 +110,7 @@ def function(convert: Callable[..., pa.Array], name: str, returns: Any) -> Any:
             return convert(*columns)
 
     run.__name__ = run.__qualname__ = name
-    made: Any = arrow_udf(run, returns)  # type: ignore[call-overload]
-    return made.asNondeterministic()
+    return arrow_udf(run, returns)  # type: ignore[call-overload]
 
 
 def _check_count(convert: Callable[..., pa.Array], name: str, given: int) -> None:
