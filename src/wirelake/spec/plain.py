@@ -100,7 +100,7 @@ def _undissectable(layout: Layout) -> Iterator[str]:
     if any(isinstance(part, n.Size) and _is_new(part.wire) for part in parts):
         yield "such a length"
     for node in layout.nodes:
-        if any(isinstance(code, int) and code > _MOST_CODE for code in node.codes):
+        if any(isinstance(code, int) and _MOST_CODE < code != n.OTHER for code in node.codes):
             yield "codes above 53 bits"
         if any(isinstance(made.how, n.Lookup) for made in node.derived):
             yield "Lookup"
