@@ -36,6 +36,7 @@ def _types_to_choice(made: Layout, wire: Any, between: dict[n.Choice[Any], int])
 
     ``between`` gets the same for what every choice on the way holds.
     """
+    held: list[Any]
     match wire:
         case n.Choice():
             if wire not in between:
