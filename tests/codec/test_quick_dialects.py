@@ -10,7 +10,7 @@ import wirelake
 from wirelake.codec.quick_dialects import QuickDialects
 from wirelake.protocols import load
 from wirelake.protocols.ceda import Publish
-from wirelake.spec.resolve import layout
+from wirelake.spec.resolve import layout, resolve
 
 LAYOUTS = {name: layout(load("ceda"), dialect=name) for name in ("ceda4", "ceda4-ws")}
 
@@ -29,6 +29,17 @@ def test_payloads_come_whole_however_the_stream_is_cut(dialect: str, sizes: list
         found = [p for at in range(0, len(data), cut) for batch in stream.read(data[at : at + cut]) for p in batch]
         assert found == payloads and stream.error is None and stream.pending == 0
         assert stream.reading == (dialect if max(sizes, default=0) > 118 or stream.dialect else "ceda4-ws")
+
+
+def test_a_layout_that_is_made_again_is_the_same() -> None:
+    """A cache may let a layout go; what it then makes for another part of the program is equal, not identical."""
+    data = b"\x82\x7e\xcf\x00\x61\x01a\x1e\x00\xc8\x00" + bytes(200)
+    assert [p for batch in a_stream().read(data) for p in batch]
+    resolve.cache_clear()
+    made = {name: layout(load("ceda"), dialect=name) for name in LAYOUTS}
+    stream = QuickDialects(made, "ceda4-ws", None)
+    assert made["ceda4"] is not LAYOUTS["ceda4"]
+    assert [p for batch in stream.read(data) for p in batch] and stream.dialect == "ceda4"
 
 
 def test_lost_framing_is_an_error_and_ends_the_stream() -> None:

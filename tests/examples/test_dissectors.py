@@ -9,7 +9,16 @@ from random import Random
 import pytest
 
 from tests.examples.test_protocols import NAMES, data_of, frames_of, name_of, vectors
-from tests.spec.test_dissector import Capture, Tshark, by_flow, compare, damaged, flow_of, judge
+from tests.spec.test_dissector import (
+    Capture,
+    Tshark,
+    by_flow,
+    compare,
+    damaged,
+    flow_of,
+    judge,
+    side_options,
+)
 from wirelake import load
 from wirelake.codec.stream import Decoded, StreamDecoder
 from wirelake.errors import SpecError
@@ -52,12 +61,13 @@ def test_streams_are_the_same_however_segments_cut_them(stem: str, tsharks: dict
     rng, protocol = Random(f"{stem} cuts"), load(name_of(stem))
     capture, streams = Capture(), []
     for number, step in enumerate((1, 3, 33, 1000)):
-        frames = [frame for frame in frames_of(protocol, rng, 60) if len(frame) < 40 * step][:8]
+        side = side_options(protocol, number % 2 == 0)
+        frames = [frame for frame in frames_of(protocol, rng, 60, **side) if len(frame) < 40 * step][:8]
         streams.append((b"".join(frames), len(frames)))
         capture.stream(number, streams[-1][0], range(step, len(streams[-1][0]), step), from_client=number % 2 == 0)
     shown = by_flow(tsharks[stem].show(capture))
     for number, (data, count) in enumerate(streams):
-        decoder = StreamDecoder(protocol)
+        decoder = StreamDecoder(protocol, **side_options(protocol, number % 2 == 0))
         events = [*decoder.feed(data), *decoder.finish()]
         frames_shown = shown[capture.flow(number, from_client=number % 2 == 0)]
         assert len(events) == len(frames_shown) == count
@@ -66,7 +76,7 @@ def test_streams_are_the_same_however_segments_cut_them(stem: str, tsharks: dict
             compare(event.message, frame)
 
 
-@pytest.mark.parametrize("stem", ["mqtt", "resp2"])
+@pytest.mark.parametrize("stem", ["modbus_tcp", "mqtt", "resp2"])
 def test_requests_and_replies_name_the_packets_of_each_other(
     stem: str, tmp_path: Path, tsharks: dict[str, Tshark]
 ) -> None:
@@ -104,21 +114,21 @@ def test_after_damage_messages_are_found_where_the_stream_decoder_finds_them(
     rng, protocol = Random(f"{stem} damage"), load(name_of(stem))
     capture, streams = Capture(), []
     for number in range(80):
-        frames = frames_of(protocol, rng, 9)
+        frames = frames_of(protocol, rng, 9, **side_options(protocol, number % 2 == 0))
         frames[2] = damaged(frames[2], rng)
         data = b"".join(frames)
         if len(data) < 1 << 14:
-            capture.stream(number, data)
+            capture.stream(number, data, from_client=number % 2 == 0)
             streams.append((number, data, [len(frame) for frame in frames[-FRAMES_BEHIND:]]))
     shown = by_flow(tsharks[stem].show(capture))
     met: Counter[str] = Counter()
     for number, data, last in streams:
-        decoder = StreamDecoder(protocol)
+        decoder = StreamDecoder(protocol, **side_options(protocol, number % 2 == 0))
         events = [*decoder.feed(data), *decoder.finish()]
         if [event.length for event in events[-FRAMES_BEHIND:]] != last:
             met["no end in sight"] += 1  # what follows is taken for a part of the damaged frame
             continue
-        frames_shown = shown[capture.flow(number)]
+        frames_shown = shown[capture.flow(number, from_client=number % 2 == 0)]
         assert [event.length for event in events] == [frame.length for frame in frames_shown], data.hex()
         for event, frame in zip(events, frames_shown, strict=True):
             if isinstance(event, Decoded):

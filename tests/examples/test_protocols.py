@@ -74,9 +74,11 @@ def test_a_vector_is_read_and_written_as_its_document_says(stem: str, vector: di
     assert encode_frame(layout(protocol), from_json(layout(protocol), json.loads(json.dumps(shown)))) == data
 
 
-def frames_of(protocol: Protocol, rng: Random, count: int) -> list[bytes]:
-    made = layout(protocol)
-    return [random_frame(made, rng.choice(list(made.messages.values())), rng)[1] for _ in range(count)]
+def frames_of(protocol: Protocol, rng: Random, count: int, **side: str) -> list[bytes]:
+    """Random frames; of one side only, if it is given."""
+    made = layout(protocol, **side)
+    nodes = [node for node in made.messages.values() if node.sent_by in ("both", *side.values()) or not side]
+    return [random_frame(made, rng.choice(nodes), rng)[1] for _ in range(count)]
 
 
 @pytest.mark.parametrize("stem", NAMES)

@@ -11,14 +11,21 @@ from tests.examples.test_protocols import name_of
 from tests.needs import require
 from wirelake import load
 from wirelake.generate import Event, generate, write_pcap
+from wirelake.spec.dissector import dissector as make_dissector
 
 BETWEEN, AND = "\x1f", "\x1e"
 
 
-def seen_by_wireshark(capture: Path, dissector: str, port: int, *fields: str) -> list[tuple[list[str], ...]]:
-    """The values of these fields, packet by packet; a packet may hold several messages."""
+def seen_by_wireshark(
+    capture: Path, dissector: str, port: int, *fields: str, only: str = "", script: Path | None = None
+) -> list[tuple[list[str], ...]]:
+    """The values of these fields, packet by packet; a packet may hold several messages.
+
+    ``only``: of packets that this filter finds. ``script`` is a dissector in Lua; else one of Wireshark's own is meant.
+    """
     require("tshark")
-    command = ["tshark", "-r", str(capture), "-d", f"tcp.port=={port},{dissector}", "-Y", dissector, "-T", "fields"]
+    command = ["tshark", *(["-X", f"lua_script:{script}"] if script else []), "-r", str(capture), "-T", "fields"]
+    command += ["-d", f"tcp.port=={port},{dissector}", "-Y", f"{dissector} && {only}" if only else dissector]
     command += ["-E", f"separator={BETWEEN}", "-E", f"aggregator={AND}", "-E", "occurrence=a"]
     for field in fields:
         command += ["-e", field]
@@ -66,6 +73,33 @@ def test_modbus_frames_are_those_that_wireshark_sees(tmp_path: Path) -> None:
     assert sorted(flat(rows, 0)) == sorted(given(events, "transaction"))
     assert sorted(flat(rows, 1)) == sorted(given(events, "unit"))
     assert sorted(flat(rows, 2)) == sorted(len(event.frame) - 6 for event in events)
+
+
+def test_our_modbus_dissector_shows_what_wireshark_shows(tmp_path: Path) -> None:
+    """Packet by packet: which messages there are, from which side, and their main fields."""
+    events, capture = traffic("modbus_tcp", tmp_path / "a.pcap"), tmp_path / "a.pcap"
+    script = tmp_path / "ours.lua"
+    script.write_text(make_dissector(load(name_of("modbus_tcp")), "ours"), "utf-8")
+    known = ("mbtcp.trans_id", "mbtcp.unit_id", "mbtcp.len", "modbus.func_code", "modbus.exception_code")
+    ours = ("ours.transaction", "ours.unit", "ours.length", "ours.function", "ours.exception")
+    theirs = seen_by_wireshark(capture, "mbtcp", 502, "tcp.dstport", *known)
+    shown = seen_by_wireshark(capture, "ours", 502, "tcp.dstport", *ours, "ours.sent_by", script=script)
+    assert len(theirs) == len(shown) and len(flat(theirs, 1)) == len(events)
+    for (port, *rest), (port_shown, *rest_shown, sides) in zip(theirs, shown, strict=True):
+        numbers = [[int(value, 0) for value in cell] for cell in rest]
+        numbers_shown = [[int(value, 0) for value in cell] for cell in rest_shown]
+        numbers_shown[3] = [function & 0x7F for function in numbers_shown[3]]  # an exception has its highest bit
+        assert port == port_shown and numbers == numbers_shown
+        assert set(sides) == {"client" if port == ["502"] else "server"}
+    asked = [("modbus.reference_num", "modbus.bit_cnt", "modbus.word_cnt"), ("ours.address", "ours.count")]
+    theirs = seen_by_wireshark(capture, "mbtcp", 502, *asked[0], only="tcp.dstport == 502")
+    shown = seen_by_wireshark(capture, "ours", 502, *asked[1], only="tcp.dstport == 502", script=script)
+    assert sorted(flat(theirs, 0)) == sorted(flat(shown, 0))
+    assert sorted(flat(theirs, 1) + flat(theirs, 2)) == sorted(flat(shown, 1))
+    theirs = seen_by_wireshark(capture, "mbtcp", 502, "frame.number", "modbus.request_frame")
+    shown = seen_by_wireshark(capture, "ours", 502, "frame.number", "ours.request_in", script=script)
+    linked = [row for row in theirs if row[1]]
+    assert linked and all(row in shown for row in linked)  # it links only replies of the unit that was asked
 
 
 def test_hpfeeds_frames_are_those_that_wireshark_sees(tmp_path: Path) -> None:

@@ -378,17 +378,28 @@ def outcome(protocol: n.Protocol, frame: bytes, options: dict[str, Any]) -> Any:
     return event.message if isinstance(event, Decoded) else event.error
 
 
+def side_options(protocol: n.Protocol, from_client: bool) -> dict[str, Any]:
+    """Which side sends, where a code is another message on each side."""
+    return {n.SIDE: "client" if from_client else "server"} if n.SIDE in protocol.options else {}
+
+
 def judge(protocol: n.Protocol, frames: list[bytes], options: dict[str, Any], tshark: Tshark) -> dict[str, int]:
-    """Each frame on a connection of its own, against the record codec; which messages and rules were met how often."""
+    """Each frame on a connection of its own, against the record codec; which messages and rules were met how often.
+
+    Where codes depend on the side, each side sends every frame.
+    """
     capture = Capture()
-    for number, frame in enumerate(frames):
-        capture.stream(number, frame)
+    sent = [(frame, True) for frame in frames]
+    if n.SIDE in protocol.options:
+        sent += [(frame, False) for frame in frames]
+    for number, (frame, from_client) in enumerate(sent):
+        capture.stream(number, frame, from_client=from_client)
     found = by_flow(tshark.show(capture, **options))
     met: dict[str, int] = {}
-    for number, frame in enumerate(frames):
-        result = outcome(protocol, frame, options)
-        first = found.get(capture.flow(number), [None])[0]
-        where = f"{frame.hex()} with {options}: {result}"
+    for number, (frame, from_client) in enumerate(sent):
+        result = outcome(protocol, frame, options | side_options(protocol, from_client))
+        first = found.get(capture.flow(number, from_client=from_client), [None])[0]
+        where = f"{frame.hex()} with {options}, {from_client=}: {result}"
         if not isinstance(result, DecodeError):
             assert first is not None, where
             compare(result, first)

@@ -10,13 +10,14 @@ import pytest
 
 from tests.codec.declarations import made
 from tests.codec.exact_declarations import exact_protocol, lines_protocol
-from tests.spec.test_dissector import Tshark, damaged, judge, some_frames
+from tests.spec.test_dissector import PORT, Capture, Tshark, damaged, judge, some_frames
 from wirelake.spec import (
     Code,
     Ends,
     Frame,
     Message,
     Protocol,
+    Size,
     Struct,
     Tagged,
     When,
@@ -128,3 +129,55 @@ def test_every_sum_is_computed_as_the_record_codec_does(kind: Any, tmp_path: Pat
     protocol = declare(Protocol(f"sum_{kind}", f"Sums {kind}", ENDING, (summed,)))
     met = judge(protocol, frames_for(protocol, Random(kind)), {}, Tshark(tmp_path, protocol))
     assert {"summed", "checksum", "incomplete"} <= met.keys()
+
+
+# --- codes that are another message on each side
+
+
+class Ask(Message, code=1, kind="request", answer=1, sent_by="client"):
+    """The client asks."""
+
+    number: int = field(be.u16, "ties request and reply", role="correlation")
+
+
+class Tell(Message, code=1, kind="response", sent_by="server"):
+    """The server replies, with the same code."""
+
+    number: int = field(be.u16, "ties request and reply", role="correlation")
+    name: str = field(text(u8), "what was asked for")
+
+
+class Note(Message, code=0x1_0000_0002):
+    """Either side says something, with a code that takes more than 32 bits."""
+
+    said: str = field(text(u8), "what")
+
+
+SIDES = Frame((Size("length", be.u16, counts="after", least=8), Code("kind", be.u64)))
+OTHER_PORT = 31_313
+"""A port that no dissector of Wireshark listens on."""
+SIDED = declare(Protocol("sided", "A code for each side", SIDES, (Ask, Tell, Note)))
+
+
+def test_a_code_is_the_message_of_the_side_that_sends(tmp_path: Path) -> None:
+    met = judge(SIDED, frames_for(SIDED, Random(4), 100), {}, Tshark(tmp_path, SIDED))
+    assert {"ask", "tell", "note", "incomplete", "leftover_bytes", "unknown_code"} <= met.keys()
+
+
+def test_the_side_follows_from_the_port_else_from_who_sends_first_unless_it_is_a_preference(tmp_path: Path) -> None:
+    asks = bytes.fromhex("000a 0000000000000001 0007")
+    tells = bytes.fromhex("000d 0000000000000001 0007 02 6f6b")
+    tshark, capture = Tshark(tmp_path, SIDED), Capture()
+    for connection, port in enumerate((PORT, OTHER_PORT)):
+        for frame, from_client in ((asks, True), (tells, False)):
+            capture.segment(connection, frame * 2, from_client=from_client, port=port)
+
+    def kinds(port: int | None, **preferences: Any) -> list[tuple[str, bool]]:
+        shown = tshark.show(capture, port=port, **preferences)
+        return [(frame.one("sided.sent_by"), frame.fault is None) for frame in shown]
+
+    both = [("client", True)] * 2 + [("server", True)] * 2
+    assert kinds(PORT) == both
+    assert kinds(PORT, ports=str(OTHER_PORT)) == both * 2
+    assert kinds(None, any_port=True) == both * 2
+    assert kinds(PORT, sent_by="server") == [("server", False)] + [("server", True)] * 2

@@ -148,7 +148,7 @@ class QuickDialects:
                     self._need = self._least(data, at, end)
                     return None, at
                 if verdict.layout is not None:
-                    self.prove(next(name for name, layout in self._layouts.items() if layout is verdict.layout))
+                    self.prove(next(name for name, layout in self._layouts.items() if layout == verdict.layout))
                     layout = verdict.layout
             header = read_header(layout, data, at, end)
         except Incomplete as error:

@@ -69,6 +69,8 @@ class _Writer:
         self.links = Links(self.protocol, self.wires, self.choices)
         frame = self._frame(self.protocol.frame)
         messages = [self._message(cls) for cls in self.protocol.messages]
+        if n.SIDE in self.protocol.options:
+            self.choices.used.add(n.SIDE)
         options = [self._option(name) for name in self.protocol.options if name in self.choices.used]
         title = self.protocol.title or self.protocol.name
         tables = [
@@ -121,7 +123,7 @@ class _Writer:
         values = option.values or CHARSETS
         is_bool = all(isinstance(value, bool) for value in values)
         if option.auto:
-            self.tables.features.add("auto")
+            self.tables.features.add("sides" if name == n.SIDE else "auto")
             self.tables.claim(Place("", name, option.doc), Shape("string"))
         return {
             "name": name,
@@ -142,7 +144,8 @@ class _Writer:
         place = Place(about["name"], "")
         declared = [f for f in cls.__wire_fields__ if not self.choices.rules_out(f.only)]
         table = {
-            "code": about["code"],
+            "code": code_on_wire(cls),
+            "only": self._only_side(cls),
             "name": about["name"],
             "word": about["word"] or None,
             "address": role_path(cls, "address"),
@@ -156,6 +159,12 @@ class _Writer:
             "derived": self.wires.derived(cls, place, self.header_fields) or None,
         }
         return f"    {comment(cls.__doc__ or '')}\n    {literal(table, 1)},"
+
+    def _only_side(self, cls: Any) -> dict[str, Any] | None:
+        """Return which side sends a message, if the other side's message of this code is another one."""
+        code = code_on_wire(cls)
+        twins = [other for other in self.protocol.messages if other is not cls and code_on_wire(other) == code]
+        return {"option": n.SIDE, "is": cls.__message__["sent_by"]} if twins else None
 
     def _fields(self, declared: list[n.Field], place: Place) -> list[dict[str, Any]]:
         """Return the rows of a message, with those that travel in the header first."""
@@ -228,7 +237,10 @@ class _Writer:
 
     def _code(self, part: n.Code) -> dict[str, Any]:
         wire = part.wire
-        names = {cls.__message__["code"]: cls.__message__["name"] for cls in self.protocol.messages}
+        names: dict[int, str] = {}
+        for cls in self.protocol.messages:
+            code, name = code_on_wire(cls), cls.__message__["name"]
+            names[code] = f"{names[code]} or {name}" if code in names else name
         whole = wire.wire if isinstance(wire, n.Bits) else wire
         base = "HEX" if whole.size == 1 and not whole.signed else ""
         labels = self.tables.names(n.Labels("messages", names), whole)
@@ -269,6 +281,12 @@ class _Writer:
         self._shown("words", line.code, Shape("string"), "the first word of the line")
         words = self.choices.members(line, "window", "fewest", "most", "code", "code_rule", "fold")
         return {"kind": "line", "separator": line.separator, "stop": line.end, **words}
+
+
+def code_on_wire(cls: Any) -> int:
+    """Return the code of a message; of one that has none, the number that stands for it."""
+    about = cls.__message__
+    return int(about["codes"][0] if about["codes"] else about["code"])
 
 
 def _section(title: str, *lines: str) -> list[str]:

@@ -90,8 +90,6 @@ def undissectable(layout: Layout) -> str:
 
 
 def _undissectable(layout: Layout) -> Iterator[str]:
-    if n.SIDE in layout.protocol.options:
-        yield "codes that depend on the side"
     if layout.others or n.OTHER in layout.by_code or layout.beginnings:
         yield beyond(layout)
     parts = layout.frame.parts
@@ -102,8 +100,8 @@ def _undissectable(layout: Layout) -> Iterator[str]:
     if any(isinstance(part, n.Size) and _is_new(part.wire) for part in parts):
         yield "such a length"
     for node in layout.nodes:
-        if node.code not in node.codes and not node.word:
-            yield "codes above 31 bits"
+        if any(isinstance(code, int) and code > _MOST_CODE for code in node.codes):
+            yield "codes above 53 bits"
         if any(isinstance(made.how, n.Lookup) for made in node.derived):
             yield "Lookup"
         if any(isinstance(field.wire, n.Length) for field in node.fields):
@@ -112,6 +110,8 @@ def _undissectable(layout: Layout) -> Iterator[str]:
         yield from (_NEW for field in node.fields if _holds_new(layout, field.wire))
 
 
+_MOST_CODE = 1 << 53
+"""Numbers in Lua are of double precision."""
 _NEW = "a number of such a kind"
 _NEWER = (
     "since= of a length",

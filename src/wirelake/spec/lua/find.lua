@@ -121,7 +121,7 @@ end
 
 local proved = {}
 --@ end
---@ when auto links
+--@ when auto links sides
 
 local stream_number = Field.new("tcp.stream")
 
@@ -134,9 +134,34 @@ local function connection(pinfo)
     return table.concat(ends, " ")
 end
 --@ end
+--@ when links sides
+
+local dialled = {}
+
+-- Which way a message goes: by the port whose streams are read, else the side that sends first is the client.
+local function direction(pinfo)
+    local source, target = pinfo.src_port, pinfo.dst_port
+    if source ~= target and target == pinfo.match_uint then return "to_server" end
+    if source ~= target and source == pinfo.match_uint then return "to_client" end
+    local client = tostring(pinfo.src) .. ":" .. source
+    local number = connection(pinfo)
+    dialled[number] = dialled[number] or client
+    return dialled[number] == client and "to_server" or "to_client"
+end
+--@ end
+--@ when sides
+
+-- The reading for the side that sends: the client's is the first.
+local function reading_of_side(pinfo)
+    return readings()[direction(pinfo) == "to_server" and 1 or 2]
+end
+--@ end
 
 -- The reading for the frame at `at`; or nothing, and how many bytes are missing before it is known.
 local function reading(tvb, pinfo, at, stop)
+--@ when sides
+    if #readings() > 1 then return reading_of_side(pinfo) end
+--@ end
 --@ when auto
     if #readings() > 1 then
         local known = proved[connection(pinfo)]
@@ -150,6 +175,9 @@ end
 
 -- The readings that the frames of a connection may have.
 local function choices_of(pinfo)
+--@ when sides
+    if #readings() > 1 then return { reading_of_side(pinfo) } end
+--@ end
 --@ when auto
     local known = proved[connection(pinfo)]
     if known then return { known } end

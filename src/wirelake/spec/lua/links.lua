@@ -4,18 +4,7 @@
 
 -- Filled while packets are read for the first time, in order; later, packets are shown in any order. Requests that find
 -- their replies by order wait in a list, others under what they have in common with their replies.
-local requests, partners, dialled = {}, {}, {}
-
--- Which way a message goes: by the port whose streams are read, else the side that sends first is the client.
-local function direction(pinfo)
-    local source, target = pinfo.src_port, pinfo.dst_port
-    if source ~= target and target == pinfo.match_uint then return "to_server" end
-    if source ~= target and source == pinfo.match_uint then return "to_client" end
-    local client = tostring(pinfo.src) .. ":" .. source
-    local number = connection(pinfo)
-    dialled[number] = dialled[number] or client
-    return dialled[number] == client and "to_server" or "to_client"
-end
+local requests, partners = {}, {}
 
 -- What a message does in exchanges, if anything: the last step whose conditions hold.
 local function step_of(c, pinfo)

@@ -187,7 +187,10 @@ function proto.init()
     proved = {}
 --@ end
 --@ when links
-    requests, partners, dialled = {}, {}, {}
+    requests, partners = {}, {}
+--@ end
+--@ when links sides
+    dialled = {}
 --@ end
 end
 
