@@ -290,4 +290,4 @@ def test_writing_a_stream_says_what_to_use_instead(spark: SparkSession, tmp_path
     rates = spark.readStream.format("rate").load().writeStream.format("casual")
     query = rates.option("checkpointLocation", str(tmp_path / "checkpoint")).start(str(tmp_path / "out"))
     with pytest.raises(StreamingQueryException, match="only reads: to_casual in wirelake"):
-        query.awaitTermination(60)
+        query.awaitTermination()
