@@ -61,6 +61,28 @@ def _together(node: MessageNode, when: n.Condition) -> tuple[str, ...]:
     return tuple(field.name for field in node.fields if field.when == when)
 
 
+@lru_cache(maxsize=1024)
+def _payload_fields(node: MessageNode, layout: Layout) -> tuple[tuple[n.Field, bool], ...]:
+    """Return the fields behind the header, each with whether it is part of the record."""
+    in_frame = kept_fields(layout)
+    return tuple(
+        (field, not isinstance(field.wire, n.WireOnly | n.Length))
+        for field in node.fields
+        if not (field.view_of or field.name in in_frame or isinstance(field.wire, n.Word))
+    )
+
+
+@lru_cache(maxsize=1024)
+def _struct_fields(cls: Any, layout: Layout) -> tuple[tuple[n.Field, bool, bool], ...]:
+    """Return the fields of a structure, each with whether its own value is written, and whether it always is."""
+    found = []
+    for field in struct_fields(cls, layout):
+        is_behind = isinstance(field.wire, n.Length) and isinstance(field.when, n.Unless)
+        is_own = is_behind or not isinstance(field.wire, n.WireOnly | n.Length)
+        found.append((field, is_own, is_own and field.when is None))
+    return tuple(found)
+
+
 class _Writer:
     def __init__(self, layout: Layout, node: MessageNode, message: Any) -> None:
         self.layout = layout
@@ -157,12 +179,15 @@ class _Writer:
 
     def _tail(self) -> bytes:
         """Return what stands behind the payload."""
-        ends = {n.Trailer: "value", n.Until: "end"}
-        return b"".join(getattr(part, ends[type(part)]) for part in self.layout.frame.parts if type(part) in ends)
+        tail = b""
+        for part in self.layout.ends:
+            if not isinstance(part, n.Ends):
+                tail += part.value if isinstance(part, n.Trailer) else part.end
+        return tail
 
     def _check_end(self, payload: bytes) -> None:
         """Refuse a payload that holds, or overlaps, the bytes that end the frame, or is too long."""
-        for part in self.layout.frame.parts:
+        for part in self.layout.ends:
             if isinstance(part, n.Ends) and self.layout.size_before() + len(payload) > part.most:
                 raise EncodeError(f"more than {part.most} bytes", rule=part.rule, path=part.name)
             if isinstance(part, n.Until):
@@ -289,20 +314,14 @@ class _Writer:
         return (line.separator.decode() in text and not wire.all) or (line.skip and not text)
 
     def _payload(self) -> bytes:
-        in_frame = kept_fields(self.layout)
         has_head = any(isinstance(p, n.Head) for p in self.layout.frame.parts)
         begun: dict[str, int] = {}
         apart: dict[str, tuple[int, n.Length]] = {}
         left_out = ""
-        for field in self.node.fields:
-            if field.view_of or field.name in in_frame or isinstance(field.wire, n.Word):
-                continue
+        for field, in_record in _payload_fields(self.node, self.layout):
             begun[field.name] = len(self.out)
-            if isinstance(field.wire, n.WireOnly):
-                self._wire_only(field.wire, begun)
-                continue
-            if isinstance(field.wire, n.Length):
-                self._reserve(field, field.wire, apart)
+            if not in_record:
+                self._not_in_record(field, begun, apart)
                 continue
             value = getattr(self.message, field.name)
             self.where = field.key
@@ -322,6 +341,12 @@ class _Writer:
         if has_head and self.head_end is None:
             self.head_end = len(self.out)
         return bytes(self.out)
+
+    def _not_in_record(self, field: n.Field, begun: dict[str, int], apart: dict[str, tuple[int, n.Length]]) -> None:
+        if isinstance(field.wire, n.Length):
+            self._reserve(field, field.wire, apart)
+        else:
+            self._wire_only(field.wire, begun)
 
     def _wire_only(self, wire: n.WireOnly, begun: dict[str, int]) -> None:
         if isinstance(wire, n.Constant):
@@ -421,16 +446,16 @@ class _Writer:
                 else:
                     self.out += self._number(length, len(written), path)
                 self.out += written
-            case n.Choice():
-                self._choice(wire, value, path)
-            case n.Many(count=count, null=int() as null) if value is None:
-                self.out += self._number(count, null, path)
             case n.Many(element=element, count=count):
+                if value is None and wire.null is not None:
+                    self.out += self._number(count, wire.null, path)
+                    return
                 if isinstance(count, n.Int | n.Varint | n.Digits):
                     self.out += self._number(count, len(value), path)
                 elif isinstance(count, int) and count != len(value):
                     raise EncodeError(f"{count} elements are needed, {len(value)} given", rule="count_fits", path=path)
-                self._check_referred(count, len(value), path)
+                else:
+                    self._check_referred(count, len(value), path)
                 if wire.until is not None:
                     self._check_until(wire.until, value, path)
                 starts = []
@@ -443,6 +468,8 @@ class _Writer:
                 self.out += cells_writer(wire)(value, path)
             case n.Tags():
                 self._tags(wire, value, path)
+            case n.Choice():
+                self._choice(wire, value, path)
             case _:
                 raise AssertionError(f"{wire!r} is not a wire node")
 
@@ -475,7 +502,6 @@ class _Writer:
 
     def _struct(self, cls: Any, value: Any, path: str) -> None:
         prefix = f"{path}." if path else ""
-        fields = struct_fields(cls, self.layout)
         for limit in cls.__sum_limits__:
             total = sum(len(getattr(value, name)) for name in limit.fields)
             if total > limit.most:
@@ -483,33 +509,33 @@ class _Writer:
         outer, self.record = self.record, value
         begun: dict[str, int] = {}
         apart: dict[str, tuple[int, n.Length]] = {}
-        for field in fields:
+        for field, is_own, is_always in _struct_fields(cls, self.layout):
             begun[field.name] = len(self.out)
-            if isinstance(field.wire, n.WireOnly):
-                self._wire_only(field.wire, begun)
-                continue
-            if isinstance(field.wire, n.Length) and not isinstance(field.when, n.Unless):
-                self._reserve(field, field.wire, apart)
-                continue
-            if isinstance(field.when, When) and not self._asked(value, field, field.when, prefix + field.key):
-                continue
-            if isinstance(field.when, n.Unless) and getattr(value, field.when.field) in field.when.values:
-                if not isinstance(field.wire, n.Length) and getattr(value, field.name) != field.default:
-                    where = prefix + field.key
-                    raise EncodeError("must be empty in a null value", rule="field_not_allowed", path=where)
-                continue
-            if isinstance(field.wire, n.Length):
-                size = len(getattr(value, field.wire.of))
-                self.out += self._int_bytes(field.wire.wire, size, prefix + field.key)
-            elif (
-                field.when is None
-                or not isinstance(field.when, n.IfLeft | n.With)
-                or getattr(value, field.name) is not None
-            ):
+            if is_always:
                 self._write(field.wire, getattr(value, field.name), prefix + field.key)
+            elif not is_own:
+                self._not_in_record(field, begun, apart)
+                continue
+            elif not self._conditional(field, value, prefix + field.key):
+                continue
             if apart:
                 self._fill(field, getattr(value, field.name, None), begun, apart)
         self.record = outer
+
+    def _conditional(self, field: n.Field, value: Any, path: str) -> bool:
+        """Write a field of a structure that has a condition; return false if that forbids it."""
+        if isinstance(field.when, n.Unless) and getattr(value, field.when.field) in field.when.values:
+            if not isinstance(field.wire, n.Length) and getattr(value, field.name) != field.default:
+                raise EncodeError("must be empty in a null value", rule="field_not_allowed", path=path)
+            return False
+        if isinstance(field.wire, n.Length):
+            self.out += self._int_bytes(field.wire.wire, len(getattr(value, field.wire.of)), path)
+            return True
+        if isinstance(field.when, When) and not self._asked(value, field, field.when, path):
+            return False
+        if not isinstance(field.when, n.IfLeft | n.With) or getattr(value, field.name) is not None:
+            self._write(field.wire, getattr(value, field.name), path)
+        return True
 
     def _int_bytes(self, wire: n.Int, value: Any, path: str) -> bytes:
         if isinstance(value, bool) or not isinstance(value, int):
@@ -555,15 +581,16 @@ class _Writer:
             raw += wire.length
         elif isinstance(wire.length, n.Int | n.Varint | n.Digits):
             self.out += self._number(wire.length, len(raw), path)
-        elif not self._check_referred(wire.length, len(raw), path) and self._is_inside(wire, raw):
-            raise EncodeError(f"{wire.end!r} ends it, and is inside", rule="terminator", path=path)
+        elif wire.length is not None:
+            self._check_end_inside(wire, raw, path)
         self.out += raw + wire.end
 
-    def _is_inside(self, wire: n.Run[Any], raw: bytes) -> bool:
-        """Return whether the bytes that end a value are in it too, where nothing else says where it ends."""
-        by = n.By.of(wire.length)
-        searched = by is not None and bool(wire.end) and not self._is_apart(wire.length)
-        return searched and (raw + wire.end).find(wire.end) != len(raw)
+    def _check_end_inside(self, wire: n.Run[Any], raw: bytes, path: str) -> None:
+        """Refuse a length that an earlier field contradicts; without one, a value that holds what ends it."""
+        is_said = self._check_referred(wire.length, len(raw), path)
+        is_searched = not is_said and bool(wire.end) and not self._is_apart(wire.length)
+        if is_searched and (raw + wire.end).find(wire.end) != len(raw):
+            raise EncodeError(f"{wire.end!r} ends it, and is inside", rule="terminator", path=path)
 
     def _is_apart(self, length: Any) -> bool:
         """Return whether a length is one that is written apart."""

@@ -109,10 +109,9 @@ def find_end(layout: Layout, part: n.Ends, data: Any, start: int, stop: int, hea
         header.code_at = at
         reader.code = node.code
         reader.lookups = node.lookups
-        in_frame = kept_fields(layout)
         kept = {name: place for name, place in (header.kept or {}).items() if name in node.names}
         values = {name: reader._kept(node.field(name), start + place) for name, place in kept.items()}
-        reader._fields(tuple(f for f in node.fields if f.name not in in_frame), values, "")
+        reader._fields(_payload_steps(node, layout).each, values, "")
     except Truncated as error:
         available = stop - start
         if stop >= limit:
@@ -185,12 +184,12 @@ class Reader:
                 values[name] = self._kept(node.field(name), at)
         if header.mask_at is not None:
             values[_mask_name(self.layout)] = frame[header.mask_at : header.mask_at + 4]
-        in_frame = kept_fields(self.layout)
-        self._fields(tuple(f for f in node.fields if f.name not in in_frame), values, "")
+        steps = _payload_steps(node, self.layout)
+        self._fields(steps.each, values, "")
         self._no_more_words()
         notes = self._finish(node)
-        if node.lengths:
-            values = without_lengths(node.fields, values)
+        for name in steps.lengths:
+            values.pop(name, None)
         message = node.cls(**values, wire_length=header.length, notes=notes, layout=self.whole)
         return self._views(node, message)
 
@@ -245,26 +244,22 @@ class Reader:
             return (node.padding.note,)
         raise self.bad(f"{len(left)} bytes are left behind the last field", "leftover_bytes")
 
-    def _fields(self, fields: tuple[n.Field, ...], values: dict[str, Any], prefix: str) -> None:
+    def _fields(self, steps: tuple[_Step, ...], values: dict[str, Any], prefix: str) -> None:
         outer, self.scope = self.scope, values
         begun, self.begun = self.begun, {_BEGIN: self.at}
-        for field, spare in zip(fields, spare_bytes(fields), strict=True):
-            if field.view_of or field.name in values:
+        for name, key, wire, when, spare in steps:
+            if name in values or (when is not None and not self._present(when, values)):
                 continue
-            if not self._present(field.when, values):
-                continue
-            self.begun[field.name] = self.at
+            self.begun[name] = self.at
             self.end -= spare
-            value = self._value(field.wire, prefix + field.key)
+            value = self._value(wire, prefix + key)
             self.end += spare
             if value is not UNSET:
-                values[field.name] = value
+                values[name] = value
         self.scope, self.begun = outer, begun
 
-    def _present(self, when: n.Condition | None, values: dict[str, Any]) -> bool:
+    def _present(self, when: n.Condition, values: dict[str, Any]) -> bool:
         match when:
-            case None:
-                return True
             case n.Unless(field=name, values=excluded):
                 return values[name] not in excluded
             case n.HeadReaches(size=size):
@@ -281,18 +276,21 @@ class Reader:
 
     def _struct(self, cls: Any, path: str) -> Any:
         values: dict[str, Any] = {}
-        fields = struct_fields(cls, self.layout)
-        self._limits(cls, fields, values, path)
-        self._fields(fields, values, f"{path}." if path else "")
-        return cls(**without_lengths(fields, values))
+        steps = _struct_steps(cls, self.layout)
+        if cls.__sum_limits__:
+            self._limits(cls, steps, values, path)
+        self._fields(steps.each, values, f"{path}." if path else "")
+        for name in steps.lengths:
+            values.pop(name, None)
+        return cls(**values)
 
-    def _limits(self, cls: Any, fields: tuple[n.Field, ...], values: dict[str, Any], path: str) -> None:
+    def _limits(self, cls: Any, steps: _Steps, values: dict[str, Any], path: str) -> None:
         """Reads up to and including the lengths that a sum limit binds, then applies it."""
         for limit in cls.__sum_limits__:
-            lengths = [f for f in fields if isinstance(f.wire, n.Length) and f.wire.of in limit.fields]
-            before = fields[: fields.index(lengths[-1]) + 1]
-            self._fields(before, values, f"{path}." if path else "")
-            total = sum(values.get(f.name, 0) for f in lengths)
+            wires = [wire for _, _, wire, _, _ in steps.each]
+            bound = [i for i, wire in enumerate(wires) if isinstance(wire, n.Length) and wire.of in limit.fields]
+            self._fields(steps.each[: bound[-1] + 1], values, f"{path}." if path else "")
+            total = sum(values.get(steps.each[i][0], 0) for i in bound)
             if total > limit.most:
                 names = " and ".join(limit.fields)
                 detail = f"{names} together have {total} bytes, at most {limit.most} are allowed"
@@ -322,10 +320,6 @@ class Reader:
                 return self._checksum(wire, path)
             case n.Sized():
                 return self._sized(wire, path)
-            case n.Choice():
-                return self._choice(wire, path)
-            case n.Align(size=size):
-                return self._align(size, path)
             case n.Length(wire=inner, since=since):
                 begin = self.begun[since] if since else 0
                 number = self._size(inner, path, "")
@@ -342,15 +336,19 @@ class Reader:
                 return self._word(wire, path)
             case n.Body():
                 return self._body(wire, path)
+            case n.Choice():
+                return self._choice(wire, path)
+            case n.Align(size=size):
+                return self._align(size, path)
             case _:
                 raise AssertionError(f"{wire!r} is not a wire node")
 
     def _take(self, size: int, path: str, rule: str) -> bytes:
         if size > self.end - self.at:
             raise self._too_short(f"{size} bytes are needed", size, rule, path, self.at)
-        raw = bytes(self.data[self.at : self.at + size])
+        raw = self.data[self.at : self.at + size]
         self.at += size
-        return raw
+        return bytes(raw) if self.is_open else raw
 
     def _int(self, wire: n.Int, path: str, what: str = "") -> int:
         at = self.at
@@ -516,7 +514,9 @@ class Reader:
         start = self.at
         if wire.end:
             self._check_behind(wire.end, start + size, path)
-        raw = bytes(self.data[start : start + size])
+        raw = self.data[start : start + size]
+        if self.is_open:
+            raw = bytes(raw)
         self.at += size + behind
         return self._content(wire, raw, start, path, rules)
 
@@ -530,6 +530,8 @@ class Reader:
             raise self._too_short(f"{end!r} is needed behind it", at + len(end) - self.at, "terminator", path, at)
 
     def _run_length(self, wire: n.Run[Any], path: str) -> int:
+        if isinstance(wire.length, n.Int):
+            return self._size(wire.length, path, "length", wire.null)
         if wire.length is None:
             return self.end - self.at
         if isinstance(wire.length, bytes):
@@ -592,7 +594,7 @@ class Reader:
         if isinstance(wire.count, bytes):
             return self._until(wire.element, wire.count, path)
         at = self.at
-        by = n.By.of(wire.count)
+        by = None if isinstance(wire.count, n.Int) else n.By.of(wire.count)
         if by is not None:
             count = self._referred(by, path)
             if count is None:
@@ -882,12 +884,36 @@ class _Until(int):
     """A length that is known as the place where it ends."""
 
 
-def without_lengths(fields: tuple[n.Field, ...], values: dict[str, Any]) -> dict[str, Any]:
-    """Return the values that are part of a record."""
-    for field in fields:
-        if isinstance(field.wire, n.Length):
-            values.pop(field.name, None)
-    return values
+_Step = tuple[str, str, Any, n.Condition | None, int]
+"""A field as it is read: its name, its key, its wire, its condition, and how many bytes what follows it needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    """What is read one after the other. ``lengths`` are the fields that are no part of the record."""
+
+    each: tuple[_Step, ...]
+    lengths: tuple[str, ...]
+
+
+@lru_cache(maxsize=1024)
+def _payload_steps(node: MessageNode, layout: Layout) -> _Steps:
+    in_frame = kept_fields(layout)
+    return _steps(tuple(f for f in node.fields if f.name not in in_frame))
+
+
+@lru_cache(maxsize=1024)
+def _struct_steps(cls: Any, layout: Layout) -> _Steps:
+    return _steps(struct_fields(cls, layout))
+
+
+def _steps(fields: tuple[n.Field, ...]) -> _Steps:
+    each = tuple(
+        (field.name, field.key, field.wire, field.when, spare)
+        for field, spare in zip(fields, spare_bytes(fields), strict=True)
+        if not field.view_of
+    )
+    return _Steps(each, tuple(field.name for field in fields if isinstance(field.wire, n.Length)))
 
 
 def _strict(raw: bytes, wire: n.Run[Any], rules: str) -> str:

@@ -57,11 +57,6 @@ class MessageNode:
         return frozenset(self._by_name)
 
     @cached_property
-    def lengths(self) -> frozenset[str]:
-        """Fields that are lengths of others."""
-        return frozenset(f.name for f in self.fields if isinstance(f.wire, n.Length))
-
-    @cached_property
     def lookups(self) -> Mapping[str, n.Lookup]:
         """What the message looks up in its lists, by name."""
         return {made.name: made.how for made in self.derived if isinstance(made.how, n.Lookup)}
@@ -142,6 +137,11 @@ class Layout:
         """Whether a message takes the codes that no other one has."""
         return n.OTHER in self.by_code
 
+    @cached_property
+    def ends(self) -> tuple[n.Trailer | n.Until | n.Ends, ...]:
+        """The parts of the frame that are at, or decide about, its end."""
+        return tuple(part for part in self.frame.parts if isinstance(part, n.Trailer | n.Until | n.Ends))
+
     def other(self, code: Any) -> MessageNode | None:
         """Return the message with this code on the wire, or the one that takes what no other does."""
         found = self.by_code.get(code)
@@ -174,6 +174,8 @@ class Layout:
 def size_of(wire: Any) -> int:
     """Return the bytes of a value of fixed size; of bits, those that they are the end of."""
     match wire:
+        case n.Int(size=size) | n.Fixed(size=size):
+            return int(size)
         case n.Bits(wire=whole, shift=shift):
             return 0 if shift else whole.size
         case n.Bool():
