@@ -245,3 +245,49 @@ def test_a_column_that_must_not_be_null_but_is(spark: SparkSession, tmp_path: Pa
             assert "name is NOT NULL there, but null in rows" in failure(df)
         else:
             assert [row.message for row in df.collect()] == ["service_call_request"]
+
+
+# --- what the formats do not do
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "create table calls using {name} options (path '{path}')",
+        "create table calls using {name} location '{path}'",
+        "create table calls using {name}",
+    ],
+)
+@pytest.mark.parametrize("name", ["casual", "wire"])
+def test_a_format_of_a_table_says_what_to_use_instead(
+    spark: SparkSession, mixed: Path, name: str, statement: str
+) -> None:
+    from pyspark.errors import AnalysisException
+
+    with pytest.raises(AnalysisException) as caught:
+        spark.sql(statement.format(name=name, path=mixed))
+    said = str(caught.value).splitlines()[0]
+    assert f"{name} cannot be the format of a table: use CREATE TEMPORARY VIEW name USING {name} OPTIONS" in said
+    assert not spark.catalog.tableExists("calls")
+    spark.sql(f'create or replace temporary view captured using {name} options (path "{mixed}")')
+    assert spark.table("captured").count() > 0
+
+
+def test_writing_says_what_to_use_instead(spark: SparkSession, tmp_path: Path) -> None:
+    from pyspark.errors import AnalysisException
+
+    df = spark.sql("select 1 as x")
+    for name in ("casual", "wire"):
+        for mode in ("append", "overwrite"):
+            with pytest.raises(AnalysisException) as caught:
+                df.write.format(name).mode(mode).save(str(tmp_path / "out"))
+            assert f'format("{name}") only reads: to_{name} in wirelake.spark' in str(caught.value).splitlines()[0]
+
+
+def test_writing_a_stream_says_what_to_use_instead(spark: SparkSession, tmp_path: Path) -> None:
+    from pyspark.errors import StreamingQueryException
+
+    rates = spark.readStream.format("rate").load().writeStream.format("casual")
+    query = rates.option("checkpointLocation", str(tmp_path / "checkpoint")).start(str(tmp_path / "out"))
+    with pytest.raises(StreamingQueryException, match="only reads: to_casual in wirelake"):
+        query.awaitTermination()

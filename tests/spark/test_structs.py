@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from tests.spark.frames import PROTOCOLS, frames_of, options_of
-from wirelake import decode
+from wirelake import decode, encode
+from wirelake.codec.encoder import encode_frame
 from wirelake.columnar import decode_frames
-from wirelake.errors import DecodeError
+from wirelake.columnar.row_to_message import message_of
+from wirelake.errors import DecodeError, EncodeError
+from wirelake.generate.values import random_message
 from wirelake.ingest.declared import Declared
 from wirelake.spark import functions as f
 from wirelake.spark.options import Decoding, Encoding
 from wirelake.spark.schema import in_arrow
 from wirelake.spark.structs import decode_column, encode_column, spread
+from wirelake.spec.nodes import Protocol
+from wirelake.spec.resolve import candidates, layout
 
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+OWN = [f"{EXAMPLES / name}:PROTOCOL" for name in ("bulletin.py", "orders.py", "packed.py")]
 SCHEMA_OF = {name: getattr(f, f"schema_of_{name}") for name in PROTOCOLS}
 
 
@@ -70,3 +83,122 @@ def test_without_that_column_it_is_null() -> None:
 def test_rows_are_spread_to_their_places() -> None:
     assert spread(np.array([2, 0]), 4).to_pylist() == [1, None, 0, None]
     assert spread(np.array([], np.int64), 2).to_pylist() == [None, None]
+
+
+# --- rows of one message together, against one row at a time
+
+
+@pytest.mark.parametrize("name", [*PROTOCOLS, *OWN])
+def test_rows_are_encoded_as_they_are_one_by_one(name: str) -> None:
+    declared = Declared.named(name)
+    protocol = declared.load()
+    structs = generated(declared)
+    expected = list(one_by_one(protocol, structs))
+    frames = encode_column(Encoding.of(declared, None, name), structs).to_pylist()
+    assert frames == expected
+    assert sum(frame is not None for frame in frames) > 90
+
+
+@pytest.mark.parametrize("name", [*PROTOCOLS, *OWN])
+@pytest.mark.parametrize("seed", range(4))
+def test_wrong_values_are_refused_as_one_by_one(name: str, seed: int) -> None:
+    declared, rng = Declared.named(name), random.Random(seed)
+    protocol = declared.load()
+    structs = spoiled(generated(declared), rng)
+    expected = list(one_by_one(protocol, structs))
+    permissive = Encoding.of(declared, {"mode": "PERMISSIVE"}, name)
+    assert encode_column(permissive, structs).to_pylist() == [f if isinstance(f, bytes) else None for f in expected]
+    wrong = [frame for frame in expected if isinstance(frame, EncodeError)]
+    if wrong:
+        with pytest.raises(EncodeError) as caught:
+            encode_column(Encoding.of(declared, None, name), structs)
+        assert (caught.value.rule, caught.value.path) == (wrong[0].rule, wrong[0].path)
+        assert str(caught.value) == str(wrong[0])
+
+
+def test_spoiled_rows_are_both_good_and_wrong() -> None:
+    made = [
+        frame
+        for name in PROTOCOLS
+        for seed in range(4)
+        for frame in one_by_one(Declared(name).load(), spoiled(generated(Declared(name)), random.Random(seed)))
+    ]
+    wrong = [frame for frame in made if isinstance(frame, EncodeError)]
+    assert len(wrong) > 150 and sum(isinstance(frame, bytes) for frame in made) > 150
+    assert len({(error.rule, error.path) for error in wrong}) > 20
+
+
+def test_the_first_wrong_row_is_named() -> None:
+    rows = [{"message": "service_call_request"}, {"message": "nonsense"}, {"message": "service_call_request"}]
+    for given in (rows, rows[1:]):
+        with pytest.raises(EncodeError) as caught:
+            encode_column(Encoding.of(Declared("casual"), None, "casual"), pa.array(given))
+        assert caught.value.rule == ("field_missing" if given is rows else "unknown_message")
+
+
+@cache
+def generated(declared: Declared) -> pa.StructArray:
+    """Random messages of every kind as structs, with nulls between them."""
+    protocol, rng = declared.load(), random.Random(5)
+    frames = [None] * 7
+    while len(frames) < 100:
+        for chosen in candidates(protocol, **options_of(protocol.name)):
+            frames += [encode_frame(chosen, random_message(chosen, node, rng)) for node in chosen.messages.values()]
+    rng.shuffle(frames)
+    how = Decoding.of(declared, {"columns": "*", "mode": "PERMISSIVE", **options_of(protocol.name)}, protocol.name)
+    return decode_column(how, pa.array(frames, pa.binary()))
+
+
+def one_by_one(protocol: Protocol, structs: pa.Array) -> Iterator[bytes | EncodeError | None]:
+    for row in structs.to_pylist():
+        try:
+            yield None if row is None else encode(message_of(layout(protocol, **reading_of(protocol, row)), row))
+        except EncodeError as error:
+            yield error
+
+
+def reading_of(protocol: Protocol, row: dict[str, Any]) -> dict[str, Any]:
+    """What a row says it was read with."""
+    auto = {name for name, option in protocol.options.items() if option.auto and option.default == "auto"}
+    return {name: row[name] for name in auto if row.get(name) in protocol.options[name].values}
+
+
+def spoiled(structs: pa.StructArray, rng: random.Random) -> pa.StructArray:
+    """Structs with columns left out, of other types, or null here and there."""
+    fields, columns = [], []
+    for field, column in zip(structs.type, structs.flatten(), strict=True):
+        how = rng.random()
+        if how < 0.05:
+            continue
+        if how < 0.15 and field.name != "raw_text":
+            column = other_type(column, rng)
+        elif how < 0.5 and field.name != "raw_text":
+            column = holes(column, rng)
+        columns.append(column)
+        fields.append(pa.field(field.name, column.type))
+    return pa.StructArray.from_arrays(columns, fields=fields, mask=structs.is_null())
+
+
+def other_type(column: pa.Array, rng: random.Random) -> pa.Array:
+    values = column.to_pylist()
+    if rng.random() < 0.3:
+        return pa.array([None if value is None else [str(value)] for value in values], pa.list_(pa.string()))
+    if rng.random() < 0.5 and pa.types.is_integer(column.type):
+        return column.cast(rng.choice([pa.int64(), pa.float64(), pa.decimal128(25, 1)]), safe=False)
+    return pa.array([None if value is None else str(value) for value in values], pa.string())
+
+
+def holes(column: pa.Array, rng: random.Random) -> pa.Array:
+    """The column with nulls at its rows, or inside them."""
+    share = rng.choice([0.02, 0.3])
+
+    def hole(value: Any) -> Any:
+        if rng.random() < share:
+            return None
+        if isinstance(value, dict):
+            return {key: hole(inner) for key, inner in value.items()}
+        if isinstance(value, list) and not (value and isinstance(value[0], tuple)):
+            return [hole(inner) for inner in value]
+        return value
+
+    return pa.array([hole(value) for value in column.to_pylist()], column.type)

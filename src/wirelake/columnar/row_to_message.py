@@ -27,7 +27,7 @@ _CELL_VALUE = {"FLOAT": "double", "DOUBLE": "double", "STRING": "text", "BYTES":
 
 def message_of(layout: Layout, row: Mapping[str, Any]) -> Any:
     """The message in a row; EncodeError names the field that is missing or of the wrong kind."""
-    node = _node(layout, row)
+    node = node_of(layout, row)
     try:
         return _message(layout, node, row)
     except EncodeError as error:
@@ -35,10 +35,14 @@ def message_of(layout: Layout, row: Mapping[str, Any]) -> Any:
         raise
 
 
-def _node(layout: Layout, row: Mapping[str, Any]) -> MessageNode:
-    name, code = row.get("message"), row.get("code")
-    line = next((part for part in layout.frame.parts if isinstance(part, n.Line)), None)
-    word = row.get(line.code) if line is not None else None
+def kind_columns(layout: Layout) -> tuple[str, ...]:
+    """Return the columns that say which message a row is."""
+    return ("message", "code", *(part.code for part in layout.frame.parts if isinstance(part, n.Line)))
+
+
+def node_of(layout: Layout, row: Mapping[str, Any]) -> MessageNode:
+    """Return which message a row is; EncodeError if it does not say."""
+    name, code, word = (*map(row.get, kind_columns(layout)), None)[:3]
     for given, is_it in (
         (name, lambda node: node.name == name),
         (code, lambda node: node.code == code),

@@ -26,7 +26,14 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    InputPartition,
+)
 
 from ..errors import OptionError
 from ..protocols import BUILT_IN
@@ -40,10 +47,22 @@ if TYPE_CHECKING:
 
 NAMES = (*BUILT_IN, "wire")
 _PUSHDOWN = "pyspark.sql.worker.data_source_pushdown_filters"
+_OF_A_TABLE = {"provider", "owner"}
+"""What Spark adds to the options of CREATE TABLE, and of nothing else."""
 
 
 class Captures(DataSource):
     """The source behind every format; its name decides what it reads."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(options)
+        if {option.lower() for option in options} >= _OF_A_TABLE:
+            name = self.name()
+            with user_errors():
+                raise OptionError(
+                    f"{name} cannot be the format of a table: use CREATE TEMPORARY VIEW name USING {name} "
+                    f'OPTIONS (path "...") in SQL, or spark.read.format("{name}")'
+                )
 
     def schema(self) -> StructType:
         from ..capture.read.listing import check_paths
@@ -68,6 +87,21 @@ class Captures(DataSource):
 
         with user_errors():
             return stream_reader(self._options(), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        with user_errors():
+            raise self._only_read()
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        with user_errors():
+            raise self._only_read()
+
+    def _only_read(self) -> OptionError:
+        name = self.name()
+        return OptionError(
+            f'format("{name}") only reads: to_{name} in wirelake.spark.functions makes frames of structs; write its '
+            "column in another format, such as parquet or kafka"
+        )
 
     def _options(self) -> ReadOptions:
         return read_options(self.name(), self.options)

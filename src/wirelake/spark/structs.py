@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -10,8 +11,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..codec import decode, encode
+from ..codec.quick_encoder import Encode, encoder_for
 from ..columnar import Batch, decode_frames, schema
-from ..columnar.row_to_message import message_of
+from ..columnar.row_to_message import kind_columns, message_of, node_of
+from ..columnar.rows_to_messages import NotPlain, Read, message_reader, needed_columns
 from ..errors import EncodeError, OptionError
 from ..spec.nodes import Protocol
 from ..spec.resolve import Layout, layout
@@ -19,6 +22,8 @@ from .options import Decoding, Encoding
 from .schema import CORRUPT, function_columns
 
 Ints = NDArray[np.int64]
+_Kind = tuple[tuple[str, Any], ...]
+"""What rows say of themselves: columns with their values."""
 
 
 @lru_cache(maxsize=256)
@@ -91,30 +96,93 @@ def _reasons(quarantined: pa.RecordBatch) -> pa.StructArray:
 
 
 def encode_column(encoding: Encoding, structs: pa.Array) -> pa.BinaryArray:
-    """Return one frame per struct; null for null, and in PERMISSIVE mode for what cannot be encoded."""
+    """Return one frame per struct; null for null, and in PERMISSIVE mode for what cannot be encoded.
+
+    Plain rows of one message are encoded together: only its columns are looked at, and how is found out once.
+    """
     protocol = encoding.declared.load()
     if not pa.types.is_struct(structs.type):
         raise OptionError(f"to_{protocol.name} writes structs, not {structs.type}")
-    present = structs.is_valid().to_pylist()
     columns = {
-        field.name: structs.field(i).to_pylist()
+        field.name: structs.field(i)
         for i, field in enumerate(structs.type)
         if structs.field(i).null_count < len(structs)
     }
-    frames = [
-        _frame(protocol, encoding, {name: values[i] for name, values in columns.items()}) if present[i] else None
-        for i in range(len(structs))
-    ]
-    return pa.array(frames, pa.binary())
+    frames: list[bytes | EncodeError | None] = [None] * len(structs)
+    left: list[int] = []
+    for kind, places in _kinds(protocol, columns, structs).items():
+        found = _plain_frames(_layout(protocol, encoding, dict(kind)), dict(kind), columns, places)
+        left += [place for place, frame in zip(places, found, strict=True) if frame is None]
+        for place, plain in zip(places, found, strict=True):
+            frames[place] = plain
+    for place, frame in _exact_frames(protocol, encoding, columns, left):
+        frames[place] = frame
+    errors = (frame for frame in frames if isinstance(frame, EncodeError))
+    if encoding.mode != "PERMISSIVE" and (first := next(errors, None)) is not None:
+        raise first
+    return pa.array([frame if isinstance(frame, bytes) else None for frame in frames], pa.binary())
 
 
-def _frame(protocol: Protocol, encoding: Encoding, row: dict[str, Any]) -> bytes | None:
+def _kinds(protocol: Protocol, columns: dict[str, pa.Array], structs: pa.Array) -> dict[_Kind, list[int]]:
+    """Return the places of rows by what they say of themselves: which message they are, and in which reading."""
+    names = [name for name in (*kind_columns(layout(protocol)), *protocol.options) if name in columns]
+    values = [_hashable(columns[name]) for name in names]
+    kinds: dict[_Kind, list[int]] = {}
+    for place in np.flatnonzero(structs.is_valid().to_numpy(zero_copy_only=False)).tolist():
+        kinds.setdefault(tuple(column[place] for column in values), []).append(place)
+    return {tuple(zip(names, kind, strict=True)): places for kind, places in kinds.items()}
+
+
+def _hashable(column: pa.Array) -> list[Any]:
+    values: list[Any] = column.to_pylist()
+    return list(map(str, values)) if pa.types.is_nested(column.type) else values
+
+
+def _plain_frames(
+    chosen: Layout, kind: dict[str, Any], columns: dict[str, pa.Array], places: list[int]
+) -> list[bytes | None]:
+    """Return the frames of rows of one kind, None for those that are not plain."""
     try:
-        return encode(message_of(_layout(protocol, encoding, row), row))
+        node = node_of(chosen, kind)
     except EncodeError:
-        if encoding.mode == "PERMISSIVE":
-            return None
-        raise
+        return [None] * len(places)
+    read, write = message_reader(chosen, node), _encoder(chosen)
+    if read is None:
+        return [None] * len(places)
+    return [_plain_frame(read, write, row) for row in _rows(columns, needed_columns(node, columns), places)]
+
+
+def _plain_frame(read: Read, write: Encode, row: dict[str, Any]) -> bytes | None:
+    try:
+        return write(read(row))
+    except (NotPlain, EncodeError):
+        return None
+
+
+@lru_cache(maxsize=64)
+def _encoder(layout: Layout) -> Encode:
+    return encoder_for(layout)
+
+
+def _rows(columns: dict[str, pa.Array], names: Iterable[str], places: list[int]) -> Iterator[dict[str, Any]]:
+    """Yield the rows at some places, with some of their columns."""
+    if not places:
+        return
+    indices = pa.array(places, pa.int64())
+    values = {name: columns[name].take(indices).to_pylist() for name in names}
+    for row in range(len(places)):
+        yield {name: column[row] for name, column in values.items()}
+
+
+def _exact_frames(
+    protocol: Protocol, encoding: Encoding, columns: dict[str, pa.Array], places: list[int]
+) -> Iterator[tuple[int, bytes | EncodeError]]:
+    """Yield for each place the frame of its row, or what is wrong with it."""
+    for place, row in zip(places, _rows(columns, columns, places), strict=True):
+        try:
+            yield place, encode(message_of(_layout(protocol, encoding, row), row))
+        except EncodeError as error:
+            yield place, error
 
 
 def _layout(protocol: Protocol, encoding: Encoding, row: dict[str, Any]) -> Layout:
