@@ -104,6 +104,23 @@ def is_killed(process: subprocess.Popen[str], lake: Path, draw: Random) -> bool:
     return is_running
 
 
+def test_a_signal_that_comes_while_the_event_is_in_use_ends_it() -> None:
+    program = """
+import signal
+from wirelake.cli.stream import _stopping
+with _stopping() as stop:
+    with stop._cond:
+        signal.raise_signal(signal.SIGTERM)
+    assert stop.wait(60)
+    try:
+        signal.raise_signal(signal.SIGINT)
+    except KeyboardInterrupt:
+        print("interrupted")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "interrupted\n"
+
+
 def test_final_needs_an_end(captures: Path, tmp_path: Path) -> None:
     process = started(captures, tmp_path / "lake", "--final")
     _, err = process.communicate(timeout=60)

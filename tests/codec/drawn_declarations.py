@@ -87,7 +87,7 @@ def structures(draw: st.DrawFn, inner: st.SearchStrategy[Any]) -> Any:
 def choices(draw: st.DrawFn, inner: st.SearchStrategy[Any]) -> Any:
     """A choice, which may hold lists of itself."""
     cases = dict(enumerate(draw(st.lists(inner | st.none(), min_size=1, max_size=3))))
-    found = choice(u8, lambda: cases, depth=draw(st.integers(1, 40)))
+    found = choice(u8, lambda: cases, depth=draw(st.integers(1, 16)))
     if draw(st.booleans()):
         cases[9] = many(found, draw(_counts))
     return found

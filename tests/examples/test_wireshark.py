@@ -107,3 +107,22 @@ def test_hpfeeds_frames_are_those_that_wireshark_sees(tmp_path: Path) -> None:
     rows = seen_by_wireshark(tmp_path / "a.pcap", "hpfeeds", 10000, "hpfeeds.opcode", "hpfeeds.msglen")
     assert sorted(flat(rows, 0)) == sorted(codes(events))
     assert sorted(flat(rows, 1)) == sorted(len(event.frame) for event in events)
+
+
+def test_amqp_frames_are_those_that_wireshark_and_our_dissector_see(tmp_path: Path) -> None:
+    events, capture = traffic("amqp", tmp_path / "a.pcap"), tmp_path / "a.pcap"
+    script = tmp_path / "ours.lua"
+    script.write_text(make_dissector(load(name_of("amqp")), "ours"), "utf-8")
+    fields = ("amqp.type", "amqp.channel", "amqp.length", "amqp.header.body-size", "amqp.header.property-flags")
+    theirs = seen_by_wireshark(capture, "amqp", 5672, "frame.number", *fields)
+    fields = ("ours.type", "ours.channel", "ours.size", "ours.body_size", "ours.flags")
+    shown = seen_by_wireshark(capture, "ours", 5672, "frame.number", *fields, script=script)
+    assert len(theirs) == len(shown)
+    for place in range(6):
+        assert flat(theirs, place) == flat(shown, place)
+    coded = [event.message.__message__["codes"] for event in events if event.message.__message__["frame"] == ""]
+    assert sorted(flat(theirs, 1)) == sorted(each[0] for each in coded)
+    methods = [each for each in coded if each[0] == 1]
+    rows = seen_by_wireshark(capture, "amqp", 5672, "amqp.method.class", "amqp.method.method")
+    for place in range(2):
+        assert sorted(flat(rows, place)) == sorted(each[place + 1] for each in methods)

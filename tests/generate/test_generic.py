@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from wirelake.generate.truth import Truth
 from wirelake.ingest.inline_runner import InlineRunner
 from wirelake.ingest.run import ingest
 from wirelake.protocols import load
+from wirelake.spec.conduct import Conduct, Selection, When
 from wirelake.spec.resolve import layout
 
 
@@ -52,6 +54,18 @@ def test_requests_are_answered_now_and_then_not_at_all() -> None:
     truth = generate(toys.SENSOR, messages=3000).truth
     outcomes = Counter(x.outcome for x in truth.exchanges if x.message == "ask")
     assert outcomes["ok"] > 20 * outcomes["unanswered"] > 0
+
+
+def test_requests_that_want_no_reply_get_none() -> None:
+    conduct = Conduct(no_reply=(Selection(messages=("ask",), when=When("from_place.kind", least=128)),))
+    traffic = generate(replace(toys.SENSOR, conduct=conduct), messages=800)
+    asked = {
+        event.message.ticket: event.message.from_place.kind for event in traffic if type(event.message) is toys.Ask
+    }
+    replied = {event.message.ticket for event in traffic if type(event.message) is toys.Answer}
+    assert any(asked[ticket] for ticket in replied) and all(asked[ticket] < 128 for ticket in replied)
+    unwanted = sum(kind >= 128 for kind in asked.values())
+    assert [each.outcome for each in traffic.truth.exchanges].count("no_reply_wanted") == unwanted > 0
 
 
 def test_without_a_life_cycle_each_side_sends_what_it_may() -> None:

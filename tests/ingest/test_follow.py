@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from threading import Event
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,8 @@ from tests.ingest.histories import BUCKETS, LEAVE_OUT, reference
 from tests.ingest.lakes import Content, tables
 from tests.ingest.ledger import check_ledger
 from tests.ingest.worlds import Sensor, World
+from wirelake.capture import decode as decoding
+from wirelake.capture.read import Reader, open_capture
 from wirelake.errors import OptionError
 from wirelake.generate import generate, write_pcap, write_tap
 from wirelake.ingest.follow import Batch, Followed, FollowSettings, Round, Watcher, follow
@@ -202,6 +205,27 @@ def test_a_file_that_is_no_capture_yet_is_waited_for(captures: Path, tmp_path: P
     assert any("empty" in note for note in told.notes)
     path.write_bytes(whole)
     assert now(path, tmp_path / "lake").messages > 0
+
+
+def test_it_ends_although_a_capture_can_never_be_read(
+    captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def open_or_fail(path: str, *given: Any, **options: Any) -> Reader:
+        if Path(path).name == "poison.pcap":
+            raise ZeroDivisionError("division by zero")
+        return open_capture(path, *given, **options)
+
+    class Impatient(Told):
+        def round(self, told: Round) -> None:
+            super().round(told)
+            assert self.rounds < 10
+
+    monkeypatch.setattr(decoding, "open_capture", open_or_fail)
+    write_pcap(generate(["mb"], seed=9, messages=50), captures / "poison.pcap")
+    told = Impatient()
+    assert now(captures, tmp_path / "lake", told, final=True).messages > 0
+    assert any("set aside" in note and "poison.pcap" in note for note in told.notes)
+    assert [Path(path).name for path in Lake.open(tmp_path / "lake").inputs()] == ["a.pcap"]
 
 
 def test_rounds_that_fail_in_a_row_end_it_with_their_error(captures: Path, tmp_path: Path) -> None:

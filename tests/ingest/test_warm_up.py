@@ -55,3 +55,15 @@ def test_a_task_of_another_kind_begins_without_the_memory_that_the_last_one_left
         assert last.all()
     finally:
         gc.unfreeze()
+
+
+@pytest.mark.parametrize("error", [TypeError("bad argument type"), OSError("dynamic loading is not supported")])
+def test_tasks_run_where_the_allocator_cannot_be_asked(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(name: None) -> None:
+        raise error
+
+    monkeypatch.setattr(ctypes, "CDLL", refuse)
+    try:
+        assert run_warm(Resident(), []) > 0 and run_warm(Other(), []) > 0
+    finally:
+        gc.unfreeze()

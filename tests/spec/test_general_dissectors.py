@@ -10,6 +10,7 @@ import pytest
 
 from tests.codec.declarations import made
 from tests.codec.exact_declarations import exact_protocol, lines_protocol
+from tests.codec.public_protocols import PROTOCOLS
 from tests.spec.test_dissector import PORT, Capture, Tshark, damaged, judge, some_frames
 from wirelake.spec import (
     Code,
@@ -39,6 +40,8 @@ from wirelake.spec import (
     u8,
     varint,
 )
+from wirelake.spec.plain import undissectable
+from wirelake.spec.resolve import layout
 
 SEEDS = (*range(12), 24, 54)
 FRAMES = 60
@@ -181,3 +184,17 @@ def test_the_side_follows_from_the_port_else_from_who_sends_first_unless_it_is_a
     assert kinds(PORT, ports=str(OTHER_PORT)) == both * 2
     assert kinds(None, any_port=True) == both * 2
     assert kinds(PORT, sent_by="server") == [("server", False)] + [("server", True)] * 2
+
+
+# --- public protocols
+
+
+DISSECTED = [protocol for protocol in PROTOCOLS if not undissectable(layout(protocol))]
+
+
+@pytest.mark.parametrize("protocol", DISSECTED, ids=lambda protocol: protocol.name)
+def test_public_protocols_are_shown_as_they_are_decoded(protocol: Protocol, tmp_path: Path) -> None:
+    name = f"our_{protocol.name}"
+    met = judge(protocol, frames_for(protocol, Random(5), 80), {}, Tshark(tmp_path, protocol, name))
+    assert {cls.__message__["name"] for cls in protocol.messages} <= met.keys()
+    assert "incomplete" in met and len(met) > len(protocol.messages) + 1

@@ -6,7 +6,8 @@ import json
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from threading import Event
+from queue import SimpleQueue
+from threading import Event, Thread
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -77,7 +78,7 @@ class _Seconds(click.ParamType[float, Any]):
     type=_Seconds(),
     metavar="TIME",
     help="Say so on standard error, in the metrics and as /health when nothing was written to an input for so long. A "
-    "tap that lives writes at least once a minute.",
+    "tap that lives writes about once a minute, from its first connection on.",
 )
 @click.option(
     "--metrics",
@@ -219,20 +220,33 @@ def _follow(
 
 @contextmanager
 def _stopping() -> Iterator[Event]:
-    """Set an event at the first signal; the second one interrupts."""
+    """Set an event at the first signal; the second one interrupts.
+
+    A thread sets it: the signal may come while this one has the lock of the event, and would wait for itself for ever.
+    """
     stop = Event()
+    asked: SimpleQueue[bool] = SimpleQueue()
+    count = 0
 
     def ask(number: int, frame: FrameType | None) -> None:
-        if stop.is_set():
+        nonlocal count
+        count += 1
+        if count > 1:
             raise KeyboardInterrupt
-        stop.set()
+        asked.put(True)
 
+    def wait() -> None:
+        if asked.get():
+            stop.set()
+
+    Thread(target=wait, name="stop", daemon=True).start()
     before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield stop
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        asked.put(False)
 
 
 @contextmanager

@@ -242,6 +242,8 @@ def _read_from(fields: dict[str, Any], key: str, field: n.Field, layout: Layout)
         return _read(wire, fields[key], layout)
     except EncodeError as error:
         raise _inside(key, error) from None
+    except RecursionError:
+        raise EncodeError("values lie too deep inside each other", rule="depth_limit", path=key) from None
     except _UNREADABLE as error:
         raise EncodeError(f"{fields[key]!r}: {error}"[:300], rule="json_shape", path=key) from None
 

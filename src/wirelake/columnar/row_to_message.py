@@ -94,6 +94,8 @@ class _Reader:
             return read_choice(wire, self._json(value, path), self.layout)
         except ValueError as error:
             raise EncodeError(str(error), rule="field_type", path=path) from None
+        except RecursionError:
+            raise EncodeError("values lie too deep inside each other", rule="depth_limit", path=path) from None
 
     def value(self, wire: Any, value: Any, path: str) -> Any:
         match wire:

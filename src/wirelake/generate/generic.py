@@ -15,7 +15,7 @@ import msgspec
 from ..spec import nodes as n
 from ..spec.conditions import holds
 from ..spec.conduct import REFUSED, REPLY, REQUEST, STATUS, Selection
-from ..spec.derive import found, reach
+from ..spec.derive import derive, found, reach
 from ..spec.resolve import MessageNode
 from . import draws
 from .simulation import Link, Process, Stage
@@ -119,7 +119,9 @@ class _Talk:
         else:
             exchange, correlation = self._ask(direction, node, message)
             is_lost = self.stage.chance(_NO_REPLY) and not self.in_order
-            if not is_lost or self._waits_after(direction, node):
+            if any(_selects(one, direction, node, message) for one in self.layout.protocol.conduct.no_reply):
+                exchange.outcome = "no_reply_wanted"
+            elif not is_lost or self._waits_after(direction, node):
                 self.open.append((exchange, reply, correlation))
         self.state = self._next(direction, node) or self.state
 
@@ -292,6 +294,9 @@ def _value(path: str, direction: Direction, node: MessageNode, message: Any) -> 
         return direction
     if path == STATUS:
         return _read(message, _place(node, "status"))
+    for made in node.derived:
+        if made.name == path and isinstance(made.how, n.Lookup):
+            return derive(made.how, message)
     names = {field.column or field.key: field.name for field in node.fields}
     first, _, inner = path.partition(".")
     value = getattr(message, names[first]) if first in names else None

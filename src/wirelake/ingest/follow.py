@@ -245,8 +245,10 @@ class _Following:
         run = self._writer(lake)
         found, notes = self._find(lake, listed)
         self._note(notes)
-        ahead = sum(bytes_ahead(Found.of(one, self._settings.sensor)) for one in found)
         report = self._step(run, found)
+        # What was set aside cannot be waited for: it may never be readable.
+        waited_for = [one for one in found if one.now.path not in report.set_aside]
+        ahead = sum(bytes_ahead(Found.of(one, self._settings.sensor)) for one in waited_for)
         self._lag_bytes = report.bytes_left
         self._widen(lake, report)
         # Until all is read, and while captures are set aside, every round looks again.

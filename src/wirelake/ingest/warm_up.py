@@ -6,6 +6,7 @@ import ctypes
 import gc
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache, lru_cache
 from typing import Any
 
@@ -30,9 +31,8 @@ def _give_back_before(_: str) -> None:
     import pyarrow as pa
 
     pa.default_memory_pool().release_unused()
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc has it
-    if trim is not None:
-        trim(0)
+    with suppress(AttributeError, OSError, TypeError):  # only glibc has it; Windows has no CDLL(None)
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 @cache

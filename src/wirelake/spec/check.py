@@ -17,6 +17,7 @@ from .check_annotations import check_annotations
 from .check_class import require
 from .check_codes import check_codes
 from .check_conduct import check_conduct
+from .check_depth import check_depth
 from .check_exchanges import check_exchanges
 from .check_protocol import check_arguments
 from .check_wires import (
@@ -568,7 +569,6 @@ def _check_choice(made: Layout, wire: n.Choice[Any], where: str) -> None:
     known: Any = wire.known
     is_map = isinstance(known, Mapping) and known
     require(is_map, f"{where}: a choice has a mapping of tags to wire types, not {known!r}; write {{1: u8}}")
-    require(1 <= wire.depth <= 64, f"{where}: a choice goes 1 to 64 levels deep, not {wire.depth}; write depth=16")
     _check_wire(made, tag, where)
     low, high = _bounds(tag) if isinstance(tag, n.Int) else (0, 0)
     token = _CHECKED.set(_CHECKED.get() | {wire})
@@ -584,6 +584,7 @@ def _check_choice(made: Layout, wire: n.Choice[Any], where: str) -> None:
                 _check_wire(made, case, here)
     finally:
         _CHECKED.reset(token)
+    check_depth(made, wire, where)
     ends = any(not holds_choice(case) for case in known.values())
     require(ends, f"{where}: every case holds a choice again, so no value has an end; add a case that does not")
 

@@ -61,13 +61,19 @@ class _Writer:
         self.tables = Tables(self.name)
         self.choices = Choices(protocol)
         self.wires = Wires(self.tables, self.choices)
+        self.place = ""
+        """The name of the frame that is being read."""
         self.header_fields: set[str] = set()
-        self.kept = {part.name for frame in frames(protocol) for part in frame.parts if isinstance(part, n.Kept)}
+        every = (*frames(protocol), *protocol.frames.values())
+        self.kept = {part.name for frame in every for part in frame.parts if isinstance(part, n.Kept)}
 
     def write(self) -> str:
         self._claim_own()
         self.links = Links(self.protocol, self.wires, self.choices)
-        frame = self._frame(self.protocol.frame)
+        frame, others = self._frame(self.protocol.frame), []
+        for place, other in self.protocol.frames.items():
+            self.place = place
+            others.append({"place": place, "frame": self._frame(other)})
         messages = [self._message(cls) for cls in self.protocol.messages]
         if n.SIDE in self.protocol.options:
             self.choices.used.add(n.SIDE)
@@ -85,6 +91,7 @@ class _Writer:
             *assignments("T", self.tables.structures),
             *(assignments("CHOICES", self.tables.choices) if self.tables.choices else ()),
             *_section("frame and messages", f"local FRAME = {literal(frame)}"),
+            f"local FRAMES = {literal(others)}",
             "",
             "local MESSAGES = {",
             *messages,
@@ -144,7 +151,8 @@ class _Writer:
         place = Place(about["name"], "")
         declared = [f for f in cls.__wire_fields__ if not self.choices.rules_out(f.only)]
         table = {
-            "code": code_on_wire(cls),
+            **self._codes(cls),
+            "frame": about["frame"] or None,
             "only": self._only_side(cls),
             "name": about["name"],
             "word": about["word"] or None,
@@ -160,11 +168,31 @@ class _Writer:
         }
         return f"    {comment(cls.__doc__ or '')}\n    {literal(table, 1)},"
 
+    def _codes(self, cls: Any) -> dict[str, Any]:
+        """Return what says that a frame has this message."""
+        codes = _codes_on_wire(cls)
+        if len(self._code_names(cls.__message__["frame"])) > 1:
+            self.tables.features.add("codes")
+            return {"codes": list(codes)}
+        if codes[0] == n.OTHER:
+            self.tables.features.add("kept")
+            return {"is_other": True}
+        return {"code": codes[0]}
+
+    def _code_names(self, place: str) -> list[str]:
+        """Return the names of the codes in the header of a frame."""
+        frame = self.protocol.frames[place] if place else next(frames(self.protocol))
+        return [part.name for part in frame.parts if isinstance(part, n.Code)]
+
     def _only_side(self, cls: Any) -> dict[str, Any] | None:
         """Return which side sends a message, if the other side's message of this code is another one."""
-        code = code_on_wire(cls)
-        twins = [other for other in self.protocol.messages if other is not cls and code_on_wire(other) == code]
-        return {"option": n.SIDE, "is": cls.__message__["sent_by"]} if twins else None
+        codes, here = _codes_on_wire(cls), self._here(cls.__message__["frame"])
+        twins = [other for other in here if _codes_on_wire(other) == codes]
+        return {"option": n.SIDE, "is": cls.__message__["sent_by"]} if len(twins) > 1 else None
+
+    def _here(self, place: str) -> list[Any]:
+        """Return the messages of a frame."""
+        return [cls for cls in self.protocol.messages if cls.__message__["frame"] == place]
 
     def _fields(self, declared: list[n.Field], place: Place) -> list[dict[str, Any]]:
         """Return the rows of a message, with those that travel in the header first."""
@@ -237,18 +265,21 @@ class _Writer:
 
     def _code(self, part: n.Code) -> dict[str, Any]:
         wire = part.wire
+        here = self._here(self.place)
+        places = self._code_names(self.place)
         names: dict[int, str] = {}
-        for cls in self.protocol.messages:
-            code, name = code_on_wire(cls), cls.__message__["name"]
-            names[code] = f"{names[code]} or {name}" if code in names else name
+        for cls in here if len(places) == 1 else ():
+            code, name = _codes_on_wire(cls)[0], cls.__message__["name"]
+            if code != n.OTHER:
+                names[code] = f"{names[code]} or {name}" if code in names else name
         whole = wire.wire if isinstance(wire, n.Bits) else wire
         base = "HEX" if whole.size == 1 and not whole.signed else ""
-        labels = self.tables.names(n.Labels("messages", names), whole)
+        labels = self.tables.names(n.Labels("messages", names), whole) if names else ""
         is_bits = isinstance(wire, n.Bits)
         shape = self.wires.bits_shape(wire, labels, base) if is_bits else Shape(int_type(wire), base, labels)
         shown = self._shown("code", part.name, shape, "which message")
         table = self.wires.bits(wire) if is_bits else self.tables.integer(wire)
-        return {**shown, "early": part.early or None, "wire": table}
+        return {**shown, "early": part.early or None, "place": places.index(part.name) + 1, "wire": table}
 
     def _size(self, kind: str, part: n.Size, shape: Shape, doc: str = "") -> dict[str, Any]:
         limits = self.choices.members(part, "counts", "least", "most", "plus")
@@ -271,7 +302,7 @@ class _Writer:
 
     def _kept(self, name: str) -> dict[str, Any]:
         self.tables.features.add("kept")
-        declared = next(f for f in self.protocol.messages[0].__wire_fields__ if f.name == name)
+        declared = next(f for f in self._here(self.place)[0].__wire_fields__ if f.name == name)
         if not isinstance(declared.wire, n.Fixed):  # each message says itself what it is
             return {"kind": "kept", "name": name, "size": size_of(declared.wire)}
         made = self.wires.wire(declared.wire, Place("", declared.key, declared.doc))
@@ -283,10 +314,10 @@ class _Writer:
         return {"kind": "line", "separator": line.separator, "stop": line.end, **words}
 
 
-def code_on_wire(cls: Any) -> int:
-    """Return the code of a message; of one that has none, the number that stands for it."""
+def _codes_on_wire(cls: Any) -> tuple[Any, ...]:
+    """Return the codes of a message; of one that has none, the number that stands for it."""
     about = cls.__message__
-    return int(about["codes"][0] if about["codes"] else about["code"])
+    return about["codes"] or (about["code"],)
 
 
 def _section(title: str, *lines: str) -> list[str]:

@@ -90,8 +90,8 @@ def undissectable(layout: Layout) -> str:
 
 
 def _undissectable(layout: Layout) -> Iterator[str]:
-    if layout.others or n.OTHER in layout.by_code or layout.beginnings:
-        yield beyond(layout)
+    for other in layout.others:
+        yield from _undissectable(other)
     parts = layout.frame.parts
     if any(isinstance(part, n.Code) and isinstance(part.wire, n.Run) for part in parts):
         yield "a code that is text"

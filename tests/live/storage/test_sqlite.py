@@ -108,6 +108,31 @@ def test_what_a_full_disk_kept_is_there_for_the_next_process(path: Path, small_f
     again.close()
 
 
+class Moody(Notebook):
+    """The first ("mood",) finds a full disk, the second one is refused, others are done."""
+
+    moods = 0
+
+    def apply(self, request: tuple[Any, ...]) -> Any:
+        if request[0] != "mood":
+            return super().apply(request)
+        self.moods += 1
+        if self.moods == 3:  # together with the others, alone, and with the room that was made
+            raise ValueError("no")
+        if self.moods < 3:
+            error = sqlite3.OperationalError("database or disk is full")
+            error.sqlite_errorname = "SQLITE_FULL"
+            raise error
+
+
+def test_a_request_that_is_refused_once_there_is_room_refuses_no_other(path: Path) -> None:
+    store = SqliteStorage(path, NOTEBOOK, Moody)
+    first, *others = store.run([("mood",), ("mood",), ("put", b"a", b"1")])
+    assert isinstance(first, Failed) and str(first.error) == "no"
+    assert others == [Done(None), Done(None)]
+    store.close()
+
+
 def test_a_store_goes_on_when_the_disk_has_room_again(store: SqliteStorage) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, hard))

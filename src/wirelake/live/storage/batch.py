@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
 from ..core.effects import Done, Failed
 from .database import Rules
@@ -71,13 +71,16 @@ class Batches:
         for request in requests:
             kind = type(request)
             result = refused.get(kind) or self._run_one(request)
-            if isinstance(result, Failed) and self._engine.judge(result.error) is Verdict.FULL and kind not in refused:
+            if kind not in refused and self._has_no_room(result):
                 self._engine.make_room()
                 result = self._run_one(request)
-                if isinstance(result, Failed):
+                if self._has_no_room(result):
                     refused[kind] = result
             results.append(result)
         return results
+
+    def _has_no_room(self, result: Done | Failed) -> TypeGuard[Failed]:
+        return isinstance(result, Failed) and self._engine.judge(result.error) is Verdict.FULL
 
     def _run_one(self, request: Any) -> Done | Failed:
         try:

@@ -34,12 +34,16 @@ local function plausible(layout, tvb, start, stop)
     local h, fault = attempt(measure, layout, tvb, start, stop)
     if fault then return false end
     if not h then return nil end
+    layout = h.layout
 --@ when words
     local frame_stop = math.min(stop, start + h.length)
     if not h.code_at then return plausible_line(layout, tvb, start + h.payload, frame_stop, stop) end
 --@ end
     if h.mask_at then return true end
     local payload = (h.stop or h.length) - h.payload
+--@ when codes
+    if h.key then return payload >= layout.by_code[h.key].least end
+--@ end
 --@ when code
     local part = code_part(layout)
     if part then
@@ -197,11 +201,15 @@ local MAX_SEARCH = 2 ^ 18
 -- The next place from `at` on whose first bytes look like a frame's, where `raw` begins at `base`; nothing if none does.
 local function next_place(choices, raw, base, at)
     local nearest
-    for _, layout in ipairs(choices) do
+    local function look_for(layout)
         local place = raw:find(layout.sieve, at - base + 1)
         -- Behind the last place the bytes of a frame may be cut off.
         place = place or math.max(at - base + 1, #raw - layout.sieve_width + 2)
         if place <= #raw then nearest = math.min(nearest or place, place) end
+    end
+    for _, layout in ipairs(choices) do
+        look_for(layout)
+        for _, other in ipairs(layout.others) do look_for(other) end
     end
     return nearest and base + nearest - 1
 end

@@ -9,8 +9,9 @@ local function header_fail(h, rule, path, offset)
     error({ rule = rule, path = path, offset = offset }, 0)
 end
 
+-- The message with this code; of those that no other one has, the message that takes any.
 local function message_of(layout, code)
-    return layout.by_code[code]
+    return layout.by_code[code] or layout.other
 end
 
 local coded_message, read_message
@@ -104,11 +105,34 @@ local function code_at(tvb, wire, at)
     return number(tvb, wire, at)
 end
 
-function part_of.code(h, part, layout)
-    h.code_at = h.at
-    if part.early and h.at + code_size(part.wire) > h.available then return true end
+--@ when codes
+
+-- The next one of several codes; where those before it say all, there is none.
+local function further_code(h, part, layout)
+    local key = h.key or ""
+    if not layout.beginnings[key] then return false end
+    local size = code_size(part.wire)
+    if h.size and h.at + size > (h.stop or h.length) then header_fail(h, "frame_limit", part.name, 0) end
+    if h.at + size > h.available then return true end
+    h.code_at, h.codes = h.at, (h.codes or 0) + 1
+    h.key = ("%s/%.0f"):format(key, code_at(h.tvb, part.wire, h.start + h.at))
+    if not layout.beginnings[h.key] and not layout.by_code[h.key] then
+        header_fail(h, "unknown_code", part.name, h.code_at)
+    end
     h.at = h.at + least(part.wire)
-    if not part.early then return false end
+end
+--@ end
+
+function part_of.code(h, part, layout)
+--@ when codes
+    if layout.beginnings[""] then return further_code(h, part, layout) end
+--@ end
+    h.code_at = h.at
+    if layout.other then h.kept[#h.kept + 1] = { part = { name = part.name }, at = h.at, is_code = true } end
+    local is_early = part.early or layout.place ~= ""
+    if is_early and h.at + code_size(part.wire) > h.available then return true end
+    h.at = h.at + least(part.wire)
+    if not is_early then return false end
     local message = message_of(layout, code_at(h.tvb, part.wire, h.start + h.code_at))
     if not message then header_fail(h, "unknown_code", part.name, h.code_at) end
     if h.head_stop and h.head_stop < (message.head_least or 0) and h.head_stop ~= message.head_or then
@@ -167,19 +191,31 @@ function part_of.ends(h, part, layout)
 end
 --@ end
 
--- The header of the frame at `start`; nothing while it is not all there. Whether the frame is, is another question.
-local function measure(layout, tvb, start, stop)
+local function measure_as(layout, tvb, start, stop)
     local h = { tvb = tvb, start = start, available = stop - start, at = 0, kept = {}, places = {} }
     for index, part in ipairs(layout.frame) do
         h.places[index] = h.at
         if part_of[part.kind](h, part, layout) then return nil end
     end
     h.places[#layout.frame + 1] = h.at
-    h.payload = h.at
+    h.payload, h.layout = h.at, layout
+--@ when codes
+    if h.key and not layout.by_code[h.key] then header_fail(h, "unknown_code", "code", h.code_at) end
+--@ end
     if (h.stop or h.length) < h.payload then
         header_fail(h, layout.size and layout.size.rule or "frame_limit", layout.size and layout.size.name or "", 0)
     end
     return h
+end
+
+-- The header of the frame at `start`; nothing while it is not all there. Whether the frame is, is another question. Of
+-- several frames, the first one is right whose header has no fault.
+local function measure(layout, tvb, start, stop)
+    for _, other in ipairs(layout.others) do
+        local h, fault = attempt(measure_as, other, tvb, start, stop)
+        if not fault then return h end
+    end
+    return measure_as(layout, tvb, start, stop)
 end
 
 -- Items of the header, as each part lies in the frame.
@@ -195,6 +231,7 @@ end
 --@ when code
 
 function show_part.code(c, part, at)
+    if c.header.codes and part.place > c.header.codes then return end
     local wire = part.wire.kind == "int" and part.wire or part.wire.wire
     show(c, part.field or part.name, at, wire.size, wire.little)
 end
@@ -258,6 +295,9 @@ function coded_message(c)
 --@ when words
         if part.kind == "line" then return read_line(c, part) end
 --@ end
+--@ when codes
+        if c.header.key then return c.layout.by_code[c.header.key] end
+--@ end
 --@ when code
         if part.kind == "code" then
             local message = message_of(c.layout, code_at(c.tvb, part.wire, c.header.code_at))
@@ -271,10 +311,11 @@ end
 
 --@ when kept
 
--- Reads the fields that travel in the header: raw bytes, or what the message says of them.
+-- Reads the fields that travel in the header: raw bytes, or what the message says of them. A code is shown already.
 local function read_kept(c, message, scope, done)
-    local at = c.at
+    local at, tree = c.at, c.tree
     for _, kept in ipairs(c.header.kept) do
+        c.tree = not kept.is_code and tree or nil
         done[kept.part.name] = true
         if kept.part.field then
             scope[kept.part.name] = { at = kept.at, length = kept.part.size }
@@ -287,7 +328,7 @@ local function read_kept(c, message, scope, done)
             end
         end
     end
-    c.at = at
+    c.at, c.tree = at, tree
 end
 
 --@ end
@@ -359,7 +400,7 @@ local function read_frame(c)
 end
 
 local function cursor(layout, tvb, at, header, tree)
-    return { layout = layout, tvb = tvb(at, header.length):tvb(), header = header, tree = tree, at = 0, stop = 0 }
+    return { layout = header.layout or layout, tvb = tvb(at, header.length):tvb(), header = header, tree = tree, at = 0, stop = 0 }
 end
 
 -- Judges the whole frame without showing it: whether it is good and without oddities, and else its fault.

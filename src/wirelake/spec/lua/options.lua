@@ -41,6 +41,7 @@ end
 
 -- Any of the bytes that stand at a place of a code.
 local function code_class(layout, wire, place)
+    if layout.other then return "." end
     local known, class = {}, {}
     for code in pairs(layout.by_code) do known[byte_of(code, wire, place)] = true end
     for char in pairs(known) do class[#class + 1] = escaped(char) end
@@ -62,7 +63,7 @@ local sieve_of = {}
 function sieve_of.magic(layout, part) return escaped(part.value), #part.value end
 
 function sieve_of.code(layout, part)
-    if part.wire.kind ~= "int" then return nil end
+    if part.wire.kind ~= "int" or layout.beginnings[""] then return nil end
     local class = ""
     for place = 1, part.wire.size do class = class .. code_class(layout, part.wire, place) end
     return class, part.wire.size
@@ -89,24 +90,55 @@ local function make_sieve(layout)
     return pattern, width
 end
 
-local function make_layout(chosen, shown)
-    local layout = { frame = settle(FRAME, chosen), messages = settle(MESSAGES, chosen), by_code = {}, shown = shown }
+-- Whether a field of messages travels in the header of their frame.
+local function is_in_header(layout, name)
     for _, part in ipairs(layout.frame) do
+        if part.kind == "kept" and part.name == name then return true end
+        if part.kind == "escaped" and part.mask_bit ~= 0 and part.mask_key == name then return true end
+        if part.kind == "code" and part.name == name and layout.other then return true end
+    end
+    return false
+end
+
+local function add_message(layout, message)
+    layout.messages[#layout.messages + 1] = message
+    if message.is_other then layout.other = message end
+    if message.code then layout.by_code[message.code] = message end
+--@ when codes
+    local key = ""
+    for _, code in ipairs(message.codes or {}) do
+        layout.beginnings[key] = true
+        key = ("%s/%.0f"):format(key, code)
+    end
+    if message.codes then layout.by_code[key] = message end
+--@ end
+end
+
+-- One kind of frame and its messages.
+local function make_frame(frame, place, messages, shown)
+    local layout = { frame = frame, place = place, shown = shown, messages = {}, by_code = {}, beginnings = {}, others = {} }
+    for _, part in ipairs(frame) do
         if part.kind == "size" or part.kind == "escaped" then layout.size = layout.size or part end
     end
+    for _, message in ipairs(messages) do
+        if (message.frame or "") == place then add_message(layout, message) end
+    end
     for _, message in ipairs(layout.messages) do
-        layout.by_code[message.code] = message
         message.least = 0
         for _, row in ipairs(message.fields) do
-            local in_header = false
-            for _, part in ipairs(layout.frame) do
-                in_header = in_header or (part.kind == "kept" and part.name == row.name)
-                    or (part.kind == "escaped" and part.mask_bit ~= 0 and part.mask_key == row.name)
-            end
-            if not row.when and not in_header then message.least = message.least + least(row.wire) end
+            if not row.when and not is_in_header(layout, row.name) then message.least = message.least + least(row.wire) end
         end
     end
     layout.sieve, layout.sieve_width = make_sieve(layout)
+    return layout
+end
+
+local function make_layout(chosen, shown)
+    local messages = settle(MESSAGES, chosen)
+    local layout = make_frame(settle(FRAME, chosen), "", messages, shown)
+    for _, other in ipairs(FRAMES) do
+        layout.others[#layout.others + 1] = make_frame(settle(other.frame, chosen), other.place, messages, shown)
+    end
     return layout
 end
 

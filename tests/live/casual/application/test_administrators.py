@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -108,6 +110,32 @@ def test_what_cannot_be_done_from_afar_says_where_it_can(tmp_path: Path) -> None
 def test_a_url_that_makes_no_sense_is_refused(where: str) -> None:
     with pytest.raises(StorageError), administration(where) as found:
         found.queues(["q"])
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        (b"SSH-2.0-OpenSSH_9.6\r\n", "not HTTP"),
+        (b"HTTP/1.0 200 OK\r\nContent-Length: 100\r\n\r\n#", "not whole"),
+        (b"HTTP/1.0 200 OK\r\n\r\n<html><body>Welcome</body></html>", "not the metrics of a hub"),
+        (b"HTTP/1.0 200 OK\r\n\r\nwirelake_queue_messages 3\n", "not the metrics of a hub"),
+    ],
+)
+def test_a_server_that_is_no_hub_is_refused_in_one_sentence(reply: bytes, said: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(4096)
+                connection.sendall(reply)
+
+        thread = Thread(target=serve)
+        thread.start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(StorageError, match=said), administration(url) as found:
+            found.queues()
+        thread.join()
 
 
 def test_a_path_is_a_store(tmp_path: Path) -> None:

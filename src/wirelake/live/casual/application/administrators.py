@@ -11,8 +11,8 @@ import asyncio
 import urllib.request
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import closing
+from http.client import HTTPException
 from typing import Any, TypeVar
-from urllib.error import URLError
 
 from ....errors import WireError
 from ...storage.database import StorageError
@@ -137,13 +137,16 @@ class HubFigures(_Distant):
     def queues(self, names: Sequence[str] = ()) -> list[dict[str, Any]]:
         """Return all queues, or these: how many messages are in which state, and how old the oldest is."""
         shown: dict[str, dict[str, Any]] = {}
-        for name, labels, value in self._samples():
-            queue = labels["queue"]
-            line = shown.setdefault(queue, {"queue": queue} | dict.fromkeys(STATES, 0))
-            if name == MESSAGES:
-                line[labels["state"]] = int(value)
-            elif line["ready"]:
-                line["oldest_seconds"] = round(value, 3)
+        try:
+            for name, labels, value in self._samples():
+                queue = labels["queue"]
+                line = shown.setdefault(queue, {"queue": queue} | dict.fromkeys(STATES, 0))
+                if name == MESSAGES:
+                    line[labels["state"]] = int(value)
+                elif line["ready"]:
+                    line["oldest_seconds"] = round(value, 3)
+        except (KeyError, ValueError, OverflowError):
+            raise StorageError(f"{self._url}: these are not the metrics of a hub") from None
         unknown = [name for name in names if name not in shown]
         if unknown:
             raise StorageError(f"no such queue: {', '.join(unknown)}")
@@ -155,7 +158,9 @@ class HubFigures(_Distant):
         try:
             with closing(urllib.request.urlopen(self._url, timeout=SECONDS)) as reply:
                 text = reply.read().decode()
-        except (URLError, OSError, ValueError) as error:
+        except HTTPException:
+            raise StorageError(f"{self._url}: what it says is not HTTP, or not whole; give {METRICS}") from None
+        except (OSError, ValueError) as error:
             raise StorageError(f"{self._url}: {getattr(error, 'reason', error)}") from None
         found = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
         return [(one.name, one.labels, one.value) for one in found if one.name in (MESSAGES, OLDEST)]
