@@ -103,6 +103,9 @@ def _measure(layout: Layout, data: Buffer, start: int, end: int) -> Header:
                 _need(at + part.wire.size, available, part.name, at)
                 _read_head(part, data, start, at, header)
                 at += part.wire.size
+            case n.Code(wire=n.Int(size=width), early=False) if layout.has_plain_codes:
+                header.code_at = at
+                at += width
             case n.Code(name=name, wire=n.Run() as text):
                 at = _read_text_code(layout, name, text, data, start, at, available, header)
             case n.Code(name=name, wire=wire) if layout.beginnings:

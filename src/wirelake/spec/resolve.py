@@ -142,6 +142,11 @@ class Layout:
         """The parts of the frame that are at, or decide about, its end."""
         return tuple(part for part in self.frame.parts if isinstance(part, n.Trailer | n.Until | n.Ends))
 
+    @cached_property
+    def has_plain_codes(self) -> bool:
+        """Whether each message has one code of its own, in the usual frame."""
+        return not (self.beginnings or self.takes_any or self.place)
+
     def other(self, code: Any) -> MessageNode | None:
         """Return the message with this code on the wire, or the one that takes what no other does."""
         found = self.by_code.get(code)
