@@ -49,7 +49,7 @@ def test_vectors_are_shown_as_they_are_decoded(stem: str, tsharks: dict[str, Tsh
 @pytest.mark.parametrize("stem", DISSECTED)
 def test_random_cut_and_damaged_frames_are_shown_as_they_are_decoded(stem: str, tsharks: dict[str, Tshark]) -> None:
     rng, protocol = Random(f"{stem} tshark"), load(name_of(stem))
-    good = frames_of(protocol, rng, FRAMES)
+    good = frames_of(protocol, rng, max(FRAMES, 10 * len(protocol.messages)))
     cut = [frame[: rng.randrange(1, len(frame) + 1)] for frame in good]
     met = judge(protocol, [*good, *cut, *(damaged(frame, rng) for frame in good * 2)], {}, tsharks[stem])
     assert {cls.__message__["name"] for cls in protocol.messages} <= met.keys()

@@ -350,13 +350,16 @@ def unvalued(name: str) -> str:
 def compare_choices(message: Any, shown: Shown) -> set[str]:
     """Compare the fields with structures that hold choices, in the order in which they stand; return their names."""
     marked = [name.split(".value.tag")[0].rsplit(".", 1)[-1] for name in shown.fields if name.endswith(".value.tag")]
+    messages = {cls.__message__["name"] for cls in message.__protocol__.messages}
     expected: dict[str, list[Any]] = {}
     for name, value in flatten(message.to_json()["fields"], "", free_form(message)):
         if name.split(".")[0] in marked:
             expected.setdefault(unvalued(name), []).append(value)
     found: dict[str, list[tuple[str, str]]] = {}
     for item, text_shown, raw in shown.items:
-        bare = item.removeprefix(f"{shown.protocol}.").removeprefix(f"{message.__message__['name']}.")
+        bare = item.removeprefix(f"{shown.protocol}.")
+        first, _, rest = bare.partition(".")  # messages that share a structure show it under the name of the first one
+        bare = rest if first in messages else bare
         names = (unvalued(bare), unvalued(bare.rsplit(".", 1)[0]))  # the last part may be the type
         name = next((name for name in names if name in expected), "")
         if name and not bare.endswith(("_length", "_count")):

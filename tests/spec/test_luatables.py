@@ -23,11 +23,12 @@ def test_a_name_of_two_types_has_a_number_and_a_filter_with_the_message() -> Non
     tables = Tables("toy")
     names = [
         tables.claim(Place(message, "level"), Shape(kind))
-        for message, kind in (("reading", "uint8"), ("rename", "uint16"), ("remark", "string"))
+        for message, kind in (("reading", "uint8"), ("rename", "uint16"), ("remark", "string"), ("note", "string"))
     ]
-    assert names == ["level", "level~2", "level~3"]
+    assert names == ["level", "level~2", "remark.level", "note.level"]
     filters = [line.split('"')[1] for line in tables.fields.values()]
-    assert filters == [".level", ".level", ".remark.level"], "narrow integers share a filter, texts do not"
+    expected = [".level", ".level", ".remark.level", ".note.level"]
+    assert filters == expected, "narrow integers share a filter; each message with a text has its own"
 
 
 @pytest.mark.parametrize(

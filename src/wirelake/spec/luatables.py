@@ -53,21 +53,22 @@ class Tables:
 
     def claim(self, place: Place, shape: Shape, suffix: str = "", doc: str = "", label: str = "") -> str:
         """Return the name under which the tables refer to the field at this place."""
-        key = place.key + suffix
-        name = _numbered(key, shape, self._shapes)
+        key, family = place.key + suffix, _family(shape.type)
+        # One name in a filter can have only one type. Where it is another one, each message has a name of its own.
+        is_other = self.filters.setdefault(self._filter_name(key), family) != family
+        own = f"{place.message}.{key}" if is_other else key
+        name = _numbered(own, shape, self._shapes)
         if name not in self._shapes:
             self._shapes[name] = shape
+            possible = [self._filter_name(own), self._filter_name(f"{own}.{shape.type}")]
+            shown = next((one for one in possible if self.filters.setdefault(one, family) == family), possible[-1])
             arguments = _arguments(label or key.rsplit(".", 1)[-1], shape, doc or place.doc)
-            filter_name = f"NAME .. {literal(self._filter_name(key, shape, place.message).removeprefix(self.protocol))}"
+            filter_name = f"NAME .. {literal(shown.removeprefix(self.protocol))}"
             self.fields[name] = f"ProtoField.{shape.type}({', '.join((filter_name, *arguments))})"
         return name
 
-    def _filter_name(self, key: str, shape: Shape, message: str) -> str:
-        """Name the message, too, where the type is another one: one name in a filter can have only one type."""
-        family = _family(shape.type)
-        names = (key, f"{message}.{key}", f"{message}.{key}.{shape.type}")
-        possible = [_as_filter(f"{self.protocol}.{name}") for name in names]
-        return next((name for name in possible if self.filters.setdefault(name, family) == family), possible[-1])
+    def _filter_name(self, name: str) -> str:
+        return _as_filter(f"{self.protocol}.{name}")
 
     def integer(self, wire: n.Int, bits: list[dict[str, Any]] | None = None) -> Any:
         """Return the table of an integer. A plain one has a name, so that tables stay short."""
