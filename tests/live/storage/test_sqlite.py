@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -70,12 +71,15 @@ def test_a_failed_sync_is_an_exception(store: SqliteStorage) -> None:
         store.run([("put", b"b", b"2"), ("spoil", b"a", error)])
 
 
-@pytest.fixture
+@contextmanager
 def small_files() -> Iterator[None]:
+    """Limit files while the test runs, not while its result is reported: that may go to a longer file."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def fill(store: SqliteStorage, count: int = 200) -> int:
@@ -92,17 +96,19 @@ def fill(store: SqliteStorage, count: int = 200) -> int:
     raise AssertionError("the disk is not full")
 
 
-def test_a_full_disk_keeps_what_came_before_and_refuses_the_rest(store: SqliteStorage, small_files: None) -> None:
-    done = fill(store)
+def test_a_full_disk_keeps_what_came_before_and_refuses_the_rest(store: SqliteStorage) -> None:
+    with small_files():
+        done = fill(store)
     assert done > 10
     assert store.run([("get", b"%d" % n) for n in range(done)]) == [Done(b"x" * 10_000)] * done
     assert store.run([("get", b"%d" % done)]) == [Done(None)]
 
 
-def test_what_a_full_disk_kept_is_there_for_the_next_process(path: Path, small_files: None) -> None:
+def test_what_a_full_disk_kept_is_there_for_the_next_process(path: Path) -> None:
     store = open_notebook(path)
-    done = fill(store)
-    store.close()
+    with small_files():
+        done = fill(store)
+        store.close()
     again = open_notebook(path)
     assert again.run([("get", b"%d" % n) for n in range(done)]) == [Done(b"x" * 10_000)] * done
     again.close()
@@ -134,12 +140,8 @@ def test_a_request_that_is_refused_once_there_is_room_refuses_no_other(path: Pat
 
 
 def test_a_store_goes_on_when_the_disk_has_room_again(store: SqliteStorage) -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, hard))
-    try:
+    with small_files():
         fill(store)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert store.run([("put", b"more", b"x" * 100_000)]) == [Done(None)]
     assert store.run([("get", b"more")]) == [Done(b"x" * 100_000)]
 
