@@ -423,6 +423,9 @@ class StreamDecoder:
             # Where too much was decoded in vain, nothing is tried for a while.
             self._scan = max(self._scan, self._lost_at - self._base + self._spent - _PATIENCE)
             place = self._outlines.sieve.search(self._buffer, self._scan) if self._scan < end else None
+            if place is not None and not final and place.start() > end - self._outlines.width:
+                # Before it may be the beginning of another frame, of which the sieve sees too little.
+                place = None
             if place is None:
                 self._scan = max(self._scan, end if final else end - self._outlines.width + 1)
                 return None
