@@ -322,7 +322,7 @@ def same_json(text_shown: str, expected: Any) -> bool:
 
 def wire_only(cls: Any) -> set[str]:
     """Names of fields that are no part of the record, here and in structures."""
-    own = {f.key for f in cls.__wire_fields__ if isinstance(f.wire, n.WireOnly)}
+    own = {f.key for f in cls.__wire_fields__ if isinstance(f.wire, n.WireOnly | n.Length)}
     return own.union(*(wire_only(struct) for f in cls.__wire_fields__ for struct in structures(f.wire)))
 
 

@@ -40,8 +40,6 @@ from wirelake.spec import (
     u8,
     varint,
 )
-from wirelake.spec.plain import undissectable
-from wirelake.spec.resolve import layout
 
 SEEDS = (*range(12), 24, 54)
 FRAMES = 60
@@ -189,10 +187,7 @@ def test_the_side_follows_from_the_port_else_from_who_sends_first_unless_it_is_a
 # --- public protocols
 
 
-DISSECTED = [protocol for protocol in PROTOCOLS if not undissectable(layout(protocol))]
-
-
-@pytest.mark.parametrize("protocol", DISSECTED, ids=lambda protocol: protocol.name)
+@pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: protocol.name)
 def test_public_protocols_are_shown_as_they_are_decoded(protocol: Protocol, tmp_path: Path) -> None:
     name = f"our_{protocol.name}"
     met = judge(protocol, frames_for(protocol, Random(5), 80), {}, Tshark(tmp_path, protocol, name))

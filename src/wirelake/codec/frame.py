@@ -67,7 +67,10 @@ def measure(layout: Layout, data: Buffer, start: int, end: int) -> Header:
 
     Of several frames, the first one is right whose header has no fault.
     """
-    for other in layout.others:
+    if not layout.others:
+        return _measure(layout, data, start, end)
+    *first, last = layout.tried
+    for other in first:
         try:
             header = _measure(other, data, start, end)
         except Incomplete:
@@ -76,7 +79,9 @@ def measure(layout: Layout, data: Buffer, start: int, end: int) -> Header:
             continue
         header.layout = other
         return header
-    return _measure(layout, data, start, end)
+    header = _measure(last, data, start, end)
+    header.layout = last if last is not layout else None
+    return header
 
 
 def _measure(layout: Layout, data: Buffer, start: int, end: int) -> Header:

@@ -276,8 +276,7 @@ def _start_pattern(layout: Layout) -> bytes:
 def _loose_pattern(layout: Layout) -> bytes:
     """What the first bytes look like, as far as they have a fixed place."""
     if layout.others:
-        usual = _loose_parts(layout)
-        return b"(?:" + b"|".join([*map(_loose_parts, layout.others), usual]) + b")"
+        return b"(?:" + b"|".join(map(_loose_parts, layout.tried)) + b")"
     return _loose_parts(layout)
 
 

@@ -20,7 +20,7 @@ from .luatables import Place, Shape, Tables, assignments, int_type, number_type
 from .luatext import FIRST_PIECES, comment, literal, pieces
 from .luawires import Wires
 from .plain import undissectable
-from .resolve import frames, layout, settings, size_of
+from .resolve import frames, layout, settings, sides_of, size_of
 
 TRANSPORTS = {"tcp": ("tcp.port", "ports", "TCP ports"), "tls": ("tls.port", "tls_ports", "TLS ports")}
 CHARSETS = ("utf-8", "gbk", "gb18030", "euc-kr", "iso-8859-1", "iso-8859-15", "windows-1251", "windows-1252")
@@ -73,7 +73,7 @@ class _Writer:
         frame, others = self._frame(self.protocol.frame), []
         for place, other in self.protocol.frames.items():
             self.place = place
-            others.append({"place": place, "frame": self._frame(other)})
+            others.append({"place": place, "frame": self._frame(other), "only": self._side_of(place)})
         messages = [self._message(cls) for cls in self.protocol.messages]
         if n.SIDE in self.protocol.options:
             self.choices.used.add(n.SIDE)
@@ -91,7 +91,7 @@ class _Writer:
             *assignments("T", self.tables.structures),
             *(assignments("CHOICES", self.tables.choices) if self.tables.choices else ()),
             *_section("frame and messages", f"local FRAME = {literal(frame)}"),
-            f"local FRAMES = {literal(others)}",
+            f"local FRAMES, FRAME_ONLY = {literal(others)}, {literal(self._side_of('') or {})}",
             "",
             "local MESSAGES = {",
             *messages,
@@ -165,8 +165,14 @@ class _Writer:
             "fields": self._fields([f for f in declared if not f.view_of], place),
             "views": [self.wires.row(f, place) for f in declared if f.view_of] or None,
             "derived": self.wires.derived(cls, place, self.header_fields) or None,
+            "lookups": self._lookups(cls) or None,
         }
         return f"    {comment(cls.__doc__ or '')}\n    {literal(table, 1)},"
+
+    def _lookups(self, cls: Any) -> dict[str, Any]:
+        """Return what a message looks up in its lists, by name: conditions, lengths and correlations refer to it."""
+        found = (made for made in cls.__derived_fields__ if not self.choices.rules_out(made.only))
+        return {made.name: self.wires.lookup(cls, made.how) for made in found if isinstance(made.how, n.Lookup)}
 
     def _codes(self, cls: Any) -> dict[str, Any]:
         """Return what says that a frame has this message."""
@@ -189,6 +195,13 @@ class _Writer:
         codes, here = _codes_on_wire(cls), self._here(cls.__message__["frame"])
         twins = [other for other in here if _codes_on_wire(other) == codes]
         return {"option": n.SIDE, "is": cls.__message__["sent_by"]} if len(twins) > 1 else None
+
+    def _side_of(self, place: str) -> dict[str, Any] | None:
+        """Return which side sends a frame, if only one does and that decides how bytes are read."""
+        (side, *more) = sides_of(self.protocol, place)
+        if more or side == "both" or n.SIDE not in self.protocol.options:
+            return None
+        return {"option": n.SIDE, "is": side}
 
     def _here(self, place: str) -> list[Any]:
         """Return the messages of a frame."""
@@ -264,8 +277,13 @@ class _Writer:
         return {"kind": kind, "name": name, "field": given if given != name else None, **details}
 
     def _code(self, part: n.Code) -> dict[str, Any]:
-        wire = part.wire
-        here = self._here(self.place)
+        wire, here = part.wire, self._here(self.place)
+        if isinstance(wire, n.Run):
+            self.tables.features |= {"codes", "code_text", "text"}
+            shown = self._shown("code", part.name, Shape("string"), "which message")
+            texts = [code for cls in here for code in _codes_on_wire(cls) if isinstance(code, bytes)]
+            most = wire.most or max(map(len, texts))
+            return {**shown, "place": 1, "wire": {"kind": "run", "stop": wire.length}, "most": most}
         places = self._code_names(self.place)
         names: dict[int, str] = {}
         for cls in here if len(places) == 1 else ():
@@ -310,7 +328,7 @@ class _Writer:
 
     def _line(self, line: n.Line) -> dict[str, Any]:
         self._shown("words", line.code, Shape("string"), "the first word of the line")
-        words = self.choices.members(line, "window", "fewest", "most", "code", "code_rule", "fold")
+        words = self.choices.members(line, "window", "fewest", "most", "code", "code_rule", "fold", "skip")
         return {"kind": "line", "separator": line.separator, "stop": line.end, **words}
 
 

@@ -10,6 +10,7 @@ from . import nodes as n
 from .check_class import require
 from .conduct import REPLY, REQUEST, STATUS, Part, Result, When
 from .declare import in_32_bits
+from .resolve import sides_of
 
 _FROM_CLIENT, _FROM_SERVER = (When("direction", one_of=(way,)) for way in ("to_server", "to_client"))
 
@@ -52,14 +53,20 @@ def with_sides(protocol: n.Protocol) -> n.Protocol:
         asks = cls.__message__["sent_by"] == "client"
         numbers = tuple(_number(cls, given, by_name, shared if asks else {}) for given in cls.__message__["answers"])
         cls.__message__ |= {"answers": numbers, "answer": numbers[0] if numbers else None}
-    if not shared:
+    if not shared and not _has_frames_of_sides(protocol):
         return protocol
     undecided = next((name for name, option in protocol.options.items() if option.auto), None)
-    require(
-        undecided is None, f"its codes depend on the side, so the option {undecided!r} cannot be found; leave auto= out"
-    )
+    where = f"how it is read depends on the side, so the option {undecided!r} cannot be found"
+    require(undecided is None, f"{where}; leave auto= out")
     option = n.Option(("auto", "client", "server"), "auto", "which side sends", auto="client")
     return replace(protocol, options={**protocol.options, n.SIDE: option})
+
+
+def _has_frames_of_sides(protocol: n.Protocol) -> bool:
+    """Return whether one frame is only the client's, and another one only the server's."""
+    frames: Any = protocol.frames
+    sides = [sides_of(protocol, place) for place in ("", *frames)] if isinstance(frames, dict) else []
+    return {"client"} in sides and {"server"} in sides
 
 
 def _number(cls: Any, given: Any, by_name: Mapping[str, int], shared: Mapping[int, int]) -> int:

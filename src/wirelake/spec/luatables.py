@@ -87,16 +87,16 @@ class Tables:
         match wire:
             case n.Int():
                 return self.integer(wire)
-            case n.Varint(most_bytes=most, high_first=high_first, lenient=lenient):
-                self.features.add("varint")
-                order = {"high_first": high_first or None, "lenient": lenient or None}
+            case n.Varint(most_bytes=most, high_first=high_first, lenient=lenient, ber=ber):
+                self.features |= {"varint", "ber"} if ber else {"varint"}
+                order = {"high_first": high_first or None, "lenient": lenient or None, "ber": ber or None}
                 return {"kind": "varint", "most": most, **order, "wide": _is_wide(wire) or None}
             case n.Digits(end=end, base=base, lenient=lenient):
                 self.features.add("digits")
                 form = "x" if base == 16 else "d"
                 limits = {"low": f"{wire.low:{form}}", "high": f"{wire.high:{form}}", "lenient": lenient or None}
                 signs = {"signed": wire.low < 0 or None, "wide": _is_wide(wire) or None}
-                return {"kind": "digits", "stop": end, "base": base, **limits, **signs}
+                return {"kind": "digits", "stop": end, "size": wire.size or None, "base": base, **limits, **signs}
             case _:
                 assert_never(wire)
 

@@ -10,6 +10,7 @@ from ..errors import SpecError
 from . import nodes as n
 from .conduct import When
 from .declare import snake_case, tag_rows
+from .derive import element_names
 from .luachoices import Choices, as_setting, open_option, with_setting
 from .luatables import Place, Shape, Tables, int_type, number_type
 from .luatext import Ref, literal
@@ -105,9 +106,11 @@ class Wires:
                 return self._sized(wire, place)
             case n.Choice():
                 return self._choice(wire, place)
-            case n.Length(wire=inner):
+            case n.Length(wire=inner, since=since):
                 made = self._int_wire(inner, place)
-                return Made({"kind": "length", "wire": made.wire}, made.field)
+                return Made({"kind": "length", "wire": made.wire, "since": since or None}, made.field)
+            case n.Align(size=size):
+                return self._simple("align", Shape("bytes"), place, size=size)
             case n.Nested(struct=struct):
                 return Made({"kind": "nested", "struct": self._struct(struct, place)}, "")
             case n.Many():
@@ -184,16 +187,18 @@ class Wires:
 
     def _checksum(self, wire: n.Checksum, place: Place) -> Made:
         self.tables.features.add(wire.kind)
-        shape = Shape(int_type(wire.wire), "HEX")
-        inner = self.tables.integer(wire.wire)
+        shape = Shape(number_type(wire.wire), "HEX" if isinstance(wire.wire, n.Int) else "")
+        inner = self.tables.number(wire.wire)
         return self._simple("checksum", shape, place, wire=inner, sum=wire.kind, since=wire.since or None)
 
     def _sized(self, wire: n.Sized[Any], place: Place) -> Made:
         self.tables.features.add("sized")
         inner = self.wire(wire.inner, place)
-        given = self.tables.claim(place, Shape(number_type(wire.length)), "_length", "bytes that follow")
-        table = {"kind": "sized", "length": self.tables.number(wire.length), "length_field": given, "inner": inner.wire}
-        return Made(table, inner.field)
+        length = self._earlier(wire.length)
+        if not length:
+            given = self.tables.claim(place, Shape(number_type(wire.length)), "_length", "bytes that follow")
+            length = {"length": self.tables.number(wire.length), "length_field": given}
+        return Made({"kind": "sized", **length, "inner": inner.wire}, inner.field)
 
     def _choice(self, wire: n.Choice[Any], place: Place) -> Made:
         """A choice inside of itself is the same one: its tables are named, and its fields have the same names."""
@@ -226,8 +231,7 @@ class Wires:
         table = {
             "kind": "run",
             "content": wire.content,
-            "length": length,
-            "length_field": beside,
+            **(self._earlier(wire.length) or {"length": length, "length_field": beside}),
             "stop": self._stop(wire.length),
             "behind": self._feature("behind", wire.end) if wire.end else None,
             **self.choices.members(wire, "least", "most", "null"),
@@ -245,6 +249,14 @@ class Wires:
         given = self.tables.claim(place, Shape(number_type(wire)), suffix, doc)
         return self.tables.number(wire), None if given == name + suffix else given
 
+    def _earlier(self, given: Any, name: str = "length") -> dict[str, Any]:
+        """Return what says that an earlier field holds a length or count; nothing if it is written with the value."""
+        by = n.By.of(given)
+        if by is None:
+            return {}
+        self.tables.features.add("by")
+        return {name: by.field, "per": by.per if by.per != 1 else None, "plus": by.plus or None}
+
     def _stop(self, length: Any) -> bytes | None:
         """Return the bytes that end a value."""
         return self._feature("stop", length) if isinstance(length, bytes) else None
@@ -257,8 +269,12 @@ class Wires:
         element = self.wire(wire.element, place)
         name = element.field or place.key
         number, beside = self._prefix(wire.count, place, name, "_count", "elements that follow")
-        counts = {"count": number, "count_field": beside, "stop": self._stop(wire.count), "null": wire.null}
-        return Made({"kind": "many", **counts, "element": element.wire}, name)
+        counts = self._earlier(wire.count, "count") or {"count": number, "count_field": beside}
+        ends = {"stop": self._stop(wire.count), "null": wire.null}
+        if wire.until is not None:
+            self.tables.features.add("last")
+            ends["last"] = self.condition(wire.until)
+        return Made({"kind": "many", **counts, **ends, "element": element.wire}, name)
 
     def _cells(self, wire: n.Cells[Any], place: Place) -> Made:
         self.tables.features |= {"cells", "run"}
@@ -328,13 +344,17 @@ class Wires:
     def _word(self, wire: n.Word[Any], place: Place) -> Made:
         self.tables.features.add("words")
         is_small = wire.number and wire.high is not None and wire.high < 1 << 32 and (wire.low or 0) >= 0
+        is_wide = wire.number and not is_small and wire.high is not None and (wire.low or 0) >= 0
         table = {
             "kind": "word",
             **self.choices.members(wire, "pattern", "rule", "most", "number", "low", "high", "parts_most", "optional"),
+            "all": wire.all or None,
+            "wide": str(wire.high) if is_wide else None,
             "codes": sorted(wire.only) if wire.only is not None else None,
             "only_rule": wire.only_rule or None,
         }
-        name = self.tables.claim(place, Shape("uint32" if is_small else "double" if wire.number else "string"))
+        kind = "uint32" if is_small else "uint64" if is_wide else "double" if wire.number else "string"
+        name = self.tables.claim(place, Shape(kind))
         return Made(self.tables.share(place, table), name)
 
     def _body(self, wire: n.Body, place: Place) -> Made:
@@ -352,19 +372,48 @@ class Wires:
     def derived(self, cls: Any, place: Place, shown: set[str]) -> list[dict[str, Any]]:
         """Return the derived values that no part of the frame's header shows anyway."""
         return [
-            self._derived(made, place)
+            self._derived(cls, made, place)
             for made in cls.__derived_fields__
             if made.name not in shown and not self.choices.rules_out(made.only)
         ]
 
-    def _derived(self, made: n.DerivedField, place: Place) -> dict[str, Any]:
+    def _derived(self, cls: Any, made: n.DerivedField, place: Place) -> dict[str, Any]:
         how = made.how
+        if isinstance(how, n.Lookup):
+            return self._lookup(cls, made, how, place)
         kind = "string" if isinstance(how, n.OrderOf) else "uint32" if isinstance(how, n.Lengths) else "bool"
         return {
             "field": self.tables.claim(place.inner(made.name, made.doc), Shape(kind)),
             "only": self.choices.only(made.only),
             "how": _as_table(how),
         }
+
+    def _lookup(self, cls: Any, made: n.DerivedField, how: n.Lookup, place: Place) -> dict[str, Any]:
+        """Return the row of what a list says under a key: its type is that of the value that is found."""
+        here, wire = place.inner(made.name, made.doc), looked_up(cls, how)
+        number = how.number or isinstance(wire, n.Int | n.Bits | n.Varint | n.Digits)
+        is_text = isinstance(wire, n.Run) and wire.content != "bytes"
+        kind = "int64" if number else "string" if is_text else "bytes"
+        self.tables.features |= {"lookup", "text"} if is_text else {"lookup"}
+        field = self.tables.claim(here, Shape(kind))
+        return {"name": made.name, "field": field, "only": self.choices.only(made.only), "how": self.lookup(cls, how)}
+
+    def lookup(self, cls: Any, how: n.Lookup) -> dict[str, Any]:
+        """Return the table of what a list says under a key, with the names of the fields of its elements."""
+        first, second = element_names(_element(cls, how))[:2]
+        return {**_as_table(how), "first": first, "value": how.value or second}
+
+
+def _element(cls: Any, how: n.Lookup) -> Any:
+    """Return the structure of the elements in which something is looked up."""
+    return next(f.wire for f in cls.__wire_fields__ if f.name == how.field).element.struct
+
+
+def looked_up(cls: Any, how: n.Lookup) -> Any:
+    """Return the wire type of the value that is found."""
+    element = _element(cls, how)
+    name = how.value or element_names(element)[1]
+    return next(f.wire for f in element.__wire_fields__ if f.name == name)
 
 
 def _as_table(node: n.Condition | n.Derived) -> dict[str, Any]:

@@ -92,56 +92,10 @@ def undissectable(layout: Layout) -> str:
 def _undissectable(layout: Layout) -> Iterator[str]:
     for other in layout.others:
         yield from _undissectable(other)
-    parts = layout.frame.parts
-    if any(isinstance(part, n.Code) and isinstance(part.wire, n.Run) for part in parts):
-        yield "a code that is text"
-    if any(isinstance(part, n.Line) for part in parts) and beyond(layout):
-        yield beyond(layout)
-    if any(isinstance(part, n.Size) and _is_new(part.wire) for part in parts):
-        yield "such a length"
     for node in layout.nodes:
         if any(isinstance(code, int) and _MOST_CODE < code != n.OTHER for code in node.codes):
             yield "codes above 53 bits"
-        if any(isinstance(made.how, n.Lookup) for made in node.derived):
-            yield "Lookup"
-        if any(isinstance(field.wire, n.Length) for field in node.fields):
-            yield "a length apart in a message"
-        yield from (what for what in _in_fields(layout, node.fields) if what in _NEWER)
-        yield from (_NEW for field in node.fields if _holds_new(layout, field.wire))
 
 
 _MOST_CODE = 1 << 53
 """Numbers in Lua are of double precision."""
-_NEW = "a number of such a kind"
-_NEWER = (
-    "since= of a length",
-    "a length in an earlier field",
-    "a list that ends with a certain element",
-    "a count in an earlier field",
-    "Align",
-)
-
-
-def _is_new(wire: Any) -> bool:
-    return (isinstance(wire, n.Varint) and wire.ber) or (isinstance(wire, n.Digits) and wire.size > 0)
-
-
-def _holds_new(layout: Layout, wire: Any, depth: int = 0) -> bool:
-    """Return whether a value has numbers in it that dissectors do not know."""
-    match wire:
-        case n.Varint() | n.Digits():
-            return _is_new(wire)
-        case n.Checksum(wire=whole):
-            return not isinstance(whole, n.Int)
-        case n.Run(length=length):
-            return _is_new(length)
-        case n.Sized(length=length, inner=inner):
-            return _is_new(length) or isinstance(length, str | n.By) or _holds_new(layout, inner, depth)
-        case n.Many(element=element, count=count):
-            return _is_new(count) or _holds_new(layout, element, depth)
-        case n.Nested(struct=struct):
-            return any(_holds_new(layout, f.wire, depth) for f in resolve_fields(struct, layout.options))
-        case n.Choice(known=known):
-            return depth < 2 and any(_holds_new(layout, case, depth + 1) for case in known.values())
-        case _:
-            return False

@@ -89,6 +89,8 @@ class Layout:
     """The name of the frame, if it is not the usual one."""
     others: tuple[Layout, ...] = ()
     """The layouts of the other frames, in the order in which they are tried."""
+    seen: bool = True
+    """Whether the side that sends has messages in this frame."""
 
     def __post_init__(self) -> None:
         about = (tuple(self.options.items()), tuple(self.shown.items()), self.place)
@@ -131,6 +133,11 @@ class Layout:
     def at(self, node: MessageNode) -> Layout:
         """Return the layout of the frame of a message."""
         return next((other for other in self.others if other.place == node.frame), self) if self.others else self
+
+    @cached_property
+    def tried(self) -> tuple[Layout, ...]:
+        """The layouts of the frames that this side sends: the first one whose header fits is taken."""
+        return tuple(layout for layout in (*self.others, self) if layout.seen)
 
     @cached_property
     def takes_any(self) -> bool:
@@ -286,12 +293,20 @@ def resolve(protocol: n.Protocol, options: tuple[tuple[str, Any], ...], shown: t
         nodes = [node for node in messages.values() if node.frame == place and node.code not in unseen]
         return {_key(node, several): node for node in nodes}
 
+    def seen(place: str) -> bool:
+        return side is None or sides_of(protocol, place) != {"server" if side == "client" else "client"}
+
     others = tuple(
-        Layout(protocol, chosen, other, messages, dict(shown), known(other, place), place)
+        Layout(protocol, chosen, other, messages, dict(shown), known(other, place), place, (), seen(place))
         for place, other in without_choices(tuple(protocol.frames.items()), chosen)
     )
     usual = known(frame, "") if isinstance(frame, n.Frame) else {}
-    return Layout(protocol, chosen, frame, messages, dict(shown), usual, "", others)
+    return Layout(protocol, chosen, frame, messages, dict(shown), usual, "", others, seen(""))
+
+
+def sides_of(protocol: n.Protocol, place: str) -> set[str]:
+    """Return who sends the messages of a frame."""
+    return {cls.__message__["sent_by"] for cls in protocol.messages if cls.__message__["frame"] == place}
 
 
 def _has_twin(node: MessageNode, messages: Mapping[int, MessageNode]) -> bool:

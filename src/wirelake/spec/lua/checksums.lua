@@ -91,10 +91,10 @@ end
 -- The sum covers what is before it, from the first byte of the frame or from a field on.
 function read.checksum(c, wire, field, path)
     local at = c.at
-    take(c, wire.wire.size, path, "int_fits")
+    local given, shown = plain_number(c, wire.wire, path)
     local begin = wire.since and c.begun[wire.since] or 0
-    show(c, field, at, wire.wire.size, wire.wire.little)
-    if number(c.tvb, wire.wire, at) ~= sums[wire.sum](raw_bytes(c, begin, at - begin)) then
+    if c.tree then add_number(c.tree, field, c.tvb(at, c.at - at), wire.wire, shown) end
+    if given ~= sums[wire.sum](raw_bytes(c, begin, at - begin)) then
         fail(c, "checksum", path, at)
     end
 end

@@ -34,6 +34,15 @@ end
 function derive.masked(c)
     return c.header.mask_at ~= nil
 end
+--@ when lookup
+
+function derive.lookup(c, how, scope)
+    local found = look_up(c, how, scope)
+    if not how.number or type(found) == "number" then return found end
+    local digits = digits_in(c, found)
+    return digits and Int64.new(digits)
+end
+--@ end
 --@ when body
 
 function derive.present(c, how, scope)

@@ -37,12 +37,15 @@ local function plausible(layout, tvb, start, stop)
     layout = h.layout
 --@ when words
     local frame_stop = math.min(stop, start + h.length)
+--@ when ends
+    if layout.frame[#layout.frame].kind == "ends" then return true end
+--@ end
     if not h.code_at then return plausible_line(layout, tvb, start + h.payload, frame_stop, stop) end
 --@ end
     if h.mask_at then return true end
     local payload = (h.stop or h.length) - h.payload
 --@ when codes
-    if h.key then return payload >= layout.by_code[h.key].least end
+    if h.key then return payload >= message_of(layout, h.key).least end
 --@ end
 --@ when code
     local part = code_part(layout)
@@ -208,7 +211,7 @@ local function next_place(choices, raw, base, at)
         if place <= #raw then nearest = math.min(nearest or place, place) end
     end
     for _, layout in ipairs(choices) do
-        look_for(layout)
+        if not layout.unseen then look_for(layout) end
         for _, other in ipairs(layout.others) do look_for(other) end
     end
     return nearest and base + nearest - 1

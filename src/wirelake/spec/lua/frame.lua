@@ -123,7 +123,37 @@ local function further_code(h, part, layout)
 end
 --@ end
 
+--@ when code_text
+
+-- Whether these bytes may be the beginning of a code that is text.
+local function may_become(layout, given, stop)
+    for code in pairs(layout.by_code) do
+        if (code .. stop):sub(1, #given) == given then return true end
+    end
+    return layout.other ~= nil
+end
+
+local function text_code(h, part, layout)
+    local at, stop = h.at, part.wire.stop
+    local size = math.max(math.min(h.available - at, part.most + #stop), 0)
+    local given = size > 0 and h.tvb:raw(h.start + at, size) or ""
+    local found = given:find(stop, 1, true)
+    if not found then
+        if size == part.most + #stop or not may_become(layout, given, stop) then
+            header_fail(h, "unknown_code", part.name, at)
+        end
+        return true
+    end
+    h.key, h.code_at, h.at = given:sub(1, found - 1), at, at + found - 1 + #stop
+    if layout.other then h.kept[#h.kept + 1] = { part = { name = part.name }, at = at, is_code = true } end
+    if not message_of(layout, h.key) then header_fail(h, "unknown_code", part.name, at) end
+end
+--@ end
+
 function part_of.code(h, part, layout)
+--@ when code_text
+    if part.wire.kind == "run" then return text_code(h, part, layout) end
+--@ end
 --@ when codes
     if layout.beginnings[""] then return further_code(h, part, layout) end
 --@ end
@@ -178,8 +208,8 @@ function part_of.ends(h, part, layout)
     local stop = math.min(h.available, part.most)
     local fault = { short = true }
     if h.at <= stop and stop > 0 then
-        local c = { layout = layout, tvb = h.tvb(h.start, stop):tvb(), header = h, at = h.at, stop = stop }
-        _, fault = attempt(read_message, c, coded_message(c))
+        local c = { layout = layout, tvb = h.tvb(h.start, stop):tvb(), header = h, at = h.at, stop = stop, open = true }
+        _, fault = attempt(function() return read_message(c, coded_message(c)) end)
         if not fault then
             h.length = c.at
             return false
@@ -200,7 +230,7 @@ local function measure_as(layout, tvb, start, stop)
     h.places[#layout.frame + 1] = h.at
     h.payload, h.layout = h.at, layout
 --@ when codes
-    if h.key and not layout.by_code[h.key] then header_fail(h, "unknown_code", "code", h.code_at) end
+    if h.key and not message_of(layout, h.key) then header_fail(h, "unknown_code", "code", h.code_at) end
 --@ end
     if (h.stop or h.length) < h.payload then
         header_fail(h, layout.size and layout.size.rule or "frame_limit", layout.size and layout.size.name or "", 0)
@@ -211,7 +241,8 @@ end
 -- The header of the frame at `start`; nothing while it is not all there. Whether the frame is, is another question. Of
 -- several frames, the first one is right whose header has no fault.
 local function measure(layout, tvb, start, stop)
-    for _, other in ipairs(layout.others) do
+    for number, other in ipairs(layout.others) do
+        if layout.unseen and number == #layout.others then return measure_as(other, tvb, start, stop) end
         local h, fault = attempt(measure_as, other, tvb, start, stop)
         if not fault then return h end
     end
@@ -230,7 +261,13 @@ function show_part.size(c, part, at, behind)
 end
 --@ when code
 
-function show_part.code(c, part, at)
+function show_part.code(c, part, at, behind)
+--@ when code_text
+    if part.wire.kind == "run" then
+        show_text(c, part.field or part.name, at, behind - at - #part.wire.stop)
+        return
+    end
+--@ end
     if c.header.codes and part.place > c.header.codes then return end
     local wire = part.wire.kind == "int" and part.wire or part.wire.wire
     show(c, part.field or part.name, at, wire.size, wire.little)
@@ -296,7 +333,7 @@ function coded_message(c)
         if part.kind == "line" then return read_line(c, part) end
 --@ end
 --@ when codes
-        if c.header.key then return c.layout.by_code[c.header.key] end
+        if c.header.key then return message_of(c.layout, c.header.key) end
 --@ end
 --@ when code
         if part.kind == "code" then

@@ -133,13 +133,16 @@ end
 function least_of.run(wire)
     local bytes = (wire.least or 0) + #(wire.behind or "")
     if wire.stop then return (wire.least or 0) + #wire.stop end
-    if type(wire.length) ~= "table" then return 0 end
+    if not wire.length then return 0 end
+    if type(wire.length) == "string" then return bytes end
     return least(wire.length) + (wire.null and 0 or bytes)
 end
 
 function least_of.many(wire)
     if wire.stop then return #wire.stop end
+    if wire.last then return least(wire.element) end
     if type(wire.count) == "table" then return least(wire.count) end
+    if type(wire.count) == "string" then return 0 end
     return (wire.count or 0) * least(wire.element)
 end
 --@ when bits
@@ -152,7 +155,7 @@ function least_of.varint() return 1 end
 --@ end
 --@ when digits
 
-function least_of.digits(wire) return 1 + #wire.stop end
+function least_of.digits(wire) return (wire.size or 1) + #wire.stop end
 --@ end
 --@ when constant
 
@@ -164,7 +167,7 @@ function least_of.checksum(wire) return wire.wire.size end
 --@ end
 --@ when sized
 
-function least_of.sized(wire) return least(wire.length) end
+function least_of.sized(wire) return type(wire.length) == "table" and least(wire.length) or 0 end
 --@ end
 --@ when choice
 

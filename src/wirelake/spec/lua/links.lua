@@ -13,7 +13,9 @@ local function step_of(c, pinfo)
         local step, all_hold = steps[index], true
 --@ when when
         c.values.direction = c.values.direction or direction(pinfo)
-        for _, condition in ipairs(step.when or {}) do all_hold = all_hold and holds(c, condition, c.values) end
+        for _, condition in ipairs(step.when or {}) do
+            all_hold = all_hold and holds(c, condition, earlier(c, c.values, condition.field))
+        end
 --@ end
         if all_hold then return step.group and step end
     end
@@ -26,7 +28,7 @@ local function link_key(c, pinfo, step)
         or tostring(pinfo.src) .. ":" .. pinfo.src_port
     local key = { connection(pinfo), side, step.group }
     if c.message.correlation then
-        local found = reach(c.values, c.message.correlation)
+        local found = earlier(c, c.values, c.message.correlation)
         if type(found) == "table" then
             if not found.length or found.length == 0 then return nil end
             found = c.tvb:raw(found.at, found.length)

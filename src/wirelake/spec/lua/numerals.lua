@@ -9,8 +9,33 @@ local numeral_of, longest_of = {}, {}
 --@ when varint
 
 function longest_of.varint(wire) return wire.most end
+--@ end
+--@ when ber
+
+-- A length as ASN.1 writes it.
+local function ber_of(wire, raw)
+    if raw == "" then return nil end
+    local first, low, high = raw:byte(1), 0, 0
+    if first < 0x80 then return first, 1, wire.wide and UInt64.new(first, 0) or first end
+    local size = first - 0x80
+    if size == 0 or size >= wire.most then return nil, { rule = "varint", offset = 0 } end
+    if size >= #raw then return nil end
+    for i = 2, size + 1 do
+        low = low * 0x100 + raw:byte(i)
+        high = high * 0x100 + math.floor(low / 2 ^ 32)
+        low = low % 2 ^ 32
+    end
+    local is_long = raw:byte(2) == 0 or (size == 1 and low < 0x80)
+    if high >= 2 ^ 31 or (is_long and not wire.lenient) then return nil, { rule = "varint", offset = 0 } end
+    return high * 2 ^ 32 + low, size + 1, wire.wide and UInt64.new(low, high) or low
+end
+--@ end
+--@ when varint
 
 function numeral_of.varint(wire, raw)
+--@ when ber
+    if wire.ber then return ber_of(wire, raw) end
+--@ end
     local size, high, low = 0, 0, 0
     repeat
         if size == wire.most then return nil, { rule = "varint", offset = size - 1 } end
@@ -32,6 +57,7 @@ end
 --@ when digits
 
 function longest_of.digits(wire)
+    if wire.size then return wire.size end
     local spelled = math.max(#wire.low, #wire.high)
     return (wire.lenient and 4 * spelled or spelled) + #wire.stop
 end
@@ -66,6 +92,12 @@ local function spelled(text)
     return minus .. digits:lower()
 end
 
+-- As many digits as the number always has.
+local function filled(wire, short)
+    local minus, digits = short:match("^(-?)(.*)$")
+    return minus .. ("0"):rep((wire.size or 0) - #short) .. digits
+end
+
 local function shown_digits(wire, text)
     if wire.base == 10 then return wire.wide and (wire.signed and Int64.new(text) or UInt64.new(text)) or tonumber(text) end
     if not wire.wide then return tonumber(text, 16) end
@@ -81,6 +113,7 @@ function numeral_of.digits(wire, raw, left)
         stop = raw:find(wire.stop, 1, true)
         stop = stop and stop - 1
     end
+    if wire.size then stop = #raw == most and most or nil end
     local is_full = #raw == most
     local text = stop and raw:sub(1, stop) or is_full and raw or without_begun(raw, wire.stop)
     local wrong = #text
@@ -93,7 +126,7 @@ function numeral_of.digits(wire, raw, left)
     end
     if not stop then return nil end
     local short = spelled(text)
-    if (not wire.lenient and short ~= text) or is_below(short, wire.low) or is_below(wire.high, short) then
+    if (not wire.lenient and filled(wire, short) ~= text) or is_below(short, wire.low) or is_below(wire.high, short) then
         return nil, { rule = "digits", offset = 0 }
     end
     return tonumber(short, wire.base), stop + #wire.stop, shown_digits(wire, short)

@@ -133,12 +133,19 @@ local function make_frame(frame, place, messages, shown)
     return layout
 end
 
+-- Whether the side that sends has frames of this kind.
+local function is_sent(only, chosen)
+    return not only or not only.option or chosen[only.option] == only.is
+end
+
 local function make_layout(chosen, shown)
     local messages = settle(MESSAGES, chosen)
     local layout = make_frame(settle(FRAME, chosen), "", messages, shown)
     for _, other in ipairs(FRAMES) do
-        layout.others[#layout.others + 1] = make_frame(settle(other.frame, chosen), other.place, messages, shown)
+        local made = is_sent(other.only, chosen) and make_frame(settle(other.frame, chosen), other.place, messages, shown)
+        if made and made.messages[1] then layout.others[#layout.others + 1] = made end
     end
+    layout.unseen = not is_sent(FRAME_ONLY, chosen)
     return layout
 end
 

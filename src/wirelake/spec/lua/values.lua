@@ -36,8 +36,59 @@ function read.length(c, wire, field, path)
     local at = c.at
     local found, item = read.int(c, wire.wire, field, path)
     if found < 0 then fail(c, "negative_length", path, at) end
+    if wire.since then return { till = c.begun[wire.since] + found }, item end
     return found, item
 end
+--@ when lookup
+
+-- ---------------------------------------------------------------- what lists say under a key
+
+local function bytes_of(c, found)
+    if type(found) == "table" and found.length then return raw_bytes(c, found.at, found.length) end
+    return found
+end
+
+-- What a list says under a key; nothing if it says nothing.
+local function look_up(c, how, scope)
+    local list = scope[how.field]
+    for _, element in ipairs(list and list.items or {}) do
+        if bytes_of(c, element[how.first]) == how.key then return element[how.value] end
+    end
+end
+
+-- The text of a number of at most 18 digits; nothing if it is none.
+local function digits_in(c, found)
+    local text = bytes_of(c, found)
+    if type(text) == "number" then return text end
+    return text and #text <= 18 and text:match("^%d+$")
+end
+--@ end
+
+-- The value of an earlier field, or what a list says under a key.
+local function earlier(c, scope, path)
+--@ when lookup
+    local how = c.message.lookups and c.message.lookups[path]
+    if how then
+        local found = look_up(c, how, scope)
+        if not how.number or found == nil then return found end
+        local digits = digits_in(c, found)
+        if not digits then fail(c, "digits", path, c.at) end
+        return tonumber(digits)
+    end
+--@ end
+    return reach(scope, path)
+end
+--@ when by
+
+-- The length or count that an earlier field holds; nothing if it holds none.
+local function referred(c, wire, name, path)
+    local found = earlier(c, c.scope, name)
+    if found == nil then return nil end
+    local size = type(found) == "table" and found.till - c.at or math.ceil(found / (wire.per or 1)) + (wire.plus or 0)
+    if size < 0 then fail(c, "negative_length", path, c.at) end
+    return size
+end
+--@ end
 --@ when bool
 
 function read.bool(c, wire, field, path)
@@ -107,9 +158,17 @@ end
 -- A value inside of a range of its own.
 function read.sized(c, wire, field, path)
     local at = c.at
-    local size, shown = plain_number(c, wire.length, path)
-    if size < 0 then fail(c, "negative_length", path, at) end
-    if c.tree then add_number(c.tree, wire.length_field, c.tvb(at, c.at - at), wire.length, shown) end
+    local size, shown
+    if type(wire.length) == "string" then
+--@ when by
+        size = referred(c, wire, wire.length, path)
+        if not size then fail(c, "field_missing", path, at) end
+--@ end
+    else
+        size, shown = plain_number(c, wire.length, path)
+        if size < 0 then fail(c, "negative_length", path, at) end
+        if c.tree then add_number(c.tree, wire.length_field, c.tvb(at, c.at - at), wire.length, shown) end
+    end
     if size > c.stop - c.at then fail(c, "bytes_fits", path, at, true) end
     local outer = c.stop
     c.stop = c.at + size
@@ -166,25 +225,34 @@ function content.json(c, wire, field, path, at, size)
 end
 --@ end
 
---@ when stop
+--@ when stop behind
 
 -- The bytes before those that end a value; one more than allowed, however many they are.
-local function size_before(c, wire, path)
+local function size_before(c, wire, stop, path)
     local window = c.stop - c.at
-    if wire.most then window = math.min(window, wire.most + #wire.stop) end
-    local found = raw_bytes(c, c.at, window):find(wire.stop, 1, true)
+    if wire.most then window = math.min(window, wire.most + #stop) end
+    local found = raw_bytes(c, c.at, window):find(stop, 1, true)
     if found then return found - 1 end
-    if wire.most and window == wire.most + #wire.stop then return wire.most + 1 end
+    if wire.most and window == wire.most + #stop then return wire.most + 1 end
     fail(c, "terminator", path, c.at, true)
 end
 --@ end
 
 local function run_size(c, wire, path)
 --@ when stop
-    if wire.stop then return size_before(c, wire, path) end
+    if wire.stop then return size_before(c, wire, wire.stop, path) end
 --@ end
     if not wire.length then return c.stop - c.at end
-    if type(wire.length) == "string" then return c.scope[wire.length] end
+--@ when by
+    if type(wire.length) == "string" then
+        local found = referred(c, wire, wire.length, path)
+--@ when behind
+        if not found and wire.behind then return size_before(c, wire, wire.behind, path) end
+--@ end
+        if not found then fail(c, "field_missing", path, c.at) end
+        return found
+    end
+--@ end
     local at = c.at
     local size, shown = plain_number(c, wire.length, path)
     if size < 0 and size ~= wire.null then fail(c, "negative_length", path, at) end
@@ -242,7 +310,11 @@ local derive = {}
 local function show_derived(c, rows, scope)
     for _, row in ipairs(rows or {}) do
         local found = derive[row.how.kind](c, row.how, scope)
-        if type(found) == "table" then
+        if type(found) == "table" and found.length then
+            local item = found.is_text and show_text(c, row.field, found.at, found.length)
+                or show(c, row.field, found.at, found.length)
+            if item then item:set_generated() end
+        elseif type(found) == "table" then
             for _, one in ipairs(found) do show_made(c, row.field, c.at, 0, one) end
         elseif found ~= nil then
             show_made(c, row.field, c.at, 0, found)
@@ -296,8 +368,7 @@ local function is_one_of(found, values)
     return contains(values, 0) or contains(values, "")
 end
 
-local function holds(c, condition, scope)
-    local found = reach(scope, condition.field)
+local function holds(c, condition, found)
     if condition.bare then return is_set(found) ~= (condition.empty or false) end
     local seen = comparable(c, found)
     local amount = type(seen) == "number" and seen or 0
@@ -311,7 +382,9 @@ local function holds(c, condition, scope)
     return not condition.empty or not is_set(found)
 end
 
-when.when = holds
+function when.when(c, condition, scope)
+    return holds(c, condition, earlier(c, scope, condition.field))
+end
 --@ end
 
 local function check_limit(c, limit, scope, path)
@@ -322,8 +395,8 @@ end
 
 -- Reads fields in wire order into `scope`; those that are there already, or `done`, travelled in the frame's header.
 local function read_fields(c, struct, path, scope, done)
-    local outer, outer_begun = c.scope, c.begun
-    c.scope, c.begun = scope, {}
+    local outer, outer_begun, outer_from = c.scope, c.begun, c.from
+    c.scope, c.begun, c.from = scope, {}, c.at
     for _, row in ipairs(struct.fields) do
         if scope[row.name] == nil and not (done and done[row.name])
             and (not row.when or when[row.when.kind](c, row.when, scope)) then
@@ -337,7 +410,7 @@ local function read_fields(c, struct, path, scope, done)
             if limit.lengths[#limit.lengths] == row.name then check_limit(c, limit, scope, path) end
         end
     end
-    c.scope, c.begun = outer, outer_begun
+    c.scope, c.begun, c.from = outer, outer_begun, outer_from
     return scope
 end
 
@@ -350,7 +423,10 @@ function read.nested(c, wire, field, path)
 end
 
 -- Whether a list has another element.
-local function more_follow(c, wire, count, i, path)
+local function more_follow(c, wire, count, i, path, before)
+--@ when last
+    if wire.last then return i == 0 or not holds(c, wire.last, reach(before, wire.last.field)) end
+--@ end
 --@ when stop
     if wire.stop then
         if raw_bytes(c, c.at, math.min(#wire.stop, c.stop - c.at)) == wire.stop then return false end
@@ -365,7 +441,14 @@ end
 function read.many(c, wire, field, path)
     local at = c.at
     local count, shown = wire.count, nil
-    if type(count) == "table" then count, shown = plain_number(c, count, path) end
+    if type(count) == "table" then
+        count, shown = plain_number(c, count, path)
+--@ when by
+    elseif type(count) == "string" then
+        count = referred(c, wire, count, path)
+        if not count then fail(c, "field_missing", path, at) end
+--@ end
+    end
     if wire.null and count == wire.null then
         if c.tree then add_number(c.tree, wire.count_field or field .. "_count", c.tvb(at, c.at - at), wire.count, shown) end
         return nil
@@ -379,13 +462,28 @@ function read.many(c, wire, field, path)
     if c.tree and start > at then
         add_number(c.tree, wire.count_field or field .. "_count", c.tvb(at, start - at), wire.count, shown)
     end
-    local i = 0
-    while more_follow(c, wire, count, i, path) do
-        value(c, wire.element, field, ("%s[%d]"):format(path, i))
+    local i, before, items = 0, nil, nil
+--@ when lookup
+    items = c.message.lookups and {}
+--@ end
+    while more_follow(c, wire, count, i, path, before) do
+        before = value(c, wire.element, field, ("%s[%d]"):format(path, i))
         i = i + 1
+        if items then items[i] = before end
     end
     c.at = c.at + #(wire.stop or "")
     if c.tree then c.tree:append_text((" (%d)"):format(i)) end
     close(c, outer)
-    return { count = i }
+    return { count = i, items = items }
 end
+--@ when align
+
+-- Zeros up to a multiple of some bytes from where the structure or message begins.
+function read.align(c, wire, field, path)
+    local size = -(c.at - c.from) % wire.size
+    local at = take(c, size, path, "bytes_fits")
+    local wrong = raw_bytes(c, at, size):find("[^%z]")
+    if wrong then fail(c, "constant", path, at + wrong - 1) end
+    if size > 0 then show(c, field, at, size) end
+end
+--@ end

@@ -26,7 +26,7 @@ end
 -- Name and address of a message.
 local function title(c)
     local text = c.message.name
-    local address = c.message.address and reach(c.values, c.message.address)
+    local address = c.message.address and earlier(c, c.values, c.message.address)
     if type(address) == "number" then return ("%s %d"):format(text, address) end
     if not address or not address.length or address.length == 0 then return text end
     local range = c.tvb(address.at, address.length)

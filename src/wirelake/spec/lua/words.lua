@@ -31,6 +31,12 @@ local function word_value(wire, text)
     if wire.most and characters > wire.most then return nil end
     local groups = match_word(wire.pattern, text)
     if not groups then return nil end
+    if wire.wide and not groups[1]:find("%D") then
+        -- More digits than a number of Lua keeps.
+        local digits = groups[1]:match("^0*(.*)$")
+        local is_more = #digits > #wire.wide or (#digits == #wire.wide and digits > wire.wide)
+        return not is_more and word_number(wire, digits) or nil, UInt64.new(digits == "" and "0" or digits)
+    end
     if wire.number then return word_number(wire, groups[1]) end
     for _, group in ipairs(wire.parts_most and groups or {}) do
         if group and (tonumber(group) or 0) > wire.parts_most then return nil end
@@ -38,16 +44,30 @@ local function word_value(wire, text)
     return text
 end
 
+-- Whether a word is absent, because those that are left belong to later fields.
+local function is_left_out(c, wire, path)
+    if wire.optional then return #c.words <= c.words_needed end
+    c.words_needed = c.words_needed - 1
+    if not c.words[1] then fail(c, "missing_fields", path, c.at) end
+    return false
+end
+
 function read.word(c, wire, field, path)
+    if c.words_needed and is_left_out(c, wire, path) then return nil end
     local word = table.remove(c.words, 1)
+    if word and wire.all then
+        local last = c.words[#c.words] or word
+        word = { at = word.at, raw = raw_bytes(c, word.at, last.at + #last.raw - word.at) }
+        c.words = {}
+    end
     if not word or (word.raw == "" and wire.optional) then return nil end
     if wire.codes and not contains(wire.codes, c.code) then fail(c, wire.only_rule, path, word.at) end
-    local found = word_value(wire, replaced(word.raw))
+    local found, wide = word_value(wire, replaced(word.raw))
     if found == nil then fail(c, wire.rule, path, word.at) end
     if not wire.number then
         show_text(c, field, word.at, #word.raw)
     elseif c.tree then
-        c.tree:add(F[field], c.tvb(word.at, #word.raw), found)
+        c.tree:add(F[field], c.tvb(word.at, #word.raw), wide or (wire.wide and UInt64.new(found)) or found)
     end
     return wire.number and found or { at = word.at, length = #word.raw, is_text = true }
 end
@@ -55,6 +75,7 @@ end
 local function split_line(c, line)
     local raw = raw_bytes(c, c.at, math.min(line.window, c.stop - c.at))
     local stop = raw:find(line.stop, 1, true)
+    if not stop and c.open and #raw < line.window then fail(c, "no_newline", "", c.at, true) end
     if not stop then fail(c, "no_newline", "", c.at + #raw) end
     local words, from = {}, 1
     while from do
@@ -77,7 +98,14 @@ local function read_line(c, line)
     for _, message in ipairs(c.layout.messages) do
         if message.word == given or (line.fold and message.word:lower() == folded) then
             if c.tree then c.tree:add(F[line.code], c.tvb(first.at, #first.raw), message.word) end
-            c.words, c.words_end, c.at = words, line.most ~= nil, behind
+            c.words, c.words_end, c.at = words, line.most ~= nil or line.skip, behind
+            if line.skip then
+                c.words_needed = 0
+                for _, row in ipairs(message.fields) do
+                    local is_needed = row.wire.kind == "word" and not row.wire.optional
+                    if is_needed then c.words_needed = c.words_needed + 1 end
+                end
+            end
             return message
         end
     end
