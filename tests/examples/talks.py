@@ -6,9 +6,10 @@ import asyncio
 import shutil
 import socket
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -103,3 +104,36 @@ def mosquitto(folder: Path) -> Iterator[int]:
     program = shutil.which("mosquitto") or "/usr/sbin/mosquitto"
     with running(folder, port, program, "-c", "mosquitto.conf") as found:
         yield found
+
+
+@contextmanager
+def coilmq(folder: Path) -> Iterator[int]:
+    port = free_port()
+    with running(folder, port, sys.executable, str(Path(__file__).with_name("stomp_broker.py")), str(port)) as found:
+        yield found
+
+
+@contextmanager
+def collector() -> Iterator[int]:
+    """A server that takes what clients send, and replies nothing; it ends when it is told to."""
+    with closing(socket.create_server((HERE, 0))) as listening:
+        listening.settimeout(0.05)
+        ended = threading.Event()
+
+        def take(connection: socket.socket) -> None:
+            with connection:
+                while connection.recv(1 << 16):
+                    pass
+
+        def serve() -> None:
+            while not ended.is_set():
+                with suppress(TimeoutError):
+                    take(listening.accept()[0])
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield int(listening.getsockname()[1])
+        finally:
+            ended.set()
+            thread.join(20)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
+import socket
+import subprocess
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -13,11 +16,12 @@ from typing import Any
 import paho.mqtt.client as paho
 import pytest
 import redis
+import stomp
 from pymodbus.client import ModbusTcpClient
 from pymodbus.server import ModbusTcpServer
 from pymodbus.simulator import DataType, SimData, SimDevice
 
-from tests.examples.talks import HERE, Talk, mosquitto, redis_server, tapped
+from tests.examples.talks import HERE, Talk, coilmq, collector, mosquitto, redis_server, tapped
 from tests.examples.test_protocols import name_of
 from tests.ingest.lakes import table
 from tests.live.tapping import recorded
@@ -226,3 +230,77 @@ def test_modbus_between_the_client_and_the_server_of_pymodbus(tmp_path: Path) ->
     assert [int(row["correlation"]) for row in exchanges] == [*range(1, 10)]
     assert [row["outcome"] for row in exchanges] == ["ok"] * 8 + ["error"]
     assert (exchanges[-1]["reply_message"], exchanges[-1]["status"]) == ("read_holding_registers_exception", "2")
+
+
+# --- STOMP: stomp.py and CoilMQ
+
+
+class Told(stomp.ConnectionListener):
+    """Remembers what the broker tells a client."""
+
+    def __init__(self) -> None:
+        self.receipts: list[str] = []
+        self.received: list[tuple[str, str]] = []
+        self.errors: list[str] = []
+
+    def on_receipt(self, frame: Any) -> None:
+        self.receipts.append(frame.headers["receipt-id"])
+
+    def on_message(self, frame: Any) -> None:
+        self.received.append((frame.headers["destination"], frame.body))
+
+    def on_error(self, frame: Any) -> None:
+        self.errors.append(frame.body)
+
+
+def test_stomp_between_stomp_py_and_coilmq(tmp_path: Path) -> None:
+    with coilmq(tmp_path) as broker, tapped(tmp_path / "tap", broker, "stomp") as talk:
+        told = Told()
+        client = stomp.Connection12([(HERE, talk.port)], vhost=socket.getfqdn(), auto_content_length=True)
+        client.set_listener("", told)
+        client.connect(wait=True)
+        client.subscribe("/queue/heat", id="1", ack="auto", receipt="subscribed")
+        wait_until(lambda: told.receipts == ["subscribed"])
+        client.send("/queue/heat", "7 degrees, täglich", receipt="sent")
+        client.send("/queue/heat", b"\0\n\0", content_type="bytes")
+        client.begin("t", receipt="begun")
+        client.send("/queue/heat", "later", transaction="t")  # for a receipt CoilMQ would send two
+        client.commit("t", receipt="committed")
+        wait_until(lambda: len(told.received) == 3 and "committed" in told.receipts)
+        client.disconnect(receipt="over")
+        wait_until(lambda: "over" in told.receipts)
+    found = Tables("stomp", talk)
+    assert [row["message"] for row in found.of("stomp")] + [row["message"] for row in found.of("connected")] == [
+        *("stomp", "connected")
+    ]
+    sent = [(row["destination"], row["body"], row["receipt"], row["transaction"]) for row in found.of("send")]
+    assert sent == [
+        ("/queue/heat", "7 degrees, täglich".encode(), "sent", None),
+        ("/queue/heat", b"\0\n\0", None, None),
+        ("/queue/heat", b"later", None, "t"),
+    ]
+    assert [(row["destination"], row["body"].decode()) for row in found.of("message")] == told.received
+    assert sorted(row["receipt"] for row in found.of("receipt")) == sorted(told.receipts)
+    replied = {row["correlation"]: row["message"] for row in found.exchanges if row["outcome"] == "ok"}
+    asked = {"subscribed": "subscribe", "sent": "send", "begun": "begin", "committed": "commit", "over": "disconnect"}
+    assert replied == asked and told.errors == []
+    assert Counter(row["reply_message"] for row in found.exchanges) == {"receipt": 5, None: 2}
+
+
+# --- syslog: logger of util-linux
+
+
+def test_syslog_that_logger_sends(tmp_path: Path) -> None:
+    logger = shutil.which("logger")
+    if logger is None:
+        pytest.skip("logger is missing (util-linux has it)")
+    lines = ["the first line", "täglich <13>1 and 12 more", "x" * 500]
+    with collector() as server, tapped(tmp_path / "tap", server, "syslog") as talk:
+        command = [logger, "--tcp", "--octet-count", "--rfc5424", "--server", HERE, "--port", str(talk.port)]
+        command += ["--tag", "heater", "--priority", "local3.err", "--msgid", "HEAT", "--id=77"]
+        subprocess.run(command, input="\n".join(lines), text=True, check=True, timeout=20)
+    found = Tables("syslog", talk)
+    records = found.of("record", direction="to_server", priority=19 * 8 + 3, version=1, app="heater", msgid="HEAT")
+    assert len(records) == len(found.messages) == len(lines)
+    assert [row["process"] for row in records] == ["77"] * 3
+    assert [row["content"].split("] ", 1)[1] for row in records] == lines

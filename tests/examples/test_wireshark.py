@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from tests.examples.test_protocols import name_of
 from tests.needs import require
-from wirelake import load
+from tests.spec.test_dissector import PORT, Capture
+from wirelake import encode, load
 from wirelake.generate import Event, generate, write_pcap
 from wirelake.spec.dissector import dissector as make_dissector
 
@@ -126,3 +131,78 @@ def test_amqp_frames_are_those_that_wireshark_and_our_dissector_see(tmp_path: Pa
     rows = seen_by_wireshark(capture, "amqp", 5672, "amqp.method.class", "amqp.method.method")
     for place in range(2):
         assert sorted(flat(rows, place)) == sorted(each[place + 1] for each in methods)
+
+
+# --- of these, texts are compared, so only messages whose texts lines can hold are shown
+
+
+def layers(capture: Path, dissector: str, *fields: str) -> list[dict[str, list[str]]]:
+    """The values of these fields, packet by packet."""
+    require("tshark")
+    command = ["tshark", "-r", str(capture), "-T", "json", "-d", f"tcp.port=={PORT},{dissector}", "-Y", dissector]
+    for field in fields:
+        command += ["-e", field]
+    home = {"HOME": str(capture.parent), "XDG_CONFIG_HOME": str(capture.parent)}
+    done = subprocess.run(command, capture_output=True, check=True, env={**os.environ, **home})
+    return [packet["_source"]["layers"] for packet in json.loads(done.stdout)]
+
+
+def plain(value: Any) -> bool:
+    """Whether all texts in a value can be printed."""
+    if isinstance(value, str):
+        return value.isascii() and (value.isprintable() or not value)
+    if isinstance(value, tuple):
+        return all(map(plain, value))
+    return plain(value.value) if hasattr(value, "tag") else True
+
+
+def values_in(value: Any, kind: str, found: dict[str, list[Any]]) -> None:
+    """Add what a value of RESP is, and what is in it, to what Wireshark calls it."""
+    if kind == "*":
+        found["resp.array.length"].append(-1 if value is None else len(value))
+        for item in value or ():
+            values_in(item.value, item.tag.decode(), found)
+    elif kind == "$":
+        found["resp.bulk_string.length"].append(-1 if value is None else len(value))
+        if value:
+            found["resp.bulk_string.value"].append(value.encode().hex())
+    else:
+        found[{"+": "resp.string", "-": "resp.error", ":": "resp.integer"}[kind]].append(value)
+
+
+def test_resp_values_are_those_that_wireshark_sees(tmp_path: Path) -> None:
+    names = ("resp.string", "resp.error", "resp.integer", "resp.array.length")
+    names += ("resp.bulk_string.length", "resp.bulk_string.value")
+    capture, wanted, kinds = Capture(), [], Counter[str]()
+    for event in traffic("resp2", tmp_path / "b.pcap"):
+        (value,) = (getattr(event.message, declared.name) for declared in event.message.__wire_fields__)
+        if not plain(value):
+            continue
+        found: dict[str, list[Any]] = {name: [] for name in names}
+        values_in(value, chr(event.message.__message__["code"]), found)
+        capture.stream(len(wanted), event.frame)
+        wanted.append({name: list(map(str, values)) for name, values in found.items() if values})
+        kinds.update(wanted[-1].keys())
+    capture.write(tmp_path / "a.pcap")
+    shown = layers(tmp_path / "a.pcap", "resp", *names)
+    for row in shown:
+        row.update({name: [text.replace(":", "") for text in row[name]] for name in names[-1:] if name in row})
+    assert shown == wanted and len(wanted) > 100 and min(kinds[name] for name in names) > 20
+
+
+def test_syslog_records_are_those_that_wireshark_sees(tmp_path: Path) -> None:
+    """It knows no octet counting, so it gets what stands behind the counts; and it knows version 1 only."""
+    made = [msgspec.structs.replace(event.message, version=1) for event in traffic("syslog", tmp_path / "b.pcap")]
+    records = [record for record in made if all(plain(getattr(record, name)) for name in record.__struct_fields__)]
+    capture = Capture()
+    for number, record in enumerate(records):
+        capture.stream(number, encode(record).split(b" ", 1)[1])
+    capture.write(tmp_path / "a.pcap")
+    names = {"syslog.hostname": "host", "syslog.appname": "app", "syslog.procid": "process"}
+    shown = layers(tmp_path / "a.pcap", "syslog", "syslog.facility", "syslog.level", "syslog.version", *names)
+    assert len(shown) == len(records) > 50
+    for row, record in zip(shown, records, strict=True):
+        assert int(row["syslog.facility"][0]) * 8 + int(row["syslog.level"][0]) == record.priority
+        assert row["syslog.version"] == ["1"]
+        for name, field in names.items():
+            assert row[name] == [getattr(record, field)]

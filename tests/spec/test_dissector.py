@@ -322,16 +322,29 @@ def same_json(text_shown: str, expected: Any) -> bool:
 
 def wire_only(cls: Any) -> set[str]:
     """Names of fields that are no part of the record, here and in structures."""
-    own = {f.key for f in cls.__wire_fields__ if isinstance(f.wire, n.WireOnly | n.Length)}
-    return own.union(*(wire_only(struct) for f in cls.__wire_fields__ for struct in structures(f.wire)))
+    found = {f.key for f in cls.__wire_fields__ if isinstance(f.wire, n.WireOnly | n.Length)}
+    for inner in structures(cls, set()):
+        found |= {f.key for f in inner.__wire_fields__ if isinstance(f.wire, n.WireOnly | n.Length)}
+    return found
 
 
-def structures(wire: Any) -> Iterator[Any]:
+def structures(wire: Any, seen: set[Any]) -> Iterator[Any]:
+    """The structures in a message, or in a value."""
+    if wire in seen:
+        return
+    seen.add(wire)
     match wire:
-        case n.Nested(struct=struct):
-            yield struct
+        case n.Nested(struct=inner):
+            yield inner
+            yield from structures(inner, seen)
         case n.Many(element=inner) | n.Sized(inner=inner):
-            yield from structures(inner)
+            yield from structures(inner, seen)
+        case n.Choice(known=known):
+            for case in known.values():
+                yield from structures(case, seen)
+        case type():
+            for declared in wire.__wire_fields__:
+                yield from structures(declared.wire, seen)
 
 
 def bare_name(shown: Shown, message: Any, name: str, expected: dict[str, list[Any]]) -> str:
@@ -403,7 +416,7 @@ def compare(message: Any, shown: Shown) -> None:
         if compared.intersection(bare.split(".")[:2]):
             continue
         beside = bare.endswith(("_length", "_count", "_code")) or bare in parts | BESIDE
-        beside = beside or bare.rsplit(".", 1)[-1] in wire_only(type(message))
+        beside = beside or name.rsplit(".", 1)[-1] in wire_only(type(message))
         assert bare in expected or beside or bare.rsplit(".", 1)[0] in expected, f"{name} is shown: {context}"
     assert ([f"note: {note}" for note in message.notes]) == [e for e in shown.experts if e.startswith("note: ")]
 

@@ -583,7 +583,7 @@ def _text_word(wire: n.Word[Any], line: n.Line) -> Maker:
             is_there = text or not line.skip
             if is_there and read_word(wire, text) is not None and not any(mark in text for mark in forbidden):
                 return text
-            size *= 0.8
+            size = size * 0.8 if text else size + 1
         raise ValueError(f"no text found for the pattern {wire.pattern!r}")
 
     # To write a text by its pattern is slow, so most are taken from a stock.

@@ -116,9 +116,9 @@ def _check_messages(protocol: n.Protocol) -> None:
         )
         code, name = cls.__message__["code"], cls.__message__["name"]
         require(code is not None, f"{cls.__name__} has no code; write class {cls.__name__}(Message, code=1)")
-        require(
-            code not in codes, f"{cls.__name__} and {codes.get(code)} have the same code {code}; write another code="
-        )
+        in_frame = " (any number, if its frame has no Code)" if protocol.frames else ""
+        where = f"{cls.__name__} and {codes.get(code)} have the same code {code}"
+        require(code not in codes, f"{where}; write another code={in_frame}")
         require(name not in names, f"{cls.__name__} and {names.get(name)} have the same name {name!r}; write as_name=")
         codes[code], names[name] = cls.__name__, cls.__name__
         frame = cls.__message__["frame"]
@@ -376,7 +376,7 @@ def _check_fields(
                 by = target and n.By.of(size_given(target.wire))
                 is_sized = by == n.By(f.name)
                 require(is_sized, f"{here} is the length of {of!r}, which is not sized by it; write blob({f.name!r})")
-                check_since(here, f.wire, earlier)
+                check_since(here, f.name, f.wire, earlier)
             case n.Run() | n.Sized() | n.Many() if (by := n.By.of(size_given(f.wire))) is not None:
                 check_by(here, f, by, earlier)
             case n.Word():
@@ -424,14 +424,17 @@ def _check_optional(f: n.Field, where: str) -> None:
     require(not is_always or can_be_none, f"{where} is optional, but nothing says when it is there; {remedy}")
 
 
-def _open_ended(wire: Any) -> bool:
+def _open_ended(wire: Any, choices: tuple[n.Choice[Any], ...] = ()) -> bool:
+    """Return whether a value takes what is left. ``choices``: those that it is inside of."""
     match wire:
         case n.Run(length=None) | n.Many(count=None, until=None) | n.Cells() | n.Body() | n.Digits(end=b"", size=0):
             return True
         case n.Nested(struct=cls):
-            return any(_open_ended(f.wire) for f in cls.__wire_fields__)
+            return any(_open_ended(f.wire, choices) for f in cls.__wire_fields__)
         case n.Many(element=element):
-            return _open_ended(element)
+            return _open_ended(element, choices)
+        case n.Choice() if wire not in choices and isinstance(wire.known, Mapping):
+            return any(_open_ended(case, (*choices, wire)) for case in wire.known.values())
         case _:
             return False
 
@@ -580,7 +583,6 @@ def _check_choice(made: Layout, wire: n.Choice[Any], where: str) -> None:
             here = f"{where}, tag {value!r}"
             if case is not None:
                 require(isinstance(case, n.Wire), f"{here}: {case!r} is no wire type; write a wire type or None")
-                require(not _open_ended(case), f"{here} takes the rest, so nothing can follow it; give it a length")
                 _check_wire(made, case, here)
     finally:
         _CHECKED.reset(token)

@@ -63,9 +63,9 @@ def size_given(wire: Any) -> Any:
     return getattr(wire, "count" if isinstance(wire, n.Many) else "length", None)
 
 
-def check_since(where: str, wire: n.Length, earlier: Mapping[str, n.Field]) -> None:
-    """Refuse a length that counts from a field on that does not come before it."""
-    is_known = not wire.since or wire.since in earlier
+def check_since(where: str, name: str, wire: n.Length, earlier: Mapping[str, n.Field]) -> None:
+    """Refuse a length that counts from a field on that comes after it."""
+    is_known = not wire.since or wire.since == name or wire.since in earlier
     require(is_known, f"{where}: the length counts from {wire.since!r} on, which does not come before it; name a field")
 
 

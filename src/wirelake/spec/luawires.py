@@ -270,7 +270,7 @@ class Wires:
         name = element.field or place.key
         number, beside = self._prefix(wire.count, place, name, "_count", "elements that follow")
         counts = self._earlier(wire.count, "count") or {"count": number, "count_field": beside}
-        ends = {"stop": self._stop(wire.count), "null": wire.null}
+        ends: dict[str, Any] = {"stop": self._stop(wire.count), "null": wire.null}
         if wire.until is not None:
             self.tables.features.add("last")
             ends["last"] = self.condition(wire.until)

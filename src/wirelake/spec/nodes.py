@@ -204,7 +204,7 @@ class Run(Wire[T_co]):
 class Length(Wire[int]):
     """The length or count of a later field, written apart from it. It is not part of the record.
 
-    ``since``: the length counts from that earlier field on, up to the end of the later one.
+    ``since``: the length counts from that earlier field on, or from itself, up to the end of the later one.
     """
 
     wire: Int
