@@ -198,7 +198,7 @@ class _Writer:
 
     def _side_of(self, place: str) -> dict[str, Any] | None:
         """Return which side sends a frame, if only one does and that decides how bytes are read."""
-        (side, *more) = sides_of(self.protocol, place)
+        (side, *more) = sides_of(self.protocol.messages, place)
         if more or side == "both" or n.SIDE not in self.protocol.options:
             return None
         return {"option": n.SIDE, "is": side}

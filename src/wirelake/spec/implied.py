@@ -53,7 +53,7 @@ def with_sides(protocol: n.Protocol) -> n.Protocol:
         asks = cls.__message__["sent_by"] == "client"
         numbers = tuple(_number(cls, given, by_name, shared if asks else {}) for given in cls.__message__["answers"])
         cls.__message__ |= {"answers": numbers, "answer": numbers[0] if numbers else None}
-    if not shared and not _has_frames_of_sides(protocol):
+    if not shared and not _has_frames_of_sides(protocol.frames, messages):
         return protocol
     undecided = next((name for name, option in protocol.options.items() if option.auto), None)
     where = f"how it is read depends on the side, so the option {undecided!r} cannot be found"
@@ -62,10 +62,9 @@ def with_sides(protocol: n.Protocol) -> n.Protocol:
     return replace(protocol, options={**protocol.options, n.SIDE: option})
 
 
-def _has_frames_of_sides(protocol: n.Protocol) -> bool:
+def _has_frames_of_sides(frames: Any, messages: list[Any]) -> bool:
     """Return whether one frame is only the client's, and another one only the server's."""
-    frames: Any = protocol.frames
-    sides = [sides_of(protocol, place) for place in ("", *frames)] if isinstance(frames, dict) else []
+    sides = [sides_of(messages, place) for place in ("", *frames)] if isinstance(frames, dict) else []
     return {"client"} in sides and {"server"} in sides
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import product
@@ -294,7 +294,7 @@ def resolve(protocol: n.Protocol, options: tuple[tuple[str, Any], ...], shown: t
         return {_key(node, several): node for node in nodes}
 
     def seen(place: str) -> bool:
-        return side is None or sides_of(protocol, place) != {"server" if side == "client" else "client"}
+        return side is None or sides_of(protocol.messages, place) != {"server" if side == "client" else "client"}
 
     others = tuple(
         Layout(protocol, chosen, other, messages, dict(shown), known(other, place), place, (), seen(place))
@@ -304,9 +304,9 @@ def resolve(protocol: n.Protocol, options: tuple[tuple[str, Any], ...], shown: t
     return Layout(protocol, chosen, frame, messages, dict(shown), usual, "", others, seen(""))
 
 
-def sides_of(protocol: n.Protocol, place: str) -> set[str]:
+def sides_of(messages: Iterable[Any], place: str) -> set[str]:
     """Return who sends the messages of a frame."""
-    return {cls.__message__["sent_by"] for cls in protocol.messages if cls.__message__["frame"] == place}
+    return {cls.__message__["sent_by"] for cls in messages if cls.__message__["frame"] == place}
 
 
 def _has_twin(node: MessageNode, messages: Mapping[int, MessageNode]) -> bool:
