@@ -9,5 +9,6 @@ MESSAGE_JSON = MessageJson(
     argument=lambda text: text,
     show=lambda note: {"topic": note.topic, "text": note.text},
     echo=lambda asked: asked.text,
+    names=("topic", "text"),
     empty="",
 )

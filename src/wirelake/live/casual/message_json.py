@@ -78,4 +78,12 @@ def _show(result: Any) -> dict[str, Any]:
     return {**show_value(result.value), **shown}
 
 
-MESSAGE_JSON = MessageJson(_read, _argument, _show, echo=lambda asked: asked.value, empty="null")
+MESSAGE_JSON = MessageJson(
+    _read,
+    _argument,
+    _show,
+    echo=lambda asked: asked.value,
+    names=("service", "queue", "topic", "value", "text", "hex", "type", *MORE),
+    ignored=("enqueued", "redelivered", "code"),
+    empty="null",
+)

@@ -56,4 +56,6 @@ def _show(message: Any) -> dict[str, Any]:
     return shown
 
 
-MESSAGE_JSON = MessageJson(_read, _argument, _show, echo=lambda asked: asked.cells)
+MESSAGE_JSON = MessageJson(
+    _read, _argument, _show, echo=lambda asked: asked.cells, names=("topic", "record", "server_id", "signal_id")
+)

@@ -32,6 +32,10 @@ class MessageJson:
     """Turn a message, a request or a reply into a JSON object."""
     echo: Callable[[Any], Any]
     """Return the payload of a request, to send it back."""
+    names: tuple[str, ...]
+    """What a line may have. Another name is refused: it is a slip, and would be sent as nothing."""
+    ignored: tuple[str, ...] = ()
+    """What is shown beside that, and does no harm in a line to send."""
     empty: str | None = None
     """The payload of a request that was given none; None if a request must have one."""
     publish_keys: tuple[str, ...] = ()
@@ -45,6 +49,10 @@ def parse_line(shape: MessageJson, line: str) -> Outgoing:
         raise ValueError(f"not JSON: {error}") from None
     if not isinstance(given, dict):
         raise ValueError("not a JSON object")
+    unknown = [name for name in given if name not in shape.names + shape.ignored]
+    if unknown:
+        known = ", ".join(f'"{name}"' for name in shape.names)
+        raise ValueError(f'"{unknown[0]}" is no name of a line; it may have {known}')
     if "topic" in given:
         text_of(given, "topic")
     return shape.read(given)

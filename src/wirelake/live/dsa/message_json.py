@@ -86,4 +86,12 @@ def _key(key: str) -> str:
     return shown if isinstance(shown, str) else f"hex:{shown['hex']}"
 
 
-MESSAGE_JSON = MessageJson(_read, _argument, _show, echo=lambda asked: asked.params, empty="null")
+MESSAGE_JSON = MessageJson(
+    _read,
+    _argument,
+    _show,
+    echo=lambda asked: asked.params,
+    names=("path", "topic", "value"),
+    ignored=("meta", "error", "status", "refreshed"),
+    empty="null",
+)

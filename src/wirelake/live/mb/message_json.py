@@ -53,5 +53,11 @@ def _refuse(word: str) -> None:
 
 
 MESSAGE_JSON = MessageJson(
-    _read, _argument, _show, echo=lambda asked: asked.payload, empty="{}", publish_keys=("version",)
+    _read,
+    _argument,
+    _show,
+    echo=lambda asked: asked.payload,
+    names=("topic", "payload", "text", "hex", "version"),
+    empty="{}",
+    publish_keys=("version",),
 )
