@@ -85,10 +85,10 @@ class CasualClient(Application):
         endpoint = Endpoint(session, CASUAL_TCP, protocol=self.target.protocol)
         endpoint.effects.writer = self._writer = Writer(store)
         self.attach(endpoint)
-        for target in inside:
-            self._enter(endpoint, session, target)
         try:
             async with asyncio.timeout(self.timeout):
+                for target in inside:
+                    await self._enter(endpoint, session, target)
                 for ready in self._ready.values():
                     await self._until(ready)
         except TimeoutError:
@@ -102,7 +102,7 @@ class CasualClient(Application):
             raise error
         self._has_opened = True
 
-    def _enter(self, endpoint: Endpoint, session: CasualSession, target: Target) -> None:
+    async def _enter(self, endpoint: Endpoint, session: CasualSession, target: Target) -> None:
         """Connect to a hub of this process."""
 
         def known(link: Link) -> None:
@@ -111,7 +111,7 @@ class CasualClient(Application):
             session.peers.greet(link, self._loop.time(), peer)
 
         assert target.enter is not None
-        target.enter(lambda: endpoint.new_pipe(CLIENT, known))
+        await target.enter(lambda: endpoint.new_pipe(CLIENT, known))
 
     async def _until(self, ready: asyncio.Event) -> None:
         waits = [asyncio.ensure_future(event.wait()) for event in (ready, self._over)]

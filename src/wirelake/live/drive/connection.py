@@ -127,7 +127,7 @@ class Connection:
         try:
             async with asyncio.timeout(self._timeout):
                 if self.target.enter is not None:
-                    self.target.enter(self._make_pipe)
+                    await self.target.enter(self._make_pipe)
                 else:
                     where = (self.target.host, self.target.port)
                     await self._loop.create_connection(self._make_pipe, *where, ssl=self._context)

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ..core.address import show_address
-from ..core.link import ROOM_BYTES, Framing, Link, Side
+from ..core.link import INSIDE, ROOM_BYTES, Framing, Link, Side
 
 if TYPE_CHECKING:
     from .endpoint import Endpoint
@@ -50,6 +50,8 @@ class Pipe(asyncio.BufferedProtocol):
         self.framing = framing or endpoint.framing
         self.transport: Any = None
         self.link: Link
+        self.is_inside = False
+        """Whether its peer is in this process."""
         self.is_paused = False
         """Whether the transport has more unsent than it likes."""
         self.paused_at = 0.0
@@ -273,4 +275,4 @@ class Pipe(asyncio.BufferedProtocol):
 
     @property
     def peer(self) -> str:
-        return show_address(self.transport.get_extra_info("peername"))
+        return INSIDE if self.is_inside else show_address(self.transport.get_extra_info("peername"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,7 +15,6 @@ from ..core.link import Framing
 from ..core.session import SERVER, Session
 from ..tap.recorder import Recorder
 from .endpoint import Endpoint, Policy
-from .inside import tie
 from .listeners import address_of, listen, stop_listening
 from .pipe import Pipe
 from .tls import Certificate, TlsDoor
@@ -100,11 +100,14 @@ class Server:
         self._doors.add(door)
         return door
 
-    def enter(self, make: Callable[[], Pipe]) -> None:
-        """Connect the pipe that ``make`` returns, without a socket. OSError once the server is closed."""
+    async def enter(self, make: Callable[[], Pipe]) -> None:
+        """Connect the pipe that ``make`` returns, within this process. OSError once the server is closed."""
         if self.endpoint.is_closing:
             raise ConnectionRefusedError("the hub is shutting down")
-        tie(self._pipe(False, None), make())
+        loop = self.endpoint.loop
+        ours, theirs = socket.socketpair()
+        await loop.create_connection(lambda: _trusted(self._pipe(False, None)), sock=ours)
+        await loop.create_connection(lambda: _trusted(make()), sock=theirs)
 
     def _entered(self, door: TlsDoor, is_done: bool) -> None:
         self._doors.discard(door)
@@ -143,6 +146,11 @@ class Server:
         """Ends all connections at once."""
         for pipe in list(self.endpoint.pipes.values()):
             pipe.abort()
+
+
+def _trusted(pipe: Pipe) -> Pipe:
+    pipe.is_inside = True
+    return pipe
 
 
 class _Refused(asyncio.Protocol):

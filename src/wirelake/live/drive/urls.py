@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,8 +33,8 @@ class Target:
     path: str = ""
     user: str = ""
     password: str = field(default="", repr=False)
-    enter: Callable[[Callable[[], Pipe]], None] | None = field(default=None, repr=False, compare=False)
-    """How to connect to what is in this process, where there is no socket."""
+    enter: Callable[[Callable[[], Pipe]], Awaitable[None]] | None = field(default=None, repr=False, compare=False)
+    """How to connect to what is in this process, which has no address."""
 
     @property
     def is_tls(self) -> bool:

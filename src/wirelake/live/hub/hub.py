@@ -119,7 +119,7 @@ class Hub:
             log.info("listening", extra={"fields": {"name": name, "address": address}})
 
     def participant(self, protocol: str, **options: Any) -> Opening[Any]:
-        """Return a client of this hub that needs no socket: ``async with hub.participant("mb", name="x") as client``.
+        """Return a client of this hub that needs no address: ``async with hub.participant("mb", name="x") as client``.
 
         It is trusted: it logs in without a password.
         """
