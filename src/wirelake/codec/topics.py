@@ -59,6 +59,10 @@ def is_pattern(rules: Topics, pattern: str) -> bool:
     return all(_is_level(rules, level) for level in front) and (last == rules.rest or _is_level(rules, last))
 
 
+def has_wildcards(rules: Topics, text: str) -> bool:
+    return rules.one in text or rules.rest in text
+
+
 def _is_level(rules: Topics, level: str) -> bool:
     return level == rules.one or _LEVEL.fullmatch(level) is not None
 

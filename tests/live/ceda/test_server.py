@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import wirelake
 from tests.live.ceda.play import HEARTBEAT, JudgingServer, Peer, Scene, control, values
+from wirelake.codec.subscriptions import Subscriptions
 from wirelake.live.ceda import logins
 from wirelake.live.ceda.data import Blob, Message, payloads
 from wirelake.live.ceda.events import Delivered
@@ -24,8 +25,7 @@ from wirelake.live.ceda.logins import LoginAttempt
 from wirelake.live.ceda.options import CedaLimits, CedaServerOptions
 from wirelake.live.ceda.records import write_record
 from wirelake.live.ceda.server import CedaServer
-from wirelake.live.ceda.topics import Subscriptions
-from wirelake.live.ceda.wire import CEDA4, CEDA4_WS, CEDA_TCP, FRAMINGS, PUBLISH
+from wirelake.live.ceda.wire import CEDA4, CEDA4_WS, CEDA_TCP, FRAMINGS, PUBLISH, TOPICS
 from wirelake.live.ceda.work import AT_ONCE
 from wirelake.live.core.effects import Authenticate, Cancelled, Done, Failed
 from wirelake.protocols import ceda as p
@@ -948,7 +948,7 @@ def without_collection() -> Iterator[None]:
 
 def seconds_of_work() -> float:
     """The processor time that a unit of work takes on this machine, seen in a long search."""
-    subscriptions: Subscriptions[int] = Subscriptions()
+    subscriptions: Subscriptions[int] = Subscriptions(TOPICS)
     for i in range(2048):
         subscriptions.add(0, ".".join("*a"[i >> bit & 1] for bit in range(11)) + ".*" * 10)
     took = []

@@ -207,7 +207,7 @@ def test_leaving_a_subscription_waits_until_the_broker_has_ended_it():
                 async with client.subscribe("a", "b.#", limit=1, overflow=overflow):
                     await client.publish("a", 1)
                     await client.publish("a", 2, confirm=True)
-                assert live.session.topics.published.by_topic == {}
+                assert live.session.topics.published.holders == {}
 
     run(main)
 

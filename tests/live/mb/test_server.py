@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.live.mb.play import MB_WS, UUID4, Broker, F, P, Peer, R, Said, frame
+from wirelake.codec import subscriptions
 from wirelake.live.mb.options import BrokerOptions
 from wirelake.live.mb.wire import MB_TCP
 
@@ -441,7 +442,7 @@ def test_a_connection_that_is_gone_leaves_nothing_behind() -> None:
     assert other.one("publish:a:1.0.0\n").code == "NO_ROUTE_FOUND"
     assert other.one("request:a:1.0.0\n").code == "NO_ROUTE_FOUND"
     assert other.system("system.topic.list").json == {"topics": []}
-    assert broker.session.topics.published.by_topic == {}
+    assert broker.session.topics.published.holders == {}
     peer.leave()
 
 
@@ -723,7 +724,8 @@ def test_the_longest_header_has_366_octets() -> None:
 # --- memory
 
 
-def test_what_is_remembered_of_headers_and_routes_is_bounded() -> None:
+def test_what_is_remembered_of_headers_and_routes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subscriptions, "MAX_ROUTES", 4096)
     broker = Broker()
     peer = broker.join()
     for i in range(10_000):

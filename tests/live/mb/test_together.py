@@ -200,8 +200,8 @@ def test_everything_that_was_asked_ends_exactly_once(seed: int) -> None:
     world.settle()
     assert world.open == [set(), set(), set()]
     assert world.broker.services == {}
-    assert world.broker.topics.published.by_topic == {}
-    assert world.broker.topics.requested.by_topic == {}
+    assert world.broker.topics.published.holders == {}
+    assert world.broker.topics.requested.holders == {}
     world.pass_time(3601)
     assert world.broker.requests.open == {}
     assert world.broker.deadline is None

@@ -8,7 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wirelake.codec.topics import match_topic
-from wirelake.live.mb.topics import Subscriptions, is_valid_topic
+from wirelake.live.mb.connection import Service
+from wirelake.live.mb.options import BrokerOptions
+from wirelake.live.mb.topics import Topics, is_valid_topic
+from wirelake.live.mb.wire import PUBLISH, REQUEST
 from wirelake.protocols.mb import PROTOCOL
 
 LEVELS = st.lists(st.sampled_from(["a", "b", "c1"]), min_size=1, max_size=5)
@@ -27,22 +30,26 @@ CHANGES = st.lists(
 
 @given(CHANGES, st.lists(TOPICS, min_size=1, max_size=4))
 def test_routes_are_right_after_every_change(changes: list[Any], topics: list[str]) -> None:
-    subscriptions = Subscriptions()
-    plain: dict[tuple[int, str], int] = {}
-    for what, service, pattern, priority in changes:
-        who: Any = service
+    served = Topics(BrokerOptions())
+    services = [Service(str(n), None, 0, 0) for n in range(4)]  # type: ignore[arg-type]
+    plain: dict[tuple[Service, str], int] = {}
+    for what, number, pattern, priority in changes:
+        service = services[number]
         if what == "add":
-            subscriptions.add(who, pattern, priority)
+            served.subscribe(service, PUBLISH, pattern)
+            served.subscribe(service, REQUEST, pattern, priority)
             plain[service, pattern] = priority
         else:
-            assert subscriptions.remove(who, pattern) == (plain.pop((service, pattern), None) is not None)
+            known = plain.pop((service, pattern), None) is not None
+            assert served.unsubscribe(service, PUBLISH, pattern) == known
+            assert served.unsubscribe(service, REQUEST, pattern) == known
         for topic in topics:
             matching = [(s, p) for (s, wanted), p in plain.items() if match_topic(PROTOCOL, wanted, topic)]
             highest = max((p for _, p in matching), default=None)
-            receivers = subscriptions.routes.get(topic) or subscriptions.receivers(topic)
-            assert sorted(receivers) == sorted({s for s, _ in matching})
+            receivers = served.published.route(topic)
+            assert set(receivers) == {s for s, _ in matching}
             assert len(set(receivers)) == len(receivers)
-            assert set(subscriptions.best(topic)) == {s for s, p in matching if p == highest}
+            assert set(served.requested.route(topic)) == {s for s, p in matching if p == highest}
 
 
 def test_wildcards_are_valid_only_where_they_are_allowed() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from ...codec.subscriptions import Subscriptions
 from ...errors import EncodeError
 from ..core.link import Framing
 from .connection import Connection
@@ -15,8 +16,20 @@ from .groups import Pool
 from .images import IMAGE_TOPICS, BadImage, Images, asked_topics, refused_topics
 from .options import CedaServerOptions
 from .records import is_record
-from .topics import Subscriptions, is_pattern
-from .wire import CEDA4_WS, GROUP_PUB, JAVA_NAME_BYTES, MAX_PAYLOAD, P2P, PUBLISH, REPLY, REQUEST, dialect_of, is_stream
+from .wire import (
+    CEDA4_WS,
+    GROUP_PUB,
+    JAVA_NAME_BYTES,
+    MAX_PAYLOAD,
+    P2P,
+    PUBLISH,
+    REPLY,
+    REQUEST,
+    TOPICS,
+    dialect_of,
+    is_pattern,
+    is_stream,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from .server import CedaServer
@@ -50,7 +63,7 @@ class Broker:
         self._called: dict[str, dict[Connection, None]] = {}
         self.pool = Pool()
         self.connections: dict[int, Connection] = {}
-        self.subscriptions: Subscriptions[Connection] = Subscriptions(options.strict_topics)
+        self.subscriptions: Subscriptions[Connection] = Subscriptions(TOPICS, options.strict_topics)
         self.images = Images(limits.images, limits.image_bytes, session.counts)
 
     def enter(self, connection: Connection) -> None:
@@ -272,7 +285,7 @@ class Broker:
         targets = self.subscriptions.route(topic)
         name = topic.encode()
         is_plain = not self._cache and len(name) <= JAVA_NAME_BYTES and topic not in SPECIAL
-        if is_plain and self.subscriptions.holds(topic):
+        if is_plain and topic in self.subscriptions.routes:
             self.subscriptions.quick[name] = targets
         return targets
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...codec.records import by_id
+from ...codec.subscriptions import Subscriptions
 from ...errors import DecodeError, EncodeError, LocalProtocolError
 from ...protocols.ceda import MAX_PAYLOAD, UNASSIGNED
 from ..core.errors import AnswerError, ConnectionLost, LiveError, RequestTimeout
@@ -25,7 +26,6 @@ from .images import IMAGE_TOPIC, BadImage, image_messages, image_request, refuse
 from .logins import CedaLogin
 from .options import CedaClientOptions
 from .records import Record, write_record
-from .topics import Subscriptions
 
 MAX_BATCH_BYTES = 60_000
 MISSED_HEARTBEATS = 2
@@ -79,7 +79,7 @@ class CedaClient(Session):
         self._requests: Requests[str, None] = Requests()
         """By reply topic."""
         self._keys = Keys(self.chance.getrandbits(32))
-        self._subscriptions: Subscriptions[bool] = Subscriptions(options.strict_topics)
+        self._subscriptions: Subscriptions[bool] = Subscriptions(wire.TOPICS, options.strict_topics)
         """Ours, with an image (True) and without."""
         self._image_requests: dict[ImageRequest, None] = {}
         self._talk: Conversation | None = None

@@ -24,8 +24,7 @@ from .data import Message
 from .logins import LoginAttempt, Logins
 from .options import CedaServerOptions
 from .records import write_record
-from .topics import is_pattern
-from .wire import CEDA4_WS, HEARTBEAT, LOGIN, LOGOUT, NAMES, PUBLISH, REPLY, SUBSCRIBE, UNSUBSCRIBE, Do
+from .wire import CEDA4_WS, HEARTBEAT, LOGIN, LOGOUT, NAMES, PUBLISH, REPLY, SUBSCRIBE, UNSUBSCRIBE, Do, is_pattern
 from .work import Work
 
 FIRST_ID, LAST_ID = 1001, 0xFFFFFE

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from ...codec import codec_for
 from ...codec.quick_dialects import QuickDialects
+from ...codec.topics import has_wildcards
 from ...errors import EncodeError
 from ...protocols import ceda as p
 from ...spec.resolve import Layout, layout
@@ -22,6 +23,8 @@ HEARTBEAT, SUBSCRIBE, UNSUBSCRIBE, LOGIN, LOGOUT = 0x01, 0x11, 0x12, 0x13, 0x14
 PUBLISH, REQUEST, REPLY, P2P, GROUP_PUB = 0x61, 0x62, 0x63, 0x64, 0x65
 Do = p.ControlCode
 
+assert p.PROTOCOL.topics is not None
+TOPICS = p.PROTOCOL.topics
 NAMES: dict[int, str] = {cls.__message__["code"]: cls.__message__["name"] for cls in p.PROTOCOL.messages}
 """Names of message types, as the life cycle has them."""
 MAX_PAYLOAD = {CEDA4: p.MAX_PAYLOAD, CEDA4_WS: 65531}
@@ -49,6 +52,10 @@ CEDA_TCP = CedaFraming(CEDA4_WS, "big")
 """What every known peer speaks, and our ends by default."""
 CEDA_TCP_DOCUMENT = CedaFraming(CEDA4, "little")
 FRAMINGS = {CEDA4: CEDA_TCP_DOCUMENT, CEDA4_WS: CEDA_TCP}
+
+
+def is_pattern(text: str) -> bool:
+    return has_wildcards(TOPICS, text)
 
 
 def is_stream(framing: Framing) -> bool:

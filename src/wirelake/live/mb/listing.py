@@ -5,6 +5,7 @@ topic has its own piece, pieces stand in blocks, and only what has changed since
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from .connection import Service
@@ -14,7 +15,8 @@ FEW = 16
 """Pieces of so few subscribers are made at once; others when the list is asked for."""
 BLOCK = 512
 """Pieces of a block; at most twice as many."""
-Subscribers = dict[Service, float]
+Subscribers = Collection[tuple[Service, float]]
+"""With their priorities."""
 
 
 @dataclass(slots=True)
@@ -64,10 +66,10 @@ class Listing:
 
     def _put(self, key: str, action: str, topic: str, subscribers: Subscribers) -> None:
         if action == REQUEST:
-            ranked = sorted(subscribers.items(), key=lambda item: -item[1])
+            ranked = sorted(subscribers, key=lambda item: -item[1])
             listed = ",".join([f'{{"serviceId":"{one.id}","priority":{priority!r}}}' for one, priority in ranked])
         else:
-            listed = ",".join([f'{{"serviceId":"{one.id}"}}' for one in subscribers])
+            listed = ",".join([f'{{"serviceId":"{one.id}"}}' for one, _ in subscribers])
         piece = f'{{"action":"{action}","topic":"{topic}","subscribers":[{listed}]}}'
         self._size += len(piece) - len(self._pieces.get(key, ""))
         if key not in self._pieces:

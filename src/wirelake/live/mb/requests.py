@@ -7,12 +7,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...codec.subscriptions import Subscriptions
 from ..core.timers import Timers
 from .connection import Service
 from .log import Log
 from .options import BrokerOptions
 from .outbox import Outbox
-from .topics import Subscriptions
+from .topics import Subscriber
 from .wire import ERROR_PREFIX, Clock, Fault, Head, Ids
 
 
@@ -32,7 +33,7 @@ class Requests:
     """``open`` has those that wait, the oldest first. ``tail`` is a payload with the line end before it."""
 
     options: BrokerOptions
-    subscriptions: Subscriptions
+    subscriptions: Subscriptions[Subscriber]
     outbox: Outbox
     log: Log
     clock: Clock
@@ -57,7 +58,7 @@ class Requests:
 
     def _choose(self, head: Head) -> Service:
         """One of the best, by chance."""
-        best = self.subscriptions.best(head.name)
+        best: tuple[Service, ...] = self.subscriptions.route(head.name)
         if not best:
             raise Fault("NO_ROUTE_FOUND", f"nobody serves {head.topic}")
         alive = [one for one in best if one.link.closing is None]

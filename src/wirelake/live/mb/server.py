@@ -164,7 +164,7 @@ class MbBroker(Session):
         self._timers.drop(service)
         self.log.stop(service)
         self.topics.forget(service)
-        self.audit.listeners = self.topics.published.exactly(AUDIT)
+        self.audit.listeners = self.topics.subscribers(AUDIT)
         self.counts["connection.disconnected.total"] += 1
         self.counts["registry.unregistration"] += 1
         self.log.write("info", "ServiceRegistry", f"Service {service.id} unregistered.", service)
@@ -209,7 +209,7 @@ class MbBroker(Session):
         published = self.topics.published
         receivers = published.routes.get(head.name)
         if receivers is None:
-            receivers = published.receivers(head.name)
+            receivers = published.route(head.name)
         if not receivers:
             self._no_receiver(service, head, rid)
             return
@@ -275,7 +275,7 @@ class MbBroker(Session):
     def subscribe(self, service: Service, action: str, topic: str, priority: float = 0) -> None:
         self.topics.subscribe(service, action, topic, priority)
         if topic == AUDIT:
-            self.audit.listeners = self.topics.published.exactly(AUDIT)
+            self.audit.listeners = self.topics.subscribers(AUDIT)
         self.log.write("info", "SubscriptionManager", f"Service subscribed to topic:{topic} for {action}", service)
 
     def unsubscribe(self, service: Service, action: str, topic: str) -> bool:

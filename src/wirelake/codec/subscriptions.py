@@ -1,39 +1,44 @@
-"""Who wants which topics. Routes are remembered until a subscription changes them."""
+"""Who wants which topics, by name or by pattern. Routes are remembered until a subscription changes them.
+
+A broker keeps its subscribers here, and a client its own wishes. What matches is what ``topics.match_topic`` says.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Generic
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Generic
 
-from ...codec.topic_tree import Patterns, Who
-from ...protocols.ceda import PROTOCOL
+from ..spec.nodes import Topics
+from .topic_tree import Patterns, Who
+from .topics import has_wildcards
 
-assert PROTOCOL.topics is not None
-RULES = PROTOCOL.topics
 MAX_ROUTES = 1 << 16
 
 
-def is_pattern(text: str) -> bool:
-    return RULES.one in text
-
-
 class Subscriptions(Generic[Who]):
-    """Patterns and literal topics of any number of subscribers."""
+    """Patterns and literal topics of any number of subscribers. ``pick``: what of those who want a topic is remembered
+    as its route.
+    """
 
-    def __init__(self, strict: bool = False) -> None:
+    def __init__(
+        self, rules: Topics, strict: bool = False, pick: Callable[[Iterable[Who]], tuple[Any, ...]] = tuple
+    ) -> None:
+        self._rules = rules
         self._strict = strict
-        self._literal: dict[str, dict[Who, None]] = {}
-        self._patterns: Patterns[Who] = Patterns(RULES, strict)
-        self._routes: dict[str, tuple[Who, ...]] = {}
+        self._pick = pick
+        self._patterns: Patterns[Who] = Patterns(rules, strict)
         self._begun: dict[str, dict[str, None]] = {}
         """The topics of routes, by their first segment."""
         self._gone: set[Who] = set()
         """Those who leave slowly."""
         self._changes = 0
-        self._once: tuple[str, tuple[Who, ...]] | None = None
+        self._once: tuple[str, tuple[Any, ...]] | None = None
         """What a search found while subscriptions changed: good for one message."""
-        self.quick: dict[bytes, tuple[Who, ...]] = {}
+        self.routes: dict[str, tuple[Any, ...]] = {}
+        self.quick: dict[bytes, tuple[Any, ...]] = {}
         """Routes by the bytes of their topic, which the owner fills; what a change concerns is taken out."""
+        self.holders: dict[str, dict[Who, None]] = {}
+        """Who has subscribed a text, in the order in which they came."""
         self.of: dict[Who, dict[str, None]] = {}
         self.topics = self.patterns = 0
         """How many there are of all subscribers."""
@@ -44,12 +49,12 @@ class Subscriptions(Generic[Who]):
         if text in mine:
             return False
         mine[text] = None
-        if is_pattern(text):
+        self.holders.setdefault(text, {})[who] = None
+        if has_wildcards(self._rules, text):
             self.patterns += 1
             self._patterns.add(text, who)
         else:
             self.topics += 1
-            self._literal.setdefault(text, {})[who] = None
         self._forget(text)
         return True
 
@@ -66,15 +71,15 @@ class Subscriptions(Generic[Who]):
         return True
 
     def _take_out(self, who: Who, text: str) -> None:
-        if is_pattern(text):
+        holders = self.holders[text]
+        del holders[who]
+        if not holders:
+            del self.holders[text]
+        if has_wildcards(self._rules, text):
             self.patterns -= 1
             self._patterns.remove(text, who)
         else:
             self.topics -= 1
-            holders = self._literal[text]
-            del holders[who]
-            if not holders:
-                del self._literal[text]
 
     def leave(self, who: Who) -> None:
         """Takes everything back."""
@@ -104,41 +109,37 @@ class Subscriptions(Generic[Who]):
 
     def search(self, topic: str) -> Iterator[int]:
         """Find the route of a topic, which ``route`` gives then; say now and then how much work that was."""
-        if topic in self._routes:
+        if topic in self.routes:
             return
         changes = self._changes
-        everybody: dict[Who, None] = dict(self._literal.get(topic, ()))
+        everybody: dict[Who, None] = dict(self.holders.get(topic, ()))
         yield from self._patterns.search(topic, everybody)
-        found = tuple(who for who in everybody if who not in self._gone) if self._gone else tuple(everybody)
+        found = self._pick(who for who in everybody if who not in self._gone)
         if changes != self._changes:
             self._once = (topic, found)
             return
-        if len(self._routes) >= MAX_ROUTES:
+        if len(self.routes) >= MAX_ROUTES:
             self._forget_all()
-        self._routes[topic] = found
+        self.routes[topic] = found
         self._begun.setdefault(self._first(topic), {})[topic] = None
 
-    def route(self, topic: str) -> tuple[Who, ...]:
+    def route(self, topic: str) -> tuple[Any, ...]:
         """Everybody who wants this topic, each once."""
-        found = self._routes.get(topic)
+        found = self.routes.get(topic)
         if found is None and self._once is not None and self._once[0] == topic:
             found, self._once = self._once[1], None
         if found is None:
             for _ in self.search(topic):
                 pass
-            found = self._routes[topic]
+            found = self.routes[topic]
         return found
-
-    def holds(self, topic: str) -> bool:
-        """Whether the route of a topic is remembered: one that was found while subscriptions changed is not."""
-        return topic in self._routes
 
     def matches(self, texts: Iterable[str], topics: Iterable[str]) -> Iterator[str | int]:
         """The topics that one of these texts asks for; between them how much work they were."""
         literal = set()
-        patterns: Patterns[None] = Patterns(RULES, self._strict)
+        patterns: Patterns[None] = Patterns(self._rules, self._strict)
         for text in texts:
-            if is_pattern(text):
+            if has_wildcards(self._rules, text):
                 patterns.add(text, None)
             else:
                 literal.add(text)
@@ -150,22 +151,27 @@ class Subscriptions(Generic[Who]):
 
     def is_wild(self, text: str) -> bool:
         """Whether a change of this concerns every route."""
-        return is_pattern(text) and self._first(text) in (RULES.one, RULES.rest)
+        return has_wildcards(self._rules, text) and self._first(text) in (self._rules.one, self._rules.rest)
 
     def _first(self, text: str) -> str:
-        return text.partition(".")[0] if self._strict else text.lstrip(".").partition(".")[0]
+        return next(iter(self._patterns.segments(text)), "")
 
     def _forget(self, text: str) -> None:
         self._changes += 1
         if self.is_wild(text):
             self._forget_all()
             return
-        topics = self._begun.pop(self._first(text), ()) if is_pattern(text) else (text,)
+        first = self._first(text)
+        topics: Iterable[str] = (text,)
+        if has_wildcards(self._rules, text):
+            topics = self._begun.pop(first, ())
+        elif first in self._begun:
+            self._begun[first].pop(text, None)
         for topic in topics:
-            self._routes.pop(topic, None)
+            self.routes.pop(topic, None)
             self.quick.pop(topic.encode("utf-8", "replace"), None)
 
     def _forget_all(self) -> None:
-        self._routes.clear()
+        self.routes.clear()
         self._begun.clear()
         self.quick.clear()
