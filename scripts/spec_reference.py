@@ -83,6 +83,8 @@ GROUPS: dict[str, dict[str, str]] = {
         "digits": 'wire = digits(b";", -99, 99)\nread(wire, b"-7;")',
         "within": 'wire = within(u8, 1, 5, "level")\nread(wire, b"\\3")',
         "labelled": 'wire = labelled(u8, Labels("level", {1: "alarm"}))\nread(wire, b"\\1")',
+        "fixed_point": 'wire = fixed_point(be.i32, 16)\nread(wire, b"\\0\\1\\x80\\0")',
+        "timestamp": 'wire = timestamp(be.u32, "s")\nread(wire, b"\\x6a\\x45\\0\\x40").isoformat()',
         "bool8": 'wire = bool8\nread(wire, b"\\1")',
         "flag8": 'wire = flag8\nread(wire, b"\\5")',
     },

@@ -26,6 +26,7 @@ from wirelake.spec import (
     declare,
     field,
     fixed,
+    fixed_point,
     flag,
     flag8,
     le,
@@ -38,6 +39,7 @@ from wirelake.spec import (
     sized_by,
     tag,
     text,
+    timestamp,
     view,
     within,
 )
@@ -77,7 +79,8 @@ class Maker:
 
     def wire(self, depth: int) -> Any:
         draw = self.rng.choice
-        kind = draw(("int", "int", "float", "fixed", "bool", "text", "blob", "list", "few", "struct", "range"))
+        kinds = ("int", "int", "float", "fixed", "bool", "text", "blob", "list", "few", "struct", "range", "scaled")
+        kind = draw(kinds)
         match kind if depth < 2 or kind not in ("list", "struct") else "int":
             case "int":
                 return self.integer()
@@ -91,6 +94,8 @@ class Maker:
                 return text(self.size(), strict=draw((True, False)), least=draw((0, 0, 1)), most=draw((None, 100)))
             case "blob":
                 return blob(self.size(), most=draw((None, 100)))
+            case "scaled":
+                return draw((fixed_point(be.i32, 16), fixed_point(le.u16, decimals=2), timestamp(be.u64, "ms")))
             case "list":
                 return many(self.wire(depth + 1), self.size())
             case "few":

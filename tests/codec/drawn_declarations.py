@@ -35,6 +35,7 @@ from wirelake.spec import (
     digits,
     field,
     fixed,
+    fixed_point,
     le,
     many,
     nested,
@@ -42,6 +43,7 @@ from wirelake.spec import (
     rest_text,
     sized,
     text,
+    timestamp,
     u8,
     varint,
 )
@@ -61,6 +63,8 @@ _behind = st.builds(text, _counts, end=st.sampled_from(ENDS))
 _leaves = st.one_of(
     *(_integers, _varints, _digits, _texts, _behind, st.just(bool8), st.sampled_from((be.f32, le.f64))),
     *(st.builds(blob, _counts | st.sampled_from(ENDS)), st.builds(fixed, st.integers(1, 5))),
+    *(st.builds(timestamp, _integers | _digits, st.sampled_from(("s", "ms", "us"))),),
+    *(st.builds(fixed_point, _varints | st.sampled_from((u8, be.i16, le.u32)), st.integers(1, 48)),),
 )
 _tails = st.sampled_from((rest, rest_text, many(be.u16, None), many(text(u8), None)))
 

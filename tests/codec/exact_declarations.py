@@ -25,12 +25,14 @@ from wirelake.spec import (
     declare,
     digits,
     field,
+    fixed_point,
     le,
     many,
     nested,
     rest,
     sized,
     text,
+    timestamp,
     u8,
     varint,
 )
@@ -49,9 +51,13 @@ class ExactMaker(Maker):
         if self.rng.random() < 0.5:
             return super().wire(depth)
         draw = self.rng.choice
-        match draw(("number", "signed", "text", "blob", "list", "ended", "sized", "sized list", "counted")):
+        match draw(("number", "signed", "text", "blob", "list", "ended", "sized", "sized list", "counted", "scaled")):
             case "number":
                 return self.number()
+            case "scaled":
+                return draw(
+                    (timestamp(digits(b" "), "us"), fixed_point(varint(4), 7), fixed_point(self.number(), decimals=3))
+                )
             case "signed":
                 return digits(b"\r\n", -(2**31), 2**31 - 1, base=draw((10, 16)))
             case "text":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 import socket
 import subprocess
@@ -154,6 +155,8 @@ def test_resp_between_redis_py_and_redis(tmp_path: Path) -> None:
         *([b"RPUSH", b"list", b"a", b"b", b"\xff\x00\r\n"], [b"LRANGE", b"list", b"0", b"-1"]),
     ]
     pipelined = [[b"SET", b"key%d" % i, b"v" * i] for i in range(20)]
+    asked = [row["items"] for row in found.of("array", direction="to_server") if "CLIENT" not in row["items"][0]]
+    assert [json.loads(item)["value"] for item in asked[0]] == ["SET", "name", "anna"]
     assert own[6:] == [[b"LPUSH", b"name", b"x"], [b"MULTI"], *pipelined, [b"EXEC"]]
     assert [row["value"] for row in found.of("bulk", direction="to_client")] == ["anna", None]
     assert [row["number"] for row in found.of("integer")] == [41, 3]

@@ -76,7 +76,7 @@ def test_columns_are_numbered_in_their_order() -> None:
 
 def test_only_free_form_values_are_free() -> None:
     dsa = columns(load("dsa"))
-    assert (dsa["value"].has_free, dsa["entries"].has_free, dsa["headers"].has_free) == (True, True, False)
+    assert (dsa["value"].is_costly, dsa["entries"].is_costly, dsa["headers"].is_costly) == (True, True, False)
 
 
 def test_structures_of_one_name_share_a_column_with_the_fields_of_both() -> None:

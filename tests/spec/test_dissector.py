@@ -12,6 +12,7 @@ import sys
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -22,6 +23,7 @@ import wirelake
 from tests.needs import require
 from tests.vectors import load as vector_files
 from wirelake.codec.content import show_json
+from wirelake.codec.scales import read_time
 from wirelake.codec.stream import Decoded, StreamDecoder
 from wirelake.errors import DecodeError, SpecError
 from wirelake.generate import generate, random_frame
@@ -305,10 +307,17 @@ def agrees(expected: Any, shown: str, raw: str) -> bool:
             return bytes.fromhex(raw) == expected
         case "NaN" | "Infinity" | "-Infinity":
             return shown.lower().lstrip("-+") in ("nan", "inf", "infinity")
+        case str() if shown.endswith(" UTC"):
+            return read_time(expected) == shown_time(shown)
         case str():
             return expected in (shown, raw) or bytes.fromhex(raw) == expected.encode()
         case _:
             raise AssertionError(f"{expected!r} is no value of a field")
+
+
+def shown_time(shown: str) -> datetime:
+    """A time as tshark writes it, to the microsecond."""
+    return datetime.strptime(shown.removesuffix("000 UTC"), "%b %d, %Y %H:%M:%S.%f").replace(tzinfo=UTC)
 
 
 def same_json(text_shown: str, expected: Any) -> bool:

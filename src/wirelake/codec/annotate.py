@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from ..errors import DecodeError, Incomplete
 from ..spec.nodes import Labels
 from ..spec.resolve import Layout
 from .content import dump_json, show_free, show_text
+from .scales import show_time
 from .walk import Seen, walk, walk_incomplete
 
 
@@ -53,6 +55,8 @@ def describe_value(value: Any, labels: Labels | None) -> str:
         return dump_json(show_text(value))[:100]
     if isinstance(value, dict | list):
         return dump_json(show_free(value))[:100]
+    if isinstance(value, datetime):
+        return show_time(value)
     return str(value)
 
 

@@ -16,6 +16,7 @@ from .content import read_json, read_ordinary_map, read_ordinary_msgpack
 from .frame import smallest, struct_fields
 from .numbers import FORMATS, byte_order, decoding
 from .records import all_cells_reader, clean_cells_reader
+from .scales import meaning
 
 UNSET = msgspec.UNSET
 Quick = Callable[[bytes, int], Any]
@@ -142,6 +143,8 @@ class Source:
                 return f"{variable} != 0"
             case n.Float():
                 return self.queue(byte_order(wire), "f" if wire.size == 4 else "d")
+            case n.Scaled(wire=n.Int() as inner):
+                return f"{self.give('scaled', meaning(wire))}({self.integer(inner)})"
             case n.Fixed(size=size):
                 return self.queue("", f"{size}s")
             case n.Run():

@@ -22,6 +22,7 @@ from .frame import apply_mask, kept_fields, struct_fields
 from .numbers import float_format
 from .numerals import longest, write_numeral
 from .records import cells_writer
+from .scales import counted
 from .walk import read_word
 
 UNSET = msgspec.UNSET
@@ -437,6 +438,8 @@ class _Writer:
                 self.out += self._bits(wire, value, path)
             case n.Varint() | n.Digits():
                 self.out += self._number(wire, value, path)
+            case n.Scaled(wire=inner):
+                self.out += self._number(inner, counted(wire, value, path), path)
             case n.Sized(length=length, inner=inner):
                 outer, self.out = self.out, bytearray()
                 self._write(inner, value, path)

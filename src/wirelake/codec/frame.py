@@ -314,6 +314,8 @@ def smallest(wire: Any, layout: Layout) -> int:
             return shortest(wire)
         case n.Choice(tag=tag):
             return int(tag.size)
+        case n.Scaled(wire=number):
+            return smallest(number, layout)
         case n.Sized(length=number) | n.Many(count=n.Varint() | n.Digits() as number):
             return smallest(number, layout)
         case n.Many(count=bytes() as end):

@@ -19,6 +19,7 @@ from ..spec.derive import derive, looked_into
 from ..spec.resolve import Layout, MessageNode
 from .content import read_shown_float, read_shown_free, read_shown_text, show_float, show_free, show_json, show_text
 from .frame import struct_fields
+from .scales import read_time, show_time
 
 UNSET = msgspec.UNSET
 _UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, OverflowError)
@@ -120,6 +121,8 @@ def _show(wire: Any, value: Any, layout: Layout) -> Any:
             return value
         case n.Sized(inner=inner):
             return _show(inner, value, layout)
+        case n.Scaled(epoch=epoch):
+            return show_float(value) if epoch is None else show_time(value)
         case n.Float():
             return show_float(value)
         case n.Fixed():
@@ -275,6 +278,8 @@ def _read(wire: Any, shown: Any, layout: Layout) -> Any:
             return _whole(shown, "an integer is needed")
         case n.Sized(inner=inner):
             return _read(inner, shown, layout)
+        case n.Scaled(epoch=epoch):
+            return read_shown_float(shown) if epoch is None else read_time(shown)
         case n.Bool():
             if not isinstance(shown, bool):
                 raise ValueError("true or false is needed")

@@ -40,6 +40,7 @@ from .frame import (
 from .numbers import float_format
 from .numerals import bits_of, read_numeral
 from .records import cells_reader
+from .scales import meaning
 
 UNSET = msgspec.UNSET
 _LONG = 256
@@ -314,6 +315,12 @@ class Reader:
                 return self._bits(wire, path)
             case n.Varint() | n.Digits():
                 return self._numeral(wire, path)
+            case n.Scaled(wire=inner):
+                number = self._value(inner, path)
+                value = meaning(wire)(number)
+                if self.trace is not None:
+                    self.trace[-1].value = value
+                return value
             case n.Constant():
                 return self._constant(wire, path)
             case n.Checksum():

@@ -353,8 +353,12 @@ class Lowering:
                 self.emit(k.BOOL, slot, int(lenient), register + 1)
             case _ if register >= 0:
                 raise Unsupported("a condition on what is no number")
+            case n.Scaled(wire=inner):
+                if made is not None and made.column.wire != wire:
+                    raise Unsupported("a column of numbers of different units")
+                self._number(inner, slot)
             case n.Float(size=size, little=little):
-                if made is not None and made.column.wire.size != size:
+                if made is not None and getattr(made.column.wire, "size", 0) != size:
                     raise Unsupported("a column of floats of different sizes")
                 self.emit(k.INT, slot, size, LITTLE if little else 0, 0, 0, -1)
             case n.Fixed(size=size):

@@ -32,6 +32,7 @@ _TYPES = {
     "decimal": pa.decimal128(20, 0),
     "bool": pa.bool_(),
     "double": pa.float64(),
+    "timestamp": TIMESTAMP,
     "string": pa.string(),
     "binary": pa.binary(),
 }
@@ -78,8 +79,8 @@ def arrow_type(column: Column) -> pa.DataType:
 
 
 def default_columns(protocol: Protocol) -> tuple[str, ...]:
-    """Everything but free-form values, which cost a rendering each and are given when asked for by name."""
-    return FRONT_NAMES + tuple(name for name, column in columns(protocol).items() if not column.has_free)
+    """Everything but MessagePack and JSON, which cost a rendering each and are given when asked for by name."""
+    return FRONT_NAMES + tuple(name for name, column in columns(protocol).items() if not column.is_costly)
 
 
 @lru_cache(maxsize=256)

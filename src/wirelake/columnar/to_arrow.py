@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ..codec.content import read_json, read_msgpack
+from ..codec.scales import microseconds
 from ..kernels import gather as g
 from ..kernels.memory import BLOCK
 from ..spec import nodes as n
@@ -156,6 +157,10 @@ class Filled:
             return self._bytes(slot, rows, pa.string() if column.type == "string" else pa.binary())
         full, there = self._spread(slot, rows)
         match column.type:
+            case "double" if isinstance(column.wire, n.Scaled):
+                full = full / column.wire.per
+            case "timestamp":
+                full = full * microseconds(column.wire) + column.wire.epoch * 1_000_000
             case "double":
                 full = _doubles(full, column.wire.size)
             case "bool":
@@ -165,7 +170,7 @@ class Filled:
             case name:
                 full = full.astype(_NUMPY[name], copy=False)
         array = pa.array(full, mask=None if there is None else there == 0)
-        return array.cast(pa.decimal128(20, 0)) if column.type == "decimal" else array
+        return array.cast(arrow_type(column)) if column.type in ("decimal", "timestamp") else array
 
     def _spread(self, slot: int, rows: int) -> tuple[NDArray[Any], NDArray[np.uint8] | None]:
         """A slot's values row by row, 0 where there is none; and which rows have one, None if all have."""

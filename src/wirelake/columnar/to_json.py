@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 from ..codec.content import show_float
 from ..codec.json import float_bits
+from ..codec.scales import show_time
 from ..spec import nodes as n
 from ..spec.columns import Column, columns
 from ..spec.resolve import MessageNode
@@ -88,6 +90,8 @@ def _show(column: Column, wire: Any, value: Any) -> Any:
                 if isinstance(wire, n.Body) and wire.text:
                     return _payload(value)
                 return value.hex()
+            if isinstance(value, datetime):
+                return show_time(value)
             return show_float(value) if isinstance(value, float) else value
 
 

@@ -12,6 +12,7 @@ import msgspec
 
 from ..codec.frame import struct_fields
 from ..codec.numerals import highest
+from ..codec.scales import meaning
 from ..codec.walk import read_word
 from ..errors import EncodeError
 from ..spec import nodes as n
@@ -309,6 +310,8 @@ def value_maker(wire: Any, layout: Layout) -> Maker:
             return _choice(wire, layout)
         case n.Bool():
             return lambda draw: draw.rng.random() < 0.5
+        case n.Scaled(wire=inner):
+            return _scaled(wire, layout)
         case n.Float():
             return _float(wire)
         case n.Fixed(size=size):
@@ -323,6 +326,22 @@ def value_maker(wire: Any, layout: Layout) -> Maker:
             return cells_maker(wire, layout)
         case _:
             raise AssertionError(f"{wire!r} is not a wire node")
+
+
+def _scaled(wire: n.Scaled[Any], layout: Layout) -> Maker:
+    """Any value; of times, mostly those of these years."""
+    value, make, (low, high) = meaning(wire), value_maker(wire.wire, layout), n.limits(wire.wire)
+    years = [(second - wire.epoch) * wire.per for second in _THESE_YEARS] if wire.epoch is not None else [low, low]
+    is_near = low <= years[0] < years[1] <= high
+
+    def drawn(draw: Draw) -> Any:
+        return value(draw.rng.randrange(*years) if is_near and draw.rng.random() < 0.8 else make(draw))
+
+    return drawn
+
+
+_THESE_YEARS = (1_577_836_800, 1_893_456_000)
+"""2020 to 2029, in seconds after 1970 began."""
 
 
 def _choice(wire: n.Choice[Any], layout: Layout) -> Maker:

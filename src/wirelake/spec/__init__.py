@@ -23,6 +23,7 @@ from .declare import derived as derived
 from .declare import digits as digits
 from .declare import field as field
 from .declare import fixed as fixed
+from .declare import fixed_point as fixed_point
 from .declare import flag as flag
 from .declare import flag8 as flag8
 from .declare import labelled as labelled
@@ -42,6 +43,7 @@ from .declare import sized_by as sized_by
 from .declare import struct as struct
 from .declare import tag as tag
 from .declare import text as text
+from .declare import timestamp as timestamp
 from .declare import u8 as u8
 from .declare import uuid as uuid
 from .declare import varint as varint

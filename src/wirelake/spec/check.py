@@ -26,6 +26,7 @@ from .check_wires import (
     check_ends,
     check_lines,
     check_number,
+    check_scaled,
     check_since,
     check_until,
     check_when,
@@ -433,6 +434,8 @@ def _open_ended(wire: Any, choices: tuple[n.Choice[Any], ...] = ()) -> bool:
             return any(_open_ended(f.wire, choices) for f in cls.__wire_fields__)
         case n.Many(element=element):
             return _open_ended(element, choices)
+        case n.Scaled(wire=number):
+            return _open_ended(number)
         case n.Choice() if wire not in choices and isinstance(wire.known, Mapping):
             return any(_open_ended(case, (*choices, wire)) for case in wire.known.values())
         case _:
@@ -444,7 +447,7 @@ def _may_be_empty(made: Layout, wire: Any) -> bool:
     match wire:
         case n.Int() | n.Float() | n.Fixed() | n.Bool() | n.Length() | n.Run(length=n.Int()) | n.Many(count=n.Int()):
             return False
-        case n.Choice() | n.Varint() | n.Digits() | n.Constant() | n.Checksum() | n.Bits(shift=0):
+        case n.Choice() | n.Varint() | n.Digits() | n.Constant() | n.Checksum() | n.Bits(shift=0) | n.Scaled():
             return False
         case n.Sized(length=length):
             return isinstance(length, str | n.By)
@@ -501,6 +504,9 @@ def _check_wire(made: Layout, wire: Any, where: str) -> None:
             require(fits, f"{where}: {whole.low}..{whole.high} does not fit in {width} bits; write a lower limit")
         case n.Varint() | n.Digits():
             check_number(where, wire)
+        case n.Scaled(wire=number):
+            check_scaled(where, wire)
+            _check_wire(made, number, where)
         case n.Sized(length=length, inner=inner_wire):
             is_number = isinstance(length, n.Number | n.By | str)
             require(is_number, f"{where}: the length {length!r} is no number; write sized(be.u16, ...)")

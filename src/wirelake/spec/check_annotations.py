@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+from datetime import datetime
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
 
@@ -13,7 +14,7 @@ from ..errors import SpecError
 from . import nodes as n
 from .check_class import python_type
 
-_PLAIN = {"bool": bool, "int": int, "float": float, "bytes": bytes, "str": str}
+_PLAIN = {"bool": bool, "int": int, "float": float, "bytes": bytes, "str": str, "datetime": datetime}
 
 
 def check_annotations(cls: Any) -> None:

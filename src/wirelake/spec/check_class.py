@@ -206,6 +206,8 @@ def python_type(wire: Any) -> str:
             return "int"
         case n.Sized(inner=inner):
             return python_type(inner)
+        case n.Scaled(epoch=epoch):
+            return "float" if epoch is None else "datetime"
         case n.Float():
             return "float"
         case n.Fixed() | n.Body() | n.Run(content="bytes"):
@@ -233,6 +235,10 @@ def spell(wire: Any) -> str:
             return f"{'le' if little else 'be'}.f{size * 8}"
         case n.Bool(lenient=lenient):
             return "flag8" if lenient else "bool8"
+        case n.Scaled(wire=number, epoch=None):
+            return f"fixed_point({spell(number)}, ...)"
+        case n.Scaled(wire=number):
+            return f"timestamp({spell(number)}, ...)"
         case n.Fixed(size=size):
             return f"fixed({size})"
         case n.Run(length=n.Int() as length, content=content):

@@ -37,6 +37,23 @@ def check_number(where: str, wire: Any) -> None:
     require(fits, f"{where}: no number of 64 bits lies within {wire.low}..{wire.high}; write the lower one first")
 
 
+def check_scaled(where: str, wire: n.Scaled[Any]) -> None:
+    """Refuse numbers with a fraction that a float cannot hold, and times that no calendar has."""
+    what, example = ("a number with a fraction", "fixed_point(be.i32, 16)")
+    if wire.epoch is not None:
+        what, example = ("a time", 'timestamp(be.u32, "s")')
+    number: Any = wire.wire
+    require(isinstance(number, n.Number), f"{where}: {what} is written as an integer; write {example}")
+    low, high = n.limits(number)
+    most = _MOST_SCALED if wire.epoch is None else (253_402_300_800 - wire.epoch) * wire.per
+    fits = -most <= low and high < most
+    require(fits, f"{where}: {low}..{high} is more than {what} can be; write a narrower type, or within(...)")
+
+
+_MOST_SCALED = 1 << 50
+"""Integers below are told apart by floats, whatever they are divided by."""
+
+
 def check_wire_only(where: str, wire: Any, earlier: Mapping[str, n.Field]) -> None:
     """Refuse a constant or a sum that cannot be written."""
     if isinstance(wire, n.Constant):
@@ -131,6 +148,8 @@ def check_when(where: str, when: When, earlier: Mapping[str, n.Field]) -> None:
     name = when.field.partition(".")[0]
     require(name in earlier, f"{where} depends on {name!r}, which does not come before it; name an earlier field")
     field = earlier[name]
+    is_scaled = isinstance(field.wire, n.Scaled)
+    require(not is_scaled, f"{where} depends on {name!r}, which is a time or has a fraction; declare it as an integer")
     is_inner = "." in when.field
     is_number = is_inner or isinstance(field.wire, n.Int | n.Bits | n.Varint | n.Digits | n.Bool)
     ordered = when.least is not None or when.most is not None or when.bits

@@ -51,9 +51,13 @@ class Column:
     number: int = -1
 
     @property
-    def has_free(self) -> bool:
-        """Whether free-form values are in it, which are rendered only when it is asked for."""
-        return self.free or any(child.has_free for child in self.children.values())
+    def is_costly(self) -> bool:
+        """Whether MessagePack or JSON is in it, whose values are rendered only when it is asked for.
+
+        Choices are rendered always: nothing else in a table says what they hold.
+        """
+        own = self.free and not isinstance(self.wire, n.Choice)
+        return own or any(child.is_costly for child in self.children.values())
 
     def shape(self) -> str:
         """Return the type, spelled out."""
@@ -173,6 +177,8 @@ def _type(name: str, wire: Any) -> str:
             return _bits_type(max((low + 1).bit_length(), high.bit_length()) + 1)
         case n.Bool():
             return "bool"
+        case n.Scaled(epoch=epoch):
+            return "double" if epoch is None else "timestamp"
         case n.Float():
             return "double"
         case n.Fixed() | n.Body() | n.Run(content="bytes"):

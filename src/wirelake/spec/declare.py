@@ -13,6 +13,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import date, datetime
 from functools import lru_cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, cast, dataclass_transform
@@ -80,6 +81,44 @@ def digits(
     if isinstance(end, int):
         return n.Digits(b"", low, high if high is not None else base ** max(0, end) - 1, base, size=end)
     return n.Digits(end, low, high if high is not None else 2**63 - 1, base, lenient)
+
+
+def fixed_point(wire: n.Number, bits: int = 0, *, decimals: int = 0) -> n.Wire[float]:
+    """A number with a fraction, written as an integer: the fraction has so many bits, or decimals.
+
+    Written numbers are rounded to the nearest that the fraction can say, as floats are.
+    """
+    where = "fixed_point takes 1 to 48 bits of fraction, or 1 to 15 decimals"
+    is_one = (bits == 0 and 1 <= decimals <= 15) or (decimals == 0 and 1 <= bits <= 48)
+    require(is_one, f"{where}; write fixed_point(be.i32, 16) or decimals=2")
+    return n.Scaled(wire, 2**bits if bits else 10**decimals)
+
+
+def timestamp(wire: n.Number, unit: Literal["s", "ms", "us"], *, epoch: date = date(1970, 1, 1)) -> n.Wire[datetime]:
+    """A time, written as the number of units since a day began in UTC."""
+    per = {"s": 1, "ms": 1000, "us": 1_000_000}.get(unit, 0)
+    finer = "; for finer ones keep the integer, and say unit= in its field"
+    require(per, f"timestamp counts 's', 'ms' or 'us', not {unit!r}{finer}; write timestamp(be.u32, \"s\")")
+    is_day = isinstance(epoch, date)
+    require(is_day, f"the epoch of a timestamp is a day, not {epoch!r}; write epoch=date(1900, 1, 1)")
+    begin = (date(epoch.year, epoch.month, epoch.day) - date(1970, 1, 1)).days * 86_400
+    return n.Scaled(_within_years(wire, per, begin), per, begin)
+
+
+def _within_years(wire: n.Number, per: int, begin: int) -> n.Number:
+    """Return the number with limits that keep its times in the years 1 to 9999, where it needs them."""
+    if not isinstance(wire, n.Int | n.Digits):
+        return wire
+    low, high = n.limits(wire)
+    first, last = (_SECONDS[0] - begin) * per, (_SECONDS[1] - begin) * per - 1
+    if first <= low and high <= last:
+        return wire
+    limited = replace(wire, low=max(low, first), high=min(high, last))
+    return replace(limited, rule="timestamp_range") if isinstance(limited, n.Int) else limited
+
+
+_SECONDS = (-62_135_596_800, 253_402_300_800)
+"""When the year 1 begins, and the year 10000, in seconds after 1970 began."""
 
 
 def constant(value: bytes) -> Any:

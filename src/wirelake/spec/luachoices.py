@@ -71,12 +71,16 @@ def _has_size(protocol: n.Protocol, options: Mapping[str, Any]) -> bool:
     return any(isinstance(part, n.Size | n.Until | n.Ends) for part in layout(protocol, **options).frame.parts)
 
 
+_WITH_CHOICES = (n.Int, n.Bits, n.Bool, n.Float, n.Fixed, n.Run, n.Length, n.Many, n.Sized, n.Scaled)
+"""Values of which a part may depend on an option. Words, bodies and tables keep their choices inside."""
+
+
 def open_option(node: Any) -> str:
-    """Return the option on which the shape of a value depends. Words, bodies and tables keep their choices inside."""
+    """Return the option on which the shape of a value depends."""
     match node:
         case n.Choose(option=option):
             return option
-        case n.Int() | n.Bits() | n.Bool() | n.Float() | n.Fixed() | n.Run() | n.Length() | n.Many() | n.Sized():
+        case _ if isinstance(node, _WITH_CHOICES):
             return next(filter(None, (open_option(getattr(node, f.name)) for f in fields(node))), "")
         case _:
             return ""
@@ -87,7 +91,7 @@ def with_setting(node: Any, option: str, setting: Any) -> Any:
     match node:
         case n.Choose(option=name, cases=cases) if name == option:
             return with_setting(cases[setting], option, setting)
-        case n.Int() | n.Bits() | n.Bool() | n.Float() | n.Fixed() | n.Run() | n.Length() | n.Many() | n.Sized():
+        case _ if isinstance(node, _WITH_CHOICES):
             return replace(node, **{f.name: with_setting(getattr(node, f.name), option, setting) for f in fields(node)})
         case _:
             return node

@@ -132,6 +132,8 @@ def _arguments(label: str, shape: Shape, doc: str) -> Iterator[str]:
             yield "base.UNICODE"
         case "bytes":
             yield "base.NONE"
+        case "absolute_time":
+            yield "base.UTC"
         case "guid" | "float" | "double":
             pass
         case "framenum":

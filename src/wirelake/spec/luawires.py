@@ -98,6 +98,9 @@ class Wires:
                 return self._bits(wire, place)
             case n.Varint() | n.Digits():
                 return Made(self.tables.number(wire), self.tables.claim(place, Shape(number_type(wire))))
+            case n.Scaled(wire=number, per=per, epoch=epoch):
+                shape = Shape("double" if epoch is None else "absolute_time")
+                return self._simple("scaled", shape, place, wire=self.tables.number(number), per=per, epoch=epoch)
             case n.Constant(value=value, rule=rule):
                 return self._simple("constant", Shape("bytes"), place, value=value, rule=rule)
             case n.Checksum():

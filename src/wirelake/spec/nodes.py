@@ -100,6 +100,18 @@ Number = Int | Varint | Digits
 """What lengths and counts can be."""
 
 
+def limits(wire: Number) -> tuple[int, int]:
+    """Return the lowest and the highest value of a number."""
+    match wire:
+        case Int(size=size, signed=signed, low=low, high=high):
+            lowest, highest = (-(1 << 8 * size - 1) if signed else 0), (1 << 8 * size - signed) - 1
+            return lowest if low is None else low, highest if high is None else high
+        case Varint(most_bytes=most_bytes):
+            return 0, (1 << 7 * most_bytes) - 1
+        case Digits(low=lowest, high=highest):
+            return lowest, highest
+
+
 @dataclass(frozen=True)
 class By:
     """A length or count that an earlier field holds: ``per`` of its units are one byte or element, rounded up.
@@ -146,6 +158,18 @@ class Align(Wire[None]):
     """Zero bytes up to a multiple of ``size``, counted from where the structure or message begins; no part of it."""
 
     size: int
+
+
+@dataclass(frozen=True)
+class Scaled(Wire[T_co]):
+    """An integer that stands for a number with a fraction: ``per`` of its units are 1. Or for a time.
+
+    Of a time, ``per`` units are a second, counted from ``epoch``, which is so many seconds after 1970 began.
+    """
+
+    wire: Number
+    per: int
+    epoch: int | None = None
 
 
 WireOnly = Constant | Checksum | Align

@@ -66,6 +66,8 @@ def _in_wire(layout: Layout, wire: Any) -> Iterator[str]:
     match wire:
         case n.Bits() | n.Varint() | n.Digits() | n.Constant() | n.Checksum() | n.Align() | n.Sized() | n.Choice():
             yield type(wire).__name__
+        case n.Scaled(wire=inner):
+            yield from _in_wire(layout, inner)
         case n.Run(null=int()) | n.Many(null=int()):
             yield "a length that stands for no value"
         case n.Run(end=end) if end:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import date, timedelta
 from typing import Any, assert_never
 
 from . import nodes as n
@@ -371,6 +372,14 @@ def _int(wire: n.Int) -> tuple[str, str]:
     return f"{'int' if wire.signed else 'uint'}{wire.size * 8}{order}", str(wire.size)
 
 
+def _unit(wire: n.Scaled[Any]) -> str:
+    """Return what a unit of an integer is, in words."""
+    if wire.epoch is None:
+        return f"in units of 1/{wire.per}"
+    unit = {1: "seconds", 1000: "milliseconds", 1_000_000: "microseconds"}[wire.per]
+    return f"{unit} since {date(1970, 1, 1) + timedelta(seconds=wire.epoch)}"
+
+
 def type_and_size(wire: Any) -> tuple[str, str]:
     """Return the network type and size of a value."""
     match wire:
@@ -397,6 +406,9 @@ def type_and_size(wire: Any) -> tuple[str, str]:
             return "bool8", "1"
         case n.Float(size=size, little=little):
             return f"float{size * 8}{' le' if little else ''}", str(size)
+        case n.Scaled(wire=number):
+            kind, size = type_and_size(number)
+            return f"{kind}, {_unit(wire)}", size
         case n.Fixed(size=size):
             return "fixed array", str(size)
         case n.Run(content=content):

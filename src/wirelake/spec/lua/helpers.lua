@@ -157,6 +157,10 @@ function least_of.varint() return 1 end
 
 function least_of.digits(wire) return (wire.size or 1) + #wire.stop end
 --@ end
+--@ when scaled
+
+function least_of.scaled(wire) return least(wire.wire) end
+--@ end
 --@ when constant
 
 function least_of.constant(wire) return #wire.value end

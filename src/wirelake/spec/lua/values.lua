@@ -141,6 +141,32 @@ end
 
 read.varint, read.digits = read_numeral, read_numeral
 --@ end
+--@ when scaled
+
+-- The whole units in a number, and what is left; those of 64 bits are more than a number of Lua tells apart.
+local function divided(c, wire, at, found, shown)
+    if math.abs(found) < 2 ^ 53 then return math.floor(found / wire.per), found % wire.per end
+    if wire.wire.kind == "int" then
+        local range = c.tvb(at, wire.wire.size)
+        shown = wire.wire.little and range:le_int64() or range:int64()
+    end
+    local whole, left = (shown / wire.per):tonumber(), (shown % wire.per):tonumber()
+    if left < 0 then return whole - 1, left + wire.per end
+    return whole, left
+end
+
+-- An integer that stands for a number with a fraction, or for a time.
+function read.scaled(c, wire, field, path)
+    local at = c.at
+    local found, shown = plain_number(c, wire.wire, path)
+    local value = found / wire.per
+    if wire.epoch then
+        local seconds, left = divided(c, wire, at, found, shown)
+        value = NSTime.new(seconds + wire.epoch, left * 1e9 / wire.per)
+    end
+    return found, c.tree and c.tree:add(F[field], c.tvb(at, c.at - at), value)
+end
+--@ end
 --@ when constant
 
 function read.constant(c, wire, field, path)
