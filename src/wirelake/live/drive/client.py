@@ -121,16 +121,7 @@ class Client(ABC, Generic[M, Q]):
         self.target = dial.target
         self.timeout = dial.timeout
         self._topics = load(dial.target.protocol)
-        self._connection = Connection(
-            dial,
-            session,
-            self.framing,
-            pipes=self._pipe,
-            on_events=self._handle,
-            on_lost=self._lost,
-            on_end=self._over,
-            is_urgent=lambda: bool(self._open),
-        )
+        self._connection = Connection(dial, session, self)
         self._open: dict[Token, asyncio.Future[Any]] = {}
         self._subscriptions: list[Subscription[M]] = []
         self._responders: list[Responder[Q]] = []
@@ -297,15 +288,7 @@ class Client(ABC, Generic[M, Q]):
         """
         if self._canonical(pattern) in (self._canonical(other.pattern) for other in self._responders):
             raise ValueError(f"{pattern} is answered by this client already")
-        responder: Responder[Q] = Responder(
-            pattern,
-            handler,
-            priority=priority,
-            concurrency=concurrency,
-            connection=self._connection,
-            answer=self._answer,
-            on_close=self._retire,
-        )
+        responder: Responder[Q] = Responder(self, pattern, handler, priority=priority, concurrency=concurrency)
         self._responders.append(responder)
         try:
             await self._serve(pattern, priority)

@@ -10,16 +10,18 @@ import secrets
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..core.errors import ConnectionFailed, ConnectionLost, LiveError
-from ..core.link import Framing
 from ..core.session import Session
 from .endpoint import Endpoint
 from .failures import explain
 from .inbox import Flow
 from .pipe import Pipe
 from .urls import Target
+
+if TYPE_CHECKING:
+    from .client import Client
 
 log = logging.getLogger("wirelake.live")
 T = TypeVar("T")
@@ -62,36 +64,25 @@ class Dial:
 
 
 class Connection:
-    """``pipes`` makes the end of a new connection; ``on_lost`` hears of every loss, ``on_end`` of the last one."""
+    """The connection of a client, which hears of every loss, and of the end."""
 
-    def __init__(
-        self,
-        dial: Dial,
-        session: Session,
-        framing: Framing,
-        *,
-        pipes: Callable[[Endpoint], Pipe],
-        on_events: Callable[[list[Any]], None],
-        on_lost: Callable[[str], None],
-        on_end: Callable[[LiveError], None],
-        is_urgent: Callable[[], bool],
-    ) -> None:
+    def __init__(self, dial: Dial, session: Session, client: Client[Any, Any]) -> None:
         self.target, self._context = dial.target, dial.context
         self._timeout, self._reconnect = dial.timeout, dial.reconnect
-        self.flow = Flow(is_urgent)
+        self.flow = Flow(lambda: bool(client._open))
         self.generation = 0
         """Counts the connections: what belongs to an earlier one is void."""
         self.error: LiveError | None = None
         """Why it is over, if it is."""
         self.over = asyncio.Event()
         self.is_closing = False
-        self._pipes, self._on_lost, self._on_end = pipes, on_lost, on_end
+        self._client = client
         self._loop = asyncio.get_running_loop()
         self._endpoint = Endpoint(
             session,
-            framing,
+            client.framing,
             protocol=dial.target.protocol,
-            on_events=on_events,
+            on_events=client._handle,
             on_lost=self._gone,
             on_room=self._room,
         )
@@ -146,7 +137,7 @@ class Connection:
 
     def _make_pipe(self) -> Pipe:
         self.generation += 1
-        self._pipe = pipe = self._pipes(self._endpoint)
+        self._pipe = pipe = self._client._pipe(self._endpoint)
         return pipe
 
     def _drop(self) -> None:
@@ -193,7 +184,7 @@ class Connection:
         if was_ready:
             self._lasted = self._loop.time() - self._ready_at
             log.info("connection lost", extra={"fields": {"to": str(self.target), "reason": reason}})
-            self._on_lost(reason)
+            self._client._lost(reason)
         if self._attempt is not None:
             self.fail(ConnectionFailed(f"{self.target}: the connection ended at once: {reason}"))
         elif not self.is_closing and self.error is None:
@@ -230,7 +221,7 @@ class Connection:
             self.over.set()
             self._usable.set()
             self._drop()
-            self._on_end(error)
+            self._client._over(error)
 
     async def usable(self) -> None:
         """Waits while the connection is full or away; away at most as long as the time-out says."""

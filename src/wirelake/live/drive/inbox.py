@@ -129,6 +129,10 @@ class Inbox(Generic[M]):
                 await self._reader
             finally:
                 self._reader = None
+        return self.pop()
+
+    def pop(self) -> M:
+        """Take out the next message, which is there."""
         message, size = self._waiting.popleft()
         self._size -= size
         self._flow.report(self, len(self._waiting), self._most, self._size)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from .connection import Connection
-from .inbox import MOST
+from .inbox import Inbox
+
+if TYPE_CHECKING:
+    from .client import Client
 
 log = logging.getLogger("wirelake.live")
 Q = TypeVar("Q")
@@ -20,34 +21,20 @@ SIDE_BY_SIDE = 100
 
 
 class Responder(Generic[Q]):
-    """One handler on one pattern. Requests beyond ``concurrency`` wait; when many do, reading stops.
-
-    ``answer`` is given the request with what the handler returned, or with what it raised.
-    """
+    """One handler of a client on one pattern. Requests beyond ``concurrency`` wait; when many do, reading stops."""
 
     def __init__(
-        self,
-        pattern: str,
-        handler: Handler[Q],
-        *,
-        priority: float,
-        concurrency: int,
-        connection: Connection,
-        answer: Callable[[Q, Any, Exception | None], None],
-        on_close: Callable[[Responder[Q]], None],
+        self, client: Client[Any, Q], pattern: str, handler: Handler[Q], *, priority: float, concurrency: int
     ) -> None:
         if concurrency < 1:
             raise ValueError("at least one request has to be handled at a time")
         self.pattern = pattern
         self.priority = priority
+        self._client = client
         self._handler = handler
         self._concurrency = concurrency
-        self._connection = connection
-        self._flow = connection.flow
-        self._answer = answer
-        self._on_close = on_close
-        self._waiting: deque[tuple[Q, int]] = deque()
-        self._size = 0
+        self._connection = client._connection
+        self._waiting: Inbox[Q] = Inbox(self._connection.flow)
         self._running: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Responder[Q]:
@@ -58,7 +45,7 @@ class Responder(Generic[Q]):
 
     async def close(self) -> None:
         """Takes no more requests; waits until those that have come are answered."""
-        self._on_close(self)
+        self._client._retire(self)
         while self._running or self._waiting:
             await asyncio.wait(list(self._running))
             await asyncio.sleep(0)
@@ -67,9 +54,7 @@ class Responder(Generic[Q]):
         if len(self._running) < self._concurrency:
             self._begin(asked)
         else:
-            self._waiting.append((asked, size))
-            self._size += size
-            self._flow.report(self, len(self._waiting), MOST, self._size)
+            self._waiting.put(asked, size)
 
     def _begin(self, asked: Q) -> None:
         try:
@@ -97,24 +82,20 @@ class Responder(Generic[Q]):
     def _settle(self, asked: Q, result: Any, error: Exception | None) -> None:
         """Also a result that cannot be written is a failure of the handler."""
         try:
-            self._answer(asked, result, error)
+            self._client._answer(asked, result, error)
         except Exception as failure:
             log.exception("an answer could not be given", extra={"fields": {"pattern": self.pattern}})
             if error is None:
-                self._answer(asked, None, failure)
+                self._client._answer(asked, None, failure)
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
         while self._waiting and len(self._running) < self._concurrency:
-            asked, size = self._waiting.popleft()
-            self._size -= size
-            self._begin(asked)
-        self._flow.report(self, len(self._waiting), MOST, self._size)
+            self._begin(self._waiting.pop())
 
     async def stop(self) -> None:
         """Ends what is being handled."""
-        self._waiting.clear()
-        self._flow.forget(self)
+        self._waiting.discard()
         running = list(self._running)
         for task in running:
             task.cancel()
