@@ -77,6 +77,25 @@ async def serve_echo() -> None:
 
 
 HUB = "from benchmarks.live_load import take_core; take_core(-1); from wirelake.cli import main; main()"
+
+
+def listening(protocols: Sequence[str]) -> list[str]:
+    """The flags of a hub that serves these protocols."""
+    return [word for name in protocols for word in (f"--{name}", "127.0.0.1:0")]
+
+
+@contextmanager
+def settings_for(protocols: Sequence[str]) -> Iterator[list[str]]:
+    """The flags of settings that let the links of the load in, which brokers of DSA keep out by default."""
+    if "dsa" not in protocols:
+        yield []
+        return
+    with TemporaryDirectory() as directory:
+        path = Path(directory) / "hub.toml"
+        path.write_text(SETTINGS)
+        yield ["--config", str(path)]
+
+
 Figures = dict[str, dict[str, list[dict[str, float]]]]
 """By protocol and run: what was measured in each round."""
 
@@ -178,10 +197,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     with ExitStack() as servers:
         ports = servers.enter_context(running("-m", "benchmarks.live", "--echo"))
-        wanted = [word for name in given.protocol or LIVE for word in (f"--{name}", "127.0.0.1:0")]
-        settings = Path(servers.enter_context(TemporaryDirectory())) / "hub.toml"
-        settings.write_text(SETTINGS)
-        ports |= servers.enter_context(running("-c", HUB, "serve", "--config", str(settings), *wanted))
+        protocols = given.protocol or LIVE
+        settings = servers.enter_context(settings_for(protocols))
+        ports |= servers.enter_context(running("-c", HUB, "serve", *settings, *listening(protocols)))
         found = contest(ports, given.rounds, given.seconds, -1 if given.one_core else 0)
     rows = list(judged(found))
     print(json.dumps(rows, indent=2) if given.json else table(rows))

@@ -18,7 +18,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 
-from .live import HUB, LIVE, SHOWN, Place, measure, running
+from .live import HUB, LEFT_OUT, LIVE, SHOWN, Place, listening, measure, running, settings_for
 
 ASLEEP = """
 try:
@@ -44,17 +44,17 @@ def compare(ours: Place, theirs: Place, protocol: str, run: str, seconds: float,
 
 def main(arguments: Sequence[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
-    protocols = given.protocol or LIVE
-    wanted = [word for name in protocols for word in (f"--{name}", "127.0.0.1:0")]
+    protocols = given.protocol or [name for name in LIVE if _has(given.directory, name)]
     missed = False
     with ExitStack() as servers:
+        wanted = [*servers.enter_context(settings_for(protocols)), *listening(protocols)]
         hub = ASLEEP + HUB if given.asleep else HUB
         ours = servers.enter_context(running("-c", hub, "serve", *wanted))
         before = os.environ | {"PYTHONPATH": str(given.directory / "src")}
         theirs = servers.enter_context(running("-c", hub, "serve", *wanted, env=before))
         for protocol in protocols:
             demands = CEDA_DEMANDS if protocol == "ceda" else DEMANDS
-            for run in given.run or RUNS:
+            for run in [run for run in given.run or RUNS if run not in LEFT_OUT.get(protocol, ())]:
                 pair = (ours[protocol], theirs[protocol])
                 rounds = [compare(*pair, protocol, run, given.seconds, number) for number in range(given.rounds)]
                 rate, cost = median(rate for rate, _ in rounds), median(cost for _, cost in rounds)
@@ -66,10 +66,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if given.check and missed else 0
 
 
+def _has(checkout: Path, protocol: str) -> bool:
+    """Whether a checkout speaks a protocol, also one of the time before its hub was ``live``."""
+    source = checkout / "src" / "wirelake"
+    return (source / "live" / protocol).is_dir() or (source / "net" / f"{protocol}.py").exists()
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.live_compare", description="One hub against another.")
     parser.add_argument("directory", type=Path, help="the other checkout")
-    parser.add_argument("--protocol", action="append", choices=LIVE, help="only this one, which both have; repeatable")
+    parser.add_argument("--protocol", action="append", choices=LIVE, help="only this one; may be repeated")
     parser.add_argument("--run", action="append", choices=RUNS, help="only this one; may be repeated")
     parser.add_argument("--rounds", type=int, default=7, help="the median of so many counts (%(default)s)")
     parser.add_argument("--seconds", type=float, default=1.0, help="of each run (%(default)s)")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import socket
 import threading
+from pathlib import Path
 
 import pytest
 
-from benchmarks import live, live_load
+from benchmarks import live, live_compare, live_load
 from benchmarks.live_load import PAYLOAD, RUNS, Ceda, Echo, Mb
 
 
@@ -21,6 +22,15 @@ def test_a_small_contest_has_a_figure_for_everything(capsys: pytest.CaptureFixtu
         if run not in live.LEFT_OUT.get(protocol, ())
     ]
     assert all(int(line[16:30].replace(",", "")) > 0 for line in lines[1:])
+
+
+def test_two_hubs_are_compared_in_what_the_load_of_a_protocol_can_do(capsys: pytest.CaptureFixture[str]):
+    """Also where a broker lets nobody in by default."""
+    checkout = str(Path(__file__).parents[2])
+    runs = ("--run", "window-1", "--run", "window-100", "--protocol", "mb", "--protocol", "dsa")
+    assert live_compare.main([checkout, "--rounds", "1", "--seconds", "0.2", *runs]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line[:16].strip() for line in lines] == ["mb window 1", "mb window 100", "dsa window 1"]
 
 
 def figures(*rates: float) -> dict[str, list[dict[str, float]]]:
