@@ -22,7 +22,7 @@ from tests.waiting import until
 from wirelake.live.core.address import Address
 from wirelake.live.drive import pipe as pipe_module
 from wirelake.live.drive.server import Limits, Server
-from wirelake.live.drive.websocket import MAX_UPGRADE, MaskedFraming, WebSocketFraming
+from wirelake.live.drive.websocket import MAX_UPGRADE, WebSocketFraming
 
 UPGRADE = (
     b"GET /any/path HTTP/1.1\r\nHost: localhost\r\nUpgrade: WebSocket\r\nConnection: Upgrade\r\n"
@@ -472,5 +472,5 @@ def test_our_frames_are_those_of_the_library(body: bytes, is_text: bool) -> None
         except UnicodeDecodeError:
             pass
     assert framing.wrap(body) == Frame(opcode, body).serialize(mask=False)
-    masked = MaskedFraming(is_text).wrap(body)
+    masked = WebSocketFraming(is_text, is_masked=True).wrap(body)
     assert masked[0] == 0x80 | opcode and masked[1] & 0x80 and len(masked) == len(framing.wrap(body)) + 4

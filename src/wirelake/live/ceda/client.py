@@ -16,8 +16,8 @@ from ...errors import DecodeError, EncodeError, LocalProtocolError
 from ...protocols.ceda import MAX_PAYLOAD, UNASSIGNED
 from ..core.errors import AnswerError, ConnectionLost, LiveError, RequestTimeout
 from ..core.link import Link
-from ..core.requests import Requests
 from ..core.session import CLIENT, SERVER, Session
+from ..core.timers import Requests, earliest
 from . import wire
 from .connection import LIFE_CYCLE, READY, Conversation
 from .data import Blob, Keys, Message, answer_to, check_blob, names, payloads
@@ -98,10 +98,9 @@ class CedaClient(Session):
 
     @property
     def deadline(self) -> float | None:
-        times = [self._requests.deadline]
-        if self._talk is not None:
-            times += [self._watch.look_at, None if self.is_ready else self._login_until]
-        return min((when for when in times if when is not None), default=None)
+        if self._talk is None:
+            return self._requests.deadline
+        return earliest(self._requests.deadline, self._watch.look_at, None if self.is_ready else self._login_until)
 
     def connected(self, link: Link, now: float) -> None:
         talk = self._talk = Conversation(self, link, self.options)

@@ -16,7 +16,7 @@ from ...spec.declare import Cell
 from ..core.effects import Authenticate, Effect, Result
 from ..core.link import Link
 from ..core.session import CLIENT, SERVER, Session
-from ..core.timers import Timers
+from ..core.timers import Timers, earliest
 from . import wire
 from .broker import LOGIN_TOPIC, Broker
 from .connection import LIFE_CYCLE, NEVER, Connection
@@ -57,8 +57,7 @@ class CedaServer(Session):
 
     @property
     def deadline(self) -> float | None:
-        parts = (self._timers, self._logins, self._work)
-        return min((when for part in parts if (when := part.deadline) is not None), default=None)
+        return earliest(self._timers.deadline, self._logins.deadline, self._work.deadline)
 
     def connected(self, link: Link, now: float) -> None:
         number = self._allot()

@@ -1,4 +1,6 @@
-"""Times at which something is due. Putting one off, as every message does for its sender, costs next to nothing."""
+"""Times at which something is due, and requests that wait until then. Putting a time off, as every message does for its
+sender, costs next to nothing.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,13 @@ from collections.abc import Hashable
 from typing import Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
+What = TypeVar("What")
 _SLACK = 64
+
+
+def earliest(*times: float | None) -> float | None:
+    """Return the first of these times; None if there is none."""
+    return min((when for when in times if when is not None), default=None)
 
 
 class Timers(Generic[Key]):
@@ -65,3 +73,38 @@ class Timers(Generic[Key]):
         """Drops what is at the front and was dropped since."""
         while self._heap and self._heap[0][2] not in self._times:
             heapq.heappop(self._heap)
+
+
+class Requests(Generic[Key, What]):
+    """Requests of ours that wait for a reply, by what it names, the oldest first, each with what its owner knows of it.
+    Each is closed once: by its reply, by time, or because it is given up.
+    """
+
+    def __init__(self) -> None:
+        self.open: dict[Key, What] = {}
+        self._timers: Timers[Key] = Timers()
+
+    def __len__(self) -> int:
+        return len(self.open)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.open
+
+    @property
+    def deadline(self) -> float | None:
+        return self._timers.deadline
+
+    def begin(self, key: Key, what: What, until: float | None) -> None:
+        """A request goes out, and waits for its reply until then, or for ever."""
+        self.open[key] = what
+        if until is not None:
+            self._timers.set(key, until)
+
+    def close(self, key: Key) -> What | None:
+        """Return what is known of the request that this closes; None if there is none."""
+        self._timers.drop(key)
+        return self.open.pop(key, None)
+
+    def due(self, now: float) -> list[Key]:
+        """Return those that have waited too long; they are still open."""
+        return [key for key in self._timers.due(now) if key in self.open]

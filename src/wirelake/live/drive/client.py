@@ -136,9 +136,10 @@ class Client(ABC, Generic[M, Q]):
     def _pipe(self, endpoint: Endpoint) -> Pipe:
         if not self.target.is_websocket:
             return Pipe(endpoint, CLIENT)
-        from .websocket import ClientWebSocketPipe, MaskedFraming  # needs a library that plain connections do not
+        from .websocket import ClientWebSocketPipe, WebSocketFraming  # needs a library that plain connections do not
 
-        return ClientWebSocketPipe(endpoint, MaskedFraming(self.is_text), self.target.websocket_url, self.max_message)
+        framing = WebSocketFraming(self.is_text, is_masked=True)
+        return ClientWebSocketPipe(endpoint, framing, self.target.websocket_url, self.max_message)
 
     @property
     def is_connected(self) -> bool:

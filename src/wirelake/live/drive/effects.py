@@ -20,11 +20,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ..core.address import show_address
-from ..core.effects import Authenticate, Call, Cancel, Cancelled, Dial, Done, Effect, Failed, Result, Store
+from ..core.effects import Authenticate, Call, Cancel, Cancelled, Dial, Done, Effect, Failed, Result, Storage, Store
 from ..core.errors import ConnectionFailed
 from ..core.link import Link
 from ..core.session import CLIENT
-from ..core.storage import Storage
 from .coroutines import Coroutines
 from .failures import explain
 

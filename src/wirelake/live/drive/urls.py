@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from ...protocols import load
+from ..core.address import show_address
 from ..records import LIVE, TRANSPORTS, Live
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class Target:
 
     @property
     def place(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return show_address((self.host, self.port))
 
     @property
     def websocket_url(self) -> str:

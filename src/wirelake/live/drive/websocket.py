@@ -5,7 +5,6 @@ session. Nothing of a session's is known here but whether its messages are text.
 from __future__ import annotations
 
 import logging
-import struct
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -31,7 +30,6 @@ MAX_UPGRADE = 1 << 14
 """Bytes that an upgrade may have."""
 MAX_REASON = 123
 """Bytes that the reason of a Close may have."""
-_LONG, _LONGER = struct.Struct("!BBH"), struct.Struct("!BBQ")
 _PONG = 0x80 | Opcode.PONG
 
 library_log = logging.getLogger("wirelake.live.drive.websocket")
@@ -39,11 +37,12 @@ library_log.setLevel(logging.WARNING)
 
 
 class WebSocketFraming:
-    """Messages as frames of a server, which are the same for all its clients."""
+    """Messages as frames. Those of a server are not masked, and so the same for all its clients."""
 
-    def __init__(self, is_text: bool) -> None:
+    def __init__(self, is_text: bool, is_masked: bool = False) -> None:
         self.name = "websocket"
         self.is_text = is_text
+        self.is_masked = is_masked
 
     def opcode(self, body: bytes) -> Opcode:
         if not self.is_text:
@@ -56,19 +55,7 @@ class WebSocketFraming:
         return Opcode.TEXT
 
     def wrap(self, body: bytes) -> bytes:
-        first, length = 0x80 | self.opcode(body), len(body)
-        if length < 126:
-            return bytes((first, length)) + body
-        if length < 1 << 16:
-            return _LONG.pack(first, 126, length) + body
-        return _LONGER.pack(first, 127, length) + body
-
-
-class MaskedFraming(WebSocketFraming):
-    """Messages as frames of a client."""
-
-    def wrap(self, body: bytes) -> bytes:
-        return Frame(self.opcode(body), body).serialize(mask=True)
+        return Frame(self.opcode(body), body).serialize(mask=self.is_masked)
 
 
 class WebSocketPipe(Pipe):

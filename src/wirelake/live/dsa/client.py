@@ -17,6 +17,7 @@ from ...protocols.dsa import PROTOCOL
 from ...spec.nodes import LifeCycle
 from ..core.link import Link
 from ..core.session import CLIENT, SERVER, Session, States
+from ..core.timers import earliest
 from . import wire
 from .connection import AckIds, Connection
 from .events import Denied, Lost, Ready
@@ -81,10 +82,9 @@ class DsaLink(Session):
 
     @property
     def deadline(self) -> float | None:
-        times = [self.responder.deadline]
-        if self._connection is not None and self._connection.link.closing is None:
-            times.append(self._connection.deadline)
-        return min((when for when in times if when is not None), default=None)
+        if self._connection is None or self._connection.link.closing is not None:
+            return self.responder.deadline
+        return earliest(self.responder.deadline, self._connection.deadline)
 
     # --- the connection
 

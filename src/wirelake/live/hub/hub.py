@@ -26,9 +26,9 @@ from ...web.access import is_loopback
 from ...web.http import Response, prepare
 from ...web.metrics import METRICS_TYPE
 from ..core.address import Address, show_address
+from ..core.effects import Storage
 from ..core.link import Framing
 from ..core.settings import SettingsError
-from ..core.storage import Storage
 from ..drive.client import Opening
 from ..drive.effects import Writer
 from ..drive.endpoint import Policy
@@ -39,10 +39,9 @@ from ..storage.database import StorageError
 from ..tap.recorder import Recorder
 from .machine import raise_file_limit
 from .memory import MemoryGuard
-from .metrics import LagMeter, show_hub_metrics
+from .metrics import LagMeter, StoreMeter, show_hub_metrics
 from .participants import Service, Services, find_services, join
 from .settings import HubSettings, Served, default_settings, load_settings, read_settings, with_listeners
-from .stores import StoreMeter
 from .users import Gate
 
 __all__ = [

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from ...web.metrics import Family, Sample, show_metrics
 from ..records import LIVE
+from ..storage.database import StorageError
 
 if TYPE_CHECKING:
     from ..drive.server import Server
@@ -18,6 +20,10 @@ if TYPE_CHECKING:
 LAG_SECONDS = 0.25
 """How often the event loop is asked for its lag."""
 LAG_SAMPLES = 240
+FIGURES_SECONDS = 5.0
+"""How often a store is asked."""
+ReadFigures = Callable[[], Iterable[Family]]
+log = logging.getLogger("wirelake.live")
 _UNUSUAL = re.compile(r"[^a-z0-9_]+")
 
 
@@ -45,6 +51,28 @@ class LagMeter:
 
     def stop(self) -> None:
         self._timer.cancel()
+
+
+class StoreMeter:
+    """Asks a store every few seconds, in a thread, because to count takes its time. ``families`` is the last reply."""
+
+    def __init__(self, read: ReadFigures) -> None:
+        self.families: list[Family] = []
+        self._read = read
+        self._task = asyncio.create_task(self._look())
+
+    async def _look(self) -> None:
+        while True:
+            try:
+                self.families = list(await asyncio.to_thread(self._read))
+            except StorageError as error:
+                self.families = []
+                log.warning("no figures of the store", extra={"fields": {"reason": str(error)}})
+            await asyncio.sleep(FIGURES_SECONDS)
+
+    async def stop(self) -> None:
+        self._task.cancel()
+        await asyncio.wait([self._task])
 
 
 def show_hub_metrics(hub: Hub) -> bytes:
@@ -98,7 +126,7 @@ def _stores(hub: Hub) -> Iterator[Family]:
         [({"protocol": name}, one["requests"] / max(one["batches"], 1)) for name, one in counts.items()],
     )
     for meter in hub.meters:
-        yield from ((name, about, list(samples)) for name, about, samples in meter.families)
+        yield from meter.families
 
 
 def _messages(servers: Mapping[str, Server]) -> Iterator[Sample]:

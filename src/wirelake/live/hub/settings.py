@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from ..core.address import Address
+from ..core.effects import Storage
 from ..core.link import Framing
 from ..core.session import Session
 from ..core.settings import Reader, SettingsError, load_toml, setting
-from ..core.storage import Storage
 from ..drive.endpoint import Endpoint
 from ..drive.server import Certificate
 from ..records import LIVE, TRANSPORTS
-from .stores import ReadFigures
+from .metrics import ReadFigures
 from .users import Gate
 
 LEVELS = ("debug", "info", "warn", "error")

@@ -19,9 +19,8 @@ from ...protocols.mb import MAX_PAYLOAD, MAX_RECEIVED, MAX_TIMEOUT_MS, UUID4
 from ...protocols.mb.conduct import HEARTBEAT, INITIALIZE, REGISTER
 from ..core.errors import ConnectionLost, RequestTimeout
 from ..core.link import Link
-from ..core.requests import Requests
 from ..core.session import Session
-from ..core.timers import Timers
+from ..core.timers import Requests, Timers, earliest
 from . import wire
 from .events import Answered, Error, Event, Lost, Message, Ready, Refused, Request
 from .options import ClientOptions
@@ -83,8 +82,7 @@ class MbClient(Session):
 
     @property
     def deadline(self) -> float | None:
-        times = (self._timers.deadline, self._calls.deadline)
-        return min((when for when in times if when is not None), default=None)
+        return earliest(self._timers.deadline, self._calls.deadline)
 
     # --- what the application does
 

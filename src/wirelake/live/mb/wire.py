@@ -1,7 +1,7 @@
 """MB messages as live sessions read and write them: framing, headers, ids, error objects.
 
-Most headers repeat: what was checked once is found again by its bytes. Others are checked by one expression; whatever
-that does not match is put to the record codec, which reads it or names the broken rule. So there is one set of rules.
+Most headers repeat: what was checked once is found again by its bytes. Others are put to the record codec, which reads
+them or names the broken rule. So there is one set of rules.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ PUBLISH, REQUEST, RESPONSE = "publish", "request", "response"
 VERSION = "1.0.0"
 ERROR_PREFIX = b"error:"
 LF = b"\n"
-MAX_TOPIC = 255
 MAX_HEADS = 2048
 """How many headers are remembered; then the memory starts anew."""
 
@@ -34,9 +33,6 @@ TO_CLIENT = layout(mb.PROTOCOL, framing="tcp", profile="upstream")
 pack_size = struct.Struct(">I").pack
 
 _CLASSES: dict[str, Any] = {PUBLISH: mb.Publish, REQUEST: mb.Request, RESPONSE: mb.Response}
-_ID = f"({mb.UUID4})?"
-_FRONT = f"((?i:publish|request|response):({mb.TOPIC}):{mb.PLAIN_VERSION})"
-_HEADER = re.compile(f"{_FRONT}(?::{_ID}(?::{_ID}(?::([1-9][0-9]{{0,5}})?)?)?)?".encode()).fullmatch
 _is_id = re.compile(mb.UUID4.encode()).fullmatch
 _is_id_text = re.compile(mb.UUID4).fullmatch
 _leading_integer = re.compile(mb.LAX_INTEGER).fullmatch
@@ -155,45 +151,30 @@ class Heads:
         window = start + mb.MAX_HEADER_WINDOW
         end = data.find(LF, start, window if window < stop else stop)
         line = data[start:end]
-        if end < 0:
-            return self._parse_closely(data[start:stop], end)
-        head = self.known.get(line)
-        if head is not None:
-            return head, None, None, None, end
-        if line[-37:-36] == b":":
-            head = self.known.get(line[:-37])
-            if head is not None and _is_id(line, len(line) - 36):
-                return head, line[-36:], None, None, end
-        return self._parse_line(line, end)
-
-    def _parse_line(self, line: bytes, end: int) -> Parsed:
-        found = _HEADER(line)
-        if found is not None:
-            front, topic, rid, parent, timeout = found.groups()
-            head = self.known.get(front)
-            if head is None and len(topic) <= MAX_TOPIC:
-                head = self._remember(front, front[: front.index(b":")].decode().lower())
-            if head is not None and (timeout is None or head.action == REQUEST):
-                return head, rid, parent, int(timeout) if timeout else None, end
-        return self._parse_closely(line, end)
-
-    def _parse_closely(self, line: bytes, end: int) -> Parsed:
-        """What is rare: read by the codec, or refused by it, as what has no line end always is."""
+        if end >= 0:
+            head = self.known.get(line)
+            if head is not None:
+                return head, None, None, None, end
+            if line[-37:-36] == b":":
+                head = self.known.get(line[:-37])
+                if head is not None and _is_id(line, len(line) - 36):
+                    return head, line[-36:], None, None, end
         try:
-            message = decode("mb", line + LF if end >= 0 else line, profile="strict")
+            message = decode("mb", line + LF if end >= 0 else data[start:stop], profile="strict")
         except DecodeError as error:
             raise header_fault(line if end >= 0 else None, error) from None
-        front = b":".join(line.split(b":", 3)[:3])
-        head = self.known.get(front) or self._remember(front, type(message).__name__.lower())
+        head = self._remember(line, type(message).__name__.lower())
         rid, parent = (word.encode() if word else None for word in (message.request_id, message.parent_request_id))
         return head, rid, parent, message.timeout, end
 
-    def _remember(self, front: bytes, action: str) -> Head:
-        if len(self.known) >= MAX_HEADS:
-            self.known.clear()
-        _, topic, version = front.decode().split(":")
-        head = self.known[front] = Head(action, topic, version)
-        return head
+    def _remember(self, line: bytes, action: str) -> Head:
+        words = line.split(b":", 3)[:3]
+        front = b":".join(words)
+        if front not in self.known:
+            if len(self.known) >= MAX_HEADS:
+                self.known.clear()
+            self.known[front] = Head(action, words[1].decode(), words[2].decode())
+        return self.known[front]
 
 
 def add_ids(front: bytes, rid: str | None = None, parent: str | None = None, timeout_ms: int | None = None) -> bytes:

@@ -52,7 +52,7 @@ class Batches:
         self._rules = rules
 
     def run(self, requests: Sequence[Any]) -> list[Done | Failed]:
-        """Do what ``core.storage.Storage.run`` promises."""
+        """Do what ``core.effects.Storage.run`` promises."""
         self.counts["batches"] += 1
         self.counts["requests"] += len(requests)
         try:

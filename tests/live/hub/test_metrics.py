@@ -7,7 +7,7 @@ from urllib.request import urlopen
 from tests.live.live import run
 from tests.waiting import until
 from wirelake.live.hub.hub import Hub, read_settings
-from wirelake.live.hub.stores import StoreMeter
+from wirelake.live.hub.metrics import StoreMeter
 from wirelake.live.storage.database import StorageError
 
 TABLES = {
