@@ -1,10 +1,10 @@
 """``python -m benchmarks.streaming``: a hub under load that records, and a stream that keeps a lake current with it.
 
-Parts: ``live`` prints how long a message takes from the hub's socket to a row that can be queried, ``catch-up`` how
-much faster than real time a stream reads what was recorded, ``cpu`` what a message costs at 5 s triggers against one
-ingest, ``step`` what a step over 1 MB of growth takes, ``settings`` what settings of Spark do to a query of your own,
-and ``cuts`` compares lakes that followed captures cut at any byte with those of one ingest. ``--part`` names those to
-run; without it all but ``cuts`` do.
+Parts: ``live`` prints how long a message takes from the hub's socket to a row that can be queried, and what the stream
+holds (memory, carry, files) while it runs; ``catch-up`` how much faster than real time a stream reads what was
+recorded, ``cpu`` what a message costs at 5 s triggers against one ingest, ``step`` what a step over 1 MB of growth
+takes, ``settings`` what settings of Spark do to a query of your own, and ``cuts`` compares lakes that followed captures
+cut at any byte with those of one ingest. ``--part`` names those to run; without it all but ``cuts`` do.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -26,9 +27,11 @@ from typing import Any
 
 import numpy as np
 import psutil
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 import wirelake
+from wirelake.errors import LakeError
 from wirelake.ingest.follow import Batch, FollowSettings, Watcher, follow
 from wirelake.ingest.inline_runner import InlineRunner
 from wirelake.ingest.run import ingest
@@ -36,6 +39,8 @@ from wirelake.lake import Lake
 
 RATE, SECONDS = 5000, 60
 PARTS = ("live", "catch-up", "cpu", "step", "settings", "cuts")
+ADDRESS = "plant.boiler"
+HELD_SECONDS = 5.0
 BURSTS = 50
 """A second."""
 POLL_SECONDS = 0.01
@@ -66,7 +71,7 @@ async def load(address: str, rate: int, seconds: float) -> int:
         began = time.monotonic()
         for burst in range(int(seconds * BURSTS)):
             while published < min(wanted, (burst + 1) * rate / 2 / BURSTS):
-                await plant.publish("plant.boiler", PAYLOAD)
+                await plant.publish(ADDRESS, PAYLOAD)
                 published += 1
             await asyncio.sleep(max(0.0, began + (burst + 1) / BURSTS - time.monotonic()))
         await reading
@@ -96,7 +101,9 @@ class Seen:
         if stop.is_set():
             return
         lake, known, number = Lake.open(self.lake, create=False), set[str](), 0
-        while not stop.wait(POLL_SECONDS):
+        is_over = False
+        while not is_over:
+            is_over = stop.wait(POLL_SECONDS)
             if lake.number() != number:
                 number, known = lake.number(), self._look(lake.snapshot(), known, time.time())
 
@@ -116,6 +123,30 @@ class Seen:
 
 
 @dataclass
+class Held:
+    """What a stream holds at one moment."""
+
+    seconds: float
+    memory: int
+    """Of its processes, in bytes."""
+    carry: int
+    """Bytes of state that the last commit has left to the next."""
+    files: int
+    """Of the tables, as the last commit names them."""
+    on_disk: int
+    """Files of the lake, those included that only snapshots still find."""
+    commits: int
+
+    @classmethod
+    def now(cls, pid: int, lake: Path, began: float) -> Held:
+        opened = Lake.open(lake, create=False)
+        carry = sum(opened.store.sizes(opened.carry().values()).values())
+        files = sum(len(opened.files(table)) for table in opened.tables())
+        on_disk = sum(path.suffix == ".parquet" and "_tables" in path.parts for path in lake.rglob("*"))
+        return cls(time.monotonic() - began, _memory(pid), carry, files, on_disk, opened.number())
+
+
+@dataclass
 class Lived:
     published: int
     rows: int
@@ -127,9 +158,8 @@ class Lived:
     carry_bytes: int
     cpu_seconds: float
     """Of the stream, with its children."""
-    memory: list[int]
-    """Of the stream and its children, in bytes, once a second."""
-    capture: Path
+    held: list[Held]
+    """Once every ``HELD_SECONDS``."""
 
 
 def live(folder: Path, rate: int, seconds: float, trigger: str, engine: str) -> Lived:
@@ -146,17 +176,18 @@ def live(folder: Path, rate: int, seconds: float, trigger: str, engine: str) -> 
     try:
         assert hub.stdout is not None
         address = json.loads(hub.stdout.readline())["listening"]["mb"]
-        _load(address, 50, 0.2)  # there is a capture, and the stream is warm before anything is measured
+        warm = _load(address, 50, 0.2)  # there is a capture, and the stream is warm before anything is measured
         command = ["stream", str(captures), str(lake), "--trigger", trigger, "--engine", engine, "--quiet"]
         stream = subprocess.Popen([*WIRELAKE, *command], stdout=subprocess.PIPE, text=True)
         while not (lake / "_lake.json").exists() or Lake.open(lake, create=False).number() == 0:
             time.sleep(POLL_SECONDS)
         watching.start()
-        memory: list[int] = []
-        measuring = threading.Thread(target=_measure, args=(stream.pid, stop, memory))
+        held: list[Held] = []
+        measuring = threading.Thread(target=_measure, args=(stream.pid, lake, stop, held))
         measuring.start()
         published = _load(address, rate, seconds)
-        while seen.newest_us < _last_us(captures):
+        wanted = 2 * (published + warm)
+        while _published(lake) < wanted:
             time.sleep(0.1)
         cpu = _cpu(stream.pid)
         stop.set()
@@ -179,7 +210,7 @@ def live(folder: Path, rate: int, seconds: float, trigger: str, engine: str) -> 
     messages = sum(file.rows for file in Lake.open(lake, create=False).files("silver/messages"))
     p50, p99 = (float(np.percentile(latencies, share)) for share in (50, 99))
     carry = total["carry_bytes"]
-    return Lived(published, seen.rows, messages, p50, p99, total["batches"], carry, cpu, memory, captures)
+    return Lived(published, seen.rows, messages, p50, p99, total["batches"], carry, cpu, held)
 
 
 def _load(address: str, rate: int, seconds: float) -> int:
@@ -187,13 +218,10 @@ def _load(address: str, rate: int, seconds: float) -> int:
     return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
-def _last_us(captures: Path) -> int:
-    """The time of the last message that was recorded."""
-    from wirelake.capture.read import open_capture
-    from wirelake.capture.tcp import Tracker
-
-    path = max(captures.glob("*.tap"))
-    return max(int(chunks.ts.max()) for chunks in open_capture(path, Tracker()) if len(chunks))
+def _published(lake: Path) -> int:
+    """Count the rows of published messages: each comes in once and goes out once."""
+    counted = Lake.open(lake, create=False).dataset("silver/messages")
+    return int(counted.count_rows(filter=ds.field("address") == ADDRESS))
 
 
 def _family(pid: int) -> list[psutil.Process]:
@@ -209,15 +237,19 @@ def _cpu(pid: int) -> float:
     return sum(one.user + one.system + one.children_user + one.children_system for one in times)
 
 
-def _measure(pid: int, stop: threading.Event, memory: list[int]) -> None:
-    while not stop.wait(1.0):
-        sizes = []
-        for process in _family(pid):
-            try:
-                sizes.append(process.memory_info().rss)
-            except psutil.Error:
-                continue
-        memory.append(sum(sizes))
+def _memory(pid: int) -> int:
+    size = 0
+    for process in _family(pid):
+        with suppress(psutil.Error):
+            size += process.memory_info().rss
+    return size
+
+
+def _measure(pid: int, lake: Path, stop: threading.Event, held: list[Held]) -> None:
+    began = time.monotonic()
+    while not stop.wait(HELD_SECONDS):
+        with suppress(LakeError):  # a checkpoint may take a record away that was just listed
+            held.append(Held.now(pid, lake, began))
 
 
 # --- what was recorded, read again
@@ -301,9 +333,12 @@ def _show_live(found: Lived, options: argparse.Namespace) -> None:
         f"{found.messages:,} messages in {found.batches} batches; socket to row p50 {found.p50:.2f} s, "
         f"p99 {found.p99:.2f} s; {per_message:.0f} us of processor a message; carry {found.carry_bytes / 1e6:.2f} MB"
     )
-    if len(found.memory) >= 60:
-        early, late = (median(part) / 2**20 for part in (found.memory[20:50], found.memory[-30:]))
-        print(f"memory of the stream {early:.0f} MiB after a minute, {late:.0f} MiB at the end")
+    every = max(1, len(found.held) // 10)
+    for one in found.held[every - 1 :: every]:
+        print(
+            f"  after {one.seconds / 60:4.1f} min: {one.memory >> 20} MiB of memory, carry {one.carry / 1e6:.2f} MB, "
+            f"{one.files} files in tables, {one.on_disk} on disk, {one.commits} commits"
+        )
 
 
 def _read_again(captures: Path, folder: Path, parts: tuple[str, ...], seconds: float) -> None:
