@@ -19,7 +19,7 @@ from typing import Any
 from tests.capture.packing import PACK
 from tests.ingest.lakes import Content
 from tests.ingest.ledger import check_ledger
-from tests.ingest.worlds import Sensor, World
+from tests.ingest.worlds import Sensor, TinyWorld, World
 from wirelake.ingest.inline_runner import InlineRunner
 from wirelake.ingest.report import Report
 from wirelake.ingest.run import ingest
@@ -42,13 +42,13 @@ def feed(runner: Runner, paths: list[str], place: Path, **options: Any) -> Repor
     return ingest(runner, paths, lake, keep_bytes=True, **options)
 
 
-def reference(world: World, place: Path) -> Content:
+def reference(world: World | TinyWorld, place: Path, leave_out: set[str] = LEAVE_OUT) -> Content:
     """Return the rows of lakes that saw one sensor each, everything at once and in order."""
-    found = [_alone(sensor, place / name) for name, sensor in world.sensors.items()]
+    found = [_alone(sensor, place / name, leave_out) for name, sensor in world.sensors.items()]
     return reduce(Content.joined, found)
 
 
-def _alone(sensor: Sensor, place: Path) -> Content:
+def _alone(sensor: Sensor, place: Path, leave_out: set[str]) -> Content:
     for part, paths in sensor.parts.items():
         files = [str(path) for path in paths]
         if sensor.closed_behind is not None:
@@ -56,7 +56,7 @@ def _alone(sensor: Sensor, place: Path) -> Content:
         feed(InlineRunner(), files, place, sensor=part, final=True)
     lake = Lake.open(place, create=False)
     check_ledger(lake, is_final=True)
-    return Content(lake, LEAVE_OUT, dict.fromkeys(sensor.parts, sensor.name))
+    return Content(lake, leave_out, dict.fromkeys(sensor.parts, sensor.name))
 
 
 @dataclass

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from random import Random
 from threading import Event
 from typing import Any
 
 import pytest
 
-from tests.capture.packing import PACK
-from tests.ingest.histories import BUCKETS, LEAVE_OUT, reference
-from tests.ingest.lakes import Content, tables
-from tests.ingest.ledger import check_ledger
-from tests.ingest.worlds import Sensor, World
+from tests.ingest.growth import differing_tiny_ways, differing_ways
+from tests.ingest.histories import BUCKETS
+from tests.ingest.lakes import tables
 from wirelake.capture import decode as decoding
 from wirelake.capture.read import Reader, open_capture
-from wirelake.errors import OptionError
+from wirelake.errors import CaptureError, OptionError
 from wirelake.generate import generate, write_pcap, write_tap
 from wirelake.ingest.follow import Batch, Followed, FollowSettings, Round, Watcher, follow
 from wirelake.ingest.inline_runner import InlineRunner
@@ -25,76 +21,19 @@ from wirelake.ingest.run import ingest
 from wirelake.ingest.runner import IngestError
 from wirelake.lake import Lake
 
-WORLDS, CUTS = 8, 3
-"""Cases: their product; ``python -m benchmarks.streaming --cuts`` tries thousands."""
-SMALLEST = 24
-"""Less is no capture yet."""
-
-
-# --- equality
+WORLDS, WAYS = 2, 3
+TINY_WORLDS, TINY_WAYS = 8, 25
+"""``python -m benchmarks.streaming --part cuts`` tries thousands."""
 
 
 @pytest.mark.parametrize("seed", range(WORLDS))
 def test_a_lake_that_follows_growing_captures_equals_that_of_one_ingest(seed: int, tmp_path: Path) -> None:
-    world = World(seed, tmp_path / "world", kinds=("pcap", "pcap", "pcapng", "tap", "websocket"))
-    expected = reference(world, tmp_path / "reference")
-    for number in range(CUTS):
-        followed = Growth(world, number, tmp_path / f"lake-{number}").run()
-        assert followed.differences(expected) == [], (seed, number)
+    assert differing_ways(seed, WAYS, tmp_path) == []
 
 
-class Growth:
-    """One way in which captures grow while a lake follows them, drawn from a seed: at any byte, in steps of any size,
-    with a process that ends and begins again.
-    """
-
-    def __init__(self, world: World, seed: int, place: Path) -> None:
-        self.world, self.place = world, place
-        self.draw = Random(f"{world.seed} {seed} growth")
-        self.folder = place.with_name(f"{place.name}-captures")
-        self.lake = Lake.open(place, settings={"buckets": BUCKETS}, durable=False)
-
-    def run(self) -> Content:
-        growing = {name: self._grow(sensor) for name, sensor in self.world.sensors.items()}
-        for name in growing:
-            (self.folder / name).mkdir(parents=True)
-        while growing:
-            name = self.draw.choice(list(growing))
-            if next(growing[name], None) is None:
-                del growing[name]
-            if self.draw.random() < 0.3:
-                self._follow()
-        self._follow(final=True)
-        check_ledger(self.lake, is_final=True)
-        names = {f"{self.folder / name}": name for name in self.world.sensors}
-        sensors = {one.sensor for one in self.lake.inputs().values()}
-        plain = {one: next(name for path, name in names.items() if one.startswith(path)) for one in sensors}
-        return Content(self.lake, LEAVE_OUT, plain)
-
-    def _grow(self, sensor: Sensor) -> Iterator[str]:
-        for number, source in enumerate(sensor.files):
-            data, target = source.read_bytes(), self.folder / sensor.name / source.name
-            cuts = sorted(self.draw.randrange(SMALLEST, len(data)) for _ in range(self.draw.randrange(4)))
-            for cut in (*cuts, len(data)):
-                target.write_bytes(data[:cut])
-                yield "grown"
-            if number == sensor.closed_behind:
-                self._follow(final=True, only=sensor.name)
-            if self.draw.random() < 0.2:
-                self._follow()
-                self._pack(target)
-
-    def _pack(self, path: Path) -> None:
-        suffix = self.draw.choice(list(PACK))
-        path.with_name(path.name + suffix).write_bytes(PACK[suffix](path.read_bytes()))
-        path.unlink()
-
-    def _follow(self, final: bool = False, only: str = "") -> None:
-        size = self.draw.choice((5000, 20_000, 1 << 20))
-        settings = FollowSettings(
-            final=final, available_now=True, keep_bytes=True, max_bytes=size, max_failures=1, trigger_seconds=0
-        )
-        follow(InlineRunner(), [str(self.folder / only)], self.lake, settings)
+@pytest.mark.parametrize("seed", range(TINY_WORLDS))
+def test_captures_that_are_cut_anywhere_and_grow_anyhow_give_the_lake_of_one_ingest(seed: int, tmp_path: Path) -> None:
+    assert differing_tiny_ways(seed, range(TINY_WAYS), tmp_path) == []
 
 
 # --- the loop
@@ -194,6 +133,63 @@ def test_inputs_that_do_not_exist_are_refused_and_leave_no_lake(tmp_path: Path) 
     with pytest.raises(OptionError, match="does not exist"):
         now(tmp_path / "nowhere", tmp_path / "lake")
     assert not (tmp_path / "lake").exists()
+
+
+def test_a_lake_among_the_captures_is_refused(captures: Path, tmp_path: Path) -> None:
+    for lake in (captures / "lake", captures):
+        with pytest.raises(OptionError, match=r"lies in .*captures, which is followed; put it elsewhere"):
+            follow(InlineRunner(), [str(captures)], str(lake), FollowSettings(available_now=True))
+    assert [path.name for path in captures.iterdir()] == ["a.pcap"]
+
+
+def test_a_note_comes_once_while_it_holds_and_again_when_it_does_so_again(captures: Path, tmp_path: Path) -> None:
+    told, path = Told(), captures / "a.txt"
+    whole = (captures / "a.pcap").read_bytes()
+
+    class Writing(Told):
+        """Changes the inputs before each round."""
+
+        def round(self, seen: Round) -> None:
+            super().round(seen)
+            if self.rounds in (3, 6):
+                path.unlink()
+            elif self.rounds in (1, 4):
+                path.write_text("no capture")
+            (captures / "a.pcap").write_bytes(whole[: len(whole) // 2 + 10 * self.rounds])
+            if self.rounds == 8:
+                stop.set()
+
+    stop, told = Event(), Writing()
+    follow(InlineRunner(), [str(captures)], opened(tmp_path / "lake"), FollowSettings(trigger_seconds=0), stop=stop,
+           watcher=told)  # fmt: skip
+    assert len([note for note in told.notes if "a.txt" in note]) == 2
+
+
+def test_a_capture_that_could_not_be_read_is_looked_at_again(
+    captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from wirelake.capture.read import listing
+
+    real, is_allowed, stop = listing.open_binary, Event(), Event()
+
+    def open_or_refuse(path: str) -> Any:
+        if not is_allowed.is_set():
+            raise CaptureError("cannot be read: Permission denied", path=path)
+        return real(path)
+
+    class Allowing(Told):
+        def round(self, seen: Round) -> None:
+            super().round(seen)
+            if self.rounds == 2:
+                monkeypatch.setattr("wirelake.ingest.follow.LOOK_AGAIN_SECONDS", 0.0)
+                is_allowed.set()
+            assert self.rounds < 10
+
+    monkeypatch.setattr(listing, "open_binary", open_or_refuse)
+    told = Allowing(stop)
+    settings = FollowSettings(trigger_seconds=0)
+    total = follow(InlineRunner(), [str(captures)], opened(tmp_path / "lake"), settings, stop=stop, watcher=told)
+    assert total.messages > 0 and len([note for note in told.notes if "Permission denied" in note]) == 1
 
 
 def test_a_file_that_is_no_capture_yet_is_waited_for(captures: Path, tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ FILE_FAULTS = ("torn", "junk", "time", "lost_file")
 """Of packets: a file ends inside a packet, or with bytes that are no packet; a packet has an absurd time; a file of the
 set is missing.
 """
+MESSAGES, TINY = (30, 60, 120), (4, 8, 14)
 KINDS = ("pcap", "pcap", "pcap", "pcapng", "websocket", "tap", "mixed", "raw")
 WRITERS: dict[str, Callable[[BinaryIO], PcapWriter | PcapngWriter]] = {
     "pcap": PcapWriter, "websocket": PcapWriter, "mixed": PcapWriter, "pcapng": PcapngWriter
@@ -99,6 +100,52 @@ class World:
         return any(sensor.kind == "mixed" for sensor in self.sensors.values())
 
 
+@dataclass
+class TinyWorld:
+    """Two sensors with a few messages each, so that a lake of them costs little; ``cut`` says how they are cut into
+    files, at any packet, or any record of a tap. However they are cut, it is the same traffic.
+    """
+
+    seed: int
+    folder: Path
+    cut: int | None = None
+    """None: not at all."""
+    sensors: dict[str, Sensor] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        draw, how = Random(f"{self.seed} tiny world"), Random(f"{self.seed} {self.cut} cut")
+        for name in ("sensor-0", "sensor-1"):
+            kind = draw.choice(("pcap", "pcapng", "tap", "websocket"))
+            faults = frozenset(fault for fault in TRAFFIC_FAULTS if draw.random() < 0.4)
+            traffic = _traffic(draw, kind, faults, START_US + draw.randrange(HOUR_US), TINY, few=True)
+            place = self.folder / name
+            place.mkdir(parents=True)
+            count = 1 if self.cut is None else how.choice((1, 2, 2, 3))
+            files = _cut_tap(traffic, place, count) if kind == "tap" else _cut_packets(kind, traffic, place, count, how)
+            self.sensors[name] = Sensor(name, kind, tuple(files), faults)
+
+
+def _cut_tap(traffic: Traffic, place: Path, count: int) -> list[Path]:
+    (whole,) = write_tap(traffic, place / "whole.tap")
+    if count == 1:
+        return [whole]
+    size = whole.stat().st_size // count
+    whole.unlink()
+    return write_tap(traffic, place, rotate_bytes=size)
+
+
+def _cut_packets(kind: str, traffic: Traffic, place: Path, count: int, how: Random) -> list[Path]:
+    packets = packets_of(traffic, is_websocket=kind == "websocket")
+    edges = [0]
+    for edge in sorted(how.randrange(1, len(packets)) for _ in range(count - 1)):
+        if packets[edge].ts_us > packets[edges[-1]].ts_us:  # files have the order of their first packets
+            edges.append(edge)
+    return [
+        _write_packets_to(place / f"part-{number}.pcap", kind, packets[begin:end])
+        for number, (begin, end) in enumerate(pairwise([*edges, len(packets)]))
+    ]
+
+
 def _sensor(draw: Random, name: str, place: Path, kinds: Sequence[str]) -> Sensor:
     place.mkdir(parents=True)
     kind = draw.choice(kinds)
@@ -114,7 +161,14 @@ def _sensor(draw: Random, name: str, place: Path, kinds: Sequence[str]) -> Senso
     return Sensor(name, kind, files, faults, closed_behind)
 
 
-def _traffic(draw: Random, kind: str, faults: frozenset[str], start_us: int) -> Traffic:
+def _traffic(
+    draw: Random,
+    kind: str,
+    faults: frozenset[str],
+    start_us: int,
+    messages: Sequence[int] = MESSAGES,
+    few: bool = False,
+) -> Traffic:
     # Without times nobody can say which requests of a broker belong together.
     known = [name for name in BUILT_IN if kind != "raw" or name != "mb"]
     names = ["mb", "dsa"] if kind == "websocket" else draw.sample(known, draw.choice((1, 1, 1, 2)))
@@ -122,8 +176,8 @@ def _traffic(draw: Random, kind: str, faults: frozenset[str], start_us: int) -> 
     return generate(
         names,
         seed=draw.randrange(1 << 30),
-        messages=draw.choice((30, 60, 120)),
-        connections=draw.choice((2, 3)),
+        messages=draw.choice(messages),
+        connections=1 if few else draw.choice((2, 3)),
         start_us=start_us,
         pace=pace,
         seconds=draw.choice((None, None, 10.0 / pace)),
@@ -205,12 +259,17 @@ def _write_packets(draw: Random, kind: str, place: Path, packets: list[Packet], 
         del shares[draw.randrange(1, count - 1)]
     paths = [place / f"part-{number:04d}.{suffix}" for number in range(len(shares))]
     for path, share in zip(paths, shares, strict=True):
-        with path.open("wb") as file:
-            writer = WRITERS[kind](file)
-            for packet in share:
-                writer.packet(*packet)
+        _write_packets_to(path, kind, share)
     _spoil(draw, paths, faults)
     return paths
+
+
+def _write_packets_to(path: Path, kind: str, packets: Iterable[Packet]) -> Path:
+    with path.open("wb") as file:
+        writer = WRITERS[kind](file)
+        for packet in packets:
+            writer.packet(*packet)
+    return path
 
 
 def _spoil(draw: Random, paths: list[Path], faults: Iterable[str]) -> None:

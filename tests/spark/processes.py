@@ -1,4 +1,4 @@
-"""``wirelake ingest`` as users run it: a process of its own, with everything that it starts."""
+"""``wirelake ingest`` and ``stream`` as users run them, and jobs: processes of their own, with all that they start."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-COMMAND = (sys.executable, "-c", "from wirelake.cli import main; main()", "ingest")
+COMMAND = (sys.executable, "-c", "from wirelake.cli import main; main()")
 JAVA = "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 QUICK_START = ("--conf", JAVA, "--conf", "spark.driver.memory=512m")
 """Most of what a small ingest does is to start: the compiler that costs least is enough."""
@@ -22,8 +22,12 @@ TICK = 0.002
 class Ingest:
     """A run; it and all that it starts are a session of processes of their own."""
 
-    def __init__(self, *arguments: object, master: str = "local[2]", log: Path) -> None:
-        command = [*COMMAND, *map(str, arguments), "--master", master, *QUICK_START]
+    def __init__(
+        self, *arguments: object, verb: str = "ingest", master: str = "local[2]", log: Path, command: Sequence[str] = ()
+    ) -> None:
+        """``command`` runs something else than a verb; it gets the arguments alone."""
+        options = () if command else ("--master", master, *QUICK_START)
+        command = [*(command or (*COMMAND, verb)), *map(str, arguments), *options]
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK"))}
         self.log = log
         with log.open("wb") as out:
@@ -53,6 +57,13 @@ class Ingest:
     def kill(self) -> None:
         """Kills it and the JVM, not asking. Python workers are left to find out for themselves."""
         os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def kill_all(self) -> None:
+        """Kill it, the JVM, and the Python workers."""
+        for number in self.members():
+            with suppress(ProcessLookupError):
+                os.kill(number, signal.SIGKILL)
         self.process.wait()
 
     def members(self) -> dict[int, tuple[int, str]]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.ingest.growth import differing_tiny_ways
 from tests.ingest.lakes import rows, tables
 from wirelake.capture.settings import ReadSettings
 from wirelake.generate import generate, write_pcap
@@ -15,6 +16,8 @@ from wirelake.ingest.inline_runner import InlineRunner
 from wirelake.lake import Lake
 from wirelake.protocols import BUILT_IN
 from wirelake.spark.pipeline import ingest
+from wirelake.spark.runner import SparkRunner
+from wirelake.spark.start import SparkStart
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,6 +45,13 @@ def test_both_runners_give_the_same_lake(
         run.ingest(InlineRunner(number), [str(part)], str(here), final=final, partition_bytes=partition_bytes)
     assert tables(on_spark) == tables(here)
     assert Lake.open(on_spark, create=False).carry().keys() == Lake.open(here, create=False).carry().keys()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_captures_that_are_cut_anywhere_and_grow_anyhow_give_the_lake_of_one_ingest(
+    spark: SparkSession, tmp_path: Path, seed: int
+) -> None:
+    assert differing_tiny_ways(seed, range(6), tmp_path, lambda: SparkRunner(SparkStart.of(spark))) == []
 
 
 def test_one_runner_continues_the_lake_of_the_other(spark: SparkSession, parts: list[Path], tmp_path: Path) -> None:

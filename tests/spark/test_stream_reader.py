@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from tests.spark.captured import read, split_pcap
+from tests.ingest.growth import SMALLEST
+from tests.ingest.worlds import Sensor, TinyWorld
+from tests.spark.captured import read, split_pcap, table_of
 from wirelake.errors import OptionError
 from wirelake.generate import generate, write_pcap
 from wirelake.spark.options import read_options
+from wirelake.spark.reading import rows
+from wirelake.spark.stream_files import StreamPlanner, advance
 
 KEY = ("connection", "direction", "offset")
 
 
-def run(spark: SparkSession, folder: Path, checkpoint: Path, **options: Any) -> tuple[list[list[dict[str, Any]]], Any]:
+def run(
+    spark: SparkSession, folder: Path, checkpoint: Path, name: str = "casual", **options: Any
+) -> tuple[list[list[dict[str, Any]]], Any]:
     """Read what is available now; return the rows of each batch, and the progress of the query."""
     batches: list[list[dict[str, Any]]] = []
 
     def take(frame: DataFrame, _: int) -> None:
         batches.append([row.asDict() for row in frame.select(*KEY, "message").collect()])
 
-    stream = spark.readStream.format("casual").options(**options).load(str(folder))
+    stream = spark.readStream.format(name).options(**options).load(str(folder))
     query = stream.writeStream.foreachBatch(take).option("checkpointLocation", str(checkpoint))
     started = query.trigger(availableNow=True).start()
     started.awaitTermination()
@@ -52,6 +59,38 @@ def test_limited_batches_and_restarts_give_the_rows_of_a_batch_read(
     found = [row for batch in (*some, *more) for row in batch]
     expected = [{name: row[name] for name in (*KEY, "message")} for row in read("casual", folder, rotated="true")]
     assert sorted(map(repr, found)) == sorted(map(repr, expected))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_captures_that_are_cut_anywhere_and_grow_give_the_rows_of_one_batch(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    monkeypatch.setenv("WIRELAKE_CACHE_DIR", str(tmp_path / "cache"))
+    draw, folder = Random(seed), tmp_path / "in"
+    world = TinyWorld(seed, tmp_path / "world", cut=seed)
+    limit = {"maxBytesPerTrigger": draw.choice(("1k", "3k")), "recursiveFileLookup": "true"}
+    found: list[dict[str, Any]] = []
+    for is_whole in (False, True):
+        for sensor in world.sensors.values():
+            size = sum(path.stat().st_size for path in sensor.files)
+            lay_down(sensor, folder / sensor.name, size if is_whole else draw.randrange(SMALLEST, size))
+        batches, _ = run(spark, folder, tmp_path / "checkpoint", "wire", **limit)
+        found += [row for batch in batches for row in batch]
+    stream = StreamPlanner(table_of("wire", folder, recursiveFileLookup="true"))
+    shares = stream.plan({}, advance({}, stream.files.list()))
+    once = [row for share in shares for batch in rows(stream.table, share) for row in batch.to_pylist()]
+    expected = [{name: row[name] for name in (*KEY, "message")} for row in once]
+    assert expected and sorted(map(repr, found)) == sorted(map(repr, expected))
+
+
+def lay_down(sensor: Sensor, folder: Path, size: int) -> None:
+    """Let so many bytes of the files of a sensor be there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in sensor.files:
+        data = path.read_bytes()[:size]
+        if data:
+            (folder / path.name).write_bytes(data)
+        size -= len(data)
 
 
 def test_two_limits_are_refused() -> None:

@@ -13,7 +13,7 @@ import click
 from ..errors import LakeError
 from .options import as_of_option
 from .output import emit
-from .progress import size
+from .progress import size, span
 
 if TYPE_CHECKING:
     from ..lake import Lake
@@ -73,22 +73,15 @@ def status_verb(place: str, as_of: int | datetime | None, quiet: bool) -> None:
 def _status_lines(found: dict[str, Any]) -> Iterator[str]:
     yield f"{found['lake']}: commit {found['commit']:,} at {found['committed_at'] or 'no time yet'}"
     for name, table in found["tables"].items():
-        span = f"  {table['first'][:10]} to {table['last'][:10]}" if table["first"] and table["last"] else ""
-        yield f"  {name:<20} {table['rows']:>14,} rows {table['files']:>8,} files {size(table['bytes']):>9}{span}"
+        dates = f"  {table['first'][:10]} to {table['last'][:10]}" if table["first"] and table["last"] else ""
+        yield f"  {name:<20} {table['rows']:>14,} rows {table['files']:>8,} files {size(table['bytes']):>9}{dates}"
     for name, sensor in found["sensors"].items():
-        lag = "" if sensor["lag_seconds"] is None else f", {_span(sensor['lag_seconds'])} behind now"
+        lag = "" if sensor["lag_seconds"] is None else f", {span(sensor['lag_seconds'])} behind now"
         yield f"  sensor {name}: {sensor['captures']:,} captures, read to {sensor['until'] or 'no time'}{lag}"
     if found["open"]:
         yield "  open: " + ", ".join(f"{count:,} {kind}" for kind, count in found["open"].items())
     if found["expired_before"]:
         yield f"  rows before {found['expired_before']} are expired"
-
-
-def _span(seconds: float) -> str:
-    for name, unit in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
-        if abs(seconds) >= 2 * unit:
-            return f"{seconds / unit:,.0f} {name}"
-    return f"{seconds:,.0f} s"
 
 
 @lake.command("files")

@@ -73,6 +73,14 @@ class Bar:
         return f"{size(self.done)} of {size(self.total)}, {size(self.done / seconds)}/s"
 
 
+def span(seconds: float, digits: int = 0) -> str:
+    """Return a length of time in its largest unit of which there are two."""
+    for name, unit in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
+        if abs(seconds) >= 2 * unit:
+            return f"{seconds / unit:,.0f} {name}"
+    return f"{seconds:,.{digits}f} s"
+
+
 def size(count: float) -> str:
     for unit, factor in UNITS:
         if count >= factor:

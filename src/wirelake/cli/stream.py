@@ -16,7 +16,7 @@ import click
 from .ingest import Named, Size, default_master, needs_spark, one_line_errors, reading_settings, runs_here
 from .options import PROTOCOLS, pairs, protocols_option, reading_options
 from .output import emit
-from .progress import size
+from .progress import size, span
 from .tap import Address, AddressType
 
 if TYPE_CHECKING:
@@ -290,7 +290,7 @@ def _lines(quiet: bool) -> Any:
                 click.echo(_line(batch), err=True)
 
         def failed(self, error: Exception, in_a_row: int, pause: float) -> None:
-            then = f"next try in {pause:.0f} s" if pause else "gave up"
+            then = f"next try in {pause:.{0 if pause >= 10 else 1}f} s" if pause else "gave up"
             click.echo(f"failed ({in_a_row} in a row): {error}; {then}", err=True)
 
         def note(self, text: str) -> None:
@@ -310,6 +310,6 @@ def _line(batch: Batch) -> str:
         f"{size(report.bytes_decoded)}",
         f"{batch.seconds:.2f} s",
     ]
-    parts += [f"{batch.lag_seconds:.1f} s behind"] if batch.lag_seconds is not None else []
+    parts += [f"{span(batch.lag_seconds, 1)} behind"] if batch.lag_seconds is not None else []
     parts += [f"{size(batch.lag_bytes)} to read"] if batch.lag_bytes else []
     return ", ".join([*parts, f"carry {size(batch.carry_bytes)}"])

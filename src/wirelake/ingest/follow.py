@@ -11,6 +11,7 @@ A round that fails is tried again, a little later each time; after ``max_failure
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -38,6 +39,9 @@ MAX_FAILURES = 5
 BUCKETS = 4
 """Of a lake that a stream makes."""
 LONGEST_PAUSE_SECONDS = 60.0
+LOOK_AGAIN_SECONDS = 60.0
+"""So often all files are looked at although their sizes and times have not changed: one that could not be read may be
+readable now."""
 TIERS = ((64, 1 << 20), (512, 16 << 20), (4096, 128 << 20))
 """Every so many commits, files become about so large. A row is written again once per tier, not at every merge."""
 MIN_FILES = 8
@@ -128,7 +132,7 @@ class Watcher:
         """A round failed; it is tried again after a pause, unless that is 0."""
 
     def note(self, text: str) -> None:
-        """Something about a capture that a person should know; each text once."""
+        """Something about a capture that a person should know; not repeated while it holds."""
 
     def round(self, told: Round) -> None:
         """A round is over, whether there was something to read or not."""
@@ -177,9 +181,10 @@ def follow(
 
     A step that has begun is finished. Raise the last error when too many rounds in a row have failed.
     """
-    settings = settings or FollowSettings()
-    following = _Following(runner, [plain_input(path) for path in inputs], settings, watcher or Watcher())
+    settings, inputs = settings or FollowSettings(), [plain_input(path) for path in inputs]
+    following = _Following(runner, inputs, settings, watcher or Watcher())
     following.check_inputs()
+    _refuse_lake_among(inputs, lake)
     existing = existing_lake(lake)
     began = time.monotonic()
     try:
@@ -201,7 +206,10 @@ class _Following:
         self._run: Run | None = None
         self._listed: list[ListedFile] = []
         """What the last complete round has seen: if nothing changes, there is nothing to do."""
+        self._looked_at = 0.0
         self._notes: set[str] = set()
+        """What was told: those of the last complete round, so that a note is not repeated; and of this one."""
+        self._new_notes: set[str] = set()
         self._failures = 0
         self._lag_bytes = 0
         self._max_bytes, self._read_to = settings.max_bytes, -1
@@ -239,9 +247,11 @@ class _Following:
         """Read what is new, up to the limit of a step. Return whether nothing was new."""
         self.total.rounds += 1
         listed = self._sources.look()
-        if listed == self._listed:
+        now = time.monotonic()
+        if listed == self._listed and now - self._looked_at < LOOK_AGAIN_SECONDS:
             self._tell_round(lake)
             return True
+        self._looked_at = now
         run = self._writer(lake)
         found, notes = self._find(lake, listed)
         self._note(notes)
@@ -253,6 +263,7 @@ class _Following:
         self._widen(lake, report)
         # Until all is read, and while captures are set aside, every round looks again.
         self._listed = [] if report.bytes_left or report.set_aside else listed
+        self._notes, self._new_notes = self._new_notes, set()
         self._tell_round(lake)
         return report.commit is None and ahead == 0
 
@@ -328,9 +339,9 @@ class _Following:
 
     def _note(self, notes: Iterable[str]) -> None:
         for note in notes:
-            if note not in self._notes:
-                self._notes.add(note)
+            if note not in self._notes | self._new_notes:
                 self._watcher.note(note)
+            self._new_notes.add(note)
 
     def _count(self, lake: Lake, report: Report) -> None:
         total = self.total
@@ -361,6 +372,18 @@ class _Following:
                 self._merged_at[every] = number
                 done = compact(run, target_bytes=target, min_files=MIN_FILES)
                 self.total.compactions += len(done.commits)
+
+
+def _refuse_lake_among(inputs: Iterable[str], lake: str | Lake) -> None:
+    """Refuse a lake within an input: each commit would look like new captures."""
+    place = lake.path if isinstance(lake, Lake) else lake
+    for path in inputs:
+        if f"{_full(place)}/".startswith(f"{_full(path)}/"):
+            raise OptionError(f"the lake {place} lies in {path}, which is followed; put it elsewhere")
+
+
+def _full(place: str) -> str:
+    return place.rstrip("/") if "://" in place else os.path.abspath(os.path.expanduser(place))
 
 
 def _watermarks(lake: Lake) -> dict[str, int | None]:
