@@ -157,6 +157,8 @@ class Lived:
     p50: float
     p99: float
     batches: int
+    batches_behind: int
+    """Commits from the end of the load to the one with the last message, unless files were merged meanwhile."""
     carry_bytes: int
     cpu_seconds: float
     """Of the stream, with its children."""
@@ -188,6 +190,7 @@ def live(folder: Path, rate: int, seconds: float, trigger: str, engine: str) -> 
         measuring = threading.Thread(target=_measure, args=(stream.pid, lake, stop, held))
         measuring.start()
         published = _load(address, rate, seconds)
+        number = Lake.open(lake, create=False).number()
         wanted = 2 * (published + warm)
         while _published(lake) < wanted:
             time.sleep(0.1)
@@ -209,10 +212,11 @@ def live(folder: Path, rate: int, seconds: float, trigger: str, engine: str) -> 
             watching.join()
     total = json.loads(out)
     latencies = np.concatenate(seen.latencies)
-    messages = sum(file.rows for file in Lake.open(lake, create=False).files("silver/messages"))
+    files = Lake.open(lake, create=False).files("silver/messages")
+    messages, behind = sum(file.rows for file in files), max(file.commit for file in files) - number
     p50, p99 = (float(np.percentile(latencies, share)) for share in (50, 99))
     carry = total["carry_bytes"]
-    return Lived(published, seen.rows, messages, p50, p99, total["batches"], carry, cpu, held)
+    return Lived(published, seen.rows, messages, p50, p99, total["batches"], behind, carry, cpu, held)
 
 
 def _load(address: str, rate: int, seconds: float) -> int:
