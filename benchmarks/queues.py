@@ -25,7 +25,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from .live import HUB, Place, measure, running
+from .live import Place, measure, running
 from .queues_load import run_load
 
 APPENDED = 512
@@ -36,6 +36,8 @@ RUNS = {
     "32 transactions": ("transaction", 32, 2.0),
 }
 """What is done by how many at once, and the least multiple of the bare loop."""
+SERVE = "from wirelake.cli import main; main()"
+"""A hub that may use every core, as the bare loop may: its store writes in more than one thread."""
 CALLS = 0.5
 """The least share of the echo's rate."""
 CONFIG = """
@@ -140,7 +142,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         (directory / "hub.toml").write_text(CONFIG)
         (directory / "bench_services.py").write_text(SERVICES)
         config = str(directory / "hub.toml")
-        run = f"from benchmarks.queues import slow_down; slow_down({given.sync_ms}); {HUB}" if given.sync_ms else HUB
+        run = (
+            f"from benchmarks.queues import slow_down; slow_down({given.sync_ms}); {SERVE}" if given.sync_ms else SERVE
+        )
         hub = servers.enter_context(running("-c", run, "serve", "--casual", "127.0.0.1:0", "--config", config))
         echo = servers.enter_context(running("-m", "benchmarks.live", "--echo"))
         measure("echo", "1-1", 0.1, echo["echo"])

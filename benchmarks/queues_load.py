@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import json
 import os
-import selectors
+import select
 import socket
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
 
 from wirelake.live.casual.wire import encode
 from wirelake.protocols import casual
@@ -23,6 +22,7 @@ from .live_load import connect, receive_exactly, take_core
 HEADER = 32
 PAYLOAD = b"x" * 512
 EXECUTION = b"execution-------"
+NIL, XA_OK = bytes(16), bytes(4)
 PATIENCE = 30.0
 
 
@@ -67,58 +67,63 @@ TRANSACTION = (
 )
 
 
-@dataclass
 class Worker:
     """A connection that does its steps again and again, each when the reply to the last is there."""
 
-    end: socket.socket
-    kind: str
-    steps: list[bytes] = field(default_factory=list)
-    step: int = 0
-    got: bytes = b""
-    done: int = 0
+    def __init__(self, port: int, kind: str) -> None:
+        end = shake_hands(port)
+        self.number, self.send, self.receive = end.fileno(), end.send, end.recv
+        self.end = end
+        self.is_enqueue = kind == "enqueue"
+        self.steps = [enqueue_of(NULL_XID)]
+        self.step = self.done = 0
+        self.got = b""
 
     def begin(self) -> None:
         self.step = 0
-        self.steps = self._steps()
-        self.end.sendall(self.steps[0])
-
-    def _steps(self) -> list[bytes]:
-        if self.kind == "enqueue":
-            return self.steps or [enqueue_of(NULL_XID)]
-        gtrid = os.urandom(len(GTRID))
-        return [step.replace(GTRID, gtrid) for step in TRANSACTION]
+        if not self.is_enqueue:
+            gtrid = os.urandom(len(GTRID))
+            self.steps = [step.replace(GTRID, gtrid) for step in TRANSACTION]
+        self.send(self.steps[0])
 
     def hear(self) -> None:
-        self.got += self.end.recv(1 << 16)
-        size = HEADER + int.from_bytes(self.got[24:32], "big")
-        if len(self.got) < HEADER or len(self.got) < size:
-            return
+        reply = self.receive(1 << 16)
+        if self.got or len(reply) < HEADER or len(reply) < HEADER + int.from_bytes(reply[24:32], "big"):
+            self.got += reply
+            size = HEADER + int.from_bytes(self.got[24:32], "big")
+            if not reply or len(self.got) < HEADER or len(self.got) < size:
+                assert reply, "the hub closed the connection"
+                return
+            reply, self.got = self.got, b""
         if self.step == 0:
-            assert self.got[48:64] != bytes(16), "the enqueue was refused"
+            assert reply[48:64] != NIL, "the enqueue was refused"
         else:
-            assert self.got[-4:] == bytes(4), "the branch was not prepared or committed"
-        self.got = b""
+            assert reply[-4:] == XA_OK, "the branch was not prepared or committed"
         self.step += 1
-        if self.step == len(self.steps):
-            self.done += 1
-            self.begin()
+        if self.step < len(self.steps):
+            self.send(self.steps[self.step])
+            return
+        self.done += 1
+        if self.is_enqueue:
+            self.step = 0
+            self.send(self.steps[0])
         else:
-            self.end.sendall(self.steps[self.step])
+            self.begin()
 
 
 def produce(port: int, kind: str, many: int, seconds: float) -> float:
-    selector = selectors.DefaultSelector()
-    workers = [Worker(shake_hands(port), kind) for _ in range(many)]
-    for worker in workers:
-        selector.register(worker.end, selectors.EVENT_READ, worker)
+    poll = select.epoll()
+    workers = {worker.number: worker for worker in (Worker(port, kind) for _ in range(many))}
+    for number in workers:
+        poll.register(number, select.EPOLLIN)
+    hear = {number: worker.hear for number, worker in workers.items()}
     start = time.perf_counter()
-    for worker in workers:
+    for worker in workers.values():
         worker.begin()
     while time.perf_counter() < start + seconds:
-        for key, _ in selector.select(PATIENCE):
-            key.data.hear()
-    return sum(worker.done for worker in workers) / (time.perf_counter() - start)
+        for number, _ in poll.poll(PATIENCE):
+            hear[number]()
+    return sum(worker.done for worker in workers.values()) / (time.perf_counter() - start)
 
 
 def call(port: int, window: int, seconds: float) -> float:

@@ -82,6 +82,9 @@ class FileStorage:
             self.shelf.apply(tuple(json.loads(line)))
         self._file = path.open("a")
 
+    def run_at_once(self, requests: Sequence[Any]) -> None:
+        """Whoever uses it waits in a thread."""
+
     def run(self, requests: Sequence[Any]) -> list[Done | Failed]:
         results = [self._apply(request) for request in requests]
         self._file.flush()

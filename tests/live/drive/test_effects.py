@@ -19,9 +19,11 @@ from tests.waiting import until
 from wirelake.live.core.address import Address
 from wirelake.live.core.effects import Cancelled, Done, Effect, Failed, Result, Store
 from wirelake.live.drive import effects as effects_module
-from wirelake.live.drive.effects import EXIT_STATUS, THREADS, Writer
+from wirelake.live.drive import writer as writer_module
+from wirelake.live.drive.effects import THREADS
 from wirelake.live.drive.pipe import LINK
 from wirelake.live.drive.server import Server
+from wirelake.live.drive.writer import EXIT_STATUS, Writer
 
 PASSWORD = "s3cret"
 
@@ -150,6 +152,9 @@ class Listed:
         self.gate = threading.Event()
         self.seen: list[Any] = []
 
+    def run_at_once(self, requests: Sequence[Any]) -> None:
+        """Whoever uses it waits in a thread."""
+
     def run(self, requests: Sequence[Any]) -> list[Done | Failed]:
         self.gate.wait(20)
         self.seen.append(list(requests))
@@ -195,7 +200,7 @@ def test_of_a_batch_that_fails_a_beginning_is_done() -> None:
 
 
 def test_one_transaction_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(effects_module, "MOST_AT_ONCE", 10)
+    monkeypatch.setattr(writer_module, "MOST_AT_ONCE", 10)
 
     async def main() -> None:
         storage, ended = Listed(), list[tuple[Effect, Result]]()
@@ -213,7 +218,7 @@ def test_one_transaction_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 ENDING = """
 import asyncio, logging
 from wirelake.live.core.effects import Store
-from wirelake.live.drive.effects import Writer
+from wirelake.live.drive.writer import Writer
 
 class Broken:
     def run(self, requests):

@@ -7,7 +7,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +170,17 @@ def test_a_guest_reads_and_writes_while_the_store_is_in_use(path: Path, store: S
     assert guest.run([("get", b"a"), ("put", b"b", b"2")]) == [Done(b"1"), Done(None)]
     guest.close()
     assert store.run([("get", b"b")]) == [Done(b"2")]
+
+
+def test_at_once_nothing_is_done_while_somebody_else_writes(path: Path, store: SqliteStorage) -> None:
+    assert store.run_at_once([("put", b"a", b"1")]) == [Done(None)]
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert store.run_at_once([("put", b"a", b"2")]) is None
+        other.execute("ROLLBACK")
+    assert store.run_at_once([("get", b"a"), ("spoil", b"a", ValueError("no"))])[0] == Done(b"1")  # type: ignore[index]
+    assert store.run([("get", b"a")]) == [Done(b"1")]
+    assert store._connection.execute("PRAGMA busy_timeout").fetchone() == (10_000,)
 
 
 def test_a_guest_makes_no_store(path: Path) -> None:

@@ -20,9 +20,9 @@ from ..core.link import Link
 from ..core.session import CLIENT
 from ..drive.client import Opening
 from ..drive.connection import Reconnect
-from ..drive.effects import Writer
 from ..drive.endpoint import Endpoint
 from ..drive.urls import Target, parse_url
+from ..drive.writer import Writer
 from . import events
 from .application.application import Application, Message, Transaction
 from .application.domain import Domain

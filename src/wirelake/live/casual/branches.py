@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from .session import CasualSession
 
 State = Literal["unknown", "active", "busy", "prepared", "committed", "rolled_back", "read_only"]
+FEW = 256
+"""Messages whose branch ends in a moment."""
 FINISHED = frozenset(("committed", "rolled_back", "read_only"))
 Then = Callable[["Branch", float], None]
 
@@ -64,6 +66,20 @@ class Branch:
     def spoil(self, code: int = XA_RBROLLBACK) -> None:
         """It can only be rolled back from now on."""
         self.spoiled = self.spoiled or code
+
+    @property
+    def is_long(self) -> bool:
+        """Tell whether it takes a while to end it."""
+        return self.work > FEW
+
+    @property
+    def is_told_by_store(self) -> bool:
+        """Tell whether the record in the store, of a branch that has ended, gives the same replies as this."""
+        if self.outcome != XA_OK or self.peers:
+            return False
+        if self.state == "committed":
+            return self.was_prepared
+        return self.state == "rolled_back" and self.spoiled in (0, XA_RBROLLBACK)
 
     @property
     def takes_work(self) -> bool:
@@ -141,7 +157,7 @@ class Branches:
         branch.peers = {peer.peer: peer for peer in record.peers}
         match record.state:
             case "prepared":
-                branch.state, branch.work = "prepared", 1
+                branch.state, branch.work = "prepared", FEW + 1  # nobody knows how much it is
             case "preparing":
                 branch.state = "busy"
             case "committed" | "rolled_back":
@@ -219,7 +235,7 @@ class Branches:
         if branch.state in FINISHED:
             branch.end_waiting(now)
             if branch.ended is None:
-                self._bury(branch)
+                (self.forget if branch.is_told_by_store else self._bury)(branch)
             elif not branch.untold:
                 self.forget(branch)
 

@@ -81,11 +81,12 @@ class Inbound(Connection):
 
     def begin(self, correlation: bytes, size: int) -> bool:
         """Count a request; tell whether it is a new one."""
-        if self.is_open(correlation):
+        requests, limits = self.requests, self.limits
+        if correlation in requests or correlation in self.conversations or correlation in self.decisions:
             return False
-        self.requests[correlation] = size
+        requests[correlation] = size
         self.size += size
-        if len(self.requests) >= self.limits.requests or self.size >= self.limits.bytes:
+        if len(requests) >= limits.requests or self.size >= limits.bytes:
             self._hold()
         return True
 

@@ -162,7 +162,8 @@ class Coordinator:
             self._settled(branch, "committed", code, done, now)
 
         until = self.session.tombstone(branch, now)
-        self.session.store(Commit(branch.xid, peers, until, self.session.time(now)), stored, now)
+        commit = Commit(branch.xid, peers, until, self.session.time(now))
+        self.session.store(commit, stored, now, is_long=branch.is_long)
 
     def roll_back(self, branch: Branch, done: Done_, now: float) -> None:
         """Roll back what we have of a branch, then all peers. The caller has made it busy."""
@@ -189,7 +190,7 @@ class Coordinator:
         until = self.session.tombstone(branch, now)
         kept = peers if is_prepared else ()
         rollback = Rollback(branch.xid, kept, until, self.session.time(now), is_prepared)
-        self.session.store(rollback, stored, now)
+        self.session.store(rollback, stored, now, is_long=branch.is_long)
 
     def _offer(self, settled: Settled, now: float) -> None:
         for message in settled.ready:

@@ -10,6 +10,7 @@ from msgspec import structs
 from ...protocols import casual
 from ...protocols.casual import Dequeued as DequeuedMessage
 from ..core.effects import Done, Result, Store
+from ..core.link import Link
 from .branches import Branch
 from .connections import Inbound
 from .store import NIL, Dequeue, Dequeued, Enqueue, Enqueued, QueueMessage, QueueSettings, Ready, StoredMessage
@@ -46,29 +47,32 @@ class Queues:
     # --- enqueue
 
     def enqueue_asked(self, connection: Inbound, message: casual.QueueEnqueueRequest, now: float) -> None:
-        given = message.message
-        if not connection.begin(message.correlation, len(given.payload)):
+        if not connection.begin(message.correlation, len(message.message.payload)):
             return
 
         def put(result: Enqueued, now: float) -> None:
             connection.end(message.correlation)
             connection.send(casual.QueueEnqueueReply(message.correlation, message.execution, result.id))
 
-        def go_on(branch: Branch | None, now: float) -> None:
-            new = QueueMessage(
-                given.id if given.id != NIL else self._new_id(now),
-                given.properties,
-                given.reply,
-                connection.units.time(given.available) if given.available else 0,
-                given.type,
-                given.payload,
-            )
-            self.enqueue(message.name, new, branch, put, now, connection)
-
         if message.xid.format == NULL_XID.format:  # nearly all that come are in no transaction
-            go_on(None, now)
+            self._enqueue_given(connection, message, None, put, now)
         else:
+            go_on = lambda branch, now: self._enqueue_given(connection, message, branch, put, now)  # noqa: E731
             self._with_branch(connection, message, go_on, lambda now: put(Enqueued(NIL), now), now)
+
+    def _enqueue_given(
+        self, connection: Inbound, message: casual.QueueEnqueueRequest, branch: Branch | None, put: Put, now: float
+    ) -> None:
+        given, is_unique = message.message, message.message.id == NIL
+        new = QueueMessage(
+            self._new_id(now) if is_unique else given.id,
+            given.properties,
+            given.reply,
+            connection.units.time(given.available) if given.available else 0,
+            given.type,
+            given.payload,
+        )
+        self._enqueue(message.name, new, branch, put, now, connection.link, is_unique)
 
     def _new_id(self, now: float) -> bytes:
         return self.session.ids.message(self.session.time(now))
@@ -95,42 +99,47 @@ class Queues:
 
         self.session.branches.join(connection, message.xid, joined, now)
 
-    def enqueue(
+    def enqueue(self, queue: str, message: QueueMessage, branch: Branch | None, put: Put, now: float) -> None:
+        """Store a message; ``put`` hears of it when it is stored, or refused."""
+        is_unique = message.id == NIL
+        if is_unique:
+            message = structs.replace(message, id=self._new_id(now))
+        self._enqueue(queue, message, branch, put, now, None, is_unique)
+
+    def _enqueue(
         self,
         queue: str,
         message: QueueMessage,
         branch: Branch | None,
         put: Put,
         now: float,
-        connection: Inbound | None = None,
+        link: Link | None,
+        is_unique: bool,
     ) -> None:
-        """Store a message; ``put`` hears of it when it is stored, or refused."""
         session = self.session
         if queue not in self.retries:
             put(Enqueued(NIL, (), "there is no such queue"), now)
             return
-        if branch is not None and not branch.takes_work:
-            put(Enqueued(NIL, (), "the transaction takes no more work"), now)
-            return
-        if message.id == NIL:
-            message = structs.replace(message, id=self._new_id(now))
-        xid = None if branch is None else branch.xid
         if branch is not None:
+            if not branch.takes_work:
+                put(Enqueued(NIL, (), "the transaction takes no more work"), now)
+                return
             branch.begin()
 
         def stored(result: Result, now: float) -> None:
-            done = result.value if isinstance(result, Done) else Enqueued(NIL, (), "the store takes no more")
+            done = result.value if type(result) is Done else Enqueued(NIL, (), "the store takes no more")
             session.counts["enqueued" if done.id != NIL else "enqueues_refused"] += 1
             if branch is not None:
                 branch.work += done.id != NIL
             put(done, now)
             for ready in done.ready:
-                self.offer(ready, now)
+                if ready.queue in self.waiters.by_queue:
+                    self.offer(ready, now)
             if branch is not None:
                 branch.end(now)
 
-        link = connection.link if connection is not None else None
-        session.want_then(Store(Enqueue(queue, message, xid, session.time(now)), link=link), stored)
+        xid = None if branch is None else branch.xid
+        session.want_then(Store(Enqueue(queue, message, xid, session.time(now), is_unique), link=link), stored)
 
     # --- dequeue
 

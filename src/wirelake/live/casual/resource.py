@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .session import CasualSession
 
 Reply = Callable[[int], None]
-AT_ONCE = 64
+AT_ONCE = 32
 """Branches of a lost connection that are rolled back in one turn, and in one batch of the store."""
 
 

@@ -54,7 +54,7 @@ class CasualSession(Session):
     ``is_shared``: other processes use the same store.
     """
 
-    most_effects = 128  # one peer must not fill a batch of the store: others wait for it
+    most_effects = 64  # one peer must not fill a batch of the store: others wait for it
 
     def __init__(
         self,
@@ -78,6 +78,7 @@ class CasualSession(Session):
         self._after: dict[Effect, Callable[[Result, float], None]] = {}
         self._before_load: list[Callable[[float], None]] = []
         self._last_time = 0
+        self._now: float | None = None
         self.branches = Branches(self)
         self.coordinator = Coordinator(self)
         self.resource = Resource(self)
@@ -121,7 +122,9 @@ class CasualSession(Session):
 
     def time(self, now: float) -> int:
         """Return the time of day in nanoseconds; it never goes back."""
-        self._last_time = max(self._last_time, int((self.epoch + now) * 1e9))
+        if now != self._now:
+            self._now = now
+            self._last_time = max(self._last_time, int((self.epoch + now) * 1e9))
         return self._last_time
 
     def moment(self, time: int) -> float:
@@ -143,8 +146,8 @@ class CasualSession(Session):
         super().completed(effect, result, now)
         self._after.pop(effect)(result, now)
 
-    def store(self, request: Any, after: Callable[[Result, float], None], now: float) -> None:
-        self.want_then(Store(request), after)
+    def store(self, request: Any, after: Callable[[Result, float], None], now: float, *, is_long: bool = False) -> None:
+        self.want_then(Store(request, is_long), after)
 
     def watch(self, branch: Branch, now: float) -> None:
         """Roll back an active branch after a while, if that is wanted."""
@@ -218,26 +221,35 @@ class CasualSession(Session):
 
     def _take(self, context: tuple[Connection, float], data: bytes, start: int, stop: int) -> bool:
         connection, now = context
-        code = int.from_bytes(data[start - HEADER_BYTES : start - HEADER_BYTES + 8], "big")
         self.counts["messages"] += 1
-        if code not in KNOWN_CODES:
-            if isinstance(connection, Inbound) and not connection.is_ready:
-                connection.link.close("a message came before the handshake")
-                return True
-            self.counts["unknown_skipped"] += 1
-            self.note("warn", "skipped a message of unknown type", peer=connection.link.peer, type=code)
-            return False
+        frame = data[start - HEADER_BYTES : stop]
         try:
-            message = decode(data[start - HEADER_BYTES : stop])
+            message = decode(frame)
         except DecodeError as error:
-            self._break_off(connection, error)
-            return True
-        if isinstance(connection, Inbound):
-            self._serve(connection, message, now)
+            return self._misread(connection, frame, error)
+        if type(connection) is Inbound:
+            serve = self._inbound.get(type(message))
+            if serve is not None and connection.is_ready:
+                serve(connection, message, now)
+            else:
+                self._serve(connection, message, now)
         else:
             assert isinstance(connection, Outbound)
             self._hear(connection, message, now)
         return connection.link.closing is not None
+
+    def _misread(self, connection: Connection, frame: bytes, error: DecodeError) -> bool:
+        """Skip a message of unknown type, which is none before the handshake; tell whether the stream ends here."""
+        code = int.from_bytes(frame[:8], "big")
+        if code in KNOWN_CODES:
+            self._break_off(connection, error)
+            return True
+        if isinstance(connection, Inbound) and not connection.is_ready:
+            connection.link.close("a message came before the handshake")
+            return True
+        self.counts["unknown_skipped"] += 1
+        self.note("warn", "skipped a message of unknown type", peer=connection.link.peer, type=code)
+        return False
 
     def _break_off(self, connection: Connection, error: DecodeError) -> None:
         self.counts["undecodable"] += 1
@@ -245,15 +257,13 @@ class CasualSession(Session):
         connection.link.close(f"undecodable: {error.rule}")
 
     def _serve(self, connection: Inbound, message: Any, now: float) -> None:
-        """A peer that asks sent something."""
+        """A peer that asks sent something that is no request, or came too early."""
         kind = type(message)
         if kind is casual.DomainConnectRequest:
             self._introduce(connection, message, now)
         elif not connection.is_ready:
             self.note("warn", "closed a connection: no handshake", peer=connection.link.peer, message=kind.__name__)
             connection.link.close("a message came before the handshake")
-        elif kind in self._inbound:
-            self._inbound[kind](connection, message, now)
         elif not self.conversations.served(connection, message, now):
             self._ignore(connection, message)
 

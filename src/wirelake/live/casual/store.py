@@ -80,12 +80,15 @@ class Ready(msgspec.Struct, frozen=True):
 
 
 class Enqueue(msgspec.Struct, frozen=True):
-    """With an xid the message is added under the branch, and visible when that commits."""
+    """With an xid the message is added under the branch, and visible when that commits. ``is_unique``: its id is random
+    and was made for it, so that the store need not look whether it is in use.
+    """
 
     queue: str
     message: QueueMessage
     xid: Xid | None
     now: int
+    is_unique: bool = False
 
 
 class Enqueued(msgspec.Struct, frozen=True):

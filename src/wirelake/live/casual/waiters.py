@@ -68,13 +68,14 @@ class Waiters:
     def __init__(self) -> None:
         self._lines: dict[Selector, _Line] = {}
         self._count = 0
-        self._in_queue: dict[str, int] = {}
+        self.by_queue: dict[str, int] = {}
+        """How many wait, of queues for which somebody does."""
 
     def __len__(self) -> int:
-        return sum(self._in_queue.values())
+        return sum(self.by_queue.values())
 
     def has_any(self, queue: str) -> bool:
-        return self._in_queue.get(queue, 0) > 0
+        return queue in self.by_queue
 
     def add(self, waiter: Waiter) -> None:
         """It has to wait; one that waited before keeps its place."""
@@ -83,7 +84,7 @@ class Waiters:
             waiter.number = self._count
         if not waiter.is_waiting:
             waiter.is_waiting = True
-            self._in_queue[waiter.selector[0]] = self._in_queue.get(waiter.selector[0], 0) + 1
+            self.by_queue[waiter.selector[0]] = self.by_queue.get(waiter.selector[0], 0) + 1
         if not waiter.is_listed:
             waiter.is_listed = True
             heapq.heappush(self._lines.setdefault(waiter.selector, _Line()).heap, waiter)
@@ -94,9 +95,9 @@ class Waiters:
         if waiter.is_waiting:
             waiter.is_waiting = False
             queue = waiter.selector[0]
-            self._in_queue[queue] -= 1
-            if not self._in_queue[queue]:
-                del self._in_queue[queue]
+            self.by_queue[queue] -= 1
+            if not self.by_queue[queue]:
+                del self.by_queue[queue]
         line = self._lines.get(waiter.selector)
         if line is not None:
             line.gone += waiter.is_listed

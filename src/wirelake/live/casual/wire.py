@@ -120,11 +120,21 @@ class Units:
 UNITS = {DOCUMENT: Units(1_000), LATE: Units(1)}
 
 
+TAIL_BYTES, TAILS = 10, 64
+"""Bytes of an id of a message behind its time, and how many of them are made at a time."""
+_FIXED_BITS, _VERSION_7 = (
+    int.from_bytes(bits.to_bytes(TAIL_BYTES, "big") * TAILS, "big")
+    for bits in (0xF000 << 64 | 0xC000 << 48, 0x7000 << 64 | 0x8000 << 48)
+)
+
+
 class Ids:
     """Makes ids that nobody guesses if the source of chance cannot be guessed."""
 
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
+        self._tails: list[bytes] = []
+        """Of ids of messages: to ask for chance costs more for one than for many."""
 
     def uuid(self) -> bytes:
         """Return a random UUID, version 4."""
@@ -137,10 +147,11 @@ class Ids:
         """Return the id of a message, a UUID of version 7: those of a time are neighbours in the index of the store, so
         that a batch of messages writes a page of it and not one page for each.
         """
-        bits = (time // 1_000_000 & 0xFFFF_FFFF_FFFF) << 80 | self._chance.getrandbits(76)
-        bits = bits & ~(0xF000 << 64) | (0x7000 << 64)
-        bits = bits & ~(0xC000 << 48) | (0x8000 << 48)
-        return bits.to_bytes(16, "big")
+        if not self._tails:
+            bits = self._chance.getrandbits(8 * TAIL_BYTES * TAILS) & ~_FIXED_BITS | _VERSION_7
+            tails = bits.to_bytes(TAIL_BYTES * TAILS, "big")
+            self._tails = [tails[at : at + TAIL_BYTES] for at in range(0, len(tails), TAIL_BYTES)]
+        return (time // 1_000_000 & 0xFFFF_FFFF_FFFF).to_bytes(6, "big") + self._tails.pop()
 
     def xid(self) -> Xid:
         """Return the xid of a new transaction of ours."""

@@ -19,44 +19,41 @@ import msgspec
 from .link import Link
 
 
-@dataclass(eq=False, slots=True, kw_only=True)
-class Effect:
+class Effect(msgspec.Struct, eq=False, kw_only=True):
     """``link`` is the connection on whose behalf it is; its outstanding effects are counted."""
 
     link: Link | None = None
 
 
-@dataclass(eq=False, slots=True)
-class Store(Effect):
-    """Something to write, read or take, in the words of the protocol's own storage."""
+class Store(Effect, eq=False):
+    """Something to write, read or take, in the words of the protocol's own storage. ``is_long``: that may take a while,
+    however quick the disk is.
+    """
 
     request: Any
+    is_long: bool = False
 
 
-@dataclass(eq=False, slots=True)
-class Call(Effect):
+class Call(Effect, eq=False):
     """A function of the application's, to be called with this request; it may take its time."""
 
     handler: Any
     request: Any
 
 
-@dataclass(eq=False, slots=True)
-class Authenticate(Effect):
+class Authenticate(Effect, eq=False):
     """Whether somebody may come in. Done has True, or what to tell who may not."""
 
     attempt: Any
 
 
-@dataclass(eq=False, slots=True)
-class Dial(Effect):
+class Dial(Effect, eq=False):
     """A connection to be made. Done has its link, on which ``connected`` was called before."""
 
     address: tuple[str, int]
 
 
-@dataclass(eq=False, slots=True)
-class Cancel(Effect):
+class Cancel(Effect, eq=False):
     """An effect to be taken back. That one completes as Cancelled if it is not too late; this one never completes."""
 
     effect: Effect
@@ -88,6 +85,12 @@ class Storage(Protocol):
         Each is atomic: one that Failed has changed nothing. All that is Done is durable when this returns. If the disk
         takes no more on the way, what came before is Done, and of the rest what needs no room. An exception means that
         nobody knows what is on the disk, as after a failed fsync: the process ends, and finds out when it starts again.
+        """
+        ...
+
+    def run_at_once(self, requests: Sequence[Any]) -> Sequence[Done | Failed] | None:
+        """Do the same without waiting for anything but a disk of this machine. None: that is not possible just now, and
+        nothing was done.
         """
         ...
 

@@ -93,7 +93,7 @@ class Session:
     def want(self, effect: Effect) -> None:
         """Ask for an effect. ``completed`` is called with it later."""
         self.effects.append(effect)
-        if isinstance(effect, Cancel):
+        if type(effect) is Cancel:
             return
         self.outstanding += 1
         link = effect.link

@@ -1,6 +1,6 @@
 """Carries out what a session wants of the world, and tells it how that ended: exactly once for each effect.
 
-Stores go to one thread, which takes all that is ready at once. Functions run as tasks if they are coroutine functions,
+Stores go to the writer, which takes all that is ready at once. Functions run as tasks if they are coroutine functions,
 and in a few threads if they are not. Connections are made by the endpoint of the session. Nothing here waits for a
 link: a session bounds what it wants, and the endpoint reads no more from a link that wants too much.
 """
@@ -9,113 +9,32 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
-import os
 import socket
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import lru_cache
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ..core.address import show_address
-from ..core.effects import Authenticate, Call, Cancel, Cancelled, Dial, Done, Effect, Failed, Result, Storage, Store
+from ..core.effects import Authenticate, Call, Cancel, Cancelled, Dial, Done, Effect, Failed, Result, Store
 from ..core.errors import ConnectionFailed
 from ..core.link import Link
 from ..core.session import CLIENT
 from .coroutines import Coroutines
 from .failures import explain
+from .writer import Finish, Writer
 
 if TYPE_CHECKING:
     from .endpoint import Endpoint
 
-log = logging.getLogger("wirelake.live")
-MOST_AT_ONCE = 1_000
-"""Stores of one transaction."""
 THREADS = 8
 """Functions that are no coroutine functions and run at the same time; logins have as many of their own."""
 DIAL_SECONDS = 10.0
 CANCEL_SECONDS = 1.0
 """How long what is cancelled may take to end."""
-EXIT_STATUS = 74
-"""That of a process whose disk failed: EX_IOERR of sysexits.h."""
 
 Function = Callable[[Any], Any]
-Finish = Callable[[Sequence[tuple[Store, Result]]], None]
-
-
-class Writer:
-    """The one thread that uses a storage; the endpoints of one event loop may share it.
-
-    Completions keep the order of submission, those of cancelled stores too.
-    """
-
-    def __init__(self, storage: Storage) -> None:
-        self._storage = storage
-        self._thread = ThreadPoolExecutor(1, "wirelake-storage")
-        self._waiting: dict[Store, Finish] = {}
-        self._cancelled: set[Store] = set()
-        self._is_busy = False
-        self._idle = asyncio.Event()
-        self._idle.set()
-
-    def submit(self, stores: Sequence[Store], finish: Finish) -> None:
-        for store in stores:
-            self._waiting[store] = finish
-        if not self._is_busy:
-            self._is_busy = True
-            self._idle.clear()
-            asyncio.get_running_loop().call_soon(self._next)  # with all that becomes ready at the same time
-
-    def cancel(self, store: Store) -> None:
-        """Take it back, unless the thread has it already."""
-        if store in self._waiting:
-            self._cancelled.add(store)
-
-    def _next(self) -> None:
-        if not self._waiting:
-            self._is_busy = False
-            self._idle.set()
-            return
-        if len(self._waiting) <= MOST_AT_ONCE:
-            batch, self._waiting = self._waiting, {}
-        else:
-            batch = {store: self._waiting.pop(store) for store in list(islice(self._waiting, MOST_AT_ONCE))}
-        taken_back = batch.keys() & self._cancelled if self._cancelled else set()
-        self._cancelled -= taken_back
-        requests = [store.request for store in batch if store not in taken_back]
-        running = asyncio.get_running_loop().run_in_executor(self._thread, self._run, requests)
-        running.add_done_callback(lambda done: self._ended(batch, taken_back, done.result()))
-
-    def _run(self, requests: list[Any]) -> Sequence[Result]:
-        try:
-            results = self._storage.run(requests) if requests else []
-            if len(results) != len(requests):
-                raise RuntimeError(f"{len(results)} results of {len(requests)} requests")
-        except BaseException:
-            log.critical("the storage failed; the process ends, because it may have lost writes", exc_info=True)
-            logging.shutdown()
-            os._exit(EXIT_STATUS)
-        return results
-
-    def _ended(self, batch: dict[Store, Finish], taken_back: set[Store], results: Sequence[Result]) -> None:
-        following = iter(results)
-        ended: dict[Finish, list[tuple[Store, Result]]] = {}
-        for store, finish in batch.items():
-            result = Cancelled() if store in taken_back else next(following)
-            ended.setdefault(finish, []).append((store, result))
-        try:
-            for finish, stores in ended.items():
-                finish(stores)
-        finally:
-            self._next()
-
-    async def close(self) -> None:
-        """Carry out what was submitted, then close the storage."""
-        await self._idle.wait()
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._storage.close)
-        self._thread.shutdown()
 
 
 class Effects:
@@ -140,8 +59,15 @@ class Effects:
 
     def begin(self) -> None:
         """Begin with all that the session wants."""
-        effects = self._session.effects[:]
-        self._session.effects.clear()
+        wanted = self._session.effects
+        only = wanted[0] if len(wanted) == 1 else None
+        if type(only) is Store and self.writer is not None and not self._is_closed:
+            wanted.clear()  # nearly every time, where messages are stored
+            self._open[only] = None
+            self.writer.submit((only,), self._stored)
+            return
+        effects = wanted[:]
+        wanted.clear()
         stores: list[Store] = []
         for effect in effects:
             if type(effect) is Store and self.writer is not None and not self._is_closed:

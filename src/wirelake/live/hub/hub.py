@@ -30,11 +30,11 @@ from ..core.effects import Storage
 from ..core.link import Framing
 from ..core.settings import SettingsError
 from ..drive.client import Opening
-from ..drive.effects import Writer
 from ..drive.endpoint import Policy
 from ..drive.http import Pages
 from ..drive.patience import new_event_loop
 from ..drive.server import Limits, Server
+from ..drive.writer import Writer
 from ..storage.database import StorageError
 from ..tap.recorder import Recorder
 from .machine import raise_file_limit
@@ -58,6 +58,8 @@ __all__ = [
 
 log = logging.getLogger("wirelake.live")
 COLLECT_AFTER = (10_000, 50, 100)
+SWITCH_SECONDS = 0.0005
+"""How long the event loop waits at most for its turn when a thread is busy: it may do so at every read and write."""
 SPARE_FILES = 64
 """Descriptors that a hub needs besides its connections."""
 
@@ -295,6 +297,7 @@ async def _run(settings: HubSettings, on_ready: Callable[[Hub], Any]) -> None:
             with suppress(NotImplementedError, AttributeError):  # as on Windows, where Ctrl-C is all there is
                 loop.add_signal_handler(getattr(signal, name), call)
         _collect_rarely()
+        sys.setswitchinterval(SWITCH_SECONDS)
         on_ready(hub)
         await hub.until_stopped()
 

@@ -27,8 +27,14 @@ class Verdict(Enum):
     FATAL = "nobody knows what is on the disk"
 
 
+class Occupied(Exception):
+    """Somebody else writes, and there is no time to wait for the end of that."""
+
+
 class Engine(Protocol):
-    """The transactions of a database."""
+    """The transactions of a database. ``waits``: whether the next one waits for others who write, or is Occupied."""
+
+    waits: bool
 
     def begin(self, *, is_durable: bool, is_new: bool = True) -> None: ...
 
@@ -53,14 +59,27 @@ class Batches:
 
     def run(self, requests: Sequence[Any]) -> list[Done | Failed]:
         """Do what ``core.effects.Storage.run`` promises."""
-        self.counts["batches"] += 1
-        self.counts["requests"] += len(requests)
         try:
-            return [Done(value) for value in self._transact(requests)]
+            results: list[Done | Failed] = [Done(value) for value in self._transact(requests)]
+        except Occupied:
+            raise
         except Exception as error:
             if self._engine.judge(error) is Verdict.FATAL:
                 raise
-        return self._run_each(requests)
+            results = self._run_each(requests)
+        self.counts["batches"] += 1
+        self.counts["requests"] += len(requests)
+        return results
+
+    def run_at_once(self, requests: Sequence[Any]) -> list[Done | Failed] | None:
+        """Do what ``core.effects.Storage.run_at_once`` promises."""
+        self._engine.waits = False
+        try:
+            return self.run(requests)
+        except Occupied:
+            return None
+        finally:
+            self._engine.waits = True
 
     def _run_each(self, requests: Sequence[Any]) -> list[Done | Failed]:
         """Carry out one after the other. Once the disk is full, requests like the one that had no room are refused;

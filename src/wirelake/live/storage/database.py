@@ -1,16 +1,19 @@
 """What the rules of a protocol see of a database, and what a database has to know about the rules.
 
 Rules are written once, in the SQL that SQLite and PostgreSQL share: ``?`` for arguments, RETURNING, ON CONFLICT. Where
-the two differ, they name the difference in braces: ``{blob}``, ``{serial}``, ``{for_update}``, ``{skip_locked}``.
+the two differ, they name the difference in braces: ``{blob}``, ``{empty}``, ``{serial}``, ``{for_update}``,
+``{skip_locked}``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import cache
+from typing import Any, Protocol, TypeVar
 
 Row = tuple[Any, ...]
+Item = TypeVar("Item")
 
 
 class StorageError(Exception):
@@ -70,3 +73,27 @@ class Rules(Protocol):
 
 
 MakeRules = Callable[[Database], Rules]
+
+
+def any_of(values: Collection[Any]) -> tuple[str, list[Any]]:
+    """Return the marks of a list for ``IN (…)``, and its values. The last is repeated until there is a power of two of
+    them, so that few statements are needed.
+    """
+    count = 1 << (len(values) - 1).bit_length()
+    padded = [*values]
+    padded += padded[-1:] * (count - len(padded))
+    return _marks(count), padded
+
+
+@cache
+def _marks(count: int) -> str:
+    return ", ".join("?" * count)
+
+
+def in_powers(items: Sequence[Item], most: int) -> Iterator[Sequence[Item]]:
+    """Yield items in pieces of a power of two, for statements with a row for each: few statements are needed then."""
+    at = 0
+    while at < len(items):
+        count = min(1 << (len(items) - at).bit_length() - 1, most)
+        yield items[at : at + count]
+        at += count

@@ -23,6 +23,7 @@ from .database import MakeRules, Row, Rules, Schema, StorageError
 
 WORDS = {
     "blob": "BYTEA",
+    "empty": "''",
     "serial": "BIGSERIAL PRIMARY KEY",
     "for_update": "FOR UPDATE",
     "skip_locked": "FOR UPDATE SKIP LOCKED",
@@ -34,13 +35,14 @@ KEEPALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count"
 """A server that is gone is noticed within half a minute."""
 AGAIN = (errors.DeadlockDetected, errors.SerializationFailure, errors.LockNotAvailable)
 FULL = (errors.DiskFull, errors.OutOfMemory, errors.ConfigurationLimitExceeded)
-REFUSED = (psycopg.DataError, errors.ProgramLimitExceeded)
+REFUSED = (psycopg.DataError, psycopg.IntegrityError, errors.ProgramLimitExceeded)
 
 
 class PostgresDatabase:
     """A connection, as rules and batches see it."""
 
     is_shared = True
+    waits = True
 
     def __init__(self, connection: psycopg.Connection[Row], schema: Schema, owner: int) -> None:
         self.owner = owner
@@ -131,6 +133,9 @@ class PostgresStorage:
 
     def run(self, requests: Sequence[Any]) -> list[Done | Failed]:
         return self._batches.run(requests)
+
+    def run_at_once(self, requests: Sequence[Any]) -> None:
+        """The server takes its time."""
 
     def close(self) -> None:
         self._connection.close()

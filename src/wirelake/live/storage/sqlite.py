@@ -12,28 +12,33 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
+import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ..core.effects import Done, Failed
-from .batch import Batches, Verdict
+from .batch import Batches, Occupied, Verdict
+from .checkpoints import PAGES, Checkpoints
 from .database import MakeRules, Row, Rules, Schema, StorageError
 from .lock import Lock
 
-WORDS = {"blob": "BLOB", "serial": "INTEGER PRIMARY KEY", "for_update": "", "skip_locked": ""}
+WORDS = {"blob": "BLOB", "empty": "x''", "serial": "INTEGER PRIMARY KEY", "for_update": "", "skip_locked": ""}
 LEAST_VERSION = (3, 35, 0)
 """The first that has RETURNING."""
 CACHE_KIB = 65_536
 PAGE_BYTES = 4_096
-CHECKPOINT_PAGES = 4_000
-RESERVED_BYTES = 2 * CHECKPOINT_PAGES * PAGE_BYTES
+MOST_LOG_PAGES = 8 * PAGES
+"""Of the log of a store that has plenty of room: then at the latest the writer itself moves it into the file."""
+RESERVED_BYTES = 2 * PAGES * PAGE_BYTES
 """Of the disk, for the log: half of it until the log moves into the file, half for the batch that is written then."""
 RESERVED_SHARE = 8
 """A small disk keeps this part of itself."""
 PLENTY_BYTES = 1 << 30
 """With so much room more the file may grow as it likes."""
+LOOK_SECONDS = 0.05
+"""A disk with twice as much is not looked at again before: nobody fills it in that time."""
 MOST_PAGES = 4_294_967_294
 BUSY_SECONDS = 10.0
 """How long a batch waits for an administrator who writes at the same time."""
@@ -49,11 +54,14 @@ class SqliteDatabase:
 
     def __init__(self, connection: sqlite3.Connection, *, path: Path | None = None, is_guest: bool = False) -> None:
         self.connection = connection
-        self._room = None if path is None or is_guest else Room(path)
+        self._room = self.checkpoints = None
+        if path is not None and not is_guest:
+            self._room, self.checkpoints = Room(path), Checkpoints(path)
         # A guest must not keep the hub waiting while it only reads; if it writes and somebody else did, it runs again.
         self._begin = "BEGIN" if is_guest else "BEGIN IMMEDIATE"
         self._queries: dict[str, str] = {}
         self._is_synced = True
+        self.waits = True
 
     def execute(self, sql: str, arguments: Sequence[Any] = ()) -> list[Row]:
         return self.connection.execute(self._translate(sql), arguments).fetchall()
@@ -77,10 +85,30 @@ class SqliteDatabase:
             self._is_synced = is_durable
         if self._room is not None:
             self._room.keep(self.connection, is_new=is_new)
-        self.connection.execute(self._begin)
+        if self.checkpoints is not None:
+            self.checkpoints.begin(self.connection)
+        if self.waits:
+            self.connection.execute(self._begin)
+        else:
+            self._begin_at_once()
+
+    def _begin_at_once(self) -> None:
+        """Begin unless somebody else writes. Whatever else has to be begun in this batch waits."""
+        self.connection.execute("PRAGMA busy_timeout=0").fetchall()
+        try:
+            self.connection.execute(self._begin)
+            self.waits = True
+        except sqlite3.Error as error:
+            if self.judge(error) is Verdict.AGAIN:
+                raise Occupied from None
+            raise
+        finally:
+            self.connection.execute(f"PRAGMA busy_timeout={round(BUSY_SECONDS * 1_000)}").fetchall()
 
     def commit(self) -> None:
         self.connection.execute("COMMIT")
+        if self.checkpoints is not None:
+            self.checkpoints.end(self.connection)
 
     def rollback(self) -> None:
         if self.connection.in_transaction:
@@ -94,6 +122,8 @@ class SqliteDatabase:
             return Verdict.FULL
         if name.startswith("SQLITE_BUSY"):
             return Verdict.AGAIN
+        if name.startswith("SQLITE_CONSTRAINT"):
+            return Verdict.REFUSED
         return Verdict.FATAL
 
     def make_room(self) -> None:
@@ -127,23 +157,28 @@ class Room:
         self._path = os.path.abspath(path)
         self._log = f"{self._path}-wal"
         self._set: dict[str, int] = {}
+        self._roomy_until = 0.0
 
     def keep(self, connection: sqlite3.Connection, *, is_new: bool) -> None:
         """See to it that the file leaves room for the log, and that the log begins anew in time. What is not new may
         have some of that room.
         """
+        most, now = _most_file_bytes(), time.monotonic()
+        if most == sys.maxsize and now < self._roomy_until:
+            return
         try:
             disk, size, log_size = os.statvfs(self._path), os.stat(self._path).st_size, _size_of(self._log)
         except (OSError, AttributeError):  # not on Windows
             return
         reserved = min(RESERVED_BYTES, disk.f_blocks * disk.f_frsize // RESERVED_SHARE)
-        most = _most_file_bytes()
         log = min(reserved, most) // 2 // PAGE_BYTES
         kept = log * PAGE_BYTES // RESERVED_SHARE if is_new else 0
         room = disk.f_bavail * disk.f_frsize + log_size - reserved - kept
+        is_roomy = room > 2 * PLENTY_BYTES and most == sys.maxsize
+        self._roomy_until = now + LOOK_SECONDS if is_roomy else 0.0
         pages = MOST_PAGES if room > PLENTY_BYTES else (size + max(room, 0)) // PAGE_BYTES
         if disk.f_blocks:
-            self._tell(connection, "wal_autocheckpoint", min(log, CHECKPOINT_PAGES))
+            self._tell(connection, "wal_autocheckpoint", MOST_LOG_PAGES if is_roomy else min(log, PAGES))
             self._tell(connection, "max_page_count", max(min(pages, (most - kept) // PAGE_BYTES), 1))
 
     def _tell(self, connection: sqlite3.Connection, pragma: str, value: int) -> None:
@@ -183,13 +218,13 @@ class SqliteStorage:
         self._lock = None if is_guest else Lock(self.path)
         try:
             self._connection = _open(self.path, schema)
-            database = SqliteDatabase(self._connection, path=self.path, is_guest=is_guest)
-            self.rules = database.make(make_rules)
+            self._database = SqliteDatabase(self._connection, path=self.path, is_guest=is_guest)
+            self.rules = self._database.make(make_rules)
         except BaseException:
             if self._lock is not None:
                 self._lock.release()
             raise
-        self._batches = Batches(database, self.rules)
+        self._batches = Batches(self._database, self.rules)
 
     @property
     def counts(self) -> Counter[str]:
@@ -198,7 +233,12 @@ class SqliteStorage:
     def run(self, requests: Sequence[Any]) -> list[Done | Failed]:
         return self._batches.run(requests)
 
+    def run_at_once(self, requests: Sequence[Any]) -> list[Done | Failed] | None:
+        return self._batches.run_at_once(requests)
+
     def close(self) -> None:
+        if self._database.checkpoints is not None:
+            self._database.checkpoints.close()
         self._connection.close()
         if self._lock is not None:
             self._lock.release()
@@ -228,6 +268,9 @@ class SqliteMemory:
     def run(self, requests: Sequence[Any]) -> list[Done | Failed]:
         return self._batches.run(requests)
 
+    def run_at_once(self, requests: Sequence[Any]) -> list[Done | Failed] | None:
+        return self._batches.run_at_once(requests)
+
     def close(self) -> None:
         self._connection.close()
 
@@ -255,7 +298,7 @@ def _open(path: Path, schema: Schema) -> sqlite3.Connection:
         for pragma in (
             "synchronous=FULL",
             f"cache_size=-{CACHE_KIB}",
-            f"wal_autocheckpoint={CHECKPOINT_PAGES}",
+            f"wal_autocheckpoint={PAGES}",
             "temp_store=MEMORY",
         ):
             connection.execute(f"PRAGMA {pragma}").fetchall()

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import cache
-from itertools import chain
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from ...storage.database import Database, Row
+from ...storage.database import Database, Row, any_of
 from ..store import (
     NIL,
     Dequeue,
     Dequeued,
     Enqueue,
-    Enqueued,
     ListQueues,
     Peek,
     Purge,
@@ -24,6 +21,7 @@ from ..store import (
     StoredMessage,
     error_queue,
 )
+from .enqueues import Enqueues, Queue
 from .schema import (
     ADDED,
     DELAYED,
@@ -47,22 +45,7 @@ FIRST = """SELECT seq FROM messages WHERE queue = ? AND state = 0
 FIRST_SELECTED = """SELECT seq FROM messages
     WHERE queue = ? AND state = 0 AND selector <> 0 AND selector = ? AND properties = ?
     ORDER BY timestamp, available, seq LIMIT 1 {skip_locked}"""
-MOST_ROWS = 128
-"""Of one insert."""
-IN_USE = Enqueued(NIL, reason="the id is in use")
 BY_ID = "SELECT seq FROM messages WHERE queue = ? AND id = ? AND state IN (0, 1) {skip_locked}"
-
-
-@dataclass(frozen=True, slots=True)
-class Queue:
-    """A queue of the store. ``error`` is the number of its error queue; an error queue has none."""
-
-    number: int
-    name: str
-    retries: int
-    retry_delay: int
-    capacity: int
-    error: int | None
 
 
 class Queues:
@@ -70,6 +53,7 @@ class Queues:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self.enqueue_all = Enqueues(database, self.find, self._is_full).enqueue_all
         self._by_name: dict[str, Queue] = {}
         self._by_number: dict[int, Queue] = {}
 
@@ -126,73 +110,10 @@ class Queues:
 
     # --- one message
 
-    def enqueue(self, request: Enqueue) -> Enqueued:
-        return self.enqueue_all([request])[0]
-
-    def enqueue_all(self, requests: Sequence[Enqueue]) -> list[Enqueued]:
-        """Add messages in their order, many with one statement: its fixed costs are most of what a message costs."""
-        results: list[Enqueued] = []
-        accepted: list[Enqueue] = []
-        for request in requests:
-            queue = self.find(request.queue)
-            if queue is not None and queue.capacity:
-                results += self._insert(accepted)  # what came before it counts
-                accepted = []
-            reason = self._refusal(queue, request)
-            if reason:
-                results += self._insert(accepted)
-                accepted = []
-                results.append(Enqueued(NIL, reason=reason))
-            else:
-                accepted.append(request)
-        return results + self._insert(accepted)
-
-    def _refusal(self, queue: Queue | None, request: Enqueue) -> str:
-        if queue is None:
-            return "no such queue"
-        if self._is_full(queue):
-            return "the queue is full"
-        if request.xid is not None and self.is_closed(pack_xid(request.xid)):
-            return "the branch takes no more work"
-        return ""
-
-    def _insert(self, requests: list[Enqueue]) -> list[Enqueued]:
-        """Write messages; the first with an id wins. Statements have a power of two of rows, so that few are needed."""
-        results: list[Enqueued] = []
-        at = 0
-        while at < len(requests):
-            count = min(1 << (len(requests) - at).bit_length() - 1, MOST_ROWS)
-            some = requests[at : at + count]
-            at += count
-            rows = self._database.execute(_insert_of(count), list(chain.from_iterable(map(self._row, some))))
-            added = {bytes(row[0]) for row in rows}
-            for request in some:
-                results.append(_enqueued(request) if request.message.id in added else IN_USE)
-                added.discard(request.message.id)
-        return results
-
-    def _row(self, request: Enqueue) -> Row:
-        message, queue = request.message, self.find(request.queue)
-        assert queue is not None
-        properties = pack_text(message.properties)
-        if request.xid is None:
-            state, branch, owner = READY if message.available < request.now else DELAYED, None, None
-        else:
-            state, branch, owner = ADDED, pack_xid(request.xid), self._database.owner
-        return (
-            queue.number,
-            message.id,
-            state,
-            branch,
-            owner,
-            request.now,
-            message.available,
-            selector_of(properties),
-            properties,
-            pack_text(message.reply),
-            pack_text(message.type),
-            message.payload,
-        )
+    def takes_any_order(self, request: Enqueue) -> bool:
+        """Tell whether an enqueue has the same result before or after the end of some branch."""
+        queue = self.find(request.queue)
+        return request.is_unique and (queue is None or not queue.capacity)
 
     def _is_full(self, queue: Queue) -> bool:
         return bool(queue.capacity) and self._depth(queue, queue.capacity) >= queue.capacity
@@ -257,25 +178,52 @@ class Queues:
 
     # --- the work of a branch
 
-    def commit(self, branch: bytes, now: int) -> tuple[Ready, ...]:
-        """What was added is there, what was taken is gone."""
-        self._database.execute(f"DELETE FROM messages WHERE branch = ? AND state = {TAKEN}", (branch,))
+    def commit(self, ending: Mapping[bytes, int]) -> dict[bytes, list[Ready]]:
+        """End branches, each at its time: what was added is there, what was taken is gone. Return what became ready."""
+        ready: dict[bytes, list[Ready]] = {branch: [] for branch in ending}
+        marks, branches = any_of(ending)
         rows = self._database.execute(
-            f"""UPDATE messages SET state = CASE WHEN available < ? THEN {READY} ELSE {DELAYED} END,
-                branch = NULL, owner = NULL WHERE branch = ? RETURNING seq, queue, id, properties, available""",
-            (now, branch),
+            f"""SELECT branch, seq, state, queue, id, properties, available FROM messages WHERE branch IN ({marks})
+            ORDER BY seq""",
+            branches,
         )
-        return tuple(self._ready(*row[1:]) for row in sorted(rows))
+        into: dict[int, list[int]] = {READY: [], DELAYED: [], TAKEN: []}
+        for branch, seq, state, number, id_, properties, available in rows:
+            if state == ADDED:
+                key = bytes(branch)
+                state = READY if available < ending[key] else DELAYED
+                ready[key].append(self._ready(number, id_, properties, available))
+            into[state].append(seq)
+        for state, seqs in into.items():
+            if seqs:
+                marks, values = any_of(seqs)
+                if state == TAKEN:
+                    self._database.execute(f"DELETE FROM messages WHERE seq IN ({marks})", values)
+                else:
+                    self._database.execute(
+                        f"UPDATE messages SET state = {state}, branch = NULL, owner = NULL WHERE seq IN ({marks})",
+                        values,
+                    )
+        return ready
 
-    def roll_back(self, branch: bytes, now: int) -> tuple[Ready, ...]:
-        """What was added is gone; what was taken is back, or in the error queue if that happened too often."""
-        self._database.execute(f"DELETE FROM messages WHERE branch = ? AND state = {ADDED}", (branch,))
+    def roll_back(self, ending: Mapping[bytes, int]) -> dict[bytes, list[Ready]]:
+        """End branches, each at its time: what was added is gone; what was taken is back, or in the error queue if that
+        happened too often. Return what became ready.
+        """
+        ready: dict[bytes, list[Ready]] = {branch: [] for branch in ending}
+        marks, branches = any_of(ending)
+        self._database.execute(f"DELETE FROM messages WHERE branch IN ({marks}) AND state = {ADDED}", branches)
         rows = self._database.execute(
-            "SELECT seq, queue, id, properties, redelivered FROM messages WHERE branch = ? ORDER BY seq", (branch,)
+            f"""SELECT branch, seq, queue, id, properties, redelivered FROM messages WHERE branch IN ({marks})
+            ORDER BY seq""",
+            branches,
         )
-        return tuple(self._give_back(row, now) for row in rows)
+        for branch, *row in rows:
+            key = bytes(branch)
+            ready[key].append(self._give_back(row, ending[key]))
+        return ready
 
-    def _give_back(self, row: Row, now: int) -> Ready:
+    def _give_back(self, row: Sequence[Any], now: int) -> Ready:
         seq, number, id_, properties, redelivered = row
         queue = self.numbered(number)
         redelivered += 1
@@ -370,17 +318,3 @@ class Queues:
 def _order(found: tuple[StoredMessage, int]) -> tuple[int, int, int]:
     message, seq = found
     return message.timestamp, message.available, seq
-
-
-@cache
-def _insert_of(rows: int) -> str:
-    row = f"({', '.join('?' * 7)}, 0, {', '.join('?' * 5)})"
-    return f"""INSERT INTO messages (queue, id, state, branch, owner, timestamp, available, redelivered, selector,
-        properties, reply, type, payload) VALUES {", ".join([row] * rows)} ON CONFLICT (id) DO NOTHING RETURNING id"""
-
-
-def _enqueued(request: Enqueue) -> Enqueued:
-    message = request.message
-    if request.xid is not None:
-        return Enqueued(message.id)
-    return Enqueued(message.id, (Ready(request.queue, message.id, message.properties, message.available),))

@@ -25,15 +25,16 @@ SCHEMA = Schema(
     "casual domains",
     "wirelake_casual",
     0x77_6C_63_64,
-    1,
+    2,
     (
         """CREATE TABLE queues (
             number {serial}, name {blob} NOT NULL UNIQUE, retries BIGINT NOT NULL, retry_delay BIGINT NOT NULL,
             capacity BIGINT NOT NULL, error BIGINT)""",
         """CREATE TABLE messages (
-            seq {serial}, queue BIGINT NOT NULL, id {blob} NOT NULL UNIQUE, state SMALLINT NOT NULL,
-            branch {blob}, owner BIGINT, timestamp BIGINT NOT NULL, available BIGINT NOT NULL,
-            redelivered BIGINT NOT NULL, selector BIGINT NOT NULL, properties {blob} NOT NULL, reply {blob} NOT NULL,
+            seq {serial}, queue BIGINT NOT NULL, id {blob} NOT NULL UNIQUE, state SMALLINT NOT NULL DEFAULT 0,
+            branch {blob}, owner BIGINT, timestamp BIGINT NOT NULL, available BIGINT NOT NULL DEFAULT 0,
+            redelivered BIGINT NOT NULL DEFAULT 0, selector BIGINT NOT NULL DEFAULT 0,
+            properties {blob} NOT NULL DEFAULT {empty}, reply {blob} NOT NULL DEFAULT {empty},
             type {blob} NOT NULL, payload {blob} NOT NULL)""",
         "CREATE INDEX messages_ready ON messages (queue, timestamp, available, seq) WHERE state = 0",
         """CREATE INDEX messages_selected ON messages (queue, selector, timestamp, available, seq)
@@ -80,12 +81,16 @@ def selector_of(properties: bytes) -> int:
 
 
 def pack_peers(peers: tuple[PeerBranch, ...]) -> bytes:
+    if not peers:
+        return b"[]"
     return json.dumps(
         [[one.peer, one.xid.format, one.xid.gtrid.hex(), one.xid.bqual.hex(), one.resource] for one in peers]
     ).encode()
 
 
 def unpack_peers(data: Any) -> tuple[PeerBranch, ...]:
+    if data == b"[]":
+        return ()
     return tuple(
         PeerBranch(peer, Xid(format_, bytes.fromhex(gtrid), bytes.fromhex(bqual)), resource)
         for peer, format_, gtrid, bqual, resource in json.loads(bytes(data))
