@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import zlib
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -37,30 +36,21 @@ class Image(msgspec.Struct):
     size: int = 0
 
 
-class Images:
+class Images(dict[str, Image]):
     """One image for each topic, at most ``most`` of them, in at most ``most_bytes``; what does not fit is counted."""
 
     def __init__(self, most: int, most_bytes: int, counts: Counter[str]) -> None:
+        super().__init__()
         self._most = most
         self._most_bytes = most_bytes
         self._counts = counts
-        self._images: dict[str, Image] = {}
         self._bytes = 0
-
-    def __len__(self) -> int:
-        return len(self._images)
-
-    def __contains__(self, topic: object) -> bool:
-        return topic in self._images
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._images)
 
     def keep(self, message: Message) -> None:
         if message.is_bad:
             return
         topic = message.topic
-        before = self._images.get(topic)
+        before = self.get(topic)
         image = _merged(before, message)
         room = _ROOM - len(topic.encode())
         if sum(map(len, image.cells.values())) > room:
@@ -69,15 +59,15 @@ class Images:
         image.size = _OVERHEAD + len(topic) + sum(map(len, image.cells.values()))
         image.size += len(image.blob.data) if image.blob is not None else 0
         held = self._bytes + image.size - (before.size if before is not None else 0)
-        if held > self._most_bytes or (before is None and len(self._images) >= self._most):
+        if held > self._most_bytes or (before is None and len(self) >= self._most):
             self._counts["images_refused"] += 1
             return
         self._bytes = held
-        self._images[topic] = image
+        self[topic] = image
 
     def message(self, topic: str) -> Message:
         """The image of a topic as a publish."""
-        image = self._images[topic]
+        image = self[topic]
         return Message(PUBLISH, topic, b"".join(image.cells.values()), blob=image.blob)
 
 

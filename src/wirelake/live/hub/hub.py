@@ -14,7 +14,6 @@ import gc
 import importlib
 import json
 import logging
-import os
 import signal
 import sys
 import time
@@ -31,6 +30,7 @@ from ..core.link import Framing
 from ..core.settings import SettingsError
 from ..drive.client import Opening
 from ..drive.endpoint import Policy
+from ..drive.failures import explain
 from ..drive.http import Pages
 from ..drive.patience import new_event_loop
 from ..drive.server import Limits, Server
@@ -178,7 +178,7 @@ class Hub:
         except ValueError as error:
             raise HubError(f"{label}: {error}") from None
         except OSError as error:
-            raise HubError(f"{label}: {explain(error, address)}") from None
+            raise HubError(f"{label}: {_explain(error, address)}") from None
         self.listening[label] = show_address(bound)
         if certificate is None and not is_loopback(bound[0]):
             fields = {"name": label, "address": self.listening[label]}
@@ -210,7 +210,7 @@ class Hub:
             try:
                 self.listening["metrics"] = show_address(await self._pages.listen(address))
             except OSError as error:
-                raise HubError(f"metrics: {explain(error, address)}") from None
+                raise HubError(f"metrics: {_explain(error, address)}") from None
 
     def _metrics(self) -> Response:
         return Response(200, prepare(METRICS_TYPE, show_hub_metrics(self)))
@@ -325,9 +325,9 @@ def _loop_factory(settings: HubSettings) -> Callable[[], asyncio.AbstractEventLo
     return uvloop.new_event_loop  # type: ignore[no-any-return]
 
 
-def explain(error: OSError, address: Address) -> str:
+def _explain(error: OSError, address: Address) -> str:
     """Why nobody can listen there."""
-    reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
+    reason = explain(error).lower()
     if isinstance(error, FileNotFoundError | PermissionError) and error.filename:
-        return f"cannot read {error.filename}: {reason.lower()}"
-    return f"cannot listen on {show_address(address)}: {reason.lower()}"
+        return f"cannot read {error.filename}: {reason}"
+    return f"cannot listen on {show_address(address)}: {reason}"

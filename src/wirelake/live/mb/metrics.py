@@ -34,8 +34,8 @@ _PROBED = {
     "system.uptime": "uptime",
 }
 
-Metric = tuple[str, str, float]
-"""Name, type, value."""
+Metric = tuple[dict[str, str], str, str, float]
+"""What tells it apart, of one service or one processor; name, type, value."""
 
 
 class Metrics:
@@ -67,57 +67,49 @@ class Metrics:
         self._errors_before = failing
         self._second = second
 
-    def all(self, now: float, services: list[Service], probed: dict[str, float]) -> Iterator[Metric]:
-        """Those without parameters."""
-        counts, rate = self.counts, self._rates.get
-        yield "connection.active", "gauge", len(services)
+    def _all(self, now: float, services: list[Service], probed: dict[str, float]) -> Iterator[Metric]:
+        counts, rate, general = self.counts, self._rates.get, dict[str, str]()
+        yield general, "connection.active", "gauge", len(services)
         for what in _CONNECTION:
             total = f"connection.{what}.total"
-            yield total, "gauge", counts[total]
-            yield f"connection.{what}.rate", "rate", rate(total, 0)
+            yield general, total, "gauge", counts[total]
+            yield general, f"connection.{what}.rate", "rate", rate(total, 0)
         for name in _ROUTER:
-            yield name, "gauge", counts[name]
-            yield name.replace(".count", ".rate"), "rate", rate(name, 0)
+            yield general, name, "gauge", counts[name]
+            yield general, name.replace(".count", ".rate"), "rate", rate(name, 0)
         messages = counts["router.message.count"]
-        yield "router.message.size.avg", "average", self.size_sum / messages if messages else 0
-        yield "router.message.size.max", "maximum", self.size_max
-        yield "registry.count", "gauge", len(services)
+        yield general, "router.message.size.avg", "average", self.size_sum / messages if messages else 0
+        yield general, "router.message.size.max", "maximum", self.size_max
+        yield general, "registry.count", "gauge", len(services)
         for what in _REGISTRY:
-            yield f"registry.{what}.rate", "rate", rate(f"registry.{what}", 0)
+            yield general, f"registry.{what}.rate", "rate", rate(f"registry.{what}", 0)
         ours = {"process.uptime": 0 if self._started is None else now - self._started}
         for name, kind in _PROBED.items():
             value = probed.get(name, ours.get(name, 0))
-            yield name, kind, int(value) if kind == "uptime" else value
-
-    def parameterised(
-        self, now: float, services: list[Service], probed: dict[str, float]
-    ) -> Iterator[tuple[dict[str, str], Metric]]:
-        """Those of one service or one processor, with what tells them apart."""
+            yield general, name, kind, int(value) if kind == "uptime" else value
         for service in services:
             front = f"registry.service.{{serviceid:{service.id}}}"
             given = {"serviceid": service.id}
-            yield given, (f"{front}.uptime", "uptime", int(now - service.connected_at))
-            yield given, (f"{front}.error.rate", "rate", self._error_rates.get(service, 0))
+            yield given, f"{front}.uptime", "uptime", int(now - service.connected_at)
+            yield given, f"{front}.error.rate", "rate", self._error_rates.get(service, 0)
         for name, value in probed.items():
             core = name.removeprefix("system.cpu.{core:").removesuffix("}.percent")
             if name not in _PROBED and core != name:
-                yield {"core": core}, (name, "percent", value)
+                yield {"core": core}, name, "percent", value
 
     def shown(
         self, clock: Clock, services: list[Service], probed: dict[str, float], args: dict[str, Any]
     ) -> dict[str, Any]:
         """What ``system.metrics`` answers; ``probed`` are the numbers of process and machine."""
-        parameterised = self.parameterised(clock.now, services, probed)
+        found = self._all(clock.now, services, probed)
         wanted = args.get("paramFilter")
         if isinstance(wanted, dict):
             lowered = {key.lower(): value for key, value in wanted.items()}
-            found = [metric for given, metric in parameterised if lowered.items() <= given.items()]
-        else:
-            found = [*self.all(clock.now, services, probed), *(metric for _, metric in parameterised)]
+            found = (metric for metric in found if metric[0] and lowered.items() <= metric[0].items())
         if not args.get("showAll"):
-            return {name: plain_number(value) for name, _, value in found}
+            return {name: plain_number(value) for _, name, _, value in found}
         when = clock.stamp.decode()
         return {
             name: {"name": name, "type": kind, "timestamp": when, "value": plain_number(value)}
-            for name, kind, value in found
+            for _, name, kind, value in found
         }

@@ -234,7 +234,8 @@ class _Side(asyncio.Protocol):
         transport.set_write_buffer_limits(HIGH_WATER)
         place = transport.get_extra_info("peername") or ("", 0)
         self.address = (str(place[0]), int(place[1]))
-        _tune(transport.get_extra_info("socket"))
+        with suppress(OSError):  # peers that have vanished are found out some day
+            transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         if self is self.pair.client:
             self.pair.accepted()
         else:
@@ -283,13 +284,6 @@ class _Side(asyncio.Protocol):
             found = self.transport.get_extra_info("socket")
             found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGER)
         self.transport.abort()
-
-
-def _tune(connection: Any) -> None:
-    """Small pieces go out at once, and peers that have vanished are found out some day."""
-    with suppress(OSError):
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
 
 def _unacknowledged(connection: Any) -> int:
