@@ -115,6 +115,23 @@ def test_expensive_bytes_are_handled_in_smaller_slices_and_cheap_ones_in_larger_
     run(main)
 
 
+def test_a_turn_ends_when_much_is_to_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To write a message to many takes longer than to handle it."""
+    monkeypatch.setattr(endpoint_module, "TURN_SECONDS", SECONDS)
+
+    async def main() -> None:
+        async with serving(ToyServer()) as (server, address):
+            peers = [await Peer.to(address) for _ in range(40)]
+            pipe = next(iter(server.endpoint.pipes.values()))
+            lines = [b"all " + b"%02d" % n + bytes(16_000) for n in range(12)]
+            server.endpoint.take(pipe, b"\n".join(lines) + b"\n")
+            assert 0 < server.session.counts["lines"] < len(lines) and pipe.rest
+            for peer in peers:
+                assert [(await peer.line())[:2] for _ in lines] == [b"%02d" % n for n in range(12)]
+
+    run(main)
+
+
 def test_what_waits_for_its_turn_is_handled_when_the_peer_has_closed_or_others_hold_it_up() -> None:
     async def main() -> None:
         session = ToyServer()

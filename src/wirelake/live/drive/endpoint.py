@@ -31,6 +31,8 @@ READ_BYTES = 1 << 18
 """What one read may bring."""
 TURN_SECONDS = 0.005
 """How long one connection is served before others have their turn; what it has sent beyond that waits."""
+TURN_BYTES = 1 << 20
+"""About how much of what it has caused is written in a turn: a message to many takes the longest to write."""
 WATCH_SECONDS = 0.5
 """How often slow readers are looked at."""
 NOTES_PER_SECOND = 50
@@ -130,6 +132,8 @@ class Endpoint:
         at = 0
         try:
             while at < len(data) and now - began < TURN_SECONDS and not pipe.is_ending and pipe.link.is_readable:
+                if len(self.session.changed) * at > TURN_BYTES:
+                    break
                 then, size = now, pipe.slice
                 pipe.take(data[at : at + size], now)
                 at += size
