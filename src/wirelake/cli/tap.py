@@ -157,14 +157,14 @@ async def _run(proxy: Proxy, recorder: Recorder, drain_seconds: float) -> None:
     import signal
 
     from ..live.core.address import show_address
-    from ..live.hub.hub import explain
+    from ..live.drive.failures import explain_listening
     from ..live.hub.machine import raise_file_limit
 
     raise_file_limit()
     try:
         await proxy.start()
     except OSError as error:
-        raise click.ClickException(explain(error, proxy.listen)) from None
+        raise click.ClickException(explain_listening(error, proxy.listen)) from None
     recorder.start()
     signals: asyncio.Queue[str] = asyncio.Queue()
     for number in (signal.SIGTERM, signal.SIGINT):

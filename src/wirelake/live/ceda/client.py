@@ -140,7 +140,8 @@ class CedaClient(Session):
 
     def disconnected(self, link: Link, now: float) -> None:
         if self._talk is not None and self._talk.link is link:
-            self._end("the connection was lost")
+            self._end()
+            self.events.append(Lost("the connection was lost"))
 
     def tick(self, now: float) -> None:
         for token in self._requests.due(now):
@@ -395,7 +396,8 @@ class CedaClient(Session):
         if values.get(1) != 1:
             talk.states.state = LIFE_CYCLE.initial
             self.events.append(Refused(str(values.get(4, ""))))
-            self._end("the login was refused", close=True, event=False)
+            talk.link.close("the login was refused")
+            self._end()
             return
         talk.states.move(SERVER, "login")
         number = values.get(6)
@@ -421,7 +423,7 @@ class CedaClient(Session):
         if self.is_deaf():
             self._watch.missed = 0
         if self._watch.missed >= MISSED_HEARTBEATS and not self._watch.has_heard:
-            self._end(f"nothing came after {MISSED_HEARTBEATS} heartbeats", close=True, at_once=True)
+            self._lose(f"nothing came after {MISSED_HEARTBEATS} heartbeats", at_once=True)
             return
         if self._watch.look(now):
             self._beat(talk)
@@ -432,20 +434,17 @@ class CedaClient(Session):
         talk.states.sends(CLIENT, "heartbeat", is_us=True)
         self._say(talk, bytes((wire.HEARTBEAT,)))
 
-    def _lose(self, reason: str, code: int = 1000) -> None:
-        self._end(reason, close=True, code=code)
+    def _lose(self, reason: str, code: int = 1000, *, at_once: bool = False) -> None:
+        if self._talk is not None:
+            self._talk.link.close(reason, code, at_once=at_once)
+        self._end()
+        self.events.append(Lost(reason))
 
-    def _end(
-        self, reason: str, *, close: bool = False, code: int = 1000, at_once: bool = False, event: bool = True
-    ) -> None:
+    def _end(self) -> None:
         """The connection is over, or is to be: whoever waits for a reply waits in vain."""
-        talk, self._talk = self._talk, None
-        if talk is not None and close:
-            talk.link.close(reason, code, at_once=at_once)
+        self._talk = None
         for token in list(self._requests.open):
             self._fail(token, ConnectionLost())
-        if event:
-            self.events.append(Lost(reason))
 
     def _fail(self, token: str, error: LiveError) -> None:
         self._requests.close(token)

@@ -6,6 +6,8 @@ import os
 import re
 import ssl
 
+from ..core.address import Address, show_address
+
 
 def explain(error: BaseException) -> str:
     """Return a failure of the system in a few words."""
@@ -21,3 +23,11 @@ def explain(error: BaseException) -> str:
     if len(numbers) == 1:
         return os.strerror(int(numbers.pop())).lower()
     return str(error) or type(error).__name__
+
+
+def explain_listening(error: OSError, address: Address) -> str:
+    """Why nobody can listen there."""
+    reason = explain(error).lower()
+    if isinstance(error, FileNotFoundError | PermissionError) and error.filename:
+        return f"cannot read {error.filename}: {reason}"
+    return f"cannot listen on {show_address(address)}: {reason}"

@@ -117,10 +117,7 @@ class Server:
         self._coming += 1
         if not websocket:
             return Pipe(self.endpoint, SERVER, framing)
-        limits = self.limits
-        return ServerWebSocketPipe(
-            self.endpoint, self._websocket, limits.websocket_bytes, limits.handshake_seconds, limits.origins
-        )
+        return ServerWebSocketPipe(self.endpoint, self._websocket, self.limits)
 
     def reload_certificates(self) -> None:
         """New connections get what the files say now. OSError or ValueError if they make no sense; then all that was

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from websockets.client import ClientProtocol
@@ -24,6 +24,9 @@ from ..core.link import Side
 from ..core.session import CLIENT, SERVER
 from .endpoint import Endpoint
 from .pipe import Pipe
+
+if TYPE_CHECKING:
+    from .server import Limits
 
 HANDSHAKE_SECONDS = 10.0
 MAX_UPGRADE = 1 << 14
@@ -66,11 +69,7 @@ class WebSocketPipe(Pipe):
     protocol: Any
 
     def __init__(
-        self,
-        endpoint: Endpoint,
-        side: Side,
-        framing: WebSocketFraming,
-        handshake_seconds: float = HANDSHAKE_SECONDS,
+        self, endpoint: Endpoint, side: Side, framing: WebSocketFraming, handshake_seconds: float = HANDSHAKE_SECONDS
     ) -> None:
         super().__init__(endpoint, side)
         self.slice = self.most_slice
@@ -228,17 +227,10 @@ class _Server(ServerProtocol):
 
 
 class ServerWebSocketPipe(WebSocketPipe):
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        framing: WebSocketFraming,
-        max_size: int | None,
-        handshake_seconds: float,
-        origins: tuple[str, ...],
-    ) -> None:
-        super().__init__(endpoint, SERVER, framing, handshake_seconds)
-        self.protocol = _Server(max_size=max_size, logger=library_log)
-        self.protocol.allowed = origins
+    def __init__(self, endpoint: Endpoint, framing: WebSocketFraming, limits: Limits) -> None:
+        super().__init__(endpoint, SERVER, framing, limits.handshake_seconds)
+        self.protocol = _Server(max_size=limits.websocket_bytes, logger=library_log)
+        self.protocol.allowed = limits.origins
 
     def begin(self, now: float) -> None:
         super().begin(now)

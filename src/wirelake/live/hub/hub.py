@@ -30,7 +30,7 @@ from ..core.link import Framing
 from ..core.settings import SettingsError
 from ..drive.client import Opening
 from ..drive.endpoint import Policy
-from ..drive.failures import explain
+from ..drive.failures import explain_listening
 from ..drive.http import Pages
 from ..drive.patience import new_event_loop
 from ..drive.server import Limits, Server
@@ -178,7 +178,7 @@ class Hub:
         except ValueError as error:
             raise HubError(f"{label}: {error}") from None
         except OSError as error:
-            raise HubError(f"{label}: {_explain(error, address)}") from None
+            raise HubError(f"{label}: {explain_listening(error, address)}") from None
         self.listening[label] = show_address(bound)
         if certificate is None and not is_loopback(bound[0]):
             fields = {"name": label, "address": self.listening[label]}
@@ -210,7 +210,7 @@ class Hub:
             try:
                 self.listening["metrics"] = show_address(await self._pages.listen(address))
             except OSError as error:
-                raise HubError(f"metrics: {_explain(error, address)}") from None
+                raise HubError(f"metrics: {explain_listening(error, address)}") from None
 
     def _metrics(self) -> Response:
         return Response(200, prepare(METRICS_TYPE, show_hub_metrics(self)))
@@ -323,11 +323,3 @@ def _loop_factory(settings: HubSettings) -> Callable[[], asyncio.AbstractEventLo
     if uvloop is None:
         return new_event_loop if sys.platform != "win32" else None
     return uvloop.new_event_loop  # type: ignore[no-any-return]
-
-
-def _explain(error: OSError, address: Address) -> str:
-    """Why nobody can listen there."""
-    reason = explain(error).lower()
-    if isinstance(error, FileNotFoundError | PermissionError) and error.filename:
-        return f"cannot read {error.filename}: {reason}"
-    return f"cannot listen on {show_address(address)}: {reason}"
