@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+import ast
+import dataclasses
 import inspect
 from collections.abc import Iterator
 from typing import Any
 
+from scripts.python_reference import call
 from wirelake import decode, spec
-from wirelake.spec import Frame, Protocol, Size, be, declare, field, message
+from wirelake.spec import Frame, Protocol, Size, be, conduct, declare, field, message
+
+CONDUCT = (
+    "Conduct",
+    "Selection",
+    "When",
+    "Part",
+    "Limit",
+    "TimeUnit",
+    "Result",
+    "Streams",
+    "Introduction",
+    "Matching",
+    "Pieces",
+    "Branches",
+)
 
 GROUPS: dict[str, dict[str, str]] = {
     "Protocols, messages, structures": {
@@ -176,17 +194,54 @@ def spec_page() -> str:
 
 def _lines() -> Iterator[str]:
     yield "# The declaration language\n"
-    yield "Every name of `wirelake.spec`, with two lines of example. [A protocol of your own](own-protocol.md) is"
-    yield "the way in: it declares one step by step, and then lists how to say what protocols do.\n"
+    yield "Every name of `wirelake.spec`, with its arguments and two lines of example, and those of a conduct."
+    yield "[A protocol of your own](own-protocol.md) is the way in: it declares one step by step, and then lists"
+    yield "how to say what protocols do.\n"
     yield "To keep examples short, `read(wire, data)` reads bytes as the only field of a message, and"
     yield "`frame(parts, data)` gives the payload of a frame.\n"
     for group, names in GROUPS.items():
         yield f"## {group}\n"
         for name, example in names.items():
             yield f"### `{name}`\n"
+            if is_called(getattr(spec, name)):
+                yield f"```python\n{call(f'spec.{name}', getattr(spec, name))}\n```\n"
             if said := _said(name):
                 yield f"{said}\n"
             yield f"```text\n{example}\n# {run(example)}\n```\n"
+    yield "## Conduct\n"
+    yield "The names of `wirelake.spec.conduct`; [the guide](own-protocol.md#conduct) shows them at work. A class"
+    yield "that is a `Selection` has its arguments too: they say which messages it is about.\n"
+    for name in CONDUCT:
+        yield from _conduct_lines(getattr(conduct, name))
+
+
+def is_called(thing: Any) -> bool:
+    """Return whether the signature of a name tells its arguments."""
+    is_record = dataclasses.is_dataclass(thing) and isinstance(thing, type)
+    return bool(inspect.isfunction(thing) or (is_record and dataclasses.fields(thing)))
+
+
+def _conduct_lines(cls: Any) -> Iterator[str]:
+    """Say what a class of the conduct is for, and each of its arguments."""
+    base = cls.__bases__[0].__name__
+    yield f"### `{cls.__name__}`" + (f", a `{base}`" if base != "object" else "") + "\n"
+    yield f"{inspect.cleandoc(cls.__doc__).replace('``', '`')}\n"
+    lines = list(_argument_lines(cls))
+    if lines:
+        yield "\n".join(lines) + "\n"
+
+
+def _argument_lines(cls: Any) -> Iterator[str]:
+    """Return the arguments that a class itself declares, with their types, and the texts behind them."""
+    [made] = ast.parse(inspect.getsource(cls)).body
+    assert isinstance(made, ast.ClassDef)
+    for one, following in zip(made.body, [*made.body[1:], None], strict=True):
+        if isinstance(one, ast.AnnAssign):
+            said = ""
+            if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
+                said = f": {' '.join(str(following.value.value).split())}"
+            default = "" if one.value is None else f" = {ast.unparse(one.value)}"
+            yield f"- `{ast.unparse(one.target)}: {ast.unparse(one.annotation)}{default}`{said.replace('``', '`')}"
 
 
 def _said(name: str) -> str:

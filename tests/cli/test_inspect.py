@@ -11,6 +11,8 @@ from click.testing import CliRunner
 from tests.cli.invoked import CALL
 from wirelake.cli import cli
 
+PUBLIC = Path(__file__).parents[1] / "codec" / "public"
+
 
 def inspect(*arguments: str, given: bytes = b"") -> tuple[int, str]:
     result = CliRunner().invoke(cli, ["inspect", "--no-color", *arguments], input=given)
@@ -45,6 +47,18 @@ def test_every_byte_is_drawn_once(protocol: str, frame: str) -> None:
     code, text = inspect("-p", protocol, "--hex", frame)
     assert code == 0
     assert drawn(text) == bytes.fromhex(frame)
+
+
+@pytest.mark.parametrize(
+    ("name", "frame", "title"),
+    [
+        ("cql", "840000080000000009 00002200 0003 626164", "cql error (132.0), 18 bytes"),
+        ("kafka", "0000000c 000a 0002 0000000a 0001 61 ff", "kafka other_request (any other), 16 bytes"),
+    ],
+)
+def test_a_code_is_shown_as_it_is_on_the_wire(name: str, frame: str, title: str) -> None:
+    _, text = inspect("-p", f"{PUBLIC / name}.py:PROTOCOL", "--hex", frame)
+    assert text.startswith(title)
 
 
 def test_labels_stand_beside_numbers() -> None:

@@ -11,12 +11,31 @@ import pytest
 from tests.vectors.load import PROTOCOLS, valid
 from wirelake import decode, encode
 from wirelake.codec.encoder import encode_frame
+from wirelake.codec.json import from_json
 from wirelake.errors import EncodeError
 from wirelake.protocols import casual, ceda, dsa, load, mb
-from wirelake.spec import UNSET, Cell
+from wirelake.spec import (
+    UNSET,
+    Cell,
+    Frame,
+    IfLeft,
+    Protocol,
+    Size,
+    When,
+    be,
+    declare,
+    field,
+    many,
+    message,
+    optional,
+    sized,
+    text,
+    u8,
+)
 from wirelake.spec.resolve import layout
 
 ID = bytes(range(16))
+TAIL = sized(u8, many(u8, None))
 
 
 def call(**changes: Any) -> casual.ServiceCallRequest:
@@ -181,3 +200,23 @@ def test_a_number_is_no_bytes_however_large() -> None:
 def test_an_unknown_option_is_refused() -> None:
     with pytest.raises(ValueError, match="casual has no option 'dialect'; it has: profile"):
         encode(call(), dialect="ceda4")
+
+
+def test_a_default_stands_for_what_is_absent_behind_something_absent() -> None:
+    note = message("Note", code=0, why=optional(u8, when=IfLeft()), more=optional(TAIL, when=IfLeft(), default=()))
+    protocol = declare(Protocol("tails", "", Frame((Size("length", u8, counts="after"),)), (note,)))
+    for data in (b"\0", b"\2\7\0", b"\3\7\1\1"):
+        assert encode(decode(protocol, data)) == data
+    with pytest.raises(EncodeError, match="is absent, but more follows it"):
+        encode(note(more=(1,)))
+
+
+def test_a_null_is_written_where_its_condition_asks_for_a_value() -> None:
+    named = optional(text(be.i16, null=-1), when=When("version", least=1))
+    note = message("Note", code=0, version=field(u8), who=named, also=field(text(be.i16, null=-1)))
+    protocol = declare(Protocol("nulls", "", Frame((Size("length", u8, counts="after"),)), (note,)))
+    for data in (b"\3\0\xff\xff", b"\5\1\xff\xff\xff\xff"):
+        read = decode(protocol, data)
+        assert read.who is None and read.also is None
+        assert encode(read) == data
+        assert encode_frame(read.layout, from_json(read.layout, read.to_json())) == data

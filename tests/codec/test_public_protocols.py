@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import tracemalloc
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
-from tests.codec.public_protocols import PROTOCOLS
+from tests.codec.public_protocols import PROTOCOLS as SKETCHES
 from tests.differential import SteppedStreams, assert_agreement, columnar_events, mutate, record_events, split
-from wirelake import StreamDecoder, decode, encode
+from wirelake import StreamDecoder, decode, encode, load
 from wirelake.codec.encoder import encode_frame
 from wirelake.codec.json import from_json
 from wirelake.codec.stream import readings
@@ -22,6 +23,8 @@ from wirelake.spec import Protocol
 from wirelake.spec.render import as_text, tables
 from wirelake.spec.resolve import MessageNode, layout
 
+FILES = sorted((Path(__file__).parent / "public").glob("*.py"))
+PROTOCOLS = (*SKETCHES, *(load(f"{path}:PROTOCOL") for path in FILES))
 NAMES = [protocol.name for protocol in PROTOCOLS]
 PER_MESSAGE = 10
 

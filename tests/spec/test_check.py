@@ -188,7 +188,7 @@ WRONG: dict[str, tuple[Callable[[], Protocol], str]] = {
     ),
     "kept field missing": (
         lambda: protocol(message(), frame=Frame((Kept("id"), *FRAME.parts))),
-        "M has no field 'id' for the frame",
+        "M has no field 'id' for the frame; write id: int = field(...) in it",
     ),
     "kept field of any size": (
         lambda: protocol(message(id=field(text(u8))), frame=Frame((Kept("id"), *FRAME.parts))),

@@ -8,7 +8,7 @@ import pytest
 
 from wirelake.errors import SpecError
 from wirelake.protocols import BUILT_IN, load
-from wirelake.spec import Code, Frame, LifeCycle, Message, Protocol, Size, be, declare, field, text, u8
+from wirelake.spec import Code, Frame, LifeCycle, Message, Protocol, Size, be, declare, field, message, text, u8
 from wirelake.spec.check_conduct import check_conduct
 from wirelake.spec.conduct import (
     REQUEST,
@@ -91,3 +91,11 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 def test_conduct_that_nobody_could_follow_is_refused(given: dict[str, Any], sentence: str) -> None:
     with pytest.raises(SpecError, match=f"^protocol shop: .*{sentence}"):
         declared(Conduct(**given))
+
+
+def test_where_replies_come_in_order_every_response_replies_to_something() -> None:
+    ask = message("Ask", code=1, kind="request", answer="done")
+    done, error = (message(name, code=code, kind="response") for name, code in (("Done", 2), ("Error", 3)))
+    conduct = Conduct(matching=Matching(in_order=True))
+    with pytest.raises(SpecError, match="Error is a response, but no request has it as a reply, and replies come in"):
+        declare(Protocol("lone", "", Frame((Code("kind", u8),)), (ask, done, error), conduct=conduct))

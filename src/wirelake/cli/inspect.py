@@ -13,6 +13,7 @@ from ..codec.stream import Decoded, StreamDecoder
 from ..codec.walk import Seen
 from ..errors import DecodeError
 from ..spec.nodes import Protocol
+from ..spec.render import code_text
 from ..spec.resolve import Layout, candidates, layout
 from .inputs import CHUNK, open_streams
 from .options import protocol_option, reading_options, take_options, usage_errors
@@ -109,7 +110,7 @@ class Drawing:
         title = "undecodable"
         if looked.message is not None:
             message = looked.message
-            title = f"{message.__message__['name']} ({made.of(message).code})"
+            title = f"{message.__message__['name']} ({code_text(made.of(message))})"
             if known is None and message.notes:
                 title += f", {', '.join(message.notes)}"
         elif looked.error is not None:

@@ -330,6 +330,8 @@ class _Writer:
                 if has_head:
                     self.head_end = len(self.out)
                 self._body(field, value)
+            elif left_out and isinstance(field.when, n.IfLeft) and value == field.default:
+                pass  # the default stands for what is absent, here as in what is read
             elif self._present(field, value):
                 self._write(field.wire, value, field.key)
                 if left_out and len(self.out) > begun[field.name]:
@@ -395,7 +397,7 @@ class _Writer:
         """Return whether a field is to be written; refuse one that its condition forbids, or misses."""
         value = getattr(record, field.name)
         if holds(when, reach(record, when.field)):
-            if value is None:
+            if value is None and getattr(field.wire, "null", None) is None:
                 raise EncodeError(f"is missing, and {when.field} asks for it", rule="field_missing", path=path)
             return True
         if value is not None and value != field.default:

@@ -236,6 +236,8 @@ def _read_from(fields: dict[str, Any], key: str, field: n.Field, layout: Layout)
     if isinstance(wire, n.Nested) and wire.flat:
         return _read_struct(wire.struct, fields, f"{key}.", layout)
     if key not in fields or (fields[key] is None and not field.view_of):
+        if field.default is ... and getattr(wire, "null", None) is not None:
+            return None  # a null is not shown
         if field.default is ... and not isinstance(wire, n.Body | n.Length):
             raise EncodeError("is missing", rule="field_missing", path=key)
         return UNSET

@@ -88,6 +88,8 @@ class _Reader:
     def field(self, field: n.Field, value: Any, path: str) -> Any:
         """The value of a field, UNSET where the default is to be taken."""
         if value is None and path not in self.raw_text:
+            if field.default is ... and getattr(field.wire, "null", None) is not None:
+                return None
             if field.default is ... and not isinstance(field.wire, n.Body):
                 raise EncodeError("is missing", rule="field_missing", path=path)
             return UNSET

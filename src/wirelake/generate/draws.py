@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from random import Random
 from typing import Any, NamedTuple, assert_never
@@ -373,7 +373,7 @@ def _many(wire: n.Many[Any], layout: Layout) -> Maker:
     element = value_maker(wire.element, layout)
     count = wire.count
     if wire.until is not None:
-        return _until(wire.until, element)
+        return _until(wire.until, element, _ending(wire.element, wire.until, layout))
     if isinstance(count, str | n.By):
         count = None
     if isinstance(count, int):
@@ -388,26 +388,38 @@ def _many(wire: n.Many[Any], layout: Layout) -> Maker:
     return make
 
 
-def _until(until: When, element: Maker) -> Maker:
+def _until(until: When, element: Maker, ending: Maker) -> Maker:
     """Return what draws elements of which the last one, and no other, ends the list."""
 
     def make(draw: Draw) -> tuple[Any, ...]:
         most = int(draw.rng.expovariate(0.5) * draw.size)
-        found: list[Any] = []
+        drawn = [element(draw) for _ in range(most)]
+        before = [item for item in drawn if not holds(until, reach(item, until.field))]
         for _ in range(50 * TRIES):
-            item = element(draw)
-            if holds(until, reach(item, until.field)):
-                return (*found, item)
-            if len(found) < most:
-                found.append(item)
+            last = ending(draw)
+            if holds(until, reach(last, until.field)):
+                return (*before, last)
         raise EncodeError("no element that ends the list was drawn", rule="terminator")
 
     return make
 
 
-def _struct(cls: Any, layout: Layout) -> Maker:
+def _ending(wire: Any, until: When, layout: Layout) -> Maker:
+    """Return what draws an element that ends a list, at once where the condition names the values of a field."""
+    names = {f.name for f in wire.struct.__wire_fields__} if isinstance(wire, n.Nested) else ()
+    if until.one_of and until.field in names:
+        return _struct(wire.struct, layout, {until.field: until.one_of})
+    return value_maker(wire, layout)
+
+
+def _one_of(values: tuple[Any, ...]) -> Maker:
+    return lambda draw: _pick(draw.rng, values)
+
+
+def _struct(cls: Any, layout: Layout, given: Mapping[str, tuple[Any, ...]] | None = None) -> Maker:
+    """Return what draws a structure; ``given`` has the only values that a field may take."""
     fields = struct_fields(cls, layout)
-    steps = tuple(_steps(fields, layout))
+    steps = tuple(_steps(fields, layout, given or {}))
     limits = cls.__sum_limits__
 
     def make(draw: Draw) -> Any:
@@ -431,13 +443,15 @@ def _shorten(values: Values, limit: n.SumLimit) -> None:
             left -= len(values[name])
 
 
-def _steps(fields: tuple[n.Field, ...], layout: Layout) -> list[Step]:
+def _steps(fields: tuple[n.Field, ...], layout: Layout, given: Mapping[str, tuple[Any, ...]]) -> list[Step]:
     """Return one function per field that puts its value, if it has one, among those drawn before it."""
     lengths = {f.name: f.wire.wire for f in fields if isinstance(f.wire, n.Length)}
     steps: list[Step] = []
     for field in fields:
         wire = field.wire
-        if isinstance(wire, n.Run) and isinstance(wire.length, str) and wire.length in lengths:
+        if field.name in given:
+            steps.append(field_step(field, _one_of(given[field.name]), fields))
+        elif isinstance(wire, n.Run) and isinstance(wire.length, str) and wire.length in lengths:
             steps.append(field_step(field, _run(wire, int_bounds(lengths[wire.length])[1]), fields))
         elif not isinstance(wire, n.Length | n.WireOnly):
             steps.append(value_step(field, layout, fields))

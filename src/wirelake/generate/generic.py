@@ -195,7 +195,10 @@ class _Talk:
         wire = _wire(node.fields, path)
         if not isinstance(wire, n.Run) or wire.content not in ("text", "strict_text") or _read(message, path) is None:
             return message
-        return _write(message, path, draws.address(self.stage.rng, wire.least, wire.most))
+        least, most = wire.least, wire.most
+        if n.By.of(wire.length) is not None:
+            least = most = len(_read(message, path).encode())  # an earlier field says so already
+        return _write(message, path, draws.address(self.stage.rng, least, most))
 
     # --- breaking rules
 
@@ -267,9 +270,21 @@ class _Talk:
         exchange, node, correlation = entry
         message = self._reply_with(node, correlation)
         self.link.reply(exchange, message, self._outcome(opposite(exchange.direction), node, message))
+        if (following := self._following(exchange, node, message)) is not None:
+            self.open.appendleft((exchange, following, correlation))
         self.last_reply = opposite(exchange.direction), node, correlation
         self.state = self._next(opposite(exchange.direction), node) or self.state
         return True
+
+    def _following(self, exchange: Exchange, node: MessageNode, message: Any) -> MessageNode | None:
+        """Return another reply, after one behind which more may come."""
+        streams, asked = self.layout.protocol.conduct.streams, self.layout.named(exchange.message)
+        if streams is None or streams.once or asked is None:
+            return None
+        if not any(_selects(one, opposite(exchange.direction), node, message) for one in streams.continues):
+            return None
+        others = [self.layout.messages[code] for code in asked.answers if code != node.code]
+        return self.stage.pick(others) if others else None
 
     def _reply_with(self, node: MessageNode, correlation: Any) -> Any:
         message = self._message(node)

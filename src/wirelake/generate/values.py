@@ -233,8 +233,9 @@ def with_element(cls: Any, how: n.Lookup, elements: tuple[Any, ...], value: Any)
     struct = wire.element.struct
     names = element_names(struct)
     others = tuple(element for element in elements if getattr(element, names[0]) != how.key)
+    last = others[-1:] if getattr(wire, "until", None) is not None else ()  # it ends the list
     try:
-        return (*others, struct(**{names[0]: how.key, how.value or names[1]: value}))
+        return (*others[: len(others) - len(last)], struct(**{names[0]: how.key, how.value or names[1]: value}), *last)
     except TypeError:  # it needs more than a key and a value
         return elements
 

@@ -111,7 +111,9 @@ class FactColumns:
         self.correlation = joined(table["correlation"])
         self.named = valid(self.correlation)
         lane = integers(table["lane"], -1)
-        self.stream, self.lane = lane >= 0, np.maximum(lane, 0)
+        # Replies in order have no number that a stream could own: a request behind it does not give it up.
+        self.stream = np.zeros(len(lane), np.bool_) if conduct.matching.in_order else lane >= 0
+        self.lane = np.maximum(lane, 0)
         self.is_reply = self.step == parts.REPLY
         self.is_request = (self.step == parts.REQUEST) & (self.piece <= 0)
         self.is_control = arrays.which(table["kind"], ["control"]) >= 0

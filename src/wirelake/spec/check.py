@@ -169,7 +169,8 @@ def _check_layout(made: Layout) -> None:
     for name in (part.name for part in parts if isinstance(part, n.Kept)):
         for node in nodes:
             kept = next((f for f in node.fields if f.name == name), None)
-            require(kept, f"{node.cls.__name__} has no field {name!r} for the frame")
+            remedy = f"write {name}: int = field(...) in it"
+            require(kept, f"{node.cls.__name__} has no field {name!r} for the frame; {remedy}")
             require(
                 kept and isinstance(kept.wire, n.Fixed | n.Int | n.Bits | n.Bool),
                 f"{name}: a field in the frame has a fixed size",
@@ -585,7 +586,8 @@ def _check_choice(made: Layout, wire: n.Choice[Any], where: str) -> None:
         for value, case in known.items():
             is_int = isinstance(tag, n.Int) and isinstance(value, int) and low <= value <= high
             is_bytes = isinstance(tag, n.Fixed) and isinstance(value, bytes) and len(value) == tag.size
-            require(is_int or is_bytes, f"{where}: the tag {value!r} is no value of its type; write another tag")
+            spelled = "OTHER" if value == n.OTHER else repr(value)
+            require(is_int or is_bytes, f"{where}: the tag {spelled} is no value of its type; write another tag")
             here = f"{where}, tag {value!r}"
             if case is not None:
                 require(isinstance(case, n.Wire), f"{here}: {case!r} is no wire type; write a wire type or None")

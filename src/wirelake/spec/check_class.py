@@ -62,7 +62,9 @@ def check_class_line(name: str, given: Mapping[str, Any], known: Iterable[str]) 
         is_text = isinstance(value, str) and value != ""
         is_code = value is None or is_text or (several and all(_is_number(v) for v in several))
         is_answer = key == "answer" and several and _are_codes(several)
-        require(is_code or is_answer, f"{name}: {key} is the number of a message, not {value!r}; write {key}=1")
+        is_of_parts = key == "answer" and any(isinstance(one, tuple) for one in several)
+        remedy = "name those replies, as in answer=('receipt', 'refusal')" if is_of_parts else f"write {key}=1"
+        require(is_code or is_answer, f"{name}: {key} is the number of a message, not {value!r}; {remedy}")
     frame = given.get("frame", "")
     require(isinstance(frame, str), f'{name}: frame is the name of one of frames=, not {frame!r}; write frame="hello"')
     good = given.get("good", ())
@@ -120,6 +122,8 @@ def _check_field(where: str, declared: n.Field) -> None:
         check_word(f"{where}: role", declared.role, get_args(n.Role))
     if declared.when is not None:
         is_condition = isinstance(declared.when, n.Condition)
+        is_several = isinstance(declared.when, tuple) and len(declared.when) > 1
+        require(not is_several, f"{where}: when= is one condition, not several; write one When(...)")
         require(is_condition, f"{where}: when= is a condition, not {declared.when!r}; write when=IfLeft()")
     default = declared.default
     can_change = isinstance(default, list | dict | set | bytearray)
@@ -166,7 +170,7 @@ def check_is_wire(where: str, wire: Any) -> None:
         case n.Nested(struct=struct):
             is_struct = hasattr(struct, "__wire_fields__") and not hasattr(struct, "__message__")
             is_struct = is_struct and isinstance(struct, type)
-            spelled = getattr(struct, "__name__", repr(struct))
+            spelled = getattr(struct, "__name__", f"{type(struct).__name__}(...)")
             require(is_struct, f"{where}: nested takes a class with the base Struct, which {spelled} is not")
         case n.Wire() | n.Tag():
             pass

@@ -15,6 +15,7 @@ def check_exchanges(protocol: n.Protocol) -> None:
     by_code = {cls.__message__["code"]: cls for cls in protocol.messages}
     for cls in protocol.messages:
         _check_request(protocol, cls, by_code)
+        _check_response(protocol, cls)
         has_status = field_with(protocol, cls.__message__["name"], "status") is not None
         missing = cls.__message__["good"] and not has_status
         require(not missing, f'{cls.__name__} has good=, but no status; write role="status" for the field')
@@ -41,6 +42,16 @@ def _check_request(protocol: n.Protocol, cls: Any, by_code: dict[int, Any]) -> N
         require(fits, f'{where}, but its kind is {reply.__message__["kind"]!r}; write kind="response"')
         _check_sides(name, about["sent_by"], reply, where)
         _check_correlation(protocol, cls, reply)
+
+
+def _check_response(protocol: n.Protocol, cls: Any) -> None:
+    """Refuse a response that no request knows where the order ties them: every reply behind it would be off by one."""
+    name, about = cls.__name__, cls.__message__
+    if about["kind"] != "response" or not protocol.conduct.matching.in_order or protocol.conduct.parts:
+        return
+    is_reply = any(about["code"] in other.__message__["answers"] for other in protocol.messages)
+    where = f"{name} is a response, but no request has it as a reply, and replies come in order"
+    require(is_reply, f'{where}; name it in their answer=, or write kind="event"')
 
 
 def _check_sides(name: str, asking: n.SentBy, reply: Any, where: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any, get_args
 from ..errors import SpecError
 from . import nodes as n
 from .check_class import check_word, require, spell
+from .conduct import Branches, Conduct, Matching, Pieces, Streams
 from .resolve import frames
 
 RESERVED_NAMES = frozenset(("messages", "quarantine"))
@@ -34,6 +35,7 @@ def check_arguments(protocol: n.Protocol) -> None:
     for frame in (*frames(protocol), *protocol.frames.values()):
         _check_frame(frame)
     _check_ports(protocol.ports)
+    _check_parts(protocol)
     if protocol.topics is not None:
         check_word("topics: the style", protocol.topics.style, ("levels", "segments", "words"))
         separator: Any = protocol.topics.separator
@@ -47,6 +49,26 @@ def check_arguments(protocol: n.Protocol) -> None:
 def _check_tuple(name: str, value: Any, example: str) -> None:
     spelled = getattr(value, "__name__", None) or repr(value)
     require(isinstance(value, tuple), f"{name} is a tuple, not {spelled}; write {name}=({example},)")
+
+
+def _check_parts(protocol: n.Protocol) -> None:
+    """Refuse an argument that is no record of its class, in the protocol and in its conduct."""
+    given: dict[str, tuple[Any, type, bool]] = {
+        "topics": (protocol.topics, n.Topics, True),
+        "life_cycle": (protocol.life_cycle, n.LifeCycle, True),
+        "captured": (protocol.captured, n.Captured, False),
+        "conduct": (protocol.conduct, Conduct, False),
+    }
+    if isinstance(protocol.conduct, Conduct):
+        conduct = protocol.conduct
+        given["conduct.matching"] = (conduct.matching, Matching, False)
+        given["conduct.streams"] = (conduct.streams, Streams, True)
+        given["conduct.pieces"] = (conduct.pieces, Pieces, True)
+        given["conduct.branches"] = (conduct.branches, Branches, True)
+    for name, (value, cls, may_be_absent) in given.items():
+        is_one = isinstance(value, cls) or (value is None and may_be_absent)
+        remedy = f"write {name.rpartition('.')[2]}={cls.__name__}(...)"
+        require(is_one, f"{name} is a {cls.__name__}, not {value!r}; {remedy}")
 
 
 def _check_ports(ports: Any) -> None:

@@ -221,7 +221,7 @@ class Draft(Interface):
 
 @dataclass(frozen=True, eq=False)
 class Conduct:
-    """Everything of the above; the defaults suit a protocol with plain requests and replies."""
+    """What messages mean to each other; the defaults suit a protocol with plain requests and replies."""
 
     parts: tuple[Part, ...] = ()
     limits: tuple[Limit, ...] = ()

@@ -147,7 +147,8 @@ def fixed(size: int) -> n.Wire[bytes]:
 
 def _require_int(function: str, wire: Any) -> None:
     is_int = isinstance(wire, n.Int)
-    require(is_int, f"{function} takes an integer type, not {wire!r}; write {function}(be.u16, ...)")
+    spelled = f"{type(wire).__name__}(...)" if isinstance(wire, n.Wire) else repr(wire)
+    require(is_int, f"{function} takes an integer type, not {spelled}; write {function}(be.u16, ...)")
 
 
 def labelled(wire: n.Int, labels: n.Labels) -> n.Int:

@@ -151,15 +151,18 @@ def _overview(made: Layout) -> Table:
     return Table("Messages", "", ("code", "message", "kind", "sent by", "answer", "meaning"), tuple(rows))
 
 
-def _code(made: Layout, node: MessageNode) -> str:
-    part = next((p for p in made.at(node).frame.parts if isinstance(p, n.Code)), None)
+def code_text(node: MessageNode) -> str:
+    """Return the code of a message as it is on the wire, its parts with dots between them."""
     if node.codes[0] == n.OTHER:
         return "any other"
+    return ".".join(each.decode() if isinstance(each, bytes) else str(each) for each in node.codes)
+
+
+def _code(made: Layout, node: MessageNode) -> str:
+    part = next((p for p in made.at(node).frame.parts if isinstance(p, n.Code)), None)
     code: Any = node.codes[0]
-    if part is None or len(node.codes) > 1 or isinstance(code, bytes):
-        return ".".join(each.decode() if isinstance(each, bytes) else str(each) for each in node.codes)
-    is_byte = getattr(part.wire, "size", 0) == 1
-    return f"0x{code:02X}" if is_byte else str(code)
+    is_byte = part is not None and getattr(part.wire, "size", 0) == 1 and isinstance(code, int)
+    return f"0x{code:02X}" if is_byte and len(node.codes) == 1 and code != n.OTHER else code_text(node)
 
 
 def _shared(made: Layout) -> tuple[n.DerivedField, ...]:
