@@ -118,6 +118,16 @@ def test_a_promise_and_an_outcome_survive_the_process(play: Play, peer: Peer) ->
     assert peer.dequeue() == ()
 
 
+def test_a_branch_of_whose_end_the_store_tells_takes_no_memory(play: Play, peer: Peer) -> None:
+    for number in (1, 2):
+        peer.enqueue(xid=xid(number))
+        assert peer.prepare(xid(number)) == OK
+    assert peer.commit(xid(1)) == OK and peer.rollback(xid(2)) == OK
+    assert play.session.branches.by_key == {}
+    assert peer.commit(xid(1)) == OK and peer.rollback(xid(1)) == HEURCOM
+    assert peer.rollback(xid(2)) == OK and peer.commit(xid(2)) == HEURRB and peer.prepare(xid(2)) == RBROLLBACK
+
+
 @pytest.mark.parametrize("end", ["prepare", "rollback", "commit_one_phase"])
 def test_work_for_a_branch_that_is_prepared_or_finished_is_refused(peer: Peer, end: str) -> None:
     peer.enqueue(payload=b"for others")
