@@ -276,7 +276,7 @@ class SqliteMemory:
 
 
 def _connect(path: str) -> sqlite3.Connection:
-    """The writer of a hub is one thread, but not the one that opens the store."""
+    """Batches run in the event loop or in a thread, one at a time; neither is where the store is opened."""
     return sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
 
 
