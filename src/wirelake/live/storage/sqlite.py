@@ -276,7 +276,7 @@ class SqliteMemory:
 
 
 def _connect(path: str) -> sqlite3.Connection:
-    """Batches run in the event loop or in a thread, one at a time; neither is where the store is opened."""
+    """Batches run in the thread of the event loop or in one of their own, one at a time."""
     return sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
 
 
