@@ -96,7 +96,7 @@ soak: setup ## run tests that take minutes
 	@$(BIN)/python -m benchmarks.queue_soak
 	@$(BIN)/python -m benchmarks.streaming --part live --part cuts --seconds 1800
 	@WIRELAKE_KILLS=25 $(BIN)/python -m pytest tests/spark/test_kill.py
-	@WIRELAKE_STREAM_KILLS=100 $(BIN)/python -m pytest tests/cli/test_stream.py
+	@WIRELAKE_STREAM_KILLS=100 $(BIN)/python -m pytest tests/cli/test_stream.py tests/spark/test_stream_kill.py
 	@WIRELAKE_KILLS=200 $(BIN)/python -m pytest tests/live/casual/test_kills.py
 
 # The lock is universal (every platform, Python 3.11 and newer), has hashes, and

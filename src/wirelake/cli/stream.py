@@ -118,7 +118,7 @@ class _Seconds(click.ParamType[float, Any]):
 )
 @click.option("--master", metavar="URL", help="Spark master.  [default: local[*], or that of spark-submit]")
 @click.option("--conf", multiple=True, metavar="NAME=VALUE", help="A Spark setting. May be repeated.")
-@click.option("--buckets", type=click.IntRange(1, 999), metavar="N", help="Of a new lake; see ingest.  [default: 4]")
+@click.option("--buckets", type=click.IntRange(1, 999), metavar="N", help="Of a new lake; see ingest.  [default: 2]")
 @click.option("--quiet", is_flag=True, help="Print no line per batch on standard error.")
 @reading_options
 def stream(

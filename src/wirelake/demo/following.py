@@ -30,6 +30,7 @@ class Following(Watcher):
         self._first = Event()
         self._error: BaseException | None = None
         self._followed = Followed()
+        self._telling: Thread | None = None
         self._stream = Thread(target=self._guarded, args=(self._follow,), name="wirelake-demo-stream", daemon=True)
         self._guard = Thread(target=self._guarded, args=(self._watch,), name="wirelake-demo-guard", daemon=True)
 
@@ -47,16 +48,19 @@ class Following(Watcher):
 
         def wait() -> None:
             self._failed.wait()
-            call()
+            if not self._stop.is_set():
+                call()
 
-        Thread(target=wait, name="wirelake-demo-failed", daemon=True).start()
+        self._telling = Thread(target=wait, name="wirelake-demo-failed", daemon=True)
+        self._telling.start()
 
     def end(self) -> Followed:
         """End the traffic, then the stream; return what was streamed. Raise what went wrong."""
         self._stop.set()
+        self._failed.set()  # a thread that still waited would keep DuckDB's objects, which then complain on the screen
         self._live.stop()
-        for thread in (self._guard, self._stream):
-            if thread.ident is not None:
+        for thread in (self._guard, self._stream, self._telling):
+            if thread is not None and thread.ident is not None:
                 thread.join()
         if self._error is not None:
             raise self._error

@@ -17,11 +17,11 @@ which a prepare, commit or rollback was seen.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -32,7 +32,7 @@ from .arrays import flags, integers
 from .branch_events import COMMIT, COMMITTED, EVENTS, PREPARE, REPLIES, ROLLED_BACK, VOTE, WORK
 from .call_counts import CALLS, IN_DOUBT, MAX_EXECUTIONS, CallCounts, undecided
 from .declarations import Declarations
-from .open import OPEN
+from .open import OPEN, open_rows
 
 LINGER_US = 60_000_000
 NO_TIME = 0
@@ -76,10 +76,8 @@ _WORST_FIRST: tuple[Outcome, ...] = ("in_doubt", "rolled_back", "committed")
 Key = tuple[str, int, bytes]
 
 
-# Structs, not dataclasses: each step reads and writes those of the last minute, which takes half as long.
-
-
-class Branch(msgspec.Struct, omit_defaults=True):
+@dataclass(slots=True)
+class Branch:
     bqual: bytes
     connection: str
     first_us: int
@@ -100,7 +98,8 @@ class Branch(msgspec.Struct, omit_defaults=True):
         return row
 
 
-class Transaction(msgspec.Struct, omit_defaults=True):
+@dataclass(slots=True)
+class Transaction:
     protocol: str
     format: int
     gtrid: bytes
@@ -111,10 +110,10 @@ class Transaction(msgspec.Struct, omit_defaults=True):
     prepare_to: int | None = None
     commit_from: int | None = None
     commit_to: int | None = None
-    branches: list[Branch] = msgspec.field(default_factory=list)
-    numbers: dict[tuple[bytes, str], int] = msgspec.field(default_factory=dict)
+    branches: list[Branch] = field(default_factory=list)
+    numbers: dict[tuple[bytes, str], int] = field(default_factory=dict)
     """(qualifier, connection) -> place in branches."""
-    executions: dict[str, int] = msgspec.field(default_factory=dict)
+    executions: dict[str, int] = field(default_factory=dict)
     """With the time of the first message of each."""
 
     @property
@@ -124,17 +123,6 @@ class Transaction(msgspec.Struct, omit_defaults=True):
     @property
     def has_ended(self) -> bool:
         return all(branch.outcome is not None for branch in self.branches)
-
-    @property
-    def first_connection(self) -> str | None:
-        """Return the connection of the first branch."""
-        branches = self.branches
-        if len(branches) > 1:
-            return min(branches, key=Branch.place).connection
-        return branches[0].connection if branches else None
-
-    def place(self) -> tuple[int, str, bytes]:
-        return self.first_us, self.first_connection or "", self.gtrid
 
     def is_over(self, now: int) -> bool:
         return self.last_us + LINGER_US < now and self.has_ended
@@ -252,27 +240,20 @@ class Transactions:
 
     def open(self) -> pa.Table:
         """Return what is undecided, for gold/open."""
-        return pa.concat_tables([self._open(), _open_calls(self._calls.counted())])
+        return pa.concat_tables([open_rows(self._open()), _open_calls(self._calls.counted())])
 
-    def _open(self) -> pa.Table:
-        listed = sorted(self._known.values(), key=Transaction.place)
-        made = {
-            "kind": pa.repeat("transaction", len(listed)),
-            "protocol": pa.array([one.protocol for one in listed], pa.string()),
-            "connection": pa.array([one.first_connection for one in listed], pa.string()),
-            "correlation": pa.array([one.gtrid.hex() for one in listed], pa.string()),
-            "since_ts": pa.array([one.first_us or None for one in listed], pa.int64()),
-            "detail": pa.array([self._missing(one) for one in listed], pa.string()),
-        }
-        return arrays.table_of(OPEN, made)
-
-    def _missing(self, one: Transaction) -> str:
-        """Say in words what a transaction waits for."""
-        if one.has_ended:
-            return "all branches have ended"
-        unended = [branch for branch in one.branches if branch.outcome is None]
-        promises = self._branches(one.protocol).promises
-        return _detail(len(unended), len(one.branches), sum(branch.vote in promises for branch in unended))
+    def _open(self) -> Iterator[dict[str, Any]]:
+        for one in self._known.values():
+            unended = [branch for branch in one.branches if branch.outcome is None]
+            prepared = sum(branch.vote in self._branches(one.protocol).promises for branch in unended)
+            yield {
+                "kind": "transaction",
+                "protocol": one.protocol,
+                "connection": min(one.branches, key=Branch.place).connection if one.branches else None,
+                "correlation": one.gtrid.hex(),
+                "since_ts": one.first_us or None,
+                "detail": _detail(len(unended), len(one.branches), prepared) if unended else "all branches have ended",
+            }
 
     def _known_gtrids(self) -> pa.Array:
         if self._gtrids is None:

@@ -36,7 +36,7 @@ from .stages import NoProgress
 MAX_BYTES = 64 << 20
 TRIGGER_SECONDS = 1.0
 MAX_FAILURES = 5
-BUCKETS = 4
+BUCKETS = 2
 """Of a lake that a stream makes."""
 LONGEST_PAUSE_SECONDS = 60.0
 LOOK_AGAIN_SECONDS = 60.0
