@@ -46,6 +46,7 @@ HELD_SECONDS = 5.0
 BURSTS = 50
 """A second."""
 POLL_SECONDS = 0.01
+ROUNDS = 3
 FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 SETTINGS = {
     "as wirelake starts it": {},
@@ -349,18 +350,23 @@ def _show_live(found: Lived, options: argparse.Namespace) -> None:
 
 def _read_again(captures: Path, folder: Path, parts: tuple[str, ...], seconds: float) -> None:
     size = sum(path.stat().st_size for path in captures.glob("*.tap"))
-    at_once(captures, folder / "warm")
-    messages, batch_cpu = at_once(captures, folder / "batch")
+    messages, _ = at_once(captures, folder / "warm")
     if "catch-up" in parts:
         _, took, _ = read_again(captures, folder / "catch-up", 64 << 20)
         print(
             f"catch-up: {seconds:.0f} s of {messages / seconds:,.0f} messages/s in {took:.1f} s: {seconds / took:.1f} x"
         )
     if "cpu" in parts:
-        told, _, cpu = read_again(captures, folder / "cpu", int(size / seconds * 5))
+        batch, stream, batches = [], [], 0
+        for number in range(ROUNDS):
+            batch.append(at_once(captures, folder / f"batch-{number}")[1])
+            told, _, cpu = read_again(captures, folder / f"cpu-{number}", int(size / seconds * 5))
+            stream.append(cpu)
+            batches = len(told.batches)
+        each, once = (1e6 * median(one) / messages for one in (stream, batch))
         print(
-            f"cpu at 5 s triggers: {1e6 * cpu / messages:.0f} us a message in {len(told.batches)} batches, one ingest "
-            f"{1e6 * batch_cpu / messages:.0f} us: {cpu / batch_cpu:.2f} x"
+            f"cpu at 5 s triggers: {each:.1f} us a message in {batches} batches, one ingest {once:.1f} us: "
+            f"{each / once:.2f} x (medians of {ROUNDS})"
         )
     if "step" in parts:
         told, _, _ = read_again(captures, folder / "step", 1 << 20)
