@@ -409,17 +409,18 @@ def _cuts(count: int) -> int:
     """
     from tests.ingest.growth import differing_tiny_ways, differing_ways
 
-    wrong: list[str] = []
+    wrong = 0
     for seed in range(-(-count // WAYS)):
         with tempfile.TemporaryDirectory() as place:
             if seed % 10 == 0:
-                wrong += differing_ways(seed, WAYS, Path(place))
+                found = differing_ways(seed, WAYS, Path(place))
             else:
-                wrong += differing_tiny_ways(seed, range(WAYS), Path(place))
-    for text in wrong:
-        print(text)
+                found = differing_tiny_ways(seed, range(WAYS), Path(place))
+        for text in found:
+            print(text, flush=True)
+        wrong += len(found)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-    print(f"{count} ways to grow, {len(wrong)} rows differ; {peak} MiB")
+    print(f"{count} ways to grow, {wrong} rows differ; {peak} MiB")
     return 1 if wrong else 0
 
 
