@@ -5,6 +5,8 @@ Try it: wirelake describe examples/sensor.py:PROTOCOL
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from wirelake.spec import (
     Code,
     Frame,
@@ -21,6 +23,7 @@ from wirelake.spec import (
     many,
     nested,
     text,
+    timestamp,
     u8,
     within,
 )
@@ -51,7 +54,7 @@ class Report(Message, code=2, kind="request", answer=3, sent_by="client"):
     """What was measured since the last report."""
 
     number: int = field(be.u32, "goes up by one with every report", role="correlation")
-    taken: int = field(be.i64, "when", unit="ms_since_epoch")
+    taken: datetime = field(timestamp(be.i64, "ms"), "when")
     health: int = field(labelled(u8, HEALTH), "what is wrong with the station")
     samples: tuple[Sample, ...] = field(many(nested(Sample), be.u16), "the measurements")
 

@@ -59,9 +59,12 @@ _digits = st.builds(
 )
 _counts = _varints | _digits | st.sampled_from((u8, be.u16, le.u32, be.i16))
 _texts = st.builds(text, _counts | st.sampled_from(ENDS), strict=st.booleans(), most=st.none() | st.integers(1, 99))
+ESCAPES = {rb"\\": b"\\", rb"\z": b"\0", rb"\n": b"\n", rb"\-": b"-"}
+_escapes = st.just(ESCAPES)
+_escaped = st.one_of(*(st.builds(make, _counts | st.sampled_from(ENDS), escapes=_escapes) for make in (text, blob)))
 _behind = st.builds(text, _counts, end=st.sampled_from(ENDS))
 _leaves = st.one_of(
-    *(_integers, _varints, _digits, _texts, _behind, st.just(bool8), st.sampled_from((be.f32, le.f64))),
+    *(_integers, _varints, _digits, _texts, _escaped, _behind, st.just(bool8), st.sampled_from((be.f32, le.f64))),
     *(st.builds(blob, _counts | st.sampled_from(ENDS)), st.builds(fixed, st.integers(1, 5))),
     *(st.builds(timestamp, _integers | _digits, st.sampled_from(("s", "ms", "us"))),),
     *(st.builds(fixed_point, _varints | st.sampled_from((u8, be.i16, le.u32)), st.integers(1, 48)),),

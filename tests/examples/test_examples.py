@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -98,10 +99,13 @@ def some_messages() -> list[Any]:
     post, clear = bulletin.messages
     place = hello.__wire_fields__[1].wire.struct
     sample = report.__wire_fields__[3].wire.element.struct
+    noon = datetime(2026, 7, 1, 12, tzinfo=UTC)
     return [
         hello(station="roof", place=place(52.5, 13.4)),
-        report(number=7, taken=1_700_000_000_000, health=1, samples=(sample(1, 21.5), sample(2, 40.25))),
-        report(number=8, taken=0, health=0, samples=()),
+        report(
+            number=7, taken=datetime(2026, 7, 1, 12, tzinfo=UTC), health=1, samples=(sample(1, 21.5), sample(2, 40.25))
+        ),
+        report(number=8, taken=noon, health=0, samples=()),
         receipt(number=7, wait=60),
         post(board="town.lost", priority=3, text=b"A grey cat"),
         post(board="town", text=b""),

@@ -27,7 +27,7 @@ from wirelake.ingest.inline_runner import InlineRunner
 from wirelake.ingest.run import ingest
 from wirelake.spec import Protocol
 from wirelake.spec.render import as_markdown, tables
-from wirelake.spec.resolve import layout
+from wirelake.spec.resolve import candidates, layout
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = {path.stem: path for path in sorted((ROOT / "examples" / "protocols").glob("*.py"))}
@@ -71,20 +71,25 @@ def test_a_vector_is_read_and_written_as_its_document_says(stem: str, vector: di
     assert shown["message"] == vector["message"]
     assert vector["fields"].items() <= shown["fields"].items()
     assert encode(message) == data
-    assert encode_frame(layout(protocol), from_json(layout(protocol), json.loads(json.dumps(shown)))) == data
+    assert encode_frame(message.layout, from_json(message.layout, json.loads(json.dumps(shown)))) == data
 
 
-def frames_of(protocol: Protocol, rng: Random, count: int, **side: str) -> list[bytes]:
-    """Random frames; of one side only, if it is given."""
-    made = layout(protocol, **side)
-    nodes = [node for node in made.messages.values() if node.sent_by in ("both", *side.values()) or not side]
-    return [random_frame(made, rng.choice(nodes), rng)[1] for _ in range(count)]
+def frames_of(protocol: Protocol, rng: Random, count: int, *, mixed: bool = False, **side: str) -> list[bytes]:
+    """Random frames; of one side only, if it is given. They are of one dialect, or of all if they are mixed."""
+    known = candidates(protocol, **side)
+    dialects = known if mixed else (rng.choice(known),)
+    frames = []
+    for _ in range(count):
+        made = rng.choice(dialects)
+        nodes = [node for node in made.messages.values() if node.sent_by in ("both", *side.values()) or not side]
+        frames.append(random_frame(made, rng.choice(nodes), rng)[1])
+    return frames
 
 
 @pytest.mark.parametrize("stem", NAMES)
 def test_generated_truncated_and_mutated_frames_are_the_same_to_every_reader(stem: str) -> None:
     protocol, rng = load(name_of(stem)), Random(stem)
-    good = frames_of(protocol, rng, CASES)
+    good = frames_of(protocol, rng, CASES, mixed=True)
     cut = [frame[: rng.randrange(len(frame) + 1)] for frame in good * 4]
     frames = [*good, *cut, *(mutate(frame, rng) for frame in good * 35)]
     assert len(frames) >= 20_000

@@ -88,6 +88,9 @@ VALUES: dict[int, Any] = {
 SUMS: tuple[Any, ...] = ("crc32", "crc16_modbus", "crc16_ccitt", "adler32", "sum8", "sum16", "xor8")
 
 
+ESCAPES = {rb"\\": b"\\", rb"\c": b":", rb"\0": b"\0"}
+
+
 class Tree(Message, code=1):
     """A value of any kind, and more of them."""
 
@@ -111,14 +114,31 @@ class Named(Message, code=2):
     tag: Tagged = field(choice(fixed(2), {b"ok": None, b"no": u8}), "how it went", default=Tagged(b"ok"))
 
 
+class Written(Message, code=3):
+    """Texts and bytes with escapes, and a condition on one."""
+
+    name: str = field(text(b":", escapes=ESCAPES), "its name")
+    raw: bytes = field(blob(u8, escapes=ESCAPES), "its bytes")
+    more: int | None = optional(u8, "where there is a colon", when=When("name", prefix="a:"))
+
+
 ENDING = Frame((Code("kind", u8), Ends(3000)))
 
 
 def test_choices_and_frames_that_end_with_a_field_are_shown_as_they_are_decoded(tmp_path: Path) -> None:
-    protocol = declare(Protocol("ending", "Frames that end with a field", ENDING, (Tree, Named)))
+    protocol = declare(Protocol("ending", "Frames that end with a field", ENDING, (Tree, Named, Written)))
     deep = bytes.fromhex("01 0000 0401 0401 0401 0401 00")
-    met = judge(protocol, [deep, *frames_for(protocol, Random(2), 200)], {}, Tshark(tmp_path, protocol))
-    assert {"tree", "named", "incomplete", "unknown_tag", "depth_limit", "terminator"} <= met.keys(), met
+    met = judge(protocol, [deep, *frames_for(protocol, Random(3), 240)], {}, Tshark(tmp_path, protocol))
+    assert {
+        "tree",
+        "named",
+        "written",
+        "escape",
+        "incomplete",
+        "unknown_tag",
+        "depth_limit",
+        "terminator",
+    } <= met.keys(), met
 
 
 @pytest.mark.parametrize("kind", SUMS)

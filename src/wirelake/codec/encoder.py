@@ -18,6 +18,7 @@ from ..spec.derive import derive, reach
 from ..spec.resolve import Layout, MessageNode
 from .checksums import SUMS
 from .content import dump_json, write_msgpack
+from .escapes import escape
 from .frame import apply_mask, kept_fields, struct_fields
 from .numbers import float_format
 from .numerals import longest, write_numeral
@@ -575,6 +576,8 @@ class _Writer:
             self.out += self._number(wire.length, wire.null, path)
             return
         raw = self._content(wire, value, path)
+        if wire.escapes:
+            raw = escape(wire.escapes, raw)
         kind = rules or ("text" if wire.content in ("text", "strict_text") else "bytes")
         if len(raw) < wire.least:
             raise EncodeError("must not be empty", rule="text_empty", path=path)

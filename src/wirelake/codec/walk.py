@@ -24,6 +24,7 @@ from ..spec.derive import derive, found, reach
 from ..spec.resolve import Layout, MessageNode, size_of, spare_bytes
 from .checksums import SUMS
 from .content import read_json, read_msgpack
+from .escapes import unescape
 from .frame import (
     Header,
     code_width,
@@ -565,7 +566,10 @@ class Reader:
     def _content(self, wire: n.Run[Any], raw: bytes, at: int, path: str, rules: str) -> Any:
         if not raw and (wire.null_if_empty or wire.absent_if_empty):
             return UNSET
+        size = len(raw)
         try:
+            if wire.escapes:
+                raw = unescape(wire.escapes, raw)
             match wire.content:
                 case "bytes":
                     value: Any = raw
@@ -585,7 +589,7 @@ class Reader:
             error.path = path
             error.offset = at + (error.offset or 0)
             raise
-        self._see(path, at, len(raw), value, wire.content.replace("strict_", ""))
+        self._see(path, at, size, value, wire.content.replace("strict_", ""))
         return value
 
     def _many(self, wire: n.Many[Any], path: str) -> tuple[Any, ...] | None:

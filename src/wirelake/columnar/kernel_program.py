@@ -407,6 +407,8 @@ class Lowering:
             raise Unsupported("a column of different free-form values")
         if wire.null is not None and wire.null >= 0:
             raise Unsupported("a length that stands for no value")
+        if wire.escapes:
+            raise Unsupported("escapes")
         match wire.length:
             case n.Int(low=None, high=None) as number:
                 self.emit(k.RUN, slot, number.size, _flags(number) | absent, content, least, most)

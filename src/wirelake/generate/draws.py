@@ -210,6 +210,8 @@ def _or_null(make: Maker) -> Maker:
 def _run(wire: n.Run[Any], most: int | None = None) -> Maker:
     if wire.null is not None:
         return _or_null(_run(replace(wire, null=None), most))
+    if wire.escapes:
+        return _with_escapes(wire, most)
     least = wire.least
     limits = [limit for limit in (wire.most, most) if limit is not None]
     if isinstance(wire.length, n.Int):
@@ -237,6 +239,26 @@ def _run(wire: n.Run[Any], most: int | None = None) -> Maker:
             return lambda draw: random_free(draw, binary=False)
         case _:
             assert_never(wire.content)
+
+
+def _with_escapes(wire: n.Run[Any], most: int | None) -> Maker:
+    """Return what makes values of which each byte may be written as an escape, and some are."""
+    size = max(len(written) for written, _ in wire.escapes)
+    longest = n.limits(wire.length)[1] if isinstance(wire.length, n.Int | n.Varint | n.Digits) else None
+    limits = [limit for limit in (wire.most, most, longest) if limit is not None]
+    make = _run(replace(wire, escapes=(), most=None), min(limits) // size if limits else None)
+    meant = [each for _, each in wire.escapes]
+
+    def drawn(draw: Draw) -> Any:
+        value = make(draw)
+        if draw.rng.random() < 0.5 or not value:
+            return value
+        raw = bytearray(value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value)
+        at, put = draw.rng.randrange(len(raw)), _pick(draw.rng, meant)
+        raw[at : at + len(put)] = put
+        return raw.decode("utf-8", "surrogateescape") if isinstance(value, str) else bytes(raw)
+
+    return drawn
 
 
 def _without(end: bytes, make: Maker, least: int) -> Maker:

@@ -24,6 +24,7 @@ from .check_wires import (
     check_bits,
     check_by,
     check_ends,
+    check_escapes,
     check_lines,
     check_number,
     check_scaled,
@@ -523,6 +524,7 @@ def _check_wire(made: Layout, wire: Any, where: str) -> None:
             require(
                 most is None or least <= most, f"{where}: no length lies within {least}..{most}; write least below most"
             )
+            check_escapes(where, wire)
             require(length != b"", f'{where}: no bytes cannot end a value; write text(b"\\0") or rest_text')
             if isinstance(length, n.Varint | n.Digits):
                 check_number(where, length)

@@ -106,6 +106,26 @@ def check_by(where: str, field: n.Field, by: n.By, earlier: Mapping[str, n.Field
     require(has_end or same, f'{where} is sized by {name!r}, which may be absent; write end=b"..." or the same when=')
 
 
+def check_escapes(where: str, wire: n.Run[Any]) -> None:
+    """Refuse escapes of which it is not certain what they stand for."""
+    if not wire.escapes:
+        return
+    is_plain = wire.content in ("text", "bytes") and not isinstance(wire.length, str | n.By)
+    require(is_plain, f"{where}: escapes are for text, not strict, or bytes, with an end or a length before them")
+    given: list[Any] = [each for pair in wire.escapes for each in pair]
+    require(all(isinstance(each, bytes) and each for each in given), f"{where}: escapes are bytes; write {_ESCAPES}")
+    written, meant = zip(*wire.escapes, strict=True)
+    begin = written[0][:1]
+    is_one = all(each[:1] == begin and len(each) == len(written[0]) > 1 for each in written)
+    require(is_one, f"{where}: all escapes have one length and begin with the same byte; write {_ESCAPES}")
+    is_first = begin in meant and not any(begin in each for each in meant if each != begin)
+    require(is_first, f"{where}: {begin!r} begins the escapes, so it needs one of its own; write {_ESCAPES}")
+    require(len(set(meant)) == len(meant), f"{where}: two escapes stand for the same; leave one out")
+
+
+_ESCAPES = r"""escapes={rb"\\": b"\\", rb"\n": b"\n"}"""
+
+
 def check_until(where: str, wire: n.Many[Any]) -> None:
     """Refuse a condition on the last element of a list that its elements cannot fulfil."""
     if wire.until is None:

@@ -171,20 +171,33 @@ def text(
     most: int | None = None,
     null: int | None = None,
     end: bytes = b"",
+    escapes: Mapping[bytes, bytes] | None = None,
 ) -> n.Wire[str]:
     """UTF-8 with its length in bytes before it, or in an earlier field, or with bytes behind it that end it.
 
     Not UTF-8: kept (surrogate escapes), or refused if strict. ``null`` is a length that stands for None, ``end`` are
-    bytes that follow those that the length counts.
+    bytes that follow those that the length counts. ``escapes`` says what is written for some bytes.
     """
-    return n.Run(length, "strict_text" if strict else "text", least, most, null=null, end=end)
+    content: n.Content = "strict_text" if strict else "text"
+    return n.Run(length, content, least, most, null=null, end=end, escapes=_pairs(escapes))
+
+
+def _pairs(escapes: Mapping[bytes, bytes] | None) -> tuple[tuple[bytes, bytes], ...]:
+    is_map = escapes is None or isinstance(escapes, Mapping)
+    require(is_map, f"escapes are a mapping of bytes to bytes, not {escapes!r}; write escapes={{rb'\\\\n': b'\\\\n'}}")
+    return tuple((escapes or {}).items())
 
 
 def blob(
-    length: n.Number | n.By | str | bytes, *, most: int | None = None, null: int | None = None, end: bytes = b""
+    length: n.Number | n.By | str | bytes,
+    *,
+    most: int | None = None,
+    null: int | None = None,
+    end: bytes = b"",
+    escapes: Mapping[bytes, bytes] | None = None,
 ) -> n.Wire[bytes]:
     """Bytes with their number before them, or in an earlier field, or with others behind them that end them."""
-    return n.Run(length, "bytes", 0, most, null=null, end=end)
+    return n.Run(length, "bytes", 0, most, null=null, end=end, escapes=_pairs(escapes))
 
 
 class Tagged(msgspec.Struct, frozen=True):

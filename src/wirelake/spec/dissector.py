@@ -243,6 +243,14 @@ class _Writer:
                 return self.choices.choose(part, self._part)
             case n.Size(wire=n.Choose() as wire) | n.Head(wire=n.Choose() as wire) | n.Code(wire=n.Choose() as wire):
                 return self.choices.choose(wire, lambda chosen: self._part(replace(part, wire=chosen)))
+            case n.Code(wire=n.Run(length=n.Choose() as length) as wire):
+                return self.choices.choose(
+                    length, lambda chosen: self._part(replace(part, wire=replace(wire, length=chosen)))
+                )
+            case n.Magic(value=n.Choose() as value) | n.Trailer(value=n.Choose() as value):
+                return self.choices.choose(value, lambda chosen: self._part(replace(part, value=chosen)))
+            case n.Until(end=n.Choose() as end):
+                return self.choices.choose(end, lambda chosen: self._part(replace(part, end=chosen)))
             case n.Magic(value=value, name=name):
                 return self._shown("magic", name, Shape("bytes"), value=value)
             case n.Size(wire=n.Escaped() as escaped):

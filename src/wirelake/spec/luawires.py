@@ -237,6 +237,7 @@ class Wires:
             **(self._earlier(wire.length) or {"length": length, "length_field": beside}),
             "stop": self._stop(wire.length),
             "behind": self._feature("behind", wire.end) if wire.end else None,
+            "escapes": self._escapes(wire.escapes) if wire.escapes else None,
             **self.choices.members(wire, "least", "most", "null"),
             "empty": "null" if wire.null_if_empty else "absent" if wire.absent_if_empty else None,
             **self.choices.members(wire, "charset", "errors"),
@@ -267,6 +268,10 @@ class Wires:
     def _feature(self, feature: str, value: bytes) -> bytes:
         self.tables.features.add(feature)
         return value
+
+    def _escapes(self, escapes: tuple[tuple[bytes, bytes], ...]) -> dict[str, Any]:
+        self.tables.features |= {"escapes", "text"}
+        return {"begin": escapes[0][0][:1], "size": len(escapes[0][0]), "known": dict(escapes)}
 
     def _many(self, wire: n.Many[Any], place: Place) -> Made:
         element = self.wire(wire.element, place)

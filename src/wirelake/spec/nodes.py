@@ -222,6 +222,8 @@ class Run(Wire[T_co]):
     """The length that stands for no value: then nothing follows it."""
     end: bytes = b""
     """Bytes that always follow those that the length counts; they end it where the earlier field has no value."""
+    escapes: tuple[tuple[bytes, bytes], ...] = ()
+    """What is written, and what it stands for. The length counts what is written."""
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,8 @@ def _in_wire(layout: Layout, wire: Any) -> Iterator[str]:
             yield from _in_wire(layout, inner)
         case n.Run(null=int()) | n.Many(null=int()):
             yield "a length that stands for no value"
+        case n.Run(escapes=escapes) if escapes:
+            yield "escapes"
         case n.Run(end=end) if end:
             yield "bytes behind a value"
         case n.Many(until=When()):

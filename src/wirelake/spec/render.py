@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import Any, assert_never
 
@@ -414,6 +414,9 @@ def type_and_size(wire: Any) -> tuple[str, str]:
             return f"{kind}, {_unit(wire)}", size
         case n.Fixed(size=size):
             return "fixed array", str(size)
+        case n.Run(escapes=escapes) if escapes:
+            kind, size = type_and_size(replace(wire, escapes=()))
+            return f"{kind}, with {', '.join(written.decode('latin-1') for written, _ in escapes)}", size
         case n.Run(content=content):
             names = {"bytes": "dynamic array", "text": "text", "strict_text": "text", "json": "JSON"}
             return names.get(content, "MessagePack"), "dynamic"

@@ -44,7 +44,7 @@ end
 -- ---------------------------------------------------------------- what lists say under a key
 
 local function bytes_of(c, found)
-    if type(found) == "table" and found.length then return raw_bytes(c, found.at, found.length) end
+    if type(found) == "table" and found.length then return found.meant or raw_bytes(c, found.at, found.length) end
     return found
 end
 
@@ -296,6 +296,36 @@ local function check_behind(c, wire, start, path)
 end
 --@ end
 
+--@ when escapes
+
+-- What bytes stand for that are written with escapes.
+local function unescaped(c, wire, path, at, raw)
+    local escapes, pieces, from = wire.escapes, {}, 1
+    while true do
+        local found = raw:find(escapes.begin, from, true)
+        if not found then break end
+        local meant = escapes.known[raw:sub(found, found + escapes.size - 1)]
+        if not meant then fail(c, "escape", path, at + found - 1) end
+        pieces[#pieces + 1] = raw:sub(from, found - 1) .. meant
+        from = found + escapes.size
+    end
+    return table.concat(pieces) .. raw:sub(from)
+end
+
+-- A text, or bytes, that stand for others than those that are written: such bytes are a source of their own.
+local function show_meant(c, wire, field, at, size, meant)
+    if not c.tree then return nil end
+    local range = c.tvb(at, size)
+    if wire.content == "bytes" then
+        if size > 0 then range = ByteArray.new(meant, true):tvb(field)() end
+        return c.tree:add(F[field], range)
+    end
+    local item = c.tree:add(F[field], range, (replaced(meant):gsub("\0", "\226\144\128")))
+    if first_bad(meant) or meant:find("\0", 1, true) then item:add(F["raw_text"], range) end
+    return item
+end
+--@ end
+
 -- `rules`: how the rules of this run begin, if not with its kind.
 function read.run(c, wire, field, path, rules)
     local at = c.at
@@ -315,8 +345,14 @@ function read.run(c, wire, field, path, rules)
 --@ end
     c.at = start + size + #(wire.stop or wire.behind or "")
     local unset = size == 0 and (wire.empty or wire.content == "json")
-    local item, members
-    if not unset then item, members = content[wire.content](c, wire, field, path, start, size, rules) end
+    local item, members, meant
+--@ when escapes
+    if wire.escapes then
+        meant = unescaped(c, wire, path, start, raw_bytes(c, start, size))
+        item = show_meant(c, wire, field, start, size, meant)
+    end
+--@ end
+    if not unset and not meant then item, members = content[wire.content](c, wire, field, path, start, size, rules) end
     if c.tree and type(wire.length) == "table" then
         local beside = wire.length_field or field .. "_length"
         add_number(item or c.tree, beside, c.tvb(at, start - at), wire.length, shown)
@@ -325,7 +361,7 @@ function read.run(c, wire, field, path, rules)
         if wire.empty == "null" then show_made(c, field, start, 0, "null") end
         return nil
     end
-    return { at = start, length = size, is_text = is_text, members = members }, item
+    return { at = start, length = size, is_text = is_text, members = members, meant = meant }, item
 end
 --@ end
 
@@ -337,7 +373,8 @@ local function show_derived(c, rows, scope)
     for _, row in ipairs(rows or {}) do
         local found = derive[row.how.kind](c, row.how, scope)
         if type(found) == "table" and found.length then
-            local item = found.is_text and show_text(c, row.field, found.at, found.length)
+            local item = found.meant and c.tree and c.tree:add(F[row.field], c.tvb(found.at, found.length), found.meant)
+                or found.is_text and show_text(c, row.field, found.at, found.length)
                 or show(c, row.field, found.at, found.length)
             if item then item:set_generated() end
         elseif type(found) == "table" then
@@ -371,7 +408,7 @@ end
 -- The value as it can be compared: a number, or the bytes of a text.
 local function comparable(c, found)
     if type(found) ~= "table" or not found.length then return found end
-    return raw_bytes(c, found.at, found.length)
+    return found.meant or raw_bytes(c, found.at, found.length)
 end
 
 local function is_set(found)
