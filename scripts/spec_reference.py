@@ -84,8 +84,6 @@ GROUPS: dict[str, dict[str, str]] = {
         "When": 'Maybe = struct("Maybe", kind=field(u8), x=optional(u8, when=When("kind", one_of=(2, 3))))\n'
         'read(nested(Maybe), b"\\2\\7").x',
         "IfLeft": 'Maybe = struct("Maybe", x=optional(u8, when=IfLeft()))\nread(nested(Maybe), b"\\7").x',
-        "Unless": 'Maybe = struct("Maybe", kind=field(u8), x=optional(u8, when=Unless("kind", (0,))))\n'
-        'read(nested(Maybe), b"\\0").x',
         "With": 'Both = struct("Both", x=optional(u8, when=IfLeft()), y=optional(u8, when=With("x")))\n'
         'read(nested(Both), b"\\1\\2").y',
         "HeadReaches": "condition = HeadReaches(15)\ncondition.size",

@@ -19,7 +19,7 @@ from wirelake.spec import (
     Struct,
     Tags,
     TagTable,
-    Unless,
+    When,
     be,
     blob,
     bool8,
@@ -110,7 +110,7 @@ class Maker:
         if self.rng.random() < 0.3:
             switch = self.name("switch")
             fields[switch] = field(be.i16)
-            condition = Unless(switch, self.rng.choice(((0,), (0, -1))))
+            condition = When(switch, none_of=self.rng.choice(((0,), (0, -1))))
             fields[self.name("maybe")] = field(self.wire(3), when=condition, default=None)
         if self.rng.random() < 0.2:
             size, run = self.name("size"), self.name("run")

@@ -9,7 +9,7 @@ import pytest
 
 from wirelake.codec.compile_fields import Source, arguments
 from wirelake.protocols import load
-from wirelake.spec import Struct, Unless, be, blob, bool8, field, fixed, le, many, nested, text, within
+from wirelake.spec import Struct, When, be, blob, bool8, field, fixed, le, many, nested, text, within
 from wirelake.spec.resolve import layout
 
 ANY = layout(load("casual"))
@@ -26,7 +26,7 @@ class Maybe(Struct):
     """A number that is there unless the first says that it is not."""
 
     kind: int = field(be.u8)
-    value: int | None = field(be.u16, when=Unless("kind", (0,)), default=None)
+    value: int | None = field(be.u16, when=When("kind", none_of=(0,)), default=None)
 
 
 def reader(*wires: Any) -> Any:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.generate.toys import SENSOR
 from wirelake.generate.draws import Draw, conditional, int_bounds, random_free, random_text, value_maker, word_maker
-from wirelake.spec import be, le, text, within
+from wirelake.spec import When, be, le, text, within
 from wirelake.spec import nodes as n
 from wirelake.spec.resolve import layout
 
@@ -64,7 +64,7 @@ def test_a_word_is_absent_where_the_message_has_none() -> None:
 
 
 def test_a_step_is_taken_only_if_the_condition_holds() -> None:
-    field = n.Field("east", le.u8, when=n.Unless("kind", (0,)))
+    field = n.Field("east", le.u8, when=When("kind", none_of=(0,)))
     taken: list[dict[str, int]] = []
     step = conditional(field, lambda draw, values: taken.append(dict(values)))
     for kind in (0, 1, 2):

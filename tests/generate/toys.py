@@ -19,7 +19,7 @@ from wirelake.spec import (
     Size,
     Struct,
     SumLimit,
-    Unless,
+    When,
     be,
     blob,
     bool8,
@@ -45,10 +45,10 @@ UNITS = Labels("unit", {0: "celsius", 1: "kelvin", 2: "percent"})
 
 class Place(Struct, limits=(SumLimit(("east", "north"), 12, "place_length"),)):
     kind: int = field(le.u8, "0: nowhere")
-    east_length = length(le.u8, of="east", when=Unless("kind", (0,)))
-    north_length = length(le.u8, of="north", when=Unless("kind", (0,)))
-    east: bytes = field(sized_by("east_length"), when=Unless("kind", (0,)), default=b"")
-    north: bytes = field(sized_by("north_length"), when=Unless("kind", (0,)), default=b"")
+    east_length = length(le.u8, of="east", when=When("kind", none_of=(0,)))
+    north_length = length(le.u8, of="north", when=When("kind", none_of=(0,)))
+    east: bytes = field(sized_by("east_length"), when=When("kind", none_of=(0,)), default=b"")
+    north: bytes = field(sized_by("north_length"), when=When("kind", none_of=(0,)), default=b"")
 
 
 class Sample(Struct):

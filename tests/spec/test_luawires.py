@@ -14,7 +14,7 @@ from wirelake.spec import (
     IfLeft,
     Labels,
     Message,
-    Unless,
+    When,
     With,
     be,
     blob,
@@ -101,7 +101,7 @@ def test_bits_are_shown_in_the_bytes_that_hold_them(wires: Wires) -> None:
 @pytest.mark.parametrize(
     ("when", "table"),
     [
-        (Unless("format", (-1, 0)), {"kind": "unless", "field": "format", "values": (-1, 0)}),
+        (When("format", none_of=(-1, 0)), {"kind": "when", "field": "format", "none_of": (-1, 0), "bare": None}),
         (HeadReaches(15), {"kind": "head_reaches", "size": 15}),
         (IfLeft(), {"kind": "if_left"}),
         (With("code"), {"kind": "with", "field": "code"}),

@@ -275,8 +275,8 @@ class Source:
     def branch(self, when: n.Condition, group: list[n.Field], made: dict[str, str]) -> None:
         self.settle()
         match when:
-            case n.Unless(field=name, values=values):
-                test = f"{made[name]} not in {values!r}"
+            case When(field=name, off=off) if off:
+                test = f"{made[name]} not in {off!r}"
             case n.HeadReaches(size=size):
                 test = f"h >= {size}"
             case n.IfLeft():

@@ -79,7 +79,7 @@ def _struct_fields(cls: Any, layout: Layout) -> tuple[tuple[n.Field, bool, bool]
     """Return the fields of a structure, each with whether its own value is written, and whether it always is."""
     found = []
     for field in struct_fields(cls, layout):
-        is_behind = isinstance(field.wire, n.Length) and isinstance(field.when, n.Unless)
+        is_behind = isinstance(field.wire, n.Length) and isinstance(field.when, When) and bool(field.when.off)
         is_own = is_behind or not isinstance(field.wire, n.WireOnly | n.Length)
         found.append((field, is_own, is_own and field.when is None))
     return tuple(found)
@@ -409,8 +409,6 @@ class _Writer:
         match field.when:
             case None:
                 return True
-            case n.Unless(field=name, values=excluded):
-                return reach(self.message, name) not in excluded
             case n.HeadReaches():
                 given = [getattr(self.message, name) is not None for name in _together(self.node, field.when)]
                 if any(given) and not all(given):
@@ -530,11 +528,9 @@ class _Writer:
 
     def _conditional(self, field: n.Field, value: Any, path: str) -> bool:
         """Write a field of a structure that has a condition; return false if that forbids it."""
-        if isinstance(field.when, n.Unless) and getattr(value, field.when.field) in field.when.values:
-            if not isinstance(field.wire, n.Length) and getattr(value, field.name) != field.default:
-                raise EncodeError("must be empty in a null value", rule="field_not_allowed", path=path)
-            return False
         if isinstance(field.wire, n.Length):
+            if not holds(field.when, getattr(value, field.when.field)):
+                return False
             self.out += self._int_bytes(field.wire.wire, len(getattr(value, field.wire.of)), path)
             return True
         if isinstance(field.when, When) and not self._asked(value, field, field.when, path):

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..spec import nodes as n
+from ..spec.conduct import When
 from ..spec.plain import beyond
 from ..spec.resolve import Layout, MessageNode
 from .encoder import encode_frame
@@ -188,9 +189,9 @@ class _Compiler:
 
     def _conditional(self, fields: Any, value: str, depth: int) -> None:
         when = fields[0].when
-        if not isinstance(when, n.Unless):
+        if not isinstance(when, When) or not when.off:
             raise Unsuited
-        self.lines.append(f"{' ' * depth}if {value}.{when.field} not in {tuple(when.values)!r}:")
+        self.lines.append(f"{' ' * depth}if {value}.{when.field} not in {when.off!r}:")
         for field in fields:
             match field.wire:
                 case n.Length(of=of, wire=wire):

@@ -262,8 +262,6 @@ class Reader:
 
     def _present(self, when: n.Condition, values: dict[str, Any]) -> bool:
         match when:
-            case n.Unless(field=name, values=excluded):
-                return values[name] not in excluded
             case n.HeadReaches(size=size):
                 assert self.head_end is not None
                 return self.head_end >= size

@@ -462,7 +462,7 @@ class Lowering:
         i = 0
         while i < len(fields):
             declared = fields[i]
-            if isinstance(declared.when, n.Unless | n.HeadReaches):
+            if isinstance(declared.when, n.HeadReaches) or _begins_group(declared):
                 group = [declared]
                 while i + len(group) < len(fields) and fields[i + len(group)].when == declared.when:
                     group.append(fields[i + len(group)])
@@ -569,17 +569,15 @@ class Lowering:
     ) -> None:
         """Fields under one condition; without it, runs with a default of no bytes are empty, others absent."""
         match when:
-            case n.Unless(field=name, values=values):
-                if len(values) > 2:
-                    raise Unsupported("a field that is absent for more than two values")
-                first, second = (*values, *values)[:2]
+            case When(field=name, off=off) if len(off) in (1, 2) and name in scope:
+                first, second = (*off, *off)[:2]
                 test = self.emit(k.JUMP_IN, -1, scope[name], first, second, 0)
                 target = 5
             case n.HeadReaches(size=size):
                 test = self.emit(k.HEAD_REACHES, -1, size, 0)
                 target = 3
             case _:
-                raise AssertionError(f"{when!r} is for one field")
+                raise Unsupported("lengths under another condition than one or two numbers")
         lengths: dict[str, int] = {}
         pending = list(limits or [])
         for declared in group:
@@ -814,12 +812,17 @@ class Lowering:
         return np.array(rows, np.int64).reshape(-1), np.frombuffer(magic or b"\0", np.uint8)
 
 
+def _begins_group(declared: n.Field) -> bool:
+    """Return whether a field is a length that is there under a condition, as is what it is the length of."""
+    return isinstance(declared.wire, n.Length) and isinstance(declared.when, When) and bool(declared.when.off)
+
+
 def _asked_of(fields: tuple[n.Field, ...]) -> frozenset[str]:
     """What later fields ask of earlier ones: the value of ``x``, where it begins, whether it is there."""
     asked: set[str] = set()
     for declared in fields:
         match declared.when:
-            case n.Unless(field=name) | When(field=name):
+            case When(field=name):
                 asked.add(name.partition(".")[0])
             case n.With(field=name):
                 asked.add(f"with {name}")

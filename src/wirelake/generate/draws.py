@@ -503,7 +503,7 @@ def field_step(field: n.Field, make: Maker, fields: tuple[n.Field, ...]) -> Step
     name = field.name
     if name in sizes(fields):
         make = _small(field.wire, make)
-    off = next((f.when.values for f in fields if isinstance(f.when, n.Unless) and f.when.field == name), None)
+    off = next((f.when.off for f in fields if isinstance(f.when, When) and f.when.field == name and f.when.off), None)
     draw_value = make if off is None else _switch(make, off)
 
     def put(draw: Draw, values: Values) -> None:
@@ -531,8 +531,6 @@ def conditional(field: n.Field, step: Step) -> Step:
     match field.when:
         case None:
             return step
-        case n.Unless(field=other, values=off):
-            return lambda draw, values: step(draw, values) if values[other] not in off else None
         case n.With(field=other):
             return lambda draw, values: step(draw, values) if values.get(other) is not None else None
         case When(field=path) as when:

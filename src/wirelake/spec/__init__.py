@@ -89,7 +89,6 @@ from .nodes import SumLimit as SumLimit
 from .nodes import Tags as Tags
 from .nodes import Topics as Topics
 from .nodes import Trailer as Trailer
-from .nodes import Unless as Unless
 from .nodes import Until as Until
 from .nodes import Wide as Wide
 from .nodes import With as With

@@ -407,15 +407,9 @@ def _check_condition(f: n.Field, earlier: Mapping[str, n.Field], where: str) -> 
         always or f.default is not ...,
         f"{where} is not always there, so it needs a default; write optional(...) or default=",
     )
-    if isinstance(f.when, n.Unless | n.With):
+    if isinstance(f.when, n.With):
         name = f.when.field
         require(name in earlier, f"{where} depends on {name!r}, which does not come before it; name an earlier field")
-        if isinstance(f.when, n.Unless):
-            require(
-                isinstance(earlier[name].wire, n.Int),
-                f"{where} depends on {name!r}, which is no integer; name an integer field",
-            )
-            require(1 <= len(f.when.values) <= 2, f"{where}: a condition names one or two values")
 
 
 def _check_optional(f: n.Field, where: str) -> None:

@@ -176,6 +176,24 @@ def check_when(where: str, when: When, earlier: Mapping[str, n.Field]) -> None:
     require(
         is_number or not ordered, f"{where} depends on {name!r}, which is no number; write one_of= or leave it bare"
     )
+    kind = None if is_inner else _compared(field.wire)
+    for value in (*when.one_of, *when.none_of) if kind else ():
+        is_kind = isinstance(value, kind or object)
+        said = f"{where} depends on {name!r}, which is never {value!r}; compare it with a {kind and kind.__name__}"
+        require(is_kind, said)
+
+
+def _compared(wire: Any) -> type | None:
+    """Return what values of a field are compared with, where that is certain."""
+    match wire:
+        case n.Int() | n.Bits() | n.Varint() | n.Digits() | n.Bool():
+            return int
+        case n.Run(content="text" | "strict_text"):
+            return str
+        case n.Run(content="bytes") | n.Fixed():
+            return bytes
+        case _:
+            return None
 
 
 def check_ends(frame: n.Frame) -> None:

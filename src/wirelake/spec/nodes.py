@@ -471,14 +471,6 @@ Derived = Lengths | AtLeast | Present | Empty | OrderOf | Wide | Masked | Lookup
 
 
 @dataclass(frozen=True)
-class Unless:
-    """Present unless an earlier field has one of these values."""
-
-    field: str
-    values: tuple[int, ...]
-
-
-@dataclass(frozen=True)
 class HeadReaches:
     """Present if the head is at least this long."""
 
@@ -497,7 +489,7 @@ class With:
     field: str
 
 
-Condition = Unless | HeadReaches | IfLeft | With | When
+Condition = HeadReaches | IfLeft | With | When
 
 
 @dataclass(frozen=True)

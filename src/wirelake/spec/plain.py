@@ -51,8 +51,9 @@ def _beyond(layout: Layout) -> Iterator[str]:
 
 def _in_fields(layout: Layout, fields: tuple[n.Field, ...]) -> Iterator[str]:
     apart = {field.name for field in fields if isinstance(field.wire, n.Length)}
+    always = {field.name for field in fields if isinstance(field.wire, n.Int) and field.when is None}
     for field in fields:
-        if isinstance(field.when, When):
+        if isinstance(field.when, When) and not (field.when.off and field.when.field in always):
             yield "When as the condition of a field"
         if isinstance(field.wire, n.Length) and field.wire.since:
             yield "since= of a length"

@@ -224,8 +224,6 @@ def _notes(field: n.Field) -> Iterator[str]:
     match field.when:
         case None:
             pass
-        case n.Unless(field=name, values=values):
-            yield f"unless {name} is {' or '.join(map(str, values))}"
         case n.HeadReaches(size=size):
             yield f"if the header has {size} bytes or more"
         case n.IfLeft():
@@ -247,7 +245,9 @@ def _condition(when: When) -> str:
     """Return a condition in words."""
     asked = [
         f"is {' or '.join(map(str, when.one_of))}" if when.one_of else "",
-        f"is not {' or '.join(map(str, when.none_of))}" if when.none_of else "",
+        f"is {'not' if len(when.none_of) == 1 else 'none of'} {', '.join(map(str, when.none_of))}"
+        if when.none_of
+        else "",
         f"is at least {when.least}" if when.least is not None else "",
         f"is at most {when.most}" if when.most is not None else "",
         f"has a bit of {when.bits:#x}" if when.bits else "",

@@ -12,7 +12,7 @@ from ...spec import (
     Padding,
     Struct,
     SumLimit,
-    Unless,
+    When,
     be,
     blob,
     bool8,
@@ -134,7 +134,7 @@ DUPLEX = Labels("duplex", {0: "send", 1: "receive", 2: "terminated"})
 STRING = text(be.i64)
 BYTES = blob(be.i64)
 NODES = many(be.i64, be.i64)
-SET = Unless("format", (-1, 0))
+SET = When("format", none_of=(-1, 0))
 JAVA_PADDING = Padding(bytes(8), "java_padding")
 
 

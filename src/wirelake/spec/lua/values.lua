@@ -387,10 +387,6 @@ end
 
 local when = {}
 
-function when.unless(c, condition, scope)
-    return not contains(condition.values, scope[condition.field])
-end
-
 function when.head_reaches(c, condition)
     return c.head_stop >= condition.size
 end
