@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.codec.declarations import made
 from wirelake.errors import SpecError
 from wirelake.spec import (
+    By,
     Code,
     Ends,
     Frame,
@@ -24,7 +25,9 @@ from wirelake.spec import (
     Trailer,
     Until,
     When,
+    align,
     be,
+    ber,
     bits,
     blob,
     bool8,
@@ -37,6 +40,7 @@ from wirelake.spec import (
     fixed,
     fixed_point,
     le,
+    length,
     many,
     nested,
     rest,
@@ -47,14 +51,15 @@ from wirelake.spec import (
     u8,
     varint,
 )
+from wirelake.spec import nodes as n
 
 MOST = 4096
 ENDS = (b"\0", b"\r\n", b"--")
 SUMS = (("crc32", be.u32), ("crc16_modbus", le.u16), ("crc16_ccitt", be.u16), ("adler32", le.u32), ("xor8", u8))
 _numbers = count(1)
 _integers = st.sampled_from((u8, be.u16, le.u16, be.u24, le.u32, be.i16, be.i64, le.u64))
-_varints = st.builds(varint, st.integers(1, 9), high_first=st.booleans(), lenient=st.booleans())
-_digits = st.builds(
+_varints = st.builds(varint, st.integers(1, 9), high_first=st.booleans(), lenient=st.booleans()) | st.builds(ber)
+_digits = st.builds(digits, st.integers(1, 4), base=st.sampled_from((10, 16))) | st.builds(
     digits, st.sampled_from(ENDS), st.sampled_from((0, -1, -500)), st.integers(1, 2**40), base=st.sampled_from((10, 16))
 )
 _counts = _varints | _digits | st.sampled_from((u8, be.u16, le.u32, be.i16))
@@ -69,6 +74,16 @@ _leaves = st.one_of(
     *(st.builds(timestamp, _integers | _digits, st.sampled_from(("s", "ms", "us"))),),
     *(st.builds(fixed_point, _varints | st.sampled_from((u8, be.i16, le.u32)), st.integers(1, 48)),),
 )
+
+
+class Step(Struct):
+    """An element that says whether it is the last one."""
+
+    tag: int = field(u8, "0: the last one")
+    text: str = field(text(u8), "what it says")
+
+
+_lists = st.just(many(nested(Step), None, until=When("tag", one_of=(0, 7))))
 _tails = st.sampled_from((rest, rest_text, many(be.u16, None), many(text(u8), None)))
 
 
@@ -78,6 +93,7 @@ def _wrapped(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         st.builds(sized, _counts, inner | _tails),
         st.builds(nested, structures(inner)),
         choices(inner),
+        _lists,
     )
 
 
@@ -104,17 +120,53 @@ def choices(draw: st.DrawFn, inner: st.SearchStrategy[Any]) -> Any:
 def fields(draw: st.DrawFn, inner: st.SearchStrategy[Any], most: int = 4) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for wire in draw(st.lists(inner, min_size=1, max_size=most)):
-        known = list(found)
-        conditions = st.sampled_from((None, None, IfLeft(), *(When(one, one_of=(0, 1)) for one in known)))
+        conditions = st.sampled_from((None, None, IfLeft(), *(_asked(one, kept.wire) for one, kept in found.items())))
         when = draw(conditions)
         found[name("field")] = field(wire) if when is None else field(wire, when=when, default=None)
+    if draw(st.booleans()):
+        found |= draw(apart())
+    if draw(st.booleans()):
+        found |= draw(counted(inner))
+    if draw(st.booleans()):
+        found[name("null")] = field(draw(_nulls), default=None)
     if draw(st.booleans()):
         whole, shift = draw(st.sampled_from((u8, be.u16, le.u32))), draw(st.integers(1, 7))
         found[name("high")] = field(bits(whole, shift, 8 * whole.size - shift))
         found[name("low")] = field(bits(whole, 0, shift))
     if draw(st.booleans()):
         found[name("constant")] = constant(draw(st.binary(min_size=1, max_size=3)))
+    if draw(st.booleans()):
+        found[name("pad")] = align(draw(st.sampled_from((2, 4))))
     return found
+
+
+def _asked(known: str, wire: Any) -> When:
+    """A condition on a field: on its value, if that is a number."""
+    is_number = isinstance(wire, n.Int | n.Bits | n.Varint | n.Digits | n.Bool)
+    return When(known, one_of=(0, 1)) if is_number else When(known)
+
+
+@st.composite
+def apart(draw: st.DrawFn) -> dict[str, Any]:
+    """A length, and what it is the length of, which may lie further behind."""
+    size, run = name("size"), name("run")
+    wire, since = draw(st.sampled_from((u8, be.u16, le.u32))), draw(st.sampled_from(("", size)))
+    found: dict[str, Any] = {size: length(wire, of=run, since=since)}
+    if draw(st.booleans()):
+        found[name("between")] = field(be.u16)
+    return found | {run: field(draw(st.sampled_from((blob, text)))(size))}
+
+
+@st.composite
+def counted(draw: st.DrawFn, inner: st.SearchStrategy[Any]) -> dict[str, Any]:
+    """A number that is a field of its own, and says how many bytes or elements another one has."""
+    count = name("count")
+    by = draw(st.sampled_from((count, By(count), By(count, per=8), By(count, plus=1))))
+    wire = draw(st.sampled_from((blob(by), text(by), many(draw(inner), by))))
+    return {count: field(draw(st.sampled_from((u8, be.u16, varint(2), digits(2))))), name("of"): field(wire)}
+
+
+_nulls = st.sampled_from((text(be.i16, null=-1), blob(digits(b";", -1, 99), null=-1), many(be.u16, be.i16, null=-1)))
 
 
 WIRES = st.recursive(_leaves, _wrapped, max_leaves=5)
