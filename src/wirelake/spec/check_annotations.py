@@ -40,11 +40,12 @@ def _or_none(hint: Any) -> str:
 def _hints(cls: Any) -> dict[str, Any]:
     """Return the annotations of a class and its bases, evaluated where they were written."""
     hints: dict[str, Any] = {}
+    plain = {"datetime": datetime}  # code that runs in a namespace of its own has no module to look in
     for base in reversed(cls.__mro__):
         names = dict(vars(sys.modules.get(base.__module__, sys)))
         structs = {struct.__name__: struct for struct in _structs(getattr(base, "__wire_fields__", ()))}
         for name, written in inspect.get_annotations(base).items():
-            hints[name] = _evaluate(base, name, written, structs | names) if isinstance(written, str) else written
+            hints[name] = _evaluate(base, name, written, plain | structs | names) if isinstance(written, str) else written
     return hints
 
 
