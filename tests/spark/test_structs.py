@@ -28,7 +28,7 @@ from wirelake.spec.nodes import Protocol
 from wirelake.spec.resolve import candidates, layout
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-OWN = [f"{EXAMPLES / name}:PROTOCOL" for name in ("bulletin.py", "orders.py", "packed.py")]
+OWN = [f"{EXAMPLES / name}:PROTOCOL" for name in ("bulletin.py", "orders.py", "packed.py", "sensor.py")]
 SCHEMA_OF = {name: getattr(f, f"schema_of_{name}") for name in PROTOCOLS}
 
 
