@@ -318,7 +318,7 @@ def agrees(expected: Any, shown: str, raw: str) -> bool:
 
 def as_meant(raw: bytes) -> str:
     """What escapes stand for, as tshark writes it into an attribute of XML."""
-    spaced = re.sub("[\t\n\r]", " ", raw.decode(errors="replace").replace("\0", "\u2400"))
+    spaced = re.sub("\r\n|[\t\n\r]", " ", raw.decode(errors="replace").replace("\0", "\u2400"))
     return re.sub("[\x01-\x1f\x7f]", lambda found: f"\\x{ord(found[0]):x}", spaced)
 
 

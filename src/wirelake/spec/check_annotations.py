@@ -45,7 +45,8 @@ def _hints(cls: Any) -> dict[str, Any]:
         names = dict(vars(sys.modules.get(base.__module__, sys)))
         structs = {struct.__name__: struct for struct in _structs(getattr(base, "__wire_fields__", ()))}
         for name, written in inspect.get_annotations(base).items():
-            hints[name] = _evaluate(base, name, written, plain | structs | names) if isinstance(written, str) else written
+            is_text = isinstance(written, str)
+            hints[name] = _evaluate(base, name, written, plain | structs | names) if is_text else written
     return hints
 
 
