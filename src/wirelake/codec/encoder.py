@@ -529,6 +529,7 @@ class _Writer:
     def _conditional(self, field: n.Field, value: Any, path: str) -> bool:
         """Write a field of a structure that has a condition; return false if that forbids it."""
         if isinstance(field.wire, n.Length):
+            assert isinstance(field.when, When)
             if not holds(field.when, getattr(value, field.when.field)):
                 return False
             self.out += self._int_bytes(field.wire.wire, len(getattr(value, field.wire.of)), path)

@@ -462,7 +462,7 @@ class Lowering:
         i = 0
         while i < len(fields):
             declared = fields[i]
-            if isinstance(declared.when, n.HeadReaches) or _begins_group(declared):
+            if declared.when is not None and (isinstance(declared.when, n.HeadReaches) or _begins_group(declared)):
                 group = [declared]
                 while i + len(group) < len(fields) and fields[i + len(group)].when == declared.when:
                     group.append(fields[i + len(group)])
