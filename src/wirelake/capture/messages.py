@@ -134,7 +134,7 @@ class MessageDecoder:
             which, records = group.which[rows.ranges], rows.records
             if reader.secrets:
                 records = redacted(reader, records, gathered.streams[which] % 2 == TO_SERVER)
-            arrivals = gathered.arrivals[gathered.arrival_of(rows.starts + rows.lengths)]
+            arrivals = gathered.arrivals.take(gathered.arrival_of(rows.starts + rows.lengths), axis=0)
             arrays = [
                 self._envelope(name, which, arrivals) if name in ENVELOPE_TYPES else records.column(name)
                 for name in reader.columns

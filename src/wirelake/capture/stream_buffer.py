@@ -83,7 +83,7 @@ def gather(
     """
     incoming = _Incoming(chunks, chosen, streams, captures, loose)
     sizes = incoming.sizes
-    touched = np.union1d(incoming.streams, also) if len(also) else incoming.streams[_is_first(incoming.streams)]
+    touched = np.union1d(incoming.streams, also) if len(also) else incoming.streams[is_first(incoming.streams)]
     which = np.searchsorted(touched, incoming.streams)
     pending = [table.pending[stream] for stream in touched.tolist()]
     pending_sizes = np.fromiter(map(len, pending), np.int64, len(pending))
@@ -106,7 +106,8 @@ def _before(sizes: Ints) -> Ints:
     return np.cumsum(sizes) - sizes
 
 
-def _is_first(streams: Ints) -> NDArray[np.bool_]:
+def is_first(streams: Ints) -> NDArray[np.bool_]:
+    """Return which chunks are of another stream than the one before them."""
     first = np.ones(len(streams), np.bool_)
     first[1:] = streams[1:] != streams[:-1]
     return first

@@ -26,7 +26,7 @@ from .protocol_reader import ProtocolReaders
 from .quarantine import add_encrypted, end_encrypted
 from .settings import ReadSettings
 from .state import LooseChunk, StreamsState
-from .stream_buffer import GAP, STRANGE_TIME, gather
+from .stream_buffer import GAP, STRANGE_TIME, gather, is_first
 from .stream_table import StreamTable, streams_of
 from .websocket import Unwrapper, UnwrapperState
 
@@ -167,7 +167,9 @@ class Streams:
         slot = slots[chunks.connection]
         streams, captures = 2 * slot + chunks.direction, table.capture[slot]
         loose: list[LooseChunk] = []
-        is_plain = self._route_all(chunks, slot, streams, captures, loose, out) & (chunks.length > 0)
+        is_plain = chunks.length > 0
+        if not ((slots >= 0).all() and (table.kind[slots] == Kind.PLAIN).all()):
+            is_plain &= self._route_all(chunks, slot, streams, captures, loose, out)
         for each in ended:
             self._end(each, loose, out)
         chosen = np.flatnonzero(is_plain)
@@ -216,7 +218,9 @@ class Streams:
     def _check_offsets(self, chunks: Chunks, chosen: Ints, streams: Ints, loose: list[LooseChunk]) -> None:
         """Let streams begin at the offset of their first chunk; from there on nothing may be left out."""
         numbers = self._table.numbers
-        first, where = np.unique(streams, return_index=True)
+        starts = np.flatnonzero(is_first(streams))
+        first, where = np.unique(streams[starts], return_index=True)
+        where = starts[where]
         if loose:
             is_alone = ~np.isin(first, [chunk.stream for chunk in loose])
             first, where = first[is_alone], where[is_alone]

@@ -230,7 +230,7 @@ def hexed(column: pa.Array) -> pa.Array:
     spans, data = _spans(column)
     if not len(column):
         return pa.array([], pa.string())
-    text = _HEX[data[spans[0] : spans[-1]]]
+    text = _HEX.take(data[spans[0] : spans[-1]])
     offsets = ((spans - spans[0]) * 2).astype(np.int32)
     valid = None
     if column.null_count:

@@ -18,11 +18,20 @@ PLANNERS = ("pyspark.sql.worker.plan_data_source_read", "pyspark.sql.worker.data
 
 
 def main() -> None:
+    _use_one_allocator()
     _prefer_installed_pyspark()
     from pyspark.daemon import manager
 
     _load(sys.argv[1])
     manager()
+
+
+def _use_one_allocator() -> None:
+    """Let Arrow's own libraries use jemalloc, too, as ``warm_up`` lets all else do.
+
+    Each of two allocators would keep free memory for itself. Arrow reads the variable when it is loaded.
+    """
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "jemalloc")
 
 
 def _prefer_installed_pyspark() -> None:
