@@ -16,6 +16,11 @@ LOCK_VENV  := .venv-lock
 LOCK_TOOL  := uv==0.13.7
 LOCK_FLAGS ?=
 
+# The versions of PySpark besides the locked one; each has the newest of its patches in
+# SPARK_LOCK.
+SPARK_VERSIONS := 4.0 4.1 4.2
+SPARK_LOCK     := scripts/spark-versions.lock
+
 # PYTHON=… chooses the interpreter for the virtual environment; otherwise the
 # first of these that is new enough.
 PYTHON     ?=
@@ -35,7 +40,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test check bench docs soak lock clean
+.PHONY: help setup demo test matrix check bench docs soak lock clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | while IFS='	' read -r name text; do printf '  make %-6s %s\n' "$$name" "$$text"; done
@@ -63,6 +68,10 @@ demo: $(STAMP) ## run the demonstration
 
 test: setup ## run the tests, those with Spark in parallel with the others
 	@scripts/run-tests $(BIN)/python
+
+matrix: setup ## run the tests of formats, functions, streams and ingest with every PySpark that wirelake works with
+	@$(BIN)/python -m pytest -m every_spark tests/spark
+	@scripts/spark-versions $(BIN)/python
 
 check: $(STAMP) ## check lint, formatting, types and generated documents
 	$(BIN)/ruff check
@@ -101,19 +110,25 @@ soak: setup ## run tests that take minutes
 
 # The lock is universal (every platform, Python 3.11 and newer), has hashes, and
 # names no index, no host and no local path.
-lock: ## renew requirements.lock from pyproject.toml
+# Those of the other versions of PySpark have the same form.
+COMPILE := env -u PIP_FIND_LINKS -u UV_FIND_LINKS UV_PYTHON_DOWNLOADS=never \
+	$(LOCK_VENV)/bin/uv pip compile --quiet --python $(LOCK_VENV)/bin/python \
+	--universal --generate-hashes --python-version 3.11 \
+	--no-header --no-emit-index-url --no-emit-find-links
+
+lock: ## renew requirements.lock from pyproject.toml, and the lock of the other versions of PySpark
 	@$(find_python); \
 	[ -x $(LOCK_VENV)/bin/python ] || "$$found" -m venv $(LOCK_VENV)
 	@$(LOCK_VENV)/bin/python -m pip --quiet --disable-pip-version-check install '$(LOCK_TOOL)'
-	@env -u PIP_FIND_LINKS -u UV_FIND_LINKS UV_PYTHON_DOWNLOADS=never \
-		$(LOCK_VENV)/bin/uv pip compile --quiet --python $(LOCK_VENV)/bin/python \
-		--universal --generate-hashes --python-version 3.11 \
-		--no-header --no-emit-index-url --no-emit-find-links \
+	@$(COMPILE) \
 		--extra columnar --extra delta --extra net --extra postgres --extra report --extra s3 --extra spark --group dev $(LOCK_FLAGS) \
 		pyproject.toml --output-file requirements.lock
-	@if grep -nE '://|^-' requirements.lock; then echo "lock: the lines above must not be in requirements.lock" >&2; exit 1; fi
+	@for version in $(SPARK_VERSIONS); do \
+		echo "pyspark==$$version.*" | $(COMPILE) --no-annotate $(LOCK_FLAGS) - || exit 1; \
+	done | awk '/^py4j==/ { again = seen[$$0]++ } /^pyspark==/ { again = 0 } !again' >$(SPARK_LOCK)
+	@if grep -nE '://|^-' requirements.lock $(SPARK_LOCK); then echo "lock: the lines above must not be in a lock" >&2; exit 1; fi
 	@echo "lock: $$(grep -c '^[a-z0-9].*==' requirements.lock) packages in requirements.lock"
 
 clean: ## remove the virtual environments, caches and build output
-	@rm -rf $(VENV) $(LOCK_VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks
+	@rm -rf $(VENV) $(LOCK_VENV) .venv-spark build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks
 	@find . -name .git -prune -o -name __pycache__ -type d -exec rm -rf {} +

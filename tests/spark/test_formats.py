@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.spark.captured import call, hostile_frames, read, write_one_connection
+from tests.spark.versions import has, since
 from wirelake.generate import generate, write_pcap
 from wirelake.spark.options import read_options
 from wirelake.spark.reading import Table
@@ -56,6 +57,7 @@ def alike(value: Any) -> Any:
             return value
 
 
+@pytest.mark.every_spark
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("size", ["128m", "30k"])
 def test_spark_finds_the_format_and_reads_what_is_in_the_capture(
@@ -69,6 +71,7 @@ def test_spark_finds_the_format_and_reads_what_is_in_the_capture(
     assert (df.rdd.getNumPartitions() > 1) is (size == "30k")
 
 
+@pytest.mark.every_spark
 def test_paths_may_be_several_a_pattern_or_a_directory(spark: SparkSession, tmp_path: Path) -> None:
     """asks 14"""
     write_one_connection(tmp_path / "a.pcap", hostile_frames(4))
@@ -83,6 +86,7 @@ def test_paths_may_be_several_a_pattern_or_a_directory(spark: SparkSession, tmp_
 # --- what is decoded
 
 
+@pytest.mark.every_spark
 def test_a_schema_is_a_choice_of_columns(spark: SparkSession, tmp_path: Path) -> None:
     """asks 18"""
     (tmp_path / "calls.bin").write_bytes(b"".join(call(i, b"x") for i in range(10)))
@@ -134,6 +138,7 @@ FILTERS = (
 )
 
 
+@since("4.1", "filters in the reader")
 @pytest.mark.parametrize("condition", FILTERS)
 def test_a_filter_keeps_the_same_rows_wherever_it_is_applied(spark: SparkSession, mixed: Path, condition: str) -> None:
     there = sorted_rows(load(spark, "casual", mixed, pushFilters=True).where(condition))
@@ -149,6 +154,8 @@ def plan(df: DataFrame) -> str:
     return str(df._jdf.queryExecution().executedPlan().toString())
 
 
+@pytest.mark.every_spark
+@since("4.1", "filters in the reader")
 def test_filters_that_are_applied_in_the_reader_are_not_applied_again(spark: SparkSession, mixed: Path) -> None:
     df = load(spark, "casual", mixed)
     known = "message = 'service_call_request' and ts > timestamp'2024-01-01 00:00:00'"
@@ -156,6 +163,7 @@ def test_filters_that_are_applied_in_the_reader_are_not_applied_again(spark: Spa
     assert "Filter (" in plan(df.where("flags % 2 = 0"))
 
 
+@pytest.mark.every_spark
 def test_a_session_that_pushes_no_filters_down_reads_all_the_same(spark: SparkSession, mixed: Path) -> None:
     """The default of Spark: a reader that would take filters fails there."""
     spark.conf.set(PUSHDOWN, "false")
@@ -167,9 +175,18 @@ def test_a_session_that_pushes_no_filters_down_reads_all_the_same(spark: SparkSe
         spark.conf.set(PUSHDOWN, "true")
 
 
+@pytest.mark.every_spark
+@pytest.mark.skipif(has("4.1"), reason="PySpark 4.1 has filters in the reader")
+def test_filters_that_must_be_pushed_need_a_newer_spark(spark: SparkSession, mixed: Path) -> None:
+    assert 'format("casual"): pushFilters=true needs PySpark 4.1' in failure(
+        load(spark, "casual", mixed, pushFilters=True)
+    )
+
+
 # --- a protocol of the user's
 
 
+@pytest.mark.every_spark
 def test_a_protocol_from_a_file(spark: SparkSession, tmp_path: Path) -> None:
     declared = f"{EXAMPLES / 'bulletin.py'}:PROTOCOL"
     write_pcap(generate(declared, messages=40, seed=2), tmp_path / "notices.pcap")
@@ -202,14 +219,16 @@ def test_a_path_that_leads_nowhere_is_said_when_it_is_loaded(spark: SparkSession
         spark.read.format("casual").load()
 
 
+@pytest.mark.every_spark
 def test_an_unknown_option_is_said_when_it_is_loaded(spark: SparkSession, mixed: Path) -> None:
     from pyspark.errors import AnalysisException
 
     with pytest.raises(AnalysisException) as caught:
         load(spark, "casual", mixed, dialect="ceda4")
-    assert "has no option 'dialect'; it has: columnName" in str(caught.value).splitlines()[0]
+    assert "has no option 'dialect'; it has: basePath, columnName" in str(caught.value).splitlines()[0]
 
 
+@pytest.mark.every_spark
 def test_a_text_file_is_no_capture(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello world")
     assert "notes.txt: not a pcap, pcapng or tap file: it begins with 68 65" in failure(load(spark, "casual", tmp_path))
@@ -221,11 +240,13 @@ def test_an_unreadable_file_is_named(spark: SparkSession, tmp_path: Path) -> Non
     assert load(spark, "casual", tmp_path, ignoreCorruptFiles=True).collect() == []
 
 
+@pytest.mark.every_spark
 def test_an_empty_file_has_no_rows(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "empty.pcap").touch()
     assert load(spark, "casual", tmp_path).collect() == []
 
 
+@pytest.mark.every_spark
 def test_failfast_names_file_offset_and_rule(spark: SparkSession, tmp_path: Path) -> None:
     frame = call(1, b"x")
     (tmp_path / "bad.bin").write_bytes(frame + b"\xff" * 20 + frame)

@@ -36,7 +36,7 @@ def test_the_mode_of_a_protocol_is_its_profile_here() -> None:
         (
             "casual",
             {"nonsense": "1"},
-            "has no option 'nonsense'; it has: columnNameOfCorruptRecord, columns, failOnDataLoss, ignore",
+            "has no option 'nonsense'; it has: basePath, columnNameOfCorruptRecord, columns, failOnDataLoss, ignore",
         ),
         ("casual", {"dialect": "ceda4"}, "has no option 'dialect'"),
         ("casual", {"mode": "lenient"}, "the option mode is 'lenient'; it must be one of PERMISSIVE, DROPMALFORMED"),

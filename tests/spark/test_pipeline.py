@@ -54,6 +54,7 @@ def test_captures_that_are_cut_anywhere_and_grow_anyhow_give_the_lake_of_one_ing
     assert differing_tiny_ways(seed, range(6), tmp_path, lambda: SparkRunner(SparkStart.of(spark))) == []
 
 
+@pytest.mark.every_spark
 def test_one_runner_continues_the_lake_of_the_other(spark: SparkSession, parts: list[Path], tmp_path: Path) -> None:
     mixed, here = tmp_path / "mixed", tmp_path / "here"
     ingest(spark, [str(parts[0])], str(mixed))

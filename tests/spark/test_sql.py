@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.spark.frames import as_frame, frames_of
+from tests.spark.versions import has
 from wirelake import decode
 from wirelake.spark import register
 
@@ -23,6 +24,7 @@ def registered(spark: SparkSession) -> SparkSession:
     return spark
 
 
+@pytest.mark.every_spark
 def test_functions_by_name(registered: SparkSession) -> None:
     as_frame(registered, list(frames_of("casual"))).createOrReplaceTempView("frames")
     found = registered.sql(
@@ -41,6 +43,12 @@ def test_bad_frames_in_sql(registered: SparkSession) -> None:
     ]  # fmt: skip
     lenient = registered.sql("select from_casual(value, map('mode', 'PERMISSIVE')) m from some_bad").collect()
     assert [row.m is None for row in lenient] == [True, False, True]
+
+
+@pytest.mark.every_spark
+@pytest.mark.skipif(has("4.1"), reason="PySpark 4.1 has functions whose structs may be null")
+def test_a_null_frame_is_a_struct_of_nulls_in_sql(registered: SparkSession) -> None:
+    assert registered.sql("select from_mb(null).message, from_mb(null) is null").collect()[0] == (None, False)
 
 
 def test_from_wire_is_the_common_view_of_any_protocol(registered: SparkSession) -> None:

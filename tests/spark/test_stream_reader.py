@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.ingest.growth import SMALLEST
 from tests.ingest.worlds import Sensor, TinyWorld
 from tests.spark.captured import read, split_pcap, table_of
+from tests.spark.versions import has, since
 from wirelake.errors import OptionError
 from wirelake.generate import generate, write_pcap
 from wirelake.spark.options import read_options
@@ -37,6 +38,8 @@ def run(
     return batches, started.recentProgress
 
 
+@pytest.mark.every_spark
+@since("4.2", "limits of a batch")
 def test_limited_batches_and_restarts_give_the_rows_of_a_batch_read(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -61,6 +64,7 @@ def test_limited_batches_and_restarts_give_the_rows_of_a_batch_read(
     assert sorted(map(repr, found)) == sorted(map(repr, expected))
 
 
+@since("4.2", "limits of a batch")
 @pytest.mark.parametrize("seed", range(4))
 def test_captures_that_are_cut_anywhere_and_grow_give_the_rows_of_one_batch(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
@@ -83,6 +87,7 @@ def test_captures_that_are_cut_anywhere_and_grow_give_the_rows_of_one_batch(
     assert expected and sorted(map(repr, found)) == sorted(map(repr, expected))
 
 
+@pytest.mark.every_spark
 def lay_down(sensor: Sensor, folder: Path, size: int) -> None:
     """Let so many bytes of the files of a sensor be there."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -91,6 +96,39 @@ def lay_down(sensor: Sensor, folder: Path, size: int) -> None:
         if data:
             (folder / path.name).write_bytes(data)
         size -= len(data)
+
+
+def test_a_stream_without_limits_gives_the_rows_of_a_batch_read(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    write_pcap(generate(("casual",), messages=100, connections=4, seed=2), folder / "all.pcap")
+    parts = split_pcap(folder / "all.pcap", 2)
+    (folder / "all.pcap").unlink()
+    second = parts[1].read_bytes()
+    parts[1].unlink()
+    some, _ = run(spark, folder, tmp_path / "checkpoint", stateLocation=str(tmp_path / "kept"))
+    parts[1].write_bytes(second)
+    more, _ = run(spark, folder, tmp_path / "checkpoint", stateLocation=str(tmp_path / "kept"))
+    found = [row for batch in (*some, *more) for row in batch]
+    expected = [{name: row[name] for name in (*KEY, "message")} for row in read("casual", folder, rotated="true")]
+    assert some and more and sorted(map(repr, found)) == sorted(map(repr, expected))
+
+
+@pytest.mark.every_spark
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"nonsense": "1"}, "has no option 'nonsense'"),
+        *([] if has("4.2") else [({"maxFilesPerTrigger": "1"}, "maxFilesPerTrigger need PySpark 4.2")]),
+    ],
+)
+def test_an_option_that_is_wrong_is_said(
+    spark: SparkSession, tmp_path: Path, options: dict[str, str], said: str
+) -> None:
+    stream = spark.readStream.format("casual").schema("message string").options(**options).load(str(tmp_path))
+    query = stream.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    with pytest.raises(Exception, match=said):
+        query.awaitTermination()
 
 
 def test_two_limits_are_refused() -> None:

@@ -6,7 +6,7 @@ is left to Spark, which compares NaN in its own way, and so are nested lists.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -15,18 +15,23 @@ from pyspark.sql import datasource as ds
 
 Test = Callable[[pa.RecordBatch], pa.Array]
 
-_COMPARED: dict[type, Callable[[Any, Any], Any]] = {
-    ds.EqualTo: pc.equal,
-    ds.LessThan: pc.less,
-    ds.LessThanOrEqual: pc.less_equal,
-    ds.GreaterThan: pc.greater,
-    ds.GreaterThanOrEqual: pc.greater_equal,
-}
-_TEXTS: dict[type, Callable[[Any, str], Any]] = {
-    ds.StringStartsWith: pc.starts_with,
-    ds.StringEndsWith: pc.ends_with,
-    ds.StringContains: pc.match_substring,
-}
+HAS_FILTERS = hasattr(ds, "Filter")  # since PySpark 4.1
+
+_COMPARED: dict[type, Callable[[Any, Any], Any]] = {}
+_TEXTS: dict[type, Callable[[Any, str], Any]] = {}
+if HAS_FILTERS:
+    _COMPARED = {
+        ds.EqualTo: pc.equal,
+        ds.LessThan: pc.less,
+        ds.LessThanOrEqual: pc.less_equal,
+        ds.GreaterThan: pc.greater,
+        ds.GreaterThanOrEqual: pc.greater_equal,
+    }
+    _TEXTS = {
+        ds.StringStartsWith: pc.starts_with,
+        ds.StringEndsWith: pc.ends_with,
+        ds.StringContains: pc.match_substring,
+    }
 
 
 class Filters:
@@ -49,12 +54,13 @@ class Filters:
                 batch = batch.filter(test(batch))
         return batch
 
-    def accepts(self, column: str, value: str) -> bool:
-        """Return whether rows with this value in a column can pass. Whole files are skipped by that."""
-        if column not in self.schema.names:
+    def accept(self, values: Mapping[str, pa.Scalar]) -> bool:
+        """Return whether rows with these values in some columns can pass. Whole files are skipped by that."""
+        if not values:
             return True
-        row = pa.record_batch([pa.array([value], self.schema.field(column).type)], names=[column])
-        tests = [self._test(pushed) for pushed in self.accepted if _attribute(pushed) == (column,)]
+        row = pa.record_batch([pa.array([value], value.type) for value in values.values()], names=list(values))
+        known = {(name,) for name in values}
+        tests = [self._test(pushed) for pushed in self.accepted if _attribute(pushed) in known]
         return all(test(row)[0].as_py() is True for test in tests if test)
 
     def _test(self, pushed: Any) -> Test | None:
@@ -73,7 +79,13 @@ class Filters:
             if not pa.types.is_struct(kind) or kind.get_field_index(name) < 0:
                 return None
             kind = kind.field(name).type
-        plain = (pa.types.is_string, pa.types.is_integer, pa.types.is_timestamp, pa.types.is_boolean)
+        plain = (
+            pa.types.is_string,
+            pa.types.is_integer,
+            pa.types.is_timestamp,
+            pa.types.is_date,
+            pa.types.is_boolean,
+        )
         return kind if any(is_it(kind) for is_it in plain) else None
 
 

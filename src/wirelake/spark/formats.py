@@ -86,7 +86,7 @@ class Captures(DataSource):
         from .stream_reader import stream_reader
 
         with user_errors():
-            return stream_reader(self._options(), schema)
+            return stream_reader(self._options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         with user_errors():
@@ -112,6 +112,11 @@ def _filters_come(options: ReadOptions) -> bool:
 
     Spark does not say, but plans with filters in a worker module of its own, and this code runs in it.
     """
+    if options.push_filters == "true":
+        from .filters import HAS_FILTERS
+
+        if not HAS_FILTERS:
+            raise OptionError(f"{options.what}: pushFilters=true needs PySpark 4.1 or newer")
     if options.push_filters != "auto":
         return options.push_filters == "true"
     main = getattr(sys.modules.get("__main__"), "__spec__", None)
@@ -136,11 +141,11 @@ class Reader(DataSourceReader):
         _freeze(self.options.protocols)
         return planned
 
-    def read(self, partition: InputPartition) -> Iterator[Any]:
+    def read(self, partition: InputPartition | None) -> Iterator[Any]:  # PySpark 4.0 has none for no partitions
         from ..ingest.warm_up import warm_up
         from .reading import rows
 
-        if partition.value is None:  # without partitions, Spark makes an empty one
+        if partition is None or partition.value is None:  # without partitions, Spark makes an empty one
             return
         with user_errors():
             warm_up()

@@ -49,7 +49,7 @@ def from_wire(data: ColumnOrName, protocol: str, options: Options = None) -> Col
     declared = Declared.named(protocol)
     name = f"from_{declared.load().name}"
     decoding = Decoding.of(declared, options, name)
-    made = function(lambda frames, _: decode_column(decoding, frames), name, struct_type(decoding))
+    made = function(lambda frames, _: decode_column(decoding, frames), name, struct_type(decoding), of_columns=True)
     frames = _column(data)
     return _named(made(frames, _expensive(frames.substr(1, 0))), name, frames)
 
@@ -99,9 +99,9 @@ def struct_type(decoding: Decoding) -> StructType:
     return in_spark(pa.schema(struct_fields(decoding)))
 
 
-def function(convert: Callable[..., pa.Array], name: str, returns: Any) -> Any:
-    """Return what converts Arrow columns as a function of Spark."""
-    from pyspark.sql.pandas.functions import arrow_udf
+def function(convert: Callable[..., pa.Array], name: str, returns: Any, *, of_columns: bool = False) -> Any:
+    """Return what converts Arrow columns as a function of Spark: one to be registered by name, or ``of_columns``."""
+    from pyspark.sql.pandas import functions
 
     def run(*columns: pa.Array) -> pa.Array:
         with user_errors():
@@ -110,7 +110,13 @@ def function(convert: Callable[..., pa.Array], name: str, returns: Any) -> Any:
             return convert(*columns)
 
     run.__name__ = run.__qualname__ = name
-    return arrow_udf(run, returns)  # type: ignore[call-overload]
+    if hasattr(functions, "arrow_udf"):
+        return functions.arrow_udf(run, returns)  # type: ignore[call-overload]
+    from . import row_functions  # PySpark 4.0
+
+    if returns == "binary":
+        return row_functions.encoding_function(run)
+    return (row_functions.decoding_of_columns if of_columns else row_functions.decoding_function)(run, returns)
 
 
 def _check_count(convert: Callable[..., pa.Array], name: str, given: int) -> None:

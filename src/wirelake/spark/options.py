@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal, cast
 
@@ -18,6 +18,7 @@ from ..errors import OptionError
 from ..ingest.declared import Declared
 from ..protocols import BUILT_IN
 from ..spec.nodes import Protocol
+from .partition_columns import Places
 
 Mode = Literal["PERMISSIVE", "DROPMALFORMED", "FAILFAST"]
 MODES = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
@@ -203,6 +204,10 @@ class ReadOptions(Listing):
     shows_corrupt: bool = False
     """Whether the user named the column for corrupt records, and so wants it."""
     stream: StreamOptions = StreamOptions()
+    places: Places = Places(())
+    """Where directories named ``key=value`` begin."""
+    infers_partitions: bool = True
+    """Whether the columns that directories make have types, or are all text."""
 
 
 def _stream_options(given: Given) -> StreamOptions:
@@ -235,6 +240,7 @@ def read_options(name: str, options: Mapping[str, Any]) -> ReadOptions:
     declared = (Declared.named(protocol),) if protocol else tuple(map(Declared, BUILT_IN))
     is_common = is_wire and _view(given, protocol) == "common"
     corrupt = given.text("columnNameOfCorruptRecord")
+    recursive = given.flag("recursiveFileLookup")
     made = ReadOptions(
         what=given.what,
         protocols=declared,
@@ -247,7 +253,8 @@ def read_options(name: str, options: Mapping[str, Any]) -> ReadOptions:
         corrupt=corrupt or CORRUPT_RECORD,
         shows_corrupt=corrupt is not None,
         path_glob_filter=given.text("pathGlobFilter"),
-        recursive=given.flag("recursiveFileLookup"),
+        recursive=recursive,
+        has_partitions=not recursive,
         modified_before=given.time("modifiedBefore"),
         modified_after=given.time("modifiedAfter"),
         ignore_corrupt_files=given.flag("ignoreCorruptFiles"),
@@ -259,8 +266,9 @@ def read_options(name: str, options: Mapping[str, Any]) -> ReadOptions:
         push_filters=cast(Any, given.choice("pushFilters", ("auto", "true", "false"), "auto")),
         stream=_stream_options(given),
     )
+    base = given.text("basePath")
     given.finish()
-    return made
+    return replace(made, places=Places.of(made, base))
 
 
 def _readings(given: Given, declared: tuple[Declared, ...]) -> tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]:

@@ -25,6 +25,7 @@ from . import index_cache
 from . import schema as s
 from .filters import Filters
 from .options import ReadOptions
+from .partition_columns import discover, refuse_collisions, value_of
 
 OPEN_COST_BYTES = 4 << 20
 """What opening one more file costs, in bytes that could be read instead (as for Spark's own files)."""
@@ -48,14 +49,20 @@ class Table:
     options: ReadOptions
     target: pa.Schema
     filters: Filters
+    directories: tuple[pa.Field, ...] = ()
+    """The columns that are not in messages but in the names of directories."""
 
     @classmethod
     def of(cls, options: ReadOptions, schema: StructType | None = None) -> Table:
         """Return the table with all its columns, or with those of the given schema."""
+        available = _available(options)
+        if schema is not None and not set(schema.names) <= set(available.names):
+            available = _with_directories(options, available, schema)
         if schema is not None:
-            s.check(schema, _available(options), options.what)
+            s.check(schema, available, options.what)
         target = s.in_arrow(schema if schema is not None else default_schema(options))
-        return cls(options, target, Filters(target))
+        own = set(_available(options).names)
+        return cls(options, target, Filters(target), tuple(field for field in target if field.name not in own))
 
     def reading(self, kind: str) -> ReadSettings:
         """Return how to read captures of a kind. Raw bytes are of the requested protocol, whatever they look like."""
@@ -75,7 +82,9 @@ class Table:
         """Return the columns to decode."""
         if self.options.is_common:
             return tuple(dict.fromkeys((*ENVELOPE, *needed_columns(protocol))))
-        return tuple(name for name in self.target.names if name != self.options.corrupt) or ("offset",)
+        others = {self.options.corrupt, *(field.name for field in self.directories)}
+        names = tuple(name for name in self.target.names if name not in others) or ("offset",)
+        return tuple(dict.fromkeys((*names, "capture"))) if self.directories else names
 
     def batches(self, seen: DecodedWindow) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a window."""
@@ -129,13 +138,40 @@ class Table:
             yield fitted.slice(start, MOST_ROWS)
 
     def _array(self, batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
-        if field.name in batch.schema.names:
+        if field in self.directories:
+            array = self._directory_column(batch.column("capture"), field)
+        elif field.name in batch.schema.names:
             array = s.fit(batch.column(field.name), field.type)
         else:
             array = pa.nulls(len(batch), field.type)
         if not field.nullable and array.null_count:
             raise OptionError(f"wrong schema for {self.options.what}: {field.name} is NOT NULL there, but null in rows")
         return array
+
+    def _directory_column(self, captures: pa.Array, field: pa.Field) -> pa.Array:
+        """Return what the directories of the captures say."""
+        captures = s.fit(captures, pa.string())
+        paths = pc.unique(captures)
+        values = [value_of(path, self.options.places.keys(path), field) for path in paths.to_pylist()]
+        return pa.array(values, field.type).take(pc.index_in(captures, paths))
+
+    def reads(self, path: str) -> bool:
+        """Return whether rows of this file can pass the filters."""
+        keys = self.options.places.keys(path) if self.directories else ()
+        values = {field.name: value_of(path, keys, field) for field in self.directories}
+        if "capture" in self.target.names:
+            values["capture"] = pa.scalar(path, self.target.field("capture").type)
+        return self.filters.accept(values)
+
+
+def _with_directories(options: ReadOptions, available: pa.Schema, wanted: StructType | None = None) -> pa.Schema:
+    """Return all columns and those that directories make, with the types that are wanted."""
+    fields = discover(options, options.places, infer=options.infers_partitions)
+    refuse_collisions(fields, available.names, options.what)
+    if wanted is not None:
+        types = {field.name: field.type for field in s.in_arrow(wanted)}
+        fields = [field.with_type(types.get(field.name, field.type)) for field in fields]
+    return pa.schema([*available, *fields])
 
 
 def _available(options: ReadOptions) -> pa.Schema:
@@ -161,7 +197,11 @@ def default_schema(options: ReadOptions) -> StructType:
         names = s.default_format_columns(options.protocols[0].load())
     if options.shows_corrupt and options.corrupt not in names:
         names = (*names, options.corrupt)
-    return s.in_spark(s.choose(_available(options), names, options.what))
+    own = _available(options)
+    available = _with_directories(options, own)
+    if options.columns is None:
+        names = (*names, *available.names[len(own) :])
+    return s.in_spark(s.choose(available, names, options.what))
 
 
 @lru_cache(maxsize=1)
@@ -180,7 +220,7 @@ def partitions(table: Table) -> list[Share]:
     """Return what each task reads."""
     keep_memory()
     options = table.options
-    files = [file for file in find(options) if table.filters.accepts("capture", file.path)]
+    files = [file for file in find(options) if table.reads(file.path)]
     kinds = [(file, kind) for file in files if (kind := _kind(file, options))]
     pieces = [(CaptureRange(file.path, file.path, kind, size=file.size), kind) for file, kind in kinds]
     if not pieces:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from inspect import signature
 from typing import Any
 
 import pyarrow as pa
@@ -37,6 +38,9 @@ ORIGIN = pa.schema(
     ]
 )
 """Where a message comes from: the columns of every captured message."""
+
+_UTC: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
+"""The zone of times in Arrow; before PySpark 4.2 it need not be said."""
 
 _NOT_IN_A_COLUMN = ("offset", "length")
 """Meaningless for a frame that is a value of its own."""
@@ -79,7 +83,7 @@ def in_spark(schema: pa.Schema) -> StructType:
 
 def in_arrow(schema: StructType) -> pa.Schema:
     """Return exactly the form in which Spark expects rows of this schema."""
-    return to_arrow_schema(schema, timezone="UTC")
+    return to_arrow_schema(schema, **_UTC)
 
 
 def check(wanted: StructType, available: pa.Schema, what: str) -> None:
@@ -107,14 +111,14 @@ def _mismatch(have: Any, want: Any, path: str) -> str:
         return ""
     if pa.types.is_list(have) and pa.types.is_list(want):
         return _mismatch(have.value_type, want.value_type, f"{path}[]")
-    return f"{path} is {_spelled(have)}, not {_spelled(want)}"
+    return f"{path} is {spelled(have)}, not {spelled(want)}"
 
 
 def _is_integer(kind: Any) -> bool:
     return bool(pa.types.is_signed_integer(kind))
 
 
-def _spelled(kind: Any) -> str:
+def spelled(kind: Any) -> str:
     """Return a type as Spark spells it."""
     return str(in_spark(pa.schema([pa.field("c", kind)]))["c"].dataType.simpleString())
 

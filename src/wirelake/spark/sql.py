@@ -30,10 +30,16 @@ _TRY = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT_RECORD}
 
 
 def register_all(spark: SparkSession, protocols: Sequence[str] = ()) -> None:
+    from pyspark.errors import AnalysisException
+
     from . import formats
 
     for source in formats.sources():
-        spark.dataSource.register(source)
+        try:
+            spark.dataSource.register(source)
+        except AnalysisException as error:  # PySpark 4.0 keeps a format that it has discovered
+            if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+                raise
     own = {declared.load().name: declared for declared in map(Declared.named, protocols)}
     for declared in (*map(Declared, BUILT_IN), *own.values()):
         name = declared.load().name

@@ -6,13 +6,13 @@ Before PySpark 4.2 a stream has no limits: each batch takes all that there is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from ..errors import OptionError
-from .user_errors import user_errors
+from .user_errors import USER_ERRORS, user_errors
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -70,11 +70,11 @@ class UnlimitedStreamReader(DataSourceStreamReader):
         with user_errors():
             return [InputPartition(share) for share in self.planner.plan(start, end)]
 
-    def read(self, partition: InputPartition) -> Iterator[Any]:
+    def read(self, partition: InputPartition | None) -> Iterator[Any]:
         from ..ingest.warm_up import warm_up
         from .reading import rows
 
-        if partition.value is None:
+        if partition is None or partition.value is None:
             return
         with user_errors():
             warm_up()
@@ -112,10 +112,25 @@ if HAS_LIMITS:
                 return advance({}, self.planner.files.list())
 
 
-def stream_reader(options: ReadOptions, schema: StructType) -> DataSourceStreamReader:
-    if HAS_LIMITS:
-        return StreamReader(options, schema)
-    stream = options.stream
-    if stream.most_bytes is not None or stream.most_files is not None:
-        raise OptionError(f"{options.what}: maxBytesPerTrigger and maxFilesPerTrigger need PySpark 4.2 or newer")
-    return UnlimitedStreamReader(options, schema)
+class RefusedStreamReader(DataSourceStreamReader):
+    """Raises why there is no reader when the query begins: PySpark loses what is raised while a reader is made."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def initialOffset(self) -> dict[str, Any]:
+        with user_errors():
+            raise self.error
+
+
+def stream_reader(read_options: Callable[[], ReadOptions], schema: StructType) -> DataSourceStreamReader:
+    try:
+        options = read_options()
+        if HAS_LIMITS:
+            return StreamReader(options, schema)
+        stream = options.stream
+        if stream.most_bytes is not None or stream.most_files is not None:
+            raise OptionError(f"{options.what}: maxBytesPerTrigger and maxFilesPerTrigger need PySpark 4.2 or newer")
+        return UnlimitedStreamReader(options, schema)
+    except USER_ERRORS as error:
+        return RefusedStreamReader(error)

@@ -12,13 +12,15 @@ from contextlib import contextmanager
 
 from ..errors import OptionError, SpecError, WireError
 
+USER_ERRORS = (WireError, SpecError, OptionError, OSError)
+
 
 @contextmanager
 def user_errors() -> Iterator[None]:
     """Hide the traceback of errors that concern users. A worker ends with its first error: no second one follows."""
     try:
         yield
-    except (WireError, SpecError, OptionError, OSError) as error:
+    except USER_ERRORS as error:
         # Spark's own switch, read by the worker when it reports an error.
         os.environ["SPARK_HIDE_TRACEBACK"] = "1"
         error.__cause__ = error.__context__ = None

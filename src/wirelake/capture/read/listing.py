@@ -2,6 +2,7 @@
 
 Listing follows Spark's file formats: hidden names (``.x``, ``_x``) in directories are left out, a directory is
 listed one level deep unless ``recursiveFileLookup`` says otherwise, and ``pathGlobFilter`` matches names, not paths.
+Where directories named ``key=value`` are columns, they are listed too.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ class Listing:
     modified_before: float | None = None
     modified_after: float | None = None
     ignore_missing_files: bool = False
+    has_partitions: bool = False
+    """Whether directories named ``key=value`` are listed, however deep they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +90,12 @@ def _store(path: str) -> tuple[Any, str, str]:
     return store, inner + path[len(plain) :], prefix
 
 
+def full_path(path: str) -> str:
+    """Return a path, or a pattern, as the paths of listed files begin."""
+    _, inner, prefix = _store(path)
+    return prefix + inner.rstrip("/")
+
+
 def _exists(path: str) -> bool:
     store, inner, _ = _store(path)
     if store.get_file_info(inner).type != fs.FileType.NotFound:
@@ -109,11 +118,12 @@ def _files(store: Any, info: Any, options: Listing) -> Iterator[Any]:
         yield info
         return
     for inner in sorted(_list(store, info.path), key=lambda entry: str(entry.path)):
-        if inner.base_name.startswith((".", "_")):
+        is_partition = options.has_partitions and "=" in inner.base_name and inner.type == fs.FileType.Directory
+        if inner.base_name.startswith((".", "_")) and not (is_partition and inner.base_name.startswith("_")):
             continue
         if inner.type != fs.FileType.Directory:
             yield inner
-        elif options.recursive:
+        elif options.recursive or is_partition:
             yield from _files(store, inner, options)
 
 
