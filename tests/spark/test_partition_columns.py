@@ -101,7 +101,7 @@ def test_a_schema_gives_them_other_types(tmp_path: Path) -> None:
     assert sorted(batches, key=repr) == [{"flags": 0, "n": "1"}, {"flags": 1, "n": "2"}]
     with pytest.raises(OptionError, match="n=1 is not of the type date"):
         rows_by(table_of("casual", folder, StructType().add("n", "date")))
-    with pytest.raises(OptionError, match="has no column 'm'; it has: .* n$"):
+    with pytest.raises(OptionError, match=r"has no column 'm'; it has: .* n$"):
         table_of("casual", folder, StructType().add("m", "integer"))
 
 

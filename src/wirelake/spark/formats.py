@@ -38,9 +38,11 @@ from pyspark.sql.datasource import (
 from ..errors import OptionError
 from ..protocols import BUILT_IN
 from .options import ReadOptions, StreamOptions, read_options
+from .session_settings import Settings, seen_in
 from .user_errors import user_errors
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
     from ..ingest.declared import Declared
@@ -53,6 +55,9 @@ _OF_A_TABLE = {"provider", "owner"}
 
 class Captures(DataSource):
     """The source behind every format; its name decides what it reads."""
+
+    settings: Settings = ()
+    """Of the session, as ``register`` saw them."""
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
@@ -104,7 +109,7 @@ class Captures(DataSource):
         )
 
     def _options(self) -> ReadOptions:
-        return read_options(self.name(), self.options)
+        return read_options(self.name(), self.options, self.settings)
 
 
 def _filters_come(options: ReadOptions) -> bool:
@@ -174,3 +179,12 @@ def sources() -> list[type[Captures]]:
     import importlib
 
     return [importlib.import_module(f"pyspark_wirelake_{name}").DefaultSource for name in NAMES]
+
+
+def registered(source: type[Captures], spark: SparkSession) -> type[Captures]:
+    """Return a source for one session: it knows settings that Spark does not tell planners."""
+
+    class Registered(source):  # type: ignore[misc, valid-type]
+        settings = seen_in(spark)
+
+    return Registered

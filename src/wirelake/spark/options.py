@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
 from ..capture.read.listing import Listing
@@ -18,6 +17,7 @@ from ..errors import OptionError
 from ..ingest.declared import Declared
 from ..protocols import BUILT_IN
 from ..spec.nodes import Protocol
+from . import session_settings
 from .partition_columns import Places
 
 Mode = Literal["PERMISSIVE", "DROPMALFORMED", "FAILFAST"]
@@ -56,25 +56,48 @@ class Given:
     def flag(self, name: str, default: bool = False) -> bool:
         return self.choice(name, ("true", "false"), str(default).lower()) == "true"
 
+    def maybe(self, name: str) -> bool | None:
+        self.known.append(name)
+        return self.flag(name) if self.has(name) else None
+
+    def has(self, name: str) -> bool:
+        """Return whether an option was given, and nothing has read it."""
+        return name.lower() in self.left
+
     def size(self, name: str, default: int) -> int:
         value = self.text(name)
         if value is None:
             return default
-        match = re.fullmatch(r"\s*(\d+)\s*([a-zA-Z]*)\s*", value)
-        if match is None or match[2].lower() not in _UNITS or int(match[1]) == 0:
+        size = _bytes(value)
+        if not size:
             raise self.wrong(name, value, "a number of bytes such as 134217728 or 128m")
-        return int(match[1]) * _UNITS[match[2].lower()]
+        return size
 
-    def time(self, name: str) -> float | None:
-        """Return seconds since 1970; a time without a zone is UTC."""
+    def time(self, name: str, zone: str | None) -> float | None:
+        """Return seconds since 1970; a time without a zone is in that of the session."""
         value = self.text(name)
         if value is None:
             return None
         try:
-            when = datetime.fromisoformat(value)
+            seconds = session_settings.parse_time(value, zone)
         except ValueError:
             raise self.wrong(name, value, "a time such as 2024-06-01T13:00:00") from None
-        return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+        if seconds is None:
+            raise OptionError(
+                f"{self.what}: the option {name} is {value!r} without a zone, and formats do not know that of the "
+                "session: give one as in 2024-06-01T13:00:00Z or by the option timeZone, or call "
+                "wirelake.spark.register(spark)"
+            )
+        return seconds
+
+    def zone(self) -> str | None:
+        value = self.text("timeZone")
+        if value is not None:
+            try:
+                session_settings.parse_time("2024-06-01T13:00:00", value)
+            except (ValueError, KeyError, OSError):
+                raise self.wrong("timeZone", value, "a zone such as Europe/Stockholm or +02:00") from None
+        return value
 
     def names(self, name: str) -> tuple[str, ...] | None:
         value = self.text(name)
@@ -109,6 +132,12 @@ class Given:
             unknown = ", ".join(repr(spelled) for spelled, _ in self.left.values())
             known = ", ".join(sorted(dict.fromkeys(self.known), key=str.lower))
             raise OptionError(f"{self.what} has no option {unknown}; it has: {known}")
+
+
+def _bytes(text: str) -> int | None:
+    match = re.fullmatch(r"\s*(\d+)\s*([a-zA-Z]*)\s*", text)
+    unit = _UNITS.get(match[2].lower()) if match is not None else None
+    return None if match is None or unit is None else int(match[1]) * unit
 
 
 def _spelled(value: Any) -> str:
@@ -194,7 +223,11 @@ class ReadOptions(Listing):
     columns: tuple[str, ...] | None = None
     mode: Mode = "PERMISSIVE"
     corrupt: str = CORRUPT_RECORD
-    ignore_corrupt_files: bool = False
+    skip_corrupt: bool | None = None
+    """Whether to skip files that are no captures; None: as the session does when a query runs."""
+    skip_missing: bool | None = None
+    assumed: session_settings.Settings = ()
+    """Settings of the session that count here, as far as they were known when this was made."""
     partition_bytes: int = PARTITION_BYTES
     rotated: bool = False
     kind: str | None = None
@@ -204,7 +237,7 @@ class ReadOptions(Listing):
     shows_corrupt: bool = False
     """Whether the user named the column for corrupt records, and so wants it."""
     stream: StreamOptions = StreamOptions()
-    places: Places = Places(())
+    places: Places = field(default_factory=lambda: Places(()))
     """Where directories named ``key=value`` begin."""
     infers_partitions: bool = True
     """Whether the columns that directories make have types, or are all text."""
@@ -232,8 +265,8 @@ def _view(given: Given, protocol: str | None) -> str:
     return view
 
 
-def read_options(name: str, options: Mapping[str, Any]) -> ReadOptions:
-    """Return the options of ``spark.read.format(name)``."""
+def read_options(name: str, options: Mapping[str, Any], session: session_settings.Settings = ()) -> ReadOptions:
+    """Return the options of ``spark.read.format(name)``, in a session with these settings."""
     given = Given(options, f'format("{name}")')
     is_wire = name == "wire"
     protocol = given.text("protocol") if is_wire else name
@@ -241,6 +274,15 @@ def read_options(name: str, options: Mapping[str, Any]) -> ReadOptions:
     is_common = is_wire and _view(given, protocol) == "common"
     corrupt = given.text("columnNameOfCorruptRecord")
     recursive = given.flag("recursiveFileLookup")
+    skip_missing = given.maybe("ignoreMissingFiles")
+    known, zone, assumed = dict(session), given.zone(), {}
+    if zone is None and session_settings.ZONE in known:
+        zone = known[session_settings.ZONE]
+        if given.has("modifiedBefore") or given.has("modifiedAfter"):
+            assumed[session_settings.ZONE] = zone
+    if not given.has("maxPartitionBytes"):
+        assumed[session_settings.PARTITION_BYTES] = known.get(session_settings.PARTITION_BYTES, f"{PARTITION_BYTES}b")
+    default_bytes = _bytes(assumed.get(session_settings.PARTITION_BYTES, "")) or PARTITION_BYTES
     made = ReadOptions(
         what=given.what,
         protocols=declared,
@@ -255,11 +297,14 @@ def read_options(name: str, options: Mapping[str, Any]) -> ReadOptions:
         path_glob_filter=given.text("pathGlobFilter"),
         recursive=recursive,
         has_partitions=not recursive,
-        modified_before=given.time("modifiedBefore"),
-        modified_after=given.time("modifiedAfter"),
-        ignore_corrupt_files=given.flag("ignoreCorruptFiles"),
-        ignore_missing_files=given.flag("ignoreMissingFiles"),
-        partition_bytes=given.size("maxPartitionBytes", PARTITION_BYTES),
+        modified_before=given.time("modifiedBefore", zone),
+        modified_after=given.time("modifiedAfter", zone),
+        skip_corrupt=given.maybe("ignoreCorruptFiles"),
+        skip_missing=skip_missing,
+        ignore_missing_files=skip_missing is True,
+        assumed=tuple(assumed.items()),
+        partition_bytes=given.size("maxPartitionBytes", default_bytes),
+        infers_partitions=known.get(session_settings.INFERENCE, "true").lower() == "true",
         rotated=given.flag("rotated"),
         kind=given.choice("kind", (*KINDS, "auto"), "auto").replace("auto", "") or None,
         index_cache=given.flag("indexCache", default=True),

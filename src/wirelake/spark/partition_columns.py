@@ -59,7 +59,7 @@ class Places:
 
 def discover(listing: Listing, places: Places, *, infer: bool = True) -> list[pa.Field]:
     """Return the columns that directories make; none where they are not looked at."""
-    if not listing.has_partitions:
+    if not listing.has_partitions or not listing.paths:
         return []
     found = {path: places.keys(path) for path in (file.path for file in find(listing))}
     if not any(found.values()):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -21,7 +21,7 @@ from ..capture.settings import ReadSettings
 from ..errors import CaptureError, DecodeError, OptionError
 from ..gold.facts import ENVELOPE, MESSAGES, facts, needed_columns
 from ..spec.nodes import Protocol
-from . import index_cache
+from . import index_cache, session_settings
 from . import schema as s
 from .filters import Filters
 from .options import ReadOptions
@@ -38,8 +38,10 @@ takes a tenth to a fifth of the processor time of decoding.
 _MOST_BYTES = 2**31 - 1
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of malloc.h
 
-Share = tuple[tuple[Partition, str], ...]
-"""What one task reads: partitions, each with the kind of its captures."""
+Share = tuple[tuple[Partition | CaptureError, str], ...]
+"""What one task reads: partitions, each with the kind of its captures, or why a file is none. Only the task knows
+whether the session skips such files.
+"""
 
 
 @dataclass
@@ -221,14 +223,23 @@ def partitions(table: Table) -> list[Share]:
     keep_memory()
     options = table.options
     files = [file for file in find(options) if table.reads(file.path)]
-    kinds = [(file, kind) for file in files if (kind := _kind(file, options))]
-    pieces = [(CaptureRange(file.path, file.path, kind, size=file.size), kind) for file, kind in kinds]
+    pieces: list[tuple[CaptureRange, str]] = []
+    unreadable: list[CaptureError] = []
+    for file in files:
+        kind = _kind(file, options)
+        if isinstance(kind, CaptureError):
+            unreadable.append(kind)
+        elif kind:
+            pieces.append((CaptureRange(file.path, file.path, kind, size=file.size), kind))
+    if unreadable and (options.skip_corrupt is not None or options.rotated):
+        raise _hinted(unreadable[0])
+    left: list[Share] = [((error, ""),) for error in unreadable]
     if not pieces:
-        return []
+        return left
     if options.rotated:
         kind = pieces[0][1]
         return _shares(_planned(table, [piece for piece, _ in pieces], kind), kind)
-    return _packed(table, pieces)
+    return [*_packed(table, pieces), *left]
 
 
 def _planned(table: Table, pieces: list[CaptureRange], kind: str) -> list[Partition]:
@@ -273,8 +284,8 @@ def _packed(table: Table, pieces: list[tuple[CaptureRange, str]]) -> list[Share]
     return [*shares, tuple(small)] if small else shares
 
 
-def _kind(file: ListedFile, options: ReadOptions) -> str:
-    """Return the kind of a capture; empty for an empty file, or for one that is no capture and may be ignored."""
+def _kind(file: ListedFile, options: ReadOptions) -> str | CaptureError:
+    """Return the kind of a capture: empty for an empty file, or for one that is to be skipped, or why it has none."""
     if file.is_file and (options.kind or not file.size):
         return options.kind if file.size and options.kind else ""
     try:
@@ -282,9 +293,9 @@ def _kind(file: ListedFile, options: ReadOptions) -> str:
             raise CaptureError("it is not a file", path=file.path)
         return kind_of(file.path)
     except CaptureError as error:
-        if options.ignore_corrupt_files or (options.ignore_missing_files and _is_gone(file.path)):
+        if options.skip_corrupt or (options.skip_missing and _is_gone(file.path)):
             return ""
-        raise _hinted(error) from None
+        return error
 
 
 def _hinted(error: CaptureError) -> CaptureError:
@@ -302,12 +313,23 @@ def _is_gone(path: str) -> bool:
 
 def rows(table: Table, share: Share) -> Iterator[pa.RecordBatch]:
     keep_memory()
+    session_settings.check(table.options.assumed)
     for partition, kind in share:
         try:
+            if isinstance(partition, CaptureError):
+                raise partition
             _, windows = decode_partition(partition, table.reading(kind))
             for window in windows:
                 yield from table.batches(window)
         except CaptureError as error:
-            gone = any(_is_gone(piece.path) for piece in partition.ranges)
-            if not (table.options.ignore_corrupt_files or (table.options.ignore_missing_files and gone)):
+            paths = [error.path] if isinstance(partition, CaptureError) else [piece.path for piece in partition.ranges]
+            if not _is_skipped(table.options, paths):
                 raise _hinted(error) from None
+
+
+def _is_skipped(options: ReadOptions, paths: Iterable[str]) -> bool:
+    """Return whether the options, or the session, skip files that cannot be read."""
+    if session_settings.is_on(session_settings.IGNORE_CORRUPT, options.skip_corrupt):
+        return True
+    is_lenient = session_settings.is_on(session_settings.IGNORE_MISSING, options.skip_missing)
+    return is_lenient and any(map(_is_gone, paths))

@@ -7,6 +7,7 @@ integer beside a null is a float; they are converted row by row.
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -33,7 +34,7 @@ def decoding_of_columns(run: Convert, returns: StructType) -> Callable[..., Colu
 
 def decoding_function(run: Convert, returns: StructType) -> Any:
     """Return what turns columns of values into structs. A struct that is null in ``run`` becomes one of nulls."""
-    from pyspark.sql.functions import pandas_udf
+    from pyspark.sql.pandas.functions import pandas_udf
 
     def decode(*columns):  # type: ignore[no-untyped-def]  # PySpark would take hints for the kind of function
         return _frame(run(*map(_array, columns)))
@@ -50,12 +51,25 @@ def encoding_function(run: Convert) -> Any:
     def encode(struct: Any, *beside: Any) -> bytes | None:
         if struct is None:
             return None
-        given = struct.asDict(recursive=True) if isinstance(struct, Row) else struct
+        given = _zoned(struct.asDict(recursive=True)) if isinstance(struct, Row) else struct
         result: bytes | None = run(pa.array([given]), *(_array([value]) for value in beside))[0].as_py()
         return result
 
     encode.__name__ = run.__name__
     return udf(encode, "binary", useArrow=False)
+
+
+def _zoned(value: Any) -> Any:
+    """Give times their zone: rows have them in that of the system, without saying so."""
+    match value:
+        case datetime():
+            return value.astimezone(UTC)
+        case dict():
+            return {name: _zoned(inner) for name, inner in value.items()}
+        case list():
+            return list(map(_zoned, value))
+        case _:
+            return value
 
 
 def _array(values: Any) -> pa.Array:
@@ -70,7 +84,7 @@ def _frame(structs: pa.StructArray) -> Any:
 
     PySpark would take nested values apart one by one with ``apply``, to convert what pandas holds in its own way.
     """
-    import pandas as pd
+    import pandas as pd  # type: ignore[import-untyped]
 
     class ArrowSeries(pd.Series):  # type: ignore[misc]
         def apply(self, *_: Any, **__: Any) -> ArrowSeries:

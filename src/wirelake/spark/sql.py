@@ -36,7 +36,7 @@ def register_all(spark: SparkSession, protocols: Sequence[str] = ()) -> None:
 
     for source in formats.sources():
         try:
-            spark.dataSource.register(source)
+            spark.dataSource.register(formats.registered(source, spark))
         except AnalysisException as error:  # PySpark 4.0 keeps a format that it has discovered
             if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
                 raise

@@ -114,7 +114,7 @@ class StreamFiles:
                 return None
             return seen, _unpacked_length(file.path) if seen.compression else file.size
         except CaptureError as error:
-            if self._options.ignore_corrupt_files:
+            if self._options.skip_corrupt:
                 return None
             error.detail = f"{error.detail}; the option ignoreCorruptFiles skips such files"
             raise

@@ -122,6 +122,12 @@ class RefusedStreamReader(DataSourceStreamReader):
         with user_errors():
             raise self.error
 
+    def latestOffset(self, *_: Any) -> dict[str, Any]:  # PySpark 4.0 calls it first
+        return self.initialOffset()
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        raise self.error
+
 
 def stream_reader(read_options: Callable[[], ReadOptions], schema: StructType) -> DataSourceStreamReader:
     try:
