@@ -120,8 +120,9 @@ def choices(draw: st.DrawFn, inner: st.SearchStrategy[Any]) -> Any:
 def fields(draw: st.DrawFn, inner: st.SearchStrategy[Any], most: int = 4) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for wire in draw(st.lists(inner, min_size=1, max_size=most)):
-        conditions = st.sampled_from((None, None, IfLeft(), *(_asked(one, kept.wire) for one, kept in found.items())))
-        when = draw(conditions)
+        asked = [_asked(known, kept.wire) for known, kept in found.items()]
+        both = [tuple(asked[-2:])] if len(asked) > 1 else []
+        when = draw(st.sampled_from((None, None, IfLeft(), *asked, *both)))
         found[name("field")] = field(wire) if when is None else field(wire, when=when, default=None)
     if draw(st.booleans()):
         found |= draw(apart())

@@ -92,9 +92,14 @@ class ExactMaker(Maker):
         numbers = [name for name in known if name.startswith("bits")]
         if not numbers:
             return {}
-        name = self.rng.choice(numbers)
-        when = self.rng.choice((When(name), When(name, empty=True), When(name, one_of=(0, 1)), When(name, bits=1)))
+        when: Any = self.asked(numbers)
+        if self.rng.random() < 0.3:
+            when = (when, self.asked(numbers))
         return {self.name("maybe"): field(self.wire(2), when=when, default=None)}
+
+    def asked(self, numbers: list[str]) -> When:
+        name = self.rng.choice(numbers)
+        return self.rng.choice((When(name), When(name, empty=True), When(name, one_of=(0, 1)), When(name, bits=1)))
 
     def structure(self, depth: int) -> Any:
         fields = self.bit_fields() if self.rng.random() < 0.3 else {}

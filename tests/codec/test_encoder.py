@@ -220,3 +220,17 @@ def test_a_null_is_written_where_its_condition_asks_for_a_value() -> None:
         assert read.who is None and read.also is None
         assert encode(read) == data
         assert encode_frame(read.layout, from_json(read.layout, read.to_json())) == data
+
+
+def test_of_several_conditions_all_must_hold() -> None:
+    named = optional(u8, when=(When("flags", bits=1), When("version", least=2)))
+    note = message("Note", code=0, flags=field(u8), version=field(u8), who=named)
+    protocol = declare(Protocol("both", "", Frame((Size("length", u8, counts="after"),)), (note,)))
+    for data, who in ((b"\3\1\2\7", 7), (b"\2\0\2", None), (b"\2\1\1", None)):
+        read = decode(protocol, data)
+        assert read.who == who
+        assert encode(read) == data
+    with pytest.raises(EncodeError, match="is missing, and flags and version ask for it"):
+        encode(note(flags=1, version=2))
+    with pytest.raises(EncodeError, match="must be absent, as version says"):
+        encode(note(flags=1, version=1, who=7))

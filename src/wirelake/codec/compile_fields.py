@@ -283,7 +283,7 @@ class Source:
                 test = "p < n"
             case n.With(field=name):
                 test = f"{made[name]} is not None"
-            case When():
+            case When() | n.Every():
                 raise AssertionError(f"{when!r} is for the exact reader")
             case _:
                 assert_never(when)

@@ -11,7 +11,7 @@ import msgspec
 
 from ..errors import EncodeError
 from ..spec import nodes as n
-from ..spec.conditions import holds
+from ..spec.conditions import conditions_of, holds
 from ..spec.conduct import When
 from ..spec.declare import Tagged, tag_rows
 from ..spec.derive import derive, reach
@@ -394,15 +394,17 @@ class _Writer:
             raise EncodeError(detail, rule="count_fits", path=path)
         return True
 
-    def _asked(self, record: Any, field: n.Field, when: When, path: str) -> bool:
-        """Return whether a field is to be written; refuse one that its condition forbids, or misses."""
+    def _asked(self, record: Any, field: n.Field, when: tuple[When, ...], path: str) -> bool:
+        """Return whether a field is to be written; refuse one that its conditions forbid, or miss."""
         value = getattr(record, field.name)
-        if holds(when, reach(record, when.field)):
+        against = next((one.field for one in when if not holds(one, reach(record, one.field))), None)
+        if against is None:
             if value is None and getattr(field.wire, "null", None) is None:
-                raise EncodeError(f"is missing, and {when.field} asks for it", rule="field_missing", path=path)
+                asking = f"{when[0].field} asks" if len(when) == 1 else f"{' and '.join(one.field for one in when)} ask"
+                raise EncodeError(f"is missing, and {asking} for it", rule="field_missing", path=path)
             return True
         if value is not None and value != field.default:
-            raise EncodeError(f"must be absent, as {when.field} says", rule="field_not_allowed", path=path)
+            raise EncodeError(f"must be absent, as {against} says", rule="field_not_allowed", path=path)
         return False
 
     def _present(self, field: n.Field, value: Any) -> bool:
@@ -416,8 +418,8 @@ class _Writer:
                 return value is not None
             case n.IfLeft() | n.With():
                 return value is not None
-            case When():
-                return self._asked(self.message, field, field.when, field.key)
+            case When() | n.Every():
+                return self._asked(self.message, field, conditions_of(field.when), field.key)
             case _:
                 assert_never(field.when)
 
@@ -534,7 +536,7 @@ class _Writer:
                 return False
             self.out += self._int_bytes(field.wire.wire, len(getattr(value, field.wire.of)), path)
             return True
-        if isinstance(field.when, When) and not self._asked(value, field, field.when, path):
+        if (asked := conditions_of(field.when)) and not self._asked(value, field, asked, path):
             return False
         if not isinstance(field.when, n.IfLeft | n.With) or getattr(value, field.name) is not None:
             self._write(field.wire, getattr(value, field.name), path)

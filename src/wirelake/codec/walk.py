@@ -271,6 +271,8 @@ class Reader:
                 return name in values
             case When(field=path):
                 return holds(when, self._earlier(values, path))
+            case n.Every(conditions=conditions):
+                return all(self._present(condition, values) for condition in conditions)
             case _:
                 assert_never(when)
 

@@ -24,6 +24,7 @@ from ..kernels.numbers import LITTLE, SIGNED
 from ..kernels.words import MAX_WORDS
 from ..spec import nodes as n
 from ..spec.columns import Column, columns
+from ..spec.conditions import conditions_of
 from ..spec.conduct import When
 from ..spec.declare import UNSET, tag_rows
 from ..spec.plain import beyond
@@ -494,21 +495,23 @@ class Lowering:
             self.emit(k.SET, -1, present, 0)
         match when:
             case n.IfLeft():
-                test, target = self.emit(k.IF_LEFT), 2
+                tests, target = [self.emit(k.IF_LEFT)], 2
             case n.With(field=name):
                 known = self.registers.get(f"{place}{name} present")
                 if known is None:
                     raise Unsupported("a field that depends on one that is always there")
-                test, target = self.emit(k.WHEN, -1, known, self._condition(When(name))), 4
-            case When(field=name) if name in scope:
-                test, target = self.emit(k.WHEN, -1, scope[name], self._condition(when)), 4
+                tests, target = [self.emit(k.WHEN, -1, known, self._condition(When(name)))], 4
+            case When() | n.Every() if all(one.field in scope for one in conditions_of(when)):
+                asked_of = [(scope[one.field], self._condition(one)) for one in conditions_of(when)]
+                tests, target = [self.emit(k.WHEN, -1, *each) for each in asked_of], 4
             case _:
                 raise Unsupported("a condition on what is no number here")
         self._narrowed(declared, made, scope, place, asked, spare)
         if present >= 0:
             self.emit(k.SET, -1, present, 1)
         over = self.emit(k.JUMP)
-        self.ops[test][target] = len(self.ops)
+        for test in tests:
+            self.ops[test][target] = len(self.ops)
         if declared.default == b"" and made is not None:
             self.emit(k.EMPTY, made.slot)
         self.ops[over][2] = len(self.ops)
@@ -821,11 +824,9 @@ def _asked_of(fields: tuple[n.Field, ...]) -> frozenset[str]:
     """What later fields ask of earlier ones: the value of ``x``, where it begins, whether it is there."""
     asked: set[str] = set()
     for declared in fields:
-        match declared.when:
-            case When(field=name):
-                asked.add(name.partition(".")[0])
-            case n.With(field=name):
-                asked.add(f"with {name}")
+        asked |= {one.field.partition(".")[0] for one in conditions_of(declared.when)}
+        if isinstance(declared.when, n.With):
+            asked.add(f"with {declared.when.field}")
         if isinstance(declared.wire, n.Checksum) and declared.wire.since:
             asked.add(f"since {declared.wire.since}")
     return frozenset(asked)

@@ -18,7 +18,7 @@ from ..errors import EncodeError
 from ..spec import nodes as n
 from ..spec.check import holds_choice
 from ..spec.check_wires import size_given
-from ..spec.conditions import holds
+from ..spec.conditions import conditions_of, holds
 from ..spec.conduct import When
 from ..spec.declare import Cell, Tagged
 from ..spec.derive import reach
@@ -533,14 +533,19 @@ def conditional(field: n.Field, step: Step) -> Step:
             return step
         case n.With(field=other):
             return lambda draw, values: step(draw, values) if values.get(other) is not None else None
-        case When(field=path) as when:
-            return lambda draw, values: step(draw, values) if holds(when, _reach(values, path)) else None
+        case When() | n.Every():
+            asked = conditions_of(field.when)
+            return lambda draw, values: step(draw, values) if _all_hold(asked, values) else None
         case n.HeadReaches():
             return lambda draw, values: step(draw, values) if values[WITH_IDS] else None
         case n.IfLeft():
             raise AssertionError(f"{field.name} has no value that could be left")
         case _:
             assert_never(field.when)
+
+
+def _all_hold(conditions: tuple[When, ...], values: Values) -> bool:
+    return all(holds(when, _reach(values, when.field)) for when in conditions)
 
 
 def _reach(values: Values, path: str) -> Any:

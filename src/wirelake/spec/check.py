@@ -35,6 +35,7 @@ from .check_wires import (
     size_given,
 )
 from .columns import columns, value_of
+from .conditions import conditions_of
 from .conduct import When
 from .declare import Message, tag_rows
 from .resolve import Layout, MessageNode, layout, resolve_fields, settings
@@ -401,8 +402,10 @@ def _check_condition(f: n.Field, earlier: Mapping[str, n.Field], where: str) -> 
     always = f.when is None or isinstance(f.wire, n.Length)
     is_shared = f.when is not None and isinstance(f.wire, n.Bits)
     require(not is_shared, f"{where}: bits are there as long as their integer is; leave when= out")
-    if isinstance(f.when, When):
-        check_when(where, f.when, earlier)
+    for condition in conditions_of(f.when):
+        check_when(where, condition, earlier)
+    is_apart = isinstance(f.wire, n.Length) and isinstance(f.when, n.Every)
+    require(not is_apart, f"{where}: a length has one condition; write one When(...)")
     require(
         always or f.default is not ...,
         f"{where} is not always there, so it needs a default; write optional(...) or default=",

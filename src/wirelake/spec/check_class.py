@@ -12,6 +12,7 @@ from typing import Any, get_args
 
 from ..errors import SpecError
 from . import nodes as n
+from .conduct import When
 
 ONE_OF: Mapping[str, tuple[str, ...]] = {"kind": get_args(n.Kind), "sent_by": get_args(n.SentBy)}
 """Keywords of a class line that take one of a few words."""
@@ -122,8 +123,11 @@ def _check_field(where: str, declared: n.Field) -> None:
         check_word(f"{where}: role", declared.role, get_args(n.Role))
     if declared.when is not None:
         is_condition = isinstance(declared.when, n.Condition)
-        is_several = isinstance(declared.when, tuple) and len(declared.when) > 1
-        require(not is_several, f"{where}: when= is one condition, not several; write one When(...)")
+        several = declared.when.conditions if isinstance(declared.when, n.Every) else ()
+        for one in several:
+            require(
+                isinstance(one, When), f"{where}: of several conditions each is a When(...), not {one!r}; leave it out"
+            )
         require(is_condition, f"{where}: when= is a condition, not {declared.when!r}; write when=IfLeft()")
     default = declared.default
     can_change = isinstance(default, list | dict | set | bytearray)

@@ -6,7 +6,19 @@ from typing import Any
 
 import msgspec
 
+from . import nodes as n
 from .conduct import When
+
+
+def conditions_of(when: n.Condition | None) -> tuple[When, ...]:
+    """Return the conditions on values of earlier fields that a field has."""
+    match when:
+        case When():
+            return (when,)
+        case n.Every(conditions=conditions):
+            return conditions
+        case _:
+            return ()
 
 
 def holds(when: When, value: Any) -> bool:

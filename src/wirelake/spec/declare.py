@@ -279,12 +279,13 @@ def field(
     role: n.Role | None = None,
     published: str = "",
     unit: str = "",
-    when: n.Condition | None = None,
+    when: n.Condition | tuple[When, ...] | None = None,
     only: tuple[str, Any] | None = None,
     default: Any = ...,
 ) -> T:
-    """A field of a structure or message."""
-    return cast("T", n.Field("", wire, doc, json, column, role, published, unit, when, only, "", default))
+    """A field of a structure or message. Of several conditions all must hold."""
+    condition: Any = n.Every(when) if isinstance(when, tuple) and len(when) > 1 else when
+    return cast("T", n.Field("", wire, doc, json, column, role, published, unit, condition, only, "", default))
 
 
 def optional(wire: n.Wire[T], doc: str = "", *, default: T | None = None, **details: Any) -> T | None:

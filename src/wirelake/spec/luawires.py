@@ -64,6 +64,8 @@ class Wires:
         return rows
 
     def condition(self, when: n.Condition) -> dict[str, Any]:
+        if isinstance(when, n.Every):
+            return {"kind": "every", "conditions": [self.condition(one) for one in when.conditions]}
         if not isinstance(when, When):
             return _as_table(when)
         self.tables.features.add("when")

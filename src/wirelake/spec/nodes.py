@@ -489,7 +489,14 @@ class With:
     field: str
 
 
-Condition = HeadReaches | IfLeft | With | When
+@dataclass(frozen=True)
+class Every:
+    """Present if all of these hold."""
+
+    conditions: tuple[When, ...]
+
+
+Condition = HeadReaches | IfLeft | With | When | Every
 
 
 @dataclass(frozen=True)

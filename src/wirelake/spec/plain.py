@@ -55,6 +55,8 @@ def _in_fields(layout: Layout, fields: tuple[n.Field, ...]) -> Iterator[str]:
     for field in fields:
         if isinstance(field.when, When) and not (field.when.off and field.when.field in always):
             yield "When as the condition of a field"
+        if isinstance(field.when, n.Every):
+            yield "several conditions of a field"
         if isinstance(field.wire, n.Length) and field.wire.since:
             yield "since= of a length"
         by = n.By.of(getattr(field.wire, "length", None))

@@ -231,7 +231,9 @@ def _notes(field: n.Field) -> Iterator[str]:
         case n.With(field=name):
             yield f"if {name} is there"
         case When():
-            yield _condition(field.when)
+            yield f"if {_condition(field.when)}"
+        case n.Every(conditions=conditions):
+            yield f"if {' and '.join(map(_condition, conditions))}"
         case _:
             assert_never(field.when)
     if field.view_of:
@@ -254,7 +256,7 @@ def _condition(when: When) -> str:
         f"begins with {when.prefix!r}" if when.prefix else "",
         "is not set" if when.empty else "is set" if when.is_bare else "",
     ]
-    return f"if {when.field} {' and '.join(filter(None, asked))}"
+    return f"{when.field} {' and '.join(filter(None, asked))}"
 
 
 def _limits(wire: Any) -> Iterator[str]:

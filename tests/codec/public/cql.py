@@ -7,6 +7,7 @@ from wirelake.spec import When
 
 STRING, LONG, BYTES = s.text(s.be.u16), s.text(s.be.i32), s.blob(s.be.i32, null=-1)
 CONSISTENCY = s.Labels("consistency", {0: "any", 1: "one", 4: "quorum", 6: "local_quorum", 10: "local_one"})
+VALUES, NAMES, UNNAMED = When("with_values"), When("with_names"), When("with_names", empty=True)
 FLAGS = s.Labels("flags", {1: "compression", 2: "tracing", 4: "custom_payload", 8: "warning"}, bits=True)
 
 
@@ -24,6 +25,11 @@ class Startup(Framed, code=(4, 1), kind="request", answer="ready", sent_by="clie
     options: tuple[Pair, ...] = s.field(s.many(s.nested(Pair), s.be.u16), "CQL_VERSION and more")
 
 
+class Named(s.Struct):
+    name: str = s.field(STRING, "of the value")
+    value: bytes | None = s.field(BYTES, "the value", default=None)
+
+
 class QueryParameters(s.Struct):
     consistency: int = s.field(s.labelled(s.be.u16, CONSISTENCY), "how many replicas")
     reserved: int = s.field(s.bits(s.u8, 7, 1), "0", default=0)
@@ -34,7 +40,8 @@ class QueryParameters(s.Struct):
     with_page_size: int = s.field(s.bits(s.u8, 2, 1), "page size")
     skip_metadata: int = s.field(s.bits(s.u8, 1, 1), "no metadata in the result")
     with_values: int = s.field(s.bits(s.u8, 0, 1), "values")
-    values: tuple[bytes | None, ...] | None = s.optional(s.many(BYTES, s.be.u16), "bound", when=When("with_values"))
+    values: tuple[bytes | None, ...] | None = s.optional(s.many(BYTES, s.be.u16), "bound", when=(VALUES, UNNAMED))
+    named: tuple[Named, ...] | None = s.optional(s.many(s.nested(Named), s.be.u16), "bound", when=(VALUES, NAMES))
     page_size: int | None = s.optional(s.be.i32, "rows in a page", when=When("with_page_size"))
     paging_state: bytes | None = s.optional(BYTES, "where to go on", when=When("with_paging"))
     serial: int | None = s.optional(s.be.u16, "serial consistency", when=When("with_serial"))
@@ -54,11 +61,6 @@ class Error(Framed, code=(0x84, 0), kind="response", failure=True, sent_by="serv
 
 class Ready(Framed, code=(0x84, 2), kind="response", sent_by="server"):
     """Go on."""
-
-
-class Udt(s.Struct):
-    keyspace: str = s.field(STRING, "of the type")
-    name: str = s.field(STRING, "of the type")
 
 
 class MapOf(s.Struct):

@@ -444,6 +444,13 @@ end
 function when.when(c, condition, scope)
     return holds(c, condition, earlier(c, scope, condition.field))
 end
+
+function when.every(c, every, scope)
+    for _, condition in ipairs(every.conditions) do
+        if not when.when(c, condition, scope) then return false end
+    end
+    return true
+end
 --@ end
 
 local function check_limit(c, limit, scope, path)
