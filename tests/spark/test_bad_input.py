@@ -39,7 +39,7 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_master_that_cannot_be_is_one_line(capture: Path, tmp_path: Path) -> None:
     require("java")
-    command = [*COMMAND, str(capture), str(tmp_path / "lake"), "--master", "nonsense"]
+    command = [*COMMAND, "ingest", str(capture), str(tmp_path / "lake"), "--master", "nonsense"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     assert_plain(done.stderr)
     assert (done.returncode, done.stdout) == (1, "")

@@ -33,10 +33,12 @@ ELSEWHERE = (
         "not_hex": "tests/cli/test_decode.py",
         "capture": "tests/capture/test_tcp.py",
         "encrypted": "tests/capture/test_quarantine.py",
+        "escape": "tests/codec/test_escapes.py",
         "frame_torn": "tests/capture/test_messages.py",
         "gap": "tests/capture/test_streams.py",
         "redacted": "tests/capture/test_redact.py",
         "time_range": "tests/capture/test_strange_times.py",
+        "timestamp_range": "tests/codec/test_scales.py",
         "upstream": "tests/capture/test_protocol_reader.py",
         "websocket": "tests/capture/test_websocket.py",
     }

@@ -233,7 +233,7 @@ def partitions(table: Table) -> list[Share]:
             pieces.append((CaptureRange(file.path, file.path, kind, size=file.size), kind))
     if unreadable and (options.skip_corrupt is not None or options.rotated):
         raise _hinted(unreadable[0])
-    left: list[Share] = [((error, ""),) for error in unreadable]
+    left: list[Share] = [tuple((error, "") for error in unreadable)] if unreadable else []
     if not pieces:
         return left
     if options.rotated:
