@@ -20,7 +20,7 @@ from wirelake.capture.read import Reader, open_capture
 from wirelake.generate import generate, write_pcap, write_tap
 from wirelake.ingest.inline_runner import InlineRunner
 from wirelake.ingest.report import Report
-from wirelake.ingest.runner import CaptureFailed, Task
+from wirelake.ingest.runner import CaptureFailed, IngestError, Task
 from wirelake.ingest.tasks.decode import DecodeTask
 from wirelake.lake import Lake
 
@@ -202,6 +202,36 @@ def test_a_poison_capture_is_tried_again_by_the_next_ingest(
     report = fed(tmp_path / "lake", [*parts, path])
     assert (report.set_aside, report.captures, report.skipped) == ({}, 1, 3)
     assert "mb" in report.messages
+
+
+def test_a_poison_capture_among_others_keeps_no_later_ones_waiting(
+    parts: list[Path], tmp_path: Path, poison: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fed(tmp_path / "once", parts, final=True)
+    folder, path = tmp_path / "eth0", str(tmp_path / "eth0" / poison)
+    os.rename(parts[1], path)
+    last = parts[2].rename(tmp_path / "last.pcap")
+
+    def ingested(**options: Any) -> Report:
+        return feed(InlineRunner(), [str(folder)], tmp_path / "lake", sensor="eth0", **options)
+
+    assert ingested().captures == 1
+    last.rename(parts[2])
+    assert (ingested().captures, list(ingested().set_aside)) == (1, [path])
+    more = folder / "more.pcap"
+    write_pcap(generate("mb", seed=9, messages=50, start_us=1_800_000_000_000_000), more)
+    report = ingested()
+    assert (report.captures, list(report.set_aside)) == (1, [path])
+    assert "--late rebuild" in report.set_aside[path]
+    os.utime(path)  # somebody may have repaired it: it is no longer what was set aside
+    with pytest.raises(IngestError, match=r"poison.pcap belongs before captures"):
+        ingested()
+    assert list(ingested(late="rebuild").set_aside) == [path]
+    monkeypatch.undo()
+    assert ingested(late="rebuild").set_aside == {}
+    fed(tmp_path / "once", [more], final=True)
+    ingested(final=True)
+    assert content(tmp_path / "lake").differences(content(tmp_path / "once")) == []
 
 
 def test_what_is_no_capture_in_a_directory_is_noted_and_left_out(parts: list[Path], tmp_path: Path) -> None:
