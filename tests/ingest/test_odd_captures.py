@@ -160,6 +160,27 @@ def test_a_rebuild_takes_a_torn_packet_before_final_once(parts: list[Path], tmp_
     assert content(tmp_path / "lake").differences(content(tmp_path / "once")) == []
 
 
+@pytest.mark.parametrize("messages", [300, 3000])
+def test_a_file_that_had_its_size_before_its_bytes_is_read_on(messages: int, tmp_path: Path) -> None:
+    """Some programs that copy make room first: zeros, until the bytes come."""
+    path = tmp_path / "a.pcap"
+    write_pcap(generate("casual", seed=4, messages=messages, connections=3), path)
+    whole = path.read_bytes()
+    fed(tmp_path / "once", [path], final=True)
+    half, size = 24, len(whole)
+    while half < size // 2:
+        half += 16 + struct.unpack_from("<I", whole, half + 8)[0]
+    path.write_bytes(whole[:half] + bytes(size - half))
+    report = fed(tmp_path / "lake", [path])
+    assert report.notes == [f"{path}: not a packet at byte {half}; nothing behind it is read"]
+    os.utime(path)
+    copy = shutil.copy(path, tmp_path / "copy.pcap")
+    assert fed(tmp_path / "lake", [path, copy]).captures == 0
+    path.write_bytes(whole)
+    assert fed(tmp_path / "lake", [path], final=True).captures == 1
+    assert content(tmp_path / "lake").differences(content(tmp_path / "once")) == []
+
+
 # --- captures that cannot be read
 
 

@@ -157,7 +157,7 @@ def _inputs(sensor: SensorStep) -> list[Input]:
     """Return the captures of a sensor with the places where they were left."""
     listed = {capture.input.key: capture for capture in sensor.plan.captures}
     points = ((capture.input, sensor.left_at.get(capture.piece.path)) for capture in listed.values())
-    return [one if point is None else one.read_to(_end(point), point.seen) for one, point in points]
+    return [one if point is None else one.read_to(_end(point), point.seen, point.behind) for one, point in points]
 
 
 def _end(point: ResumePoint) -> int:
