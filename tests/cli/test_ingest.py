@@ -155,7 +155,15 @@ def test_a_directory_without_any_capture_gives_no_commit(tmp_path: Path) -> None
     done = run(tmp_path / "rubbish", tmp_path / "lake")
     assert (done.status, json.loads(done.out)["commit"]) == (0, None)
     assert "notes.txt: not a pcap, pcapng or tap file" in done.err
+    assert "lake: there are no captures\n" in done.err
     assert Lake.open(tmp_path / "lake", create=False).number() == 0
+
+
+def test_a_lake_among_the_captures_is_left_out_without_a_word(parts: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "one.pcap").symlink_to(parts[0])
+    for _ in range(2):
+        done = run(tmp_path, tmp_path / "lake")
+        assert (done.status, json.loads(done.out)["notes"]) == (0, []), done.err
 
 
 def test_a_capture_that_vanishes_before_it_is_read_is_named_and_the_lake_stays_as_it_was(

@@ -20,7 +20,7 @@ from wirelake.capture.read import Reader, open_capture
 from wirelake.generate import generate, write_pcap, write_tap
 from wirelake.ingest.inline_runner import InlineRunner
 from wirelake.ingest.report import Report
-from wirelake.ingest.runner import CaptureFailed, Task
+from wirelake.ingest.runner import CaptureFailed, IngestError, Task
 from wirelake.ingest.tasks.decode import DecodeTask
 from wirelake.lake import Lake
 
@@ -160,6 +160,27 @@ def test_a_rebuild_takes_a_torn_packet_before_final_once(parts: list[Path], tmp_
     assert content(tmp_path / "lake").differences(content(tmp_path / "once")) == []
 
 
+@pytest.mark.parametrize("messages", [300, 3000])
+def test_a_file_that_had_its_size_before_its_bytes_is_read_on(messages: int, tmp_path: Path) -> None:
+    """Some programs that copy make room first: zeros, until the bytes come."""
+    path = tmp_path / "a.pcap"
+    write_pcap(generate("casual", seed=4, messages=messages, connections=3), path)
+    whole = path.read_bytes()
+    fed(tmp_path / "once", [path], final=True)
+    half, size = 24, len(whole)
+    while half < size // 2:
+        half += 16 + struct.unpack_from("<I", whole, half + 8)[0]
+    path.write_bytes(whole[:half] + bytes(size - half))
+    report = fed(tmp_path / "lake", [path])
+    assert report.notes == [f"{path}: not a packet at byte {half}; nothing behind it is read"]
+    os.utime(path)
+    copy = shutil.copy(path, tmp_path / "copy.pcap")
+    assert fed(tmp_path / "lake", [path, copy]).captures == 0
+    path.write_bytes(whole)
+    assert fed(tmp_path / "lake", [path], final=True).captures == 1
+    assert content(tmp_path / "lake").differences(content(tmp_path / "once")) == []
+
+
 # --- captures that cannot be read
 
 
@@ -202,6 +223,36 @@ def test_a_poison_capture_is_tried_again_by_the_next_ingest(
     report = fed(tmp_path / "lake", [*parts, path])
     assert (report.set_aside, report.captures, report.skipped) == ({}, 1, 3)
     assert "mb" in report.messages
+
+
+def test_a_poison_capture_among_others_keeps_no_later_ones_waiting(
+    parts: list[Path], tmp_path: Path, poison: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fed(tmp_path / "once", parts, final=True)
+    folder, path = tmp_path / "eth0", str(tmp_path / "eth0" / poison)
+    os.rename(parts[1], path)
+    last = parts[2].rename(tmp_path / "last.pcap")
+
+    def ingested(**options: Any) -> Report:
+        return feed(InlineRunner(), [str(folder)], tmp_path / "lake", sensor="eth0", **options)
+
+    assert ingested().captures == 1
+    last.rename(parts[2])
+    assert (ingested().captures, list(ingested().set_aside)) == (1, [path])
+    more = folder / "more.pcap"
+    write_pcap(generate("mb", seed=9, messages=50, start_us=1_800_000_000_000_000), more)
+    report = ingested()
+    assert (report.captures, list(report.set_aside)) == (1, [path])
+    assert "--late rebuild" in report.set_aside[path]
+    os.utime(path)  # somebody may have repaired it: it is no longer what was set aside
+    with pytest.raises(IngestError, match=r"poison.pcap belongs before captures"):
+        ingested()
+    assert list(ingested(late="rebuild").set_aside) == [path]
+    monkeypatch.undo()
+    assert ingested(late="rebuild").set_aside == {}
+    fed(tmp_path / "once", [more], final=True)
+    ingested(final=True)
+    assert content(tmp_path / "lake").differences(content(tmp_path / "once")) == []
 
 
 def test_what_is_no_capture_in_a_directory_is_noted_and_left_out(parts: list[Path], tmp_path: Path) -> None:

@@ -68,6 +68,50 @@ def test_a_known_capture_is_left_out_and_keeps_its_sensor_under_another_name(
     assert (plan.name, chosen(plan)) == (str(tmp_path / "here"), [("part-0001.pcap", 0)])
 
 
+def test_new_captures_beside_those_of_another_sensor_are_refused_until_somebody_names_theirs(
+    captures: list[Path], tmp_path: Path
+) -> None:
+    lake = tmp_path / "lake"
+    ingest(InlineRunner(), [str(captures[0])], str(lake), sensor="eth0")
+    here = str(tmp_path / "here")
+    said = (
+        rf"part-0001.pcap, .*part-0002.pcap are new, .*of sensor eth0: --sensor eth0 .* --sensor {here} begins another"
+    )
+    for paths in ([here], [*map(str, captures[1:])]):
+        with pytest.raises(IngestError, match=said):
+            ingest(InlineRunner(), paths, str(lake))
+    report = ingest(InlineRunner(), [here], str(lake), sensor="eth0")
+    assert (report.captures, report.skipped, report.notes) == (2, 1, [])
+    assert {one.sensor for one in Lake.open(lake, create=False).inputs().values()} == {"eth0"}
+
+
+@pytest.mark.parametrize("is_link", [False, True])
+def test_a_directory_that_was_moved_or_linked_does_not_silently_become_another_sensor(
+    captures: list[Path], tmp_path: Path, is_link: bool
+) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    ingest(InlineRunner(), [str(captures[0])], str(tmp_path / "lake"))
+    if is_link:
+        there.symlink_to(here)
+    else:
+        here.rename(there)
+    given = [str(there / captures[1].name)] if is_link else [str(there)]
+    with pytest.raises(IngestError, match=rf"--sensor {here} goes on with it, --sensor {there} begins another"):
+        ingest(InlineRunner(), given, str(tmp_path / "lake"))
+    ingest(InlineRunner(), given, str(tmp_path / "lake"), sensor=str(there))
+    report = ingest(InlineRunner(), [str(there)], str(tmp_path / "lake"))
+    assert (report.captures, report.sensors) == (1 if is_link else 0, 1 if is_link else 0)
+
+
+def test_captures_that_keep_their_sensor_although_another_is_named_are_noted(
+    captures: list[Path], tmp_path: Path
+) -> None:
+    ingest(InlineRunner(), [str(captures[0])], str(tmp_path / "lake"), sensor="eth0")
+    report = ingest(InlineRunner(), [str(tmp_path / "here")], str(tmp_path / "lake"), sensor="eth1")
+    assert report.notes == ["captures of eth0 keep their sensor; new ones are of eth1"]
+    assert ingest(InlineRunner(), [str(tmp_path / "here")], str(tmp_path / "lake"), sensor="eth1").notes == []
+
+
 def test_a_capture_that_grew_is_read_on_where_it_was_left(captures: list[Path], tmp_path: Path) -> None:
     whole = captures[0].read_bytes()
     captures[0].write_bytes(whole[: len(whole) // 2])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import pickle
 import shutil
 import subprocess
@@ -99,6 +100,30 @@ def test_small_files_share_tasks(tmp_path: Path) -> None:
     shares = partitions(table_of("casual", tmp_path))
     assert len(shares) < 41
     assert sum(len(share) for share in shares) == 41
+
+
+@pytest.mark.parametrize(("cores", "limit", "count"), [(2, "128m", 2), (2, "24m", 2), (2, "17m", 3), (8, "128m", 3)])
+def test_a_large_file_is_cut_so_that_all_cores_are_busy_to_the_end(
+    cores: int, limit: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: cores)
+    frames = b"".join(hostile_frames(300))
+    (tmp_path / "large.bin").write_bytes(frames * ((40 << 20) // len(frames)))
+    shares = partitions(table_of("casual", tmp_path / "large.bin", maxPartitionBytes=limit, indexCache="false"))
+    sizes = [sum(piece.size for partition, _ in share for piece in partition.ranges) for share in shares]
+    assert len(sizes) == count
+    assert max(sizes) <= sum(sizes) / count * (1 + 2 / 32)
+
+
+def test_a_compressed_file_is_only_cut_where_it_is_too_large_for_a_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wirelake.spark.reading.SMALLEST_SPLIT", 1 << 10)
+    monkeypatch.setattr("wirelake.spark.reading.OPEN_COST_BYTES", 1 << 10)
+    write_pcap(generate("casual", messages=300, seed=5), tmp_path / "a.pcap")
+    assert len(partitions(table_of("casual", tmp_path / "a.pcap"))) > 1
+    (tmp_path / "a.pcap.gz").write_bytes(gzip.compress((tmp_path / "a.pcap").read_bytes()))
+    assert len(partitions(table_of("casual", tmp_path / "a.pcap.gz"))) == 1
 
 
 # --- modes

@@ -20,6 +20,7 @@ from .state import State
 
 PARTITION_BYTES = 64 << 20
 """What is decoded and judged at a time: memory grows with it, not with the captures."""
+EVENNESS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +63,20 @@ def plan(
     is_last: bool = False,
     progress: Callable[[int], None] = lambda _: None,
     on_partition: Callable[[Partition], None] = lambda _: None,
+    evenness: int = EVENNESS,
 ) -> Plan:
     """Cut captures, read one after the other as one, into partitions of about that many bytes.
 
-    ``on_partition`` is called with each partition as soon as it is known.
+    ``on_partition`` is called with each partition as soon as it is known. ``evenness``: partitions may be larger by a
+    part in so many.
     """
     before = before or State()
     if sum(captured.size for captured in ranges) <= partition_bytes:
         on_partition(only := Partition(0, tuple(ranges), before, is_last, is_only=True))
         return Plan([only], None)
-    planned = index(ranges, settings, before, partition_bytes, progress=progress, on_partition=on_partition)
+    planned = index(
+        ranges, settings, before, partition_bytes, progress=progress, on_partition=on_partition, evenness=evenness
+    )
     if is_last:
         assert planned.after is not None
         planned.partitions.append(Partition(len(planned.partitions), (), planned.after, is_last=True))
@@ -88,12 +93,13 @@ def index(
     *,
     progress: Callable[[int], None] = lambda _: None,
     on_partition: Callable[[Partition], None] = lambda _: None,
+    evenness: int = EVENNESS,
 ) -> Plan:
     """Read captures, one after the other as one, to find where they are cut and what is known there.
 
     With ``most`` partitions the plan ends, and ``rest`` is where another one goes on, with the state ``after``.
     """
-    window = min(WINDOW_BYTES, max(partition_bytes // 8, 1 << 10))  # cuts fall between windows
+    window = min(WINDOW_BYTES, max(partition_bytes // evenness, 1 << 10))  # cuts fall between windows
     decoder = CaptureDecoder(replace(settings, columns={}, counts_only=True), before, window)
     cutter = _Cutter(decoder, partition_bytes, on_partition)
     notes: list[str] = []

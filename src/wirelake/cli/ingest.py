@@ -258,7 +258,8 @@ def _tell(report: Any, lake: str, verbose: bool) -> None:
     for capture, reason in report.set_aside.items():
         click.echo(f"set aside: {reason}; the next ingest tries {capture} again", err=True)
     if report.commit is None:
-        click.echo(f"nothing new for {lake}: it already has these captures ({report.skipped})", err=True)
+        found = f"it already has these captures ({report.skipped})" if report.skipped else "there are no captures"
+        click.echo(f"nothing new for {lake}: {found}", err=True)
         return
     sensors = f" of {report.sensors} sensors" if report.sensors > 1 else ""
     done = f"commit {report.commit}, {report.captures} captures{sensors} in {report.seconds:.1f} s"

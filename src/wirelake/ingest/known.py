@@ -18,7 +18,7 @@ import msgspec
 
 from ..capture.read.files import CaptureFile, open_binary
 from ..capture.read.listing import ListedFile, Peek, peek, place_in_order
-from ..lake.inputs import HEAD_BYTES, Input, head_hash, marks
+from ..lake.inputs import HEAD_BYTES, SMALLEST_MARK, Input, head_hash, marks
 
 T = TypeVar("T")
 
@@ -80,9 +80,11 @@ def _is_untouched(size: int, mtime_us: int | None, before: Input) -> bool:
     return bool(before.kind) and mtime_us is not None and (size, mtime_us) == (before.size, before.mtime_us)
 
 
-def _content(path: str, size: int) -> bytes:
+def _content(path: str, size: int, position: int = 0) -> bytes:
     with open_binary(path) as file:
-        return CaptureFile(file, path).head(size)
+        source = CaptureFile(file, path)
+        source.seek(position)
+        return source.head(size)
 
 
 def _hash_of(path: str, size: int, now: Input) -> str:
@@ -140,7 +142,8 @@ def _compared(one: Seen, known: Mapping[str, Input], records: Mapping[_Key, list
         return Known(one.capture, now, None, *_under_this_name(now, here))
     before = max(same, key=lambda record: record.position)
     origin = before.origin or _origin(now)
-    now = msgspec.structs.replace(now, position=before.position, length=before.length, origin=origin)
+    read = {"position": before.position, "length": before.length, "behind": before.behind}
+    now = msgspec.structs.replace(now, **read, origin=origin)
     if here in same and _is_shorter(one, here):
         return Known(one.capture, now, before, "shrunk", _TOO_SHORT.format(here), is_recorded=False)
     return Known(one.capture, now, before, "grown" if _may_have_more(one, before, same) else "same")
@@ -153,10 +156,13 @@ def _under_this_name(now: Input, here: Input | None) -> tuple[Change, str]:
 def _agree(one: Seen, record: Input) -> bool:
     """Whether the content of a capture goes on with that of a record, or is a part of it."""
     now = one.now
-    if now.head_bytes >= record.head_bytes:
-        return one.hash_of(record.head_bytes) == record.head
     count = len(now.marks)
-    return not now.is_bare and _key(now) == _key(record) and count > 0 and now.marks == record.marks[:count]
+    if now.head_bytes >= record.head_bytes:
+        if one.hash_of(record.head_bytes) == record.head:
+            return True
+        # What was no packet may be one now: only the bytes before it are still the same.
+        count = sum(SMALLEST_MARK << n <= record.position for n in range(count)) if record.behind else 0
+    return not now.is_bare and _key(now) == _key(record) and count > 0 and now.marks[:count] == record.marks[:count]
 
 
 def _length(one: Seen) -> int | None:
@@ -174,6 +180,9 @@ def _is_shorter(one: Seen, here: Input) -> bool:
 
 def _may_have_more(one: Seen, before: Input, same: list[Input]) -> bool:
     length = _length(one)
+    if before.behind and not one.capture.compression:
+        size = len(before.behind) // 2
+        return _content(one.now.path, size, before.position).hex() != before.behind
     if length is not None:
         return length > max(before.position, before.length)
     stored = one.now.size, one.now.mtime_us

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Literal
 
 import msgspec
 
 from ..capture.decode import CaptureRange
 from ..capture.partitions import PARTITION_BYTES
-from ..capture.read.listing import ListedFile, Listing, Peek, find
+from ..capture.read.listing import ListedFile, Listing, Peek, find, full_path
 from ..errors import CaptureError, OptionError
 from ..lake import Input, Lake
 from ..lake.expiry import EXPIRED, date_us
@@ -65,15 +67,19 @@ def find_captures(
     kind: str | None,
     known: Mapping[str, Input],
     listed: Iterable[ListedFile] | None = None,
+    lake: str | None = None,
 ) -> tuple[list[Seen], list[str]]:
     """Return the captures among the inputs, and notes on other files in directories and patterns.
 
     ``known`` spares opening files that did not change. ``listed``: the files, if somebody has listed them; a file that
-    was named may then be one that becomes a capture later.
+    was named may then be one that becomes a capture later. ``lake``: its place, whose files are no captures.
     """
     captures: list[Seen] = []
     notes: list[str] = []
+    own = f"{full_path(lake)}/" if lake is not None else None
     for file in find(Listing(paths=tuple(inputs), recursive=True)) if listed is None else listed:
+        if own is not None and file.path.startswith(own):
+            continue
         try:
             if not file.is_file:
                 raise CaptureError("it is not a file", path=file.path)
@@ -122,6 +128,35 @@ class Found:
         return place_of(self.now)
 
 
+def check_sensors(found: Sequence[Known], sensor: str | None, known: Collection[Input]) -> list[str]:
+    """Refuse new captures that would begin a sensor beside captures of another one, unless somebody named it: their
+    connections would be cut without a word. Return a note on captures that keep their sensor.
+    """
+    new = [one.now for one in found if one.change in ("new", "changed")]
+    if sensor is not None:
+        others = {one.before.sensor for one in found if one.before is not None} - {sensor}
+        return [f"captures of {named(others)} keep their sensor; new ones are of {sensor}"] if new and others else []
+    sensors = {one.sensor for one in known}
+    new = [one for one in new if default_sensor(one.path, one.kind) not in sensors]
+    if new:
+        before = [(one.path, one) for one in known]
+        before += [(one.now.path, one.before) for one in found if one.before is not None]
+        beside = defaultdict(set)
+        for path, one in before:
+            beside[_real(default_sensor(path, one.kind))].add(one.sensor)
+        unclear = [one for one in new if beside[_real(default_sensor(one.path, one.kind))]]
+        if unclear:
+            usual = default_sensor(unclear[0].path, unclear[0].kind)
+            raise IngestError(_unclear([one.path for one in unclear], usual, beside[_real(usual)]))
+    return []
+
+
+@lru_cache(maxsize=1 << 10)
+def _real(place: str) -> str:
+    """Return a directory without links; what is not local stays."""
+    return place if "://" in place else os.path.realpath(place)
+
+
 def records_beside(found: Iterable[Known]) -> Iterator[Input]:
     """Yield what a commit records beside the captures that it reads: other names of known ones, and those whose name
     another capture took.
@@ -149,9 +184,13 @@ class Choice:
     final: bool = False
     stops: Mapping[str, int] = field(default_factory=dict)
     """Where to stop in captures that are not read to their end, by path."""
+    set_aside: Mapping[str, str] = field(default_factory=dict)
+    """Captures that could not be decoded by an earlier ingest, by path, each with its ``stamp`` at that time."""
 
     unchanged: list[Found] = field(default_factory=list)
     """Captures that turned out to hold nothing new."""
+    left_aside: dict[str, str] = field(default_factory=dict)
+    """Captures that were set aside, and are late since then, each with the reason: they keep no others waiting."""
     notes: list[str] = field(default_factory=list)
 
     def plans(self, found: Sequence[Found]) -> list[SensorPlan]:
@@ -168,7 +207,10 @@ class Choice:
     def _late(self, name: str, found: Sequence[Found]) -> list[Found]:
         newest = max((place for one in self._read(name) if (place := place_of(one))), default=None)
         placed = [(one, place) for one in found if one.is_news and (place := one.place) is not None]
-        return self._with_more([one for one, place in placed if newest is not None and place < newest])
+        late = self._with_more([one for one, place in placed if newest is not None and place < newest])
+        aside = [one for one in late if self.late == "refuse" and self.set_aside.get(one.now.path) == stamp(one.now)]
+        self.left_aside |= {one.now.path: _LEFT_ASIDE.format(one.now.path) for one in aside}
+        return [one for one in late if one not in aside]
 
     def _with_more(self, late: Sequence[Found]) -> list[Found]:
         """Leave out captures that were only compressed since they were read: how much they hold shows when unpacked."""
@@ -196,6 +238,7 @@ class Choice:
         news = sorted(
             (one for one in found if one.is_news and one not in [*late, *self.unchanged]), key=in_sensor_order
         )
+        news = [one for one in news if one.now.path not in self.left_aside]
         if news or (self.final and plan.carry.is_open):
             read = (*self._torn(name, found, news), *map(self._bounded, news))
             captures = [self._capture(one, plan.carry, self.stops.get(one.capture.path)) for one in read]
@@ -335,12 +378,36 @@ def _segments(captures: list[tuple[Found, NewCapture]], closings: list[Closing],
     return segments
 
 
+def stamp(capture: Input) -> str:
+    """Return what changes when somebody repairs a file."""
+    return f"{capture.size}:{capture.mtime_us}"
+
+
+_LEFT_ASIDE = (
+    "{0}: it could not be decoded, is as it was, and belongs before captures that were read since; repair or remove "
+    "it, or try it again with --late rebuild"
+)
+
+
+def named(names: Iterable[str]) -> str:
+    """Return the first names, and how many more there are."""
+    listed = sorted(names)
+    return ", ".join(listed[:3]) + (f" and {len(listed) - 3} more" if len(listed) > 3 else "")
+
+
+def _unclear(paths: list[str], usual: str, sensors: Iterable[str]) -> str:
+    be = "is" if len(paths) == 1 else "are"
+    return (
+        f"{named(paths)} {be} new, and other captures of {usual} are of sensor {named(sensors)}: --sensor "
+        f"{min(sensors)} goes on with it, --sensor {usual} begins another. Nothing was read"
+    )
+
+
 def _refusal(paths: list[str]) -> str:
-    named = ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
     be = "belongs" if len(paths) == 1 else "belong"
     return (
-        f"{named} {be} before captures of the same sensor that the lake has read already; --late rebuild puts them in "
-        "order, --late separate takes each as a sensor of its own. Nothing was read"
+        f"{named(paths)} {be} before captures of the same sensor that the lake has read already; --late rebuild puts "
+        "them in order, --late separate takes each as a sensor of its own. Nothing was read"
     )
 
 

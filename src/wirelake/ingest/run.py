@@ -18,7 +18,7 @@ from ..lake import Lake, Run
 from ..lake.places import plain_place
 from .admission import admit
 from .known import Known, recognise
-from .plan import Choice, Found, Late, find_captures, records_beside, refuse_shrunk
+from .plan import Choice, Found, Late, check_sensors, find_captures, records_beside, refuse_shrunk, stamp
 from .report import Report
 from .runner import CaptureFailed, Runner
 from .sensor_carry import CarryOf
@@ -27,6 +27,10 @@ from .step import Step
 from .tasks.has_more import HasMoreTask
 
 BUCKETS = 8
+SET_ASIDE = "set_aside"
+"""The label of captures that could not be decoded."""
+MOST_ASIDE = 1000
+"""How many of them a lake remembers."""
 
 
 def ingest(
@@ -54,7 +58,9 @@ def ingest(
     inputs = [plain_input(path) for path in inputs]
     existing = existing_lake(lake)
     known = existing.inputs() if existing is not None else {}
-    captures, notes = find_captures(inputs, kind, known)  # before there is a lake: a refused input leaves none
+    place = lake.path if isinstance(lake, Lake) else lake
+    # Before there is a lake: a refused input leaves none.
+    captures, notes = find_captures(inputs, kind, known, lake=place)
     lake = opened(existing or lake, buckets)
     with lake.writing() as run:
         found = recognise(captures, lake.inputs())
@@ -109,32 +115,38 @@ class Ingest:
 
     def run(self, found: Sequence[Known], progress: Progress) -> Report:
         while True:
-            left = [one for one in found if one.now.path not in self.set_aside]
+            left = {one.now.path for one in found} - self.set_aside.keys()
             try:
-                report = self._attempt(left, progress)
+                return self._attempt(found, progress)
             except CaptureFailed as error:
-                if error.capture not in {one.now.path for one in left} or len(left) == 1:
+                if error.capture not in left or len(left) == 1:
                     raise
                 self.set_aside[error.capture] = str(error)
-                continue
-            report.set_aside = self.set_aside
-            return report
 
-    def _attempt(self, found: Sequence[Known], progress: Progress) -> Report:
+    def _attempt(self, everything: Sequence[Known], progress: Progress) -> Report:
         run, lake = self.lake_run, self.lake_run.lake
+        found = [one for one in everything if one.now.path not in self.set_aside]
 
         def carry_of(sensor: str, known: Mapping[str, str]) -> CarryOf:
             return CarryOf(lake.store, run.staging, sensor, known)
 
+        notes = check_sensors(found, self.sensor, lake.inputs().values())
         captures = [Found.of(one, self.sensor) for one in found]
         admitted = admit(captures, self.max_bytes)
         final = self.final and not admitted.bytes_left
-        choice = Choice(lake, carry_of, self._have_more, self.late, final, admitted.stops)
+        label = lake.labels().get(SET_ASIDE)
+        before: dict[str, str] = label if isinstance(label, dict) else {}
+        choice = Choice(lake, carry_of, self._have_more, self.late, final, admitted.stops, before)
         plans = choice.plans(admitted.captures)
         beside = [*records_beside(found), *(one.now for one in choice.unchanged)]
-        step = Step(run, self.runner, self.reading, self.keep_bytes, progress)
+        aside = self.set_aside | choice.left_aside
+        stamps = {one.now.path: stamp(one.now) for one in everything if one.now.path in aside}
+        others = {path: text for path, text in before.items() if path not in {one.now.path for one in everything}}
+        labels = {SET_ASIDE: dict(list((others | stamps).items())[-MOST_ASIDE:])} if before or stamps else {}
+        step = Step(run, self.runner, self.reading, self.keep_bytes, progress, labels)
         report = step.run(plans, beside, self.partition_bytes) if plans or choice.unchanged else Report()
-        report.notes += choice.notes
+        report.set_aside = aside
+        report.notes += [*notes, *choice.notes]
         report.bytes_left = admitted.bytes_left
         report.skipped = sum(not one.is_news for one in captures) + len(choice.unchanged)
         return report

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from ..capture.read import ResumePoint
 from ..capture.settings import ReadSettings
@@ -31,8 +32,17 @@ KEPT = 24
 class Step:
     """Runs the plans of all sensors to one commit."""
 
-    def __init__(self, run: Run, runner: Runner, reading: ReadSettings, keep_bytes: bool, progress: Progress) -> None:
+    def __init__(
+        self,
+        run: Run,
+        runner: Runner,
+        reading: ReadSettings,
+        keep_bytes: bool,
+        progress: Progress,
+        labels: Mapping[str, Any] | None = None,
+    ) -> None:
         self.lake = run.lake
+        self._labels = labels or {}
         self._run = run
         self._keep_bytes = keep_bytes
         self._declared = tuple(Declared.named(name) for name in reading.protocols if name not in BUILT_IN)
@@ -88,7 +98,7 @@ class Step:
             inputs=inputs,
             carry={name: file for carry in carries for name, file in carry.items()},
             facts=facts,
-            labels={"watermark_us": self._watermarks(sensors)},
+            labels={"watermark_us": self._watermarks(sensors), **self._labels},
             kept=kept,
         )
 
@@ -147,7 +157,7 @@ def _inputs(sensor: SensorStep) -> list[Input]:
     """Return the captures of a sensor with the places where they were left."""
     listed = {capture.input.key: capture for capture in sensor.plan.captures}
     points = ((capture.input, sensor.left_at.get(capture.piece.path)) for capture in listed.values())
-    return [one if point is None else one.read_to(_end(point), point.seen) for one, point in points]
+    return [one if point is None else one.read_to(_end(point), point.seen, point.behind) for one, point in points]
 
 
 def _end(point: ResumePoint) -> int:

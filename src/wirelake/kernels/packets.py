@@ -93,7 +93,7 @@ def walk_pcap(data, begin, end, is_end, is_big, is_nano, link, largest, keys, ta
     place = np.int64(begin)
     while place + PCAP_HEAD <= end:
         captured = file32(bytes_, place + 8, is_big)
-        if captured > largest:
+        if captured > largest or (captured == 0 and is_zero(bytes_, place)):
             return place, BROKEN
         body = place + PCAP_HEAD
         if body + captured > end and not is_end:
@@ -113,6 +113,15 @@ def walk_pcap(data, begin, end, is_end, is_big, is_nano, link, largest, keys, ta
         if take_packet(bytes_, body, there, full, link, ts, keys_, table_, slots, segments_, places_, counters_):
             return place, FRAGMENTED
     return place, SHORT
+
+
+@njit(cache=True, nogil=True)
+def is_zero(data, place):
+    """Tell whether a head of a packet is nothing but zeros: this part of the file was not written yet."""
+    found = np.int64(0)
+    for i in range(0, PCAP_HEAD, 4):
+        found |= file32(data, place + i, False)
+    return found == 0
 
 
 @njit(cache=True, nogil=True)

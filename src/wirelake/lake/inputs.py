@@ -27,6 +27,8 @@ class Input(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How far its content was read. The reader's own count, set with ``read_to``."""
     length: Count = 0
     """How many bytes its content had then: behind the position, an incomplete packet may wait for its rest."""
+    behind: Text = ""
+    """The first bytes behind the position, in hex, if they are no packet: reading goes on when they have changed."""
     kind: Text = ""
     first_us: Int64 | None = None
     """The time of its first packet: captures are read in this order."""
@@ -51,8 +53,8 @@ class Input(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """What it is recorded under."""
         return f"{self.path}#{self.part}" if self.part else self.path
 
-    def read_to(self, position: int, length: int = 0) -> Input:
-        return msgspec.structs.replace(self, position=position, length=max(position, length))
+    def read_to(self, position: int, length: int = 0, behind: str = "") -> Input:
+        return msgspec.structs.replace(self, position=position, length=max(position, length), behind=behind)
 
 
 def head_hash(content: bytes) -> str:

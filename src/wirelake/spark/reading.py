@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 from ..capture.decode import CaptureRange, DecodedWindow
 from ..capture.partitions import Partition, decode_partition, plan
 from ..capture.read import kind_of
-from ..capture.read.files import local_path
+from ..capture.read.files import compression_of, local_path
 from ..capture.read.listing import ListedFile, find
 from ..capture.settings import ReadSettings
 from ..errors import CaptureError, DecodeError, OptionError
@@ -29,6 +29,10 @@ from .partition_columns import discover, refuse_collisions, value_of
 
 OPEN_COST_BYTES = 4 << 20
 """What opening one more file costs, in bytes that could be read instead (as for Spark's own files)."""
+SMALLEST_SPLIT = 16 << 20
+"""Smaller files are not cut, and others not into smaller parts: to find out where costs a pass over the file."""
+EVENNESS = 32
+"""Partitions of a file are of one size but for a part in so many: a task takes as long as its bytes."""
 MOST_ROWS = 10_000
 """Of a batch. With 2 000 a read takes clearly longer; 50 000 are about as quick and need more memory."""
 KEPT_BYTES = 256 << 20
@@ -238,19 +242,30 @@ def partitions(table: Table) -> list[Share]:
         return left
     if options.rotated:
         kind = pieces[0][1]
-        return _shares(_planned(table, [piece for piece, _ in pieces], kind), kind)
+        total = sum(piece.size for piece, _ in pieces)
+        return _shares(_planned(table, [piece for piece, _ in pieces], kind, total), kind)
     return [*_packed(table, pieces), *left]
 
 
-def _planned(table: Table, pieces: list[CaptureRange], kind: str) -> list[Partition]:
-    """Cut captures that belong together into partitions of equal size, none above the limit."""
-    size, most = sum(piece.size for piece in pieces), table.options.partition_bytes
+def _most_bytes(total: int, limit: int) -> int:
+    """Return the size of partitions of so many bytes with which all cores are busy to the end, none above the limit."""
+    cores = os.cpu_count() or 1
+    rounds = -(-total // (cores * limit))
+    return min(limit, max(SMALLEST_SPLIT, -(-total // (cores * max(rounds, 1)))))
+
+
+def _planned(table: Table, pieces: list[CaptureRange], kind: str, total: int) -> list[Partition]:
+    """Cut captures that belong together into partitions of equal size. ``total``: the bytes of all that is read."""
+    size, limit = sum(piece.size for piece in pieces), table.options.partition_bytes
+    most = _most_bytes(total, limit)
+    if size > most and any(compression_of(piece.path) for piece in pieces):
+        most = limit  # every further task unpacks again what comes before
     even = -(-size // -(-size // most))
     reading = table.reading(kind)
     key = index_cache.key_of(pieces, reading, even) if table.options.index_cache and size > even else None
     if key is not None and (kept := index_cache.get(key, pieces)) is not None:
         return kept
-    planned = plan(pieces, reading, partition_bytes=even, is_last=True).partitions
+    planned = plan(pieces, reading, partition_bytes=even, is_last=True, evenness=EVENNESS).partitions
     if key is not None:
         index_cache.put(key, planned)
     return planned
@@ -272,7 +287,7 @@ def _packed(table: Table, pieces: list[tuple[CaptureRange, str]]) -> list[Share]
     small: list[tuple[Partition, str]] = []
     filled = 0
     for piece, kind in pieces:
-        planned = _planned(table, [piece], kind)
+        planned = _planned(table, [piece], kind, total)
         if len(planned) > 1:
             shares += _shares(planned, kind)
             continue

@@ -58,6 +58,14 @@ def test_a_file_is_found_once_however_often_it_is_meant(tree: Path) -> None:
     assert names(tree, "a.pcap", "*.pcap", "a.pcap") == ["a.pcap", "b.pcap"]
 
 
+def test_links_to_directories_are_followed_but_not_in_circles(tree: Path) -> None:
+    (tree / "day2" / "up").symlink_to(tree)
+    (tree / "day1" / "other").symlink_to(tree / "day2" / "deep")
+    assert names(tree, "", recursive=True, path_glob_filter="*.pcap") == [
+        "a.pcap", "b.pcap", "day1/d.pcap", "day1/other/f.pcap", "day2/deep/f.pcap", "day2/e.pcap",
+    ]  # fmt: skip
+
+
 def test_a_file_may_have_a_name_that_looks_like_a_pattern(tree: Path) -> None:
     (tree / "x[1].pcap").write_bytes(b"x")
     assert names(tree, "x[1].pcap") == ["x[1].pcap"]

@@ -303,14 +303,17 @@ def test_a_torn_packet_head_is_told(left: int, packets: list[hostile.Packet], tm
     assert counts.broken == f"the last {left} bytes, up to {size + left}, are an incomplete packet"
 
 
-def test_rubbish_behind_good_packets_ends_the_file_there(packets: list[hostile.Packet], tmp_path: Path) -> None:
+@pytest.mark.parametrize("rubbish", [b"\xff", b"\0"])
+def test_rubbish_behind_good_packets_ends_the_file_there(
+    rubbish: bytes, packets: list[hostile.Packet], tmp_path: Path
+) -> None:
     for write in (hostile.write_pcap, hostile.write_pcapng):
         path = write(tmp_path / "a.pcap", packets)
         size = path.stat().st_size
-        path.write_bytes(path.read_bytes() + b"\xff" * 1000)
+        path.write_bytes(path.read_bytes() + rubbish * 1000)
         found, (counts,) = follow(path, window=1000)
         assert told(found) == sent(packets)
-        assert counts.broken == f"not a packet at byte {size}"
+        assert counts.broken == f"not a packet at byte {size}; nothing behind it is read"
 
 
 def test_a_cut_head_of_a_file_is_told(tmp_path: Path) -> None:

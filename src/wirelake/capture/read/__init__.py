@@ -61,7 +61,8 @@ class TapHead:
 class ResumePoint:
     """A place in a capture file between two packets or records. Raw files need no more than the position.
 
-    ``is_torn``: the packet here is incomplete, and was taken for what there was of it.
+    ``is_torn``: the packet here is incomplete, and was taken for what there was of it. ``behind``: the bytes here are
+    no packet, and reading ended with them; these are the first of them, in hex.
     """
 
     position: int
@@ -70,6 +71,7 @@ class ResumePoint:
     seen: int = 0
     """How many bytes of the file there were: behind the position, an incomplete packet may wait for its rest."""
     is_torn: bool = False
+    behind: str = ""
 
 
 class Reader(Protocol):

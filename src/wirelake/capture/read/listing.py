@@ -113,10 +113,16 @@ def _infos(store: Any, path: str, options: Listing) -> Iterator[Any]:
         yield from _files(store, info, options)
 
 
-def _files(store: Any, info: Any, options: Listing) -> Iterator[Any]:
+def _files(store: Any, info: Any, options: Listing, within: frozenset[str] = frozenset()) -> Iterator[Any]:
+    """Yield a file, or those in a directory. A link to a directory that it lies ``within`` is not followed."""
     if info.type != fs.FileType.Directory:
         yield info
         return
+    if isinstance(store, fs.LocalFileSystem):
+        here = os.path.realpath(info.path)
+        if here in within:
+            return
+        within |= {here}
     for inner in sorted(_list(store, info.path), key=lambda entry: str(entry.path)):
         is_partition = options.has_partitions and "=" in inner.base_name and inner.type == fs.FileType.Directory
         if inner.base_name.startswith((".", "_")) and not (is_partition and inner.base_name.startswith("_")):
@@ -124,7 +130,7 @@ def _files(store: Any, info: Any, options: Listing) -> Iterator[Any]:
         if inner.type != fs.FileType.Directory:
             yield inner
         elif options.recursive or is_partition:
-            yield from _files(store, inner, options)
+            yield from _files(store, inner, options, within)
 
 
 def _list(store: Any, path: str) -> list[Any]:

@@ -27,6 +27,8 @@ SPARE = 16
 PCAP_HEAD = 24
 _MICROSECONDS = 6
 _INTERFACES = 16
+BEHIND_BYTES = 16
+"""What is remembered of bytes that are no packet: a file may get its bytes later, in place of zeros."""
 _MOST_NESTED = 8
 """Fragments in tunnels whose packets were fragments."""
 
@@ -51,6 +53,8 @@ class PacketReader:
         """Where an incomplete packet begins that was taken."""
         self._taken_to = start.seen if start is not None and start.is_torn else 0
         """Where it ended: it is taken again only if there is more of it."""
+        self._behind = ""
+        """What there is instead of a packet, if reading ended with that."""
         self._counters = np.zeros(packets.COUNTERS, np.int64)
         self._places = np.zeros(layers.PLACES, np.int64)
         if start is not None and start.packets is not None:
@@ -70,11 +74,13 @@ class PacketReader:
         position = self.position if self._torn_at is None else self._torn_at
         if self.kind == "pcap":
             has_head = bool(self._format.interfaces)
-            return ResumePoint(position, packets=self._format, is_torn=is_torn) if has_head else ResumePoint(0)
+            if not has_head:
+                return ResumePoint(0)
+            return ResumePoint(position, packets=self._format, is_torn=is_torn, behind=self._behind)
         rows = self._interfaces.reshape(-1, pcapng.INTERFACE_ROW)[: self._counters[packets.INTERFACES]].tolist()
         interfaces = tuple((link, snap, unit, offset) for link, snap, unit, offset in rows)
         known = replace(self._format, is_big=bool(self._counters[packets.IS_BIG]), interfaces=interfaces)
-        return ResumePoint(position, packets=known, is_torn=is_torn)
+        return ResumePoint(position, packets=known, is_torn=is_torn, behind=self._behind)
 
     def __iter__(self) -> Iterator[Chunks]:
         rest, source = np.empty(0, np.uint8), self.source
@@ -95,8 +101,8 @@ class PacketReader:
         """Tell whether nothing comes behind the bytes at hand."""
         return self.source.is_over and not self._is_growing
 
-    def _break(self, what: str, position: int) -> None:
-        self.counts.broken = self.counts.broken or f"{what} at byte {position}"
+    def _break(self, what: str, position: int, then: str = "") -> None:
+        self.counts.broken = self.counts.broken or f"{what} at byte {position}{then}"
 
     # --- heads
 
@@ -144,7 +150,8 @@ class PacketReader:
             elif outcome == packets.FRAGMENTED:
                 self._take_fragment(walk)
             elif outcome == packets.BROKEN:
-                self._break("not a packet", walk.place + walk.shift)
+                self._behind = walk.data[walk.place : walk.place + BEHIND_BYTES].tobytes().hex()
+                self._break("not a packet", walk.place + walk.shift, "; nothing behind it is read")
                 break
 
     def _run(self, walk: _Walk, is_end: bool) -> int:
