@@ -13,7 +13,7 @@ from typing import Any
 from ...codec.records import by_id
 from ...codec.subscriptions import Subscriptions
 from ...errors import DecodeError, EncodeError, LocalProtocolError
-from ...protocols.ceda import MAX_PAYLOAD, UNASSIGNED
+from ...protocols.ceda import UNASSIGNED
 from ..core.errors import AnswerError, ConnectionLost, LiveError, RequestTimeout
 from ..core.link import Link
 from ..core.session import CLIENT, SERVER, Session
@@ -123,14 +123,8 @@ class CedaClient(Session):
 
     def receive_messages(self, link: Link, bodies: Iterable[bytes], now: float) -> None:
         talk = self._heard(link)
-        if talk is None:
-            return
-        batch = talk.payloads(bodies)
-        if batch is not None:
-            self._take(talk, batch, now)
-        else:
-            self.counts["frame_errors"] += 1
-            self._lose(f"a message of more than {MAX_PAYLOAD} bytes", 1009)
+        if talk is not None:
+            self._take(talk, talk.payloads(bodies), now)
 
     def _heard(self, link: Link) -> Conversation | None:
         if self._talk is None or self._talk.link is not link:

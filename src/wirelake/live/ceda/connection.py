@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from ...errors import DecodeError
-from ...protocols.ceda import MAX_PAYLOAD, PROTOCOL, UNASSIGNED
+from ...protocols.ceda import PROTOCOL, UNASSIGNED
 from ...spec.nodes import LifeCycle
 from ..core.link import Link
 from ..core.session import Session, States
@@ -53,11 +53,9 @@ class Conversation:
         self.merger = Merger(self.options.limits.groups, self.session.counts, self.pool)
         self.states = States(LIFE_CYCLE)
 
-    def payloads(self, bodies: Iterable[bytes]) -> list[bytes] | None:
-        """The payloads of a transport that keeps messages apart; None if one of them is too long for a message."""
+    def payloads(self, bodies: Iterable[bytes]) -> list[bytes]:
+        """The payloads of a transport that keeps messages apart."""
         batch = list(bodies)
-        if any(len(body) > MAX_PAYLOAD for body in batch):
-            return None
         self.session.counts["message_errors"] += batch.count(b"")
         return [body for body in batch if body]
 

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ...errors import DecodeError
-from ...protocols.ceda import MAX_PAYLOAD
 from ...spec.declare import Cell
 from ..core.effects import Authenticate, Effect, Result
 from ..core.link import Link
@@ -86,12 +85,7 @@ class CedaServer(Session):
         if connection is None or link.closing is not None:
             return
         connection.heard = now
-        batch = connection.payloads(bodies)
-        if batch is None:
-            self.counts["frame_errors"] += 1
-            self._broker.close(connection, f"a message of more than {MAX_PAYLOAD} bytes", 1009)
-            return
-        self._take(connection, batch, now)
+        self._take(connection, connection.payloads(bodies), now)
         self._bound()
 
     def disconnected(self, link: Link, now: float) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from ...codec.quick_frames import QuickFrames
 from ...errors import LimitExceeded
-from ...protocols.mb import MAX_FRAME, MAX_PAYLOAD
+from ...protocols.mb import MAX_PAYLOAD
 from ...protocols.mb.conduct import AUDIT, HEARTBEAT, INITIALIZE
 from ..core.link import Link
 from ..core.session import Session
@@ -102,10 +102,7 @@ class MbBroker(Session):
             service: Service | None = link.state
             if service is None or link.closing is not None:
                 return
-            if len(body) > MAX_FRAME:
-                self._drop(service, "", 1009)
-            else:
-                self._handle(service, body, 0, len(body))
+            self._handle(service, body, 0, len(body))
 
     def disconnected(self, link: Link, now: float) -> None:
         self._begin(now)
@@ -149,12 +146,11 @@ class MbBroker(Session):
     def _overflow(self, service: Service) -> None:
         self._drop(service, "too much is unsent", at_once=True)
 
-    def _drop(self, service: Service, reason: str, code: int = 1000, *, at_once: bool = False) -> None:
+    def _drop(self, service: Service, reason: str, *, at_once: bool = False) -> None:
         """Closes a connection; what it was is gone at once."""
         if service.is_here:
-            text = f"closed: {reason or 'a message is too large'}"
-            self.note("warn", text, peer=service.link.peer, service=service.id)
-            service.link.close(reason, code, at_once=at_once)
+            self.note("warn", f"closed: {reason}", peer=service.link.peer, service=service.id)
+            service.link.close(reason, at_once=at_once)
             self._remove(service)
 
     def _remove(self, service: Service) -> None:
