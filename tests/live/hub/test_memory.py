@@ -66,15 +66,12 @@ def test_memory_is_given_back_when_clients_have_gone_and_only_then(monkeypatch: 
         nonlocal connections
         monkeypatch.setattr(memory, "trim", lambda: trims.append(connections))
         guard = MemoryGuard(0.4, lambda: connections)
-        try:
-            guard._trimmed = -memory.TRIM_BYTES
-            guard.look()
-            assert not trims
-            connections = 50
-            guard.look()
-            guard.look()
-            assert trims == [50]
-        finally:
-            guard.stop()
+        guard._trimmed = -memory.TRIM_BYTES
+        guard.look()
+        assert not trims
+        connections = 50
+        guard.look()
+        guard.look()
+        assert trims == [50]
 
     run(main)

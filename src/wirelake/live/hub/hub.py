@@ -25,7 +25,6 @@ from ...web.access import is_loopback
 from ...web.http import Response, prepare
 from ...web.metrics import METRICS_TYPE
 from ..core.address import Address, show_address
-from ..core.effects import Storage
 from ..core.link import Framing
 from ..core.settings import SettingsError
 from ..drive.client import Opening
@@ -40,9 +39,8 @@ from ..tap.recorder import Recorder
 from .machine import raise_file_limit
 from .memory import MemoryGuard
 from .metrics import LagMeter, StoreMeter, show_hub_metrics
-from .participants import Service, Services, find_services, join
+from .participants import Service, find_services, join, run
 from .settings import HubSettings, Served, default_settings, load_settings, read_settings, with_listeners
-from .users import Gate
 
 __all__ = [
     "Hub",
@@ -80,11 +78,9 @@ class Hub:
         self.started = 0.0
         self.lag: LagMeter
         self.memory: MemoryGuard
-        self._gates: list[Gate] = []
-        self.stores: dict[str, Storage] = {}
+        self.served: dict[str, Served] = {}
         self.meters: list[StoreMeter] = []
-        self._writers: list[Writer] = []
-        self._services = Services()
+        self._tasks: list[asyncio.Task[None]] = []
         self._pages: Pages | None = None
         self._stopped: asyncio.Event
         self._cut: asyncio.Event
@@ -106,16 +102,16 @@ class Hub:
         )
         try:
             self._begin_to_record()
-            services = {name: self._find_services(name) for name in self.settings.services}
+            services = [(name, service) for name in self.settings.services for service in self._find_services(name)]
             for name in self.settings.services:
                 await self._serve(name)
             await self._begin_to_tell()
         except BaseException:
             await self.close(0)
             raise
-        for name, found in services.items():
-            for service in found:
-                self._services.start(self.servers[name], service)
+        watches = [one.watch() for one in (self.lag, self.memory, *self.meters)]
+        running = [run(self.servers[name], service) for name, service in services]
+        self._tasks = [asyncio.create_task(coroutine) for coroutine in (*watches, *running)]
         for name, address in self.listening.items():
             log.info("listening", extra={"fields": {"name": name, "address": address}})
 
@@ -135,7 +131,7 @@ class Hub:
         if not settings.listeners:
             raise HubError(f"{name} has no usual port: say where it listens, --{name} HOST:PORT or tcp in [{name}]")
         try:
-            served = settings.serve(self.settings.directory)
+            served = self.served[name] = settings.serve(self.settings.directory)
         except StorageError as error:
             raise HubError(f"{name}: {error}") from None
         server = self.servers[name] = Server(
@@ -148,24 +144,18 @@ class Hub:
             recorder=self.recorder,
             is_short=lambda: self.memory.is_short,
         )
-        self._open_gate(name, served, server)
+        if served.gate is not None:
+            server.endpoint.effects.authenticate = served.gate.authenticate
+            if served.gate.is_open:
+                log.warning("every user may log in, with any password", extra={"fields": {"protocol": name}})
         if served.storage is not None:
             server.endpoint.effects.writer = Writer(served.storage)
-            self._writers.append(server.endpoint.effects.writer)
-            self.stores[name] = served.storage
         if served.figures is not None and self.settings.metrics.listen is not None:
             self.meters.append(StoreMeter(served.figures))
         if served.open is not None:
             served.open(server.endpoint)
         for transport, address in settings.listeners.items():
             await self._listen(server, name, transport, address, served.framings.get(transport))
-
-    def _open_gate(self, name: str, served: Served, server: Server) -> None:
-        if served.gate is not None:
-            server.endpoint.effects.authenticate = served.gate.authenticate
-            self._gates.append(served.gate)
-            if served.gate.is_open:
-                log.warning("every user may log in, with any password", extra={"fields": {"protocol": name}})
 
     async def _listen(
         self, server: Server, name: str, transport: str, address: Address, framing: Framing | None
@@ -240,8 +230,9 @@ class Hub:
         try:
             for server in self.servers.values():
                 server.read_certificates()  # before anything changes
-            for gate in self._gates:
-                gate.reload()
+            for served in self.served.values():
+                if served.gate is not None:
+                    served.gate.reload()
             for server in self.servers.values():
                 server.reload_certificates()
         except (OSError, ValueError) as error:
@@ -253,23 +244,23 @@ class Hub:
         """Accepts nobody any more; those who are here have some time to take what was said to them."""
         seconds = self.settings.shutdown.drain_seconds if drain_seconds is None else drain_seconds
         self.is_draining = True
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
         if self.servers:
             fields = {"connections": sum(server.connections for server in self.servers.values()), "seconds": seconds}
             log.info("shutting down", extra={"fields": fields})
-            await self._services.stop()
             cutting = asyncio.create_task(self._cut_when_asked())
             await asyncio.gather(*(server.close(seconds) for server in self.servers.values()))
             cutting.cancel()
-            for writer in self._writers:
-                await writer.close()
+            for server in self.servers.values():
+                if server.endpoint.effects.writer is not None:
+                    await server.endpoint.effects.writer.close()
         if self._pages is not None:
             await self._pages.close()
         if self.recorder is not None:
             self.recorder.end()
-        for meter in self.meters:
-            await meter.stop()
-        self.lag.stop()
-        self.memory.stop()
         await asyncio.sleep(0)
 
     async def _cut_when_asked(self) -> None:

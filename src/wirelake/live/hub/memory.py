@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import logging
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -38,20 +39,19 @@ class MemoryGuard:
         self.is_short = False
         self._process = psutil.Process()
         self._connections = connections
-        self._loop = asyncio.get_running_loop()
         self._trimmed = self.used
         self._trim_at = 0.0
         self._most_connections = 0
-        self._timer = self._loop.call_later(LOOK_SECONDS, self._look)
         self.look()
 
     @property
     def used(self) -> int:
         return int(self._process.memory_info().rss)
 
-    def _look(self) -> None:
-        self._timer = self._loop.call_later(LOOK_SECONDS, self._look)
-        self.look()
+    async def watch(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            self.look()
 
     def look(self) -> None:
         used = self.used
@@ -68,14 +68,11 @@ class MemoryGuard:
         connections = self._connections()
         self._most_connections = max(self._most_connections, connections)
         have_gone = connections <= self._most_connections // 2
-        if have_gone and used > self._trimmed + TRIM_BYTES and self._loop.time() > self._trim_at:
-            self._trim_at = self._loop.time() + TRIM_SECONDS
+        if have_gone and used > self._trimmed + TRIM_BYTES and time.monotonic() > self._trim_at:
+            self._trim_at = time.monotonic() + TRIM_SECONDS
             self._most_connections = connections
             trim()
             self._trimmed = self.used
-
-    def stop(self) -> None:
-        self._timer.cancel()
 
 
 def trim() -> None:
