@@ -87,6 +87,7 @@ class Pipe(asyncio.BufferedProtocol):
 
     def data_received(self, data: bytes) -> None:
         self.received += len(data)
+        self.endpoint.received += len(data)
         if self.recording is not None:
             self.endpoint.record(self, data, is_in=True)
         if not self.is_ending:
@@ -236,6 +237,7 @@ class Pipe(asyncio.BufferedProtocol):
         if self.recording is not None:
             self.endpoint.record(self, data, is_in=False)
         self.sent += len(data)
+        self.endpoint.sent += len(data)
         self.transport.write(data)
 
     def stop(self, why: object) -> None:

@@ -28,11 +28,10 @@ from ..core.address import Address, show_address
 from ..core.link import Framing
 from ..core.settings import SettingsError
 from ..drive.client import Opening
-from ..drive.endpoint import Policy
 from ..drive.failures import explain_listening
 from ..drive.http import Pages
 from ..drive.patience import new_event_loop
-from ..drive.server import Limits, Server
+from ..drive.server import Server
 from ..drive.writer import Writer
 from ..storage.database import StorageError
 from ..tap.recorder import Recorder
@@ -139,8 +138,8 @@ class Hub:
             served.session,
             served.framing,
             is_text=served.is_text,
-            limits=Limits(settings.connections, settings.handshake_seconds, served.max_message, settings.origins),
-            policy=Policy(settings.slow_reader, settings.stall_seconds),
+            max_message=served.max_message,
+            limits=settings,
             recorder=self.recorder,
             is_short=lambda: self.memory.is_short,
         )

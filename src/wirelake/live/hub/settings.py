@@ -17,7 +17,7 @@ from ..core.effects import Storage
 from ..core.link import Framing
 from ..core.session import Session
 from ..core.settings import Reader, SettingsError, load_toml, setting
-from ..drive.endpoint import Endpoint
+from ..drive.endpoint import Endpoint, Limits
 from ..drive.server import Certificate
 from ..records import LIVE, TRANSPORTS
 from .metrics import ReadFigures
@@ -49,18 +49,13 @@ class Served:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceSettings:
-    """What every protocol has: where it listens, how many may connect, and what happens to slow readers."""
+class ServiceSettings(Limits):
+    """What every protocol has: where it listens, and the limits of a server."""
 
     tcp: Address | None = None
     tls: Address | None = None
     ws: Address | None = None
     wss: Address | None = None
-    connections: int = 10_000
-    handshake_seconds: float = setting(10.0, least=0.001)
-    slow_reader: str = setting("drop", among=("drop", "slow"))
-    stall_seconds: float = setting(30.0, least=0.001)
-    origins: tuple[str, ...] = ()
     services: str = ""
     """``module:attribute`` of Python services that the hub runs."""
 
