@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -67,6 +67,10 @@ class Conversation:
             self.bad("message", payload)
             return None
 
+    def decode(self, payload: bytes) -> Any:
+        """The message in a payload, by the record codec; DecodeError says what is wrong with it."""
+        return decode_payload(payload, self.reader.reading, self.options.charset, self.options.errors)
+
     def checked(self, message: Message, payload: bytes) -> Message:
         """The same message, marked if its record cannot be read."""
         if is_record(message.body, 0, self.options.charset, self.options.errors):
@@ -81,7 +85,7 @@ class Conversation:
             self.noted.add(scope)
             rule = ""
             try:
-                decode_payload(payload, self.reader.reading, self.options.charset, self.options.errors)
+                self.decode(payload)
             except DecodeError as error:
                 rule = error.rule
             text = f"a {scope} that cannot be read"

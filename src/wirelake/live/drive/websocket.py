@@ -19,7 +19,7 @@ from websockets.server import ServerProtocol
 from websockets.typing import Origin, Subprotocol
 from websockets.uri import parse_uri
 
-from ...web.access import is_loopback, is_own_name
+from ...web.http import is_loopback, is_own_name
 from ..core.link import Side
 from ..core.session import CLIENT, SERVER
 from .endpoint import Endpoint

@@ -21,8 +21,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from ...web.access import is_loopback
-from ...web.http import Response, prepare
+from ...web.http import Response, is_loopback, prepare
 from ...web.metrics import METRICS_TYPE
 from ..core.address import Address, show_address
 from ..core.link import Framing
@@ -35,8 +34,7 @@ from ..drive.server import Server
 from ..drive.writer import Writer
 from ..storage.database import StorageError
 from ..tap.recorder import Recorder
-from .machine import raise_file_limit
-from .memory import MemoryGuard
+from .machine import MemoryGuard, raise_file_limit
 from .metrics import LagMeter, StoreMeter, show_hub_metrics
 from .participants import Service, find_services, join, run
 from .settings import HubSettings, Served, default_settings, load_settings, read_settings, with_listeners
