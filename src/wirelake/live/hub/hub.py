@@ -158,7 +158,7 @@ class Hub:
         self, server: Server, name: str, transport: str, address: Address, framing: Framing | None
     ) -> None:
         label = name if transport == "tcp" else f"{name}-{transport}"
-        certificate = self.settings.tls.files if transport in ("tls", "wss") else None
+        certificate = self.settings.tls if transport in ("tls", "wss") else None
         try:
             is_websocket = transport in ("ws", "wss")
             bound = await server.listen(address, websocket=is_websocket, certificate=certificate, framing=framing)
