@@ -411,12 +411,13 @@ def test_listing_many_subscriptions_does_not_hold_up_others() -> None:
     """Also when a subscription changes before each listing."""
     broker, peer = crowd(50_000)
     body = f"request:system.topic.list:1.0.0:{R}\n"
+    anew = seconds_of(peer, body)
     took = []
     for n in range(6):
         broker.pass_time(1.1)
         peer.subscribe(f"n{n}.z")
         took.append(seconds_of(peer, body))
-    assert min(took) < 0.05
+    assert min(took) < anew / 2
 
 
 def test_the_list_is_the_same_after_any_changes() -> None:

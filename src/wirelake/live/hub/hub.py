@@ -241,19 +241,18 @@ class Hub:
         """Accepts nobody any more; those who are here have some time to take what was said to them."""
         seconds = self.settings.shutdown.drain_seconds if drain_seconds is None else drain_seconds
         self.is_draining = True
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
         if self.servers:
             fields = {"connections": sum(server.connections for server in self.servers.values()), "seconds": seconds}
             log.info("shutting down", extra={"fields": fields})
-            cutting = asyncio.create_task(self._cut_when_asked())
-            await asyncio.gather(*(server.close(seconds) for server in self.servers.values()))
-            cutting.cancel()
-            for server in self.servers.values():
-                if server.endpoint.effects.writer is not None:
-                    await server.endpoint.effects.writer.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        cutting = asyncio.create_task(self._cut_when_asked())
+        await asyncio.gather(*(server.close(seconds) for server in self.servers.values()))
+        cutting.cancel()
+        for server in self.servers.values():
+            if server.endpoint.effects.writer is not None:
+                await server.endpoint.effects.writer.close()
         if self._pages is not None:
             await self._pages.close()
         if self.recorder is not None:

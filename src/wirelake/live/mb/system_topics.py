@@ -165,7 +165,10 @@ class SystemTopics:
         listing, limit = self._broker.topics.listing, self._broker.options.max_unsent
         if listing.size() > limit:
             raise Fault("SERVICE_UNAVAILABLE", f"the list is larger than {limit} bytes")
-        return b'{"%b":[%b]}' % (key.encode(), listing.text())
+        texts = listing.texts() or [b""]
+        texts[0] = b'{"%b":[%b' % (key.encode(), texts[0])
+        texts[-1] += b"]}"
+        return b",".join(texts)
 
     def _start_log(self, service: Service, args: Args) -> bytes:
         levels = args.get("levels", ["error"])

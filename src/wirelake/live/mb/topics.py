@@ -1,16 +1,14 @@
-"""Who of the services around a broker gets what, how much they may subscribe, and the list of it. Topics are in lower
-case.
-"""
+"""Who of the services around a broker gets what, and how much they may subscribe. Topics are in lower case."""
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from ...codec.subscriptions import Subscriptions
 from ...codec.topics import is_pattern, is_topic
 from ...protocols.mb import PROTOCOL
 from .connection import Service
+from .listing import Listing
 from .options import BrokerOptions
 from .wire import PUBLISH, REQUEST, Fault
 
@@ -20,8 +18,6 @@ RESERVED = 16
 """Subscriptions that a service may have even if all together have too many: so nobody can shut others out."""
 Subscriber = tuple[Service, float]
 """With its priority, which counts for requests."""
-FEW = 16
-"""What is listed of so few subscribers is made at once; of others when the list is asked for."""
 
 
 def is_valid_topic(text: str, *, wildcards: bool) -> bool:
@@ -39,54 +35,6 @@ def best(found: Iterable[Subscriber]) -> tuple[Service, ...]:
     matching = list(found)
     highest = max((priority for _, priority in matching), default=0)
     return everybody(one for one in matching if one[1] == highest)
-
-
-class Listing:
-    """All subscriptions as JSON, by topic, then action. There may be many, and anybody may ask for them at any time: so
-    each topic has its own piece, which is made when its subscriptions change, and a list only joins them.
-    """
-
-    def __init__(self) -> None:
-        self._pieces: dict[str, str] = {}
-        self._keys: list[str] = []
-        """Of the pieces, in order."""
-        self._size = 0
-        self._stale: dict[str, tuple[str, str, Collection[Subscriber]]] = {}
-
-    def change(self, action: str, topic: str, subscribers: Collection[Subscriber]) -> None:
-        key = f"{topic}\0{action}"
-        if len(subscribers) > FEW:
-            self._stale[key] = (action, topic, subscribers)
-            return
-        self._stale.pop(key, None)
-        if subscribers:
-            self._put(key, action, topic, subscribers)
-        elif key in self._pieces:
-            self._size -= len(self._pieces.pop(key))
-            del self._keys[bisect_left(self._keys, key)]
-
-    def size(self) -> int:
-        for key, changed in self._stale.items():
-            self._put(key, *changed)
-        self._stale.clear()
-        return self._size + len(self._pieces)
-
-    def text(self) -> bytes:
-        """The list without its brackets."""
-        self.size()
-        return ",".join([self._pieces[key] for key in self._keys]).encode()
-
-    def _put(self, key: str, action: str, topic: str, subscribers: Collection[Subscriber]) -> None:
-        if action == REQUEST:
-            ranked = sorted(subscribers, key=lambda item: -item[1])
-            listed = ",".join([f'{{"serviceId":"{one.id}","priority":{priority!r}}}' for one, priority in ranked])
-        else:
-            listed = ",".join([f'{{"serviceId":"{one.id}"}}' for one, _ in subscribers])
-        piece = f'{{"action":"{action}","topic":"{topic}","subscribers":[{listed}]}}'
-        self._size += len(piece) - len(self._pieces.get(key, ""))
-        if key not in self._pieces:
-            insort(self._keys, key)
-        self._pieces[key] = piece
 
 
 class Topics:
