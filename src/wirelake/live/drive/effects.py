@@ -23,6 +23,7 @@ from ..core.link import Link
 from ..core.session import CLIENT
 from .coroutines import Coroutines
 from .failures import explain
+from .pipe import Pipe
 from .writer import Finish, Writer
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ class Effects:
         self._finish(ended)
 
     async def _dial(self, effect: Dial) -> Link:
-        pipe = self._endpoint.new_pipe(CLIENT, lambda link: self._finish([(effect, Done(link))]))
+        pipe = Pipe(self._endpoint, CLIENT, on_known=lambda link: self._finish([(effect, Done(link))]))
         try:
             async with asyncio.timeout(DIAL_SECONDS):
                 transport, _ = await self._loop.create_connection(lambda: pipe, *effect.address)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.address import Address
 from ..core.effects import Effect, Result
-from ..core.link import Framing, Link, Side
+from ..core.link import Framing
 from ..core.session import SERVER, Session
 from ..core.settings import setting
 from .effects import Effects
@@ -208,12 +208,6 @@ class Endpoint:
     def record(self, pipe: Pipe, data: bytes, *, is_in: bool) -> None:
         assert self.recorder is not None and pipe.recording is not None
         self.recorder.data(pipe.recording, TO_SERVER if is_in == (pipe.side == SERVER) else TO_CLIENT, data)
-
-    def new_pipe(self, side: Side, on_known: Callable[[Link], None]) -> Pipe:
-        """Return our end of a connection that is about to be made."""
-        pipe = Pipe(self, side)
-        pipe.on_known = on_known
-        return pipe
 
     def complete(self, effect: Effect, result: Result, now: float) -> None:
         """Tell the session how an effect ended."""
