@@ -89,7 +89,10 @@ def _families(hub: Hub) -> Iterator[Family]:
     yield "slow_readers", "Connections that read too slowly now.", each("endpoint.slow")
     yield "stalled_readers_total", "Slow readers that were dropped for others.", each("endpoint.stalled")
     yield "errors_total", "Bugs of the hub itself.", each("endpoint.errors")
-    yield "messages_total", "Received messages.", list(_messages(servers))
+    messages = {
+        name: sum(one.session.counts[key] for key in LIVE[name].message_counts) for name, one in servers.items()
+    }
+    yield "messages_total", "Received messages.", [({"protocol": name}, count) for name, count in messages.items()]
     yield "session_total", "Events of a protocol, by name.", list(_counts(servers))
     yield from _stores(hub)
     yield "loop_lag_seconds", "How late the event loop was last.", [({}, hub.lag.last)]
@@ -119,12 +122,6 @@ def _stores(hub: Hub) -> Iterator[Family]:
     )
     for meter in hub.meters:
         yield from meter.families
-
-
-def _messages(servers: Mapping[str, Server]) -> Iterator[Sample]:
-    for name, server in servers.items():
-        counts = server.session.counts
-        yield {"protocol": name}, sum(counts[counter] for counter in LIVE[name].message_counts)
 
 
 def _counts(servers: Mapping[str, Server]) -> Iterator[Sample]:
