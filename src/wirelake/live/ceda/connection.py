@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -27,7 +28,6 @@ assert PROTOCOL.life_cycle is not None
 LIFE_CYCLE: LifeCycle = PROTOCOL.life_cycle
 READY = LIFE_CYCLE.server["login_sent"]["login"]
 """The state behind a good login."""
-NEVER = float("inf")
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -105,7 +105,7 @@ class Connection(Conversation):
     heard: float = 0.0
     spoke: float = 0.0
     pinged: float = 0.0
-    due: float = NEVER
+    due: float = inf
     served: int = 0
     """When it was last given a request, in turns."""
     patterns: int = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from math import inf
 
 from msgspec.structs import replace
 
@@ -90,13 +91,13 @@ class Merger:
                 return self._go_on(message, index, length, key, now)
         return message
 
-    def expire(self, now: float) -> float | None:
+    def expire(self, now: float) -> float:
         """Drops groups that got nothing for too long; gives when to look again."""
         quiet = self._limits.quiet_seconds
         for key, group in list(self.open.items()):
             if now - group.last >= quiet:
                 self._drop(key, "groups_expired")
-        return min(group.last for group in self.open.values()) + quiet if self.open else None
+        return min((group.last for group in self.open.values()), default=inf) + quiet
 
     def _published(self, topic: str, index: int) -> tuple[int, str] | None:
         """The group that a Java client goes on with by plain publishes: it does so after the first piece."""

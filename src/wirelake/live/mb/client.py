@@ -36,13 +36,10 @@ Kind = tuple[str, str]
 
 @dataclass(slots=True)
 class Call:
-    """Something that we asked for. ``subject`` is what it is about where we keep it in force ourselves; ``is_told`` if
-    the application has the token.
-    """
+    """Something that we asked for. ``subject`` is what it is about where we keep it in force ourselves."""
 
     topic: str
     subject: tuple[str, str] | None = None
-    is_told: bool = True
 
 
 class MbClient(Session):
@@ -77,6 +74,7 @@ class MbClient(Session):
         """By id."""
         self._wanted: dict[Kind, float] = {}
         self._introducing: set[str] = set()
+        """Calls of our own, which the application is not told of."""
         self._heartbeat: str | None = None
         self._sent_at = 0.0
 
@@ -225,10 +223,10 @@ class MbClient(Session):
         options = self.options
         if options.name:
             args: dict[str, Any] = {"name": options.name, "description": options.description or options.name}
-            register = Call(REGISTER, ("registration", options.name), is_told=False)
+            register = Call(REGISTER, ("registration", options.name))
             self._introducing.add(self._ask(register, args, now))
         for (action, pattern), priority in self._wanted.items():
-            self._introducing.add(self._ask_to_subscribe(action, pattern, priority, now, is_told=False))
+            self._introducing.add(self._ask_to_subscribe(action, pattern, priority, now))
         self._look_if_ready()
 
     def _look_if_ready(self) -> None:
@@ -254,7 +252,6 @@ class MbClient(Session):
         self.link = None
         self._is_introduced = self.is_ready = False
         self._frames = QuickFrames(wire.TO_CLIENT)
-        self._introducing.clear()
         for token in list(self._calls.open):
             self._settle(token, b"", ConnectionLost())
         for key in (INITIALIZE, _SILENCE, self._heartbeat or ""):
@@ -262,9 +259,9 @@ class MbClient(Session):
         self._heartbeat = None
         self.events.append(Lost(reason))
 
-    def _ask_to_subscribe(self, action: str, pattern: str, priority: float, now: float, *, is_told: bool = True) -> str:
+    def _ask_to_subscribe(self, action: str, pattern: str, priority: float, now: float) -> str:
         args = {"action": action, "topic": pattern, **({"priority": priority} if action == wire.REQUEST else {})}
-        return self._ask(Call("system.topic.subscribe", ("subscription", pattern), is_told), args, now)
+        return self._ask(Call("system.topic.subscribe", ("subscription", pattern)), args, now)
 
     def _ask(self, call: Call, args: dict[str, Any], now: float) -> str:
         token = self._begin(call, now)
@@ -286,11 +283,11 @@ class MbClient(Session):
                 error = AnswerError("FAILURE", "the broker did not do it")
             if error is not None:
                 self.events.append(Refused(what, topic, error))
-        if call.is_told:
-            self.events.append(Answered(token, payload, error))
         if token in self._introducing:
             self._introducing.discard(token)
             self._look_if_ready()
+        else:
+            self.events.append(Answered(token, payload, error))
 
     def _say(self, header: bytes, payload: bytes, now: float) -> None:
         assert self.link is not None
